@@ -1,0 +1,221 @@
+/*
+ * dmi_api.h - DMI, an elastic global address space for C: the one header a program includes.
+ *
+ * A program defines DMI_main (runs once, in the process started without -i) and, if it creates
+ * threads, DMI_thread; DMI_function if it uses DMI_atomic.  Compile with dmicc, start with dmirun.
+ *
+ * Conventions of every function below
+ *   - It returns DMI_TRUE or DMI_FALSE.  After DMI_FALSE nothing was changed, unless stated, and
+ *     DMI_errno() of the same thread says why.
+ *   - A last argument `status` of NULL makes the call synchronous.  Otherwise the call returns at
+ *     once (argument errors still at once, by DMI_FALSE) and `*status` must stay alive until
+ *     DMI_wait or DMI_check has said that the operation is complete.
+ *   - Any thread of any process of the program may call any function, DMI_function excepted: a call
+ *     from inside DMI_function returns DMI_FALSE with DMI_EINFUNC.
+ *   - Sizes are in bytes.  Global addresses are int64_t and never 0 (DMI_NULL).
+ *
+ * Chapters named below are those of the DMI manual.
+ */
+#ifndef DMI_API_H
+#define DMI_API_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DMI_VERSION "0.1.0"
+
+#define DMI_TRUE 1
+#define DMI_FALSE 0
+#define DMI_NULL ((int64_t)0)
+
+/* Bytes of a host name with its final zero. */
+#define IP_SIZE 256
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+/* What DMI_errno() returns.  Numbers are stable across versions. */
+#define DMI_OK 0         /* no error yet in this thread */
+#define DMI_EINVAL 1     /* an argument is outside its domain (NULL pointer, unknown mode, ...) */
+#define DMI_EADDR 2      /* the address is in no mapping: never mapped, or unmapped since */
+#define DMI_ERANGE 3     /* the range leaves its mapping, or must lie in one page and does not */
+#define DMI_ESIZE 4      /* page size or page count not positive, or their product too large */
+#define DMI_ENOMEM 5     /* this process has no memory left */
+#define DMI_EMEMBER 6    /* no process with that id is a member */
+#define DMI_ENOTASKED 7  /* that process has not asked to join, or to leave */
+#define DMI_EBUSY 8      /* DMI threads still run there */
+#define DMI_ETHREAD 9    /* unknown, detached or already joined thread */
+#define DMI_EINFUNC 10   /* called from inside DMI_function */
+#define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
+#define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
+#define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
+
+/* Why the last DMI call of this thread that returned DMI_FALSE did so (DMI_OK before the first). */
+int32_t DMI_errno(void);
+
+/* A sentence for an error number; never NULL, valid for ever, also for unknown numbers. */
+const char *DMI_strerror(int32_t error);
+
+/* ---- Asynchronous calls (chapter 2, "asynchronous API") ------------------------------------- */
+
+/* A local object: it means nothing in another process.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[4];
+} DMI_local_status_t;
+
+/*
+ * Waits until the operation that `status` was given to is complete.  *ret_ptr (may be NULL) gets
+ * what the synchronous call would have returned; when that is DMI_FALSE, DMI_errno() of this thread
+ * is set too.  Waiting twice gives the same answer.
+ */
+void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr);
+
+/*
+ * DMI_TRUE when the operation is complete, and then *ret_ptr (may be NULL) as in DMI_wait;
+ * DMI_FALSE at once when it is not.
+ */
+int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
+
+/* ---- The functions a program defines (chapter 2) -------------------------------------------- */
+
+void DMI_main(int argc, char **argv);
+int64_t DMI_thread(int64_t addr);
+
+/*
+ * The program's own read-modify-write.  Runs at the owner of the page, alone on that page.
+ * `page_ptr` are the `size` bytes named by DMI_atomic; `in_ptr` takes the answer of `in_size` bytes
+ * (zeroed before).  Must be short and must call no DMI function.
+ */
+void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
+                  int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag);
+
+/* ---- Processes (chapter 3, "joining and leaving of processes") ------------------------------ */
+
+#define DMI_OPEN 1   /* DMI_node_t.state: asks to join */
+#define DMI_CLOSE 2  /* asks to leave */
+#define DMI_OPENED 3 /* DMI_nodes only: a member that has been welcomed */
+
+/* A global object: keeps its meaning in other processes. */
+typedef struct DMI_node_t {
+  int32_t state;          /* DMI_OPEN, DMI_CLOSE or DMI_OPENED */
+  int32_t dmi_id;         /* small number, unique among living processes, may be used again later */
+  int32_t core;           /* processor cores that the process may use */
+  int64_t memory;         /* bytes of its memory pool (dmirun -s) */
+  char hostname[IP_SIZE]; /* host name, zero-terminated */
+} DMI_node_t;
+
+/* Waits for the next notice of a process that asks to join or leave.  Each notice of the program is
+ * given to exactly one caller, in the order in which the processes asked. */
+int32_t DMI_poll(DMI_node_t *node_ptr);
+
+/* As DMI_poll, but does not wait: *flag_ptr is DMI_TRUE when *node_ptr was filled. */
+int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
+
+/* Admits a process that asked to join.  DMI_ENOTASKED, DMI_EMEMBER. */
+int32_t DMI_welcome(int32_t dmi_id);
+
+/*
+ * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for the
+ * program, are safe elsewhere; the other processes do not pause.  DMI_EBUSY while DMI threads run
+ * there (nothing changes), DMI_ENOTASKED, DMI_EMEMBER.
+ */
+int32_t DMI_goodbye(int32_t dmi_id);
+
+/* The id of the calling process. */
+int32_t DMI_rank(int32_t *dmi_id_ptr);
+
+/* The members at this time: at most `capacity` of them, *num_ptr tells how many were stored. */
+int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity);
+
+/* ---- Threads (chapter 3, "creating and joining threads") ------------------------------------ */
+
+/* A global object.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[2];
+} DMI_thread_t;
+
+/* Starts DMI_thread(addr) in process `dmi_id`.  DMI_EMEMBER, DMI_ELEAVING, DMI_ENOFUNC, DMI_ENOMEM. */
+int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
+                   DMI_local_status_t *status);
+
+/* Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each thread
+ * can be joined once.  DMI_ETHREAD. */
+int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
+
+/* Nobody will join this thread; it is forgotten when it ends.  DMI_ETHREAD. */
+int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
+
+/* The handle of the calling DMI thread.  DMI_ETHREAD in DMI_main and in threads not made by DMI. */
+int32_t DMI_self(DMI_thread_t *thread_ptr);
+
+/* ---- Memory (chapter 4) --------------------------------------------------------------------- */
+
+#define DMI_INVALIDATE_READ ((int8_t)1) /* keep the page here until somebody writes it */
+#define DMI_UPDATE_READ ((int8_t)2)     /* keep the page here and have writes sent to it */
+#define DMI_GET_READ ((int8_t)3)        /* fetch just these bytes, keep nothing */
+#define DMI_EXCLUSIVE_WRITE ((int8_t)4) /* become the owner of the page, then write */
+#define DMI_PUT_WRITE ((int8_t)5)       /* send these bytes to the owner */
+#define DMI_EXCLUSIVE_ATOMIC ((int8_t)6)
+#define DMI_PUT_ATOMIC ((int8_t)7)
+
+/*
+ * Maps `page_num` pages of `page_size` bytes.  All bytes read as zero until written, and a page costs
+ * no memory until touched.  DMI_ESIZE unless both are positive and the product is below 2^62.
+ */
+int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
+                 DMI_local_status_t *status);
+
+/* Unmaps what DMI_mmap returned as `addr`.  Once it returned, every access to the mapping, from any
+ * process, fails with DMI_EADDR.  DMI_EADDR. */
+int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
+
+/*
+ * Reads [addr, addr + size) into buf.  Any alignment and any number of pages, inside one mapping.
+ * Within one page the call is atomic and sequentially consistent; a range over several pages is one
+ * such access per page, in no order.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE, DMI_EINVAL.
+ */
+int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status);
+
+/* Writes buf to [addr, addr + size), as DMI_read.  `buf` may be used again as soon as the call
+ * returns, asynchronous calls included. */
+int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
+                  DMI_local_status_t *status);
+
+/* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE. -------- */
+
+/* If the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets *flag_ptr to DMI_TRUE;
+ * otherwise sets it to DMI_FALSE. */
+int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
+                int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status);
+
+/* Stores *out_ptr at addr; *in_ptr gets what was there. */
+int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, int8_t mode,
+                DMI_local_status_t *status);
+
+/* Adds `add` to the int64_t at addr; *old_ptr (may be NULL) gets what was there.  Wraps around. */
+int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
+                DMI_local_status_t *status);
+
+/* Runs DMI_function at the owner with the bytes themselves and the two inputs; in_ptr gets its
+ * answer.  Tags below 0 are reserved (DMI_EINVAL).  DMI_ENOFUNC when the program has none. */
+int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
+                   const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
+                   int8_t tag, int8_t mode, DMI_local_status_t *status);
+
+/* ---- Local memory --------------------------------------------------------------------------- */
+
+/* malloc that never returns NULL: prints how much was asked for and ends the process instead. */
+void *my_malloc(size_t size);
+void my_free(void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
