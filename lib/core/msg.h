@@ -1,0 +1,90 @@
+/*
+ * msg.h - the messages of the page protocol as the core sees them (docs/protocol.md, "Messages").
+ *
+ * The wire layer turns them into bytes and back; the simulator passes them on as they are.
+ */
+#ifndef DMI_CORE_MSG_H
+#define DMI_CORE_MSG_H
+
+#include <stdint.h>
+
+#include "mem/frame.h"
+
+enum dmi_msg_type {
+  DMI_MSG_GET = 1,
+  DMI_MSG_READ,
+  DMI_MSG_PUT,
+  DMI_MSG_ATOMIC,
+  DMI_MSG_OWN,
+  DMI_MSG_GOT,
+  DMI_MSG_DATA,
+  DMI_MSG_DONE,
+  DMI_MSG_FAIL,
+  DMI_MSG_GRANT,
+  DMI_MSG_INVALIDATE,
+  DMI_MSG_INVALIDATED,
+  DMI_MSG_UPDATE,
+  DMI_MSG_UPDATED,
+  DMI_MSG_RELEASE,
+  DMI_MSG_TAKE,
+  DMI_MSG_HOME_BEGIN,
+  DMI_MSG_HOME_TAILS,
+  DMI_MSG_HOME_END,
+  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_END
+};
+
+/* dmi_msg.flags */
+#define DMI_F_ZERO 0x01    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
+#define DMI_F_HAVE 0x02    /* OWN: `version` is that of my copy.  GRANT: use your copy */
+#define DMI_F_NODATA 0x04  /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
+#define DMI_F_APPLY 0x08   /* DONE: change your copy too */
+#define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
+#define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
+
+/* Kinds of copies: dmi_msg.kind of READ and DATA, and in copysets. */
+#define DMI_KIND_INVALIDATE 1
+#define DMI_KIND_UPDATE 2
+
+/* dmi_msg.kind of ATOMIC */
+enum dmi_rmw { DMI_RMW_CAS = 1, DMI_RMW_FAS, DMI_RMW_FAD, DMI_RMW_USER };
+
+/* One member of a copyset, as GRANT carries them in `list`. */
+struct dmi_holder {
+  uint32_t uid;
+  uint32_t kind;
+};
+
+/* One page of a TAKE (tail unused) or HOME_TAILS, in `list`. */
+struct dmi_tail {
+  uint64_t page;
+  uint32_t tail;
+  uint32_t pad;
+};
+
+/* Sizes that ATOMIC carries beside off and len, in `list` (one element). */
+struct dmi_rmw_sizes {
+  uint64_t out1;
+  uint64_t out2;
+  uint64_t in;
+};
+
+/* Fields a message does not use are zero. */
+struct dmi_msg {
+  uint8_t type;      /* enum dmi_msg_type */
+  uint8_t flags;     /* DMI_F_* */
+  uint8_t kind;      /* DMI_KIND_* or enum dmi_rmw */
+  int8_t tag;        /* ATOMIC, DMI_RMW_USER: the user's tag */
+  uint32_t origin;   /* uid of the process whose operation it is */
+  uint32_t error;    /* FAIL: DMI_E* */
+  uint64_t map;      /* base address of the mapping */
+  uint64_t page;     /* page number in the mapping */
+  uint64_t op;       /* origin's number of the operation; READ and DATA: fetch number */
+  uint64_t off;      /* bytes, in the page */
+  uint64_t len;      /* bytes; DONE of an ATOMIC: bytes of the answer at the start of body */
+  uint64_t version;  /* HOME_BEGIN: the page count of the mapping (off: its page size) */
+  struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
+  struct dmi_slice body; /* bytes of the page, of a write, inputs (out1 then out2), or an answer
+                            followed, with APPLY, by the new bytes of [off, off + .. ) */
+};
+
+#endif
