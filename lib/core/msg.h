@@ -30,7 +30,11 @@ enum dmi_msg_type {
   DMI_MSG_HOME_BEGIN,
   DMI_MSG_HOME_TAILS,
   DMI_MSG_HOME_END,
-  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_END
+  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_END,
+
+  /* 32 and up: membership and services (docs/membership.md); everything is in `body`, packed as
+   * lib/core/member.h and lib/service say; `op`, `error` as in answers above */
+  DMI_MSG_CONTROL_FIRST = 32
 };
 
 /* dmi_msg.flags */

@@ -1,0 +1,108 @@
+/*
+ * net.h - connections to the other processes of the program, and the daemon's loop.
+ *
+ * Members are named by uid.  A connection to or from a process that has no uid yet (a joiner) has a
+ * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up in the order
+ * in which they were sent.  No function here blocks.
+ *
+ * Threads: the daemon thread runs the loop and all callbacks.  dmi_net_send and dmi_net_post may be called from
+ * any thread, everything else only from the daemon's (in callbacks), or before dmi_net_run.
+ */
+#ifndef DMI_NET_NET_H
+#define DMI_NET_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/msg.h"
+
+#define DMI_NET_TEMP 0x80000000u
+
+/* Where a process listens.  IPv4 is kept as ::ffff:a.b.c.d.  All zero: unknown. */
+struct dmi_addr {
+  uint8_t ip[16];
+  uint16_t port;
+};
+
+struct dmi_net;
+
+/* Who we are, said in HELLO. */
+struct dmi_net_config {
+  uint16_t listen_port;        /* 0: any free one */
+  uint8_t build[16];           /* hash of the executable */
+  char name[64];               /* program name, for messages */
+};
+
+struct dmi_net_handler {
+  void *arg;
+  /* The header and list of a message with body_len > 0 have arrived: where shall the body go?  Returns memory for
+   * msg->body.len bytes that stays valid until `message` or `lost`; sets msg->body.frame if it belongs to a frame (one
+   * reference passes with the message).  NULL: throw the body away (msg->body.ptr is NULL then). */
+  void *(*body)(void *arg, uint32_t from, struct dmi_msg *msg);
+  /* A whole message.  Takes over the references in its slices. False: it cannot come from a correct peer; the connection is closed, `lost` follows. */
+  bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
+  /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is a sentence. */
+  void (*lost)(void *arg, uint32_t id, const char *why);
+  /* Somebody without uid connected, and HELLO is done both ways. */
+  void (*stranger)(void *arg, uint32_t temp);
+  /* dmi_net_join: the connection stands (why NULL), or did not come about. `why` says what to change. */
+  void (*joined)(void *arg, uint32_t temp, const char *why);
+  void (*posted)(void *arg);    /* after dmi_net_post, once or more per call of it, coalesced */
+  void (*signal)(void *arg, int signo); /* SIGINT, SIGTERM */
+};
+
+/* Opens the listening socket (IPv6 with IPv4, or IPv4 where there is no IPv6).  NULL: *why says what to change
+ * (static or in a per-thread buffer). */
+struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
+                             const struct dmi_net_handler *handler, const char **why);
+uint16_t dmi_net_port(const struct dmi_net *net);
+
+/* Runs the loop in the calling thread until dmi_net_stop.  */
+void dmi_net_run(struct dmi_net *net);
+void dmi_net_stop(struct dmi_net *net); /* any thread; the loop ends after what is queued has been sent or 2 s have passed */
+void dmi_net_free(struct dmi_net *net);
+
+/* This process is member `uid` of program `program_id`. */
+void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_id[16]);
+
+/* Starts connecting to a process of unknown uid (tries every address of the name); `joined` tells the outcome. */
+void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port);
+void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr);
+
+/* The addresses of a connection's two ends: ours as the other reaches it, and the other's (port: where it listens). */
+void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+
+/* The process behind this temporary connection is member `uid`. */
+void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid);
+
+void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr);
+
+/* Is there, or is coming about, a connection? */
+bool dmi_net_connected(struct dmi_net *net, uint32_t id);
+
+/* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it sends is still
+ * handed up, until it closes.  No `lost` will come. */
+void dmi_net_close(struct dmi_net *net, uint32_t id);
+
+/* All that was queued for anybody has been handed to the kernel? */
+bool dmi_net_flushed(struct dmi_net *net);
+
+/* From now on a connection that ends is normal: no `lost` any more (the program is ending). */
+void dmi_net_expect_close(struct dmi_net *net);
+
+/*
+ * Puts a message in line for a peer (connects if there is no connection) and takes over the references in its slices; a
+ * borrowed slice (frame NULL) must stay valid until the peer's answer to the message arrived.  Order: two calls
+ * in order (by happens-before) arrive in that order.  `flush`: also write now what can be written; else call dmi_net_flush soon.
+ * To a uid that was closed or is unknown: dropped.
+ */
+void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
+void dmi_net_flush(struct dmi_net *net, uint32_t to);
+
+/* Has `posted` called in the daemon thread. */
+void dmi_net_post(struct dmi_net *net);
+
+/* The daemon's ev_loop (struct ev_loop *), for timers of the upper layer. */
+void *dmi_net_loop(struct dmi_net *net);
+
+#endif
