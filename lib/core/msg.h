@@ -30,7 +30,8 @@ enum dmi_msg_type {
   DMI_MSG_HOME_BEGIN,
   DMI_MSG_HOME_TAILS,
   DMI_MSG_HOME_END,
-  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_END,
+  DMI_MSG_HOME_DONE,
+  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_DONE,
 
   /* 32 and up: membership and services (docs/membership.md); everything is in `body`, packed as
    * lib/core/member.h and lib/service say; `op`, `error` as in answers above */
@@ -44,6 +45,7 @@ enum dmi_msg_type {
 #define DMI_F_APPLY 0x08   /* DONE: change your copy too */
 #define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
 #define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
+#define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
 
 /* Kinds of copies: dmi_msg.kind of READ and DATA, and in copysets. */
 #define DMI_KIND_INVALIDATE 1

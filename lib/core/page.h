@@ -45,6 +45,7 @@ struct dmi_req {
                                 must live until COMPLETE; the caller drops it */
   struct dmi_rmw_sizes sizes;/* atomics */
   /* ---- the core's ---- */
+  bool foreign;              /* made by the core, for another process */
   int error;                 /* DMI_OK or DMI_E*, valid at COMPLETE */
   uint8_t flags;             /* OWN: DMI_F_HAVE, DMI_F_NODATA */
   uint64_t have;             /* OWN with HAVE: version */
@@ -93,6 +94,7 @@ struct dmi_page {
 #define DMI_PAGE_NODATA 0x01 /* owner without bytes, until its first write is done */
 #define DMI_PAGE_STALE 0x02  /* an own OWN made void by a change of home is still to arrive (R9) */
 #define DMI_PAGE_DEAD 0x04   /* the mapping is unmapped */
+#define DMI_PAGE_LISTED 0x08 /* its tail came with HOME_TAILS; until HOME_END */
 
 /* What the core needs to know of a mapping. */
 struct dmi_map {
@@ -159,6 +161,7 @@ struct dmi_core {
   void *arg;
   _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record: 0 and no home: drained */
   _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
+  _Atomic uint64_t fetches; /* fetch numbers given out */
 };
 
 /* Sets up a page record just made: OWNER of a zero page when this process is the home (and it is not
@@ -202,7 +205,8 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
 /* R8.1: the tail to hand over, for a page whose mapping this process was home of. */
 uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page);
 
-/* R8.2 at HOME_TAILS, HOME_END: the page has this tail; or, with listed = false, was not in the list. */
+/* R8.2.  At HOME_TAILS: the page has this tail (listed).  At HOME_END, for every record of the mapping: not listed; those
+ * that were are left alone. */
 void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out);
 

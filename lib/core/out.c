@@ -1,0 +1,102 @@
+/*
+ * out.c - lists of actions, and of operations.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+
+void *dmi_core_alloc(size_t size)
+{
+  void *ptr = calloc(1, size);
+  if (!ptr) {
+    fprintf(stderr, "dmi: no memory left for %zu bytes of bookkeeping; ending\n", size);
+    abort();
+  }
+  return ptr;
+}
+
+void dmi_out_init(struct dmi_out *out)
+{
+  out->num = 0;
+  out->room = sizeof(out->inside) / sizeof(out->inside[0]);
+  out->act = out->inside;
+}
+
+void dmi_out_free(struct dmi_out *out)
+{
+  if (out->act != out->inside) free(out->act);
+  dmi_out_init(out);
+}
+
+static struct dmi_act *add(struct dmi_out *out)
+{
+  if (out->num == out->room) {
+    struct dmi_act *more = dmi_core_alloc(2 * out->room * sizeof(*more));
+    memcpy(more, out->act, out->num * sizeof(*more));
+    if (out->act != out->inside) free(out->act);
+    out->act = more;
+    out->room *= 2;
+  }
+  return &out->act[out->num++];
+}
+
+void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg)
+{
+  struct dmi_act *act = add(out);
+  act->type = DMI_ACT_SEND;
+  act->to = to;
+  act->req = NULL;
+  act->msg = *msg;
+}
+
+void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error)
+{
+  struct dmi_act *act = add(out);
+  req->error = error;
+  act->type = DMI_ACT_COMPLETE;
+  act->to = 0;
+  act->req = req;
+}
+
+void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_act *act = add(out);
+  act->type = DMI_ACT_PARK;
+  act->to = from;
+  act->req = NULL;
+  act->msg = *msg;
+}
+
+struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
+                             enum dmi_msg_type type)
+{
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)type;
+  msg.origin = core->self;
+  msg.map = page->map->base;
+  msg.page = page->index;
+  return msg;
+}
+
+void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req)
+{
+  req->next = NULL;
+  if (list->last) {
+    list->last->next = req;
+  } else {
+    list->first = req;
+  }
+  list->last = req;
+}
+
+struct dmi_req *dmi_req_pop(struct dmi_req_list *list)
+{
+  struct dmi_req *req = list->first;
+  if (!req) return NULL;
+  list->first = req->next;
+  if (!list->first) list->last = NULL;
+  req->next = NULL;
+  return req;
+}

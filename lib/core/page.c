@@ -1,0 +1,431 @@
+/*
+ * page.c - the page protocol: records, own operations (R1, R2), dispatch of messages, R10.
+ *
+ * The owner's side is page_owner.c, the copy's page_copy.c, the home's and leaving page_home.c.
+ * No sockets, threads, clocks or locks here: see page.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+#include "core/rmw.h"
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
+                   uint64_t index)
+{
+  memset(page, 0, sizeof(*page));
+  page->map = map;
+  page->index = index;
+  if (atomic_load(&map->home) == core->self && !atomic_load(&map->arriving)) {
+    dmi_set_role(core, page, DMI_ROLE_OWNER);
+  }
+}
+
+void dmi_page_fini(struct dmi_core *core, struct dmi_page *page)
+{
+  dmi_set_role(core, page, DMI_ROLE_NONE);
+  dmi_frame_unref(page->frame);
+  page->frame = NULL;
+  if (page->busy) {
+    free(page->busy->holder);
+    free(page->busy);
+    page->busy = NULL;
+  }
+}
+
+struct dmi_page_busy *dmi_page_busy(struct dmi_page *page)
+{
+  if (!page->busy) page->busy = dmi_core_alloc(sizeof(*page->busy));
+  return page->busy;
+}
+
+void dmi_page_rest(struct dmi_page *page)
+{
+  struct dmi_page_busy *busy = page->busy;
+  if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
+      busy->fetch || busy->holders) {
+    return;
+  }
+  free(busy->holder);
+  free(busy);
+  page->busy = NULL;
+}
+
+void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role)
+{
+  if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
+  if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
+  page->role = (uint8_t)role;
+}
+
+bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page)
+{
+  if (page->role == DMI_ROLE_OWNER) return !(page->flags & DMI_PAGE_NODATA);
+  if (!page->copy || page->held) return false;
+  return !page->busy || !page->busy->puts || core->broken == DMI_BREAK_PUTS;
+}
+
+bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
+{
+  (void)core;
+  const struct dmi_page_busy *busy = page->busy;
+  if (page->role != DMI_ROLE_OWNER || (page->flags & DMI_PAGE_NODATA)) return false;
+  return !busy || (!busy->current && !busy->queue.first && !busy->holders);
+}
+
+bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off,
+                        const void *src, uint64_t len)
+{
+  (void)core;
+  if (!dmi_frame_own(page, off == 0 && len == page->map->page_size)) return false;
+  memcpy(page->frame->bytes + off, src, len);
+  page->version++;
+  return true;
+}
+
+/* ---- Own operations ------------------------------------------------------------------------- */
+
+bool dmi_is_read(const struct dmi_req *req)
+{
+  return req->type == DMI_REQ_GET || req->type == DMI_REQ_READ;
+}
+
+void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out)
+{
+  if (frame) {
+    memcpy(req->dst, frame->bytes + req->off, req->len);
+  } else {
+    memset(req->dst, 0, req->len);
+  }
+  dmi_out_complete(out, req, DMI_OK);
+}
+
+/* R1: to whom a request goes first; the home when the hint is of no use. */
+void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                      struct dmi_out *out)
+{
+  uint32_t home = atomic_load(&page->map->home);
+  uint32_t to = home;
+  bool mine = msg->origin == core->self;
+  if (mine && page->hint && page->hint != core->self && core->is_member(core->arg, page->hint)) {
+    to = page->hint;
+  }
+  if (to == core->self) {
+    dmi_home_route(core, page, core->self, msg, out);
+  } else {
+    dmi_out_send(out, to, msg);
+  }
+}
+
+void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out)
+{
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_OWN);
+  uint32_t home = atomic_load(&page->map->home);
+  dmi_set_role(core, page, DMI_ROLE_PENDING);
+  if (nodata) msg.flags |= DMI_F_NODATA;
+  if (page->copy) {
+    msg.flags |= DMI_F_HAVE;
+    msg.version = page->version;
+  }
+  if (home == core->self) {
+    dmi_home_route(core, page, core->self, &msg, out);
+  } else {
+    dmi_out_send(out, home, &msg);
+  }
+}
+
+/* Sends the message that carries this own operation, which has no answer yet. */
+static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     enum dmi_msg_type type, struct dmi_out *out)
+{
+  struct dmi_msg msg = dmi_msg_about(core, page, type);
+  msg.op = req->op;
+  msg.off = req->off;
+  msg.len = req->len;
+  if (type == DMI_MSG_PUT || type == DMI_MSG_ATOMIC) {
+    dmi_page_busy(page)->puts++;
+    msg.body = req->src;
+    if (msg.body.frame) dmi_frame_ref(msg.body.frame);
+  }
+  if (type == DMI_MSG_ATOMIC) {
+    msg.kind = req->kind;
+    msg.tag = req->tag;
+    msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
+    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+  }
+  dmi_request_send(core, page, &msg, out);
+}
+
+/* R2.1 - R2.5 */
+static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       struct dmi_out *out)
+{
+  struct dmi_page_busy *busy;
+  req->fetch = 0;
+  if (dmi_page_readable(core, page)) {
+    dmi_own_serve(req, page->frame, out);
+    return;
+  }
+  busy = dmi_page_busy(page);
+  if (page->role != DMI_ROLE_NONE && !page->copy) {
+    dmi_req_push(&busy->queue, req);
+  } else if (page->copy) {
+    dmi_req_push(&busy->waiters, req);
+  } else if (req->type == DMI_REQ_READ && !busy->puts &&
+             (!busy->fetch || !busy->poisoned || core->broken == DMI_BREAK_POISON)) {
+    bool first = !busy->fetch;
+    if (first) {
+      busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
+      busy->poisoned = false;
+    }
+    req->fetch = busy->fetch;
+    dmi_req_push(&busy->waiters, req);
+    if (first) {
+      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
+      msg.kind = req->kind;
+      msg.op = busy->fetch;
+      dmi_request_send(core, page, &msg, out);
+    }
+  } else {
+    send_own(core, page, req, DMI_MSG_GET, out);
+  }
+}
+
+void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                   struct dmi_out *out)
+{
+  bool whole;
+  if (dmi_is_read(req)) {
+    begin_read(core, page, req, out);
+    return;
+  }
+  if (page->role != DMI_ROLE_NONE) {
+    dmi_req_push(&dmi_page_busy(page)->queue, req);
+    dmi_queue_run(core, page, out);
+    return;
+  }
+  switch (req->type) {
+    case DMI_REQ_PUT: send_own(core, page, req, DMI_MSG_PUT, out); break;
+    case DMI_REQ_ATOMIC: send_own(core, page, req, DMI_MSG_ATOMIC, out); break;
+    default:
+      whole = req->type == DMI_REQ_EXCL && req->off == 0 && req->len == page->map->page_size;
+      dmi_req_push(&dmi_page_busy(page)->queue, req);
+      dmi_own_ask(core, page, whole, out);
+  }
+}
+
+void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                    struct dmi_out *out)
+{
+  req->foreign = false;
+  req->origin = core->self;
+  req->error = DMI_OK;
+  if (page->flags & DMI_PAGE_DEAD) {
+    dmi_out_complete(out, req, DMI_EADDR);
+    return;
+  }
+  if (atomic_load(&core->heir)) {
+    if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
+    if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
+    if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
+  }
+  dmi_own_begin(core, page, req, out);
+  dmi_page_rest(page);
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+static bool in_page(const struct dmi_page *page, const struct dmi_msg *msg)
+{
+  uint64_t size = page->map->page_size;
+  return msg->off <= size && msg->len <= size - msg->off;
+}
+
+/* Could a correct peer have sent this? */
+static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg)
+{
+  switch (msg->type) {
+    case DMI_MSG_GET: return in_page(page, msg);
+    case DMI_MSG_READ: return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
+    case DMI_MSG_PUT: return in_page(page, msg) && msg->body.ptr && msg->body.len == msg->len;
+    case DMI_MSG_OWN: return true;
+    case DMI_MSG_ATOMIC: {
+      struct dmi_rmw_sizes sizes;
+      if (!in_page(page, msg) || msg->list.len != sizeof(sizes)) return false;
+      memcpy(&sizes, msg->list.ptr, sizeof(sizes));
+      return (msg->body.ptr || msg->body.len == 0) &&
+             dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len);
+    }
+    default: return false;
+  }
+}
+
+/* R1 */
+static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                            struct dmi_msg *msg, struct dmi_out *out)
+{
+  bool home = atomic_load(&page->map->home) == core->self;
+  bool own = msg->type == DMI_MSG_OWN;
+  if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
+      msg->origin == core->self && core->broken != DMI_BREAK_STALE) {
+    page->flags &= (uint8_t)~DMI_PAGE_STALE;
+    return;
+  }
+  if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
+    dmi_queue_message(core, page, msg, out);
+  } else if (home) {
+    dmi_home_route(core, page, from, msg, out);
+  } else {
+    dmi_out_send(out, atomic_load(&page->map->home), msg);
+  }
+}
+
+/* A message about a mapping that is unmapped here (R10). */
+static void dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
+{
+  struct dmi_msg reply;
+  uint32_t to;
+  if (own) {
+    (void)dmi_answer_message(core, page, from, msg, own, out);
+    return;
+  }
+  to = dmi_page_unknown(from, msg, &reply);
+  if (!to) return;
+  if (reply.type != DMI_MSG_FAIL) reply.origin = core->self;
+  dmi_out_send(out, to, &reply);
+}
+
+bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
+{
+  bool good = true;
+  if (page->flags & DMI_PAGE_DEAD) {
+    dead_message(core, page, from, msg, own, out);
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+    return true;
+  }
+  switch (msg->type) {
+    case DMI_MSG_GET:
+    case DMI_MSG_READ:
+    case DMI_MSG_PUT:
+    case DMI_MSG_ATOMIC:
+    case DMI_MSG_OWN:
+      if (!request_valid(page, msg)) return false;
+      request_arrives(core, page, from, msg, out);
+      *msg = (struct dmi_msg){0}; /* its slices went on */
+      break;
+    case DMI_MSG_GOT:
+    case DMI_MSG_DONE:
+    case DMI_MSG_FAIL: good = dmi_answer_message(core, page, from, msg, own, out); break;
+    case DMI_MSG_DATA: good = dmi_data_arrives(core, page, from, msg, out); break;
+    case DMI_MSG_GRANT: good = dmi_owner_grant_arrives(core, page, from, msg, out); break;
+    case DMI_MSG_INVALIDATED:
+    case DMI_MSG_UPDATED: dmi_owner_ack(core, page, from, msg, out); break;
+    case DMI_MSG_UPDATE:
+      if (!in_page(page, msg) || msg->body.len != msg->len || !msg->body.ptr) return false;
+      dmi_copy_message(core, page, from, msg, out);
+      break;
+    case DMI_MSG_INVALIDATE:
+    case DMI_MSG_RELEASE: dmi_copy_message(core, page, from, msg, out); break;
+    default: return false;
+  }
+  if (!good) return false;
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  dmi_page_rest(page);
+  return true;
+}
+
+/* ---- Freed mappings, R10 -------------------------------------------------------------------- */
+
+void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_req *req;
+  page->flags |= DMI_PAGE_DEAD;
+  if (busy) {
+    if (busy->current) {
+      dmi_req_fail(core, page, busy->current, DMI_EADDR, out);
+      busy->current = NULL;
+      dmi_slice_drop(&busy->bytes);
+      dmi_frame_unref(busy->answer);
+      busy->answer = NULL;
+    }
+    while ((req = dmi_req_pop(&busy->queue))) dmi_req_fail(core, page, req, DMI_EADDR, out);
+    while ((req = dmi_req_pop(&busy->waiters))) dmi_out_complete(out, req, DMI_EADDR);
+    busy->holders = 0;
+    busy->fetch = 0;
+    busy->puts = 0;
+  }
+  dmi_set_role(core, page, DMI_ROLE_NONE);
+  page->copy = 0;
+  page->held = 0;
+  dmi_frame_unref(page->frame);
+  page->frame = NULL;
+  dmi_page_rest(page);
+}
+
+uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply)
+{
+  *reply = (struct dmi_msg){0};
+  reply->map = msg->map;
+  reply->page = msg->page;
+  switch (msg->type) {
+    case DMI_MSG_READ: reply->flags = DMI_F_FETCH; /* fall through */
+    case DMI_MSG_GET:
+    case DMI_MSG_PUT:
+    case DMI_MSG_ATOMIC:
+      reply->type = DMI_MSG_FAIL;
+      reply->origin = msg->origin;
+      reply->op = msg->op;
+      reply->error = DMI_EADDR;
+      return msg->origin;
+    case DMI_MSG_INVALIDATE: reply->type = DMI_MSG_INVALIDATED; break;
+    case DMI_MSG_UPDATE:
+      reply->type = DMI_MSG_UPDATED;
+      reply->flags = DMI_F_DROPPED;
+      break;
+    default: return 0;
+  }
+  reply->version = msg->version;
+  return from;
+}
+
+/* ---- Invariants ----------------------------------------------------------------------------- */
+
+static void require(bool holds, const struct dmi_page *page, const char *what)
+{
+  if (holds) return;
+  fprintf(stderr, "dmi: bug: page %llu of mapping %llx: %s\n", (unsigned long long)page->index,
+          (unsigned long long)page->map->base, what);
+  abort();
+}
+
+void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page)
+{
+  const struct dmi_page_busy *busy = page->busy;
+  (void)core;
+  require(page->role != DMI_ROLE_OWNER || !page->copy, page, "an owner has a copy");
+  require(!page->held || page->copy, page, "held without a copy");
+  require(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER, page,
+          "no data, and not the owner");
+  require(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER, page,
+          "bytes without a copy");
+  if (!busy) return;
+  require(busy->queue.first == NULL || page->role != DMI_ROLE_NONE, page,
+          "operations queued at a process that is neither owner nor pending");
+  require(busy->current == NULL || page->role == DMI_ROLE_OWNER, page,
+          "a write at work, and not the owner");
+  require(busy->current == NULL || busy->acks > 0, page, "a write waits for nothing");
+  require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING,
+          page, "operations queued at an idle owner");
+  require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page,
+          "a copyset, and not the owner");
+  require(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, page,
+          "reads wait at the owner");
+}

@@ -1,0 +1,197 @@
+/*
+ * page_copy.c - at a process that does not own the page: its copy, and answers to its requests (R6).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+
+/* The floor rises; bytes under way that are older must not become a copy. */
+static void raise_floor(struct dmi_page *page, uint64_t version)
+{
+  if (version <= page->floor) return;
+  page->floor = version;
+  if (page->busy && page->busy->fetch) page->busy->poisoned = true;
+}
+
+static void drop_copy(struct dmi_page *page)
+{
+  page->copy = 0;
+  page->held = 0;
+  dmi_frame_unref(page->frame);
+  page->frame = NULL;
+}
+
+void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
+{
+  struct dmi_req_list all;
+  struct dmi_req *req;
+  if (!page->busy || !page->busy->waiters.first) return;
+  all = page->busy->waiters;
+  page->busy->waiters = (struct dmi_req_list){NULL, NULL};
+  while ((req = dmi_req_pop(&all))) {
+    if (req->fetch && req->fetch == page->busy->fetch) {
+      dmi_req_push(&page->busy->waiters, req);
+    } else {
+      dmi_own_begin(core, page, req, out);
+    }
+  }
+}
+
+/* R6 UPDATE.  False: there is no copy (any more). */
+static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg)
+{
+  bool fits = page->version + 1 == msg->version ||
+              (core->broken == DMI_BREAK_GAP && page->version < msg->version);
+  if (!page->copy || !fits || !dmi_frame_own(page, msg->len == page->map->page_size)) {
+    drop_copy(page);
+    raise_floor(page, msg->version);
+    return false;
+  }
+  memcpy(page->frame->bytes + msg->off, msg->body.ptr, msg->len);
+  page->version = msg->version;
+  page->held = core->broken != DMI_BREAK_HOLD;
+  return true;
+}
+
+void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_msg reply;
+  bool owner = page->role == DMI_ROLE_OWNER;
+  switch (msg->type) {
+    case DMI_MSG_INVALIDATE:
+      reply = dmi_msg_about(core, page, DMI_MSG_INVALIDATED);
+      if (!owner) {
+        drop_copy(page);
+        raise_floor(page, msg->version);
+      }
+      break;
+    case DMI_MSG_UPDATE:
+      reply = dmi_msg_about(core, page, DMI_MSG_UPDATED);
+      if (owner || !update_copy(core, page, msg)) reply.flags |= DMI_F_DROPPED;
+      break;
+    default: /* RELEASE */
+      if (page->held && msg->version >= page->version) page->held = 0;
+      dmi_waiters_look(core, page, out);
+      return;
+  }
+  reply.version = msg->version;
+  dmi_out_send(out, from, &reply);
+  dmi_waiters_look(core, page, out);
+}
+
+bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_req_list all;
+  struct dmi_req *req;
+  bool zero = (msg->flags & DMI_F_ZERO) != 0;
+  if (!busy || !busy->fetch || busy->fetch != msg->op) return true;
+  if (msg->kind != DMI_KIND_INVALIDATE && msg->kind != DMI_KIND_UPDATE) return false;
+  if (!zero && (!msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
+                msg->body.len != page->map->page_size)) {
+    return false;
+  }
+  busy->fetch = 0;
+  if (from != core->self) page->hint = from;
+  all = busy->waiters;
+  busy->waiters = (struct dmi_req_list){NULL, NULL};
+  while ((req = dmi_req_pop(&all))) {
+    if (req->fetch == msg->op) {
+      dmi_own_serve(req, msg->body.frame, out);
+    } else {
+      dmi_req_push(&busy->waiters, req);
+    }
+  }
+  if (page->role != DMI_ROLE_OWNER && !page->copy &&
+      (msg->version >= page->floor || core->broken == DMI_BREAK_FLOOR)) {
+    page->copy = msg->kind;
+    page->version = msg->version;
+    page->frame = msg->body.frame;
+    msg->body.frame = NULL;
+  }
+  return true;
+}
+
+/* R6 DONE, the part about this process's copy.  `bytes`: the new ones of the range. */
+static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                      const struct dmi_req *own, const unsigned char *bytes)
+{
+  bool fits = page->version + 1 == msg->version ||
+              (core->broken == DMI_BREAK_GAP && page->version < msg->version);
+  if (page->role == DMI_ROLE_OWNER || !msg->version) return;
+  if (page->copy && page->version < msg->version) {
+    if ((msg->flags & DMI_F_APPLY) && fits && dmi_frame_own(page, own->len == page->map->page_size)) {
+      memcpy(page->frame->bytes + own->off, bytes, own->len);
+      page->version = msg->version;
+    } else {
+      drop_copy(page);
+    }
+  }
+  raise_floor(page, msg->version);
+}
+
+static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                         struct dmi_req *own, struct dmi_out *out)
+{
+  const unsigned char *bytes = own->src.ptr;
+  if (own->type == DMI_REQ_ATOMIC) {
+    uint64_t want = own->sizes.in + ((msg->flags & DMI_F_APPLY) ? own->len : 0);
+    if (msg->len != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr)) return false;
+    if (own->sizes.in) memcpy(own->dst, msg->body.ptr, own->sizes.in);
+    bytes = msg->body.ptr + own->sizes.in;
+  }
+  if (page->busy && page->busy->puts) page->busy->puts--;
+  done_copy(core, page, msg, own, bytes);
+  dmi_out_complete(out, own, DMI_OK);
+  dmi_waiters_look(core, page, out);
+  return true;
+}
+
+static void fetch_fails(struct dmi_page *page, const struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_req_list all;
+  struct dmi_req *req;
+  if (!page->busy || !page->busy->fetch || page->busy->fetch != msg->op) return;
+  page->busy->fetch = 0;
+  all = page->busy->waiters;
+  page->busy->waiters = (struct dmi_req_list){NULL, NULL};
+  while ((req = dmi_req_pop(&all))) {
+    if (req->fetch == msg->op) {
+      dmi_out_complete(out, req, (int)msg->error);
+    } else {
+      dmi_req_push(&page->busy->waiters, req);
+    }
+  }
+}
+
+bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
+{
+  bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
+  bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
+  if (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH)) {
+    fetch_fails(page, msg, out);
+    return true;
+  }
+  if (!own) return true;
+  if (msg->type == DMI_MSG_FAIL) {
+    if (wrote && page->busy && page->busy->puts) page->busy->puts--;
+    dmi_out_complete(out, own, msg->error ? (int)msg->error : DMI_EADDR);
+    if (!dead) dmi_waiters_look(core, page, out);
+    return true;
+  }
+  if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
+  if (msg->type == DMI_MSG_DONE) return wrote && done_arrives(core, page, msg, own, out);
+  if (!dmi_is_read(own) || msg->len != own->len) return false;
+  if (msg->flags & DMI_F_ZERO) {
+    memset(own->dst, 0, own->len);
+  } else {
+    if (msg->body.len != own->len || !msg->body.ptr) return false;
+    if (msg->body.ptr != own->dst) memcpy(own->dst, msg->body.ptr, own->len);
+  }
+  dmi_out_complete(out, own, DMI_OK);
+  return true;
+}

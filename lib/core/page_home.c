@@ -1,0 +1,80 @@
+/*
+ * page_home.c - the home of a mapping orders the moves of ownership (R1); leaving (R8, R9).
+ *
+ * Going over all pages and mappings, and the HOME_* and TAKE messages, are the caller's.
+ */
+#include <string.h>
+
+#include "core/page_int.h"
+
+void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                    struct dmi_msg *msg, struct dmi_out *out)
+{
+  uint32_t tail;
+  if (atomic_load(&page->map->arriving)) {
+    dmi_out_park(out, from, msg);
+    return;
+  }
+  tail = page->tail ? page->tail : core->self;
+  if (msg->type == DMI_MSG_OWN) {
+    page->tail = msg->origin;
+    msg->flags |= DMI_F_TAIL;
+  }
+  if (tail == core->self) {
+    dmi_queue_message(core, page, msg, out);
+  } else {
+    dmi_out_send(out, tail, msg);
+  }
+}
+
+uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page)
+{
+  return page->tail ? page->tail : core->self;
+}
+
+void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed,
+                           uint32_t tail, struct dmi_out *out)
+{
+  if (core->broken == DMI_BREAK_TAILS) listed = false;
+  if (listed) {
+    page->tail = tail;
+    page->flags |= DMI_PAGE_LISTED;
+    return;
+  }
+  if (page->flags & DMI_PAGE_LISTED) {
+    page->flags &= (uint8_t)~DMI_PAGE_LISTED;
+    return;
+  }
+  if (page->role == DMI_ROLE_OWNER) return; /* made here since, as the home's */
+  /* Nobody ever asked the old home for this page: it is ours, and zero. */
+  if (page->role == DMI_ROLE_PENDING) page->flags |= DMI_PAGE_STALE;
+  page->tail = core->self;
+  dmi_set_role(core, page, DMI_ROLE_OWNER);
+  if (page->busy) {
+    struct dmi_req *req;
+    page->busy->fetch = 0;
+    while ((req = dmi_req_pop(&page->busy->waiters))) dmi_own_begin(core, page, req, out);
+    dmi_queue_run(core, page, out);
+  }
+  dmi_page_rest(page);
+}
+
+void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
+{
+  struct dmi_tail entry = {page->index, 0, 0};
+  struct dmi_msg msg;
+  uint32_t heir = atomic_load(&core->heir);
+  if (!heir || page->role != DMI_ROLE_OWNER || core->broken == DMI_BREAK_TAKE) return;
+  msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
+  msg.page = 0;
+  msg.list = dmi_slice_copy(&entry, sizeof(entry));
+  if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+  dmi_out_send(out, heir, &msg);
+}
+
+void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
+{
+  if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return;
+  dmi_own_ask(core, page, false, out);
+  dmi_page_rest(page);
+}

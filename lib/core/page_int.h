@@ -1,0 +1,76 @@
+/*
+ * page_int.h - what the files of the page protocol share; nobody else includes it.
+ */
+#ifndef DMI_CORE_PAGE_INT_H
+#define DMI_CORE_PAGE_INT_H
+
+#include <stddef.h>
+
+#include "core/page.h"
+#include "dmi_api.h"
+
+/* The protocol's bookkeeping needs a few dozen bytes at a time; without them a process can do nothing
+ * sensible any more, so this ends it with a message. */
+void *dmi_core_alloc(size_t size);
+
+/* ---- out.c ---- */
+void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);
+void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
+void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
+
+/* A message about this page, with everything else zero. */
+struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
+                             enum dmi_msg_type type);
+
+/* ---- lists ---- */
+void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req);
+struct dmi_req *dmi_req_pop(struct dmi_req_list *list);
+
+/* ---- page.c ---- */
+struct dmi_page_busy *dmi_page_busy(struct dmi_page *page);
+/* Frees the busy part when nothing goes on any more. */
+void dmi_page_rest(struct dmi_page *page);
+bool dmi_is_read(const struct dmi_req *req);
+void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role);
+/* An own operation, R2, R3.  The mode has been settled. */
+void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                   struct dmi_out *out);
+/* Serves an own read from the page's bytes (frame, NULL: zeros). */
+void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out);
+/* Sends OWN to the home; the role becomes PENDING. */
+void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out);
+/* Sends a request of this process, or passes on one of another, to the hint or the home. */
+void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                      struct dmi_out *out);
+
+/* ---- page_owner.c ---- */
+/* Turns a request message into a queued operation. */
+void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                       struct dmi_out *out);
+void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
+void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   const struct dmi_msg *msg, struct dmi_out *out);
+bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                             struct dmi_msg *msg, struct dmi_out *out);
+/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no memory. */
+bool dmi_frame_own(struct dmi_page *page, bool whole);
+void dmi_req_free(struct dmi_req *req);
+void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
+                  struct dmi_out *out);
+
+/* ---- page_copy.c ---- */
+void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_out *out);
+bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
+bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_out *out);
+/* Own reads that wait for the copy: serve them, or begin them anew. */
+void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
+
+/* ---- page_home.c ---- */
+/* At the home: a request, to the tail. */
+void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                    struct dmi_msg *msg, struct dmi_out *out);
+
+#endif

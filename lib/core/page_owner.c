@@ -1,0 +1,478 @@
+/*
+ * page_owner.c - the owner's side: the queue (R3), writes (R4), moving ownership (R5).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+#include "core/rmw.h"
+
+/* ---- Operations of others ------------------------------------------------------------------- */
+
+void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                       struct dmi_out *out)
+{
+  struct dmi_req *req = dmi_core_alloc(sizeof(*req));
+  switch (msg->type) {
+    case DMI_MSG_GET: req->type = DMI_REQ_GET; break;
+    case DMI_MSG_READ: req->type = DMI_REQ_READ; break;
+    case DMI_MSG_PUT: req->type = DMI_REQ_PUT; break;
+    case DMI_MSG_ATOMIC:
+      req->type = DMI_REQ_ATOMIC;
+      memcpy(&req->sizes, msg->list.ptr, sizeof(req->sizes));
+      break;
+    default: req->type = DMI_REQ_OWN;
+  }
+  req->foreign = true;
+  req->kind = msg->kind;
+  req->tag = msg->tag;
+  req->origin = msg->origin;
+  req->op = msg->op;
+  req->off = msg->off;
+  req->len = msg->len;
+  req->src = msg->body;
+  req->flags = msg->flags & (DMI_F_HAVE | DMI_F_NODATA);
+  req->have = msg->version;
+  dmi_slice_drop(&msg->list);
+  dmi_req_push(&dmi_page_busy(page)->queue, req);
+  dmi_queue_run(core, page, out);
+}
+
+void dmi_req_free(struct dmi_req *req)
+{
+  dmi_slice_drop(&req->src);
+  free(req);
+}
+
+void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
+                  struct dmi_out *out)
+{
+  struct dmi_msg msg;
+  if (!req->foreign) {
+    dmi_out_complete(out, req, error);
+    return;
+  }
+  if (req->type != DMI_REQ_OWN) {
+    msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
+    msg.origin = req->origin;
+    msg.op = req->op;
+    msg.error = (uint32_t)error;
+    if (req->type == DMI_REQ_READ) msg.flags = DMI_F_FETCH;
+    dmi_out_send(out, req->origin, &msg);
+  }
+  dmi_req_free(req);
+}
+
+/* The message that a queued operation of another process came in, to be passed on. */
+static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, uint32_t to,
+                    struct dmi_out *out)
+{
+  static const uint8_t types[] = {[DMI_REQ_GET] = DMI_MSG_GET,
+                                  [DMI_REQ_READ] = DMI_MSG_READ,
+                                  [DMI_REQ_PUT] = DMI_MSG_PUT,
+                                  [DMI_REQ_ATOMIC] = DMI_MSG_ATOMIC,
+                                  [DMI_REQ_OWN] = DMI_MSG_OWN};
+  struct dmi_msg msg = dmi_msg_about(core, page, types[req->type]);
+  msg.origin = req->origin;
+  msg.kind = req->kind;
+  msg.tag = req->tag;
+  msg.op = req->op;
+  msg.off = req->off;
+  msg.len = req->len;
+  msg.body = req->src;
+  msg.flags = req->flags;
+  msg.version = req->have;
+  if (req->type == DMI_REQ_OWN) msg.flags |= DMI_F_TAIL;
+  if (req->type == DMI_REQ_ATOMIC) {
+    msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
+    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+  }
+  dmi_out_send(out, to, &msg);
+  free(req);
+}
+
+/* ---- The copyset ---------------------------------------------------------------------------- */
+
+static struct dmi_holder *holder_find(struct dmi_page_busy *busy, uint32_t uid)
+{
+  for (uint32_t i = 0; i < busy->holders; i++) {
+    if (busy->holder[i].uid == uid) return &busy->holder[i];
+  }
+  return NULL;
+}
+
+static void holder_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind)
+{
+  struct dmi_holder *holder = holder_find(busy, uid);
+  if (!holder) {
+    if (busy->holders == busy->holders_room) {
+      uint32_t room = busy->holders_room ? 2 * busy->holders_room : 4;
+      struct dmi_holder *more = dmi_core_alloc(room * sizeof(*more));
+      if (busy->holders) memcpy(more, busy->holder, busy->holders * sizeof(*more));
+      free(busy->holder);
+      busy->holder = more;
+      busy->holders_room = room;
+    }
+    holder = &busy->holder[busy->holders++];
+    holder->uid = uid;
+  }
+  holder->kind = kind;
+}
+
+static void holder_remove(struct dmi_page_busy *busy, struct dmi_holder *holder)
+{
+  *holder = busy->holder[--busy->holders];
+}
+
+/* ---- Bytes ---------------------------------------------------------------------------------- */
+
+bool dmi_frame_own(struct dmi_page *page, bool whole)
+{
+  uint64_t size = page->map->page_size;
+  struct dmi_frame *fresh;
+  if (page->frame && dmi_frame_is_private(page->frame)) return true;
+  fresh = page->frame || whole ? dmi_frame_new(size) : dmi_frame_new_zero(size);
+  if (!fresh) return false;
+  if (page->frame && !whole) memcpy(fresh->bytes, page->frame->bytes, size);
+  dmi_frame_unref(page->frame);
+  page->frame = fresh;
+  return true;
+}
+
+/* Puts [off, off + len) of the page, or the word that it is zero, into a message. */
+static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg)
+{
+  if (page->frame && len) {
+    msg->body = dmi_slice_of(page->frame, off, len);
+  } else {
+    msg->flags |= DMI_F_ZERO;
+  }
+}
+
+/* ---- Writes, R4 ----------------------------------------------------------------------------- */
+
+/* Step 2: the write takes effect.  `bytes` are the new ones. */
+static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
+                         struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  bool apply = holder_find(busy, req->origin) != NULL;
+  if (wrote) {
+    bool whole = req->off == 0 && req->len == page->map->page_size;
+    if (whole && bytes->frame && bytes->frame->size == req->len) {
+      dmi_frame_unref(page->frame);
+      page->frame = dmi_frame_ref(bytes->frame);
+    } else {
+      if (!dmi_frame_own(page, whole)) dmi_core_alloc(SIZE_MAX / 2);
+      memcpy(page->frame->bytes + req->off, bytes->ptr, req->len);
+    }
+    page->version++;
+    page->flags &= (uint8_t)~DMI_PAGE_NODATA;
+    for (uint32_t i = 0; i < busy->holders; i++) {
+      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
+      if (busy->holder[i].uid == req->origin || busy->holder[i].kind != DMI_KIND_UPDATE) continue;
+      msg.version = page->version;
+      dmi_out_send(out, busy->holder[i].uid, &msg);
+    }
+  }
+  if (!req->foreign) {
+    if (answer) memcpy(req->dst, answer->bytes, req->sizes.in);
+    dmi_out_complete(out, req, DMI_OK);
+  } else {
+    struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_DONE);
+    msg.origin = req->origin;
+    msg.op = req->op;
+    msg.version = wrote ? page->version : 0;
+    if (wrote && apply) msg.flags |= DMI_F_APPLY;
+    if (answer) {
+      /* The answer, and behind it the new bytes when the writer has a copy to change. */
+      bool with = wrote && apply;
+      struct dmi_frame *both = dmi_frame_new(req->sizes.in + (with ? req->len : 0));
+      if (!both) dmi_core_alloc(SIZE_MAX / 2);
+      memcpy(both->bytes, answer->bytes, req->sizes.in);
+      if (with) memcpy(both->bytes + req->sizes.in, bytes->ptr, req->len);
+      msg.len = req->sizes.in;
+      msg.body = (struct dmi_slice){both, both->bytes, both->size};
+    }
+    dmi_out_send(out, req->origin, &msg);
+    dmi_req_free(req);
+  }
+  dmi_slice_drop(bytes);
+  dmi_frame_unref(answer);
+}
+
+/* Step 1: tells the copies.  Returns how many acknowledgements are to come. */
+static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                            struct dmi_slice *bytes, struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  uint32_t acks = 0;
+  for (uint32_t i = busy->holders; i-- > 0;) {
+    struct dmi_holder *holder = &busy->holder[i];
+    uint32_t uid = holder->uid;
+    struct dmi_msg msg;
+    if (!core->is_member(core->arg, uid)) {
+      holder_remove(busy, holder);
+      continue;
+    }
+    if (uid == req->origin) continue;
+    if (holder->kind == DMI_KIND_INVALIDATE) {
+      holder_remove(busy, holder);
+      if (core->broken == DMI_BREAK_INVALIDATE) continue;
+      msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
+    } else {
+      msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
+      msg.off = req->off;
+      msg.len = req->len;
+      msg.body = dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), req->len);
+    }
+    msg.version = page->version + 1;
+    dmi_out_send(out, uid, &msg);
+    acks++;
+  }
+  return acks;
+}
+
+/* The new bytes of a write that is about to begin.  Returns DMI_OK, or why it cannot. */
+static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote)
+{
+  struct dmi_frame *scratch;
+  *answer = NULL;
+  *wrote = true;
+  if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
+    bool shared = page->busy && page->busy->holders;
+    if (req->src.frame) {
+      *bytes = req->src;
+      dmi_frame_ref(bytes->frame);
+    } else if (shared) {
+      *bytes = dmi_slice_copy(req->src.ptr, req->len);
+    } else {
+      *bytes = req->src; /* borrowed, and used before this step ends */
+    }
+    return req->len && !bytes->ptr ? DMI_ENOMEM : DMI_OK;
+  }
+  scratch = dmi_frame_new_zero(req->len);
+  *answer = dmi_frame_new_zero(req->sizes.in);
+  if (!scratch || !*answer) {
+    dmi_frame_unref(scratch);
+    dmi_frame_unref(*answer);
+    return DMI_ENOMEM;
+  }
+  if (page->frame) memcpy(scratch->bytes, page->frame->bytes + req->off, req->len);
+  *bytes = (struct dmi_slice){scratch, scratch->bytes, req->len};
+  if (!dmi_rmw_run(core, req, scratch->bytes, (*answer)->bytes)) {
+    dmi_slice_drop(bytes);
+    dmi_frame_unref(*answer);
+    return DMI_ENOFUNC;
+  }
+  if (page->frame) {
+    *wrote = memcmp(scratch->bytes, page->frame->bytes + req->off, req->len) != 0;
+  } else {
+    *wrote = false;
+    for (uint64_t i = 0; i < req->len && !*wrote; i++) *wrote = scratch->bytes[i] != 0;
+  }
+  return DMI_OK;
+}
+
+static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  struct dmi_slice bytes;
+  struct dmi_frame *answer;
+  bool wrote;
+  bool whole = req->off == 0 && req->len == page->map->page_size;
+  int error = new_bytes(core, page, req, &bytes, &answer, &wrote);
+  if (error == DMI_OK && wrote && !dmi_frame_own(page, whole)) {
+    dmi_slice_drop(&bytes);
+    dmi_frame_unref(answer);
+    error = DMI_ENOMEM;
+  }
+  if (error != DMI_OK) {
+    dmi_req_fail(core, page, req, error, out);
+    return;
+  }
+  busy->acks = wrote ? tell_copies(core, page, req, &bytes, out) : 0;
+  if (busy->acks && core->broken != DMI_BREAK_ACK_WAIT) {
+    busy->current = req;
+    busy->bytes = bytes;
+    busy->answer = answer;
+  } else {
+    write_effect(core, page, req, &bytes, answer, wrote, out);
+  }
+}
+
+void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   const struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_req *req;
+  if (!busy || !busy->current || msg->version != page->version + 1) return;
+  if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
+    struct dmi_holder *holder = holder_find(busy, from);
+    if (holder) holder_remove(busy, holder);
+  }
+  if (--busy->acks) return;
+  req = busy->current;
+  busy->current = NULL;
+  write_effect(core, page, req, &busy->bytes, busy->answer, true, out);
+  busy->answer = NULL;
+  dmi_queue_run(core, page, out);
+}
+
+/* ---- Moving ownership, R5 ------------------------------------------------------------------- */
+
+/* What waits behind the OWN goes after the ownership; own operations begin anew. */
+static void empty_queue(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                        struct dmi_out *out)
+{
+  struct dmi_req_list own = {NULL, NULL};
+  struct dmi_req *req;
+  while ((req = dmi_req_pop(&page->busy->queue))) {
+    if (!req->foreign) {
+      dmi_req_push(&own, req);
+    } else if (core->broken == DMI_BREAK_FORWARD) {
+      dmi_req_free(req);
+    } else {
+      pass_on(core, page, req, to, out);
+    }
+  }
+  while ((req = dmi_req_pop(&own))) dmi_own_begin(core, page, req, out);
+}
+
+static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                  struct dmi_out *out)
+{
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_GRANT);
+  struct dmi_holder *holder;
+  uint32_t to = req->origin;
+  msg.origin = to;
+  msg.version = page->version;
+  if ((holder = holder_find(busy, to))) holder_remove(busy, holder);
+  if (busy->holders && core->broken != DMI_BREAK_COPYSET) {
+    msg.list = dmi_slice_copy(busy->holder, busy->holders * sizeof(*busy->holder));
+    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+  }
+  if ((req->flags & DMI_F_HAVE) && req->have == page->version) {
+    msg.flags |= DMI_F_HAVE;
+  } else if (req->flags & DMI_F_NODATA) {
+    msg.flags |= DMI_F_NODATA;
+  } else if (!page->frame) {
+    msg.flags |= DMI_F_ZERO;
+  } else {
+    msg.body = dmi_slice_of(page->frame, 0, page->map->page_size);
+  }
+  dmi_out_send(out, to, &msg);
+  busy->holders = 0;
+  dmi_frame_unref(page->frame);
+  page->frame = NULL;
+  page->floor = page->version;
+  page->hint = to;
+  dmi_set_role(core, page, DMI_ROLE_NONE);
+  dmi_req_free(req);
+  empty_queue(core, page, to, out);
+}
+
+static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg)
+{
+  uint8_t how = msg->flags & (DMI_F_HAVE | DMI_F_NODATA | DMI_F_ZERO);
+  const struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
+  if (page->role == DMI_ROLE_OWNER || msg->list.len % sizeof(struct dmi_holder)) return false;
+  switch (how) {
+    case 0:
+      return msg->body.frame && msg->body.ptr == msg->body.frame->bytes &&
+             msg->body.len == page->map->page_size;
+    case DMI_F_HAVE: return page->copy && page->version == msg->version;
+    case DMI_F_NODATA:
+      return first && !first->foreign && first->type == DMI_REQ_EXCL && first->off == 0 &&
+             first->len == page->map->page_size;
+    case DMI_F_ZERO: return true;
+    default: return false;
+  }
+}
+
+bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                             struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_page_busy *busy;
+  struct dmi_req *req;
+  (void)from;
+  if (!grant_valid(page, msg)) return false;
+  busy = dmi_page_busy(page);
+  if (!(msg->flags & DMI_F_HAVE)) {
+    dmi_frame_unref(page->frame);
+    page->frame = msg->body.frame;
+    msg->body.frame = NULL;
+  }
+  if (msg->flags & DMI_F_NODATA) page->flags |= DMI_PAGE_NODATA;
+  page->version = msg->version;
+  page->copy = 0;
+  page->held = 0;
+  dmi_set_role(core, page, DMI_ROLE_OWNER);
+  busy->fetch = 0;
+  for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_holder); i++) {
+    struct dmi_holder holder;
+    memcpy(&holder, msg->list.ptr + i * sizeof(holder), sizeof(holder));
+    if (holder.uid != core->self) holder_add(busy, holder.uid, holder.kind);
+  }
+  while ((req = dmi_req_pop(&busy->waiters))) {
+    if (dmi_page_readable(core, page)) {
+      dmi_own_serve(req, page->frame, out);
+    } else {
+      dmi_req_push(&busy->queue, req);
+    }
+  }
+  dmi_queue_run(core, page, out);
+  if (page->role == DMI_ROLE_OWNER) dmi_page_offer(core, page, out);
+  return true;
+}
+
+/* ---- The queue, R3 -------------------------------------------------------------------------- */
+
+static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out)
+{
+  struct dmi_msg msg;
+  if (!req->foreign) {
+    dmi_own_serve(req, page->frame, out);
+    return;
+  }
+  if (req->type == DMI_REQ_GET) {
+    msg = dmi_msg_about(core, page, DMI_MSG_GOT);
+    msg.len = req->len;
+    attach_bytes(page, req->off, req->len, &msg);
+  } else {
+    if (req->origin != core->self) holder_add(dmi_page_busy(page), req->origin, req->kind);
+    msg = dmi_msg_about(core, page, DMI_MSG_DATA);
+    msg.kind = req->kind;
+    msg.version = page->version;
+    attach_bytes(page, 0, page->map->page_size, &msg);
+  }
+  msg.origin = req->origin;
+  msg.op = req->op;
+  dmi_out_send(out, req->origin, &msg);
+  dmi_req_free(req);
+}
+
+void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
+{
+  struct dmi_req *req;
+  while (page->role == DMI_ROLE_OWNER && page->busy && !page->busy->current &&
+         (req = dmi_req_pop(&page->busy->queue))) {
+    switch (req->type) {
+      case DMI_REQ_GET:
+      case DMI_REQ_READ: answer_read(core, page, req, out); break;
+      case DMI_REQ_OWN:
+        if (req->origin == core->self) {
+          dmi_req_free(req); /* we are the owner already */
+        } else {
+          grant(core, page, req, out);
+        }
+        break;
+      default: write_begin(core, page, req, out);
+    }
+  }
+}

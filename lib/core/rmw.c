@@ -1,0 +1,55 @@
+/*
+ * rmw.c - compare-and-swap, fetch-and-store, fetch-and-add and the user's DMI_function.
+ *
+ * Works on bytes that the caller made; does not touch pages.
+ */
+#include "core/rmw.h"
+
+#include <string.h>
+
+bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
+                   uint64_t input)
+{
+  if (sizes->out1 > input || input - sizes->out1 != sizes->out2) return false;
+  switch (rmw) {
+    case DMI_RMW_CAS: return sizes->out1 == len && sizes->out2 == len && sizes->in == 1;
+    case DMI_RMW_FAS: return sizes->out1 == len && sizes->out2 == 0 && sizes->in == len;
+    case DMI_RMW_FAD: return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
+    case DMI_RMW_USER: return true;
+  }
+  return false;
+}
+
+bool dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req, unsigned char *bytes,
+                 unsigned char *answer)
+{
+  const unsigned char *out1 = req->src.ptr;
+  const unsigned char *out2 = out1 + req->sizes.out1;
+  uint64_t old, add;
+  switch ((enum dmi_rmw)req->kind) {
+    case DMI_RMW_CAS:
+      if (memcmp(bytes, out1, req->len) != 0) return true;
+      memcpy(bytes, out2, req->len);
+      answer[0] = 1;
+      return true;
+    case DMI_RMW_FAS:
+      memcpy(answer, bytes, req->len);
+      memcpy(bytes, out1, req->len);
+      return true;
+    case DMI_RMW_FAD:
+      memcpy(&old, bytes, 8);
+      memcpy(&add, out1, 8);
+      memcpy(answer, &old, 8);
+      old += add;
+      memcpy(bytes, &old, 8);
+      return true;
+    case DMI_RMW_USER:
+      if (!core->function) return false;
+      /* The user's function may scribble on its inputs; they are ours or a copy, never shared. */
+      core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
+                     (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
+                     (int64_t)req->sizes.in, req->tag);
+      return true;
+  }
+  return false;
+}

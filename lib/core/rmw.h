@@ -1,0 +1,18 @@
+/*
+ * rmw.h - read-modify-write on a few bytes: what an ATOMIC does at the owner.
+ */
+#ifndef DMI_CORE_RMW_H
+#define DMI_CORE_RMW_H
+
+#include "core/page.h"
+
+/* Do the sizes fit the operation?  `input` is the number of input bytes (out1 then out2). */
+bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
+                   uint64_t input);
+
+/* Runs the operation on bytes[0, len), writing sizes->in bytes of answer (zeroed before).
+ * False: USER, and the program has no DMI_function. */
+bool dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req, unsigned char *bytes,
+                 unsigned char *answer);
+
+#endif
