@@ -1,0 +1,23 @@
+# bin/local.mk - the launchers (Perl).  bin/NAME.in becomes bin/NAME; list NAME in `launchers`.
+
+launchers = bin/dmicc bin/dmirun
+bin_SCRIPTS += $(launchers)
+CLEANFILES += $(launchers)
+
+# Directories are written relative to bindir, so that an installed tree may be moved.
+$(launchers): %: $(top_srcdir)/%.in Makefile
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)includedir=`$(relative_to_bindir) $(includedir) $(bindir)` && \
+	libdir=`$(relative_to_bindir) $(libdir) $(bindir)` && \
+	startdir=`$(relative_to_bindir) $(startdir) $(bindir)` && \
+	sed -e 's|@PERL[@]|$(PERL)|g' \
+	  -e 's|@VERSION[@]|$(VERSION)|g' \
+	  -e 's|@CC[@]|$(CC)|g' \
+	  -e 's|@DMI_LIBS[@]|$(DMI_LIBS)|g' \
+	  -e 's|@DMI_SANITIZER_FLAGS[@]|$(DMI_SANITIZER_FLAGS)|g' \
+	  -e "s|@REL_INCLUDEDIR[@]|$$includedir|g" \
+	  -e "s|@REL_LIBDIR[@]|$$libdir|g" \
+	  -e "s|@REL_STARTDIR[@]|$$startdir|g" \
+	  $< > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+
+relative_to_bindir = $(PERL) -MFile::Spec -e 'print File::Spec->abs2rel(@ARGV)'

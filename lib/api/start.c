@@ -1,0 +1,18 @@
+/*
+ * start.c - the start object: main() of every DMI program.  dmicc links it beside the program.
+ *
+ * DMI_main is a strong reference, so that a program without it does not link; the others are weak.
+ */
+#include "api/start.h"
+
+#pragma weak DMI_thread
+#pragma weak DMI_function
+
+int main(int argc, char **argv) {
+  const dmi_program_t program = {
+      .main = DMI_main,
+      .thread = DMI_thread,
+      .function = DMI_function,
+  };
+  return dmi_start(argc, argv, &program);
+}

@@ -1,0 +1,8 @@
+/* version.h - which libdmi this is. */
+#ifndef DMI_BASE_VERSION_H
+#define DMI_BASE_VERSION_H
+
+/* "major.minor.patch" of the library that is running; valid for ever. */
+const char *dmi_version(void);
+
+#endif

@@ -1,0 +1,49 @@
+# lib/local.mk - libdmi.  Add each new source and header to the list of its layer, one a line, in
+# alphabetical order; nothing else has to change.  A file includes only its own layer and layers
+# below, by path from lib/: #include "core/page.h".
+
+lib_LTLIBRARIES += libdmi.la
+libdmi_la_LDFLAGS = -no-undefined -version-info 0:0:0 -pthread $(DMI_SANITIZER_FLAGS)
+libdmi_la_LIBADD = $(DMI_LIBS)
+
+# 0 base: errors, log, configuration table, clock, containers
+base_sources = \
+	lib/base/version.c \
+	lib/base/version.h
+
+# 1 net: wire format, connections, the daemon's loop, transports, authentication
+net_sources =
+
+# 2 mem: address -> mapping -> page table, pool frames, limits, replacement policy
+mem_sources =
+
+# 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
+core_sources =
+
+# 4 service: threads, mutex, condition, barrier, groups, rwset, allocator
+service_sources =
+
+# 5 api: entry points
+api_sources = \
+	lib/api/program.c \
+	lib/api/start.h
+
+libdmi_la_SOURCES = \
+	include/dmi_api.h \
+	$(base_sources) \
+	$(net_sources) \
+	$(mem_sources) \
+	$(core_sources) \
+	$(service_sources) \
+	$(api_sources)
+
+# The start object holds main().  It is linked into every program as an object, not from the
+# library, so that main() is there whatever else the program needs; dmicc adds it.  An archive is
+# only the way to have automake compile it with dependencies.
+noinst_LIBRARIES += lib/api/libstart.a
+lib_api_libstart_a_SOURCES = lib/api/start.c lib/api/start.h
+start_DATA += dmi_start.o
+CLEANFILES += dmi_start.o
+
+dmi_start.o: lib/api/libstart.a
+	$(AM_V_GEN)cp lib/api/start.$(OBJEXT) $@
