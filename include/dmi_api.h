@@ -28,6 +28,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* the library itself is compiled with everything hidden */
+#endif
 
 #define DMI_VERSION "0.1.0"
 
@@ -214,6 +217,9 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
 void *my_malloc(size_t size);
 void my_free(void *ptr);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
