@@ -12,13 +12,26 @@ base_sources = \
 	lib/base/version.h
 
 # 1 net: wire format, connections, the daemon's loop, transports, authentication
-net_sources =
+net_sources = \
+	lib/net/net.h
 
 # 2 mem: address -> mapping -> page table, pool frames, limits, replacement policy
-mem_sources =
+mem_sources = \
+	lib/mem/frame.c \
+	lib/mem/frame.h
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
-core_sources =
+core_sources = \
+	lib/core/msg.h \
+	lib/core/out.c \
+	lib/core/page.c \
+	lib/core/page.h \
+	lib/core/page_copy.c \
+	lib/core/page_home.c \
+	lib/core/page_int.h \
+	lib/core/page_owner.c \
+	lib/core/rmw.c \
+	lib/core/rmw.h
 
 # 4 service: threads, mutex, condition, barrier, groups, rwset, allocator
 service_sources =
