@@ -1,0 +1,335 @@
+/*
+ * member.h - membership: joining, leaving, and what the coordinator keeps (docs/membership.md).
+ *
+ * Pure: no sockets, threads, clocks, locks or printing.  Only the daemon thread calls it.  Every
+ * process runs one struct dmi_member; the one that is the coordinator has the coordinator's state
+ * inside, and messages between the two roles of one process never leave this layer.
+ *
+ * Use: call an event function, carry out the actions in `out` IN ORDER, dmi_mout_clear, next
+ * event. An action that has an answer (CONNECT, VIEW, STOP_THREADS, START_DRAIN, FORGET) is
+ * answered by the event function named beside it, at once or later, but never from inside another
+ * event function.
+ */
+#ifndef DMI_CORE_MEMBER_H
+#define DMI_CORE_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/msg.h"
+#include "net/net.h"
+
+/* ---- Messages (dmi_msg.type).  Table with contents: docs/membership.md, "Messages". -----------
+ */
+
+enum dmi_ctl_type {
+  /* to the coordinator */
+  DMI_CTL_JOIN = DMI_MSG_CONTROL_FIRST, /* from a temporary id, to any member */
+  DMI_CTL_VIEW_TAKEN,
+  DMI_CTL_LEAVE_ASK,
+  DMI_CTL_LEAVE_NO,
+  DMI_CTL_DRAINED,
+  DMI_CTL_GONE,
+  DMI_CTL_OPENED,
+  DMI_CTL_ADOPTED,
+  DMI_CTL_BUSY,
+  DMI_CTL_IDLE,
+  DMI_CTL_FORGOT,
+  DMI_CTL_ENDED,
+  DMI_CTL_LOST,
+  DMI_CTL_POLL,
+  DMI_CTL_PEEK,
+  DMI_CTL_WELCOME,
+  DMI_CTL_GOODBYE,
+  DMI_CTL_NODES,
+  DMI_CTL_MMAP,
+  DMI_CTL_LOOKUP,
+  DMI_CTL_MUNMAP,
+  DMI_CTL_THREAD,
+  /* from the coordinator */
+  DMI_CTL_REDIRECT, /* from any member, to a temporary id */
+  DMI_CTL_REFUSE,   /* likewise */
+  DMI_CTL_ACCEPT,
+  DMI_CTL_VIEW,
+  DMI_CTL_JOINED,
+  DMI_CTL_OPEN,
+  DMI_CTL_LEAVE_GO,
+  DMI_CTL_OUT,
+  DMI_CTL_ADOPT,
+  DMI_CTL_BUSY_OK,
+  DMI_CTL_FORGET,
+  DMI_CTL_RESULT,
+  DMI_CTL_END,
+  DMI_CTL_FINISH,
+  DMI_CTL_ABORT,
+  DMI_CTL_COORD, /* to the next coordinator */
+  /* between members */
+  DMI_CTL_DRAIN_END,                  /* leaver to heir */
+  DMI_CTL_DRAIN_OK,                   /* heir to leaver */
+  DMI_CTL_BYE,                        /* member to a removed one */
+  DMI_CTL_LAST,                       /* a removed one to its peers */
+  DMI_CTL_LAST_OK,                    /* peer to a removed one */
+  DMI_CTL_LAST_TYPE = DMI_CTL_LAST_OK /* 96 and up: services */
+};
+
+/* "JOIN"; NULL when it is not one of the above. */
+const char *dmi_ctl_name(uint32_t type);
+
+/* ---- Values --------------------------------------------------------------------------------- */
+
+#define DMI_HOST_MAX 255 /* bytes of a host name, without its zero */
+
+/* What a process says of itself. */
+struct dmi_node_info {
+  uint32_t cores;              /* processor cores it may use */
+  uint64_t memory;             /* bytes of its pool */
+  char host[DMI_HOST_MAX + 1]; /* zero-terminated */
+};
+
+/* A notice, or an element of DMI_nodes. */
+struct dmi_notice {
+  uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED of dmi_api.h */
+  uint32_t dmi_id; /* the process it is about */
+  struct dmi_node_info info;
+};
+
+/* A member, as every member knows it. */
+struct dmi_peer {
+  uint32_t uid;
+  uint32_t dmi_id;
+  struct dmi_addr addr; /* as reached from here; of this process itself: all zero but the port */
+  struct dmi_node_info info;
+};
+
+struct dmi_removed {
+  uint32_t uid;
+  uint32_t heir; /* home of what uid was home of; 0: uid was home of nothing */
+};
+
+/* An entry of the directory of mappings. */
+struct dmi_mapping {
+  uint64_t base;      /* global address */
+  uint64_t page_size; /* bytes */
+  uint64_t page_num;
+  uint32_t home; /* uid */
+};
+
+/* The result of a DMI thread that ended and was not joined when its process left. */
+struct dmi_ended {
+  uint64_t seq;   /* the thread's number in its process */
+  uint64_t value; /* opaque: what DMI_thread returned */
+};
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+enum dmi_mact_type {
+  DMI_MACT_SEND,       /* dmi_net_send(id, &msg).  id: uid or temporary id, never this process */
+  DMI_MACT_CONNECT,    /* dmi_net_join_addr(&addr); addr all zero: dmi_net_join(seed host, port).
+                          Answer: dmi_member_connected or dmi_member_not_connected */
+  DMI_MACT_SELF,       /* dmi_net_set_self(id, program_id) */
+  DMI_MACT_RENAME,     /* dmi_net_rename(id, uid) */
+  DMI_MACT_ADD_PEER,   /* dmi_net_add_peer(uid, &addr) */
+  DMI_MACT_CLOSE_PEER, /* dmi_net_close(id): uid or temporary id */
+  /* The view changed: peers[peer_num] were added, removed[removed_num] left.  To do: the homes of
+   * mappings known here change to the heirs, core->heir too if it left, is_member says no, and no
+   * thread of this process sends to those that left any more.  Answer: dmi_member_viewed */
+  DMI_MACT_VIEW,
+  DMI_MACT_JOINED,       /* this process is member `uid` with id `dmi_id`: === joined === */
+  DMI_MACT_OPENED,       /* === opened ===; from now on creates are accepted here */
+  DMI_MACT_CLOSED,       /* === closed === (the request to leave was sent) */
+  DMI_MACT_STOP_THREADS, /* if no DMI thread runs here and no create is at work here, refuse
+                            creates from now on (DMI_ELEAVING).  Answer: dmi_member_stopped(no
+                            thread ran) */
+  DMI_MACT_START_DRAIN,  /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
+                            Answer: dmi_member_drained, once */
+  /* === left ===.  Calls about threads that ended here are answered "moved" from now on (and
+   * already since dmi_member_drained was called): the caller then asks dmi_member_thread. */
+  DMI_MACT_LEFT,
+  DMI_MACT_ADOPT,  /* this process is now home of `mapping`, as if it had mapped it itself */
+  DMI_MACT_FORGET, /* kill all pages of mapping.base (protocol.md R10); unknown: nothing to do.
+                      Answer: dmi_member_forgot(base) */
+  DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
+                      calls below */
+  DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): the program is ending */
+  DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
+                    */
+  DMI_MACT_FATAL   /* print `text`, end with status 1 */
+};
+
+/* Fields an action does not use are zero. */
+struct dmi_mact {
+  uint8_t type;                /* enum dmi_mact_type */
+  bool flag;                   /* RESULT of peek: a notice was there */
+  int error;                   /* RESULT */
+  uint32_t id;                 /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
+  uint32_t uid;                /* RENAME, ADD_PEER, JOINED, START_DRAIN */
+  uint32_t dmi_id;             /* JOINED */
+  uint32_t peer_num;           /* VIEW */
+  uint32_t removed_num;        /* VIEW */
+  uint32_t notice_num;         /* RESULT of poll, peek: 1 or 0; of nodes */
+  uint64_t op;                 /* RESULT */
+  uint64_t value;              /* RESULT of thread */
+  struct dmi_mapping mapping;  /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
+  struct dmi_addr addr;        /* CONNECT, ADD_PEER */
+  struct dmi_msg msg;          /* SEND: move its slices out (dmi_net_send takes them), or let
+                                  dmi_mout_clear drop them: zero what was moved */
+  uint8_t program_id[16];      /* SELF */
+  struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
+  struct dmi_removed *removed; /* VIEW; likewise */
+  struct dmi_notice *notices;  /* RESULT; likewise */
+  char *text;                  /* FATAL; likewise */
+};
+
+/* Actions in order. */
+struct dmi_mout {
+  uint32_t num, room;
+  struct dmi_mact *act;
+};
+
+void dmi_mout_init(struct dmi_mout *out);
+/* Empties the list, freeing and dropping what its actions still hold. */
+void dmi_mout_clear(struct dmi_mout *out);
+void dmi_mout_free(struct dmi_mout *out);
+
+/* ---- The member ----------------------------------------------------------------------------- */
+
+/* What the core asks of its surroundings, answered at once. */
+struct dmi_member_env {
+  void *arg;
+  /* dmi_net_connected: is there, or is coming about, a connection? */
+  bool (*connected)(void *arg, uint32_t uid);
+  /* dmi_net_addrs: both ends of a connection that stands */
+  void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+};
+
+/* Deliberate faults, one rule of docs/membership.md switched off each, so that tests can show that
+ * they would notice. 0 in the product, which has no way to set it. */
+enum dmi_member_break {
+  DMI_MBREAK_NOTHING,
+  DMI_MBREAK_TAKEN,   /* a joiner is JOINED before all have taken the view with it */
+  DMI_MBREAK_HEIR,    /* an heir may begin to leave */
+  DMI_MBREAK_PARK,    /* what the old coordinator parked at the handover is lost */
+  DMI_MBREAK_POLLS,   /* the queue of poll callers is not handed over */
+  DMI_MBREAK_BYE,     /* a removed process does not wait for BYE */
+  DMI_MBREAK_LAST_OK, /* the next removal does not wait for the one before */
+  DMI_MBREAK_BUSY,    /* busy is complete before the coordinator knows */
+  DMI_MBREAK_OPENED,  /* DMI_welcome does not wait for OPENED */
+  DMI_MBREAK_UID,     /* uids are used again */
+  DMI_MBREAK_UNMAP,   /* an unmap does not wait for the home's leave */
+  DMI_MBREAK_ADOPT,   /* a leaver becomes home of what it maps */
+  DMI_MBREAK_FORGOT,  /* an unmap is complete at once */
+  DMI_MBREAK_LAST_KIND
+};
+
+struct dmi_member;
+
+/* `listen_port` is where this process listens.  Never NULL (aborts without memory). */
+struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
+                                  const struct dmi_node_info *info, uint16_t listen_port);
+void dmi_member_free(struct dmi_member *member);
+void dmi_member_set_break(struct dmi_member *member, enum dmi_member_break broken);
+
+/* ---- Events: start -------------------------------------------------------------------------- */
+
+/* This process starts the program.  It is busy (DMI_main): dmi_member_idle when DMI_main has
+ * returned. */
+void dmi_member_start_first(struct dmi_member *member, const uint8_t program_id[16],
+                            struct dmi_mout *out);
+/* This process joins: CONNECT to the seed comes first. */
+void dmi_member_start_join(struct dmi_member *member, struct dmi_mout *out);
+
+/* ---- Events: the network ---------------------------------------------------------------------
+ */
+
+/* Answers to CONNECT. */
+void dmi_member_connected(struct dmi_member *member, uint32_t temp, struct dmi_mout *out);
+void dmi_member_not_connected(struct dmi_member *member, const char *why, struct dmi_mout *out);
+
+/* A message of enum dmi_ctl_type.  The caller keeps msg and its slices.  False, with nothing
+ * changed, when it cannot come from a correct peer. */
+bool dmi_member_message(struct dmi_member *member, uint32_t from, const struct dmi_msg *msg,
+                        struct dmi_mout *out);
+
+/* The connection with this uid or temporary id broke. */
+void dmi_member_lost(struct dmi_member *member, uint32_t id, const char *why,
+                     struct dmi_mout *out);
+
+/* ---- Events: the life of this process ---------------------------------------------------------
+ */
+
+/* SIGINT or SIGTERM.  Only the first one counts; before JOINED it is kept. */
+void dmi_member_leave_asked(struct dmi_member *member, struct dmi_mout *out);
+/* Why this process is still here, as a sentence for the second Ctrl+C; static. */
+const char *dmi_member_waits_for(const struct dmi_member *member);
+
+/* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
+void dmi_member_stopped(struct dmi_member *member, bool stopped, struct dmi_mout *out);
+/* Answer to START_DRAIN: nothing is owned here any more and this process is home of nothing (with
+ * an heir), and these threads ended here and were neither joined nor detached (the first time
+ * only). */
+void dmi_member_drained(struct dmi_member *member, const struct dmi_ended *ended, uint32_t num,
+                        struct dmi_mout *out);
+/* Answer to VIEW. */
+void dmi_member_viewed(struct dmi_member *member, struct dmi_mout *out);
+/* Answer to FORGET. */
+void dmi_member_forgot(struct dmi_member *member, uint64_t base, struct dmi_mout *out);
+
+/*
+ * One more reason to be busy, one less: DMI_main runs, a DMI thread runs here, a DMI_create from
+ * here has no answer.  The core counts.  RESULT(op) comes when the coordinator knows that this
+ * process is busy (often at once): the answer to a DMI_create of another process must not be sent
+ * before.
+ */
+void dmi_member_busy(struct dmi_member *member, uint64_t op, struct dmi_mout *out);
+void dmi_member_idle(struct dmi_member *member, struct dmi_mout *out);
+
+/* ---- Events: calls ---------------------------------------------------------------------------
+ */
+
+/*
+ * `op` is unique among the calls of this process that are not complete.  Each is completed by
+ * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
+ */
+void dmi_member_poll(struct dmi_member *member, uint64_t op,
+                     struct dmi_mout *out); /* notices[0] */
+void dmi_member_peek(struct dmi_member *member, uint64_t op,
+                     struct dmi_mout *out); /* flag, notices[0] */
+void dmi_member_nodes(struct dmi_member *member, uint64_t op,
+                      struct dmi_mout *out); /* notices[] */
+/* DMI_EMEMBER, DMI_ENOTASKED */
+void dmi_member_welcome(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
+                        struct dmi_mout *out);
+/* DMI_EMEMBER, DMI_ENOTASKED, DMI_EBUSY */
+void dmi_member_goodbye(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
+                        struct dmi_mout *out);
+/* mapping; DMI_ESIZE, DMI_ENOMEM (no addresses left).  mapping.home is this process, or, when it
+ * is leaving, another one. The mapping must be entered before the next event is given: a VIEW or
+ * FORGET behind it may be about it. */
+void dmi_member_mmap(struct dmi_member *member, uint64_t op, uint64_t page_size, uint64_t page_num,
+                     struct dmi_mout *out);
+/* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
+void dmi_member_lookup(struct dmi_member *member, uint64_t op, uint64_t addr,
+                       struct dmi_mout *out);
+/* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
+void dmi_member_munmap(struct dmi_member *member, uint64_t op, uint64_t base,
+                       struct dmi_mout *out);
+/* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
+void dmi_member_thread(struct dmi_member *member, uint64_t op, uint32_t uid, uint64_t seq,
+                       struct dmi_mout *out);
+
+/* ---- Looking ----------------------------------------------------------------------------------
+ */
+
+uint32_t dmi_member_uid(const struct dmi_member *member); /* 0: none yet */
+uint32_t dmi_member_dmi_id(const struct dmi_member *member);
+uint64_t dmi_member_view(const struct dmi_member *member);        /* number of the view taken */
+uint32_t dmi_member_coordinator(const struct dmi_member *member); /* uid, as of that view */
+bool dmi_member_is_coordinator(const struct dmi_member *member);  /* has the coordinator's state */
+/* The members of the view taken; NULL: not a member.  Valid until the next event. */
+const struct dmi_peer *dmi_member_peer(const struct dmi_member *member, uint32_t uid);
+const struct dmi_peer *dmi_member_peers(const struct dmi_member *member, uint32_t *num);
+
+/* Aborts with a message when an invariant does not hold. */
+void dmi_member_check(const struct dmi_member *member);
+
+#endif
