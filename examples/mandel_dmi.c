@@ -1,0 +1,332 @@
+/*
+ * mandel_dmi.c - the Mandelbrot set, computed by machines that come and go.
+ *
+ *   dmicc -O2 mandel_dmi.c -o mandel_dmi -lpng
+ *   dmirun ./mandel_dmi 480 480 480 100000 0         starts the program
+ *   dmirun -i HOST ./mandel_dmi                      joins it, at any time, from anywhere
+ *   Ctrl+C                                           leaves it, at any time
+ *
+ * Arguments: width height tasks max_iterations wait.  The pixels, in reading order, are split into
+ * `tasks` runs whose lengths differ by one at most.  Each thread takes the next run with DMI_fad
+ * until none is left.  wait 1 waits for Enter before the first task.  The first process writes
+ * mandelbrot.png into its working directory; with MANDEL_TIMELINE=FILE in its environment it also
+ * writes who computed which task and when.
+ *
+ * A thread that is told to stop does so between two tasks: whatever has been taken is finished, so
+ * no task is lost and none is done twice.  A page of the image is owned by the process that
+ * computed it; when that process leaves, DMI_goodbye hands the page on.
+ *
+ * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end is
+ * made a notice: the thread that finishes the last task has its own process ask to leave, with the
+ * signal that Ctrl+C sends.  DMI_main handles this like any request to leave (stops and joins the
+ * threads there), and after each of them looks whether all tasks are done.  This misses no end:
+ * the process of that thread is either not leaving, and the signal brings a new notice; or it is
+ * leaving already, and then DMI_main has not handled its notice yet, or is still joining its
+ * threads, because one of them has only just finished its task.  Nobody sleeps or asks twice.
+ *
+ * Ctrl+C in the first process stops the threads there.  DMI_main stays, because it alone handles
+ * notices: that process is dismissed when the picture is complete, by the others.  When no other
+ * is left it waits for one to join; a third Ctrl+C aborts.
+ */
+#include <math.h>
+#include <png.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "team.h"
+
+#define PICTURE "mandelbrot.png"
+
+/* The work, in global memory.  Written once by DMI_main, but for the two counters. */
+typedef struct {
+  int32_t width, height; /* pixels */
+  int32_t tasks;
+  int32_t max_iterations;
+  int64_t image_page;  /* bytes of image for one task, the longest */
+  int64_t image_addr;  /* a page per task: iterations of its pixels, int32_t */
+  int64_t record_addr; /* record_t per task */
+  int64_t begin_us;    /* wall clock when the program began */
+  int64_t next;        /* counter: the next task to be taken */
+  int64_t done;        /* counter: tasks whose results are in global memory */
+} job_t;
+
+/* Who computed a task, and when. */
+typedef struct {
+  int32_t dmi_id;
+  int32_t thread;
+  int64_t start_us; /* since begin_us */
+  int64_t end_us;
+} record_t;
+
+/* Wall clock, the only one that means anything on another machine.  As good as their NTP. */
+static int64_t clock_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* First pixel of a task; for task == tasks, the number of pixels. */
+static int64_t task_begin(const job_t *job, int64_t task) {
+  /* The product needs more than 64 bits for images that a few machines could well compute. */
+  const __int128 pixels = (__int128)job->width * job->height;
+  return (int64_t)(pixels * task / job->tasks);
+}
+
+/* ---- The threads ---------------------------------------------------------------------------- */
+
+/* Steps until the orbit of 0 under z*z + c leaves the circle of radius 2; at most max_iterations.
+   */
+static int32_t count_iterations(double cx, double cy, int32_t max_iterations) {
+  double x = 0, y = 0, x2 = 0, y2 = 0;
+  int32_t n = 0;
+  for (; n < max_iterations && x2 + y2 <= 4; n++) {
+    y = 2 * x * y + cy;
+    x = x2 - y2 + cx;
+    x2 = x * x;
+    y2 = y * y;
+  }
+  return n;
+}
+
+static void compute_task(const job_t *job, int64_t task, int32_t *counts) {
+  /* 3 units of the plane along the shorter side: the whole set is seen, and is not distorted. */
+  const double step = 3.0 / (job->width < job->height ? job->width : job->height);
+  const int64_t end = task_begin(job, task + 1);
+  for (int64_t pixel = task_begin(job, task); pixel < end; pixel++) {
+    const double column = (double)(pixel % job->width) - 0.5 * (job->width - 1);
+    const double row = (double)(pixel / job->width) - 0.5 * (job->height - 1);
+    *counts++ = count_iterations(column * step - 0.75, -row * step, job->max_iterations);
+  }
+}
+
+int64_t DMI_thread(int64_t addr) {
+  team_arg_t arg;
+  job_t job;
+  CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
+  CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
+  const int64_t next_addr = arg.job_addr + (int64_t)offsetof(job_t, next);
+  const int64_t done_addr = arg.job_addr + (int64_t)offsetof(job_t, done);
+  int32_t *counts = my_malloc((size_t)job.image_page);
+  /* The last pixel of a page is unused by the shorter tasks. */
+  memset(counts, 0, (size_t)job.image_page);
+
+  printf("started\n");
+  fflush(stdout);
+  while (!team_stopped(&arg)) {
+    int64_t task, done;
+    CHECK(DMI_fad(next_addr, 1, &task, DMI_PUT_ATOMIC, NULL));
+    if (task >= job.tasks) break;
+
+    record_t record = {.dmi_id = arg.dmi_id, .thread = arg.thread};
+    record.start_us = clock_us() - job.begin_us;
+    compute_task(&job, task, counts);
+    record.end_us = clock_us() - job.begin_us;
+    CHECK(DMI_write(job.image_addr + task * job.image_page, job.image_page, counts,
+                    DMI_EXCLUSIVE_WRITE, NULL));
+    CHECK(DMI_write(job.record_addr + task * (int64_t)sizeof(record), sizeof(record), &record,
+                    DMI_PUT_WRITE, NULL));
+    printf("%lld ", (long long)task);
+    fflush(stdout);
+
+    CHECK(DMI_fad(done_addr, 1, &done, DMI_PUT_ATOMIC, NULL));
+    /* When this thread has been told to stop, DMI_main is about to join it and to look.  The
+     * signal goes to the process, not to this thread: the runtime may have it blocked here. */
+    if (done + 1 == job.tasks && !team_stopped(&arg)) kill(getpid(), SIGINT);
+  }
+  printf("finished\n");
+  fflush(stdout);
+  my_free(counts);
+  return DMI_NULL;
+}
+
+/* ---- The picture ---------------------------------------------------------------------------- */
+
+/* Entry 0 is the set itself.  The others go once through the colours and back to the first one, so
+ * that the ring has no seam. */
+static void make_palette(png_color *palette) {
+  static const int stops[][3] = {{0, 7, 100},  {32, 107, 203}, {237, 255, 255},
+                                 {255, 170, 0}, {96, 16, 32},   {0, 7, 100}};
+  const int legs = (int)(sizeof(stops) / sizeof(stops[0])) - 1;
+  palette[0] = (png_color){0, 0, 0};
+  for (int i = 0; i < 255; i++) {
+    const int leg = i * legs / 255;
+    const int part = i * legs - leg * 255;
+    int rgb[3];
+    for (int c = 0; c < 3; c++) {
+      rgb[c] = stops[leg][c] + (stops[leg + 1][c] - stops[leg][c]) * part / 255;
+    }
+    palette[i + 1] = (png_color){(png_byte)rgb[0], (png_byte)rgb[1], (png_byte)rgb[2]};
+  }
+}
+
+/* The square root spreads the colours where counts are low and is the same on every machine, which
+ * a logarithm need not be. */
+static png_byte colour_of(int32_t count, int32_t max_iterations) {
+  if (count == max_iterations) return 0;
+  return (png_byte)(1 + (int64_t)(40 * sqrt(count)) % 255);
+}
+
+/* Whether the whole picture was written.  Nothing but `rows` goes in (no time, no name), so that
+ * equal pictures are equal files. */
+static int write_png(FILE *file, const job_t *job, png_byte **rows) {
+  png_color palette[256];
+  make_palette(palette);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+  png_infop info = png == NULL ? NULL : png_create_info_struct(png);
+  if (info == NULL || setjmp(png_jmpbuf(png))) {
+    png_destroy_write_struct(&png, &info);
+    return 0;
+  }
+  png_init_io(png, file);
+  png_set_IHDR(png, info, (png_uint_32)job->width, (png_uint_32)job->height, 8,
+               PNG_COLOR_TYPE_PALETTE, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_set_PLTE(png, info, palette, 256);
+  png_write_info(png, info);
+  png_write_image(png, rows);
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return 1;
+}
+
+static void save_picture(const job_t *job) {
+  const int64_t bytes = job->image_page * job->tasks;
+  char *pages = my_malloc((size_t)bytes);
+  png_byte *pixels = my_malloc((size_t)task_begin(job, job->tasks));
+  png_byte **rows = my_malloc((size_t)job->height * sizeof(*rows));
+
+  CHECK(DMI_read(job->image_addr, bytes, pages, DMI_GET_READ, NULL));
+  for (int64_t task = 0; task < job->tasks; task++) {
+    const int32_t *counts = (const int32_t *)(void *)(pages + task * job->image_page);
+    const int64_t begin = task_begin(job, task), end = task_begin(job, task + 1);
+    for (int64_t pixel = begin; pixel < end; pixel++) {
+      pixels[pixel] = colour_of(counts[pixel - begin], job->max_iterations);
+    }
+  }
+  for (int64_t row = 0; row < job->height; row++) rows[row] = pixels + row * job->width;
+
+  FILE *file = fopen(PICTURE, "wb");
+  const int written = file != NULL && write_png(file, job, rows);
+  if ((file != NULL && fclose(file) != 0) || !written) {
+    perror(PICTURE);
+    exit(EXIT_FAILURE);
+  }
+  printf("\nwrote %s\n", PICTURE);
+  fflush(stdout);
+  my_free(rows);
+  my_free(pixels);
+  my_free(pages);
+}
+
+static void save_timeline(const job_t *job, const char *path) {
+  const int64_t bytes = (int64_t)sizeof(record_t) * job->tasks;
+  record_t *records = my_malloc((size_t)bytes);
+  CHECK(DMI_read(job->record_addr, bytes, records, DMI_GET_READ, NULL));
+  FILE *file = fopen(path, "w");
+  if (file != NULL) {
+    fprintf(file, "task\tdmi_id\tthread\tstart_us\tend_us\n");
+    for (int32_t task = 0; task < job->tasks; task++) {
+      const record_t *r = &records[task];
+      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r->dmi_id, r->thread,
+              (long long)r->start_us, (long long)r->end_us);
+    }
+  }
+  if (file == NULL || fclose(file) != 0) perror(path); /* the picture is worth more: go on */
+  my_free(records);
+}
+
+/* ---- The first process ---------------------------------------------------------------------- */
+
+/* Puts the work into global memory; returns its address. */
+static int64_t create_job(job_t *job) {
+  int64_t job_addr;
+  const int64_t pixels = (int64_t)job->width * job->height;
+  job->image_page = (pixels + job->tasks - 1) / job->tasks * (int64_t)sizeof(int32_t);
+  job->begin_us = clock_us();
+  CHECK(DMI_mmap(&job->image_addr, job->image_page, job->tasks, NULL));
+  CHECK(DMI_mmap(&job->record_addr, sizeof(record_t), job->tasks, NULL));
+  CHECK(DMI_mmap(&job_addr, sizeof(*job), 1, NULL));
+  CHECK(DMI_write(job_addr, sizeof(*job), job, DMI_EXCLUSIVE_WRITE, NULL));
+  return job_addr;
+}
+
+static int all_done(const job_t *job, int64_t job_addr) {
+  int64_t done;
+  CHECK(DMI_read(job_addr + (int64_t)offsetof(job_t, done), sizeof(done), &done, DMI_GET_READ,
+                 NULL));
+  return done == job->tasks;
+}
+
+/* Lets processes in and out until all tasks are done.  Returns whether this process has asked to
+ * leave, too. */
+static int serve_notices(const job_t *job, int64_t job_addr) {
+  teams_t teams = {0};
+  int32_t my_dmi_id;
+  int leaving = 0;
+
+  CHECK(DMI_rank(&my_dmi_id));
+  for (;;) {
+    DMI_node_t node;
+    CHECK(DMI_poll(&node));
+    if (node.state == DMI_OPEN) {
+      printf("welcome %d!\n", node.dmi_id);
+      fflush(stdout);
+      CHECK(DMI_welcome(node.dmi_id));
+      teams_start(&teams, &node, job_addr);
+    } else {
+      teams_stop(&teams, node.dmi_id);
+      printf("goodbye %d!\n", node.dmi_id);
+      fflush(stdout);
+      if (node.dmi_id == my_dmi_id) {
+        leaving = 1;
+      } else {
+        CHECK(DMI_goodbye(node.dmi_id));
+      }
+      if (all_done(job, job_addr)) break;
+    }
+  }
+  /* Elsewhere the threads found no task left and have returned, or are about to. */
+  teams_join_all(&teams);
+  return leaving;
+}
+
+void DMI_main(int argc, char **argv) {
+  if (argc != 6) {
+    fprintf(stderr, "usage: %s width height tasks max_iterations wait\n", argv[0]);
+    exit(EXIT_FAILURE);
+  }
+  job_t job = {.width = check_number("width", argv[1], 1),
+               .height = check_number("height", argv[2], 1),
+               .tasks = check_number("tasks", argv[3], 1),
+               .max_iterations = check_number("max_iterations", argv[4], 1)};
+  const int32_t wait = check_number("wait", argv[5], 0);
+  if (job.tasks > (int64_t)job.width * job.height) {
+    fprintf(stderr, "tasks must not exceed width * height\n");
+    exit(EXIT_FAILURE);
+  }
+  if (wait != 0) {
+    printf("press Enter to continue ...\n");
+    fflush(stdout);
+    int key;
+    do key = getchar();
+    while (key != '\n' && key != EOF);
+  }
+
+  const int64_t job_addr = create_job(&job);
+  const int leaving = serve_notices(&job, job_addr);
+  const char *timeline = getenv("MANDEL_TIMELINE");
+  save_picture(&job);
+  if (timeline != NULL) save_timeline(&job, timeline);
+
+  CHECK(DMI_munmap(job_addr, NULL));
+  CHECK(DMI_munmap(job.record_addr, NULL));
+  CHECK(DMI_munmap(job.image_addr, NULL));
+  if (leaving) {
+    int32_t my_dmi_id;
+    CHECK(DMI_rank(&my_dmi_id));
+    CHECK(DMI_goodbye(my_dmi_id));
+  }
+  /* No DMI thread runs anywhere now: the processes that have not left end with this function. */
+}

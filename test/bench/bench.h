@@ -1,0 +1,49 @@
+/*
+ * bench.h - for the measuring programs: time, and batches of measurements reduced to a median.
+ *
+ * Each figure is printed as one line, `name value unit min max`: the median, smallest and largest
+ * of BATCHES batches.  One more batch comes first and is thrown away: it warms up caches, buffers
+ * and the processor's clock.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define BATCHES 9
+
+/* One figure.  No pointers: it can be passed through global memory. */
+typedef struct {
+  char name[32];
+  char unit[8];
+  double values[BATCHES];
+} figure_t;
+
+static inline int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline int compare_doubles(const void *left, const void *right) {
+  const double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+static inline void figure_print(const figure_t *figure) {
+  figure_t sorted = *figure;
+  qsort(sorted.values, BATCHES, sizeof(double), compare_doubles);
+  printf("%s %.4g %s %.4g %.4g\n", sorted.name, sorted.values[BATCHES / 2], sorted.unit,
+         sorted.values[0], sorted.values[BATCHES - 1]);
+  fflush(stdout);
+}
+
+/* Megabytes (10^6) per second. */
+static inline double rate_mb(int64_t bytes, int64_t ns) {
+  return (double)bytes * 1000.0 / (double)ns;
+}
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * raw_tcp.h - two processes joined by one TCP connection on the loopback interface, blocking.
+ *
+ * What plain sockets can do here is the limit beside which DMI's figures are put, so nothing
+ * clever happens: default buffer sizes, TCP_NODELAY, read and write.
+ */
+#ifndef RAW_TCP_H
+#define RAW_TCP_H
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static inline void raw_fail(const char *what) {
+  perror(what);
+  exit(EXIT_FAILURE);
+}
+
+static inline void raw_nodelay(int fd) {
+  const int on = 1;
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) raw_fail("TCP_NODELAY");
+}
+
+/* Forks.  Both get a connected socket; the child gets *child_ptr == 0, the parent its id. */
+static inline int raw_pair(pid_t *child_ptr) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof(address);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+      listen(listener, 1) != 0 ||
+      getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
+    raw_fail("listen on the loopback interface");
+  }
+  *child_ptr = fork();
+  if (*child_ptr < 0) raw_fail("fork");
+  int fd;
+  if (*child_ptr == 0) {
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+      raw_fail("connect");
+    }
+  } else {
+    fd = accept(listener, NULL, NULL);
+    if (fd < 0) raw_fail("accept");
+  }
+  close(listener);
+  raw_nodelay(fd);
+  return fd;
+}
+
+/* Reads exactly `size` bytes.  0 when the other side has closed before the first of them. */
+static inline int raw_read(int fd, char *buf, size_t size) {
+  size_t have = 0;
+  while (have < size) {
+    const ssize_t n = read(fd, buf + have, size - have);
+    if (n == 0 && have == 0) return 0;
+    if (n <= 0) raw_fail("read");
+    have += (size_t)n;
+  }
+  return 1;
+}
+
+static inline void raw_write(int fd, const char *buf, size_t size) {
+  size_t sent = 0;
+  while (sent < size) {
+    const ssize_t n = write(fd, buf + sent, size - sent);
+    if (n <= 0) raw_fail("write");
+    sent += (size_t)n;
+  }
+}
+
+static inline void raw_end(int fd, pid_t child) {
+  int status;
+  close(fd);
+  if (waitpid(child, &status, 0) != child || status != 0) {
+    fprintf(stderr, "the other process failed\n");
+    exit(EXIT_FAILURE);
+  }
+}
+
+#endif
