@@ -28,180 +28,184 @@ my %running;    # pid => 1, over all sessions
 
 # An ordinary exit runs END, a signal that nobody handles does not.
 for my $signal (qw(INT TERM HUP)) {
-    $SIG{$signal} = sub { exit 1 };
+  $SIG{$signal} = sub { exit 1 };
 }
 my $owner = $$;
 
 END {
-    # waitpid below would otherwise replace the status this program ends with.
-    local $?;
-    if ($$ == $owner) {
-        for my $pid (keys %running) {
-            kill 'KILL', -$pid;
-            waitpid $pid, 0;
-        }
+  # waitpid below would otherwise replace the status this program ends with.
+  local $?;
+  if ($$ == $owner) {
+    for my $pid (keys %running) {
+      kill 'KILL', -$pid;
+      waitpid $pid, 0;
     }
+  }
 }
 
 # builddir: where bin/dmirun is.  timeout: seconds that one await may take.
 sub new {
-    my ($class, %options) = @_;
-    my $dir     = Cwd::abs_path($options{builddir});
-    my $dmirun  = defined $dir ? "$dir/bin/dmirun" : "$options{builddir}/bin/dmirun";
-    my $session = bless {
-        dmirun    => $dmirun,
-        timeout   => $options{timeout} // 120,
-        dir       => File::Temp::tempdir(CLEANUP => 1),
-        processes => [],
-    }, $class;
-    die "$dmirun: not there; is $options{builddir} the build directory, and was make run?\n"
-        if !-x $dmirun;
-    return $session;
+  my ($class, %options) = @_;
+  my $dir     = Cwd::abs_path($options{builddir});
+  my $dmirun  = defined $dir ? "$dir/bin/dmirun" : "$options{builddir}/bin/dmirun";
+  my $session = bless {
+    dmirun    => $dmirun,
+    timeout   => $options{timeout} // 120,
+    dir       => File::Temp::tempdir(CLEANUP => 1),
+    processes => [],
+  }, $class;
+  die "$dmirun: not there; is $options{builddir} the build directory, and was make run?\n"
+    if !-x $dmirun;
+  return $session;
 }
 
 # A directory that disappears with this program.
 sub dir { return $_[0]{dir} }
 
 # Starts `dmirun COMMAND`.  join => a process: joins its program.  cwd, env => {...}: as they say.
+# core => number: runs on that processor core only.
 sub start {
-    my ($session, $name, $command, %options) = @_;
-    my $port_file = "$session->{dir}/port." . scalar @{ $session->{processes} };
-    my @join =
-        $options{join} ? ('-i', 'localhost', '-p', $session->port($options{join})) : ();
-    pipe my $out, my $out_end or die "pipe: $!\n";
-    pipe my $err, my $err_end or die "pipe: $!\n";
+  my ($session, $name, $command, %options) = @_;
+  my $port_file = "$session->{dir}/port." . scalar @{ $session->{processes} };
+  my @join =
+    $options{join} ? ('-i', 'localhost', '-p', $session->port($options{join})) : ();
+  pipe my $out, my $out_end or die "pipe: $!\n";
+  pipe my $err, my $err_end or die "pipe: $!\n";
 
-    my $time = Time::HiRes::time();
-    my $pid  = fork // die "fork: $!\n";
-    if ($pid == 0) {
-        # A group of its own: one kill ends the launcher and all it has started, and Ctrl+C on the
-        # terminal reaches only this program.
-        setpgrp 0, 0;
-        my $fail = sub { print {$err_end} "$_[0]: $!\n"; $err_end->flush; POSIX::_exit(127) };
-        chdir $options{cwd} or $fail->($options{cwd}) if defined $options{cwd};
-        $ENV{DMI_PORT_FILE} = $port_file;
-        %ENV = (%ENV, %{ $options{env} || {} });
-        open STDIN, '<', '/dev/null' or $fail->('/dev/null');
-        POSIX::dup2(fileno $out_end, 1);
-        POSIX::dup2(fileno $err_end, 2);
-        no warnings 'exec';
-        exec { $session->{dmirun} } $session->{dmirun}, '-l', 0, @join, @$command;
-        $fail->($session->{dmirun});
-    }
-    setpgrp $pid, $pid;    # whichever of the two comes first; the other fails, and may
-    $running{$pid} = 1;
-    close $out_end;
-    close $err_end;
-    my $process = bless {
-        name      => $name,
-        pid       => $pid,
-        port_file => $port_file,
-        started   => $time,
-        out       => '',
-        err       => '',
-        times     => {},     # line of stderr => when its end was first read
-        scanned   => 0,      # bytes of stderr that are in times
-        handles   => { out => $out, err => $err },
-    }, 'Session::Process';
-    push @{ $session->{processes} }, $process;
-    return $process;
+  my $time = Time::HiRes::time();
+  my $pid  = fork // die "fork: $!\n";
+  if ($pid == 0) {
+    # A group of its own: one kill ends the launcher and all it has started, and Ctrl+C on the
+    # terminal reaches only this program.
+    setpgrp 0, 0;
+    my $fail = sub { print {$err_end} "$_[0]: $!\n"; $err_end->flush; POSIX::_exit(127) };
+    chdir $options{cwd} or $fail->($options{cwd}) if defined $options{cwd};
+    $ENV{DMI_PORT_FILE} = $port_file;
+    %ENV = (%ENV, %{ $options{env} || {} });
+    open STDIN, '<', '/dev/null' or $fail->('/dev/null');
+    POSIX::dup2(fileno $out_end, 1);
+    POSIX::dup2(fileno $err_end, 2);
+    my @bind = defined $options{core} ? ('taskset', '-c', $options{core}) : ();
+    my @all  = (@bind, $session->{dmirun}, '-l', 0, @join, @$command);
+    no warnings 'exec';
+    exec { $all[0] } @all;
+    $fail->($all[0]);
+  }
+  setpgrp $pid, $pid;    # whichever of the two comes first; the other fails, and may
+  $running{$pid} = 1;
+  close $out_end;
+  close $err_end;
+  my $process = bless {
+    name      => $name,
+    pid       => $pid,
+    port_file => $port_file,
+    started   => $time,
+    out       => '',
+    err       => '',
+    times     => {},     # line of stderr => when its end was first read
+    scanned   => 0,      # bytes of stderr that are in times
+    handles   => { out => $out, err => $err },
+  }, 'Session::Process';
+  push @{ $session->{processes} }, $process;
+  return $process;
 }
 
 # The port on which a process listens.  It is in the file before this line is written.
 sub port {
-    my ($session, $process) = @_;
-    $session->await("$process->{name} to listen", sub { $process->said('=== initialized ===') });
-    open my $file, '<', $process->{port_file}
-        or $session->fail("$process->{name} wrote no port: $process->{port_file}: $!");
-    my $port = <$file> // '';
-    $port =~ /^(\d+)$/
-        or $session->fail("$process->{name} wrote '$port' into its port file, not a port");
-    return $1;
+  my ($session, $process) = @_;
+  $session->await("$process->{name} to listen", sub { $process->said('=== initialized ===') });
+  open my $file, '<', $process->{port_file}
+    or $session->fail("$process->{name} wrote no port: $process->{port_file}: $!");
+  my $port = <$file> // '';
+  $port =~ /^(\d+)$/
+    or $session->fail("$process->{name} wrote '$port' into its port file, not a port");
+  return $1;
 }
 
 # Reads what processes write until $condition->() is true, and returns that.
 sub await {
-    my ($session, $what, $condition) = @_;
-    my $deadline = Time::HiRes::time() + $session->{timeout};
-    while (1) {
-        if (my $value = $condition->()) { return $value }
-        for my $process (@{ $session->{processes} }) {
-            next if !defined $process->{status} || $process->{status} == 0;
-            $session->fail("$process->{name} ended with " . $process->ending
-                    . ", while waiting for $what");
-        }
-        my @open = map { values %{ $_->{handles} } } @{ $session->{processes} };
-        $session->fail("all processes have ended, while waiting for $what") if !@open;
-        my $left  = $deadline - Time::HiRes::time();
-        my @ready = $left > 0 ? IO::Select->new(@open)->can_read($left) : ();
-        $session->fail("gave up after $session->{timeout} s of waiting for $what")
-            if !@ready && $left <= 0;
-        my %ready = map { $_ => 1 } @ready;
-        for my $process (@{ $session->{processes} }) {
-            for my $stream (keys %{ $process->{handles} }) {
-                my $handle = $process->{handles}{$stream};
-                $session->_receive($process, $stream, $handle) if $ready{$handle};
-            }
-        }
+  my ($session, $what, $condition) = @_;
+  my $deadline = Time::HiRes::time() + $session->{timeout};
+  while (1) {
+    if (my $value = $condition->()) { return $value }
+    for my $process (@{ $session->{processes} }) {
+      next if !defined $process->{status} || $process->{status} == 0;
+      $session->fail("$process->{name} ended with " . $process->ending
+          . ", while waiting for $what");
     }
+    my @open = map { values %{ $_->{handles} } } @{ $session->{processes} };
+    $session->fail("all processes have ended, while waiting for $what") if !@open;
+    my $left  = $deadline - Time::HiRes::time();
+    my @ready = $left > 0 ? IO::Select->new(@open)->can_read($left) : ();
+    $session->fail("gave up after $session->{timeout} s of waiting for $what")
+      if !@ready && $left <= 0;
+    my %ready = map { $_ => 1 } @ready;
+    for my $process (@{ $session->{processes} }) {
+      for my $stream (keys %{ $process->{handles} }) {
+        my $handle = $process->{handles}{$stream};
+        $session->_receive($process, $stream, $handle) if $ready{$handle};
+      }
+    }
+  }
 }
 
 # Waits until a process has ended, with status 0.
 sub await_end {
-    my ($session, $process) = @_;
-    $session->await("$process->{name} to end", sub { defined $process->{status} });
-    return;
+  my ($session, $process) = @_;
+  $session->await("$process->{name} to end", sub { $process->ended });
+  $session->fail("$process->{name} ended with " . $process->ending) if $process->{status} != 0;
+  return;
 }
 
 sub fail {
-    my ($session, $message) = @_;
-    my $text = "$message\n";
-    for my $process (@{ $session->{processes} }) {
-        for my $stream (qw(out err)) {
-            next if $process->{$stream} eq '';
-            my $written = substr $process->{$stream}, -4000;
-            $written =~ s/\n?\z/\n/;
-            $written =~ s/^/  | /mg;
-            $text .= "$process->{name}, std$stream:\n$written";
-        }
+  my ($session, $message) = @_;
+  my $text = "$message\n";
+  for my $process (@{ $session->{processes} }) {
+    for my $stream (qw(out err)) {
+      next if $process->{$stream} eq '';
+      my $written = substr $process->{$stream}, -4000;
+      $written =~ s/\n?\z/\n/;
+      $written =~ s/^/  | /mg;
+      $text .= "$process->{name}, std$stream:\n$written";
     }
-    die $text;
+  }
+  die $text;
 }
 
 sub _receive {
-    my ($session, $process, $stream, $handle) = @_;
-    my $begin = length $process->{$stream};
-    my $n     = sysread $handle, $process->{$stream}, 65536, $begin;
-    return if !defined $n && $!{EINTR};
-    if ($n) {
-        my $now = Time::HiRes::time();
-        return if $stream ne 'err';
-        while ((my $end = index $process->{err}, "\n", $process->{scanned}) >= 0) {
-            my $line = substr $process->{err}, $process->{scanned}, $end - $process->{scanned};
-            $process->{times}{$line} //= $now;
-            $process->{scanned} = $end + 1;
-        }
-        return;
+  my ($session, $process, $stream, $handle) = @_;
+  my $begin = length $process->{$stream};
+  my $n     = sysread $handle, $process->{$stream}, 65536, $begin;
+  return if !defined $n && $!{EINTR};
+  if ($n) {
+    my $now = Time::HiRes::time();
+    return if $stream ne 'err';
+    while ((my $end = index $process->{err}, "\n", $process->{scanned}) >= 0) {
+      my $line = substr $process->{err}, $process->{scanned}, $end - $process->{scanned};
+      $process->{times}{$line} //= $now;
+      $process->{scanned} = $end + 1;
     }
-    close $handle;
-    delete $process->{handles}{$stream};
-    return if %{ $process->{handles} };
-
-    # Both streams are closed, so it is about to end, or somebody should be told that it does not.
-    my $ended = eval {
-        local $SIG{ALRM} = sub { die "alarm\n" };
-        alarm 30;
-        my $pid = waitpid $process->{pid}, 0;
-        alarm 0;
-        $pid == $process->{pid};
-    };
-    if (!$ended) {
-        alarm 0;
-        $session->fail("$process->{name} has closed its output but does not end");
-    }
-    $process->{status} = $?;
-    delete $running{ $process->{pid} };
     return;
+  }
+  close $handle;
+  delete $process->{handles}{$stream};
+  return if %{ $process->{handles} };
+
+  # Both streams are closed, so it is about to end, or somebody should be told that it does not.
+  my $ended = eval {
+    local $SIG{ALRM} = sub { die "alarm\n" };
+    alarm 30;
+    my $pid = waitpid $process->{pid}, 0;
+    alarm 0;
+    $pid == $process->{pid};
+  };
+  if (!$ended) {
+    alarm 0;
+    $session->fail("$process->{name} has closed its output but does not end");
+  }
+  $process->{status} = $?;
+  delete $running{ $process->{pid} };
+  return;
 }
 
 package Session::Process;
@@ -211,29 +215,29 @@ sub out { return $_[0]{out} }
 
 # Whether this whole line has been written to stderr.
 sub said {
-    my ($process, $line) = @_;
-    return exists $process->{times}{$line};
+  my ($process, $line) = @_;
+  return exists $process->{times}{$line};
 }
 
 # Seconds from the start of the launcher to the moment when this line was first seen on stderr.
 sub seconds_to {
-    my ($process, $line) = @_;
-    return $process->{times}{$line} - $process->{started};
+  my ($process, $line) = @_;
+  return $process->{times}{$line} - $process->{started};
 }
 
 # What Ctrl+C does.
 sub leave {
-    my ($process) = @_;
-    kill 'INT', $process->{pid} if !$process->ended;
-    return;
+  my ($process) = @_;
+  kill 'INT', $process->{pid} if !$process->ended;
+  return;
 }
 
 sub ended { return defined $_[0]{status} }
 
 sub ending {
-    my ($process) = @_;
-    my $status = $process->{status};
-    return $status & 127 ? 'signal ' . ($status & 127) : 'exit status ' . ($status >> 8);
+  my ($process) = @_;
+  my $status = $process->{status};
+  return $status & 127 ? 'signal ' . ($status & 127) : 'exit status ' . ($status >> 8);
 }
 
 1;

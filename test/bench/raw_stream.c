@@ -13,7 +13,7 @@ int main(void) {
   char *block = calloc(1, BLOCK);
   if (block == NULL) raw_fail("calloc");
   pid_t child;
-  const int fd = raw_pair(&child);
+  const int fd = raw_pair(&child, APART);
   if (child == 0) {
     for (int i = 0; i < (BATCHES + 1) * BLOCKS; i++) raw_write(fd, block, BLOCK);
     return EXIT_SUCCESS;

@@ -3,13 +3,22 @@
  *
  * What plain sockets can do here is the limit beside which DMI's figures are put, so nothing
  * clever happens: default buffer sizes, TCP_NODELAY, read and write.
+ *
+ * Where the two run is fixed, because it decides: waking a process on another, idle core can take
+ * four times as long as everything else, and the scheduler's choice differs from run to run.  Two
+ * cores are what two machines are like; on one core nothing hides what the software costs.
  */
 #ifndef RAW_TCP_H
 #define RAW_TCP_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* cpu_set_t */
+#endif
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -27,8 +36,38 @@ static inline void raw_nodelay(int fd) {
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) raw_fail("TCP_NODELAY");
 }
 
-/* Forks.  Both get a connected socket; the child gets *child_ptr == 0, the parent its id. */
-static inline int raw_pair(pid_t *child_ptr) {
+typedef enum { APART, TOGETHER } place_t; /* on two cores, or on one */
+
+static inline cpu_set_t raw_allowed(void) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) raw_fail("sched_getaffinity");
+  return allowed;
+}
+
+static inline void raw_allow(const cpu_set_t *cores) {
+  if (sched_setaffinity(0, sizeof(*cores), cores) != 0) raw_fail("sched_setaffinity");
+}
+
+/* Binds the calling process to the first core it may use, or to the last. */
+static inline void raw_bind(int last) {
+  const cpu_set_t allowed = raw_allowed();
+  cpu_set_t one;
+  size_t core = last ? CPU_SETSIZE - 1 : 0;
+  while (!CPU_ISSET(core, &allowed)) {
+    if (last) {
+      core--;
+    } else {
+      core++;
+    }
+  }
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  raw_allow(&one);
+}
+
+/* Forks.  Both get a connected socket; the child gets *child_ptr == 0, the parent its id.  The
+ * parent is then bound to the first core, the child to the last one or also to the first. */
+static inline int raw_pair(pid_t *child_ptr, place_t place) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t length = sizeof(address);
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -41,11 +80,13 @@ static inline int raw_pair(pid_t *child_ptr) {
   if (*child_ptr < 0) raw_fail("fork");
   int fd;
   if (*child_ptr == 0) {
+    raw_bind(place == APART);
     fd = socket(AF_INET, SOCK_STREAM, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
       raw_fail("connect");
     }
   } else {
+    raw_bind(0);
     fd = accept(listener, NULL, NULL);
     if (fd < 0) raw_fail("accept");
   }
