@@ -28,8 +28,8 @@ static void print_pi(int64_t darts_addr) {
   darts_t darts;
   CHECK(DMI_read(darts_addr, sizeof(darts), &darts, DMI_GET_READ, NULL));
   if (darts.thrown == 0) return;
-  printf("pi is about %.6f after %lld darts\n",
-         4.0 * (double)darts.inside / (double)darts.thrown, (long long)darts.thrown);
+  printf("pi is about %.6f after %lld darts\n", 4.0 * (double)darts.inside / (double)darts.thrown,
+         (long long)darts.thrown);
 }
 
 void DMI_main(int argc, char **argv) {
@@ -61,7 +61,8 @@ void DMI_main(int argc, char **argv) {
   } while (node.state != DMI_CLOSE || node.dmi_id != my_dmi_id);
 
   /* The others are still throwing. */
-  while (teams.num > 0) teams_stop(&teams, teams.items[0].dmi_id);
+  while (teams.num > 0)
+    teams_stop(&teams, teams.items[0].dmi_id);
   teams_join_all(&teams);
   print_pi(darts_addr);
   fflush(stdout);

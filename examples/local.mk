@@ -4,16 +4,26 @@
 # the source is examples/NAME.c.  Options that one example needs: examples_NAME_flags = -lpng.
 # Examples are not installed.  One that needs libpng goes into the `if HAVE_PNG` part.
 
-example_programs =
+example_programs = examples/joinleave_dmi examples/matmat_dmi
 
 if HAVE_PNG
-example_programs +=
+example_programs += examples/mandel_dmi
 endif
+examples_mandel_dmi_flags = -lpng
 
-all-local: $(example_programs)
+# The library cannot run a program yet, so that nothing which calls it links.  When it can:
+# examples_ready = $(example_programs)
+examples_ready =
+
+all-local: $(examples_ready)
 CLEANFILES += $(example_programs)
 
-$(example_programs): %: $(top_srcdir)/%.c $(top_srcdir)/include/dmi_api.h bin/dmicc dmi_start.o \
-		libdmi.la
+# What a program made with dmicc is made from, beside its source, and how; test/bench/local.mk too.
+dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/examples/check.h bin/dmicc \
+	dmi_start.o libdmi.la
+dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
+	$($(subst /,_,$@)_flags)
+
+$(example_programs): %: $(top_srcdir)/%.c $(top_srcdir)/examples/team.h $(dmicc_needs)
 	@$(MKDIR_P) $(@D)
-	$(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ $($(subst /,_,$@)_flags)
+	$(dmicc_program)

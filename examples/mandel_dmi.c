@@ -146,7 +146,7 @@ int64_t DMI_thread(int64_t addr) {
 /* Entry 0 is the set itself.  The others go once through the colours and back to the first one, so
  * that the ring has no seam. */
 static void make_palette(png_color *palette) {
-  static const int stops[][3] = {{0, 7, 100},  {32, 107, 203}, {237, 255, 255},
+  static const int stops[][3] = {{0, 7, 100},   {32, 107, 203}, {237, 255, 255},
                                  {255, 170, 0}, {96, 16, 32},   {0, 7, 100}};
   const int legs = (int)(sizeof(stops) / sizeof(stops[0])) - 1;
   palette[0] = (png_color){0, 0, 0};
@@ -205,7 +205,8 @@ static void save_picture(const job_t *job) {
       pixels[pixel] = colour_of(counts[pixel - begin], job->max_iterations);
     }
   }
-  for (int64_t row = 0; row < job->height; row++) rows[row] = pixels + row * job->width;
+  for (int64_t row = 0; row < job->height; row++)
+    rows[row] = pixels + row * job->width;
 
   FILE *file = fopen(PICTURE, "wb");
   const int written = file != NULL && write_png(file, job, rows);
@@ -229,8 +230,8 @@ static void save_timeline(const job_t *job, const char *path) {
     fprintf(file, "task\tdmi_id\tthread\tstart_us\tend_us\n");
     for (int32_t task = 0; task < job->tasks; task++) {
       const record_t *r = &records[task];
-      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r->dmi_id, r->thread,
-              (long long)r->start_us, (long long)r->end_us);
+      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r->dmi_id, r->thread, (long long)r->start_us,
+              (long long)r->end_us);
     }
   }
   if (file == NULL || fclose(file) != 0) perror(path); /* the picture is worth more: go on */
@@ -253,9 +254,9 @@ static int64_t create_job(job_t *job) {
 }
 
 static int all_done(const job_t *job, int64_t job_addr) {
+  const int64_t done_addr = job_addr + (int64_t)offsetof(job_t, done);
   int64_t done;
-  CHECK(DMI_read(job_addr + (int64_t)offsetof(job_t, done), sizeof(done), &done, DMI_GET_READ,
-                 NULL));
+  CHECK(DMI_read(done_addr, sizeof(done), &done, DMI_GET_READ, NULL));
   return done == job->tasks;
 }
 
@@ -310,7 +311,8 @@ void DMI_main(int argc, char **argv) {
     printf("press Enter to continue ...\n");
     fflush(stdout);
     int key;
-    do key = getchar();
+    do
+      key = getchar();
     while (key != '\n' && key != EOF);
   }
 

@@ -32,11 +32,14 @@ static double element(uint32_t which, int64_t row, int64_t column) {
   return (double)((h ^ (h >> 13)) % 1999) - 999;
 }
 
-static int64_t rows_bytes(int64_t rows, int64_t n) { return rows * n * (int64_t)sizeof(double); }
+static int64_t rows_bytes(int64_t rows, int64_t n) {
+  return rows * n * (int64_t)sizeof(double);
+}
 
 static void fill(double *rows, uint32_t which, int64_t begin, int64_t end, int64_t n) {
   for (int64_t i = begin; i < end; i++) {
-    for (int64_t j = 0; j < n; j++) *rows++ = element(which, i, j);
+    for (int64_t j = 0; j < n; j++)
+      *rows++ = element(which, i, j);
   }
 }
 
@@ -46,7 +49,8 @@ static void multiply(const double *a, const double *b, double *c, int64_t rows, 
   for (int64_t i = 0; i < rows; i++) {
     for (int64_t k = 0; k < n; k++) {
       const double factor = a[i * n + k];
-      for (int64_t j = 0; j < n; j++) c[i * n + j] += factor * b[k * n + j];
+      for (int64_t j = 0; j < n; j++)
+        c[i * n + j] += factor * b[k * n + j];
     }
   }
 }
@@ -137,7 +141,8 @@ static void run_phase(work_t work, int32_t phase, const int32_t *ids, int32_t no
     CHECK(DMI_write(work_addr, sizeof(work), &work, DMI_PUT_WRITE, NULL));
     CHECK(DMI_create(&threads[rank], ids[rank / thread_num], work_addr, NULL));
   }
-  for (int64_t rank = 0; rank < pnum; rank++) CHECK(DMI_join(threads[rank], NULL, NULL));
+  for (int64_t rank = 0; rank < pnum; rank++)
+    CHECK(DMI_join(threads[rank], NULL, NULL));
   CHECK(DMI_munmap(works_addr, NULL));
   my_free(threads);
 }

@@ -70,7 +70,8 @@ static inline void teams_start(teams_t *teams, const DMI_node_t *node, int64_t j
 /* Waits for the threads of the last team in the array and forgets it. */
 static inline void teams_join_last(teams_t *teams) {
   team_t *team = &teams->items[--teams->num];
-  for (int32_t i = 0; i < team->thread_num; i++) CHECK(DMI_join(team->threads[i], NULL, NULL));
+  for (int32_t i = 0; i < team->thread_num; i++)
+    CHECK(DMI_join(team->threads[i], NULL, NULL));
   CHECK(DMI_munmap(team->addr, NULL));
   my_free(team->threads);
 }
@@ -92,7 +93,8 @@ static inline void teams_stop(teams_t *teams, int32_t dmi_id) {
 
 /* Waits until all threads of all teams have returned by themselves. */
 static inline void teams_join_all(teams_t *teams) {
-  while (teams->num > 0) teams_join_last(teams);
+  while (teams->num > 0)
+    teams_join_last(teams);
   free(teams->items);
   *teams = (teams_t){0};
 }

@@ -25,9 +25,9 @@ enum { WARM_UP, BEFORE, DURING, STOP, PHASES = STOP };
 
 /* DMI_thread's argument, and its results. */
 typedef struct {
-  int32_t role;   /* OWNER or READER */
-  int32_t phase;  /* written by DMI_main, once: DURING, then STOP */
-  int64_t addr;   /* the pages to become owner of, or the page to read */
+  int32_t role;  /* OWNER or READER */
+  int32_t phase; /* written by DMI_main, once: DURING, then STOP */
+  int64_t addr;  /* the pages to become owner of, or the page to read */
   int64_t reads[PHASES];
   int64_t total_ns[PHASES];
   int64_t longest_ns[PHASES];
@@ -36,10 +36,13 @@ typedef struct {
 enum { OWNER, READER };
 
 /* Word w of owned page p. */
-static int64_t content(int64_t page, int64_t word) { return page * 1000003 + word * 7919 + 1; }
+static int64_t content(int64_t page, int64_t word) {
+  return page * 1000003 + word * 7919 + 1;
+}
 
 static void fill_page(int64_t *words, int64_t page) {
-  for (int64_t i = 0; i < MIB / 8; i++) words[i] = content(page, i);
+  for (int64_t i = 0; i < MIB / 8; i++)
+    words[i] = content(page, i);
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */
@@ -141,9 +144,9 @@ static void compare_pages(int64_t addr) {
 }
 
 static double reads_per_s(const work_t *work, int phase) {
-  return work->total_ns[phase] == 0 ? 0
-                                    : (double)work->reads[phase] * 1e9 /
-                                          (double)work->total_ns[phase];
+  return work->total_ns[phase] == 0
+             ? 0
+             : (double)work->reads[phase] * 1e9 / (double)work->total_ns[phase];
 }
 
 static void print_figures(const work_t *work, int64_t leave_ns) {

@@ -141,7 +141,8 @@ static void measure_time(figure_t *figure, const char *name, const char *unit, d
 
 static void measure_get_1m(figure_t *figure, const plan_t *plan, char *buf) {
   measure_time(figure, "get_1m", "MB/s", 1, many_get_1m, 64, plan, buf);
-  for (int i = 0; i < BATCHES; i++) figure->values[i] = (double)MIB * 1000 / figure->values[i];
+  for (int i = 0; i < BATCHES; i++)
+    figure->values[i] = (double)MIB * 1000 / figure->values[i];
 }
 
 /* Each page is read once in the whole run: a second read would find the copy. */
@@ -234,5 +235,6 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_create(&thread, other, plan_addr, NULL));
   CHECK(DMI_join(thread, NULL, NULL));
   CHECK(DMI_read(plan.figures_addr, sizeof(figures), figures, DMI_GET_READ, NULL));
-  for (int i = 0; i < FIGURES; i++) figure_print(&figures[i]);
+  for (int i = 0; i < FIGURES; i++)
+    figure_print(&figures[i]);
 }

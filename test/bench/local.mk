@@ -1,4 +1,25 @@
 # test/bench/local.mk - measurements, for `make bench`.
 #
 # List C programs in EXTRA_PROGRAMS (built only when asked for) and in BENCH_TARGETS the phony
-# target that builds and runs them.
+# target that builds and runs them.  Programs that need DMI go into bench_dmi_programs: they are
+# compiled with dmicc, as examples are.
+
+bench_raw_programs = test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_stream
+EXTRA_PROGRAMS += $(bench_raw_programs)
+test_bench_raw_echo_SOURCES = test/bench/raw_echo.c test/bench/raw_tcp.h test/bench/bench.h
+test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
+test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
+
+bench_dmi_programs = test/bench/bench_join_dmi test/bench/bench_leave_dmi \
+	test/bench/bench_ops_dmi
+
+$(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(dmicc_needs)
+	@$(MKDIR_P) $(@D)
+	$(dmicc_program)
+
+BENCH_TARGETS += bench-calls
+bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
+	$(PERL) $(top_srcdir)/test/bench/bench $(abs_builddir)
+
+.PHONY: bench-calls
+CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) bench.json

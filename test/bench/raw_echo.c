@@ -13,7 +13,8 @@ static void measure(figure_t *figure, place_t place) {
   pid_t child;
   const int fd = raw_pair(&child, place);
   if (child == 0) {
-    while (raw_read(fd, message, MESSAGE)) raw_write(fd, message, MESSAGE);
+    while (raw_read(fd, message, MESSAGE))
+      raw_write(fd, message, MESSAGE);
     exit(EXIT_SUCCESS);
   }
   for (int batch = -1; batch < BATCHES; batch++) {

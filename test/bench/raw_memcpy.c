@@ -35,7 +35,8 @@ int main(void) {
 
   figure_t large = {.name = "memcpy_1m", .unit = "MB/s"};
   measure(&large, to, from, LARGE, 1000);
-  for (int i = 0; i < BATCHES; i++) large.values[i] = LARGE * 1000.0 / large.values[i];
+  for (int i = 0; i < BATCHES; i++)
+    large.values[i] = LARGE * 1000.0 / large.values[i];
   figure_print(&large);
   free(to);
   free(from);

@@ -15,7 +15,8 @@ int main(void) {
   pid_t child;
   const int fd = raw_pair(&child, APART);
   if (child == 0) {
-    for (int i = 0; i < (BATCHES + 1) * BLOCKS; i++) raw_write(fd, block, BLOCK);
+    for (int i = 0; i < (BATCHES + 1) * BLOCKS; i++)
+      raw_write(fd, block, BLOCK);
     return EXIT_SUCCESS;
   }
 
