@@ -1,0 +1,1159 @@
+/*
+ * dmi.pml - Promela model of the page protocol (docs/protocol.md); docs/model.md tells how to read it.
+ *
+ * One transition is one event of the protocol: a message is taken from a channel, an operation of a
+ * thread begins, or the membership moves on.  All that the rules say happens at that event, messages to
+ * oneself included, is one d_step.  So the interleavings are exactly those of a process that holds
+ * the page's lock during an event.  The single Promela process chooses the next event.
+ *
+ * Names follow the protocol page; R1..R9 in comments are its rules.  -DBREAK_xxx switches one rule
+ * off, -DOLD_xxx brings a flaw back that the model found (docs/model.md).
+ */
+#include "tests.h"
+
+#define CI(a, b) ((a) * (NODES - 1) + (b) - ((b) > (a) -> 1 : 0)) /* channel from a to b */
+#define NCH (NODES * (NODES - 1))
+#define K(a, b) ((a) * NP + (b)) /* record of page b in process a */
+
+/* roles, kinds of copies */
+#define NONE 0
+#define PENDING 1
+#define OWNER 2
+#define ABSENT 0
+#define INVALIDATING 1
+#define UPDATING 2
+
+/* modes of operations: reads, writes, atomics */
+#define R_INV 1
+#define R_UPD 2
+#define R_GET 3
+#define W_EXCL 4
+#define W_PUT 5
+#define A_EXCL 6
+#define A_PUT 7
+
+/* messages (a byte: type, flags above) */
+#define GET 1
+#define READ 2
+#define PUT 3
+#define ATOMIC 4
+#define OWN 5        /* to the home */
+#define OWNT 6       /* from the home to the tail */
+#define GOT 7
+#define DATA 8
+#define DONE 9
+#define GRANT 10
+#define INVALIDATE 11
+#define INVALIDATED 12
+#define UPDATE 13
+#define UPDATED 14
+#define RELEASE 15
+#define TAKE 16
+#define HOME_BEGIN 17
+#define HOME_TAIL 18 /* one page of the list */
+#define HOME_END 19
+#define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
+#define OP_R 21      /* only in queues: own read, write, atomic */
+#define OP_W 22
+#define OP_A 23
+#define TYPE(m) ((m) & 31)
+#define F_HAVE 32
+#define F_APPLY 32
+#define F_DROPPED 32
+#define F_NODATA 64
+#define F_CAME 128   /* OWN that was parked: it came by message */
+
+/* The bytes of a page: two cells of 3 bits. */
+#define CELL(d, c) (((d) >> (3 * (c))) & 7)
+#define SET(d, c, x) (((d) & (255 - (7 << (3 * (c))))) | ((x) << (3 * (c))))
+#define GARBAGE 255
+
+/* A copyset: 2 bits per process. */
+#define KIND(s, a) (((s) >> (2 * (a))) & 3)
+#define WITHOUT(s, a) ((s) & (255 - (3 << (2 * (a)))))
+#define WITH(s, a, x) (WITHOUT(s, a) | ((x) << (2 * (a))))
+
+typedef Page {
+  unsigned role : 2;
+  unsigned copy : 2;
+  unsigned held : 1;
+  unsigned nodata : 1;
+  unsigned poisoned : 1;
+  unsigned stale : 1;
+  unsigned busy : 1;
+  unsigned acks : 2;
+  unsigned puts : 2;
+  unsigned fetch : 2;   /* 0: none is out */
+  unsigned fetches : 2; /* number of the last one */
+  unsigned version : 4;
+  unsigned floor : 4;
+  unsigned hint : 2;
+  unsigned tail : 2;    /* meaningful at the home */
+  unsigned rec : 1;     /* this process, as home, has a record of the page */
+  byte data;
+  byte copyset
+};
+
+#define IDLE 0
+#define BUSY 1 /* in a queue, or out */
+#define WAIT_FETCH 2
+#define WAIT_COPY 3
+
+typedef Thread {
+  unsigned pc : 2;
+  unsigned st : 2;
+  unsigned mode : 3;
+  byte r0, r1; /* what its reads and atomics returned */
+  byte seen    /* ghost: values that were current at some time since the read began */
+};
+
+Page pg[NODES * NP];
+Thread th[NT];
+chan ch[NCH] = [CAP] of { byte, byte, byte, byte, byte }; /* type, page + 2 * origin, x, v, d */
+chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte }; /* queues: type, origin, x, v, d */
+chan sq = [8] of { byte, byte, byte, byte, byte }; /* messages to oneself: empty between events */
+byte mem[NP];      /* ghost: what the last write in effect left */
+byte granting[NP]; /* ghost: GRANTs on their way */
+
+#define HOMEP (p == 0 -> HOME0 : HOME1) /* at the start */
+
+#ifdef LEAVE
+byte home[NODES];    /* one mapping: its home, as each process sees it */
+chan parked = [6] of { byte, byte, byte, byte, byte };
+bit arriving;        /* at HEIR */
+bit leaving, handed, drained, gone; /* LEAVER */
+bit offered[NP];
+bit arrived;         /* HEIR had HOME_END */
+bit view[NODES];     /* has taken the view without LEAVER */
+bit listed[NP];
+#define HOME(a) home[a]
+#define LEFT(a, b) ((b) == LEAVER && view[a])
+#define LEAVING(a) ((a) == LEAVER && leaving)
+#define ARRIVING(a) ((a) == HEIR && arriving)
+#define PARK(m, origin, x, v, d) assert(nfull(parked)); parked!m, (p + 2 * (origin)), x, v, d
+#else
+#define HOME(a) HOMEP
+#define LEFT(a, b) false
+#define LEAVING(a) false
+#define ARRIVING(a) false
+#define PARK(m, origin, x, v, d) assert(false)
+#endif
+#ifdef JOIN
+bit joined;          /* JOINER: all have taken the view with it (membership.md) */
+#endif
+
+byte c; /* the event chosen; 0 between events.  Not hidden: backtracking must restore it */
+/* Scratch of one event: no part of the state. */
+hidden byte m, n, f, k, p, o, t, i, j, mt, mp, mx, mv, md, qt, qo, qx, qv, qd, nd, g, num, own, first;
+
+inline send(to_, type_, origin_, x_, v_, d_)
+{
+  if
+  :: (to_) == n -> sq!type_, (p + 2 * (origin_)), x_, v_, d_
+  :: else ->
+     if
+     :: LEFT(n, to_) -> /* only the answer to a fetch that nobody waits for may meet this */
+        assert(TYPE(type_) == DATA)
+     :: else ->
+        assert(nfull(ch[CI(n, to_)]));
+        ch[CI(n, to_)]!type_, (p + 2 * (origin_)), x_, v_, d_
+     fi
+  fi
+}
+
+/* Operation of thread a is complete; x is what it returns. */
+inline complete(a_, x_)
+{
+  assert(th[a_].st != IDLE);
+#ifdef LIN
+  assert(th[a_].mode > R_GET || (th[a_].seen & (1 << (x_))));
+  th[a_].seen = 0;
+#endif
+#ifdef RESULTS
+  if
+  :: th[a_].pc == 0 -> th[a_].r0 = x_
+  :: else -> th[a_].r1 = x_
+  fi;
+#endif
+  th[a_].st = IDLE;
+  th[a_].mode = 0;
+  th[a_].pc = th[a_].pc + 1
+}
+
+#ifdef HOPS
+#define HOP + 1
+#else
+#define HOP
+#endif
+/* Sends on what process n cannot answer: R1. */
+inline forward(type_, origin_, x_, v_, d_)
+{
+  if
+  :: ARRIVING(n) && HOME(n) == n ->
+     PARK(type_, origin_, x_, v_, d_)
+  :: else ->
+#ifdef HOPS
+     assert((v_) < HOPS);
+#endif
+     if
+     :: HOME(n) == n ->
+        assert(pg[k].tail != n);
+        send(pg[k].tail, type_, origin_, x_, (v_) HOP, d_)
+     :: else -> send(HOME(n), type_, origin_, x_, (v_) HOP, d_)
+     fi
+  fi
+}
+
+/* At the home: OWN for the tail. */
+inline order(origin_, x_, flags_)
+{
+  send(pg[k].tail, OWNT + (flags_), origin_, x_, 0, 0);
+  pg[k].tail = origin_
+}
+
+/* R2.7: asks to own the page. */
+inline ask(flags_)
+{
+  pg[k].role = PENDING;
+  num = (pg[k].copy -> pg[k].version + 1 : 0);
+  if
+  :: ARRIVING(n) && HOME(n) == n -> PARK((OWN + (flags_)), n, num, 0, 0)
+  :: HOME(n) == n && !ARRIVING(n) -> order(n, num, flags_)
+  :: else -> send(HOME(n), OWN + (flags_), n, num, 0, 0)
+  fi
+}
+
+/* The hint of process n. */
+#ifdef LEAVE
+#define HINT ((LEFT(n, pg[k].hint) || pg[k].hint == n) -> HOME(n) : pg[k].hint)
+#else
+#define HINT pg[k].hint
+#endif
+
+/* A request of process n goes to its hint; when that is n itself it is the home. */
+inline request(type_, x_, d_)
+{
+  if
+  :: HINT == n -> forward(type_, n, x_, 0, d_)
+  :: else -> send(HINT, type_, n, x_, 0, d_)
+  fi
+}
+
+#ifdef BREAK_PUTS
+#define READABLE \
+  ((pg[k].role == OWNER && !pg[k].nodata) || (pg[k].copy && !pg[k].held))
+#else
+#define READABLE \
+  ((pg[k].role == OWNER && !pg[k].nodata) || (pg[k].copy && !pg[k].held && pg[k].puts == 0))
+#endif
+#ifdef BREAK_POISON
+#define JOINABLE true
+#else
+#define JOINABLE (!pg[k].poisoned)
+#endif
+
+/* R2: operation of thread t begins, at process n, page p. */
+inline begin()
+{
+  th[t].st = BUSY;
+  if
+  :: th[t].mode <= R_GET ->
+     if
+     :: READABLE -> complete(t, CELL(pg[k].data, CELLOF(t)))
+     :: else ->
+        if
+        :: pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy) ->
+           assert(nfull(q[k]));
+           q[k]!OP_R, n, t, 0, 0
+#ifdef OLD_STARVE
+        :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy ->
+#else
+        :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy &&
+           (pg[k].puts == 0 || pg[k].role == PENDING) ->
+#endif
+           th[t].st = WAIT_COPY
+        :: else ->
+           if
+           :: th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch == 0 && !LEAVING(n) ->
+              pg[k].fetches = (pg[k].fetches == 3 -> 1 : pg[k].fetches + 1);
+              pg[k].fetch = pg[k].fetches;
+              pg[k].poisoned = 0;
+              th[t].st = WAIT_FETCH;
+              request(READ, (pg[k].fetch + 4 * th[t].mode), 0)
+           :: th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch != 0 && JOINABLE &&
+              !LEAVING(n) ->
+              th[t].st = WAIT_FETCH
+           :: else -> request(GET, (t + 4 * CELLOF(t)), 0)
+           fi
+        fi
+     fi
+  :: else ->
+     own = (th[t].mode >= A_EXCL -> OP_A : OP_W);
+     if
+     :: pg[k].role != NONE ->
+        assert(nfull(q[k]));
+        q[k]!own, n, t + 4 * CELLOF(t), 0, VALUE(t)
+     :: else ->
+        if
+        :: th[t].mode == W_PUT || th[t].mode == A_PUT || LEAVING(n) ->
+           pg[k].puts = pg[k].puts + 1;
+           request((own == OP_A -> ATOMIC : PUT), (t + 4 * CELLOF(t)), VALUE(t))
+        :: else ->
+           assert(empty(q[k]));
+           q[k]!own, n, t + 4 * CELLOF(t), 0, VALUE(t);
+           if
+           :: WHOLE && own == OP_W -> ask(F_NODATA)
+           :: else -> ask(0)
+           fi
+        fi
+     fi
+  fi
+}
+
+/* The floor rises: copies and fetches of older bytes are void. */
+inline raise(v_)
+{
+  if
+  :: pg[k].floor < v_ ->
+     pg[k].floor = v_
+  :: else
+  fi;
+  if
+  :: pg[k].fetch -> pg[k].poisoned = 1
+  :: else
+  fi
+}
+
+inline drop()
+{
+  pg[k].copy = ABSENT;
+  pg[k].held = 0;
+  pg[k].version = 0;
+  pg[k].data = 0
+}
+
+/* R4.1: members of the copyset but origin are told of the write with the new version v. */
+inline phase1()
+{
+  pg[k].busy = 1;
+  i = 0;
+  do
+  :: i < NODES ->
+     if
+     :: KIND(pg[k].copyset, i) && LEFT(n, i) -> pg[k].copyset = WITHOUT(pg[k].copyset, i)
+     :: KIND(pg[k].copyset, i) == INVALIDATING && !LEFT(n, i) && i != qo ->
+#ifndef BREAK_INVALIDATE
+        pg[k].copyset = WITHOUT(pg[k].copyset, i);
+        pg[k].acks = pg[k].acks + 1;
+        send(i, INVALIDATE, n, 0, pg[k].version + 1, 0)
+#else
+        skip
+#endif
+     :: KIND(pg[k].copyset, i) == UPDATING && !LEFT(n, i) && i != qo ->
+        pg[k].acks = pg[k].acks + 1;
+        send(i, UPDATE, n, (qx >> 2), pg[k].version + 1, CELL(nd, (qx >> 2)))
+     :: else
+     fi;
+     i++
+  :: else -> break
+  od
+}
+
+/* R4.2: the write at the head of the queue takes effect.  nd: the new bytes. */
+inline effect()
+{
+  q[k]?qt, qo, qx, qv, qd;
+  assert(pg[k].nodata || pg[k].data == mem[p]); /* nothing is lost or done twice */
+  qv = (pg[k].nodata -> 0 : CELL(pg[k].data, (qx >> 2))); /* what an atomic returns */
+  own = (pg[k].data != nd || (qt != ATOMIC && qt != OP_A) -> 1 : 0); /* something is written */
+  pg[k].busy = 0;
+  pg[k].acks = 0;
+  if
+  :: own ->
+     pg[k].data = nd;
+     pg[k].version = pg[k].version + 1;
+     pg[k].nodata = 0;
+     mem[p] = nd;
+     i = 0;
+     do
+     :: i < NODES ->
+        if
+        :: KIND(pg[k].copyset, i) == UPDATING && i != qo && !LEFT(n, i) ->
+           send(i, RELEASE, n, 0, pg[k].version, 0)
+        :: else
+        fi;
+        i++
+     :: else -> break
+     od;
+#ifdef LIN
+     i = 0;
+     do
+     :: i < NT ->
+        if
+        :: th[i].st != IDLE && th[i].mode <= R_GET && PAGEOF(i) == p ->
+           th[i].seen = th[i].seen | (1 << CELL(nd, CELLOF(i)))
+        :: else
+        fi;
+        i++
+     :: else -> break
+     od
+#endif
+  :: else
+  fi;
+  if
+  :: qt == OP_W || qt == OP_A -> complete((qx & 3), qv)
+  :: else ->
+     g = (own && KIND(pg[k].copyset, qo) -> F_APPLY : 0);
+     num = (own -> pg[k].version : 0);
+     send(qo, DONE + g, n, qx, num, qv)
+  fi
+}
+
+/* R5: OWN of qo is at the head of the queue and was taken off it. */
+inline grant()
+{
+  num = WITHOUT(WITHOUT(pg[k].copyset, qo), n);
+#ifdef BREAK_COPYSET
+  num = 0;
+#endif
+  assert(qo != n);
+  if
+  :: qx == pg[k].version + 1 -> send(qo, GRANT + F_HAVE, n, num, pg[k].version, 0)
+  :: qx != pg[k].version + 1 && (qt & F_NODATA) ->
+     send(qo, GRANT + F_NODATA, n, num, pg[k].version, GARBAGE)
+  :: else -> send(qo, GRANT, n, num, pg[k].version, pg[k].data)
+  fi;
+  granting[p] = granting[p] + 1;
+  pg[k].role = NONE;
+  pg[k].floor = pg[k].version;
+  pg[k].hint = qo;
+  pg[k].copyset = 0;
+  drop();
+#ifdef LEAVE
+  if
+  :: n == LEAVER -> offered[p] = 0
+  :: else
+  fi;
+#endif
+  do
+  :: len(q[k]) > 0 ->
+     q[k]?qt, qo, qx, qv, qd;
+     if
+     :: qt >= OP_R -> sq!BEGIN, (p + 2 * n), (qx & 3), 0, 0
+     :: else ->
+#ifdef BREAK_FORWARD
+        skip
+#elif defined(OLD_CHASE)
+        send(pg[k].hint, qt, qo, qx, qv HOP, qd)
+#else
+        forward(qt, qo, qx, qv, qd)
+#endif
+     fi
+  :: else -> break
+  od
+}
+
+/* R3: runs the queue as far as possible. */
+inline serve()
+{
+  do
+  :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) ->
+     q[k]?<qt, qo, qx, qv, qd>;
+     if
+     :: qt == GET ->
+        q[k]?_, _, _, _, _;
+        send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
+     :: qt == READ ->
+        q[k]?_, _, _, _, _;
+        if
+        :: qo != n && !LEFT(n, qo) -> pg[k].copyset = WITH(pg[k].copyset, qo, (qx >> 2))
+        :: else
+        fi;
+        send(qo, DATA, n, qx, pg[k].version, pg[k].data)
+     :: qt == OP_R ->
+        q[k]?_, _, _, _, _;
+        assert(!pg[k].nodata);
+        complete(qx, CELL(pg[k].data, CELLOF(qx)))
+     :: TYPE(qt) == OWNT ->
+        q[k]?_, _, _, _, _;
+        grant()
+     :: else -> /* a write */
+        nd = VALUE(qx & 3);
+        if
+        :: pg[k].nodata ->
+           assert(qt == OP_W);
+           nd = SET(0, (qx >> 2), nd)
+        :: else ->
+           if
+           :: qt == ATOMIC || qt == OP_A -> nd = RMW(CELL(pg[k].data, (qx >> 2)), nd) & 7
+           :: else
+           fi;
+           nd = SET(pg[k].data, (qx >> 2), nd)
+        fi;
+        if
+        :: !pg[k].busy && (nd != pg[k].data || (qt != ATOMIC && qt != OP_A)) -> phase1();
+#ifdef BREAK_ACK_WAIT
+           pg[k].acks = 0
+#endif
+        :: else -> effect()
+        fi
+     fi
+  :: else -> break
+  od
+}
+
+/* Own reads that wait for the copy: served, or begun anew when it is gone. */
+inline waiters()
+{
+  i = 0;
+  do
+  :: i < NT ->
+     if
+     :: th[i].st == WAIT_COPY && TN(i) == n && PAGEOF(i) == p ->
+        if
+        :: READABLE -> complete(i, CELL(pg[k].data, CELLOF(i)))
+        :: !(READABLE) && pg[k].copy == ABSENT && pg[k].role != OWNER ->
+           th[i].st = BUSY;
+           sq!BEGIN, (p + 2 * n), i, 0, 0
+        :: else
+        fi
+     :: else
+     fi;
+     i++
+  :: else -> break
+  od
+}
+
+/* This process is owner now: waiting reads are served, or queued behind the first operation. */
+inline become_owner()
+{
+  pg[k].fetch = 0;
+  pg[k].poisoned = 0;
+  pg[k].held = 0;
+  i = 0;
+  first = 1;
+  num = len(q[k]);
+  do
+  :: i < NT ->
+     if
+     :: (th[i].st == WAIT_COPY || th[i].st == WAIT_FETCH) && TN(i) == n && PAGEOF(i) == p ->
+        if
+        :: !pg[k].nodata -> complete(i, CELL(pg[k].data, CELLOF(i)))
+        :: else ->
+           if
+           :: first ->
+              first = 0;
+              q[k]?qt, qo, qx, qv, qd;
+              q[k]!qt, qo, qx, qv, qd
+           :: else
+           fi;
+           th[i].st = BUSY;
+           assert(nfull(q[k]));
+           q[k]!OP_R, n, i, 0, 0
+        fi
+     :: else
+     fi;
+     i++
+  :: else -> break
+  od;
+  if
+  :: !first -> /* the rest of the old queue goes behind them */
+     do
+     :: num > 1 ->
+        num--;
+        q[k]?qt, qo, qx, qv, qd;
+        q[k]!qt, qo, qx, qv, qd
+     :: else -> break
+     od
+  :: else
+  fi
+}
+
+/* R5 at the new owner. */
+inline granted()
+{
+  assert(pg[k].role == PENDING);
+  granting[p] = granting[p] - 1;
+  pg[k].role = OWNER;
+  pg[k].copyset = mx;
+  if
+  :: mt & F_HAVE ->
+     assert(pg[k].copy && pg[k].version == mv);
+     pg[k].copy = ABSENT
+  :: else ->
+     pg[k].data = md;
+     pg[k].nodata = (mt & F_NODATA -> 1 : 0);
+     pg[k].version = mv;
+     pg[k].copy = ABSENT
+  fi;
+  become_owner()
+}
+
+/* The sender of an answer is the new hint. */
+inline found()
+{
+  if
+  :: f != n -> pg[k].hint = f
+  :: else
+  fi
+}
+
+/* R6 DATA. */
+inline take_data()
+{
+  found();
+  if
+  :: pg[k].fetch != 0 && pg[k].fetch == (mx & 3) ->
+     pg[k].fetch = 0;
+     pg[k].poisoned = 0;
+     i = 0;
+     do
+     :: i < NT ->
+        if
+        :: th[i].st == WAIT_FETCH && TN(i) == n && PAGEOF(i) == p ->
+           complete(i, CELL(md, CELLOF(i)))
+        :: else
+        fi;
+        i++
+     :: else -> break
+     od;
+     if
+#ifdef BREAK_FLOOR
+     :: pg[k].copy == ABSENT && pg[k].role != OWNER ->
+#else
+     :: mv >= pg[k].floor && pg[k].copy == ABSENT && pg[k].role != OWNER ->
+#endif
+        pg[k].copy = (mx >> 2);
+        pg[k].version = mv;
+        pg[k].data = md
+     :: else
+     fi
+  :: else
+  fi
+}
+
+/* R6 DONE. */
+inline take_done()
+{
+  found();
+  t = mx & 3;
+  pg[k].puts = pg[k].puts - 1;
+  if
+  :: pg[k].role != OWNER && mv > 0 ->
+     nd = (th[t].mode >= A_EXCL -> RMW(md, VALUE(t)) & 7 : VALUE(t));
+     if
+#ifdef BREAK_GAP
+     :: pg[k].copy && pg[k].version < mv && (mt & F_APPLY) ->
+#else
+     :: pg[k].copy && pg[k].version + 1 == mv && (mt & F_APPLY) ->
+#endif
+        pg[k].data = SET(pg[k].data, (mx >> 2), nd);
+        pg[k].version = mv;
+#ifndef OLD_HELD
+        pg[k].held = 0 /* the write is in effect, and so are those before it */
+#endif
+     :: else ->
+        if
+        :: pg[k].copy && pg[k].version < mv -> drop()
+        :: else
+        fi
+     fi;
+     if
+     :: mv > pg[k].floor -> raise(mv)
+     :: else
+     fi
+  :: else
+  fi;
+  complete(t, md)
+}
+
+/* R6 UPDATE. */
+inline take_update()
+{
+  assert(pg[k].role != OWNER);
+  if
+#ifdef BREAK_GAP
+  :: pg[k].copy && pg[k].version < mv ->
+#else
+  :: pg[k].copy && pg[k].version + 1 == mv ->
+#endif
+     pg[k].data = SET(pg[k].data, mx, md);
+     pg[k].version = mv;
+#ifndef BREAK_HOLD
+     pg[k].held = 1;
+#endif
+     send(f, UPDATED, n, 0, mv, 0)
+  :: else ->
+     drop();
+     raise(mv);
+     send(f, UPDATED + F_DROPPED, n, 0, mv, 0)
+  fi
+}
+
+/* INVALIDATED, UPDATED. */
+inline acknowledged()
+{
+#ifdef BREAK_ACK_WAIT
+  if
+  :: pg[k].role == OWNER && (mt & F_DROPPED) ->
+     pg[k].copyset = WITHOUT(pg[k].copyset, f)
+  :: else
+  fi
+#else
+  assert(pg[k].role == OWNER && pg[k].busy && pg[k].acks && mv == pg[k].version + 1);
+  pg[k].acks = pg[k].acks - 1;
+  if
+  :: mt & F_DROPPED -> pg[k].copyset = WITHOUT(pg[k].copyset, f)
+  :: else
+  fi
+#endif
+}
+
+#ifdef LEAVE
+/* R8.2 at the heir: HOME_END. */
+inline home_end()
+{
+  arriving = 0;
+  arrived = 1;
+  home[n] = n;
+  j = 0;
+  do
+  :: j < NP ->
+     pg[K(n, j)].rec = 1;
+     if
+     :: listed[j] -> listed[j] = 0
+     :: else -> /* nobody asked for the page: it is mine, version 0, zeros */
+        pg[K(n, j)].tail = n;
+#ifndef BREAK_STALE
+        pg[K(n, j)].stale = (pg[K(n, j)].role == PENDING);
+#endif
+        assert(pg[K(n, j)].role != OWNER);
+        pg[K(n, j)].role = OWNER;
+        sq!HOME_END + 32, (j + 2 * n), 0, 0, 0 /* the rest of it, below */
+     fi;
+     j++
+  :: else -> break
+  od;
+  do
+  :: len(parked) > 0 ->
+     parked?qt, qo, qx, qv, qd;
+     if
+     :: qt == OWN || qt == OWN + F_NODATA -> sq!qt + F_CAME, qo, qx, qv, qd
+     :: else -> sq!qt, qo, qx, qv, qd
+     fi
+  :: else -> break
+  od
+}
+
+/* R8.3 at the leaver. */
+inline offer()
+{
+#ifndef BREAK_TAKE
+  if
+  :: n == LEAVER && handed && pg[k].role == OWNER && !offered[p] ->
+     offered[p] = 1;
+     send(HEIR, TAKE, n, 0, 0, 0)
+  :: else
+  fi
+#endif
+}
+#endif
+
+inline handle()
+{
+  if
+  :: mt == BEGIN ->
+     t = mx;
+     begin()
+  :: mt <= ATOMIC ->
+     if
+     :: pg[k].role != NONE ->
+        assert(nfull(q[k]));
+        q[k]!mt, o, mx, mv, md
+     :: else -> forward(mt, o, mx, mv, md)
+     fi
+  :: TYPE(mt) == OWN ->
+     if
+#ifdef OLD_OWN
+     /* OWN and OWNT are one: whoever is not the home takes it for the tail's */
+     :: HOME(n) != n && pg[k].role != NONE ->
+        q[k]!(OWNT + (mt & F_NODATA)), o, mx, mv, md
+     :: !(HOME(n) != n && pg[k].role != NONE) && (HOME(n) != n || ARRIVING(n)) ->
+#else
+     :: HOME(n) != n || ARRIVING(n) ->
+#endif
+        if
+        :: HOME(n) != n -> send(HOME(n), mt, o, mx, mv, md)
+        :: else ->
+           PARK(mt, o, mx, mv, md)
+        fi
+     :: else ->
+        if
+        :: pg[k].stale && o == n -> pg[k].stale = 0
+        :: else -> order(o, mx, (mt & F_NODATA))
+        fi
+     fi
+  :: TYPE(mt) == OWNT ->
+     assert(pg[k].role != NONE);
+     assert(nfull(q[k]));
+     q[k]!(mt & (31 + F_NODATA)), o, mx, mv, md
+  :: mt == GOT ->
+     found();
+     t = mx & 3;
+     complete(t, md)
+  :: mt == DATA -> take_data()
+  :: TYPE(mt) == DONE -> take_done()
+  :: TYPE(mt) == GRANT -> granted()
+  :: mt == INVALIDATE ->
+     assert(pg[k].role != OWNER);
+     drop();
+     raise(mv);
+     send(f, INVALIDATED, n, 0, mv, 0)
+  :: mt == UPDATE -> take_update()
+  :: TYPE(mt) == INVALIDATED || TYPE(mt) == UPDATED -> acknowledged()
+  :: mt == RELEASE ->
+     if
+     :: pg[k].held && mv >= pg[k].version -> pg[k].held = 0
+     :: else
+     fi
+#ifdef LEAVE
+  :: mt == TAKE ->
+     if
+     :: pg[k].role == NONE -> ask(0)
+     :: else
+     fi
+  :: mt == HOME_BEGIN ->
+     arriving = 1;
+     home[n] = n
+  :: mt == HOME_TAIL ->
+     listed[p] = 1;
+     pg[k].tail = mx
+  :: mt == HOME_END -> home_end()
+  :: mt == HOME_END + 32 -> become_owner()
+#endif
+  fi
+}
+
+/* What must hold after every event: one owner, or one GRANT on its way. */
+inline invariants()
+{
+  j = 0;
+  do
+  :: j < NP ->
+     num = granting[j];
+     i = 0;
+     do
+     :: i < NODES ->
+        if
+        :: pg[K(i, j)].role == OWNER -> num++
+        :: else
+        fi;
+        i++
+     :: else -> break
+     od;
+     assert(num == 1);
+     j++
+  :: else -> break
+  od
+}
+
+#ifdef LEAVE
+inline leave_event()
+{
+  p = 0;
+  k = K(n, 0);
+  if
+  :: c == EV_LEAVE ->
+     n = LEAVER;
+     leaving = 1;
+     if
+     :: HOME(n) == n ->
+        home[n] = HEIR;
+        send(HEIR, HOME_BEGIN, n, 0, 0, 0);
+        j = 0;
+        do
+        :: j < NP ->
+           if
+           :: !pg[K(n, j)].rec -> pg[K(n, j)].role = NONE /* no record: not owned any more */
+           :: else
+           fi;
+           j++
+        :: else -> break
+        od
+     :: else -> handed = 1
+     fi
+  :: c == EV_HAND -> /* the lists, any time later */
+     n = LEAVER;
+     handed = 1;
+     p = 0;
+     do
+     :: p < NP ->
+#ifndef BREAK_TAILS
+        if
+        :: pg[K(n, p)].rec -> send(HEIR, HOME_TAIL, n, pg[K(n, p)].tail, 0, 0)
+        :: else
+        fi;
+#endif
+        pg[K(n, p)].tail = 0;
+        p++
+     :: else -> break
+     od;
+     p = 0;
+     send(HEIR, HOME_END, n, 0, 0, 0)
+  :: c == EV_DRAINED -> drained = 1
+  :: else -> /* process c - EV_VIEW takes the view without LEAVER */
+     n = c - EV_VIEW;
+     view[n] = 1;
+     if
+     :: HOME(n) == LEAVER ->
+        home[n] = HEIR;
+#ifndef OLD_VIEW
+        if
+        :: n == HEIR -> arriving = 1
+        :: else
+        fi
+#endif
+     :: else
+     fi
+  fi;
+  if
+  :: handed && c < EV_DRAINED ->
+     p = 0;
+     do
+     :: p < NP ->
+        k = K(n, p);
+        offer();
+        p++
+     :: else -> break
+     od
+  :: else
+  fi
+}
+
+#define L_IDLE (drained || (pg[K(LEAVER, 0)].role == NONE && pg[K(LEAVER, NP - 1)].role == NONE))
+#define EV_LEAVE 32
+#define EV_HAND 33
+#define EV_DRAINED 34
+#define EV_VIEW 36
+#endif
+
+/* One event: c is a channel, or 16 + a thread, or one of membership. */
+inline event()
+{
+  d_step {
+    if
+    :: c < NCH ->
+       ch[c]?mt, mp, mx, mv, md;
+       f = c / (NODES - 1);
+       n = c % (NODES - 1);
+       n = (n >= f -> n + 1 : n)
+#ifdef LEAVE
+    :: c >= EV_LEAVE ->
+       leave_event();
+       mt = 0
+#endif
+    :: else ->
+       t = c - 16;
+       n = TN(t);
+       f = n;
+       th[t].mode = m;
+#ifdef LIN
+       if
+       :: m <= R_GET -> th[t].seen = 1 << CELL(mem[PAGEOF(t)], CELLOF(t))
+       :: else
+       fi;
+#endif
+       mt = BEGIN;
+       mp = PAGEOF(t) + 2 * n;
+       mx = t
+    fi;
+    do
+    :: mt ->
+       p = mp & 1;
+       o = mp >> 1;
+       k = K(n, p);
+       handle();
+       k = K(n, p);
+       serve();
+       waiters();
+#ifdef LEAVE
+       if
+       :: n == LEAVER && HOME(n) == n -> pg[k].rec = 1
+       :: else
+       fi;
+       offer();
+#endif
+       if
+       :: len(sq) > 0 ->
+          sq?mt, mp, mx, mv, md;
+          f = n
+       :: else -> break
+       fi
+    :: else -> break
+    od;
+    invariants();
+    c = 0; m = 0
+  }
+}
+
+/* Where the system starts.  Everything nobody set is 0: role NONE, no copy, value 0. */
+inline setup()
+{
+  p = 0;
+  do
+  :: p < NP ->
+     i = 0;
+     do
+     :: i < NODES ->
+        k = K(i, p);
+#ifdef LEAVE
+        home[i] = HOME0;
+#endif
+        pg[k].hint = HOMEP;
+        pg[k].tail = (p == 0 -> OWNER0 : OWNER1);
+        i++
+     :: else -> break
+     od;
+     pg[K((p == 0 -> OWNER0 : OWNER1), p)].role = OWNER;
+#ifdef LEAVE
+     pg[K(HOMEP, p)].rec = ((p == 0 -> OWNER0 : OWNER1) != HOMEP);
+#endif
+     p++
+  :: else -> break
+  od
+}
+
+/* Process a has a copy of page b to begin with, of kind x. */
+inline warm(a_, b_, x_)
+{
+  if
+  :: x_ != ABSENT && (b_ == 0 -> OWNER0 : OWNER1) != a_ ->
+     pg[K(a_, b_)].copy = x_;
+     k = K((b_ == 0 -> OWNER0 : OWNER1), b_);
+     pg[k].copyset = WITH(pg[k].copyset, a_, x_);
+#ifdef LEAVE
+     pg[K(HOMEP, b_)].rec = 1
+#endif
+  :: else
+  fi
+}
+
+#define READY(a) (th[a].st == IDLE && th[a].pc < OPS(a) && JOINED(a))
+#ifdef JOIN
+#define JOINED(a) (TN(a) != JOINER || joined)
+#else
+#define JOINED(a) true
+#endif
+#define START(a) READY(a) -> c = 16 + a; choose_mode()
+#define MAY(x) (MODES(c - 16) & (1 << x))
+inline choose_mode()
+{
+  if
+  :: MAY(R_INV) -> m = R_INV
+  :: MAY(R_UPD) -> m = R_UPD
+  :: MAY(R_GET) -> m = R_GET
+  :: MAY(W_EXCL) -> m = W_EXCL
+  :: MAY(W_PUT) -> m = W_PUT
+  :: MAY(A_EXCL) -> m = A_EXCL
+  :: MAY(A_PUT) -> m = A_PUT
+  fi
+}
+
+/* When nothing can happen any more, everything must be done. */
+inline finish()
+{
+  d_step {
+    i = 0;
+    do
+    :: i < NT ->
+       assert(th[i].pc == OPS(i)); /* no lost request */
+       i++
+    :: else -> break
+    od;
+    p = 0;
+    do
+    :: p < NP ->
+       i = 0;
+       do
+       :: i < NODES ->
+          k = K(i, p);
+          assert(pg[k].role != PENDING && !pg[k].held && !pg[k].puts && !pg[k].fetch);
+          assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
+          assert(pg[k].role != OWNER || (pg[k].data == mem[p] && pg[K(HOME(i), p)].tail == i));
+#ifndef NO_AGREE
+          assert(pg[k].copy == ABSENT || pg[k].data == mem[p]); /* copies agree */
+#endif
+          i++
+       :: else -> break
+       od;
+       p++
+    :: else -> break
+    od;
+#ifdef LEAVE
+    i = 0;
+    do
+    :: i < NODES ->
+       assert(i == LEAVER || view[i]); /* the leaver could go */
+       i++
+    :: else -> break
+    od;
+#endif
+    LITMUS
+  }
+}
+
+active proctype system()
+{
+  atomic {
+    setup();
+    WARM
+  };
+  do
+  :: atomic {
+       if
+       :: len(ch[0]) > 0 -> c = 0
+       :: len(ch[1]) > 0 -> c = 1
+#if NODES > 2
+       :: len(ch[2]) > 0 -> c = 2
+       :: len(ch[3]) > 0 -> c = 3
+       :: len(ch[4]) > 0 -> c = 4
+       :: len(ch[5]) > 0 -> c = 5
+#endif
+#if NODES > 3
+       :: len(ch[6]) > 0 -> c = 6
+       :: len(ch[7]) > 0 -> c = 7
+       :: len(ch[8]) > 0 -> c = 8
+       :: len(ch[9]) > 0 -> c = 9
+       :: len(ch[10]) > 0 -> c = 10
+       :: len(ch[11]) > 0 -> c = 11
+#endif
+       :: START(0)
+#if NT > 1
+       :: START(1)
+#endif
+#if NT > 2
+       :: START(2)
+#endif
+#if NT > 3
+       :: START(3)
+#endif
+#ifdef LEAVE
+       :: !leaving -> c = EV_LEAVE
+       :: leaving && !handed -> c = EV_HAND
+       :: handed && !drained && L_IDLE -> c = EV_DRAINED
+       :: drained && L_THREADS_DONE && LEAVER != 0 && !view[0] -> c = EV_VIEW + 0
+       :: drained && L_THREADS_DONE && LEAVER != 1 && !view[1] -> c = EV_VIEW + 1
+#if NODES > 2
+       :: drained && L_THREADS_DONE && LEAVER != 2 && !view[2] -> c = EV_VIEW + 2
+#endif
+#endif
+#ifdef JOIN
+       :: !joined -> joined = 1; goto again
+#endif
+       :: else -> finish(); break
+       fi;
+       event();
+again: skip
+     }
+  od
+}
