@@ -13,7 +13,20 @@ base_sources = \
 
 # 1 net: wire format, connections, the daemon's loop, transports, authentication
 net_sources = \
-	lib/net/net.h
+	lib/net/accept.c \
+	lib/net/addr.c \
+	lib/net/conn.c \
+	lib/net/dial.c \
+	lib/net/hello.c \
+	lib/net/hello.h \
+	lib/net/inner.h \
+	lib/net/net.c \
+	lib/net/net.h \
+	lib/net/peer.c \
+	lib/net/receive.c \
+	lib/net/send.c \
+	lib/net/wire.c \
+	lib/net/wire.h
 
 # 2 mem: address -> mapping -> page table, pool frames, limits, replacement policy
 mem_sources = \

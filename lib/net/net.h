@@ -2,11 +2,13 @@
  * net.h - connections to the other processes of the program, and the daemon's loop.
  *
  * Members are named by uid.  A connection to or from a process that has no uid yet (a joiner) has a
- * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up in the order
- * in which they were sent.  No function here blocks.
+ * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up
+ * in the order in which they were sent.  No function here blocks.
  *
- * Threads: the daemon thread runs the loop and all callbacks.  dmi_net_send and dmi_net_post may be called from
- * any thread, everything else only from the daemon's (in callbacks), or before dmi_net_run.
+ * Threads: the daemon thread runs the loop and all callbacks.  dmi_net_send,
+ * dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop may be called from any thread,
+ * everything else only from the daemon's (in callbacks), or before dmi_net_run.  No callback is
+ * called from inside a function declared here, except dmi_net_run.
  */
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
@@ -28,60 +30,79 @@ struct dmi_net;
 
 /* Who we are, said in HELLO. */
 struct dmi_net_config {
-  uint16_t listen_port;        /* 0: any free one */
-  uint8_t build[16];           /* hash of the executable */
-  char name[64];               /* program name, for messages */
+  uint16_t listen_port; /* 0: any free one */
+  uint8_t build[16];    /* hash of the executable */
+  char name[64];        /* program name, for messages */
 };
 
 struct dmi_net_handler {
   void *arg;
-  /* The header and list of a message with body_len > 0 have arrived: where shall the body go?  Returns memory for
-   * msg->body.len bytes that stays valid until `message` or `lost`; sets msg->body.frame if it belongs to a frame (one
-   * reference passes with the message).  NULL: throw the body away (msg->body.ptr is NULL then). */
+  /* The header and list of a message with body_len > 0 have arrived: where shall the body go?
+   * Returns memory for msg->body.len bytes that stays valid until `message` or `lost`; sets
+   * msg->body.frame if it belongs to a frame (one reference passes with the message).  NULL: throw
+   * the body away (msg->body.ptr is NULL then).  The list is there already: see `message`. */
   void *(*body)(void *arg, uint32_t from, struct dmi_msg *msg);
-  /* A whole message.  Takes over the references in its slices. False: it cannot come from a correct peer; the connection is closed, `lost` follows. */
+  /* A whole message.  Takes over the references in its slices; a list is always borrowed (frame
+   * NULL), aligned for its element, and valid only during the call.  `from` and the lengths have
+   * been checked against the table in wire.h, nothing else has.  False: it cannot come from a
+   * correct peer; the connection is closed, `lost` follows. */
   bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
-  /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is a sentence. */
+  /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is
+   * a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);
   /* Somebody without uid connected, and HELLO is done both ways. */
   void (*stranger)(void *arg, uint32_t temp);
-  /* dmi_net_join: the connection stands (why NULL), or did not come about. `why` says what to change. */
+  /* dmi_net_join: the connection stands (why NULL), or did not come about. `why` says what to
+   * change. */
   void (*joined)(void *arg, uint32_t temp, const char *why);
-  void (*posted)(void *arg);    /* after dmi_net_post, once or more per call of it, coalesced */
-  void (*signal)(void *arg, int signo); /* SIGINT, SIGTERM */
+  void (*posted)(void *arg); /* after dmi_net_post, once or more per call of it, coalesced */
+  void (*signal)(void *arg, int signo); /* SIGINT, SIGTERM; NULL: they are left alone */
+  /* A line for the user (who was refused and why, malformed messages), rate-limited; NULL: to
+   * stderr, after "dmi: ". */
+  void (*log)(void *arg, const char *line);
 };
 
-/* Opens the listening socket (IPv6 with IPv4, or IPv4 where there is no IPv6).  NULL: *why says what to change
- * (static or in a per-thread buffer). */
+/* Opens the listening socket (IPv6 with IPv4, or IPv4 where there is no IPv6).  NULL: *why says
+ * what to change (static or in a per-thread buffer). */
 struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why);
 uint16_t dmi_net_port(const struct dmi_net *net);
 
 /* Runs the loop in the calling thread until dmi_net_stop.  */
 void dmi_net_run(struct dmi_net *net);
-void dmi_net_stop(struct dmi_net *net); /* any thread; the loop ends after what is queued has been sent or 2 s have passed */
+/* The loop ends after what is queued has been sent and has arrived, or 2 s have passed.  Without
+ * dmi_net_close before, the others take it for a loss. */
+void dmi_net_stop(struct dmi_net *net);
 void dmi_net_free(struct dmi_net *net);
 
 /* This process is member `uid` of program `program_id`. */
 void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_id[16]);
 
-/* Starts connecting to a process of unknown uid (tries every address of the name); `joined` tells the outcome. */
+/* Starts connecting to a process of unknown uid (tries every address of the name); `joined` tells
+ * the outcome.  Resolving the name blocks; nothing else does. */
 void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port);
 void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr);
 
-/* The addresses of a connection's two ends: ours as the other reaches it, and the other's (port: where it listens). */
-void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+/* The addresses of a connection's two ends: ours as the other reaches it, and the other's (port:
+ * where it listens). */
+void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
+                   struct dmi_addr *theirs);
 
-/* The process behind this temporary connection is member `uid`. */
+/* The process behind this temporary connection is member `uid`: what is queued for the one and the
+ * other goes out on it, what it sends comes from `uid`.  Nothing should have been sent to `uid`
+ * before; otherwise there are two connections and the order between what came by the one and the
+ * other is open. */
 void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid);
 
+/* Member `uid` listens there.  A second time: the address is replaced. */
 void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr);
 
 /* Is there, or is coming about, a connection? */
 bool dmi_net_connected(struct dmi_net *net, uint32_t id);
 
-/* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it sends is still
- * handed up, until it closes.  No `lost` will come. */
+/* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it
+ * sends is still handed up, until it closes; also if it connects only now.  No `lost` will come,
+ * here or there; the other can go on sending until it calls dmi_net_close, too. */
 void dmi_net_close(struct dmi_net *net, uint32_t id);
 
 /* All that was queued for anybody has been handed to the kernel? */
@@ -91,12 +112,17 @@ bool dmi_net_flushed(struct dmi_net *net);
 void dmi_net_expect_close(struct dmi_net *net);
 
 /*
- * Puts a message in line for a peer (connects if there is no connection) and takes over the references in its slices; a
- * borrowed slice (frame NULL) must stay valid until the peer's answer to the message arrived.  Order: two calls
- * in order (by happens-before) arrive in that order.  `flush`: also write now what can be written; else call dmi_net_flush soon.
- * To a uid that was closed or is unknown: dropped.
+ * Puts a message in line for a peer (connects if there is no connection) and takes over the
+ * references in its slices; a borrowed slice (frame NULL) must stay valid until the peer's answer
+ * to the message arrived, or `lost` was called.  Order: two calls in order (by happens-before)
+ * arrive in that order.  To an id that was closed, was lost or is unknown: dropped.
+ *
+ * Nothing is written yet: call dmi_net_flush soon.  What callbacks send is flushed by itself before
+ * the loop sleeps.
  */
 void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
+
+/* Writes what can be written now; the daemon goes on with the rest. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
 
 /* Has `posted` called in the daemon thread. */

@@ -1,0 +1,91 @@
+/*
+ * addr.c - addresses as bytes, as the system's structs and as text; options of sockets.
+ *
+ * Must not resolve names (dial.c does).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/inner.h"
+
+#define BIG_BUFFER (4 << 20)
+
+static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+bool dmi_addr_is_zero(const struct dmi_addr *addr) {
+  static const uint8_t none[16];
+  return addr->port == 0 || memcmp(addr->ip, none, sizeof none) == 0;
+}
+
+/* IPv4 always as AF_INET: that works where there is no IPv6, too. */
+socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out) {
+  memset(out, 0, sizeof *out);
+  if (memcmp(addr->ip, mapped, sizeof mapped) == 0) {
+    struct sockaddr_in *in4 = (struct sockaddr_in *)out;
+    in4->sin_family = AF_INET;
+    in4->sin_port = htons(addr->port);
+    memcpy(&in4->sin_addr, addr->ip + 12, 4);
+    return sizeof *in4;
+  }
+  struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+  in6->sin6_family = AF_INET6;
+  in6->sin6_port = htons(addr->port);
+  memcpy(&in6->sin6_addr, addr->ip, 16);
+  return sizeof *in6;
+}
+
+void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in) {
+  memset(addr, 0, sizeof *addr);
+  if (in->ss_family == AF_INET) {
+    const struct sockaddr_in *in4 = (const struct sockaddr_in *)in;
+    memcpy(addr->ip, mapped, sizeof mapped);
+    memcpy(addr->ip + 12, &in4->sin_addr, 4);
+    addr->port = ntohs(in4->sin_port);
+  } else if (in->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)in;
+    memcpy(addr->ip, &in6->sin6_addr, 16);
+    addr->port = ntohs(in6->sin6_port);
+  }
+}
+
+const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]) {
+  char ip[INET6_ADDRSTRLEN] = "?";
+  if (memcmp(addr->ip, mapped, sizeof mapped) == 0) {
+    inet_ntop(AF_INET, addr->ip + 12, ip, sizeof ip);
+  } else {
+    inet_ntop(AF_INET6, addr->ip, ip, sizeof ip);
+  }
+  snprintf(out, 80, "%s port %u", ip, addr->port);
+  return out;
+}
+
+bool dmi_addr_big_buffers(void) {
+  static const char *const limits[] = {"/proc/sys/net/core/rmem_max",
+                                       "/proc/sys/net/core/wmem_max"};
+  for (int i = 0; i < 2; i++) {
+    long value = 0;
+    FILE *file = fopen(limits[i], "r");
+    if (file == NULL) return false;
+    if (fscanf(file, "%ld", &value) != 1) value = 0;
+    fclose(file);
+    if (value < BIG_BUFFER) return false;
+  }
+  return true;
+}
+
+void dmi_addr_tune(struct dmi_net *net, int fd) {
+  int on = 1, big = BIG_BUFFER;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  /* Asking for a size ends the system's own tuning, so ask only for one that it will give. */
+  if (net->big_buffers) {
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
+  }
+}

@@ -1,0 +1,175 @@
+/*
+ * conn.c - an established connection: its birth, its orderly end, its loss.
+ *
+ * Each direction ends on its own: the sender's last message is END, then it shuts its side.  A
+ * connection whose two directions have ended is closed without a word; one that ends without END is
+ * lost.
+ *
+ * Must not parse messages (receive.c) or touch the queue (send.c).  No function here may be called
+ * from inside a callback of the same connection, because it may free it: they run from the loop
+ * only.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/inner.h"
+
+static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  dmi_receive(io->data);
+}
+
+static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)events;
+  struct dmi_conn *conn = io->data;
+  if (!dmi_send_writable(conn->peer)) ev_io_stop(loop, io);
+}
+
+static void finish(struct dmi_conn *conn);
+
+static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  struct dmi_conn *conn = timer->data;
+  if (conn->sent_end)
+    finish(conn);
+  else
+    dmi_conn_lose(conn, "it connected but never said what it wants");
+}
+
+static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
+  struct sockaddr_storage name;
+  socklen_t size = sizeof name;
+  if (getsockname(conn->fd, (struct sockaddr *)&name, &size) == 0) {
+    dmi_addr_of_socket(&conn->ours, &name);
+  }
+  conn->ours.port = conn->net->port;
+  size = sizeof name;
+  if (getpeername(conn->fd, (struct sockaddr *)&name, &size) == 0) {
+    dmi_addr_of_socket(&conn->theirs, &name);
+  }
+  conn->theirs.port = their_port;
+}
+
+/* What is queued for the peer goes out on it from now on. */
+static void become_way_out(struct dmi_conn *conn) {
+  struct dmi_net_peer *peer = conn->peer;
+  peer->conn = conn;
+  pthread_mutex_lock(&peer->lock);
+  if (peer->state < DMI_PEER_UP) {
+    peer->state = DMI_PEER_UP;
+    peer->fd = conn->fd;
+  } else {
+    conn->sent_end = true; /* closed before it connected: we only listen */
+  }
+  pthread_mutex_unlock(&peer->lock);
+  dmi_send_flush(peer);
+}
+
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port) {
+  struct dmi_net *net = peer->net;
+  struct dmi_conn *conn = calloc(1, sizeof *conn);
+  if (conn == NULL) return NULL;
+  conn->cap = member ? DMI_NET_BUFFER : DMI_NET_BUFFER_SMALL;
+  conn->buf = malloc(conn->cap);
+  if (conn->buf == NULL) {
+    free(conn);
+    return NULL;
+  }
+  conn->net = net;
+  conn->peer = peer;
+  conn->fd = fd;
+  conn->member = member;
+  find_addresses(conn, their_port);
+  if (dmi_addr_is_zero(&peer->addr)) peer->addr = conn->theirs;
+  dmi_addr_tune(net, fd);
+  ev_io_init(&conn->readable, on_readable, fd, EV_READ);
+  ev_io_init(&conn->writable, on_writable, fd, EV_WRITE);
+  ev_timer_init(&conn->patience, on_patience, DMI_NET_PATIENCE, 0);
+  conn->readable.data = conn->writable.data = conn->patience.data = conn;
+  ev_io_start(net->loop, &conn->readable);
+  if (!member) ev_timer_start(net->loop, &conn->patience);
+  conn->next = net->conns;
+  if (net->conns != NULL) net->conns->prev = conn;
+  net->conns = conn;
+  become_way_out(conn);
+  return conn;
+}
+
+/* Takes it out of the loop and all lists; frees what it holds, but not its descriptor. */
+static void dissolve(struct dmi_conn *conn) {
+  struct dmi_net *net = conn->net;
+  ev_io_stop(net->loop, &conn->readable);
+  ev_io_stop(net->loop, &conn->writable);
+  ev_timer_stop(net->loop, &conn->patience);
+  if (conn->prev != NULL)
+    conn->prev->next = conn->next;
+  else
+    net->conns = conn->next;
+  if (conn->next != NULL) conn->next->prev = conn->prev;
+  if (conn->stranger) net->stranger_num--;
+  if (conn->peer->conn == conn) conn->peer->conn = NULL;
+  dmi_frame_unref(conn->msg.body.frame); /* of a message that never became whole */
+  free(conn->list);
+  free(conn->buf);
+  free(conn);
+}
+
+void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
+  int fd = conn->fd;
+  struct dmi_net_peer *peer = conn->peer;
+  bool way_out = peer->conn == conn;
+  dissolve(conn);
+  /* Before the descriptor is closed nobody may be writing to it any more: dmi_peer_lost sees to it.
+   */
+  if (way_out) dmi_peer_lost(peer, why);
+  close(fd);
+}
+
+/* Both directions have ended. */
+static void finish(struct dmi_conn *conn) {
+  dmi_conn_lose(conn, ""); /* its peer is SHUT, so nobody is told */
+}
+
+void dmi_conn_eof(struct dmi_conn *conn) {
+  struct dmi_net *net = conn->net;
+  conn->got_eof = true;
+  if (!conn->got_end) {
+    dmi_conn_lose(conn, "it closed the connection without taking leave");
+  } else if (conn->sent_end || conn->peer->conn != conn) {
+    finish(conn);
+  } else {
+    ev_io_stop(net->loop, &conn->readable); /* else EOF is reported for ever */
+  }
+}
+
+void dmi_conn_end(struct dmi_conn *conn) {
+  struct dmi_net_peer *peer = conn->peer;
+  pthread_mutex_lock(&peer->lock);
+  peer->state = DMI_PEER_SHUT;
+  peer->fd = -1;
+  pthread_mutex_unlock(&peer->lock);
+  conn->sent_end = true;
+  shutdown(conn->fd, SHUT_WR);
+  ev_io_stop(conn->net->loop, &conn->writable);
+  if (conn->got_eof) {
+    finish(conn);
+  } else if (!conn->member) {
+    /* It was turned away.  It need not close for us to forget it. */
+    ev_timer_stop(conn->net->loop, &conn->patience);
+    ev_timer_set(&conn->patience, DMI_NET_PATIENCE, 0);
+    ev_timer_start(conn->net->loop, &conn->patience);
+  }
+}
+
+void dmi_conn_free_all(struct dmi_net *net) {
+  while (net->conns != NULL) {
+    int fd = net->conns->fd;
+    dissolve(net->conns);
+    close(fd);
+  }
+}

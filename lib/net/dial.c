@@ -1,0 +1,334 @@
+/*
+ * dial.c - connecting to another process: addresses in turn, our HELLO, its answer.
+ *
+ * Happy path: connect without blocking, HELLO, HELLO_OK, the socket becomes a connection.
+ * Failure modes: nobody listens there (at once), no answer (after DMI_NET_PATIENCE in all),
+ * something that is not DMI, REFUSE.  Then the next address; when there is none, the peer is lost,
+ * or `joined` says why; but if the peer has itself connected meanwhile (accept.c holds it), that
+ * one is used.
+ *
+ * The name of a host is resolved with getaddrinfo, which blocks: dmi_net_join is called before the
+ * program has anything to wait for.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/inner.h"
+
+/* What a user who joins can change. */
+#define ADVICE "check dmirun's options -i HOST and -p PORT"
+
+static void try_next(struct dmi_dial *dial);
+
+static void stop_attempt(struct dmi_dial *dial) {
+  ev_io_stop(dial->net->loop, &dial->io);
+  ev_timer_stop(dial->net->loop, &dial->patience);
+  if (dial->fd >= 0) close(dial->fd);
+  dial->fd = -1;
+}
+
+void dmi_dial_cancel(struct dmi_dial *dial) {
+  stop_attempt(dial);
+  dial->peer->dial = NULL;
+  free(dial->addrs);
+  free(dial);
+}
+
+/* All addresses have failed. */
+static void give_up(struct dmi_dial *dial) {
+  struct dmi_net *net = dial->net;
+  struct dmi_net_peer *peer = dial->peer;
+  char why[DMI_NET_WHY];
+  bool join = dial->join;
+  uint32_t id = peer->id;
+  memcpy(why, dial->why, sizeof why);
+  dmi_dial_cancel(dial);
+  if (peer->held != NULL && dmi_accept_held(peer->held, false)) return;
+  if (join) {
+    dmi_peer_free_temp(peer);
+    net->handler.joined(net->handler.arg, id, why);
+  } else {
+    dmi_peer_lost(peer, why);
+  }
+}
+
+/* This address has failed, dial->why says how.  `final`: so will the others. */
+static void failed(struct dmi_dial *dial, bool final) {
+  stop_attempt(dial);
+  if (final) dial->at = dial->count;
+  try_next(dial);
+}
+
+static void no_connection(struct dmi_dial *dial, int error) {
+  const char *advice = dial->join ? ADVICE : "is a firewall between?";
+  if (error == ECONNREFUSED) {
+    snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
+             dial->port, advice);
+  } else {
+    snprintf(dial->why, sizeof dial->why, "cannot connect to %s port %u: %s; %s", dial->host,
+             dial->port, strerror(error), advice);
+  }
+  failed(dial, false);
+}
+
+static void not_dmi(struct dmi_dial *dial) {
+  snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI%s%s",
+           dial->host, dial->port, dial->join ? ": " : "", dial->join ? ADVICE : "");
+  failed(dial, false);
+}
+
+/* HELLO_OK has come and matches. */
+static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
+  struct dmi_net *net = dial->net;
+  struct dmi_net_peer *peer = dial->peer;
+  bool join = dial->join;
+  uint32_t id = peer->id;
+  int fd = dial->fd;
+  ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
+  dial->fd = -1;
+  dmi_dial_cancel(dial);
+  if (peer->held != NULL) dmi_accept_held(peer->held, true);
+  struct dmi_conn *conn = dmi_conn_new(peer, fd, true, hello->port);
+  const char *no_memory = "there is no memory for the connection";
+  if (conn == NULL) close(fd);
+  if (join) {
+    if (conn == NULL) dmi_peer_free_temp(peer);
+    net->handler.joined(net->handler.arg, id, conn == NULL ? no_memory : NULL);
+  } else if (conn == NULL) {
+    dmi_peer_lost(peer, no_memory);
+  }
+}
+
+static void answered(struct dmi_dial *dial) {
+  struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
+  struct sockaddr_storage name;
+  struct dmi_addr addr = {0};
+  socklen_t size = sizeof name;
+  char here[80], there[80];
+  if (!dmi_hello_get(&hello, dial->buf) || hello.kind != DMI_HELLO_OK) {
+    not_dmi(dial);
+    return;
+  }
+  if (getsockname(dial->fd, (struct sockaddr *)&name, &size) == 0) {
+    dmi_addr_of_socket(&addr, &name);
+  }
+  addr.port = dial->net->port;
+  dmi_addr_text(&addr, here);
+  snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
+  if (!dmi_hello_match(&mine, &hello, here, there, dial->why)) {
+    failed(dial, true);
+  } else if (!dial->join && hello.uid != dial->peer->id) {
+    snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
+             hello.uid, dial->peer->id);
+    failed(dial, true);
+  } else {
+    succeed(dial, &hello);
+  }
+}
+
+static void on_readable(struct dmi_dial *dial) {
+  size_t want = dmi_hello_size(dial->buf, dial->got);
+  ssize_t got = recv(dial->fd, dial->buf + dial->got, want - dial->got, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    snprintf(dial->why, sizeof dial->why, "%s port %u closed the connection at once: %s",
+             dial->host, dial->port, got < 0 ? strerror(errno) : "is it a DMI program?");
+    failed(dial, false);
+    return;
+  }
+  dial->got = (uint16_t)(dial->got + got);
+  want = dmi_hello_size(dial->buf, dial->got);
+  if (want == 0) {
+    not_dmi(dial);
+  } else if (dial->got == want && want == DMI_REFUSE_BYTES) {
+    dmi_refuse_get(dial->why, dial->buf);
+    failed(dial, true);
+  } else if (dial->got == want && want == DMI_HELLO_BYTES) {
+    answered(dial);
+  }
+}
+
+static void on_connected(struct dmi_dial *dial) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) {
+    no_connection(dial, error);
+    return;
+  }
+  struct dmi_hello hello = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
+  unsigned char bytes[DMI_HELLO_BYTES];
+  dmi_hello_put(bytes, &hello);
+  if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
+    no_connection(dial, errno);
+    return;
+  }
+  dial->said = true;
+  ev_io_stop(dial->net->loop, &dial->io);
+  ev_io_set(&dial->io, dial->fd, EV_READ);
+  ev_io_start(dial->net->loop, &dial->io);
+}
+
+static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  struct dmi_dial *dial = io->data;
+  if (dial->said)
+    on_readable(dial);
+  else
+    on_connected(dial);
+}
+
+static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  struct dmi_dial *dial = timer->data;
+  snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
+           dial->host, dial->port, DMI_NET_PATIENCE,
+           dial->join ? ADVICE ", and whether a firewall is between" : "is a firewall between?");
+  failed(dial, false);
+}
+
+/* Starts with the next address, or gives up. */
+static void try_next(struct dmi_dial *dial) {
+  struct ev_loop *loop = dial->net->loop;
+  if (dial->at >= dial->count) {
+    give_up(dial);
+    return;
+  }
+  double left = dial->deadline - ev_now(loop);
+  double patience = left / (double)(dial->count - dial->at); /* each gets a share of what is left */
+  if (patience < 0.1) patience = 0.1;
+  struct sockaddr_storage *to = &dial->addrs[dial->at++];
+  socklen_t size = to->ss_family == AF_INET ? (socklen_t)sizeof(struct sockaddr_in)
+                                            : (socklen_t)sizeof(struct sockaddr_in6);
+  dial->said = false;
+  dial->got = 0;
+  dial->fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (dial->fd < 0) {
+    no_connection(dial, errno);
+    return;
+  }
+  if (connect(dial->fd, (struct sockaddr *)to, size) < 0 && errno != EINPROGRESS) {
+    no_connection(dial, errno);
+    return;
+  }
+  ev_io_set(&dial->io, dial->fd, EV_WRITE);
+  ev_io_start(loop, &dial->io);
+  ev_timer_set(&dial->patience, patience, 0);
+  ev_timer_start(loop, &dial->patience);
+}
+
+/* ---- Beginning ---------------------------------------------------------------------------------
+ */
+
+static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  struct dmi_dial *dial = timer->data;
+  ev_set_cb(&dial->patience, on_patience);
+  try_next(dial);
+}
+
+/* An attempt with room for `count` addresses, none of them set.  NULL: no memory. */
+static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
+  struct dmi_net *net = peer->net;
+  struct dmi_dial *dial = calloc(1, sizeof *dial);
+  if (dial == NULL) return NULL;
+  dial->addrs = calloc(count == 0 ? 1 : count, sizeof *dial->addrs);
+  if (dial->addrs == NULL) {
+    free(dial);
+    return NULL;
+  }
+  dial->net = net;
+  dial->peer = peer;
+  dial->count = count;
+  dial->fd = -1;
+  ev_now_update(net->loop); /* resolving a name may have taken long */
+  dial->deadline = ev_now(net->loop) + DMI_NET_PATIENCE;
+  /* The first address is tried from the loop: failing at once must not call the handler inside the
+   * call of its owner. */
+  ev_init(&dial->io, on_event);
+  ev_timer_init(&dial->patience, on_start, 0., 0.);
+  dial->io.data = dial->patience.data = dial;
+  ev_timer_start(net->loop, &dial->patience);
+  peer->dial = dial;
+  pthread_mutex_lock(&peer->lock);
+  peer->state = DMI_PEER_DIALING;
+  pthread_mutex_unlock(&peer->lock);
+  return dial;
+}
+
+void dmi_dial_peer(struct dmi_net_peer *peer) {
+  if (dmi_addr_is_zero(&peer->addr)) {
+    dmi_peer_lost(peer, "its address is unknown");
+    return;
+  }
+  struct dmi_dial *dial = begin(peer, 1);
+  if (dial == NULL) {
+    dmi_peer_lost(peer, "there is no memory to connect to it");
+    return;
+  }
+  char text[80];
+  dmi_addr_to_socket(&peer->addr, dial->addrs);
+  dmi_addr_text(&peer->addr, text);
+  snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
+  dial->port = peer->addr.port;
+}
+
+static struct dmi_dial *begin_join(struct dmi_net *net, size_t count) {
+  struct dmi_net_peer *peer = dmi_peer_new(net, DMI_NET_TEMP);
+  struct dmi_dial *dial = peer == NULL ? NULL : begin(peer, count);
+  if (dial != NULL) {
+    dial->join = true;
+    return dial;
+  }
+  if (peer != NULL) dmi_peer_free_temp(peer);
+  net->handler.joined(net->handler.arg, 0, "there is no memory to connect");
+  return NULL;
+}
+
+void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port) {
+  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  struct addrinfo *found = NULL;
+  char service[8];
+  size_t count = 0;
+  snprintf(service, sizeof service, "%u", port);
+  int error = getaddrinfo(host, service, &want, &found);
+  if (error != 0) found = NULL;
+  for (struct addrinfo *info = found; info != NULL; info = info->ai_next)
+    count++;
+  struct dmi_dial *dial = begin_join(net, count);
+  if (dial != NULL) {
+    snprintf(dial->host, sizeof dial->host, "%s", host);
+    dial->port = port;
+    snprintf(dial->why, sizeof dial->why, "cannot find host '%.200s': %s; " ADVICE, host,
+             gai_strerror(error));
+    size_t at = 0;
+    for (struct addrinfo *info = found; info != NULL; info = info->ai_next) {
+      memcpy(&dial->addrs[at++], info->ai_addr, info->ai_addrlen);
+    }
+  }
+  if (found != NULL) freeaddrinfo(found);
+}
+
+void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr) {
+  char text[80];
+  struct dmi_dial *dial = begin_join(net, 1);
+  if (dial == NULL) return;
+  dmi_addr_to_socket(addr, dial->addrs);
+  dmi_addr_text(addr, text);
+  snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
+  dial->port = addr->port;
+}
+
+void dmi_dial_free_all(struct dmi_net *net) {
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
+  }
+}

@@ -1,0 +1,62 @@
+/*
+ * hello.h - the first bytes of a connection, in both directions: who we are, or why not.
+ *
+ * HELLO and HELLO_OK have DMI_HELLO_BYTES, REFUSE has DMI_REFUSE_BYTES.  The first 8 bytes (magic,
+ * kind, wire version) and the layout of REFUSE are the same in every version of DMI, for ever, so
+ * that processes of different versions can tell each other so.
+ *
+ * Pure: no sockets, no allocation.
+ */
+#ifndef DMI_NET_HELLO_H
+#define DMI_NET_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DMI_HELLO_BYTES 128
+#define DMI_HELLO_FIRST 8 /* bytes that say what follows */
+#define DMI_REFUSE_BYTES 512
+#define DMI_REFUSE_TEXT (DMI_REFUSE_BYTES - DMI_HELLO_FIRST)
+#define DMI_HELLO_NAME 64
+
+enum dmi_hello_kind {
+  DMI_HELLO_HELLO = 1, /* by the process that connects */
+  DMI_HELLO_OK = 2,    /* the other's answer; both may send messages from here on */
+  DMI_HELLO_REFUSE = 3 /* a sentence, then the connection ends */
+};
+
+struct dmi_hello {
+  uint8_t kind;              /* enum dmi_hello_kind */
+  uint16_t version;          /* of the wire */
+  uint8_t build[16];         /* hash of the executable */
+  uint8_t program[16];       /* program id; zero: belongs to none yet */
+  uint32_t uid;              /* 0: no member yet */
+  uint16_t port;             /* where it listens */
+  char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
+};
+
+void dmi_hello_put(unsigned char out[DMI_HELLO_BYTES], const struct dmi_hello *hello);
+
+/* How many bytes the whole has that begins with these `have` bytes (DMI_HELLO_FIRST while the kind
+ * is not known yet), or 0 if this is not DMI. */
+size_t dmi_hello_size(const unsigned char *in, size_t have);
+
+/* Reads a HELLO or HELLO_OK; of another wire version only kind and version.  False: garbage. */
+bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYTES]);
+
+/* Kind and version from the first DMI_HELLO_FIRST bytes. */
+void dmi_hello_peek(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_FIRST]);
+
+/*
+ * May a process that says `mine` take part with one that says `theirs`?  True, or false with a
+ * sentence in `why` that both can print.  `here`, `there`: the two ends, as "10.0.0.2 port 7880".
+ */
+bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs, const char *here,
+                     const char *there, char why[DMI_REFUSE_TEXT]);
+
+void dmi_refuse_put(unsigned char out[DMI_REFUSE_BYTES], const char *why);
+/* The sentence, printable characters only. */
+void dmi_refuse_get(char why[DMI_REFUSE_TEXT], const unsigned char in[DMI_REFUSE_BYTES]);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * inner.h - the structs that the files of lib/net share.  Nobody else includes it.
+ *
+ *   net.c        the loop: open, run, stop, post, what other threads ask the daemon to do
+ *   peer.c       who there is: table of ids, add, rename, close
+ *   send.c       the queue of a peer, and writing it out from any thread
+ *   receive.c    a connection's incoming bytes -> handler.body, handler.message
+ *   conn.c       an established connection: birth, orderly end, loss
+ *   accept.c     the listening socket; HELLO of those who connect to us
+ *   dial.c       connecting: addresses, HELLO, answer; joining
+ *   addr.c       addresses as bytes, sockets and text
+ *
+ * Threads and locks: everything is the daemon's alone, except what is marked
+ *   [L] guarded by the peer's `lock`, [T] by `temp_lock`, [W] by `work_lock`, [A] atomic.
+ * Order: temp_lock, then a peer's lock, then work_lock.  No system call and no callback under any
+ * of them.
+ */
+#ifndef DMI_NET_INNER_H
+#define DMI_NET_INNER_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "net/hello.h"
+#include "net/net.h"
+#include "net/wire.h"
+
+#define DMI_NET_COPY 512           /* payloads up to this many bytes are copied into the queue */
+#define DMI_NET_BUFFER (64 * 1024) /* of a member's connection, incoming */
+#define DMI_NET_BUFFER_SMALL 4096  /* of a stranger's */
+#define DMI_NET_PATIENCE 10.0      /* seconds: handshake, connect, first word of a stranger */
+#define DMI_NET_UNKNOWN 128        /* connections at once that have not completed HELLO */
+#define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
+#define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
+#define DMI_NET_TEMP_SLOTS 256
+#define DMI_NET_WHY 600 /* bytes of a sentence */
+
+/* A piece of a peer's queue: bytes (headers and small payloads, copied), then one big payload. */
+struct dmi_seg {
+  struct dmi_seg *next;
+  uint32_t start;       /* [L] of bytes: sent up to here */
+  uint32_t end;         /* [L] filled up to here */
+  uint64_t sent;        /* [L] bytes of `big` that are sent */
+  struct dmi_slice big; /* len 0: none (yet); a segment with one takes no more bytes */
+  unsigned char bytes[4096 - 64];
+};
+
+/*
+ * What we do towards a peer:
+ *
+ *            send or dial             HELLO done
+ *    IDLE -----------------> DIALING ------------> UP --------------> SHUT
+ *      |                        |                  |   close, queue    ^
+ *      | close                  | failed           | broken    empty   |
+ *      |                        v                  v                   |
+ *      |                       LOST <--------------+                   |
+ *      +---------------------------------------------------------------+
+ *
+ * An accepted connection goes from IDLE or DIALING to UP.  In SHUT and LOST what is sent is
+ * dropped.
+ */
+enum dmi_peer_state { DMI_PEER_IDLE, DMI_PEER_DIALING, DMI_PEER_UP, DMI_PEER_SHUT, DMI_PEER_LOST };
+
+struct dmi_conn;
+struct dmi_dial;
+struct dmi_shake;
+
+/* Another process.  Those with a uid live until dmi_net_free, temporary ones until renamed or gone.
+ */
+struct dmi_net_peer {
+  struct dmi_net *net;
+  pthread_mutex_t lock;
+  uint32_t id;               /* uid or temporary id */
+  enum dmi_peer_state state; /* [L] */
+  int fd;                    /* [L] for writing; -1 unless UP */
+  int broken;                /* [L] errno of a failed write, 0: none.  The daemon ends it then */
+  bool closing;              /* [L] dmi_net_close was called: no more messages */
+  bool writing; /* [L] a thread is writing the queue out and has head..; it looks again */
+  bool blocked; /* [L] the socket is full: the daemon waits for it */
+  bool ended;   /* [L] END is in the queue or sent */
+  struct dmi_seg *head, *tail;    /* [L] the queue; only the writing thread takes segments out */
+  struct dmi_seg *spare;          /* [L] recycled segments */
+  uint32_t spares;                /* [L] how many */
+  bool listed;                    /* [W] in net->work */
+  struct dmi_net_peer *work_next; /* [W] */
+  bool dirty;                     /* in net->dirty: sent by the daemon, flushed before it sleeps */
+  struct dmi_net_peer *dirty_next;
+  bool announced;                   /* dmi_net_add_peer or dmi_net_rename named it */
+  struct dmi_addr addr;             /* where it listens; all zero: unknown */
+  struct dmi_conn *conn;            /* the connection it is sent on */
+  struct dmi_dial *dial;            /* our attempt */
+  struct dmi_shake *held;           /* its attempt, not answered while ours is under way */
+  struct dmi_net_peer *temp_next;   /* [T] same slot of net->temp */
+  struct dmi_net_peer *prev, *next; /* net->peers */
+};
+
+enum dmi_phase { DMI_PHASE_HEADER, DMI_PHASE_LIST, DMI_PHASE_BODY };
+
+/* An established connection, incoming side.  Only the daemon touches it. */
+struct dmi_conn {
+  struct dmi_net *net;
+  struct dmi_net_peer *peer; /* whose messages these are; peer->conn is another one after a merge */
+  int fd;
+  struct ev_io readable;
+  struct ev_io writable;    /* active while peer->blocked */
+  struct ev_timer patience; /* strangers: say something; ended ones: close */
+  bool member;              /* may send what members may */
+  bool stranger;            /* counted in net->stranger_num: it has no uid yet */
+  bool spoken;              /* has sent a whole message */
+  bool got_end;             /* END has come: EOF is next */
+  bool got_eof;             /* its direction is finished */
+  bool sent_end;            /* our direction is finished and shut */
+  bool shut;                /* by dmi_net_stop */
+  enum dmi_phase phase;
+  unsigned char *buf; /* bytes received, not yet consumed: [start, end) */
+  size_t cap, start, end;
+  struct dmi_msg msg;  /* the message that is arriving */
+  unsigned char *list; /* its list, aligned; kept for the next one */
+  size_t list_cap, list_got;
+  unsigned char *body; /* where its body goes; NULL: away */
+  uint64_t body_got;
+  struct dmi_addr ours, theirs;
+  struct dmi_conn *prev, *next; /* net->conns */
+};
+
+/* An accepted connection whose HELLO is not complete, or which is held or refused. */
+struct dmi_shake {
+  struct dmi_net *net;
+  int fd;
+  struct ev_io io;
+  struct ev_timer patience;
+  struct dmi_net_peer *holder; /* not NULL: held by it, off net->shakes */
+  bool refused;                /* only waits for the other to close */
+  uint16_t got;                /* bytes of buf */
+  unsigned char buf[DMI_HELLO_BYTES];
+  struct dmi_hello hello;
+  struct dmi_shake *prev, *next; /* net->shakes, oldest first */
+};
+
+/* An attempt to connect. */
+struct dmi_dial {
+  struct dmi_net *net;
+  struct dmi_net_peer *peer;
+  bool join;      /* ends with handler.joined */
+  char host[256]; /* for messages */
+  uint16_t port;
+  struct sockaddr_storage *addrs; /* to try, in order */
+  size_t count, at;
+  double deadline; /* ev_now of the end of all attempts */
+  int fd;          /* -1: none */
+  struct ev_io io;
+  struct ev_timer patience; /* of this address */
+  bool said;                /* connected, and HELLO is sent */
+  uint16_t got;
+  unsigned char buf[DMI_REFUSE_BYTES];
+  char why[DMI_NET_WHY]; /* of the last address that failed */
+};
+
+#define DMI_PEER_DIR 2048
+#define DMI_PEER_MID 1024
+#define DMI_PEER_LEAF 1024
+struct dmi_peer_leaf {
+  _Atomic(struct dmi_net_peer *) at[DMI_PEER_LEAF];
+};
+struct dmi_peer_mid {
+  _Atomic(struct dmi_peer_leaf *) at[DMI_PEER_MID];
+};
+
+struct dmi_net {
+  struct dmi_net_config config;
+  struct dmi_net_handler handler;
+  struct ev_loop *loop;
+  struct ev_io listener;
+  struct ev_timer rest;     /* the listener pauses: no descriptors left */
+  struct ev_async wake;     /* work, posted or stop */
+  struct ev_prepare before; /* flushes what the daemon sent */
+  struct ev_signal interrupt, terminate;
+  struct ev_timer ending; /* dmi_net_stop: looks whether all is sent */
+  double ending_until;
+  _Atomic bool posted; /* [A] */
+  _Atomic bool stop;   /* [A] */
+  bool expect_close;
+  uint32_t uid; /* ours; 0: none */
+  uint8_t program[16];
+  uint16_t port;
+  int family;       /* of the listener: AF_INET6 or AF_INET */
+  bool big_buffers; /* the system allows them without losing its own tuning */
+  pthread_mutex_t work_lock;
+  struct dmi_net_peer *work; /* [W] peers for which another thread needs the daemon */
+  pthread_mutex_t temp_lock;
+  struct dmi_net_peer *temp[DMI_NET_TEMP_SLOTS]; /* [T] temporary peers, chained */
+  uint32_t next_temp;
+  _Atomic(struct dmi_peer_mid *) dir[DMI_PEER_DIR]; /* [A] by uid; entries are set once */
+  struct dmi_net_peer *peers;
+  struct dmi_net_peer *dirty;
+  struct dmi_conn *conns;
+  struct dmi_shake *shakes, *shakes_last;
+  uint32_t shake_num, stranger_num, unannounced;
+  double log_since;   /* ev_now when the counting began */
+  uint32_t log_lines; /* since then */
+};
+
+/* net.c */
+void dmi_net_log(struct dmi_net *net, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* one line, rate-limited */
+/* Any thread, the peer's lock held: the daemon shall dmi_peer_serve it.  True: call dmi_net_wake,
+ * after unlocking. */
+bool dmi_net_need_daemon(struct dmi_net_peer *peer);
+void dmi_net_wake(struct dmi_net *net);
+bool dmi_net_is_daemon(struct dmi_net *net); /* does the caller run in its daemon? */
+struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind);
+
+/* peer.c */
+struct dmi_net_peer *dmi_peer_find(struct dmi_net *net,
+                                   uint32_t id); /* the daemon only, or a uid */
+/* Any thread: the peer with its lock held, or NULL. */
+struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id);
+struct dmi_net_peer *dmi_peer_new(struct dmi_net *net,
+                                  uint32_t id); /* id DMI_NET_TEMP: a new one */
+void dmi_peer_free_temp(struct dmi_net_peer *peer);
+void dmi_peer_free_all(struct dmi_net *net);
+/* Its connection or attempt is over: empties its queue, tells handler.lost if anybody should know.
+ * A temporary peer is freed. */
+void dmi_peer_lost(struct dmi_net_peer *peer, const char *why);
+/* The daemon does for the peer what other threads could not: dial, wait for the socket, end. */
+void dmi_peer_serve(struct dmi_net_peer *peer);
+
+/* send.c */
+void dmi_send_flush(struct dmi_net_peer *peer);    /* any thread, lock not held */
+bool dmi_send_writable(struct dmi_net_peer *peer); /* the socket has room: false: no more to send */
+bool dmi_send_append(struct dmi_net_peer *peer,
+                     struct dmi_msg *msg); /* lock held; may run out of memory */
+struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer); /* lock held: empties the queue */
+void dmi_send_free(struct dmi_seg *list);                       /* drops payloads; lock not held */
+void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until nobody is writing */
+void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */
+bool dmi_send_idle(struct dmi_net_peer *peer);   /* nothing waits to be sent */
+
+/* receive.c */
+void dmi_receive(struct dmi_conn *conn);
+
+/* conn.c */
+/* Takes over the socket, on which HELLOs are done; `peer` goes UP on it.  NULL: no memory. */
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port);
+void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
+void dmi_conn_eof(struct dmi_conn *conn);                   /* nothing more comes; may free it */
+void dmi_conn_end(struct dmi_conn *conn);                   /* END is sent; may free it */
+void dmi_conn_free_all(struct dmi_net *net);
+
+/* accept.c */
+bool dmi_accept_open(struct dmi_net *net, const char **why);
+/* Our own attempt to reach the peer that `shake` comes from is decided.  Returns whether `shake`
+ * became the connection. */
+bool dmi_accept_held(struct dmi_shake *shake, bool ours_won);
+void dmi_accept_free_all(struct dmi_net *net);
+
+/* dial.c */
+void dmi_dial_peer(struct dmi_net_peer *peer);
+void dmi_dial_cancel(struct dmi_dial *dial); /* frees it, tells nobody */
+void dmi_dial_free_all(struct dmi_net *net);
+
+/* addr.c */
+socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out);
+void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
+bool dmi_addr_is_zero(const struct dmi_addr *addr);
+const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]); /* "10.0.0.1 port 7880" */
+void dmi_addr_tune(struct dmi_net *net, int fd); /* options of every connection */
+bool dmi_addr_big_buffers(void);                 /* does the system grant 4 MiB of socket buffer? */
+
+#endif

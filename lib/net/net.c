@@ -1,0 +1,251 @@
+/*
+ * net.c - the daemon's loop: beginning, running, ending, and what other threads ask of it.
+ *
+ * Another thread that cannot do something itself (connect, wait for a full socket, close) lists the
+ * peer in net->work and wakes the loop; dmi_peer_serve does it here.
+ *
+ * Must not block, and knows nothing of what messages mean.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <linux/sockios.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "net/inner.h"
+
+#define LOG_LINES 20 /* at most, in LOG_SECONDS */
+#define LOG_SECONDS 10.0
+#define ENDING_SECONDS 2.0
+#define ENDING_LOOK 0.001
+
+/* Which dmi_net this thread is the daemon of. */
+static _Thread_local struct dmi_net *daemon_of;
+
+/* ---- Log ---------------------------------------------------------------------------------------
+ */
+
+static void say(struct dmi_net *net, const char *line) {
+  if (net->handler.log != NULL)
+    net->handler.log(net->handler.arg, line);
+  else
+    fprintf(stderr, "dmi: %s\n", line);
+}
+
+void dmi_net_log(struct dmi_net *net, const char *format, ...) {
+  char line[1024];
+  double now = ev_now(net->loop);
+  if (now - net->log_since >= LOG_SECONDS) {
+    if (net->log_lines > LOG_LINES) {
+      snprintf(line, sizeof line, "(%u more lines about connections are left out)",
+               net->log_lines - LOG_LINES);
+      say(net, line);
+    }
+    net->log_since = now;
+    net->log_lines = 0;
+  }
+  if (net->log_lines++ >= LOG_LINES) return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  say(net, line);
+}
+
+/* ---- What other threads ask for ----------------------------------------------------------------
+ */
+
+bool dmi_net_is_daemon(struct dmi_net *net) {
+  return daemon_of == net;
+}
+
+bool dmi_net_need_daemon(struct dmi_net_peer *peer) {
+  struct dmi_net *net = peer->net;
+  pthread_mutex_lock(&net->work_lock);
+  bool news = !peer->listed;
+  if (news) {
+    peer->listed = true;
+    peer->work_next = net->work;
+    net->work = peer;
+  }
+  pthread_mutex_unlock(&net->work_lock);
+  return news;
+}
+
+void dmi_net_wake(struct dmi_net *net) {
+  if (dmi_net_is_daemon(net))
+    ev_feed_event(net->loop, &net->wake, EV_CUSTOM);
+  else
+    ev_async_send(net->loop, &net->wake);
+}
+
+void dmi_net_post(struct dmi_net *net) {
+  if (!atomic_exchange(&net->posted, true)) ev_async_send(net->loop, &net->wake);
+}
+
+void dmi_net_stop(struct dmi_net *net) {
+  atomic_store(&net->stop, true);
+  ev_async_send(net->loop, &net->wake);
+}
+
+/* One at a time: serving a peer may free another one, which then is taken out of the list. */
+static struct dmi_net_peer *next_work(struct dmi_net *net) {
+  pthread_mutex_lock(&net->work_lock);
+  struct dmi_net_peer *peer = net->work;
+  if (peer != NULL) {
+    net->work = peer->work_next;
+    peer->listed = false;
+  }
+  pthread_mutex_unlock(&net->work_lock);
+  return peer;
+}
+
+static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
+  (void)events;
+  struct dmi_net *net = async->data;
+  for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
+    dmi_peer_serve(peer);
+  if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);
+  if (atomic_load(&net->stop) && !ev_is_active(&net->ending)) {
+    ev_now_update(loop);
+    net->ending_until = ev_now(loop) + ENDING_SECONDS;
+    ev_timer_again(loop, &net->ending);
+  }
+}
+
+/* What callbacks have sent goes out before the loop sleeps. */
+static void on_before(struct ev_loop *loop, struct ev_prepare *prepare, int events) {
+  (void)loop, (void)events;
+  dmi_send_dirty(prepare->data);
+}
+
+static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events) {
+  (void)loop, (void)events;
+  struct dmi_net *net = signal->data;
+  net->handler.signal(net->handler.arg, signal->signum);
+}
+
+/* ---- Ending ------------------------------------------------------------------------------------
+ */
+
+/* Has the other machine all that was sent on it? */
+static bool arrived(struct dmi_conn *conn) {
+  int waiting = 0;
+  return conn->got_eof || ioctl(conn->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+}
+
+/* After dmi_net_stop: when all queues are empty, shut the connections; when all has arrived, end.
+ * (Closing earlier could destroy what is on its way, if the other has sent something unread.) */
+static void on_ending(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)events;
+  struct dmi_net *net = timer->data;
+  bool all = dmi_net_flushed(net);
+  if (all) net->expect_close = true; /* we begin to close, so the others may */
+  for (struct dmi_conn *conn = net->conns; all && conn != NULL; conn = conn->next) {
+    if (!conn->shut) {
+      conn->shut = true;
+      shutdown(conn->fd, SHUT_WR);
+    }
+    if (!arrived(conn)) all = false;
+  }
+  if (all || ev_now(loop) >= net->ending_until) ev_break(loop, EVBREAK_ALL);
+}
+
+/* ---- Life --------------------------------------------------------------------------------------
+ */
+
+struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
+  struct dmi_hello hello = {.kind = kind, .version = DMI_WIRE_VERSION};
+  hello.uid = net->uid;
+  hello.port = net->port;
+  memcpy(hello.build, net->config.build, sizeof hello.build);
+  memcpy(hello.program, net->program, sizeof hello.program);
+  memcpy(hello.name, net->config.name, sizeof hello.name);
+  hello.name[sizeof hello.name - 1] = '\0';
+  return hello;
+}
+
+struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
+                             const struct dmi_net_handler *handler, const char **why) {
+  struct dmi_net *net = calloc(1, sizeof *net);
+  *why = "there is no memory for the network";
+  if (net == NULL) return NULL;
+  net->config = *config;
+  net->config.name[sizeof net->config.name - 1] = '\0';
+  net->handler = *handler;
+  net->next_temp = DMI_NET_TEMP + 1;
+  net->loop = ev_loop_new(EVFLAG_AUTO);
+  if (net->loop == NULL) goto err_net;
+  net->big_buffers = dmi_addr_big_buffers();
+  if (!dmi_accept_open(net, why)) goto err_loop;
+  pthread_mutex_init(&net->work_lock, NULL);
+  pthread_mutex_init(&net->temp_lock, NULL);
+  ev_async_init(&net->wake, on_wake);
+  ev_prepare_init(&net->before, on_before);
+  ev_timer_init(&net->ending, on_ending, 0, ENDING_LOOK);
+  net->wake.data = net->before.data = net->ending.data = net;
+  ev_async_start(net->loop, &net->wake);
+  ev_prepare_start(net->loop, &net->before);
+  if (net->handler.signal != NULL) {
+    ev_signal_init(&net->interrupt, on_signal, SIGINT);
+    ev_signal_init(&net->terminate, on_signal, SIGTERM);
+    net->interrupt.data = net->terminate.data = net;
+    ev_signal_start(net->loop, &net->interrupt);
+    ev_signal_start(net->loop, &net->terminate);
+  }
+  return net;
+
+err_loop:
+  ev_loop_destroy(net->loop);
+err_net:
+  free(net);
+  return NULL;
+}
+
+uint16_t dmi_net_port(const struct dmi_net *net) {
+  return net->port;
+}
+
+void *dmi_net_loop(struct dmi_net *net) {
+  return net->loop;
+}
+
+void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_id[16]) {
+  net->uid = uid;
+  memcpy(net->program, program_id, sizeof net->program);
+}
+
+void dmi_net_expect_close(struct dmi_net *net) {
+  net->expect_close = true;
+}
+
+void dmi_net_run(struct dmi_net *net) {
+  daemon_of = net;
+  ev_run(net->loop, 0);
+  daemon_of = NULL;
+}
+
+void dmi_net_free(struct dmi_net *net) {
+  if (net == NULL) return;
+  dmi_accept_free_all(net);
+  dmi_dial_free_all(net);
+  dmi_conn_free_all(net);
+  dmi_peer_free_all(net);
+  ev_prepare_stop(net->loop, &net->before);
+  ev_async_stop(net->loop, &net->wake);
+  ev_timer_stop(net->loop, &net->ending);
+  if (net->handler.signal != NULL) {
+    ev_signal_stop(net->loop, &net->interrupt);
+    ev_signal_stop(net->loop, &net->terminate);
+  }
+  ev_loop_destroy(net->loop);
+  pthread_mutex_destroy(&net->work_lock);
+  pthread_mutex_destroy(&net->temp_lock);
+  free(net);
+}

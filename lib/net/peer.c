@@ -1,0 +1,339 @@
+/*
+ * peer.c - the other processes: finding one by id, its birth, its names, and saying goodbye to it.
+ *
+ * Peers with a uid are found without a lock and live as long as the dmi_net.  Temporary ones come
+ * and go; they are found under temp_lock, which is held until the peer's own lock is, so that no
+ * thread comes too late.
+ *
+ * Must not: read or write sockets (send.c, receive.c), or decide who may connect (accept.c,
+ * dial.c).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/inner.h"
+
+/* ---- The table ---------------------------------------------------------------------------------
+ */
+
+static struct dmi_net_peer *find_uid(struct dmi_net *net, uint32_t id) {
+  struct dmi_peer_mid *mid =
+      atomic_load_explicit(&net->dir[id / (DMI_PEER_MID * DMI_PEER_LEAF)], memory_order_acquire);
+  if (mid == NULL) return NULL;
+  struct dmi_peer_leaf *leaf =
+      atomic_load_explicit(&mid->at[id / DMI_PEER_LEAF % DMI_PEER_MID], memory_order_acquire);
+  if (leaf == NULL) return NULL;
+  return atomic_load_explicit(&leaf->at[id % DMI_PEER_LEAF], memory_order_acquire);
+}
+
+/* Only the daemon (or dmi_net_open's thread before it runs) adds, so there is no race to lose. */
+static bool put_uid(struct dmi_net *net, uint32_t id, struct dmi_net_peer *peer) {
+  _Atomic(struct dmi_peer_mid *) *mid_at = &net->dir[id / (DMI_PEER_MID * DMI_PEER_LEAF)];
+  struct dmi_peer_mid *mid = atomic_load(mid_at);
+  if (mid == NULL) {
+    if ((mid = calloc(1, sizeof *mid)) == NULL) return false;
+    atomic_store(mid_at, mid);
+  }
+  _Atomic(struct dmi_peer_leaf *) *leaf_at = &mid->at[id / DMI_PEER_LEAF % DMI_PEER_MID];
+  struct dmi_peer_leaf *leaf = atomic_load(leaf_at);
+  if (leaf == NULL) {
+    if ((leaf = calloc(1, sizeof *leaf)) == NULL) return false;
+    atomic_store(leaf_at, leaf);
+  }
+  atomic_store(&leaf->at[id % DMI_PEER_LEAF], peer);
+  return true;
+}
+
+/* Temporary ids are handed out in order, so the low bits spread them.  Chained through temp_next.
+ */
+static struct dmi_net_peer **temp_slot(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer **at = &net->temp[id % DMI_NET_TEMP_SLOTS];
+  while (*at != NULL && (*at)->id != id)
+    at = &(*at)->temp_next;
+  return at;
+}
+
+struct dmi_net_peer *dmi_peer_find(struct dmi_net *net, uint32_t id) {
+  if (id < DMI_NET_TEMP) return find_uid(net, id);
+  pthread_mutex_lock(&net->temp_lock);
+  struct dmi_net_peer *peer = *temp_slot(net, id);
+  pthread_mutex_unlock(&net->temp_lock);
+  return peer;
+}
+
+struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer;
+  if (id < DMI_NET_TEMP) {
+    peer = find_uid(net, id);
+    if (peer != NULL) pthread_mutex_lock(&peer->lock);
+    return peer;
+  }
+  pthread_mutex_lock(&net->temp_lock);
+  peer = *temp_slot(net, id);
+  if (peer != NULL) pthread_mutex_lock(&peer->lock);
+  pthread_mutex_unlock(&net->temp_lock);
+  return peer;
+}
+
+struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer = calloc(1, sizeof *peer);
+  if (peer == NULL) return NULL;
+  peer->net = net;
+  peer->fd = -1;
+  pthread_mutex_init(&peer->lock, NULL);
+  if (id == DMI_NET_TEMP) {
+    peer->id = net->next_temp;
+    net->next_temp = net->next_temp == UINT32_MAX ? DMI_NET_TEMP + 1 : net->next_temp + 1;
+    pthread_mutex_lock(&net->temp_lock);
+    *temp_slot(net, peer->id) = peer;
+    pthread_mutex_unlock(&net->temp_lock);
+  } else {
+    peer->id = id;
+    if (!put_uid(net, id, peer)) {
+      pthread_mutex_destroy(&peer->lock);
+      free(peer);
+      return NULL;
+    }
+  }
+  peer->next = net->peers;
+  if (net->peers != NULL) net->peers->prev = peer;
+  net->peers = peer;
+  return peer;
+}
+
+/* ---- Its end -----------------------------------------------------------------------------------
+ */
+
+/* Frees a peer that no other thread can find any more. */
+static void free_peer(struct dmi_net_peer *peer) {
+  dmi_send_free(dmi_send_take_queue(peer));
+  dmi_send_free(peer->spare);
+  pthread_mutex_destroy(&peer->lock);
+  free(peer);
+}
+
+static void unlink_dirty(struct dmi_net_peer *peer) {
+  struct dmi_net_peer **at = &peer->net->dirty;
+  while (*at != NULL && *at != peer)
+    at = &(*at)->dirty_next;
+  if (*at != NULL) *at = peer->dirty_next;
+}
+
+static void unlink_work(struct dmi_net_peer *peer) {
+  struct dmi_net *net = peer->net;
+  pthread_mutex_lock(&net->work_lock);
+  struct dmi_net_peer **at = &net->work;
+  while (*at != NULL && *at != peer)
+    at = &(*at)->work_next;
+  if (*at != NULL) *at = peer->work_next;
+  pthread_mutex_unlock(&net->work_lock);
+}
+
+void dmi_peer_free_temp(struct dmi_net_peer *peer) {
+  struct dmi_net *net = peer->net;
+  pthread_mutex_lock(&net->temp_lock);
+  *temp_slot(net, peer->id) = peer->temp_next;
+  pthread_mutex_lock(&peer->lock); /* the last thread that found it has it */
+  pthread_mutex_unlock(&net->temp_lock);
+  dmi_send_settle(peer);
+  pthread_mutex_unlock(&peer->lock);
+  unlink_work(peer);
+  unlink_dirty(peer);
+  if (peer->prev != NULL)
+    peer->prev->next = peer->next;
+  else
+    net->peers = peer->next;
+  if (peer->next != NULL) peer->next->prev = peer->prev;
+  free_peer(peer);
+}
+
+void dmi_peer_free_all(struct dmi_net *net) {
+  while (net->peers != NULL) {
+    struct dmi_net_peer *peer = net->peers;
+    net->peers = peer->next;
+    free_peer(peer);
+  }
+  for (size_t i = 0; i < DMI_PEER_DIR; i++) {
+    struct dmi_peer_mid *mid = atomic_load(&net->dir[i]);
+    for (size_t j = 0; mid != NULL && j < DMI_PEER_MID; j++)
+      free(atomic_load(&mid->at[j]));
+    free(mid);
+  }
+}
+
+void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
+  struct dmi_net *net = peer->net;
+  pthread_mutex_lock(&peer->lock);
+  peer->fd = -1; /* the connection closes it: see dmi_conn_lose */
+  bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
+  peer->state = wanted ? DMI_PEER_LOST : DMI_PEER_SHUT;
+  dmi_send_settle(peer);
+  struct dmi_seg *queue = dmi_send_take_queue(peer);
+  pthread_mutex_unlock(&peer->lock);
+  dmi_send_free(queue);
+  uint32_t id = peer->id;
+  if (id >= DMI_NET_TEMP) dmi_peer_free_temp(peer);
+  if (wanted && !net->expect_close) net->handler.lost(net->handler.arg, id, why);
+}
+
+/* ---- What other threads could not do themselves
+ * -------------------------------------------------- */
+
+void dmi_peer_serve(struct dmi_net_peer *peer) {
+  pthread_mutex_lock(&peer->lock);
+  enum dmi_peer_state state = peer->state;
+  int broken = peer->broken;
+  bool blocked = peer->blocked;
+  bool ended = peer->ended;
+  pthread_mutex_unlock(&peer->lock);
+  if (state >= DMI_PEER_SHUT) return;
+  if (broken != 0) {
+    char why[DMI_NET_WHY];
+    snprintf(why, sizeof why, "sending to it failed: %s", strerror(broken));
+    if (peer->conn != NULL) {
+      dmi_conn_lose(peer->conn, why);
+    } else {
+      if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
+      dmi_peer_lost(peer, why);
+    }
+  } else if (state == DMI_PEER_IDLE) {
+    dmi_dial_peer(peer);
+  } else if (state == DMI_PEER_UP) {
+    if (blocked)
+      ev_io_start(peer->net->loop, &peer->conn->writable);
+    else if (ended && dmi_send_idle(peer))
+      dmi_conn_end(peer->conn);
+  }
+}
+
+/* ---- For the upper layer -----------------------------------------------------------------------
+ */
+
+void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  if (peer == NULL) {
+    peer = dmi_peer_new(net, uid);
+    if (peer == NULL) {
+      dmi_net_log(net, "no memory to take note of member %u", uid);
+      return;
+    }
+    peer->announced = true;
+  }
+  if (!peer->announced) {
+    peer->announced = true;
+    net->unannounced--;
+  }
+  peer->addr = *addr;
+}
+
+/* Gives `to` the connection and the queue of `from`, whose messages go first. */
+static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) {
+  pthread_mutex_lock(&from->lock);
+  dmi_send_settle(from);
+  struct dmi_seg *head = from->head, *tail = from->tail;
+  int fd = from->fd;
+  bool blocked = from->blocked;
+  from->head = from->tail = NULL;
+  from->fd = -1;
+  from->state = DMI_PEER_SHUT;
+  pthread_mutex_unlock(&from->lock);
+  pthread_mutex_lock(&to->lock);
+  if (head != NULL) {
+    tail->next = to->head;
+    to->head = head;
+    if (to->tail == NULL) to->tail = tail;
+  }
+  to->fd = fd;
+  to->blocked = blocked;
+  to->state = DMI_PEER_UP;
+  pthread_mutex_unlock(&to->lock);
+  to->conn = from->conn;
+  from->conn = NULL;
+}
+
+void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
+  struct dmi_net_peer *from = dmi_peer_find(net, temp);
+  if (from == NULL || temp == uid || from->conn == NULL) return;
+  struct dmi_conn *conn = from->conn;
+  struct dmi_net_peer *to = dmi_peer_find(net, uid);
+  if (to == NULL && (to = dmi_peer_new(net, uid)) == NULL) {
+    dmi_net_log(net, "no memory to take note of member %u", uid);
+    return;
+  }
+  if (!to->announced && to->conn != NULL) net->unannounced--;
+  to->announced = true;
+  if (dmi_addr_is_zero(&to->addr)) to->addr = conn->theirs;
+  if (conn->stranger) {
+    conn->stranger = false;
+    net->stranger_num--;
+  }
+  conn->member = true;
+  ev_timer_stop(net->loop, &conn->patience);
+  pthread_mutex_lock(&to->lock);
+  enum dmi_peer_state state = to->state;
+  pthread_mutex_unlock(&to->lock);
+  /* Where there is a connection by that name already, this one only goes on receiving.  What is
+   * being dialled is given up, unless HELLO is out: the other may count on it. */
+  if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && !to->dial->said)) {
+    if (to->dial != NULL) dmi_dial_cancel(to->dial);
+    move_connection(from, to);
+  } else {
+    dmi_send_flush(from);
+  }
+  conn->peer = to;
+  dmi_peer_free_temp(from);
+  dmi_send_flush(to);
+}
+
+bool dmi_net_connected(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, id);
+  if (peer == NULL) return false;
+  bool is = peer->state == DMI_PEER_UP || peer->state == DMI_PEER_DIALING ||
+            (peer->state == DMI_PEER_IDLE && peer->head != NULL);
+  pthread_mutex_unlock(&peer->lock);
+  return is;
+}
+
+void dmi_net_close(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, id);
+  if (peer == NULL) return;
+  bool wake = false;
+  if (peer->state == DMI_PEER_IDLE && peer->head == NULL) {
+    peer->state = DMI_PEER_SHUT;
+  } else if (peer->state < DMI_PEER_SHUT && !peer->closing) {
+    struct dmi_msg end = {.type = DMI_WIRE_END};
+    peer->closing = peer->ended = true;
+    if (!dmi_send_append(peer, &end)) {
+      peer->broken = ENOMEM;
+      wake = dmi_net_need_daemon(peer);
+    }
+  }
+  pthread_mutex_unlock(&peer->lock);
+  if (wake) dmi_net_wake(net);
+  dmi_send_flush(peer);
+}
+
+void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
+                   struct dmi_addr *theirs) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, id);
+  memset(ours, 0, sizeof *ours);
+  memset(theirs, 0, sizeof *theirs);
+  if (peer == NULL) return;
+  *theirs = peer->addr;
+  if (peer->conn == NULL) return;
+  *ours = peer->conn->ours;
+  *theirs = peer->conn->theirs;
+}
+
+bool dmi_net_flushed(struct dmi_net *net) {
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    if (!dmi_send_idle(peer)) return false;
+  }
+  return true;
+}

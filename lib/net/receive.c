@@ -1,0 +1,209 @@
+/*
+ * receive.c - the incoming bytes of a connection: headers, lists and bodies, handed up whole.
+ *
+ * Bytes go through the connection's buffer, except the rest of a list or body that is not in it
+ * yet: that is received where it belongs, and what follows it into the buffer by the same call.
+ *
+ * A message whose header is not allowed closes the connection; nothing is allocated before the
+ * header has passed.  Must not free the connection inside a callback's stack: what ends it is
+ * returned up to dmi_receive.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "net/inner.h"
+
+#define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
+#define TURNS 16                     /* calls of recv per turn */
+#define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
+
+static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *what) {
+  const char *name = dmi_wire_type(msg->type)->name;
+  snprintf(why, DMI_NET_WHY, "it sent a malformed message (%u %s): %s", msg->type,
+           name == NULL ? "?" : name, what);
+  return false;
+}
+
+/* The message is whole: hand it up. */
+static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  struct dmi_net *net = conn->net;
+  struct dmi_msg *msg = &conn->msg;
+  conn->phase = DMI_PHASE_HEADER;
+  if (!conn->spoken) {
+    conn->spoken = true;
+    if (!conn->sent_end) ev_timer_stop(net->loop, &conn->patience);
+  }
+  bool right = net->handler.message(net->handler.arg, conn->peer->id, msg);
+  msg->body = msg->list = (struct dmi_slice){0}; /* they are the handler's now */
+  if (conn->list_cap > LIST_KEPT) {
+    free(conn->list);
+    conn->list = NULL;
+    conn->list_cap = 0;
+  }
+  return right || fail(why, msg, "no correct process sends it");
+}
+
+/* Header and list are here: where shall the body go? */
+static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  struct dmi_net *net = conn->net;
+  struct dmi_msg *msg = &conn->msg;
+  if (msg->list.len != 0) msg->list.ptr = conn->list;
+  if (msg->body.len == 0) return deliver(conn, why);
+  conn->phase = DMI_PHASE_BODY;
+  conn->body_got = 0;
+  conn->body = net->handler.body(net->handler.arg, conn->peer->id, msg);
+  msg->body.ptr = conn->body;
+  return true;
+}
+
+/* The list is copied, because the buffer moves on before the body is whole, and to align it. */
+static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  size_t need = conn->msg.list.len;
+  if (need == 0) return begin_body(conn, why);
+  if (need > conn->list_cap) {
+    size_t cap = need < 256 ? 256 : need;
+    free(conn->list);
+    conn->list = malloc(cap);
+    conn->list_cap = conn->list == NULL ? 0 : cap;
+    if (conn->list == NULL) return fail(why, &conn->msg, "there is no memory for its list");
+  }
+  conn->phase = DMI_PHASE_LIST;
+  conn->list_got = 0;
+  return true;
+}
+
+static bool take_header(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  struct dmi_msg *msg = &conn->msg;
+  const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
+  conn->start += DMI_WIRE_HEADER;
+  if (wrong == NULL && conn->got_end) wrong = "it had said that it sends nothing more";
+  if (wrong != NULL) return fail(why, msg, wrong);
+  if (msg->type == DMI_WIRE_END) {
+    conn->got_end = true;
+    return true;
+  }
+  return begin_list(conn, why);
+}
+
+static size_t smaller(uint64_t a, size_t b) {
+  return a < b ? (size_t)a : b;
+}
+
+/* Consumes what is in the buffer, as far as it goes. */
+static bool consume(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  for (;;) {
+    size_t have = conn->end - conn->start;
+    struct dmi_msg *msg = &conn->msg;
+    size_t part;
+    switch (conn->phase) {
+      case DMI_PHASE_HEADER:
+        if (have < DMI_WIRE_HEADER) return true;
+        if (!take_header(conn, why)) return false;
+        break;
+      case DMI_PHASE_LIST:
+        part = smaller(msg->list.len - conn->list_got, have);
+        memcpy(conn->list + conn->list_got, conn->buf + conn->start, part);
+        conn->list_got += part;
+        conn->start += part;
+        if (conn->list_got < msg->list.len) return true;
+        if (!begin_body(conn, why)) return false;
+        break;
+      case DMI_PHASE_BODY:
+        part = smaller(msg->body.len - conn->body_got, have);
+        if (conn->body != NULL && part != 0) {
+          memcpy(conn->body + conn->body_got, conn->buf + conn->start, part);
+        }
+        conn->body_got += part;
+        conn->start += part;
+        if (conn->body_got < msg->body.len) return true;
+        if (!deliver(conn, why)) return false;
+        break;
+    }
+  }
+}
+
+/* Makes room behind what is left over (less than a header) in the buffer. */
+static void tidy(struct dmi_conn *conn) {
+  size_t have = conn->end - conn->start;
+  if (have != 0 && conn->start != 0) memmove(conn->buf, conn->buf + conn->start, have);
+  conn->start = 0;
+  conn->end = have;
+  if (conn->member && conn->cap < DMI_NET_BUFFER) { /* has become a member since */
+    unsigned char *more = realloc(conn->buf, DMI_NET_BUFFER);
+    if (more == NULL) return;
+    conn->buf = more;
+    conn->cap = DMI_NET_BUFFER;
+  }
+}
+
+/* One recv.  Adds to *got; sets *drained when the socket gave less than there was room for.
+ * False: *error is errno, or 0 at the end of the stream. */
+static bool fill(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
+  struct iovec iov[2];
+  size_t num = 0, direct = 0;
+  tidy(conn);
+  if (conn->phase == DMI_PHASE_LIST) {
+    direct = smaller(conn->msg.list.len - conn->list_got, SHARE);
+    iov[num++] = (struct iovec){conn->list + conn->list_got, direct};
+  } else if (conn->phase == DMI_PHASE_BODY && conn->body != NULL) {
+    direct = smaller(conn->msg.body.len - conn->body_got, SHARE);
+    iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
+  }
+  size_t room =
+      direct < SHARE ? conn->cap - conn->end : 0; /* SHARE: it may not be the last of it */
+  if (room != 0) iov[num++] = (struct iovec){conn->buf + conn->end, room};
+  struct msghdr in = {.msg_iov = iov, .msg_iovlen = num};
+  ssize_t size = num == 1 ? recv(conn->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
+                          : recvmsg(conn->fd, &in, MSG_DONTWAIT);
+  if (size <= 0) {
+    *error = size < 0 ? errno : 0;
+    return false;
+  }
+  size_t total = (size_t)size;
+  *got += total;
+  *drained = total < direct + room;
+  size_t first = smaller(total, direct);
+  if (conn->phase == DMI_PHASE_LIST)
+    conn->list_got += first;
+  else
+    conn->body_got += first; /* 0 in a header */
+  conn->end += total - first;
+  return true;
+}
+
+static void lose_malformed(struct dmi_conn *conn, const char *why) {
+  char where[80];
+  dmi_net_log(conn->net, "closing the connection with %s: %s", dmi_addr_text(&conn->theirs, where),
+              why);
+  dmi_conn_lose(conn, why);
+}
+
+void dmi_receive(struct dmi_conn *conn) {
+  char why[DMI_NET_WHY];
+  size_t got = 0;
+  bool drained = false;
+  for (int turn = 0; turn < TURNS && got < SHARE && !drained; turn++) {
+    int error;
+    if (!fill(conn, &got, &drained, &error)) {
+      if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return;
+      if (error == 0) {
+        dmi_conn_eof(conn);
+        return;
+      }
+      snprintf(why, sizeof why, "receiving from it failed: %s", strerror(error));
+      dmi_conn_lose(conn, why);
+      return;
+    }
+    if (!consume(conn, why)) {
+      lose_malformed(conn, why);
+      return;
+    }
+  }
+}

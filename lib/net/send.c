@@ -1,0 +1,302 @@
+/*
+ * send.c - the queue of messages for a peer, and writing it to the socket, from any thread.
+ *
+ * dmi_net_send appends under the peer's lock.  dmi_net_flush writes with one thread at a time per
+ * peer: the writer takes along what others append, and looks again under the lock before it stops,
+ * so nothing stays behind.  When the socket is full, or a thread has written its share, the daemon
+ * goes on.
+ *
+ * Must not: make a system call or drop a payload under the lock; call the handler; change a
+ * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "net/inner.h"
+
+#define IOV_MOST 64
+#define SPARES_MOST 4
+#define SHARE ((uint64_t)1 << 20) /* bytes one call of flush writes before it leaves the rest */
+
+/* ---- The queue ---------------------------------------------------------------------------------
+ */
+
+/* Puts an empty segment at the tail.  The lock is held: malloc of 4 KiB seldom makes a system
+ * call, and the spares make it seldom that it is called. */
+static struct dmi_seg *add_segment(struct dmi_net_peer *peer) {
+  struct dmi_seg *seg = peer->spare;
+  if (seg != NULL) {
+    peer->spare = seg->next;
+    peer->spares--;
+  } else {
+    seg = malloc(sizeof *seg);
+    if (seg == NULL) return NULL;
+  }
+  seg->next = NULL;
+  seg->start = seg->end = 0;
+  seg->sent = 0;
+  seg->big = (struct dmi_slice){0};
+  if (peer->tail != NULL)
+    peer->tail->next = seg;
+  else
+    peer->head = seg;
+  peer->tail = seg;
+  return seg;
+}
+
+/* The tail, with room for `need` bytes. */
+static struct dmi_seg *room_for(struct dmi_net_peer *peer, size_t need) {
+  struct dmi_seg *seg = peer->tail;
+  if (seg != NULL && seg->big.len == 0 && sizeof seg->bytes - seg->end >= need) return seg;
+  return add_segment(peer);
+}
+
+/* A payload: copied when small, else taken over (then *slice is emptied). */
+static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
+  if (slice->len == 0) return true;
+  struct dmi_seg *seg = peer->tail;
+  if (slice->len <= DMI_NET_COPY) {
+    seg = room_for(peer, slice->len);
+    if (seg == NULL) return false;
+    memcpy(seg->bytes + seg->end, slice->ptr, slice->len);
+    seg->end += (uint32_t)slice->len;
+    return true;
+  }
+  if (seg->big.len != 0 && (seg = add_segment(peer)) == NULL) return false;
+  seg->big = *slice;
+  *slice = (struct dmi_slice){0};
+  return true;
+}
+
+bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
+  struct dmi_seg *seg = room_for(peer, DMI_WIRE_HEADER);
+  if (seg == NULL) return false;
+  dmi_wire_put(seg->bytes + seg->end, msg);
+  seg->end += DMI_WIRE_HEADER;
+  return append_slice(peer, &msg->list) && append_slice(peer, &msg->body);
+}
+
+struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer) {
+  struct dmi_seg *list = peer->head;
+  peer->head = peer->tail = NULL;
+  return list;
+}
+
+void dmi_send_free(struct dmi_seg *list) {
+  while (list != NULL) {
+    struct dmi_seg *next = list->next;
+    dmi_slice_drop(&list->big);
+    free(list);
+    list = next;
+  }
+}
+
+/* ---- Writing -----------------------------------------------------------------------------------
+ */
+
+static bool nothing_queued(const struct dmi_net_peer *peer) {
+  const struct dmi_seg *seg = peer->head;
+  return seg == NULL || (seg->next == NULL && seg->start == seg->end && seg->big.len == 0);
+}
+
+/* The unsent bytes from the head on. */
+static size_t gather(const struct dmi_net_peer *peer, struct iovec iov[IOV_MOST]) {
+  size_t num = 0;
+  for (struct dmi_seg *seg = peer->head; seg != NULL && num + 2 <= IOV_MOST; seg = seg->next) {
+    if (seg->end > seg->start) {
+      iov[num++] = (struct iovec){seg->bytes + seg->start, seg->end - seg->start};
+    }
+    if (seg->big.len > seg->sent) {
+      iov[num].iov_base = (void *)(uintptr_t)(seg->big.ptr + seg->sent);
+      iov[num++].iov_len = seg->big.len - seg->sent;
+    }
+  }
+  return num;
+}
+
+/* Takes `bytes` that were sent off the queue; returns the segments that are finished. */
+static struct dmi_seg *consume(struct dmi_net_peer *peer, uint64_t bytes) {
+  struct dmi_seg *done = NULL;
+  while (peer->head != NULL) {
+    struct dmi_seg *seg = peer->head;
+    uint64_t part = seg->end - seg->start;
+    if (part > bytes) part = bytes;
+    seg->start += (uint32_t)part;
+    bytes -= part;
+    part = seg->big.len - seg->sent;
+    if (part > bytes) part = bytes;
+    seg->sent += part;
+    bytes -= part;
+    if (seg->start < seg->end || seg->sent < seg->big.len) break;
+    if (seg->next == NULL && seg->big.len == 0) {
+      seg->start = seg->end = 0; /* stays, so that the common case touches no list */
+      break;
+    }
+    peer->head = seg->next;
+    if (peer->head == NULL) peer->tail = NULL;
+    seg->next = done;
+    done = seg;
+  }
+  return done;
+}
+
+/* Finished segments whose payloads are dropped become spares; returns those too many. */
+static struct dmi_seg *keep_spares(struct dmi_net_peer *peer, struct dmi_seg *list) {
+  while (list != NULL && peer->spares < SPARES_MOST) {
+    struct dmi_seg *next = list->next;
+    list->next = peer->spare;
+    peer->spare = list;
+    peer->spares++;
+    list = next;
+  }
+  return list;
+}
+
+static void drop_payloads(struct dmi_seg *list) {
+  for (; list != NULL; list = list->next)
+    dmi_slice_drop(&list->big);
+}
+
+/* May this thread write now?  If not, `*wake` tells whether the daemon has to be woken for it. */
+static bool may_write(struct dmi_net_peer *peer, bool *wake) {
+  if (nothing_queued(peer)) return false;
+  if (peer->state == DMI_PEER_IDLE) *wake = dmi_net_need_daemon(peer);
+  return peer->state == DMI_PEER_UP && !peer->writing && !peer->blocked && peer->broken == 0;
+}
+
+/* Called with the lock held, and with `writing` set by the caller; unlocks it meanwhile.  Returns
+ * whether to go on. */
+static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
+  struct iovec iov[IOV_MOST];
+  struct msghdr out = {.msg_iov = iov, .msg_iovlen = gather(peer, iov)};
+  int fd = peer->fd;
+  pthread_mutex_unlock(&peer->lock);
+  ssize_t sent = sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
+  int error = sent < 0 ? errno : 0;
+  pthread_mutex_lock(&peer->lock);
+  if (error == EINTR) return true;
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    peer->blocked = true;
+    return false;
+  }
+  if (error != 0) {
+    peer->broken = error;
+    return false;
+  }
+  struct dmi_seg *done = consume(peer, (uint64_t)sent);
+  if (done != NULL) {
+    pthread_mutex_unlock(&peer->lock); /* dropping may free megabytes */
+    drop_payloads(done);
+    pthread_mutex_lock(&peer->lock);
+    done = keep_spares(peer, done);
+    if (done != NULL) {
+      pthread_mutex_unlock(&peer->lock);
+      dmi_send_free(done);
+      pthread_mutex_lock(&peer->lock);
+    }
+  }
+  if ((uint64_t)sent < *share) {
+    *share -= (uint64_t)sent;
+    return true;
+  }
+  if (!nothing_queued(peer)) peer->blocked = true; /* the daemon's turn */
+  return false;
+}
+
+/* Called with the lock held, which it gives up. */
+static void flush_locked(struct dmi_net_peer *peer) {
+  struct dmi_net *net = peer->net;
+  uint64_t share = SHARE;
+  bool wake = false;
+  if (may_write(peer, &wake)) {
+    peer->writing = true;
+    while (write_once(peer, &share) && !nothing_queued(peer))
+      continue;
+    peer->writing = false;
+    bool finished = peer->ended && nothing_queued(peer);
+    if (peer->blocked || peer->broken != 0 || finished) wake = dmi_net_need_daemon(peer);
+  }
+  pthread_mutex_unlock(&peer->lock);
+  if (wake) dmi_net_wake(net); /* not `peer`: a temporary one may be gone by now */
+}
+
+void dmi_send_flush(struct dmi_net_peer *peer) {
+  pthread_mutex_lock(&peer->lock);
+  flush_locked(peer);
+}
+
+bool dmi_send_writable(struct dmi_net_peer *peer) {
+  pthread_mutex_lock(&peer->lock);
+  peer->blocked = false;
+  flush_locked(peer);
+  pthread_mutex_lock(&peer->lock);
+  bool more = peer->blocked;
+  pthread_mutex_unlock(&peer->lock);
+  return more;
+}
+
+void dmi_send_settle(struct dmi_net_peer *peer) {
+  /* A writer is inside one sendmsg that does not block; connections are seldom lost or merged. */
+  while (peer->writing) {
+    pthread_mutex_unlock(&peer->lock);
+    sched_yield();
+    pthread_mutex_lock(&peer->lock);
+  }
+}
+
+void dmi_send_dirty(struct dmi_net *net) {
+  while (net->dirty != NULL) {
+    struct dmi_net_peer *peer = net->dirty;
+    net->dirty = peer->dirty_next;
+    peer->dirty = false;
+    dmi_send_flush(peer);
+  }
+}
+
+bool dmi_send_idle(struct dmi_net_peer *peer) {
+  pthread_mutex_lock(&peer->lock);
+  bool idle = peer->state >= DMI_PEER_SHUT || (nothing_queued(peer) && !peer->writing);
+  pthread_mutex_unlock(&peer->lock);
+  return idle;
+}
+
+/* ---- For the upper layer -----------------------------------------------------------------------
+ */
+
+void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
+  const char *wrong = dmi_wire_check(msg, true);
+  if (wrong != NULL) {
+    fprintf(stderr, "dmi: bug: message %u is to be sent, but %s\n", msg->type, wrong);
+    abort();
+  }
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
+  bool wake = false;
+  if (peer != NULL) {
+    if (peer->state < DMI_PEER_SHUT && !peer->closing && !dmi_send_append(peer, msg)) {
+      peer->broken = ENOMEM; /* half a message may be queued: the connection cannot go on */
+      wake = dmi_net_need_daemon(peer);
+    }
+    pthread_mutex_unlock(&peer->lock);
+    if (wake) dmi_net_wake(net);
+    if (dmi_net_is_daemon(net) && !peer->dirty) {
+      peer->dirty = true;
+      peer->dirty_next = net->dirty;
+      net->dirty = peer;
+    }
+  }
+  dmi_slice_drop(&msg->list); /* what was copied, or is for nobody; empty if taken over */
+  dmi_slice_drop(&msg->body);
+}
+
+void dmi_net_flush(struct dmi_net *net, uint32_t to) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
+  if (peer != NULL) flush_locked(peer);
+}

@@ -1,0 +1,103 @@
+/*
+ * wire.h - what travels between processes: the one list of messages, and their header.
+ *
+ * A connection carries two HELLOs (hello.h) and then messages: a header of DMI_WIRE_HEADER bytes,
+ * `list_len` bytes of list, `body_len` bytes of body.  All integers are little-endian.  Lists are
+ * arrays of the structs named in core/msg.h, as they lie in memory: DMI runs on little-endian
+ * machines only (checked below).
+ *
+ * Pure: no sockets, no allocation, no upper layer.  docs/wire.md is the description for readers.
+ */
+#ifndef DMI_NET_WIRE_H
+#define DMI_NET_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/msg.h"
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "lists travel as they lie in memory: DMI needs a little-endian machine"
+#endif
+
+/* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
+#define DMI_WIRE_VERSION 1
+
+#define DMI_WIRE_HEADER 80
+
+/* The network layer's own: "I send nothing more", the last message of a direction that ends in an
+ * orderly way.  Never handed up. */
+#define DMI_WIRE_END 31
+
+/* Limits in bytes. */
+#define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
+#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, HOME_TAILS */
+#define DMI_WIRE_HOLDERS ((uint64_t)8 << 20) /* GRANT: 2^20 members */
+#define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
+#define DMI_WIRE_COORD ((uint64_t)64 << 20)  /* views, the coordinator's state */
+#define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* what a process that is no member may send */
+
+/* Who may send it. */
+enum dmi_wire_from {
+  DMI_WIRE_NOBODY,   /* not a message */
+  DMI_WIRE_MEMBER,   /* processes of the program */
+  DMI_WIRE_ANYBODY   /* also a process that has connected but is no member yet */
+};
+
+/*
+ * THE TABLE: number, name, bytes of a list element (0: no list), most bytes of list, most bytes of
+ * body, who may send it.  Numbers from DMI_MSG_CONTROL_FIRST on that are not listed here are
+ * membership and service messages with the generic limits (lib/core/member.h names them).
+ */
+#define DMI_WIRE_TABLE(X) \
+  X(DMI_MSG_GET,         "GET",         0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_READ,        "READ",        0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_PUT,         "PUT",         0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_ATOMIC,      "ATOMIC",      24, 24,               DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_OWN,         "OWN",         0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_GOT,         "GOT",         0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_DATA,        "DATA",        0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_DONE,        "DONE",        0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_FAIL,        "FAIL",        0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_GRANT,       "GRANT",       8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_INVALIDATE,  "INVALIDATE",  0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_INVALIDATED, "INVALIDATED", 0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_UPDATE,      "UPDATE",      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_UPDATED,     "UPDATED",     0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_RELEASE,     "RELEASE",     0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_TAKE,        "TAKE",        16, DMI_WIRE_LIST,    DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_HOME_BEGIN,  "HOME_BEGIN",  0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_HOME_TAILS,  "HOME_TAILS",  16, DMI_WIRE_LIST,    DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_MSG_HOME_END,    "HOME_END",    0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER) \
+  X(DMI_WIRE_END,        "END",         0,  0,                DMI_WIRE_NONE, DMI_WIRE_ANYBODY)
+
+#define DMI_WIRE_NONE ((uint64_t)0)
+
+/* One row of the table. */
+struct dmi_wire_type {
+  const char *name;   /* NULL: not a message */
+  uint32_t list_size; /* bytes of an element */
+  uint32_t from;      /* enum dmi_wire_from */
+  uint64_t list_max;  /* bytes */
+  uint64_t body_max;  /* bytes */
+};
+
+/* The row of a message number; .name is NULL when there is no such message.  Never NULL. */
+const struct dmi_wire_type *dmi_wire_type(uint8_t type);
+
+/* NULL when the lengths and the type of `msg` are allowed, else a few words on what is not.
+ * `member`: its sender is a member. */
+const char *dmi_wire_check(const struct dmi_msg *msg, bool member);
+
+/* The header of `msg`. */
+void dmi_wire_put(unsigned char out[DMI_WIRE_HEADER], const struct dmi_msg *msg);
+
+/*
+ * The message of a header.  list.len and body.len are set, their bytes are still to come (ptr and
+ * frame NULL).  Returns NULL, or what is wrong with it as dmi_wire_check; then nothing that
+ * follows on the connection can be understood.
+ */
+const char *dmi_wire_get(struct dmi_msg *msg, const unsigned char in[DMI_WIRE_HEADER], bool member);
+
+#endif
