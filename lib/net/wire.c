@@ -33,16 +33,24 @@ enum {
 #define ROW(number, name_, size, list, body, from_) \
   [number] = {.name = name_, .list_size = size, .from = from_, .list_max = list, .body_max = body},
 
-static const struct dmi_wire_type rows[DMI_MSG_CONTROL_FIRST] = {DMI_WIRE_TABLE(ROW)};
+#define LISTED (DMI_CTL_LAST_TYPE + 1)
+#define LAST 127
 
-static const struct dmi_wire_type control_row = {
-    .name = "CONTROL", .from = DMI_WIRE_ANYBODY, .body_max = DMI_WIRE_COORD};
+static const struct dmi_wire_type rows[LISTED] = {DMI_WIRE_TABLE(ROW)};
+
+#define COUNT(number, name_, size, list, body, from_) +1
+_Static_assert((0 DMI_WIRE_TABLE(COUNT)) ==
+                   DMI_MSG_PAGE_LAST + 1 /* DMI_WIRE_END */ + LISTED - DMI_MSG_CONTROL_FIRST,
+               "each message of core/msg.h and core/member.h needs a row in net/wire.h");
+
+static const struct dmi_wire_type service_row = {
+    .name = "SERVICE", .from = DMI_WIRE_MEMBER, .body_max = DMI_WIRE_CONTROL};
 
 static const struct dmi_wire_type no_row = {.name = NULL, .from = DMI_WIRE_NOBODY};
 
 const struct dmi_wire_type *dmi_wire_type(uint8_t type) {
-  if (type < DMI_MSG_CONTROL_FIRST) return &rows[type];
-  return type < 128 ? &control_row : &no_row;
+  if (type < LISTED) return &rows[type];
+  return type <= LAST ? &service_row : &no_row;
 }
 
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
@@ -54,7 +62,6 @@ const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
     return "its list is not a whole number of elements";
   }
   if (msg->body.len > row->body_max) return "its body is too long";
-  if (!member && msg->body.len > DMI_WIRE_STRANGER) return "its body is too long for a stranger's";
   return NULL;
 }
 
