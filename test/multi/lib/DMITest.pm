@@ -1,0 +1,514 @@
+# DMITest.pm - tests of several real processes.
+#
+# Every wait is for a condition (text, a port, an end), by select, and has a deadline; the test as
+# a whole has a hard one.  A failed wait shows the logs of all processes and ends the test.
+# Nothing outlives the test.
+#
+#   use FindBin;
+#   use lib "$FindBin::Bin/lib";
+#   use DMITest;
+#
+#   my $t = DMITest->new(timeout => 60);
+#   my $program = $t->compile('test/multi/hello.c');
+#   my $first = $t->start($program, args => [2]);
+#   my $second = $t->start($program, join => $first, opts => [-s => '64M']);
+#   $second->expect_err(qr/=== opened ===/);
+#   my ($id) = $first->expect_out(qr/hello from (\d+)/);
+#   is($id, 1, 'the second one is greeted');
+#   $second->signal('INT');
+#   $second->wait_exit(0);
+#   $first->wait_exit(0);
+#   $t->done;
+#
+# The test fails when a process (not told so) died from a signal, ended with a status other than 0,
+# still ran at the end, or when a sanitizer spoke in any output.  Text that a program prints into a
+# pipe arrives when the C library flushes it: test programs call setvbuf or fflush.
+package DMITest;
+
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use Exporter qw(import);
+use File::Basename qw(basename dirname);
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use POSIX qw(:sys_wait_h);
+use Test::More;
+use Time::HiRes qw(stat time);
+
+# A test script gets Test::More along with this.
+our @EXPORT = @Test::More::EXPORT;
+
+our $SANITIZER_SPOKE =
+  qr/ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer/;
+
+my $top = abs_path(dirname(__FILE__) . '/../../..');
+my $slow = $ENV{DMI_TEST_SLOW} || 1;    # sanitizers, busy machines: all deadlines times this
+my $current;                            # the one DMITest of this script
+
+# ---- The test ----------------------------------------------------------------------------------
+
+# DMITest->new(timeout => seconds of the whole test, wait => seconds of one wait)
+sub new {
+  my ($class, %opt) = @_;
+  die "DMITest: one per script\n" if $current;
+  my $self = bless {
+    started => time,
+    timeout => ($opt{timeout} // 60) * $slow,
+    wait => ($opt{wait} // 30) * $slow,
+    processes => [],
+    problems => [],
+    log => [],     # [seconds, process name, 'out' or 'err' or '', line]
+    dir => tempdir('dmi-test-XXXXXX', TMPDIR => 1, CLEANUP => 1),
+    build => _build_dir(),
+  }, $class;
+  pipe $self->{wake_reader}, $self->{wake_writer} or die "DMITest: no pipe: $!\n";
+  $_->blocking(0) for @$self{qw(wake_reader wake_writer)};
+  $SIG{CHLD} = sub { syswrite $self->{wake_writer}, 'x' };
+  $SIG{PIPE} = 'IGNORE';
+  $SIG{ALRM} = sub { $self->fail_now("the test is over within $self->{timeout} s") };
+  for my $signal (qw(INT TERM HUP)) {
+    $SIG{$signal} = sub { $self->fail_now("the test was not interrupted (SIG$signal)") };
+  }
+  Time::HiRes::alarm($self->{timeout});
+  return $current = $self;
+}
+
+sub top { return $top }                       # the source tree
+sub build { return $_[0]{build} }             # the build directory
+sub dir { return $_[0]{dir} }                 # a directory of this test, removed at its end
+sub scale { return $ENV{DMI_TEST_SCALE} // '' }    # small, '' or soak: how much to do
+
+sub _build_dir {
+  for my $dir ($ENV{DMI_BUILD_DIR}, '.', "$top/build") {
+    return abs_path($dir) if defined $dir && -x "$dir/bin/dmicc";
+  }
+  die "DMITest: no build found; set DMI_BUILD_DIR to the build directory\n";
+}
+
+# Compiles a C file (path from the top of the source tree) with dmicc; returns the program's path.
+# flags => [...] go to dmicc.  Compiles again only when something is newer.
+sub compile {
+  my ($self, $source, %opt) = @_;
+  my @flags = @{ $opt{flags} // [] };
+  my $path = $source =~ m{^/} ? $source : "$top/$source";
+  my $tag = join '', @flags;
+  $tag =~ s/[^\w.-]/_/g;
+  my $dir = "$self->{build}/test/multi/programs";
+  make_path($dir);
+  my $program = "$dir/" . basename($path, '.c') . $tag;
+  my @inputs = ($path, "$top/include/dmi_api.h",
+    map { "$self->{build}/$_" } qw(bin/dmicc dmi_start.o .libs/libdmi.a));
+  if (-e $program) {
+    my $made = (stat $program)[9];
+    return $program unless grep { ((stat $_)[9] // 'inf') > $made } @inputs;
+  }
+  my ($temporary, $messages) = ("$program.$$", "$self->{dir}/compile");
+  my @command =
+    ("$self->{build}/bin/dmicc", '-g', '-O1', '-Wall', @flags, $path, '-o', $temporary);
+  my $status = do {
+    local $SIG{CHLD} = 'DEFAULT';
+    my $pid = fork // die "DMITest: no process: $!\n";
+    if ($pid == 0) {
+      open STDOUT, '>', $messages and open STDERR, '>&', \*STDOUT and exec @command;
+      POSIX::_exit(127);
+    }
+    waitpid $pid, 0;
+    $?;
+  };
+  $self->_wake;
+  if ($status != 0) {
+    open my $file, '<', $messages;
+    diag(<$file>) if $file;
+    $self->fail_now("$source compiles");
+  }
+  rename $temporary, $program or die "DMITest: $program: $!\n";
+  return $program;
+}
+
+# Starts a process of a DMI program with dmirun, listening on a port that the system chooses.
+#   args => [...]      the program's arguments
+#   opts => [...]      more options of dmirun
+#   join => process    join the program of that one (waits until its port is known)
+#   name => 'text'     in logs and test names; default p1, p2, ...
+#   env => { ... }     more environment; undef removes
+sub start {
+  my ($self, $program, %opt) = @_;
+  my @command = ("$self->{build}/bin/dmirun");
+  push @command, -i => '127.0.0.1', -p => $opt{join}->port if $opt{join};
+  push @command, -l => 0 unless grep { /^-l/ } @{ $opt{opts} // [] };
+  push @command, @{ $opt{opts} // [] }, $program, @{ $opt{args} // [] };
+  return $self->spawn(\@command, %opt);
+}
+
+# Starts any command; name and env as in start.
+sub spawn {
+  my ($self, $command, %opt) = @_;
+  my $number = @{ $self->{processes} } + 1;
+  my $process = DMITest::Process->_new(
+    $self, $command,
+    name => $opt{name} // "p$number",
+    env => $opt{env} // {},
+    port_file => "$self->{dir}/port.$number");
+  push @{ $self->{processes} }, $process;
+  return $process;
+}
+
+# The end of every test: checks that all processes have ended as they should, and says so to prove.
+sub done {
+  my ($self) = @_;
+  for my $process ($self->_running) {
+    $self->problem("$process->{name} still runs at the end of the test");
+  }
+  $self->_kill_all;
+  $_->_judge_end for @{ $self->{processes} };
+  my @problems = @{ $self->{problems} };
+  ok(!@problems, 'every process ended as it should, and no sanitizer spoke')
+    or diag(map { "$_\n" } @problems);
+  $self->show_logs if @problems;
+  $self->{done} = 1;
+  Time::HiRes::alarm(0);
+  done_testing();
+}
+
+# Notes something that makes the test fail in the end, and goes on.
+sub problem {
+  my ($self, $text) = @_;
+  push @{ $self->{problems} }, $text;
+}
+
+# Ends the test as failed: `what` did not come true.
+sub fail_now {
+  my ($self, $what) = @_;
+  $SIG{$_} = 'IGNORE' for qw(ALRM INT TERM HUP);
+  Time::HiRes::alarm(0);
+  local $Test::Builder::Level = $Test::Builder::Level + 1;
+  fail($what);
+  $self->_show_stacks;
+  $self->_drain;
+  $self->_kill_all;
+  $self->show_logs;
+  $self->{done} = 1;
+  exit 1;
+}
+
+# What all processes wrote, in order of arrival.
+sub show_logs {
+  my ($self) = @_;
+  return if $self->{shown}++;
+  diag(map { "$_\n" } @{ $self->{problems} }) if @{ $self->{problems} };
+  diag('---- what the processes wrote ----');
+  $_->_flush_log for @{ $self->{processes} };
+  for my $entry (sort { $a->[0] <=> $b->[0] } @{ $self->{log} }) {
+    diag(sprintf '%8.3f %-8s %3s| %s', @$entry);
+  }
+  diag('----');
+}
+
+# Waits until `condition` returns true; the test fails if that takes longer than `seconds`.
+sub wait_until {
+  my ($self, $condition, $what, $seconds) = @_;
+  my $deadline = time + ($seconds // $self->{wait});
+  while (1) {
+    my @result = $condition->();
+    return $result[0] if @result && $result[0];
+    my $left = $deadline - time;
+    $self->fail_now($what . sprintf ' (not within %g s)', $seconds // $self->{wait}) if $left <= 0;
+    $self->_pump($left);
+  }
+}
+
+sub _log {
+  my ($self, $process, $stream, $line) = @_;
+  push @{ $self->{log} }, [time - $self->{started}, $process->{name}, $stream, $line];
+}
+
+sub _running { return grep { !defined $_->{status} } @{ $_[0]{processes} } }
+
+sub _wake { syswrite $_[0]{wake_writer}, 'x' }
+
+# Waits at most `seconds` for output or the end of some process, and takes all there is.
+sub _pump {
+  my ($self, $seconds) = @_;
+  my $bits = '';
+  my @streams = grep { $_->{handle} } map { @{ $_->{streams} } } @{ $self->{processes} };
+  vec($bits, fileno $_->{handle}, 1) = 1 for @streams;
+  vec($bits, fileno $self->{wake_reader}, 1) = 1;
+  my $ready = select my $got = $bits, undef, undef, $seconds;
+  return if $ready <= 0;    # nothing, or a signal: the caller looks again
+  if (vec $got, fileno $self->{wake_reader}, 1) {
+    1 while sysread $self->{wake_reader}, my $bytes, 512;
+  }
+  $_->{process}->_read($_) for grep { vec $got, fileno $_->{handle}, 1 } @streams;
+  $_->_reap for $self->_running;
+}
+
+# Takes the output that is there already.
+sub _drain {
+  my ($self) = @_;
+  for my $process (@{ $self->{processes} }) {
+    for my $stream (@{ $process->{streams} }) {
+      1 while $stream->{handle} && $process->_read($stream);
+    }
+  }
+}
+
+sub _kill_all {
+  my ($self) = @_;
+  for my $process ($self->_running) {
+    kill KILL => $process->{pid};
+    waitpid $process->{pid}, 0;
+    $process->{killed_by_harness} = 1;
+    $process->{status} = $?;
+  }
+  $self->_drain;
+}
+
+# Where the threads of processes that still run are: only where a debugger is installed.
+sub _show_stacks {
+  my ($self) = @_;
+  my ($gdb) = grep { -x } map { "$_/gdb" } split /:/, $ENV{PATH} // '';
+  return unless $gdb;
+  local $SIG{CHLD} = 'DEFAULT';
+  for my $process ($self->_running) {
+    my $command = "timeout 20 $gdb -p $process->{pid} -batch -ex 'thread apply all bt 20'";
+    my $stacks = `$command 2>/dev/null`;
+    diag("stacks of $process->{name}:\n$stacks");
+  }
+}
+
+END {
+  if ($current && !$current->{done}) {
+    my $status = $?;
+    Time::HiRes::alarm(0);
+    $current->_kill_all;
+    $current->show_logs;
+    diag('DMITest: the script ended without $t->done');
+    $? = $status || 1;
+  }
+  elsif ($current && !Test::More->builder->is_passing) {
+    my $status = $?;
+    $current->show_logs;
+    $? = $status || 1;
+  }
+}
+
+# ---- One process -------------------------------------------------------------------------------
+
+package DMITest::Process;
+
+use strict;
+use warnings;
+use IO::Handle;
+use POSIX qw(:sys_wait_h);
+use Test::More;
+use Time::HiRes qw(time);
+
+sub _new {
+  my ($class, $test, $command, %opt) = @_;
+  pipe my $out_reader, my $out_writer or die "DMITest: no pipe: $!\n";
+  pipe my $err_reader, my $err_writer or die "DMITest: no pipe: $!\n";
+  my $self = bless { test => $test, %opt }, $class;
+  $self->{pid} = fork // die "DMITest: no process: $!\n";
+  if ($self->{pid} == 0) {
+    $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE ALRM INT TERM HUP);
+    $ENV{DMI_PORT_FILE} = $opt{port_file};
+    for my $name (keys %{ $opt{env} }) {
+      if (defined $opt{env}{$name}) { $ENV{$name} = $opt{env}{$name} }
+      else { delete $ENV{$name} }
+    }
+    open STDIN, '<', '/dev/null' or POSIX::_exit(126);
+    open STDOUT, '>&', $out_writer or POSIX::_exit(126);
+    open STDERR, '>&', $err_writer or POSIX::_exit(126);
+    no warnings 'exec';
+    exec { $command->[0] } @$command;
+    print STDERR "cannot run $command->[0]: $!\n";
+    POSIX::_exit(127);
+  }
+  close $_ for $out_writer, $err_writer;
+  $_->blocking(0) for $out_reader, $err_reader;
+  # `text` is all that came, `logged` how much of it is in the log, `seen` where expect goes on.
+  $self->{out} = { name => 'out', handle => $out_reader };
+  $self->{err} = { name => 'err', handle => $err_reader };
+  $self->{streams} = [@$self{qw(out err)}];
+  %$_ = (%$_, process => $self, text => '', logged => 0, seen => 0) for @{ $self->{streams} };
+  $self->_note("started: @$command");
+  return $self;
+}
+
+sub name { return $_[0]{name} }
+sub pid { return $_[0]{pid} }
+sub out { return $_[0]{out}{text} }    # all of its stdout so far, without waiting
+sub err { return $_[0]{err}{text} }    # all of its stderr so far
+
+# Waits until stdout (stderr) matches, from where the last expect on it ended.  Returns what the
+# parentheses of the expression caught, or the whole match without them.  One passed test each.
+# Fails at once when the stream has ended without it.
+sub expect_out { return _expect('out', @_) }
+sub expect_err { return _expect('err', @_) }
+
+sub _expect {
+  my ($which, $self, $regex, $seconds) = @_;
+  local $Test::Builder::Level = $Test::Builder::Level + 2;
+  my ($test, $stream) = ($self->{test}, $self->{$which});
+  my $what = "$self->{name}: std$which shows /$regex/";
+  my ($end, @caught);
+  my $find = sub {
+    my $rest = substr $stream->{text}, $stream->{seen};
+    if ($rest =~ $regex) {
+      my @groups = $#+ ? (1 .. $#+) : (0);
+      @caught = map { defined $-[$_] ? substr $rest, $-[$_], $+[$_] - $-[$_] : undef } @groups;
+      return $end = $stream->{seen} + $+[0] || '0 but true';
+    }
+    $test->fail_now("$what (it has ended)") unless $stream->{handle};
+    return 0;
+  };
+  $test->wait_until($find, $what, $seconds);
+  # A match that stops where the text does, within a line, may be half of it ("port 12" of 1234).
+  if ($end == length $stream->{text} && $stream->{text} !~ /\n\z/ && $stream->{handle}) {
+    $test->_pump(0.1);
+    $find->();
+  }
+  $stream->{seen} = $end;
+  pass($what);
+  return wantarray ? @caught : $caught[0];
+}
+
+# Waits until the process is initialized (listens); one passed test the first time.
+sub ready {
+  my ($self) = @_;
+  local $Test::Builder::Level = $Test::Builder::Level + 1;
+  my $err = $self->{err};
+  my $what = "$self->{name} is initialized";
+  return if $self->{ready};
+  $self->{test}->wait_until(sub {
+    return 1 if $err->{text} =~ /^=== initialized ===$/m;
+    $self->{test}->fail_now("$what (it has ended)") unless $err->{handle};
+    return 0;
+  }, $what);
+  $self->{ready} = 1;
+  pass($what);
+}
+
+# The port it listens on; waits until it is known.
+sub port {
+  my ($self) = @_;
+  return $self->{port} if defined $self->{port};
+  $self->ready;
+  my $line = '';
+  if (open my $file, '<', $self->{port_file}) { $line = <$file> // '' }
+  $line =~ /^(\d+)$/ or $self->{test}->fail_now("$self->{name} wrote its port to DMI_PORT_FILE");
+  return $self->{port} = $1;
+}
+
+sub running {
+  my ($self) = @_;
+  $self->_reap;
+  return !defined $self->{status};
+}
+
+# Sends a signal ('INT', 'TERM', ...).  With dies => 1, as with KILL, death of it is no fault.
+sub signal {
+  my ($self, $name, %opt) = @_;
+  $self->_reap;
+  $self->{test}->fail_now("$self->{name} lives to get SIG$name") if defined $self->{status};
+  $self->{may_die_of}{$name} = 1 if $opt{dies} || $name eq 'KILL';
+  $self->_note("SIG$name sent");
+  kill $name => $self->{pid};
+}
+
+# Waits for its end.  wait_exit(3): with that status (default 0).  wait_exit(signal => 'KILL'): by
+# that signal.  seconds => n: not the usual deadline.  One test, passed or failed.
+sub wait_exit {
+  my $self = shift;
+  my $expected = @_ % 2 ? shift : 0;
+  my %opt = @_;
+  local $Test::Builder::Level = $Test::Builder::Level + 1;
+  my $wanted = defined $opt{signal} ? "dies of SIG$opt{signal}" : "ends with status $expected";
+  $self->{test}->wait_until(sub { $self->_ended }, "$self->{name} $wanted", $opt{seconds});
+  my $how = $self->_how_ended;
+  $self->{judged} = 1;
+  $wanted =~ s/^dies of/died of/;
+  $wanted =~ s/^ends with/ended with/;
+  return ok($how eq $wanted, "$self->{name} $wanted") || do { diag("it $how"); 0 };
+}
+
+# It has ended, and all it wrote is here.  (Not: both streams have ended.  A child of its own may
+# hold them open.)
+sub _ended {
+  my ($self) = @_;
+  $self->_reap;
+  return 0 unless defined $self->{status};
+  for my $stream (@{ $self->{streams} }) { 1 while $stream->{handle} && $self->_read($stream) }
+  return 1;
+}
+
+sub _how_ended {
+  my ($self) = @_;
+  my $status = $self->{status};
+  if (my $signal = $status & 127) {
+    require Config;
+    return 'died of SIG' . (split ' ', $Config::Config{sig_name})[$signal];
+  }
+  return 'ended with status ' . ($status >> 8);
+}
+
+# At the end of the test: an end that no wait_exit looked at must have been a good one.
+sub _judge_end {
+  my ($self) = @_;
+  $self->_flush_log;
+  return if $self->{judged} || $self->{killed_by_harness};
+  my $how = $self->_how_ended;
+  return if $how eq 'ended with status 0';
+  return if $how =~ /^died of SIG(\w+)/ && $self->{may_die_of}{$1};
+  $self->{test}->problem("$self->{name} $how");
+}
+
+sub _reap {
+  my ($self) = @_;
+  return if defined $self->{status} || waitpid($self->{pid}, WNOHANG) == 0;
+  $self->{status} = $?;
+  $self->_note($self->_how_ended);
+}
+
+sub _note { $_[0]{test}->_log($_[0], '', $_[1]) }
+
+# Takes what is there on a stream; true if there was something.
+sub _read {
+  my ($self, $stream) = @_;
+  my $count = sysread $stream->{handle}, $stream->{text}, 65536, length $stream->{text};
+  if (!defined $count) {
+    return 0 if $!{EAGAIN} || $!{EINTR};
+    $count = 0;
+  }
+  if ($count == 0) {
+    close delete $stream->{handle};
+    return 0;
+  }
+  my $end;
+  while (($end = index $stream->{text}, "\n", $stream->{logged}) >= 0) {
+    $self->_log_line($stream, $end);
+    $stream->{logged} = $end + 1;
+  }
+  return 1;
+}
+
+sub _log_line {
+  my ($self, $stream, $end) = @_;
+  my $line = substr $stream->{text}, $stream->{logged}, $end - $stream->{logged};
+  $self->{test}->_log($self, $stream->{name}, $line);
+  $self->{test}->problem("$self->{name}: $line") if $line =~ $DMITest::SANITIZER_SPOKE;
+}
+
+# A last line without its newline.
+sub _flush_log {
+  my ($self) = @_;
+  for my $stream (@{ $self->{streams} }) {
+    my $end = length $stream->{text};
+    next if $end <= $stream->{logged};
+    $self->_log_line($stream, $end);
+    $stream->{logged} = $end;
+  }
+}
+
+1;
