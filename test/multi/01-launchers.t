@@ -1,0 +1,195 @@
+#!/usr/bin/perl
+# 01-launchers.t - dmicc and dmirun: what they accept, refuse, say, and hand on.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 100);
+my $dir = $t->dir;
+my ($dmicc, $dmirun) = map { $t->build . "/bin/$_" } qw(dmicc dmirun);
+my $main = "#include \"dmi_api.h\"\nvoid DMI_main(int argc, char **argv) {\n";
+
+sub put {
+  my ($name, $text) = @_;
+  open my $file, '>', "$dir/$name" or die;
+  print $file $text;
+  close $file or die;
+  return "$dir/$name";
+}
+
+# Runs a shell command; returns its exit status and both streams.
+sub run {
+  my ($command) = @_;
+  local $SIG{CHLD} = 'DEFAULT';
+  my $out = `cd $dir && { $command ; } 2> $dir/stderr`;
+  my $status = $? >> 8;
+  open my $file, '<', "$dir/stderr" or die;
+  return ($status, $out, do { local $/; <$file> } // '');
+}
+
+# ---- dmicc -------------------------------------------------------------------------------------
+
+put('good.c', "$main  (void)argc; (void)argv;\n  puts(\"hello\");\n}\n");
+put('nomain.c', "#include \"dmi_api.h\"\nint unused;\n");
+put('calls.c', "void DMI_main(int, char **);\nvoid again(void) { DMI_main(0, 0); }\n");
+put('wrong.c', "$main  argc = DMI_main_is_missing;\n}\n");
+put('undefined.c', "void nothing(void);\n$main  nothing();\n}\n");
+put('warns.c', "$main  int x;\n}\n");
+my $missing = qr/^dmicc: this program defines no DMI_main; .*`void DMI_main\(.*\)`$/m;
+
+my @compilers = grep { local $SIG{CHLD} = 'DEFAULT'; !system "command -v $_ > /dev/null" }
+  qw(gcc clang);
+for my $cc ('', @compilers) {
+  local $ENV{CC} = $cc;
+  delete $ENV{CC} unless $cc;
+  my $with = $cc ? "$cc: " : 'default compiler: ';
+  # What one compiler instrumented, another cannot link.
+  next if $cc && (run("$dmicc --dmi-show good.c"))[1] =~ /-fsanitize/;
+  my ($status, $out, $err) = run("$dmicc -O2 good.c -o good && $dmirun -l 0 ./good");
+  is($status, 0, "${with}compiles, links, runs") or diag($err);
+  like($out, qr/^hello$/m, "${with}the program's own output");
+
+  ($status, $out, $err) = run("$dmicc nomain.c -o nomain");
+  isnt($status, 0, "${with}no DMI_main: refused");
+  like($err, qr/\A$missing\n\z/, "${with}no DMI_main: one clear line");
+  ($status, $out, $err) = run("$dmicc nomain.c calls.c -o nomain");
+  isnt($status, 0, "${with}DMI_main only called: refused");
+  like($err, $missing, "${with}DMI_main only called: says so");
+
+  ($status, $out, $err) = run("$dmicc wrong.c -o wrong");
+  isnt($status, 0, "${with}compile error: refused");
+  like($err, qr/wrong\.c:3:.*error:.*DMI_main_is_missing/, "${with}the compiler's own error");
+  unlike($err, qr/^dmicc:/m, "${with}compile error: nothing about DMI_main");
+  ($status, $out, $err) = run("$dmicc undefined.c -o undefined");
+  isnt($status, 0, "${with}undefined function: refused");
+  like($err, qr/nothing/, "${with}the linker's own error");
+  unlike($err, qr/^dmicc:/m, "${with}undefined function: nothing about DMI_main");
+  ($status, $out, $err) = run("$dmicc -Wall warns.c -o warns");
+  is($status, 0, "${with}a warning is no error");
+  like($err, qr/warns\.c:3:.*warning:/, "${with}but shown");
+}
+
+for my $mode ('-c', '-S') {
+  my ($status, $out, $err) = run("$dmicc $mode nomain.c -o compiled && test -s compiled");
+  is($status, 0, "$mode only compiles") or diag($err);
+}
+my ($status, $out, $err) = run("$dmicc -E good.c");
+is($status, 0, '-E only preprocesses');
+like($out, qr/DMI_welcome/, '-E writes to stdout');
+($status, $out, $err) = run("$dmicc -c good.c && $dmicc good.o -o good2 && "
+  . "$dmirun -l 0 ./good2");
+is($status, 0, 'objects link as well') or diag($err);
+($status, $out, $err) = run("$dmicc -x c - -o stdin < good.c && $dmirun -l 0 ./stdin");
+is($status, 0, 'a program from stdin') or diag($err);
+($status, $out, $err) = run("$dmicc -O2 --dmi-show good.c -o 'two words'");
+is($status, 0, '--dmi-show');
+like($out, qr/^\S+ -O2 good\.c -o 'two words' .*dmi_start\.o.*libdmi\.a.* -lev -lsodium/,
+  '--dmi-show prints the command');
+ok(!-e "$dir/two words", '--dmi-show does nothing else');
+($status, $out, $err) = run($dmicc);
+isnt($status, 0, 'no input files: refused');
+like($err, qr/^dmicc: no input files/, 'no input files: says so');
+like((run("$dmicc --help"))[1], qr/^usage: dmicc/, '--help');
+like((run("$dmicc --version"))[1], qr/^dmicc \(DMI\) \d+\.\d+\.\d+\n./,
+  '--version, and the compiler');
+($status, $out, $err) = run("$dmicc --dmi-shared good.c -o shared && $dmirun -l 0 ./shared");
+is($status, 0, '--dmi-shared') or diag($err);
+($status, $out, $err) = run("ln -s $dmicc link && ./link good.c -o good3");
+is($status, 0, 'through a symbolic link') or diag($err);
+
+# ---- dmirun ------------------------------------------------------------------------------------
+
+my $show = put('show', <<'END');
+#!/bin/sh
+env | grep ^DMI_ | grep -v -e ^DMI_TEST -e ^DMI_BUILD | sort | tr '\n' ' '
+echo "args: $*"
+exit 5
+END
+chmod 0755, $show;
+put('plain', "no program\n");
+
+# dmirun ARGS leaves exactly these variables for the program.
+sub hands_on {
+  my ($args, $expected) = @_;
+  local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES)} = ('stale') x 4;
+  my ($status, $out, $err) = run("$dmirun $args");
+  is($out, $expected, "dmirun $args") or diag($err);
+  is($status, 5, "dmirun $args: the program's own status");
+}
+
+my $l = 'DMI_LAUNCHED=1';
+hands_on('./show', "$l args: \n");
+hands_on('./show -i x -p 1', "$l args: -i x -p 1\n");
+hands_on('-l 0 ./show', "$l DMI_LISTEN_PORT=0 args: \n");
+hands_on('-l65535 ./show', "$l DMI_LISTEN_PORT=65535 args: \n");
+hands_on('-i node1 ./show', "DMI_JOIN_HOST=node1 $l args: \n");
+hands_on('-i 10.0.0.1 -p 7881 ./show', "DMI_JOIN_HOST=10.0.0.1 DMI_JOIN_PORT=7881 $l args: \n");
+hands_on("-i '[fe80::1%eth0]' ./show", "DMI_JOIN_HOST=fe80::1%eth0 $l args: \n");
+hands_on('-i ::1 ./show', "DMI_JOIN_HOST=::1 $l args: \n");
+hands_on('-s 1 ./show', "$l DMI_POOL_BYTES=1 args: \n");
+hands_on('-s 3K ./show', "$l DMI_POOL_BYTES=3072 args: \n");
+hands_on('-s 2G ./show', "$l DMI_POOL_BYTES=2147483648 args: \n");
+hands_on('-s 5t ./show', "$l DMI_POOL_BYTES=5497558138880 args: \n");
+hands_on("$show two 'words here'", "$l args: two words here\n");
+hands_on("-- ./show", "$l args: \n");
+
+# dmirun ARGS: one line, status 2, and the program is not run.
+sub refused {
+  my ($args, $why) = @_;
+  my ($status, $out, $err) = run("$dmirun $args");
+  is($status, 2, "refused: dmirun $args");
+  is($out, '', 'runs nothing');
+  like($err, qr/\Admirun: [^\n]*$why[^\n]*\n\z/, 'says why in one line');
+}
+
+refused('', 'no program given');
+refused('-l 65536 ./show', '-l 65536: .* from 0 to 65535');
+refused('-l -1 ./show', '-l -1: .* from 0');
+refused('-l http ./show', '-l http');
+refused('-i a -p 0 ./show', '-p 0: .* from 1 to 65535');
+refused('-i a -p 65536 ./show', '-p 65536');
+refused('-p 7881 ./show', '-p without -i');
+refused("-i '' ./show", '-i needs a host');
+refused("-i 'a b' ./show", '-i a b');
+refused('-i a:7881 ./show', '-i a -p 7881');
+refused("-i '[::1]:7881' ./show", '-i ::1 -p 7881');
+refused('-i -p ./show', '-i -p');
+refused('-s 0 ./show', '-s 0: must be more than 0');
+refused('-s 0G ./show', '-s 0G');
+refused('-s -1 ./show', '-s -1');
+refused('-s 1.5G ./show', '-s 1\.5G');
+refused('-s G ./show', '-s G');
+refused('-s 2GB ./show', '-s 2GB');
+refused('-s 9223372036854775808 ./show', 'too large');
+refused('-s 99999999999999999999999 ./show', 'too large');
+refused('-s 8388608T ./show', 'too large');
+refused('-l', '-l needs a value');
+refused('-x ./show', 'unknown option -x');
+refused('--wrong ./show', 'unknown option --wrong');
+refused('./nosuch', './nosuch: no such program');
+refused('./plain', './plain: not executable');
+refused("$dir", 'not a file');
+refused('show', 'show: not found in PATH; did you mean ./show');
+refused('nosuchprogram', 'nosuchprogram: no such program');
+
+($status, $out, $err) = run("$dmirun -h");
+is($status, 0, '-h');
+like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s -h -v);
+like($out, qr/-p port.*7880.*\n.*-l port.*7880.*\n.*-s bytes.*2G/, '-h shows the defaults');
+like((run("$dmirun -v"))[1], qr/^dmirun \(DMI\) \d+\.\d+\.\d+$/, '-v');
+
+# The process is the program itself: signals reach it, and its end is dmirun's end.
+my $self = put('self', <<'END');
+#!/bin/sh
+trap 'exit 9' INT
+echo pid $$ end
+while :; do sleep 0.1; done
+END
+chmod 0755, $self;
+my $process = $t->start($self);
+is(scalar $process->expect_out(qr/pid (\d+) end/), $process->pid, 'dmirun becomes the program');
+$process->signal('INT');
+$process->wait_exit(9);
+$t->done;
