@@ -1,2 +1,8 @@
 #!/bin/sh
-exit 1
+# run-demo.sh - installs what the build needs, builds, and shows a program that grows and shrinks.
+set -eu
+cd "$(dirname "$0")"
+. .ci/prepare
+dmi_install_packages
+dmi_build build
+exec perl examples/demo build

@@ -1,2 +1,80 @@
 #!/bin/sh
-exit 1
+# run-tests.sh - installs what the build needs, builds, and runs every test.
+#
+#   ./run-tests.sh [--quick]
+#
+# Three builds: plain in build/, with the address and undefined sanitizers in build-asan/, with the
+# thread sanitizer in build-tsan/; --quick is the first alone.  The last line counts the tests of
+# all of them.  Exit status 0 if none failed.
+set -u
+cd "$(dirname "$0")" || exit 1
+. .ci/prepare
+
+quick=
+case ${1-} in
+  '') ;;
+  --quick) quick=1 ;;
+  *) echo "usage: ./run-tests.sh [--quick]" >&2; exit 2 ;;
+esac
+
+passed=0
+failed=0
+skipped=0
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+trap 'exit 1' INT TERM HUP
+
+# suite NAME DIR [pattern ...]: runs the suite of a build and adds up its last line.
+suite() {
+  echo "== $1"
+  shift
+  # The status of test/run is in its counts: a last line that is none counts as one failure.
+  $no_randomization perl test/run "$@" > "$log" 2>&1
+  sed '$d' "$log"
+  counts=$(tail -n 1 "$log" | sed -n \
+    's/^\([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)\{0,1\}$/\1 \2 \4/p')
+  if [ -z "$counts" ]; then
+    tail -n 1 "$log"
+    counts='0 1'
+  fi
+  set -- $counts
+  passed=$((passed + $1))
+  failed=$((failed + $2))
+  skipped=$((skipped + ${3:-0}))
+}
+
+finish() {
+  if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+  else
+    echo "$passed passed, $failed failed"
+  fi
+  [ "$failed" -eq 0 ]
+  exit
+}
+
+# A build that fails counts as one failed test.
+built() {
+  dmi_build "$@" && return
+  failed=$((failed + 1))
+  return 1
+}
+
+no_randomization=
+if ! dmi_install_packages; then
+  failed=1
+  finish
+fi
+built build --enable-werror && suite 'plain' build
+[ -z "$quick" ] || finish
+
+# Sanitizers make everything several times slower: fewer rounds, longer deadlines.
+export DMI_TEST_SCALE=small DMI_TEST_SLOW=3
+built build-asan --enable-werror --enable-sanitizer=address,undefined &&
+  suite 'address and undefined sanitizers' build-asan test/unit test/sim test/multi test/fuzz
+
+# The thread sanitizer of older compilers does not run where addresses are randomized too widely.
+if setarch -R true 2> /dev/null; then no_randomization='setarch -R'; fi
+built build-tsan --enable-werror --enable-sanitizer=thread &&
+  suite 'thread sanitizer' build-tsan test/unit test/multi
+finish
