@@ -1,0 +1,303 @@
+/*
+ * checker.c - the search for an order (Wing and Gong's, with Lowe's memory of where it has been).
+ *
+ * Operations are placed one after another.  The next may be any that was called before the first
+ * return of those not placed yet.  Two things keep this fast: an operation that only looks is placed
+ * as soon as its answer fits (that can never be wrong: it changes nothing for the others), and a set
+ * of placed operations with the same page bytes is entered only once.
+ */
+#include "checker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIES_MAX 3000000u /* per page; a good history needs about one per operation */
+
+/* Where a choice was made. */
+struct frame {
+  uint32_t placed;            /* operations placed before it */
+  uint32_t first, num, next;  /* its candidates, in search.candidate */
+  uint64_t set;               /* hash of what was placed */
+};
+
+struct search {
+  const struct hist *hist;
+  uint32_t *prev, *next;      /* list of events: 2i call of i, 2i+1 return of i, 2n head, 2n+1 tail */
+  uint32_t *order;            /* placed operations */
+  uint32_t placed;
+  uint32_t open;              /* operations with a return that are not placed */
+  struct frame *frame;
+  unsigned char *state;       /* page bytes at each frame */
+  uint32_t depth;
+  uint32_t *candidate;
+  uint32_t candidates, candidates_room;
+  uint64_t *seen;             /* hash table of where it has been, 0: free */
+  uint32_t seen_num, seen_room;
+  uint64_t set;
+  uint64_t tries;
+  unsigned char page[HIST_PAGE_MAX];
+};
+
+static void *must(void *ptr)
+{
+  if (!ptr) abort();
+  return ptr;
+}
+
+static uint64_t mix(uint64_t z)
+{
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static bool is_return(const struct search *s, uint32_t event)
+{
+  return event < 2 * s->hist->num && (event & 1);
+}
+
+static void unlink_event(struct search *s, uint32_t event)
+{
+  s->next[s->prev[event]] = s->next[event];
+  s->prev[s->next[event]] = s->prev[event];
+}
+
+static void relink_event(struct search *s, uint32_t event)
+{
+  s->next[s->prev[event]] = event;
+  s->prev[s->next[event]] = event;
+}
+
+static void place(struct search *s, uint32_t i)
+{
+  unlink_event(s, 2 * i);
+  if (s->hist->op[i].back != HIST_OPEN) {
+    unlink_event(s, 2 * i + 1);
+    s->open--;
+  }
+  s->set ^= mix(i + 1);
+  s->order[s->placed++] = i;
+}
+
+static void unplace(struct search *s)
+{
+  uint32_t i = s->order[--s->placed];
+  if (s->hist->op[i].back != HIST_OPEN) {
+    relink_event(s, 2 * i + 1);
+    s->open++;
+  }
+  relink_event(s, 2 * i);
+  s->set ^= mix(i + 1);
+}
+
+struct ret {
+  uint64_t time;
+  uint32_t op;
+};
+
+static int by_time(const void *a, const void *b)
+{
+  const struct ret *x = a, *y = b;
+  return x->time < y->time ? -1 : x->time > y->time;
+}
+
+static void list_events(struct search *s)
+{
+  const struct hist *h = s->hist;
+  uint32_t n = h->num, returns = 0, c = 0, r = 0, last = 2 * n;
+  struct ret *ret = must(malloc((n + 1) * sizeof(*ret)));
+  for (uint32_t i = 0; i < n; i++) {
+    if (h->op[i].back != HIST_OPEN) ret[returns++] = (struct ret){h->op[i].back, i};
+  }
+  qsort(ret, returns, sizeof(*ret), by_time);
+  while (c < n || r < returns) {
+    bool call = r == returns || (c < n && h->op[c].call < ret[r].time);
+    uint32_t event = call ? 2 * c++ : 2 * ret[r++].op + 1;
+    s->next[last] = event;
+    s->prev[event] = last;
+    last = event;
+  }
+  s->next[last] = 2 * n + 1;
+  s->prev[2 * n + 1] = last;
+  s->open = returns;
+  free(ret);
+}
+
+static void search_init(struct search *s, const struct hist *hist)
+{
+  size_t n = hist->num;
+  memset(s, 0, sizeof(*s));
+  s->hist = hist;
+  s->prev = must(malloc((2 * n + 2) * sizeof(*s->prev)));
+  s->next = must(malloc((2 * n + 2) * sizeof(*s->next)));
+  s->order = must(malloc((n + 1) * sizeof(*s->order)));
+  s->frame = must(malloc((n + 1) * sizeof(*s->frame)));
+  s->state = must(malloc((n + 1) * hist->page_size));
+  s->candidates_room = (uint32_t)(4 * n + 64);
+  s->candidate = must(malloc(s->candidates_room * sizeof(*s->candidate)));
+  s->seen_room = 64;
+  while (s->seen_room < 4 * n) s->seen_room *= 2;
+  s->seen = must(calloc(s->seen_room, sizeof(*s->seen)));
+  list_events(s);
+}
+
+static void search_fini(struct search *s)
+{
+  free(s->prev);
+  free(s->next);
+  free(s->order);
+  free(s->frame);
+  free(s->state);
+  free(s->candidate);
+  free(s->seen);
+}
+
+static bool seen_put(uint64_t *table, uint32_t room, uint64_t key)
+{
+  uint32_t at = (uint32_t)key & (room - 1);
+  while (table[at]) {
+    if (table[at] == key) return false;
+    at = (at + 1) & (room - 1);
+  }
+  table[at] = key;
+  return true;
+}
+
+/* First time here? */
+static bool first_visit(struct search *s)
+{
+  uint64_t key = s->set, word;
+  for (uint32_t at = 0; at < s->hist->page_size; at += 8) {
+    uint32_t len = s->hist->page_size - at < 8 ? s->hist->page_size - at : 8;
+    word = 0;
+    memcpy(&word, s->page + at, len);
+    key = mix(key + 0x9e3779b97f4a7c15u + word);
+  }
+  if (!key) key = 1;
+  if (2 * s->seen_num >= s->seen_room) {
+    uint64_t *more = must(calloc(2 * (size_t)s->seen_room, sizeof(*more)));
+    for (uint32_t i = 0; i < s->seen_room; i++) {
+      if (s->seen[i]) seen_put(more, 2 * s->seen_room, s->seen[i]);
+    }
+    free(s->seen);
+    s->seen = more;
+    s->seen_room *= 2;
+  }
+  if (!seen_put(s->seen, s->seen_room, key)) return false;
+  s->seen_num++;
+  return true;
+}
+
+/* Places everything that only looks and sees what it should. */
+static void place_pure(struct search *s)
+{
+  uint32_t event = s->next[2 * s->hist->num];
+  while (event < 2 * s->hist->num && !is_return(s, event)) {
+    const struct hist_op *op = &s->hist->op[event / 2];
+    if (hist_is_pure(s->hist, op)) {
+      s->tries++;
+      if (hist_apply(s->hist, op, s->page)) place(s, event / 2);
+    }
+    event = s->next[event]; /* of a placed one too: it was its successor, unless that was its return */
+    while (event < 2 * s->hist->num && is_return(s, event) &&
+           s->next[s->prev[event]] != event) {
+      event = s->next[event];
+    }
+  }
+}
+
+/* Those that may come next, the one that returns first at the front: it is most often right. */
+static void push_frame(struct search *s)
+{
+  struct frame *f = &s->frame[s->depth];
+  f->placed = s->placed;
+  f->set = s->set;
+  f->first = s->candidates;
+  f->next = f->num = 0;
+  memcpy(s->state + (size_t)s->depth * s->hist->page_size, s->page, s->hist->page_size);
+  uint32_t event = s->next[2 * s->hist->num];
+  for (; event < 2 * s->hist->num && !is_return(s, event); event = s->next[event]) {
+    uint32_t i = event / 2, at;
+    if (hist_is_pure(s->hist, &s->hist->op[i])) continue;
+    if (s->candidates == s->candidates_room) {
+      s->candidates_room *= 2;
+      s->candidate = must(realloc(s->candidate, s->candidates_room * sizeof(*s->candidate)));
+    }
+    uint32_t *list = s->candidate + f->first;
+    for (at = f->num; at > 0 && s->hist->op[list[at - 1]].back > s->hist->op[i].back; at--) {
+      list[at] = list[at - 1];
+    }
+    list[at] = i;
+    f->num++;
+    s->candidates++;
+  }
+  s->depth++;
+}
+
+/* Back to the last choice, and the next candidate there.  False: there is no choice left. */
+static bool next_choice(struct search *s)
+{
+  while (s->depth > 0) {
+    struct frame *f = &s->frame[s->depth - 1];
+    while (s->placed > f->placed) unplace(s);
+    while (f->next < f->num) {
+      uint32_t i = s->candidate[f->first + f->next++];
+      memcpy(s->page, s->state + (size_t)(s->depth - 1) * s->hist->page_size,
+             s->hist->page_size);
+      s->tries++;
+      if (hist_apply(s->hist, &s->hist->op[i], s->page)) {
+        place(s, i);
+        return true;
+      }
+    }
+    s->candidates = f->first;
+    s->depth--;
+  }
+  return false;
+}
+
+/* The order that was found is run once more without the search's tricks, and each operation gets a
+ * point in time between its call and its return.  Points of all pages together are one order for
+ * all pages that every thread agrees with: that is why checking page by page is enough. */
+static void certify(const struct search *s)
+{
+  unsigned char page[HIST_PAGE_MAX] = {0};
+  uint64_t point = 0;
+  for (uint32_t i = 0; i < s->placed; i++) {
+    const struct hist_op *op = &s->hist->op[s->order[i]];
+    if (op->call > point) point = op->call;
+    if (point >= op->back || !hist_apply(s->hist, op, page)) {
+      fprintf(stderr, "checker: found an order that is none\n");
+      abort();
+    }
+  }
+}
+
+enum check_result check_page(const struct hist *hist, struct check_stats *stats)
+{
+  struct search s;
+  enum check_result result = CHECK_OK;
+  assert(hist->page_size <= HIST_PAGE_MAX);
+  search_init(&s, hist);
+  for (;;) {
+    place_pure(&s);
+    if (!s.open) break;
+    if (first_visit(&s)) push_frame(&s);
+    if (s.tries > TRIES_MAX) {
+      result = CHECK_GAVE_UP;
+      break;
+    }
+    if (!next_choice(&s)) {
+      result = CHECK_NO_ORDER;
+      break;
+    }
+  }
+  if (result == CHECK_OK) certify(&s);
+  if (stats) {
+    stats->ops += hist->num;
+    stats->tries += s.tries;
+  }
+  search_fini(&s);
+  return result;
+}

@@ -1,0 +1,30 @@
+/*
+ * checker.h - is there a total order of a page's operations that explains every answer?
+ *
+ * The order must keep real time: an operation that returned before another was called comes first
+ * (linearizability).  Pages begin as zeros.
+ */
+#ifndef SIM_CHECKER_H
+#define SIM_CHECKER_H
+
+#include "history.h"
+
+enum check_result {
+  CHECK_OK,
+  CHECK_NO_ORDER,  /* no order explains it */
+  CHECK_GAVE_UP    /* the search took too long; counts as a failure */
+};
+
+struct check_stats {
+  uint64_t ops;    /* checked */
+  uint64_t tries;  /* operations tried at some place of an order */
+};
+
+/* `stats` may be NULL. */
+enum check_result check_page(const struct hist *hist, struct check_stats *stats);
+
+/* `shrunk` becomes a smallest part of `hist` that has no order either.  Only what cannot make a good
+ * history bad is left out, so the part is a true witness. */
+void check_shrink(const struct hist *hist, struct hist *shrunk);
+
+#endif

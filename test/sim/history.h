@@ -1,0 +1,73 @@
+/*
+ * history.h - what the operations on one page were asked and answered, and when.
+ *
+ * A history is only a record: checker.h decides whether it makes sense.  Times are numbers that only
+ * grow; each call and each return has one of its own.
+ */
+#ifndef SIM_HISTORY_H
+#define SIM_HISTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define HIST_PAGE_MAX 64u       /* bytes of the largest page */
+#define HIST_OPEN UINT64_MAX    /* time of a return that never came */
+
+enum hist_kind { HIST_READ, HIST_WRITE, HIST_CAS, HIST_FAS, HIST_FAD, HIST_USER };
+
+struct hist_op {
+  uint64_t call;      /* time */
+  uint64_t back;      /* time, HIST_OPEN: it may or may not have taken effect */
+  const char *mode;   /* printed only */
+  uint32_t uid;       /* process */
+  uint32_t in, out;   /* places in hist.bytes: what was given, what was answered */
+  uint16_t in_len, out_len;
+  uint16_t out1_len;  /* USER: how much of `in` is the first input */
+  uint8_t thread;
+  uint8_t kind;       /* enum hist_kind */
+  uint8_t off, len;   /* range in the page */
+  int8_t tag;         /* USER */
+};
+
+struct hist {
+  uint32_t page_size; /* bytes */
+  uint32_t num, room; /* ops, in the order of their calls */
+  struct hist_op *op;
+  uint32_t bytes_num, bytes_room;
+  unsigned char *bytes;
+};
+
+void hist_init(struct hist *hist, uint32_t page_size);
+void hist_fini(struct hist *hist);
+void hist_copy(struct hist *to, const struct hist *from);
+
+/* Adds a call; `op` has everything but in, out and back, and the answer will have op->out_len bytes.
+ * Returns its number. */
+uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in);
+
+/* The call returned with this answer. */
+void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answer);
+
+/* A whole operation in one go: for hand-made histories. */
+void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
+              uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,
+              uint16_t out_len);
+
+/* Runs an operation on the bytes of a page.  False: it could not have given the answer it gave. */
+bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page);
+
+/* Never changes the page, wherever in the order it stands (because of the answer it gave). */
+bool hist_is_pure(const struct hist *hist, const struct hist_op *op);
+
+/* The simulated program's DMI_function; the checker runs the same. */
+void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                        int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+
+/* A time line for people. */
+void hist_print(const struct hist *hist, FILE *file);
+
+/* A number that two equal histories share. */
+uint64_t hist_hash(const struct hist *hist);
+
+#endif

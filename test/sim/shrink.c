@@ -1,0 +1,157 @@
+/*
+ * shrink.c - the smallest part of a bad history that is bad for the same reason.
+ *
+ * Leaves out only what cannot make a good history bad: what was called after the first moment at
+ * which things are wrong, operations that only look, and writes whose bytes nobody saw.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker.h"
+
+static bool is_bad(const struct hist *hist)
+{
+  return check_page(hist, NULL) == CHECK_NO_ORDER;
+}
+
+/* What had been called and had returned by `time`. */
+static void cut_at(const struct hist *from, uint64_t time, struct hist *to)
+{
+  uint32_t num = 0;
+  hist_copy(to, from);
+  for (uint32_t i = 0; i < to->num; i++) {
+    struct hist_op op = to->op[i];
+    if (op.call > time) continue;
+    if (op.back > time) op.back = HIST_OPEN;
+    if (op.back == HIST_OPEN && op.kind == HIST_READ) continue;
+    to->op[num++] = op;
+  }
+  to->num = num;
+}
+
+static int by_time(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* A history with an order has one for each of its beginnings, so the first bad one can be bisected. */
+static void cut_end(struct hist *hist)
+{
+  uint32_t num = 0, low = 0;
+  uint64_t *times = malloc((hist->num + 1) * sizeof(*times));
+  if (!times) abort();
+  for (uint32_t i = 0; i < hist->num; i++) {
+    if (hist->op[i].back != HIST_OPEN) times[num++] = hist->op[i].back;
+  }
+  qsort(times, num, sizeof(*times), by_time);
+  uint32_t high = num ? num - 1 : 0;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    struct hist part;
+    cut_at(hist, times[middle], &part);
+    if (is_bad(&part)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+    hist_fini(&part);
+  }
+  if (num) {
+    struct hist part;
+    cut_at(hist, times[high], &part);
+    hist_fini(hist);
+    *hist = part;
+  }
+  free(times);
+}
+
+/* The bytes that the operation left in its range; false: not known. */
+static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsigned char *bytes)
+{
+  const unsigned char *in = hist->bytes + op->in;
+  uint64_t old, add;
+  switch ((enum hist_kind)op->kind) {
+    case HIST_WRITE:
+    case HIST_FAS: memcpy(bytes, in, op->len); return true;
+    case HIST_CAS: memcpy(bytes, in + op->len, op->len); return true;
+    case HIST_FAD:
+      if (op->back == HIST_OPEN) return false;
+      memcpy(&old, hist->bytes + op->out, 8);
+      memcpy(&add, in, 8);
+      old += add;
+      memcpy(bytes, &old, 8);
+      return true;
+    case HIST_READ:
+    case HIST_USER: return false;
+  }
+  return false;
+}
+
+/* The bytes that the operation found, NULL: not known. */
+static const unsigned char *found_bytes(const struct hist *hist, const struct hist_op *op)
+{
+  if (op->back == HIST_OPEN || op->kind == HIST_USER) return NULL;
+  if (op->kind != HIST_CAS) return hist->bytes + op->out;
+  return hist->bytes[op->out] ? hist->bytes + op->in : NULL;
+}
+
+/* May some other operation have seen what `op` left? */
+static bool is_seen(const struct hist *hist, uint32_t num)
+{
+  const struct hist_op *op = &hist->op[num];
+  unsigned char left[HIST_PAGE_MAX];
+  if (!left_bytes(hist, op, left)) return true;
+  for (uint32_t i = 0; i < hist->num; i++) {
+    const struct hist_op *by = &hist->op[i];
+    int by_end = by->off + by->len, end = op->off + op->len;
+    int from = by->off > op->off ? by->off : op->off, to = by_end < end ? by_end : end;
+    if (i == num || from >= to || by->kind == HIST_WRITE) continue;
+    const unsigned char *found = found_bytes(hist, by);
+    if (!found) return true;
+    for (int at = from; at < to; at++) {
+      if (found[at - by->off] == left[at - op->off]) return true;
+    }
+  }
+  return false;
+}
+
+/* Tries to leave out `count` operations from `at` on, as far as that is allowed. */
+static bool leave_out(struct hist *hist, uint32_t at, uint32_t count)
+{
+  struct hist less;
+  uint32_t num = 0;
+  hist_copy(&less, hist);
+  for (uint32_t i = 0; i < hist->num; i++) {
+    bool try_it = i >= at && i < at + count;
+    if (try_it && (hist_is_pure(hist, &hist->op[i]) || !is_seen(hist, i))) continue;
+    less.op[num++] = hist->op[i];
+  }
+  less.num = num;
+  if (num < hist->num && is_bad(&less)) {
+    hist_fini(hist);
+    *hist = less;
+    return true;
+  }
+  hist_fini(&less);
+  return false;
+}
+
+void check_shrink(const struct hist *hist, struct hist *shrunk)
+{
+  hist_copy(shrunk, hist);
+  cut_end(shrunk);
+  bool again = true;
+  while (again) {
+    again = false;
+    for (uint32_t count = shrunk->num / 2; count > 0; count /= 2) {
+      for (uint32_t at = 0; at < shrunk->num;) {
+        if (leave_out(shrunk, at, count)) {
+          again = true;
+        } else {
+          at += count;
+        }
+      }
+    }
+  }
+}
