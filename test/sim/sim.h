@@ -1,0 +1,212 @@
+/*
+ * sim.h - virtual processes around the real page protocol (lib/core): one seed, one run.
+ *
+ * Everything is decided by the seed: which message arrives next, which thread begins what, who joins
+ * and leaves.  No threads, no sockets, no clock.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/page.h"
+#include "history.h"
+#include "rng.h"
+
+#define SIM_PROCS 8u      /* living at a time, at most */
+#define SIM_UIDS 512u     /* ever, in one run */
+#define SIM_MAPS 24u      /* ever, in one run */
+#define SIM_PAGES 4u      /* per mapping, at most */
+#define SIM_THREADS 3u    /* per process, at most */
+#define SIM_BYE 0xff      /* dmi_msg.type of the last message to a leaving process */
+
+/* ---- Network: one queue for each ordered pair ---- */
+
+struct sim_chan {
+  struct dmi_msg *msg;    /* ring */
+  uint32_t first, num, room;
+  uint32_t prio;          /* strategy PRIO: the highest goes first */
+  uint32_t place;         /* in sim_net.busy, when num > 0 */
+  bool slow;              /* strategy LAG: only when nothing else can move */
+};
+
+enum sim_strategy { SIM_UNIFORM, SIM_PRIO, SIM_LAG, SIM_BURST, SIM_STRATEGIES };
+
+struct sim_net {
+  struct sim_chan chan[SIM_PROCS][SIM_PROCS]; /* [from][to], slots */
+  uint16_t busy[SIM_PROCS * SIM_PROCS];       /* from * SIM_PROCS + to, those with messages */
+  uint32_t busy_num;
+  uint32_t in_flight;     /* messages */
+  enum sim_strategy strategy;
+  uint32_t burst;         /* BURST: messages left of this one's turn */
+  uint16_t burst_chan;
+};
+
+/* ---- Processes ---- */
+
+struct sim_thread {
+  bool out;               /* its operation is not complete */
+  bool frame;             /* its bytes are in a frame, not in src */
+  uint8_t map, page;
+  uint32_t hist;          /* number in the page's history */
+  uint32_t hops;          /* times its request was sent */
+  struct dmi_req req;
+  unsigned char src[2 * HIST_PAGE_MAX];
+  unsigned char dst[HIST_PAGE_MAX];
+};
+
+enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
+
+/* A mapping, as one process sees it. */
+struct sim_pmap {
+  enum sim_known known;
+  struct dmi_map map;
+  struct dmi_page *page[SIM_PAGES];      /* NULL: no record */
+  bool listed[SIM_PAGES];                /* while arriving: HOME_TAILS had it */
+  struct dmi_msg *parked;                /* until HOME_END */
+  uint32_t *parked_from;                 /* uids */
+  uint32_t parked_num, parked_room;
+};
+
+enum sim_stage {
+  SIM_STAYS,
+  SIM_HANDS_OVER,   /* gives away homes and pages */
+  SIM_DRAINING,     /* waits until it owns nothing and its threads are done */
+  SIM_DRAINED,      /* the view without it exists; waits for the last messages */
+};
+
+struct sim;
+
+struct sim_proc {
+  struct sim *sim;
+  struct dmi_core core;
+  uint32_t slot;
+  bool lives;
+  bool mute;                      /* its threads begin nothing any more */
+  uint32_t threads;
+  struct sim_thread thread[SIM_THREADS];
+  struct sim_pmap pmap[SIM_MAPS];
+  uint64_t ops;                   /* numbers of operations given out */
+  uint8_t left[SIM_UIDS / 8];     /* uids that its view is without */
+  uint32_t views;                 /* of sim.view, taken */
+  /* leaving */
+  enum sim_stage stage;
+  uint32_t heir_slot;
+  uint32_t byes, byes_wanted;
+  uint32_t hand_map;              /* mapping whose home is being handed over, SIM_MAPS: pages */
+  struct dmi_tail tails[SIM_PAGES]; /* its list, as it was at HOME_BEGIN */
+  uint32_t tails_num, tails_sent;
+  bool hand_begun;
+};
+
+/* ---- Mappings, as the coordinator and the judge see them ---- */
+
+struct sim_map {
+  bool made, unmapping, gone;
+  uint32_t creator;               /* uid */
+  uint64_t base, page_size, page_num;
+  struct hist hist[SIM_PAGES];
+  uint32_t grants[SIM_PAGES];     /* GRANTs under way */
+  bool owned[SIM_PAGES];          /* some process has been its owner by a record */
+};
+
+/* The view without `uid`, whose roles went to `heir`. */
+struct sim_view {
+  uint32_t uid, heir;
+};
+
+/* What a run counts. */
+struct sim_totals {
+  uint64_t seeds, ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
+  uint64_t checked, tries, quiets, parked, self_messages, dropped;
+  uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
+  uint64_t by_kind[6];
+  uint32_t hops_max;
+};
+
+struct sim_options {
+  uint64_t ops;                   /* per seed */
+  enum dmi_break broken;
+  bool verbose;                   /* print every event */
+};
+
+struct sim {
+  struct rng rng;
+  struct sim_options opt;
+  uint64_t seed;
+  uint64_t now;                   /* time; every event gets another one */
+  uint64_t steps;
+  struct sim_net net;
+  struct sim_proc *proc[SIM_PROCS];
+  uint32_t uids;                  /* given out */
+  int8_t slot_of[SIM_UIDS];       /* -1: gone */
+  struct sim_map map[SIM_MAPS];
+  uint32_t maps;
+  struct sim_view view[SIM_UIDS];
+  uint32_t views;
+  /* workload, redrawn now and then */
+  uint32_t issue;                 /* of 1000 steps, how many begin an operation */
+  uint32_t weight[6];             /* by enum dmi_req_type */
+  uint32_t hot;                   /* of 100 operations, how many go to the hot page */
+  uint32_t hot_map, hot_page;
+  uint32_t whole, small;          /* of 100 ranges */
+  uint32_t churn;                 /* of 10000 steps, how many change members or mappings */
+  bool stop;                      /* no new operations, joins, leaves */
+  uint64_t begun;                 /* operations */
+  uint32_t out;                   /* operations not complete */
+  struct sim_totals *totals;
+  uint64_t hash;                  /* of all histories */
+  bool bad;                       /* a rule was broken; `why` says which */
+  char why[256];
+};
+
+/* ---- sim_net.c ---- */
+void sim_net_init(struct sim *sim);
+void sim_net_fini(struct sim *sim);
+void sim_net_retune(struct sim *sim);
+void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg);
+/* Takes the next message to arrive; false: none under way. */
+bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg);
+bool sim_net_idle(const struct sim *sim, uint32_t slot);
+const char *sim_msg_name(uint32_t type);
+
+/* ---- sim_proc.c: one process carries out what its core says ---- */
+struct sim_proc *sim_proc_new(struct sim *sim);
+void sim_proc_free(struct sim_proc *proc);
+struct sim_proc *sim_by_uid(struct sim *sim, uint32_t uid);
+bool sim_has_left(const struct sim_proc *proc, uint32_t uid);
+/* The mapping as `proc` knows it, fetched from the directory if need be; NULL: forgotten. */
+struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map);
+struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page);
+void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out);
+void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg);
+void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);
+
+/* ---- sim_member.c: joins, leaves, mappings that come and go ---- */
+bool sim_member_step(struct sim *sim);
+/* Goes on with what has begun; false: nothing to do. */
+bool sim_member_go_on(struct sim *sim);
+void sim_map_new(struct sim *sim, struct sim_proc *proc);
+void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+uint32_t sim_living(const struct sim *sim);
+
+/* ---- sim_ops.c: what threads do ---- */
+void sim_ops_retune(struct sim *sim);
+bool sim_ops_begin(struct sim *sim);
+void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req);
+void sim_ops_fini(struct sim_thread *thread);
+
+/* ---- sim_run.c ---- */
+/* Says why this run is bad; the first reason stays. */
+void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Rules that must hold about a page after each step that touched it. */
+void sim_check_page(struct sim *sim, uint32_t map, uint32_t page);
+/* One run.  False: bad; sim->why was printed, and the history. */
+bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
+             uint64_t *hash);
+
+#endif

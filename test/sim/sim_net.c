@@ -1,0 +1,159 @@
+/*
+ * sim_net.c - the virtual network: in order within a pair of processes, any order between pairs.
+ *
+ * Rare races need some channel to be slow for long while others are fast, so the way in which the next
+ * channel is chosen changes all the time.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const char *const names[] = {
+  [DMI_MSG_GET] = "GET", [DMI_MSG_READ] = "READ", [DMI_MSG_PUT] = "PUT",
+  [DMI_MSG_ATOMIC] = "ATOMIC", [DMI_MSG_OWN] = "OWN", [DMI_MSG_GOT] = "GOT",
+  [DMI_MSG_DATA] = "DATA", [DMI_MSG_DONE] = "DONE", [DMI_MSG_FAIL] = "FAIL",
+  [DMI_MSG_GRANT] = "GRANT", [DMI_MSG_INVALIDATE] = "INVALIDATE",
+  [DMI_MSG_INVALIDATED] = "INVALIDATED", [DMI_MSG_UPDATE] = "UPDATE",
+  [DMI_MSG_UPDATED] = "UPDATED", [DMI_MSG_RELEASE] = "RELEASE", [DMI_MSG_TAKE] = "TAKE",
+  [DMI_MSG_HOME_BEGIN] = "HOME_BEGIN", [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
+  [DMI_MSG_HOME_END] = "HOME_END",
+};
+
+const char *sim_msg_name(uint32_t type)
+{
+  if (type == SIM_BYE) return "BYE";
+  return type <= DMI_MSG_PAGE_LAST && names[type] ? names[type] : "?";
+}
+
+void sim_net_init(struct sim *sim)
+{
+  sim_net_retune(sim);
+}
+
+void sim_net_fini(struct sim *sim)
+{
+  for (uint32_t from = 0; from < SIM_PROCS; from++) {
+    for (uint32_t to = 0; to < SIM_PROCS; to++) {
+      struct sim_chan *chan = &sim->net.chan[from][to];
+      while (chan->num) {
+        struct dmi_msg *msg = &chan->msg[chan->first];
+        dmi_slice_drop(&msg->list);
+        dmi_slice_drop(&msg->body);
+        chan->first = (chan->first + 1) & (chan->room - 1);
+        chan->num--;
+      }
+      free(chan->msg);
+    }
+  }
+}
+
+void sim_net_retune(struct sim *sim)
+{
+  struct sim_net *net = &sim->net;
+  net->strategy = (enum sim_strategy)rng_below(&sim->rng, SIM_STRATEGIES);
+  net->burst = 0;
+  uint32_t lag = rng_below(&sim->rng, 4), one = rng_below(&sim->rng, SIM_PROCS);
+  uint32_t other = rng_below(&sim->rng, SIM_PROCS);
+  for (uint32_t from = 0; from < SIM_PROCS; from++) {
+    for (uint32_t to = 0; to < SIM_PROCS; to++) {
+      struct sim_chan *chan = &net->chan[from][to];
+      chan->prio = (uint32_t)rng_next(&sim->rng);
+      /* slow: one pair, all to a process, all from a process, or some */
+      chan->slow = lag == 0   ? from == one && to == other
+                   : lag == 1 ? to == one
+                   : lag == 2 ? from == one
+                              : rng_once_in(&sim->rng, 3);
+    }
+  }
+}
+
+void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg)
+{
+  struct sim_net *net = &sim->net;
+  struct sim_chan *chan = &net->chan[from][to];
+  if (chan->num == chan->room) {
+    uint32_t room = chan->room ? 2 * chan->room : 16;
+    struct dmi_msg *more = malloc(room * sizeof(*more));
+    if (!more) abort();
+    for (uint32_t i = 0; i < chan->num; i++) {
+      more[i] = chan->msg[(chan->first + i) & (chan->room - 1)];
+    }
+    free(chan->msg);
+    chan->msg = more;
+    chan->first = 0;
+    chan->room = room;
+  }
+  chan->msg[(chan->first + chan->num++) & (chan->room - 1)] = *msg;
+  net->in_flight++;
+  if (chan->num == 1) {
+    chan->place = net->busy_num;
+    net->busy[net->busy_num++] = (uint16_t)(from * SIM_PROCS + to);
+  }
+}
+
+static struct sim_chan *chan_of(struct sim_net *net, uint16_t id)
+{
+  return &net->chan[id / SIM_PROCS][id % SIM_PROCS];
+}
+
+static uint16_t any(struct sim *sim)
+{
+  return sim->net.busy[rng_below(&sim->rng, sim->net.busy_num)];
+}
+
+static uint16_t choose(struct sim *sim)
+{
+  struct sim_net *net = &sim->net;
+  uint16_t best = any(sim);
+  switch (net->strategy) {
+    case SIM_PRIO:
+      if (rng_once_in(&sim->rng, 25)) chan_of(net, best)->prio = (uint32_t)rng_next(&sim->rng);
+      for (uint32_t i = 0; i < net->busy_num; i++) {
+        if (chan_of(net, net->busy[i])->prio > chan_of(net, best)->prio) best = net->busy[i];
+      }
+      return best;
+    case SIM_LAG:
+      for (uint32_t i = 0; i < net->busy_num && chan_of(net, best)->slow; i++) best = net->busy[i];
+      return best;
+    case SIM_BURST:
+      if (net->burst > 0 && chan_of(net, net->burst_chan)->num) {
+        net->burst--;
+        return net->burst_chan;
+      }
+      net->burst = rng_below(&sim->rng, 12);
+      net->burst_chan = best;
+      return best;
+    case SIM_UNIFORM:
+    case SIM_STRATEGIES: break;
+  }
+  return best;
+}
+
+bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg)
+{
+  struct sim_net *net = &sim->net;
+  if (!net->busy_num) return false;
+  uint16_t id = choose(sim);
+  struct sim_chan *chan = chan_of(net, id);
+  *from = id / SIM_PROCS;
+  *to = id % SIM_PROCS;
+  *msg = chan->msg[chan->first];
+  chan->first = (chan->first + 1) & (chan->room - 1);
+  net->in_flight--;
+  if (--chan->num == 0) {
+    uint16_t last = net->busy[--net->busy_num];
+    net->busy[chan->place] = last;
+    chan_of(net, last)->place = chan->place;
+  }
+  return true;
+}
+
+/* Nothing under way from or to this process. */
+bool sim_net_idle(const struct sim *sim, uint32_t slot)
+{
+  for (uint32_t other = 0; other < SIM_PROCS; other++) {
+    if (sim->net.chan[slot][other].num || sim->net.chan[other][slot].num) return false;
+  }
+  return true;
+}
