@@ -283,7 +283,8 @@ static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
   struct dmi_slice bytes;
   struct dmi_frame *answer;
   bool wrote;
-  bool whole = req->off == 0 && req->len == page->map->page_size;
+  /* With copies about, the old bytes are still read here until the write takes effect. */
+  bool whole = req->off == 0 && req->len == page->map->page_size && !busy->holders;
   int error = new_bytes(core, page, req, &bytes, &answer, &wrote);
   if (error == DMI_OK && wrote && !dmi_frame_own(page, whole)) {
     dmi_slice_drop(&bytes);
