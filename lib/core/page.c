@@ -348,6 +348,7 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
   page->flags |= DMI_PAGE_DEAD;
+  page->flags &= (uint8_t)~DMI_PAGE_NODATA;
   if (busy) {
     if (busy->current) {
       dmi_req_fail(core, page, busy->current, DMI_EADDR, out);
