@@ -207,7 +207,14 @@ static void place_pure(struct search *s)
   }
 }
 
-/* Those that may come next, the one that returns first at the front: it is most often right. */
+/* Which of two candidates to try first: the one that is said to have come first, or returned first. */
+static bool earlier(const struct hist_op *a, const struct hist_op *b)
+{
+  if (a->hint != b->hint) return a->hint && (!b->hint || a->hint < b->hint);
+  return a->back < b->back;
+}
+
+/* Those that may come next, the most likely one at the front. */
 static void push_frame(struct search *s)
 {
   struct frame *f = &s->frame[s->depth];
@@ -225,7 +232,7 @@ static void push_frame(struct search *s)
       s->candidate = must(realloc(s->candidate, s->candidates_room * sizeof(*s->candidate)));
     }
     uint32_t *list = s->candidate + f->first;
-    for (at = f->num; at > 0 && s->hist->op[list[at - 1]].back > s->hist->op[i].back; at--) {
+    for (at = f->num; at > 0 && earlier(&s->hist->op[i], &s->hist->op[list[at - 1]]); at--) {
       list[at] = list[at - 1];
     }
     list[at] = i;
@@ -276,6 +283,12 @@ static void certify(const struct search *s)
 
 enum check_result check_page(const struct hist *hist, struct check_stats *stats)
 {
+  return check_order(hist, stats, NULL);
+}
+
+enum check_result check_order(const struct hist *hist, struct check_stats *stats,
+                              unsigned char *page)
+{
   struct search s;
   enum check_result result = CHECK_OK;
   assert(hist->page_size <= HIST_PAGE_MAX);
@@ -294,6 +307,7 @@ enum check_result check_page(const struct hist *hist, struct check_stats *stats)
     }
   }
   if (result == CHECK_OK) certify(&s);
+  if (page) memcpy(page, s.page, hist->page_size);
   if (stats) {
     stats->ops += hist->num;
     stats->tries += s.tries;

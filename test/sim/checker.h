@@ -23,6 +23,10 @@ struct check_stats {
 /* `stats` may be NULL. */
 enum check_result check_page(const struct hist *hist, struct check_stats *stats);
 
+/* The same; when there is an order, `page` (may be NULL) gets the bytes it leads to. */
+enum check_result check_order(const struct hist *hist, struct check_stats *stats,
+                              unsigned char *page);
+
 /* `shrunk` becomes a smallest part of `hist` that has no order either.  Only what cannot make a good
  * history bad is left out, so the part is a true witness. */
 void check_shrink(const struct hist *hist, struct hist *shrunk);

@@ -99,7 +99,7 @@ void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size,
 
 bool hist_is_pure(const struct hist *hist, const struct hist_op *op)
 {
-  if (op->kind == HIST_READ) return true;
+  if (op->kind == HIST_READ || op->kind == HIST_DIFFERS) return true;
   return op->kind == HIST_CAS && op->back != HIST_OPEN && !hist->bytes[op->out];
 }
 
@@ -139,6 +139,7 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       memcpy(at, &old, 8);
       return true;
     case HIST_USER: return apply_user(hist, op, page);
+    case HIST_DIFFERS: return memcmp(at, out, op->len) != 0;
   }
   return false;
 }
@@ -163,7 +164,7 @@ static int by_time(const void *a, const void *b)
 
 static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file)
 {
-  static const char *const name[] = {"read", "write", "cas", "fas", "fad", "user"};
+  static const char *const name[] = {"read", "write", "cas", "fas", "fad", "user", "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {
     fprintf(file, "     open");

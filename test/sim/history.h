@@ -14,11 +14,22 @@
 #define HIST_PAGE_MAX 64u       /* bytes of the largest page */
 #define HIST_OPEN UINT64_MAX    /* time of a return that never came */
 
-enum hist_kind { HIST_READ, HIST_WRITE, HIST_CAS, HIST_FAS, HIST_FAD, HIST_USER };
+/* DIFFERS is for shrinking: the page is not what `out` says. */
+enum hist_kind {
+  HIST_READ,
+  HIST_WRITE,
+  HIST_CAS,
+  HIST_FAS,
+  HIST_FAD,
+  HIST_USER,
+  HIST_DIFFERS
+};
 
 struct hist_op {
   uint64_t call;      /* time */
   uint64_t back;      /* time, HIST_OPEN: it may or may not have taken effect */
+  uint64_t hint;      /* when the simulator thinks it took effect, 0: unknown; only makes the
+                         search for an order quick, cannot make it accept a bad one */
   const char *mode;   /* printed only */
   uint32_t uid;       /* process */
   uint32_t in, out;   /* places in hist.bytes: what was given, what was answered */

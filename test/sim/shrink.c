@@ -83,6 +83,7 @@ static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsign
       memcpy(bytes, &old, 8);
       return true;
     case HIST_READ:
+    case HIST_DIFFERS:
     case HIST_USER: return false;
   }
   return false;
@@ -101,7 +102,7 @@ static bool is_seen(const struct hist *hist, uint32_t num)
 {
   const struct hist_op *op = &hist->op[num];
   unsigned char left[HIST_PAGE_MAX];
-  if (!left_bytes(hist, op, left)) return true;
+  if (op->uid == 0 || !left_bytes(hist, op, left)) return true; /* 0: what cut_start made */
   for (uint32_t i = 0; i < hist->num; i++) {
     const struct hist_op *by = &hist->op[i];
     int by_end = by->off + by->len, end = op->off + op->len;
@@ -137,10 +138,62 @@ static bool leave_out(struct hist *hist, uint32_t at, uint32_t count)
   return false;
 }
 
+/* Can `hist`, all of it before `time`, lead to other bytes than these? */
+static bool may_differ(struct hist *hist, uint64_t time, const unsigned char *page)
+{
+  hist_add(hist, time, time + 1, 0, HIST_DIFFERS, 0, (uint8_t)hist->page_size, NULL, 0, page,
+           (uint16_t)hist->page_size);
+  return check_page(hist, NULL) != CHECK_NO_ORDER;
+}
+
+/* Replaces what had returned by `time` by one write of the page it led to.  Only when nothing was
+ * going on then, and no order leads to other bytes. */
+static bool cut_start_at(struct hist *hist, uint64_t time)
+{
+  struct hist before, less;
+  unsigned char page[HIST_PAGE_MAX];
+  uint32_t num = 0;
+  bool cut = false;
+  for (uint32_t i = 0; i < hist->num && hist->op[i].call < time; i++) {
+    if (hist->op[i].back > time) return false;
+    num++;
+  }
+  hist_copy(&before, hist);
+  before.num = num;
+  if (num && check_order(&before, NULL, page) == CHECK_OK &&
+      !may_differ(&before, time, page)) {
+    hist_init(&less, hist->page_size);
+    hist_add(&less, 1, 2, 0, HIST_WRITE, 0, (uint8_t)hist->page_size, page,
+             (uint16_t)hist->page_size, NULL, 0);
+    for (uint32_t i = num; i < hist->num; i++) {
+      const struct hist_op *op = &hist->op[i];
+      uint32_t at = hist_call(&less, op, hist->bytes + op->in);
+      if (op->back != HIST_OPEN) hist_back(&less, at, op->back, hist->bytes + op->out);
+    }
+    cut = is_bad(&less);
+    if (cut) {
+      hist_fini(hist);
+      *hist = less;
+    } else {
+      hist_fini(&less);
+    }
+  }
+  hist_fini(&before);
+  return cut;
+}
+
+static void cut_start(struct hist *hist)
+{
+  for (uint32_t i = hist->num; i-- > 1;) {
+    if (cut_start_at(hist, hist->op[i].call)) return;
+  }
+}
+
 void check_shrink(const struct hist *hist, struct hist *shrunk)
 {
   hist_copy(shrunk, hist);
   cut_end(shrunk);
+  cut_start(shrunk);
   bool again = true;
   while (again) {
     again = false;

@@ -64,7 +64,6 @@ struct sim_pmap {
   enum sim_known known;
   struct dmi_map map;
   struct dmi_page *page[SIM_PAGES];      /* NULL: no record */
-  bool listed[SIM_PAGES];                /* while arriving: HOME_TAILS had it */
   struct dmi_msg *parked;                /* until HOME_END */
   uint32_t *parked_from;                 /* uids */
   uint32_t parked_num, parked_room;
@@ -99,6 +98,7 @@ struct sim_proc {
   struct dmi_tail tails[SIM_PAGES]; /* its list, as it was at HOME_BEGIN */
   uint32_t tails_num, tails_sent;
   bool hand_begun;
+  uint32_t homes_given, homes_done; /* HOME_END sent, HOME_DONE come back */
 };
 
 /* ---- Mappings, as the coordinator and the judge see them ---- */
@@ -115,6 +115,7 @@ struct sim_map {
 /* The view without `uid`, whose roles went to `heir`. */
 struct sim_view {
   uint32_t uid, heir;
+  uint32_t unmapping;             /* bits: mappings that were on their way out before it */
 };
 
 /* What a run counts. */
@@ -138,6 +139,7 @@ struct sim {
   uint64_t seed;
   uint64_t now;                   /* time; every event gets another one */
   uint64_t steps;
+  uint64_t effects;               /* hints given out */
   struct sim_net net;
   struct sim_proc *proc[SIM_PROCS];
   uint32_t uids;                  /* given out */
@@ -158,6 +160,10 @@ struct sim {
   uint32_t out;                   /* operations not complete */
   struct sim_totals *totals;
   uint64_t hash;                  /* of all histories */
+  struct {
+    uint8_t map, page;
+  } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step has to do with */
+  uint32_t touched_num;
   bool bad;                       /* a rule was broken; `why` says which */
   char why[256];
 };
@@ -175,7 +181,7 @@ const char *sim_msg_name(uint32_t type);
 /* ---- sim_proc.c: one process carries out what its core says ---- */
 struct sim_proc *sim_proc_new(struct sim *sim);
 void sim_proc_free(struct sim_proc *proc);
-struct sim_proc *sim_by_uid(struct sim *sim, uint32_t uid);
+struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid);
 bool sim_has_left(const struct sim_proc *proc, uint32_t uid);
 /* The mapping as `proc` knows it, fetched from the directory if need be; NULL: forgotten. */
 struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map);
@@ -196,15 +202,25 @@ uint32_t sim_living(const struct sim *sim);
 /* ---- sim_ops.c: what threads do ---- */
 void sim_ops_retune(struct sim *sim);
 bool sim_ops_begin(struct sim *sim);
+/* An operation on the page takes effect now, if it has not before. */
+void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req);
 void sim_ops_fini(struct sim_thread *thread);
 
-/* ---- sim_run.c ---- */
+/* ---- sim_check.c: what must hold between processes ---- */
 /* Says why this run is bad; the first reason stays. */
 void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* After each step: one owner, and what the core itself can check. */
+void sim_check_touched(struct sim *sim);
+/* When nothing is under way: nothing waits, and every copy is like the owner's bytes. */
+void sim_check_quiet(struct sim *sim);
+/* At the end: the owner's bytes are read once more, and the histories are judged. */
+void sim_check_histories(struct sim *sim);
+
+/* ---- sim_run.c ---- */
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Rules that must hold about a page after each step that touched it. */
-void sim_check_page(struct sim *sim, uint32_t map, uint32_t page);
+/* This step has to do with the page: its rules are checked when the step is over. */
+void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
 /* One run.  False: bad; sim->why was printed, and the history. */
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
              uint64_t *hash);

@@ -17,7 +17,7 @@ static const char *const names[] = {
   [DMI_MSG_INVALIDATED] = "INVALIDATED", [DMI_MSG_UPDATE] = "UPDATE",
   [DMI_MSG_UPDATED] = "UPDATED", [DMI_MSG_RELEASE] = "RELEASE", [DMI_MSG_TAKE] = "TAKE",
   [DMI_MSG_HOME_BEGIN] = "HOME_BEGIN", [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
-  [DMI_MSG_HOME_END] = "HOME_END",
+  [DMI_MSG_HOME_END] = "HOME_END", [DMI_MSG_HOME_DONE] = "HOME_DONE",
 };
 
 const char *sim_msg_name(uint32_t type)

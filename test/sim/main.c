@@ -1,0 +1,185 @@
+/*
+ * main.c - the simulator's command line: see docs/simulation.md.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+static const struct {
+  const char *name;
+  enum dmi_break broken;
+} breaks[] = {
+  {"HOLD", DMI_BREAK_HOLD},         {"ACK_WAIT", DMI_BREAK_ACK_WAIT},
+  {"INVALIDATE", DMI_BREAK_INVALIDATE}, {"FLOOR", DMI_BREAK_FLOOR},
+  {"POISON", DMI_BREAK_POISON},     {"PUTS", DMI_BREAK_PUTS},
+  {"GAP", DMI_BREAK_GAP},           {"FORWARD", DMI_BREAK_FORWARD},
+  {"COPYSET", DMI_BREAK_COPYSET},   {"STALE", DMI_BREAK_STALE},
+  {"TAILS", DMI_BREAK_TAILS},       {"TAKE", DMI_BREAK_TAKE},
+};
+#define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
+_Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
+
+struct args {
+  uint64_t first, last;
+  struct sim_options sim;
+  bool hash, quiet;
+};
+
+static volatile uint64_t current_seed;
+
+static void on_abort(int sig)
+{
+  char text[64] = "seed ", digits[24];
+  uint64_t seed = current_seed;
+  size_t num = 0, at = 5;
+  (void)sig;
+  do {
+    digits[num++] = (char)('0' + seed % 10);
+    seed /= 10;
+  } while (seed);
+  while (num) text[at++] = digits[--num];
+  memcpy(text + at, ": failed invariant\n", 20);
+  if (write(2, text, at + 19) < 0) _exit(2);
+}
+
+static int usage(void)
+{
+  fprintf(stderr, "usage: sim [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] "
+                  "[--quiet] [--verbose]\nRULE is one of");
+  for (size_t i = 0; i < BREAKS; i++) fprintf(stderr, " %s", breaks[i].name);
+  fprintf(stderr, "\n");
+  return 2;
+}
+
+static bool parse(int argc, char **argv, struct args *args)
+{
+  for (int i = 1; i < argc; i++) {
+    const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+    char *end;
+    if (!strcmp(argv[i], "--verbose")) {
+      args->sim.verbose = true;
+    } else if (!strcmp(argv[i], "--hash")) {
+      args->hash = true;
+    } else if (!strcmp(argv[i], "--quiet")) {
+      args->quiet = true;
+    } else if (!value) {
+      return false;
+    } else if (!strcmp(argv[i], "--seeds") || !strcmp(argv[i], "--seed")) {
+      args->first = args->last = strtoull(argv[++i], &end, 10);
+      if (*end == '-') args->last = strtoull(end + 1, &end, 10);
+      if (*end) return false;
+    } else if (!strcmp(argv[i], "--ops")) {
+      args->sim.ops = strtoull(argv[++i], &end, 10);
+    } else if (!strcmp(argv[i], "--break")) {
+      size_t b = 0;
+      i++;
+      while (b < BREAKS && strcmp(breaks[b].name, argv[i]) != 0) b++;
+      if (b == BREAKS) return false;
+      args->sim.broken = breaks[b].broken;
+    } else {
+      return false;
+    }
+  }
+  return args->first <= args->last;
+}
+
+static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad)
+{
+  static const char *const kinds[] = {"reads", "writes", "cas", "fas", "fad", "user"};
+  printf("seeds %llu, operations %llu (%llu at once, %llu failed by unmapping)\n ",
+         (unsigned long long)t->seeds, (unsigned long long)t->ops,
+         (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
+  for (int i = 0; i < 6; i++) printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
+  printf("\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, quiet points %llu\n",
+         (unsigned long long)t->joins, (unsigned long long)t->leaves, (unsigned long long)t->maps,
+         (unsigned long long)t->unmaps, (unsigned long long)t->moves,
+         (unsigned long long)t->quiets);
+  printf("messages %llu delivered, %llu to self, %llu parked, %llu dropped; hops of one request "
+         "at most %u\n ", (unsigned long long)t->messages, (unsigned long long)t->self_messages,
+         (unsigned long long)t->parked, (unsigned long long)t->dropped, t->hops_max);
+  for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
+    printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
+  }
+  printf("\nchecked %llu operations with %llu tries\n", (unsigned long long)t->checked,
+         (unsigned long long)t->tries);
+  printf("%.1f s, %.0f operations/s, violations %llu\n", seconds, (double)t->ops / seconds,
+         (unsigned long long)bad);
+}
+
+static double now(void)
+{
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* A core with a broken rule may abort: each seed runs in a child, whose words are kept. */
+static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t room)
+{
+  int fds[2], status;
+  size_t got = 0;
+  ssize_t num;
+  if (pipe(fds) != 0) exit(2);
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct sim_totals totals = {0};
+    dup2(fds[1], 2);
+    close(fds[0]);
+    close(fds[1]);
+    signal(SIGABRT, SIG_DFL);
+    alarm(60);
+    _exit(sim_run(seed, &args->sim, &totals, NULL) ? 0 : 1);
+  }
+  close(fds[1]);
+  while ((num = read(fds[0], why + got, room - 1 - got)) > 0) {
+    got += (size_t)num;
+    if (got > room / 2) { /* the end says most */
+      memmove(why, why + got - room / 4, room / 4);
+      got = room / 4;
+    }
+  }
+  why[got] = 0;
+  close(fds[0]);
+  waitpid(pid, &status, 0);
+  if (WIFSIGNALED(status)) snprintf(why + got, room - got, "signal %d\n", WTERMSIG(status));
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Success is to be caught. */
+static int hunt(const struct args *args)
+{
+  static char why[65536];
+  for (uint64_t seed = args->first; seed <= args->last; seed++) {
+    if (run_broken(seed, args, why, sizeof(why))) continue;
+    printf("caught by seed %llu, the %llu. run:\n%s", (unsigned long long)seed,
+           (unsigned long long)(seed - args->first + 1), why);
+    return 1;
+  }
+  printf("not caught in %llu runs\n", (unsigned long long)(args->last - args->first + 1));
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct args args = {.first = 1, .last = 20, .sim = {.ops = 10000}};
+  struct sim_totals totals = {0};
+  uint64_t bad = 0, hash = 0, all = 0;
+  double start = now();
+  if (!parse(argc, argv, &args)) return usage();
+  if (args.sim.broken) return hunt(&args);
+  signal(SIGABRT, on_abort);
+  for (uint64_t seed = args.first; seed <= args.last && !bad; seed++) {
+    current_seed = seed;
+    if (!sim_run(seed, &args.sim, &totals, &hash)) bad++;
+    all = (all ^ hash) * 0x100000001b3u;
+  }
+  if (args.hash) printf("hash %016llx\n", (unsigned long long)all);
+  if (!args.quiet) print_totals(&totals, now() - start, bad);
+  return bad != 0;
+}

@@ -1,0 +1,286 @@
+/*
+ * sim_ops.c - what the threads of virtual processes do: random operations, recorded for the checker.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const char *const mode_names[] = {
+  [DMI_REQ_GET] = "GET", [DMI_REQ_READ] = "READ", [DMI_REQ_PUT] = "PUT",
+  [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
+};
+
+/* A new mix: some of the modes only, hot or spread, few or many at once. */
+void sim_ops_retune(struct sim *sim)
+{
+  struct rng *rng = &sim->rng;
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < 6; i++) {
+    sim->weight[i] = rng_once_in(rng, 3) ? 0 : rng_range(rng, 1, 10);
+    sum += sim->weight[i];
+  }
+  if (!sum) sim->weight[DMI_REQ_READ] = sim->weight[DMI_REQ_PUT] = 1;
+  sim->issue = rng_once_in(rng, 2) ? rng_range(rng, 20, 200) : rng_range(rng, 200, 900);
+  sim->hot = rng_once_in(rng, 2) ? rng_range(rng, 60, 100) : rng_range(rng, 0, 30);
+  sim->hot_map = rng_below(rng, sim->maps);
+  sim->hot_page = rng_below(rng, SIM_PAGES);
+  sim->whole = rng_once_in(rng, 2) ? rng_range(rng, 0, 10) : rng_range(rng, 10, 70);
+  sim->small = rng_range(rng, 0, 90);
+  sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
+}
+
+static uint32_t pick_type(struct sim *sim)
+{
+  uint32_t sum = 0, at;
+  for (uint32_t i = 0; i < 6; i++) sum += sim->weight[i];
+  at = rng_below(&sim->rng, sum);
+  for (uint32_t i = 0; i < 6; i++) {
+    if (at < sim->weight[i]) return i;
+    at -= sim->weight[i];
+  }
+  return DMI_REQ_GET;
+}
+
+static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req)
+{
+  struct rng *rng = &sim->rng;
+  if (rng_below(rng, 100) < sim->whole) {
+    req->off = 0;
+    req->len = size;
+  } else if (rng_below(rng, 100) < sim->small) {
+    req->off = rng_below(rng, 3); /* few bytes that all want */
+    req->len = rng_range(rng, 1, 2);
+  } else {
+    req->off = rng_below(rng, (uint32_t)size);
+    req->len = rng_range(rng, 1, (uint32_t)(size - req->off));
+  }
+}
+
+static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len)
+{
+  bool zero = rng_once_in(&sim->rng, 16);
+  for (uint64_t i = 0; i < len; i++) bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
+}
+
+/* What the page holds now, so that a compare-and-swap has a chance. */
+static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
+                 unsigned char *bytes)
+{
+  memset(bytes, 0, req->len);
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    const struct dmi_page *at = sim->proc[i] ? sim->proc[i]->pmap[map].page[page] : NULL;
+    if (at && at->role == DMI_ROLE_OWNER && at->frame) {
+      memcpy(bytes, at->frame->bytes + req->off, req->len);
+    }
+  }
+}
+
+/* Fills in the read-modify-write; returns the kind for the history. */
+static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, uint64_t size)
+{
+  struct dmi_req *req = &thread->req;
+  struct rng *rng = &sim->rng;
+  req->kind = (uint8_t)rng_range(rng, DMI_RMW_CAS, DMI_RMW_USER);
+  switch (req->kind) {
+    case DMI_RMW_CAS:
+      req->sizes = (struct dmi_rmw_sizes){req->len, req->len, 1};
+      random_bytes(sim, thread->src, 2 * req->len);
+      if (!rng_once_in(rng, 4)) peek(sim, thread->map, thread->page, req, thread->src);
+      return HIST_CAS;
+    case DMI_RMW_FAS:
+      req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+      random_bytes(sim, thread->src, req->len);
+      return HIST_FAS;
+    case DMI_RMW_FAD:
+      req->len = 8;
+      req->off = rng_below(rng, (uint32_t)(size - 8 + 1));
+      req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
+      random_bytes(sim, thread->src, 8);
+      return HIST_FAD;
+    default:
+      req->sizes.out1 = rng_below(rng, (uint32_t)req->len + 1);
+      req->sizes.out2 = rng_below(rng, 9);
+      req->sizes.in = rng_below(rng, (uint32_t)req->len + 1);
+      req->tag = (int8_t)rng_below(rng, 100);
+      random_bytes(sim, thread->src, req->sizes.out1 + req->sizes.out2);
+      return HIST_USER;
+  }
+}
+
+/* Where and what.  False: this process has no mapping to work on. */
+static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind *kind,
+                 uint64_t *input, uint64_t *answer)
+{
+  struct sim *sim = proc->sim;
+  struct dmi_req *req = &thread->req;
+  uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
+  if (rng_below(&sim->rng, 100) < sim->hot) {
+    map = sim->hot_map;
+    page = sim->hot_page;
+  }
+  for (uint32_t i = 0; i < SIM_MAPS && !sim_pmap_get(proc, map); i++) {
+    if (rng_once_in(&sim->rng, 20) && proc->pmap[map].page[0]) {
+      page = 0; /* now and then, one that this process has forgotten */
+      break;
+    }
+    map = rng_below(&sim->rng, sim->maps);
+  }
+  if (!sim_pmap_get(proc, map) && !proc->pmap[map].page[0]) return false;
+  uint64_t size = sim->map[map].page_size;
+  if (page >= sim->map[map].page_num) page = 0;
+  if (!sim_pmap_get(proc, map)) page = 0;
+  memset(req, 0, sizeof(*req));
+  thread->map = (uint8_t)map;
+  thread->page = (uint8_t)page;
+  req->type = (uint8_t)pick_type(sim);
+  req->op = ++proc->ops;
+  req->dst = thread->dst;
+  pick_range(sim, size, req);
+  *input = *answer = 0;
+  if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
+    req->kind = rng_once_in(&sim->rng, 2) ? DMI_KIND_INVALIDATE : DMI_KIND_UPDATE;
+    *kind = HIST_READ;
+    *answer = req->len;
+  } else if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
+    *kind = HIST_WRITE;
+    *input = req->len;
+    random_bytes(sim, thread->src, req->len);
+  } else {
+    *kind = pick_atomic(sim, thread, size);
+    *input = req->sizes.out1 + req->sizes.out2;
+    *answer = req->sizes.in;
+  }
+  return true;
+}
+
+/* The runtime's short cuts, with no message and no request. */
+static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct dmi_page *page,
+                      enum hist_kind kind)
+{
+  struct dmi_req *req = &thread->req;
+  if (page->flags & DMI_PAGE_DEAD || rng_once_in(&proc->sim->rng, 6)) return false;
+  if (kind == HIST_READ && dmi_page_readable(&proc->core, page)) {
+    memset(thread->dst, 0, req->len);
+    if (page->frame) memcpy(thread->dst, page->frame->bytes + req->off, req->len);
+    return true;
+  }
+  return kind == HIST_WRITE && dmi_page_writable(&proc->core, page) &&
+         dmi_page_write_now(&proc->core, page, req->off, thread->src, req->len);
+}
+
+static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind kind,
+                   uint64_t input, uint64_t answer)
+{
+  struct sim *sim = proc->sim;
+  const struct dmi_req *req = &thread->req;
+  const char *mode = mode_names[req->type];
+  if (req->type == DMI_REQ_READ) mode = req->kind == DMI_KIND_UPDATE ? "UPDATE" : "INVALIDATE";
+  struct hist_op op = {.call = ++sim->now,
+                       .mode = mode,
+                       .uid = proc->core.self,
+                       .thread = (uint8_t)(thread - proc->thread),
+                       .kind = (uint8_t)kind,
+                       .off = (uint8_t)req->off,
+                       .len = (uint8_t)req->len,
+                       .in_len = (uint16_t)input,
+                       .out_len = (uint16_t)answer,
+                       .out1_len = (uint16_t)req->sizes.out1,
+                       .tag = req->tag};
+  thread->hist = hist_call(&sim->map[thread->map].hist[thread->page], &op, thread->src);
+  sim->totals->by_kind[kind]++;
+}
+
+static void begin(struct sim_proc *proc, struct sim_thread *thread)
+{
+  struct sim *sim = proc->sim;
+  enum hist_kind kind;
+  uint64_t input, answer;
+  struct dmi_out out;
+  if (!pick(proc, thread, &kind, &input, &answer)) return;
+  struct dmi_page *page = sim_page_get(proc, thread->map, thread->page);
+  struct dmi_req *req = &thread->req;
+  record(proc, thread, kind, input, answer);
+  sim->begun++;
+  sim->totals->ops++;
+  sim_log(sim, "p%u.%u begins %s: map %u page %u [%u,%u) op %llu", proc->core.self,
+          (unsigned)(thread - proc->thread), mode_names[req->type], thread->map + 1u, thread->page,
+          (unsigned)req->off, (unsigned)(req->off + req->len), (unsigned long long)req->op);
+  if (fast_path(proc, thread, page, kind)) {
+    sim_ops_hint(sim, thread);
+    hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
+    sim->totals->fast_ops++;
+    return;
+  }
+  thread->out = true;
+  thread->hops = 0;
+  sim->out++;
+  thread->frame = rng_once_in(&sim->rng, 2);
+  req->src = thread->frame ? dmi_slice_copy(thread->src, input)
+                           : (struct dmi_slice){NULL, thread->src, input};
+  if (kind == HIST_READ) req->src = (struct dmi_slice){NULL, NULL, 0};
+  memset(thread->dst, 0xee, sizeof(thread->dst));
+  dmi_out_init(&out);
+  dmi_page_begin(&proc->core, page, req, &out);
+  sim_act(proc, thread->map, thread->page, &out);
+}
+
+void sim_ops_hint(struct sim *sim, struct sim_thread *thread)
+{
+  struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
+  if (!op->hint) op->hint = ++sim->effects;
+}
+
+void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req)
+{
+  struct sim *sim = proc->sim;
+  struct sim_thread *thread = NULL;
+  for (uint32_t t = 0; t < proc->threads; t++) {
+    if (&proc->thread[t].req == req) thread = &proc->thread[t];
+  }
+  if (!thread || !thread->out) {
+    sim_bad(sim, "p%u completes an operation twice", proc->core.self);
+    return;
+  }
+  thread->out = false;
+  sim->out--;
+  sim_log(sim, "p%u.%u completes op %llu, error %d", proc->core.self,
+          (unsigned)(thread - proc->thread), (unsigned long long)req->op, req->error);
+  const struct sim_map *map = &sim->map[thread->map];
+  if (req->error) {
+    sim->totals->failed_ops++;
+    if (!map->unmapping) {
+      sim_bad(sim, "p%u: an operation on a living mapping fails with %d", proc->core.self,
+              req->error);
+    }
+  } else {
+    sim_ops_hint(sim, thread);
+    hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
+  }
+  if (thread->frame) dmi_slice_drop(&req->src);
+  thread->frame = false;
+  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
+}
+
+bool sim_ops_begin(struct sim *sim)
+{
+  uint32_t start = rng_below(&sim->rng, SIM_PROCS), which = rng_below(&sim->rng, SIM_THREADS);
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
+    if (!proc || proc->mute) continue;
+    for (uint32_t t = 0; t < proc->threads; t++) {
+      struct sim_thread *thread = &proc->thread[(which + t) % proc->threads];
+      if (thread->out) continue;
+      begin(proc, thread);
+      return true;
+    }
+  }
+  return false;
+}
+
+void sim_ops_fini(struct sim_thread *thread)
+{
+  if (thread->frame) dmi_slice_drop(&thread->req.src);
+  thread->frame = false;
+}

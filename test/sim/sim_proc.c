@@ -1,0 +1,316 @@
+/*
+ * sim_proc.c - a virtual process: keeps page records, carries out the core's actions.
+ *
+ * Does what the product's runtime does around the core, and watches what the core asks for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid)
+{
+  if (uid == 0 || uid > sim->uids || sim->slot_of[uid] < 0) return NULL;
+  return sim->proc[sim->slot_of[uid]];
+}
+
+bool sim_has_left(const struct sim_proc *proc, uint32_t uid)
+{
+  return (proc->left[uid / 8] >> (uid % 8)) & 1;
+}
+
+static bool is_member(void *arg, uint32_t uid)
+{
+  const struct sim_proc *proc = arg;
+  return uid > 0 && uid <= proc->sim->uids && !sim_has_left(proc, uid);
+}
+
+struct sim_proc *sim_proc_new(struct sim *sim)
+{
+  uint32_t slot = 0;
+  while (slot < SIM_PROCS && sim->proc[slot]) slot++;
+  if (slot == SIM_PROCS || sim->uids + 1 >= SIM_UIDS) return NULL;
+  struct sim_proc *proc = calloc(1, sizeof(*proc));
+  if (!proc) abort();
+  proc->sim = sim;
+  proc->slot = slot;
+  proc->lives = true;
+  proc->threads = rng_range(&sim->rng, 2, SIM_THREADS);
+  proc->core.self = ++sim->uids;
+  proc->core.broken = sim->opt.broken;
+  proc->core.is_member = is_member;
+  proc->core.function = hist_user_function;
+  proc->core.arg = proc;
+  sim->slot_of[proc->core.self] = (int8_t)slot;
+  sim->proc[slot] = proc;
+  /* It begins with the newest view, and knows nothing of mappings that are on their way out. */
+  for (uint32_t i = 0; i < sim->views; i++) {
+    uint32_t uid = sim->view[i].uid;
+    proc->left[uid / 8] = (uint8_t)(proc->left[uid / 8] | 1u << (uid % 8));
+  }
+  proc->views = sim->views;
+  for (uint32_t i = 0; i < sim->maps; i++) {
+    if (sim->map[i].unmapping) proc->pmap[i].known = SIM_FORGOTTEN;
+  }
+  return proc;
+}
+
+void sim_proc_free(struct sim_proc *proc)
+{
+  struct sim *sim = proc->sim;
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    struct sim_pmap *pmap = &proc->pmap[m];
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      if (!pmap->page[p]) continue;
+      dmi_page_fini(&proc->core, pmap->page[p]);
+      free(pmap->page[p]);
+    }
+    free(pmap->parked);
+    free(pmap->parked_from);
+  }
+  for (uint32_t t = 0; t < proc->threads; t++) sim_ops_fini(&proc->thread[t]);
+  sim->slot_of[proc->core.self] = -1;
+  sim->proc[proc->slot] = NULL;
+  free(proc);
+}
+
+/* Who is the home of the mapping, in this process's view: the directory's answer. */
+static uint32_t directory_home(const struct sim_proc *proc, uint32_t map)
+{
+  const struct sim *sim = proc->sim;
+  uint32_t home = sim->map[map].creator;
+  for (uint32_t i = 0; i < sim->views && sim_has_left(proc, home); i++) {
+    if (sim->view[i].uid == home) home = sim->view[i].heir;
+  }
+  return home;
+}
+
+struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map)
+{
+  struct sim_pmap *pmap = &proc->pmap[map];
+  const struct sim_map *real = &proc->sim->map[map];
+  if (pmap->known == SIM_FORGOTTEN) return NULL;
+  if (pmap->known == SIM_UNKNOWN) {
+    if (real->unmapping) {
+      pmap->known = SIM_FORGOTTEN;
+      return NULL;
+    }
+    pmap->known = SIM_KNOWN;
+    pmap->map.base = real->base;
+    pmap->map.page_size = real->page_size;
+    pmap->map.page_num = real->page_num;
+    atomic_store(&pmap->map.home, directory_home(proc, map));
+  }
+  return pmap;
+}
+
+struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page)
+{
+  struct sim_pmap *pmap = &proc->pmap[map];
+  if (!pmap->page[page]) {
+    pmap->page[page] = calloc(1, sizeof(*pmap->page[page]));
+    if (!pmap->page[page]) abort();
+    dmi_page_init(&proc->core, &pmap->map, pmap->page[page], page);
+  }
+  sim_touch(proc->sim, map, page);
+  return pmap->page[page];
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act)
+{
+  struct sim_pmap *pmap = &proc->pmap[map];
+  if (!atomic_load(&pmap->map.arriving)) {
+    sim_bad(proc->sim, "p%u parks %s though its home is not arriving", proc->core.self,
+            sim_msg_name(act->msg.type));
+  }
+  if (pmap->parked_num == pmap->parked_room) {
+    pmap->parked_room = pmap->parked_room ? 2 * pmap->parked_room : 8;
+    pmap->parked = realloc(pmap->parked, pmap->parked_room * sizeof(*pmap->parked));
+    pmap->parked_from = realloc(pmap->parked_from,
+                                pmap->parked_room * sizeof(*pmap->parked_from));
+    if (!pmap->parked || !pmap->parked_from) abort();
+  }
+  pmap->parked[pmap->parked_num] = act->msg;
+  /* A message to oneself may borrow the operation's bytes; what is kept must not. */
+  struct dmi_msg *kept = &pmap->parked[pmap->parked_num];
+  if (kept->body.len && !kept->body.frame) {
+    kept->body = dmi_slice_copy(kept->body.ptr, kept->body.len);
+  }
+  pmap->parked_from[pmap->parked_num++] = act->to;
+  proc->sim->totals->parked++;
+}
+
+void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out)
+{
+  (void)page;
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_act *act = &out->act[i];
+    switch ((enum dmi_act_type)act->type) {
+      case DMI_ACT_SEND: sim_send(proc, act->to, &act->msg); break;
+      case DMI_ACT_COMPLETE: sim_ops_complete(proc, act->req); break;
+      case DMI_ACT_PARK: park(proc, map, act); break;
+    }
+  }
+  dmi_out_free(out);
+}
+
+static struct sim_thread *thread_of(const struct sim *sim, uint32_t uid, uint64_t op)
+{
+  struct sim_proc *proc = sim_by_uid(sim, uid);
+  for (uint32_t t = 0; proc && t < proc->threads; t++) {
+    if (proc->thread[t].out && proc->thread[t].req.op == op) return &proc->thread[t];
+  }
+  return NULL;
+}
+
+static void count(struct sim *sim, const struct dmi_msg *msg)
+{
+  struct sim_thread *thread;
+  if (msg->type > DMI_MSG_PAGE_LAST) return;
+  sim->totals->by_type[msg->type]++;
+  if (msg->type == DMI_MSG_DONE && (thread = thread_of(sim, msg->origin, msg->op))) {
+    sim_ops_hint(sim, thread);
+  }
+  if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
+  thread = thread_of(sim, msg->origin, msg->op);
+  if (!thread) return;
+  if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
+}
+
+/* What a process that has left may still be sent by mistake, because nobody there waits for it: the
+ * answer to a READ that an own grant made needless, and a RELEASE.  The runtime drops these. */
+static bool may_drop(const struct dmi_msg *msg)
+{
+  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_RELEASE ||
+         (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
+}
+
+void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg)
+{
+  struct sim *sim = proc->sim;
+  count(sim, msg);
+  if (sim->opt.verbose) {
+    sim_log(sim, "p%u sends %s to p%u: map %u page %u origin p%u op %llu version %llu flags %x",
+            proc->core.self, sim_msg_name(msg->type), to, (unsigned)(msg->map >> 20),
+            (unsigned)msg->page, msg->origin, (unsigned long long)msg->op,
+            (unsigned long long)msg->version, msg->flags);
+  }
+  if (to == proc->core.self) {
+    sim->totals->self_messages++;
+    if (msg->type == DMI_MSG_GRANT) sim_bad(sim, "p%u grants to itself", to);
+    sim_page_message(proc, to, msg);
+    return;
+  }
+  struct sim_proc *other = sim_by_uid(sim, to);
+  if (!other || sim_has_left(proc, to)) {
+    if (!may_drop(msg)) {
+      sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self,
+              sim_msg_name(msg->type), to);
+    }
+    sim->totals->dropped++;
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+    return;
+  }
+  /* The network takes borrowed bytes at once; they may change as soon as this returns. */
+  if (msg->body.len && !msg->body.frame) msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
+  if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
+  if (msg->type == DMI_MSG_GRANT) {
+    sim->map[(msg->map >> 20) - 1].grants[msg->page]++;
+    sim->totals->moves++;
+  }
+  sim_net_put(sim, proc->slot, other->slot, msg);
+}
+
+/* ---- Messages that arrive ------------------------------------------------------------------- */
+
+static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
+{
+  struct dmi_msg reply;
+  uint32_t to = dmi_page_unknown(from, msg, &reply);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  if (to) sim_send(proc, to, &reply);
+}
+
+void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
+{
+  struct sim *sim = proc->sim;
+  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
+  uint32_t num = (uint32_t)msg->page;
+  struct dmi_req *own = NULL;
+  struct dmi_out out;
+  uint8_t type = msg->type;
+  bool answer = type == DMI_MSG_GOT || type == DMI_MSG_DONE ||
+                (type == DMI_MSG_FAIL && !(msg->flags & DMI_F_FETCH));
+  if (!sim_pmap_get(proc, map) && !proc->pmap[map].page[num]) {
+    unknown_map(proc, from, msg);
+    return;
+  }
+  if (answer) {
+    struct sim_thread *thread = thread_of(sim, proc->core.self, msg->op);
+    if (thread) own = &thread->req;
+    if (thread && (thread->map != map || thread->page != num)) {
+      sim_bad(sim, "p%u gets %s for an operation on another page", proc->core.self,
+              sim_msg_name(type));
+    }
+    if (!own && !sim->map[map].unmapping) {
+      sim_bad(sim, "p%u gets %s from p%u, which nobody waits for", proc->core.self,
+              sim_msg_name(type), from);
+    }
+  }
+  struct dmi_page *page = sim_page_get(proc, map, num);
+  dmi_out_init(&out);
+  if (!dmi_page_message(&proc->core, page, from, msg, own, &out)) {
+    sim_bad(sim, "p%u rejects %s from p%u (map %u page %u)", proc->core.self, sim_msg_name(type),
+            from, map, num);
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+  sim_act(proc, map, num, &out);
+}
+
+static void take_pages(struct sim_proc *proc, struct dmi_msg *msg)
+{
+  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
+  for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_tail); i++) {
+    struct dmi_tail entry;
+    struct dmi_out out;
+    memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
+    if (!sim_pmap_get(proc, map)) break;
+    dmi_out_init(&out);
+    dmi_page_take(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), &out);
+    sim_act(proc, map, (uint32_t)entry.page, &out);
+  }
+  dmi_slice_drop(&msg->list);
+}
+
+void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg)
+{
+  struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
+  sim->totals->messages++;
+  if (!proc || !sender) {
+    sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
+    return;
+  }
+  uint32_t from = sender->core.self;
+  if (sim->opt.verbose) {
+    sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self,
+            sim_msg_name(msg->type), from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
+  }
+  switch (msg->type) {
+    case SIM_BYE: proc->byes++; break;
+    case DMI_MSG_TAKE: take_pages(proc, msg); break;
+    case DMI_MSG_HOME_BEGIN:
+    case DMI_MSG_HOME_TAILS:
+    case DMI_MSG_HOME_END:
+    case DMI_MSG_HOME_DONE: sim_home_message(proc, from, msg); break;
+    case DMI_MSG_GRANT:
+      sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
+      sim_page_message(proc, from, msg);
+      break;
+    default: sim_page_message(proc, from, msg);
+  }
+}

@@ -1,0 +1,125 @@
+/*
+ * sim_run.c - one run: a seed decides every step.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define QUIET_STEPS_MAX 300000u /* messages until everything must have come to rest */
+
+void sim_log(struct sim *sim, const char *format, ...)
+{
+  va_list args;
+  if (!sim->opt.verbose) return;
+  printf("%8llu ", (unsigned long long)sim->now);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  printf("\n");
+}
+
+static bool deliver_one(struct sim *sim)
+{
+  uint32_t from, to;
+  struct dmi_msg msg;
+  if (!sim_net_take(sim, &from, &to, &msg)) return false;
+  sim->now++;
+  sim_deliver(sim, from, to, &msg);
+  return true;
+}
+
+static void step(struct sim *sim)
+{
+  uint32_t dice = rng_below(&sim->rng, 1000);
+  sim->steps++;
+  sim->now++;
+  if (rng_below(&sim->rng, 10000) < sim->churn) {
+    (void)sim_member_step(sim);
+  } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
+    (void)sim_member_go_on(sim);
+  } else if (dice < sim->issue) {
+    if (!sim_ops_begin(sim)) (void)deliver_one(sim);
+  } else if (!deliver_one(sim)) {
+    (void)sim_ops_begin(sim);
+  }
+  sim_check_touched(sim);
+}
+
+/* Until nothing is under way and nobody has anything to do. */
+static void come_to_rest(struct sim *sim)
+{
+  uint64_t steps = 0;
+  bool more = true;
+  while (more && !sim->bad) {
+    sim->now++;
+    bool members = rng_once_in(&sim->rng, 10);
+    more = members ? sim_member_go_on(sim) || deliver_one(sim)
+                   : deliver_one(sim) || sim_member_go_on(sim);
+    sim_check_touched(sim);
+    if (++steps > QUIET_STEPS_MAX) {
+      sim_bad(sim, "does not come to rest: messages go round for ever");
+    }
+  }
+  if (!sim->bad) sim_check_quiet(sim);
+}
+
+static void init(struct sim *sim, uint64_t seed, const struct sim_options *options,
+                 struct sim_totals *totals)
+{
+  memset(sim, 0, sizeof(*sim));
+  sim->seed = seed;
+  sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
+  sim->opt = *options;
+  sim->totals = totals;
+  sim->hash = 0xcbf29ce484222325u;
+  memset(sim->slot_of, -1, sizeof(sim->slot_of));
+  sim_net_init(sim);
+  uint32_t procs = rng_range(&sim->rng, 3, 5), maps = rng_range(&sim->rng, 1, 3);
+  for (uint32_t i = 0; i < procs; i++) (void)sim_proc_new(sim);
+  for (uint32_t i = 0; i < maps; i++) sim_map_new(sim, sim->proc[rng_below(&sim->rng, procs)]);
+  sim_ops_retune(sim);
+}
+
+static void fini(struct sim *sim)
+{
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (sim->proc[i]) sim_proc_free(sim->proc[i]);
+  }
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; p < SIM_PAGES; p++) hist_fini(&sim->map[m].hist[p]);
+  }
+  sim_net_fini(sim);
+}
+
+bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
+             uint64_t *hash)
+{
+  struct sim *sim = malloc(sizeof(*sim));
+  uint64_t until = 0;
+  if (!sim) abort();
+  init(sim, seed, options, totals);
+  while (sim->begun < options->ops && !sim->bad) {
+    step(sim);
+    if (sim->steps < until) continue;
+    until = sim->steps + rng_range(&sim->rng, 50, 1500);
+    sim_ops_retune(sim);
+    sim_net_retune(sim);
+    if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
+  }
+  if (!sim->bad) come_to_rest(sim);
+  /* After a step that broke a rule the histories may still tell more; but not after a lost owner. */
+  sim_check_histories(sim);
+  bool good = !sim->bad;
+  fini(sim);
+  if (good && dmi_frame_total() != 0) {
+    good = false;
+    sim_bad(sim, "leak: %llu bytes of frames", (unsigned long long)dmi_frame_total());
+  }
+  if (!good) fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, sim->why);
+  totals->seeds++;
+  if (hash) *hash = sim->hash;
+  free(sim);
+  return good;
+}
