@@ -126,6 +126,7 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
     if ((msg->flags & DMI_F_APPLY) && fits && dmi_frame_own(page, own->len == page->map->page_size)) {
       memcpy(page->frame->bytes + own->off, bytes, own->len);
       page->version = msg->version;
+      page->held = 0; /* in effect, so the RELEASE still on its way is of an older one */
     } else {
       drop_copy(page);
     }
