@@ -17,7 +17,7 @@
 
 #define SIM_PROCS 8u      /* living at a time, at most */
 #define SIM_UIDS 512u     /* ever, in one run */
-#define SIM_MAPS 24u      /* ever, in one run */
+#define SIM_MAPS 32u      /* ever, in one run */
 #define SIM_PAGES 4u      /* per mapping, at most */
 #define SIM_THREADS 3u    /* per process, at most */
 #define SIM_BYE 0xff      /* dmi_msg.type of the last message to a leaving process */

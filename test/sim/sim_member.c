@@ -334,6 +334,12 @@ static void begin_leave(struct sim *sim)
   struct sim_proc *proc = any_staying(sim, NULL, false);
   struct sim_proc *heir = proc ? any_staying(sim, proc, true) : NULL;
   if (!heir) return;
+  if (rng_once_in(&sim->rng, 3) && maps_alive(sim) < 5 && sim->maps < SIM_MAPS) {
+    /* Pages that are touched for the first time while their home leaves: R8.2, R9. */
+    sim_map_new(sim, proc);
+    sim->hot_map = sim->maps - 1;
+    sim->hot = 80;
+  }
   sim_log(sim, "p%u begins to leave, heir p%u", proc->core.self, heir->core.self);
   proc->stage = SIM_HANDS_OVER;
   proc->heir_slot = heir->slot;
