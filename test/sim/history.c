@@ -199,7 +199,9 @@ void hist_print(const struct hist *hist, FILE *file)
     const struct hist_op *op = &hist->op[i];
     uint32_t from = rank_of(times, num, op->call);
     uint32_t to = op->back == HIST_OPEN ? num : rank_of(times, num, op->back);
-    fprintf(file, "  p%-2u.%u ", op->uid, op->thread);
+    char who[24];
+    snprintf(who, sizeof(who), "p%u.%u", op->uid, op->thread);
+    fprintf(file, "  %-6s ", who);
     for (uint32_t at = 0; at < num; at++) {
       fputc(at == from || at == to ? '|' : at > from && at < to ? '-' : ' ', file);
     }

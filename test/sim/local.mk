@@ -1,10 +1,40 @@
-# test/sim/local.mk - the protocol core under a simulated network, in one process.
+# test/sim/local.mk - the protocol core under a simulated network, in one process (docs/simulation.md).
 #
-# For test/sim/NAME.c add:
-#   check_PROGRAMS += test/sim/NAME
-#   test_sim_NAME_SOURCES = test/sim/NAME.c ...
-#   test_sim_NAME_LDADD = $(sim_libs)
 # The suite runs each program without arguments.  DMI_TEST_SCALE tells how much to do: small
 # (sanitizers), unset (seconds), soak (as long as it takes).
 
 sim_libs = libdmi.la $(DMI_LIBS)
+
+check_PROGRAMS += test/sim/checker_test
+test_sim_checker_test_SOURCES = \
+	test/sim/checker.c \
+	test/sim/checker.h \
+	test/sim/checker_test.c \
+	test/sim/history.c \
+	test/sim/history.h \
+	test/sim/shrink.c
+
+check_PROGRAMS += test/sim/sim
+test_sim_sim_SOURCES = \
+	test/sim/checker.c \
+	test/sim/checker.h \
+	test/sim/history.c \
+	test/sim/history.h \
+	test/sim/main.c \
+	test/sim/rng.h \
+	test/sim/shrink.c \
+	test/sim/sim.h \
+	test/sim/sim_check.c \
+	test/sim/sim_member.c \
+	test/sim/sim_net.c \
+	test/sim/sim_ops.c \
+	test/sim/sim_proc.c \
+	test/sim/sim_run.c
+test_sim_sim_LDADD = $(sim_libs)
+
+# Ten million operations over a thousand seeds, with joins and leaves; other seeds: SEEDS=1001-2000.
+SEEDS = 1-1000
+SOAK_TARGETS += soak-sim
+soak-sim: test/sim/sim$(EXEEXT)
+	test/sim/sim --seeds $(SEEDS) --ops 10000
+.PHONY: soak-sim
