@@ -152,7 +152,7 @@ struct sim {
   uint32_t issue;                 /* of 1000 steps, how many begin an operation */
   uint32_t weight[6];             /* by enum dmi_req_type */
   uint32_t hot;                   /* of 100 operations, how many go to the hot page */
-  uint32_t hot_map, hot_page;
+  uint32_t hot_map, hot_page;     /* SIM_PAGES: any page of it */
   uint32_t whole, small;          /* of 100 ranges */
   uint32_t churn;                 /* of 10000 steps, how many change members or mappings */
   bool stop;                      /* no new operations, joins, leaves */

@@ -338,7 +338,13 @@ static void begin_leave(struct sim *sim)
     /* Pages that are touched for the first time while their home leaves: R8.2, R9. */
     sim_map_new(sim, proc);
     sim->hot_map = sim->maps - 1;
+    sim->hot_page = SIM_PAGES;
     sim->hot = 80;
+    sim->weight[DMI_REQ_EXCL] += 10;
+    if (rng_once_in(&sim->rng, 2)) {
+      sim->net.strategy = SIM_LAG;
+      sim->net.chan[heir->slot][proc->slot].slow = true;
+    }
   }
   sim_log(sim, "p%u begins to leave, heir p%u", proc->core.self, heir->core.self);
   proc->stage = SIM_HANDS_OVER;

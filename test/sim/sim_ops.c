@@ -118,7 +118,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
   uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
   if (rng_below(&sim->rng, 100) < sim->hot) {
     map = sim->hot_map;
-    page = sim->hot_page;
+    if (sim->hot_page < SIM_PAGES) page = sim->hot_page;
   }
   for (uint32_t i = 0; i < SIM_MAPS && !sim_pmap_get(proc, map); i++) {
     if (rng_once_in(&sim->rng, 20) && proc->pmap[map].page[0]) {

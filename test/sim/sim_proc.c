@@ -179,10 +179,15 @@ static void count(struct sim *sim, const struct dmi_msg *msg)
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
 }
 
-/* What a process that has left may still be sent by mistake, because nobody there waits for it: the
- * answer to a READ that an own grant made needless, and a RELEASE.  The runtime drops these. */
-static bool may_drop(const struct dmi_msg *msg)
+/* What a process may want to send to one that has left, where nobody waits for it: the answer to a
+ * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten (a
+ * leaver that forgot it too did not wait for acknowledgements any more).  The runtime drops these. */
+static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg)
 {
+  if (msg->type <= DMI_MSG_PAGE_LAST) {
+    uint32_t map = (uint32_t)(msg->map >> 20) - 1;
+    if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
+  }
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_RELEASE ||
          (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
@@ -205,7 +210,7 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg)
   }
   struct sim_proc *other = sim_by_uid(sim, to);
   if (!other || sim_has_left(proc, to)) {
-    if (!may_drop(msg)) {
+    if (!may_drop(proc, msg)) {
       sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self,
               sim_msg_name(msg->type), to);
     }
