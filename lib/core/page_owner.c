@@ -63,10 +63,14 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   dmi_req_free(req);
 }
 
-/* The message that a queued operation of another process came in, to be passed on. */
-static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, uint32_t to,
+/* Passes a queued request of another process on as R1 says for a process without a role, so to the
+ * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one, and
+ * the request would run after the ownership for ever.  What the home sends to the tail is there
+ * before any OWN. */
+static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out)
 {
+  uint32_t home = atomic_load(&page->map->home);
   static const uint8_t types[] = {[DMI_REQ_GET] = DMI_MSG_GET,
                                   [DMI_REQ_READ] = DMI_MSG_READ,
                                   [DMI_REQ_PUT] = DMI_MSG_PUT,
@@ -82,13 +86,20 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
   msg.body = req->src;
   msg.flags = req->flags;
   msg.version = req->have;
-  if (req->type == DMI_REQ_OWN) msg.flags |= DMI_F_TAIL;
   if (req->type == DMI_REQ_ATOMIC) {
     msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
     if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
   }
-  dmi_out_send(out, to, &msg);
+  if (req->type == DMI_REQ_OWN) { /* a second one comes from a faulty home only */
+    msg.flags |= DMI_F_TAIL;
+    home = page->hint;
+  }
   free(req);
+  if (home == core->self) {
+    dmi_home_route(core, page, core->self, &msg, out);
+  } else {
+    dmi_out_send(out, home, &msg);
+  }
 }
 
 /* ---- The copyset ---------------------------------------------------------------------------- */
@@ -325,9 +336,8 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
 
 /* ---- Moving ownership, R5 ------------------------------------------------------------------- */
 
-/* What waits behind the OWN goes after the ownership; own operations begin anew. */
-static void empty_queue(struct dmi_core *core, struct dmi_page *page, uint32_t to,
-                        struct dmi_out *out)
+/* What waits behind the OWN is passed on; own operations begin anew. */
+static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
 {
   struct dmi_req_list own = {NULL, NULL};
   struct dmi_req *req;
@@ -337,7 +347,7 @@ static void empty_queue(struct dmi_core *core, struct dmi_page *page, uint32_t t
     } else if (core->broken == DMI_BREAK_FORWARD) {
       dmi_req_free(req);
     } else {
-      pass_on(core, page, req, to, out);
+      pass_on(core, page, req, out);
     }
   }
   while ((req = dmi_req_pop(&own))) dmi_own_begin(core, page, req, out);
@@ -374,7 +384,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   page->hint = to;
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_req_free(req);
-  empty_queue(core, page, to, out);
+  empty_queue(core, page, out);
 }
 
 static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg)

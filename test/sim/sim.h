@@ -52,6 +52,7 @@ struct sim_thread {
   uint8_t map, page;
   uint32_t hist;          /* number in the page's history */
   uint32_t hops;          /* times its request was sent */
+  uint64_t calm;          /* sim.stir when it began */
   struct dmi_req req;
   unsigned char src[2 * HIST_PAGE_MAX];
   unsigned char dst[HIST_PAGE_MAX];
@@ -124,7 +125,7 @@ struct sim_totals {
   uint64_t checked, tries, quiets, parked, self_messages, dropped;
   uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
   uint64_t by_kind[6];
-  uint32_t hops_max;
+  uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
 struct sim_options {
@@ -157,6 +158,7 @@ struct sim {
   uint32_t churn;                 /* of 10000 steps, how many change members or mappings */
   bool stop;                      /* no new operations, joins, leaves */
   uint64_t begun;                 /* operations */
+  uint64_t stir;                  /* counts the beginnings of leaves */
   uint32_t out;                   /* operations not complete */
   struct sim_totals *totals;
   uint64_t hash;                  /* of all histories */
@@ -198,6 +200,7 @@ bool sim_member_go_on(struct sim *sim);
 void sim_map_new(struct sim *sim, struct sim_proc *proc);
 void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 uint32_t sim_living(const struct sim *sim);
+bool sim_leaving(const struct sim *sim);
 
 /* ---- sim_ops.c: what threads do ---- */
 void sim_ops_retune(struct sim *sim);

@@ -15,6 +15,15 @@ uint32_t sim_living(const struct sim *sim)
   return num;
 }
 
+/* Is somebody on its way out? */
+bool sim_leaving(const struct sim *sim)
+{
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (sim->proc[i] && sim->proc[i]->stage != SIM_STAYS) return true;
+  }
+  return false;
+}
+
 static bool is_heir(const struct sim *sim, uint32_t slot)
 {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -347,6 +356,7 @@ static void begin_leave(struct sim *sim)
     }
   }
   sim_log(sim, "p%u begins to leave, heir p%u", proc->core.self, heir->core.self);
+  sim->stir++;
   proc->stage = SIM_HANDS_OVER;
   proc->heir_slot = heir->slot;
   atomic_store(&proc->core.heir, heir->core.self);

@@ -215,6 +215,7 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread)
   }
   thread->out = true;
   thread->hops = 0;
+  thread->calm = sim_leaving(sim) ? UINT64_MAX : sim->stir;
   sim->out++;
   thread->frame = rng_once_in(&sim->rng, 2);
   req->src = thread->frame ? dmi_slice_copy(thread->src, input)

@@ -177,6 +177,12 @@ static void count(struct sim *sim, const struct dmi_msg *msg)
   thread = thread_of(sim, msg->origin, msg->op);
   if (!thread) return;
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
+  bool calm = thread->calm == sim->stir;
+  if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
+  /* To the hint, to the home, to the tail; more only while homes move. */
+  if (thread->hops > (calm ? 3 : 15)) {
+    sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
+  }
 }
 
 /* What a process may want to send to one that has left, where nobody waits for it: the answer to a
