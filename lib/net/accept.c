@@ -272,7 +272,7 @@ static bool begin(struct dmi_net *net, int fd) {
   shake->net = net;
   shake->fd = fd;
   ev_io_init(&shake->io, on_readable, fd, EV_READ);
-  ev_timer_init(&shake->patience, on_patience, DMI_NET_PATIENCE, 0);
+  ev_timer_init(&shake->patience, on_patience, net->config.patience, 0);
   shake->io.data = shake->patience.data = shake;
   ev_io_start(net->loop, &shake->io);
   ev_timer_start(net->loop, &shake->patience);

@@ -89,7 +89,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, ui
   dmi_addr_tune(net, fd);
   ev_io_init(&conn->readable, on_readable, fd, EV_READ);
   ev_io_init(&conn->writable, on_writable, fd, EV_WRITE);
-  ev_timer_init(&conn->patience, on_patience, DMI_NET_PATIENCE, 0);
+  ev_timer_init(&conn->patience, on_patience, net->config.patience, 0);
   conn->readable.data = conn->writable.data = conn->patience.data = conn;
   ev_io_start(net->loop, &conn->readable);
   if (!member) ev_timer_start(net->loop, &conn->patience);
@@ -161,7 +161,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
   } else if (!conn->member) {
     /* It was turned away.  It need not close for us to forget it. */
     ev_timer_stop(conn->net->loop, &conn->patience);
-    ev_timer_set(&conn->patience, DMI_NET_PATIENCE, 0);
+    ev_timer_set(&conn->patience, conn->net->config.patience, 0);
     ev_timer_start(conn->net->loop, &conn->patience);
   }
 }

@@ -190,7 +190,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   (void)loop, (void)events;
   struct dmi_dial *dial = timer->data;
   snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
-           dial->host, dial->port, DMI_NET_PATIENCE,
+           dial->host, dial->port, dial->net->config.patience,
            dial->join ? ADVICE ", and whether a firewall is between" : "is a firewall between?");
   failed(dial, false);
 }
@@ -250,7 +250,7 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->count = count;
   dial->fd = -1;
   ev_now_update(net->loop); /* resolving a name may have taken long */
-  dial->deadline = ev_now(net->loop) + DMI_NET_PATIENCE;
+  dial->deadline = ev_now(net->loop) + net->config.patience;
   /* The first address is tried from the loop: failing at once must not call the handler inside the
    * call of its owner. */
   ev_init(&dial->io, on_event);

@@ -178,6 +178,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (net == NULL) return NULL;
   net->config = *config;
   net->config.name[sizeof net->config.name - 1] = '\0';
+  if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
   net->handler = *handler;
   net->next_temp = DMI_NET_TEMP + 1;
   net->loop = ev_loop_new(EVFLAG_AUTO);

@@ -33,6 +33,7 @@ struct dmi_net_config {
   uint16_t listen_port; /* 0: any free one */
   uint8_t build[16];    /* hash of the executable */
   char name[64];        /* program name, for messages */
+  double patience;      /* seconds for a handshake, all of connecting, a stranger's first word; 0: 10 */
 };
 
 struct dmi_net_handler {

@@ -44,6 +44,7 @@ struct node {
   void *user;
 };
 
+static double node_patience; /* of nodes opened from now on; 0: as in the product */
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
 
@@ -146,7 +147,7 @@ static inline void *node_main(void *arg) {
 static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                 const uint8_t build[16], const uint8_t program[16],
                                 const char *name, const char **why) {
-  struct dmi_net_config config = {.listen_port = port};
+  struct dmi_net_config config = {.listen_port = port, .patience = node_patience};
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,
@@ -243,6 +244,25 @@ static inline bool node_wait_log(struct node *node, const char *text) {
   return right;
 }
 
+/* A counter, as it is now. */
+#define NODE_NOW(node, counter) node_now((node), &(node)->counter, sizeof(node)->counter)
+
+static inline uint64_t node_now(struct node *node, const void *counter, size_t size) {
+  pthread_mutex_lock(&node->lock);
+  uint64_t value = size == 4 ? *(const uint32_t *)counter : *(const uint64_t *)counter;
+  pthread_mutex_unlock(&node->lock);
+  return value;
+}
+
+static inline void node_run_close(struct node *node, void *arg) {
+  dmi_net_close(node->net, *(uint32_t *)arg);
+}
+
+static inline void node_run_expect(struct node *node, void *arg) {
+  (void)arg;
+  dmi_net_expect_close(node->net);
+}
+
 /* Runs `run` in the daemon and waits for it. */
 static inline void node_do(struct node *node, void (*run)(struct node *, void *), void *arg) {
   struct node_job job = {.run = run, .arg = arg};
@@ -257,6 +277,14 @@ static inline void node_do(struct node *node, void (*run)(struct node *, void *)
   while (!job.done)
     pthread_cond_wait(&node->changed, &node->lock);
   pthread_mutex_unlock(&node->lock);
+}
+
+static inline void node_close(struct node *node, uint32_t id) {
+  node_do(node, node_run_close, &id);
+}
+
+static inline void node_expect_close(struct node *node) {
+  node_do(node, node_run_expect, NULL);
 }
 
 static inline void node_send(struct node *node, uint32_t to, struct dmi_msg msg) {

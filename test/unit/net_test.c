@@ -44,17 +44,34 @@ static struct dmi_msg numbered(uint64_t thread, uint64_t number, uint64_t size) 
 
 static const uint64_t sizes[] = {0, 1, 8, 64, 511, 512, 513, 4000, 70000, 0, 300000, 5};
 
+/* Two members that know each other, running. */
+static void start_two(struct node *a, struct node *b) {
+  memset(orders, 0, sizeof orders);
+  node_open(a, 1);
+  node_open(b, 2);
+  node_meet(a, b);
+  node_meet(b, a);
+  a->on_message = b->on_message = check_order;
+  node_run(a);
+  node_run(b);
+}
+
+static void end_all(struct node *nodes[], int num) {
+  for (int i = 0; i < num; i++) node_expect_close(nodes[i]);
+  for (int i = 0; i < num; i++) node_stop(nodes[i]);
+  for (int i = 0; i < num; i++) node_free(nodes[i]);
+  assert_int_equal(dmi_frame_total(), 0);
+}
+
+static void end_two(struct node *a, struct node *b) {
+  struct node *both[] = {a, b};
+  end_all(both, 2);
+}
+
 static void test_order_two(void **state) {
   (void)state;
   struct node a, b;
-  memset(orders, 0, sizeof orders);
-  node_open(&a, 1);
-  node_open(&b, 2);
-  node_meet(&a, &b);
-  node_meet(&b, &a);
-  a.on_message = b.on_message = check_order;
-  node_run(&a);
-  node_run(&b);
+  start_two(&a, &b);
   enum { COUNT = 3000 };
   for (uint64_t i = 0; i < COUNT; i++) {
     uint64_t size = sizes[i % (sizeof sizes / sizeof *sizes)];
@@ -71,17 +88,265 @@ static void test_order_two(void **state) {
   NODE_WAIT(&a, messages, COUNT);
   assert_int_equal(orders[1].wrong, 0);
   assert_int_equal(orders[2].wrong, 0);
-  assert_int_equal(a.lost_num + b.lost_num, 0);
+  assert_int_equal(NODE_NOW(&a, lost_num) + NODE_NOW(&b, lost_num), 0);
+  end_two(&a, &b);
+}
+
+static void test_order_three(void **state) {
+  (void)state;
+  struct node n[3];
+  struct node *all[] = {&n[0], &n[1], &n[2]};
+  memset(orders, 0, sizeof orders);
+  for (uint32_t i = 0; i < 3; i++) node_open(&n[i], i + 1);
+  for (int i = 0; i < 3; i++) {
+    for (int j = 0; j < 3; j++) {
+      if (i != j) node_meet(&n[i], &n[j]);
+    }
+    n[i].on_message = check_order;
+  }
+  for (int i = 0; i < 3; i++) node_run(&n[i]);
+  enum { COUNT = 1000 };
+  for (uint64_t k = 0; k < COUNT; k++) {
+    for (int i = 0; i < 3; i++) {
+      for (uint32_t to = 1; to <= 3; to++) {
+        if (to != n[i].uid) node_send(&n[i], to, numbered(0, k, sizes[k % 8]));
+      }
+    }
+  }
+  for (int i = 0; i < 3; i++) NODE_WAIT(&n[i], messages, 2 * COUNT);
+  for (int i = 1; i <= 3; i++) assert_int_equal(orders[i].wrong, 0);
+  end_all(all, 3);
+}
+
+static void test_big_bodies(void **state) {
+  (void)state;
+  struct node a, b;
+  enum { BIG = 64 << 20, COUNT = 3 };
+  start_two(&a, &b);
+  for (uint64_t i = 0; i < COUNT; i++) {
+    node_send(&a, 2, numbered(0, 2 * i, BIG));
+    node_send(&b, 1, numbered(0, 2 * i, BIG));
+    node_send(&a, 2, numbered(0, 2 * i + 1, 3)); /* behind it */
+    node_send(&b, 1, numbered(0, 2 * i + 1, 3));
+  }
+  NODE_WAIT(&a, messages, 2 * COUNT);
+  NODE_WAIT(&b, messages, 2 * COUNT);
+  assert_true(a.bytes == (uint64_t)COUNT * (BIG + 3) && b.bytes == a.bytes);
+  assert_int_equal(orders[1].wrong + orders[2].wrong, 0);
+  end_two(&a, &b);
+}
+
+/* Lists: whole, aligned, and with a body behind them that comes in pieces. */
+static uint64_t lists_seen;
+
+static void check_list(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  (void)node, (void)from;
+  const struct dmi_holder *holder = (const void *)msg->list.ptr;
+  if (((uintptr_t)holder & 15) != 0) return;
+  for (uint64_t i = 0; i < msg->list.len / sizeof *holder; i++) {
+    if (holder[i].uid != i || holder[i].kind != msg->op) return;
+  }
+  for (uint64_t i = 0; i < msg->body.len; i++) {
+    if (msg->body.ptr[i] != (unsigned char)(msg->op + i)) return;
+  }
+  lists_seen++;
+}
+
+static void test_lists(void **state) {
+  (void)state;
+  static const uint64_t lengths[] = {0, 1, 3, 64, 65, 1000, 30000, 1 << 20};
+  struct node a, b;
+  start_two(&a, &b);
+  b.on_message = check_list;
+  lists_seen = 0;
+  uint64_t op = 0;
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++, op++) {
+      struct dmi_msg msg = numbered(0, op, sizes[j]);
+      uint64_t bytes = lengths[i] * sizeof(struct dmi_holder);
+      msg.type = DMI_MSG_GRANT;
+      if (bytes != 0) {
+        msg.list.frame = dmi_frame_new(bytes);
+        struct dmi_holder *holder = (void *)msg.list.frame->bytes;
+        for (uint32_t k = 0; k < lengths[i]; k++) holder[k] = (struct dmi_holder){k, (uint32_t)op};
+        msg.list.ptr = msg.list.frame->bytes;
+        msg.list.len = bytes;
+      }
+      node_send(&a, 2, msg);
+    }
+  }
+  NODE_WAIT(&b, messages, op);
+  assert_int_equal(lists_seen, op);
+  end_two(&a, &b);
+}
+
+struct sender {
+  struct node *node;
+  uint32_t to;
+  uint64_t thread, count;
+};
+
+static void *send_many(void *arg) {
+  struct sender *sender = arg;
+  for (uint64_t i = 0; i < sender->count; i++) {
+    struct dmi_msg msg = numbered(sender->thread, i, sizes[(i + sender->thread) % 11]);
+    dmi_net_send(sender->node->net, sender->to, &msg);
+    if (i % (sender->thread + 1) == 0) dmi_net_flush(sender->node->net, sender->to);
+  }
+  dmi_net_flush(sender->node->net, sender->to);
+  return NULL;
+}
+
+static void test_four_threads(void **state) {
+  (void)state;
+  struct node a, b;
+  enum { COUNT = 1500 };
+  struct sender senders[8];
+  pthread_t threads[8];
+  start_two(&a, &b);
+  for (uint64_t i = 0; i < 8; i++) {
+    senders[i] = (struct sender){i < 4 ? &a : &b, i < 4 ? 2 : 1, i % 4, COUNT};
+    pthread_create(&threads[i], NULL, send_many, &senders[i]);
+  }
+  for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+  NODE_WAIT(&a, messages, 4 * COUNT);
+  NODE_WAIT(&b, messages, 4 * COUNT);
+  assert_int_equal(orders[1].wrong + orders[2].wrong, 0);
+  end_two(&a, &b);
+}
+
+/* What was sent before dmi_net_close arrives; the other direction goes on; nobody is lost. */
+static void test_close(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  uint64_t sent = 0;
+  for (; sent < 100; sent++) node_send(&a, 2, numbered(0, sent, 200000));
+  node_close(&a, 2);
+  node_send(&a, 2, numbered(0, 99999, 100)); /* dropped */
+  NODE_WAIT(&b, messages, sent);
+  for (uint64_t i = 0; i < 100; i++) node_send(&b, 1, numbered(0, i, 200000));
+  NODE_WAIT(&a, messages, 100);
+  assert_true(dmi_net_connected(b.net, 1));
+  node_close(&b, 1);
+  assert_int_equal(NODE_NOW(&b, messages), sent);
+  assert_int_equal(orders[1].wrong + orders[2].wrong, 0);
   node_stop(&a);
   node_stop(&b);
+  assert_int_equal(a.lost_num + b.lost_num, 0);
   node_free(&a);
   node_free(&b);
   assert_int_equal(dmi_frame_total(), 0);
 }
 
+/* A closed member may still connect and say something. */
+static void test_closed_connects(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  node_close(&a, 2);
+  assert_false(dmi_net_connected(a.net, 2));
+  for (uint64_t i = 0; i < 10; i++) node_send(&b, 1, numbered(0, i, 10));
+  NODE_WAIT(&a, messages, 10);
+  node_close(&b, 1);
+  node_stop(&b);
+  node_stop(&a);
+  assert_int_equal(a.lost_num + b.lost_num, 0);
+  node_free(&a);
+  node_free(&b);
+}
+
+static void test_stop_drains(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  for (uint64_t i = 0; i < 40; i++) {
+    struct dmi_msg msg = numbered(0, i, 1 << 20);
+    dmi_net_send(a.net, 2, &msg);
+  }
+  dmi_net_flush(a.net, 2);
+  node_send(&b, 1, numbered(0, 0, 100));
+  node_stop(&a);
+  node_free(&a);
+  NODE_WAIT(&b, messages, 40);
+  NODE_WAIT(&b, lost_num, 1); /* a took no leave */
+  assert_int_equal(b.lost_id, 1);
+  assert_non_null(strstr(b.lost_why, "without taking leave"));
+  node_send(&b, 1, numbered(0, 1, 100000)); /* dropped */
+  assert_false(dmi_net_connected(b.net, 1));
+  node_stop(&b);
+  node_free(&b);
+  assert_int_equal(dmi_frame_total(), 0);
+}
+
+static void test_expect_close(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  node_send(&a, 2, numbered(0, 0, 5));
+  NODE_WAIT(&b, messages, 1);
+  node_expect_close(&b);
+  node_stop(&a);
+  node_free(&a);
+  node_stop(&b);
+  assert_int_equal(b.lost_num, 0);
+  node_free(&b);
+}
+
+static void test_throw_away(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  b.on_message = NULL;
+  b.throw_away = true;
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < 60; i++) {
+    uint64_t size = sizes[i % 12] * (i % 5 + 1);
+    bytes += size;
+    node_send(&a, 2, numbered(0, i, size));
+  }
+  NODE_WAIT(&b, messages, 60);
+  assert_true(b.bytes == bytes);
+  assert_int_equal(b.last.op, 59);
+  end_two(&a, &b);
+}
+
+static void test_wrong_message(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  b.refuse = true;
+  node_send(&a, 2, numbered(0, 0, 5));
+  NODE_WAIT(&b, lost_num, 1);
+  NODE_WAIT(&a, lost_num, 1);
+  assert_int_equal(b.lost_id, 1);
+  assert_true(node_wait_log(&b, "malformed message"));
+  node_stop(&a);
+  node_stop(&b);
+  node_free(&a);
+  node_free(&b);
+}
+
+/* Nobody there: what is sent is dropped, and its memory given back. */
+static void test_unknown(void **state) {
+  (void)state;
+  struct node a, b;
+  start_two(&a, &b);
+  node_send(&a, 7, numbered(0, 0, 100000));
+  node_send(&a, DMI_NET_TEMP + 3, numbered(0, 0, 100000));
+  assert_int_equal(dmi_frame_total(), 0);
+  assert_false(dmi_net_connected(a.net, 7));
+  node_close(&a, 7);
+  end_two(&a, &b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_two),
-  };
+      cmocka_unit_test(test_order_two),     cmocka_unit_test(test_order_three),
+      cmocka_unit_test(test_big_bodies),    cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_four_threads),  cmocka_unit_test(test_close),
+      cmocka_unit_test(test_closed_connects), cmocka_unit_test(test_stop_drains),
+      cmocka_unit_test(test_expect_close),  cmocka_unit_test(test_throw_away),
+      cmocka_unit_test(test_wrong_message), cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

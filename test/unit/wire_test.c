@@ -1,0 +1,267 @@
+/*
+ * wire_test.c - headers and HELLOs as bytes and back, and every limit of the table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "net/hello.h"
+#include "net/wire.h"
+
+/* Numbers that look random but are the same in each run. */
+static uint64_t seed = 1;
+
+static uint64_t any(void) {
+  seed ^= seed << 13;
+  seed ^= seed >> 7;
+  seed ^= seed << 17;
+  return seed;
+}
+
+static struct dmi_msg random_message(uint8_t type) {
+  const struct dmi_wire_type *row = dmi_wire_type(type);
+  struct dmi_msg msg = {.type = type};
+  msg.flags = (uint8_t)any();
+  msg.kind = (uint8_t)any();
+  msg.tag = (int8_t)any();
+  msg.origin = (uint32_t)any();
+  msg.error = (uint32_t)any();
+  msg.map = any();
+  msg.page = any();
+  msg.op = any();
+  msg.off = any();
+  msg.len = any();
+  msg.version = any();
+  if (row->list_size != 0) {
+    msg.list.len = any() % (row->list_max / row->list_size + 1) * row->list_size;
+  }
+  msg.body.len = any() % (row->body_max + 1);
+  return msg;
+}
+
+static void check_same(const struct dmi_msg *a, const struct dmi_msg *b) {
+  assert_int_equal(a->type, b->type);
+  assert_int_equal(a->flags, b->flags);
+  assert_int_equal(a->kind, b->kind);
+  assert_int_equal(a->tag, b->tag);
+  assert_int_equal(a->origin, b->origin);
+  assert_int_equal(a->error, b->error);
+  assert_true(a->map == b->map && a->page == b->page && a->op == b->op && a->off == b->off);
+  assert_true(a->len == b->len && a->version == b->version);
+  assert_true(a->list.len == b->list.len && a->body.len == b->body.len);
+  assert_null(b->list.ptr);
+  assert_null(b->body.ptr);
+  assert_null(b->list.frame);
+  assert_null(b->body.frame);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  int types = 0;
+  for (unsigned type = 0; type < 256; type++) {
+    if (dmi_wire_type((uint8_t)type)->name == NULL) continue;
+    types++;
+    for (int i = 0; i < 200; i++) {
+      unsigned char bytes[DMI_WIRE_HEADER];
+      struct dmi_msg in = random_message((uint8_t)type), out;
+      dmi_wire_put(bytes, &in);
+      assert_null(dmi_wire_get(&out, bytes, true));
+      check_same(&in, &out);
+    }
+  }
+  assert_int_equal(types, 20 + 1 + 96); /* pages, STOP, 32 .. 127 */
+}
+
+/* The bytes of one message, so that no change goes unnoticed: it needs another version. */
+static void test_layout(void **state) {
+  (void)state;
+  struct dmi_msg msg = {.type = DMI_MSG_GRANT, .flags = 2, .kind = 3, .tag = -1};
+  unsigned char bytes[DMI_WIRE_HEADER];
+  msg.origin = 0x01020304;
+  msg.error = 0x05060708;
+  msg.list.len = 0x10;
+  msg.body.len = 0x1112131415161718;
+  msg.map = 0x2122232425262728;
+  msg.page = 0x3132333435363738;
+  msg.op = 0x4142434445464748;
+  msg.off = 0x5152535455565758;
+  msg.len = 0x6162636465666768;
+  msg.version = 0x7172737475767778;
+  static const unsigned char want[DMI_WIRE_HEADER] = {
+      10,   2,    3,    0xff, 4,    3,    2,    1,    8,    7,    6,    5,    0x10, 0,    0,    0,
+      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
+      0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41,
+      0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51, 0x68, 0x67, 0x66, 0x65, 0x64, 0x63, 0x62, 0x61,
+      0x78, 0x77, 0x76, 0x75, 0x74, 0x73, 0x72, 0x71, 0,    0,    0,    0,    0,    0,    0,    0};
+  dmi_wire_put(bytes, &msg);
+  assert_memory_equal(bytes, want, sizeof want);
+}
+
+static bool refused(const struct dmi_msg *msg, bool member) {
+  unsigned char bytes[DMI_WIRE_HEADER];
+  struct dmi_msg out;
+  dmi_wire_put(bytes, msg);
+  const char *wrong = dmi_wire_get(&out, bytes, member);
+  assert_true((wrong == NULL) == (dmi_wire_check(msg, member) == NULL));
+  return wrong != NULL;
+}
+
+static void test_limits(void **state) {
+  (void)state;
+  for (unsigned type = 0; type < 256; type++) {
+    const struct dmi_wire_type *row = dmi_wire_type((uint8_t)type);
+    struct dmi_msg msg = {.type = (uint8_t)type};
+    if (row->name == NULL) {
+      assert_true(refused(&msg, true));
+      continue;
+    }
+    assert_false(refused(&msg, true));
+    assert_true(refused(&msg, false) == (row->from == DMI_WIRE_MEMBER));
+    msg.body.len = row->body_max;
+    assert_false(refused(&msg, true));
+    msg.body.len = row->body_max + 1;
+    assert_true(refused(&msg, true));
+    msg.body.len = UINT64_MAX;
+    assert_true(refused(&msg, true));
+    msg.body.len = 0;
+    msg.list.len = row->list_max;
+    assert_false(refused(&msg, true));
+    msg.list.len = row->list_max + (row->list_size == 0 ? 1 : row->list_size);
+    assert_true(refused(&msg, true));
+    msg.list.len = 1; /* no element has one byte */
+    assert_true(refused(&msg, true));
+  }
+}
+
+static void test_strangers(void **state) {
+  (void)state;
+  int allowed = 0;
+  for (unsigned type = 0; type < 256; type++) {
+    struct dmi_msg msg = {.type = (uint8_t)type};
+    if (!refused(&msg, false)) allowed++;
+  }
+  assert_int_equal(allowed, 2); /* JOIN and STOP */
+  struct dmi_msg join = {.type = DMI_CTL_JOIN, .body = {.len = DMI_WIRE_STRANGER}};
+  assert_false(refused(&join, false));
+  join.body.len++;
+  assert_true(refused(&join, false));
+}
+
+static void test_last_field(void **state) {
+  (void)state;
+  unsigned char bytes[DMI_WIRE_HEADER];
+  struct dmi_msg msg = {.type = DMI_MSG_GET}, out;
+  for (size_t i = DMI_WIRE_HEADER - 8; i < DMI_WIRE_HEADER; i++) {
+    dmi_wire_put(bytes, &msg);
+    assert_null(dmi_wire_get(&out, bytes, true));
+    bytes[i] = 1;
+    assert_non_null(dmi_wire_get(&out, bytes, true));
+  }
+}
+
+static struct dmi_hello some_hello(void) {
+  struct dmi_hello hello = {.kind = DMI_HELLO_HELLO, .version = DMI_WIRE_VERSION};
+  for (int i = 0; i < 16; i++) {
+    hello.build[i] = (uint8_t)any();
+    hello.program[i] = (uint8_t)any();
+  }
+  hello.uid = (uint32_t)any() & 0x7fffffff;
+  hello.port = (uint16_t)any();
+  snprintf(hello.name, sizeof hello.name, "program");
+  return hello;
+}
+
+static void test_hello(void **state) {
+  (void)state;
+  for (int i = 0; i < 200; i++) {
+    struct dmi_hello in = some_hello(), out;
+    unsigned char bytes[DMI_HELLO_BYTES];
+    if (i & 1) in.kind = DMI_HELLO_OK;
+    dmi_hello_put(bytes, &in);
+    /* as it comes in, byte by byte */
+    for (size_t have = 1; have <= sizeof bytes; have++) {
+      size_t size = dmi_hello_size(bytes, have);
+      assert_int_equal(size, have <= 4 ? DMI_HELLO_FIRST : DMI_HELLO_BYTES);
+    }
+    assert_true(dmi_hello_get(&out, bytes));
+    assert_int_equal(in.kind, out.kind);
+    assert_int_equal(in.version, out.version);
+    assert_int_equal(in.uid, out.uid);
+    assert_int_equal(in.port, out.port);
+    assert_memory_equal(in.build, out.build, 16);
+    assert_memory_equal(in.program, out.program, 16);
+    assert_string_equal(in.name, out.name);
+  }
+}
+
+static void test_hello_garbage(void **state) {
+  (void)state;
+  struct dmi_hello hello = some_hello(), out;
+  unsigned char bytes[DMI_HELLO_BYTES];
+  for (size_t i = 0; i < 5; i++) { /* magic and kind */
+    dmi_hello_put(bytes, &hello);
+    bytes[i] ^= 0x40;
+    assert_int_equal(dmi_hello_size(bytes, i + 1), 0);
+    assert_false(dmi_hello_get(&out, bytes));
+  }
+  dmi_hello_put(bytes, &hello);
+  memset(bytes + 48, 0x1b, 64); /* a name without end, with what terminals obey */
+  assert_true(dmi_hello_get(&out, bytes));
+  assert_int_equal(strlen(out.name), sizeof out.name - 1);
+  assert_null(strchr(out.name, 0x1b));
+  dmi_hello_put(bytes, &hello);
+  bytes[43] |= 0x80; /* a uid that would be a temporary id */
+  assert_false(dmi_hello_get(&out, bytes));
+}
+
+static void test_match(void **state) {
+  (void)state;
+  struct dmi_hello mine = some_hello(), theirs = mine;
+  char why[DMI_REFUSE_TEXT];
+  assert_true(dmi_hello_match(&mine, &theirs, "A", "B", why));
+  theirs.version = 77;
+  assert_false(dmi_hello_match(&mine, &theirs, "A", "B", why));
+  assert_non_null(strstr(why, "77"));
+  assert_non_null(strstr(why, "version 1"));
+  theirs = mine;
+  theirs.build[0] ^= 1;
+  snprintf(theirs.name, sizeof theirs.name, "other");
+  assert_false(dmi_hello_match(&mine, &theirs, "A", "B", why));
+  assert_non_null(strstr(why, "'program'"));
+  assert_non_null(strstr(why, "'other'"));
+  assert_non_null(strstr(why, "build"));
+  theirs = mine;
+  theirs.program[15] ^= 1;
+  assert_false(dmi_hello_match(&mine, &theirs, "A", "B", why));
+  memset(theirs.program, 0, 16); /* joins whatever runs there */
+  assert_true(dmi_hello_match(&mine, &theirs, "A", "B", why));
+}
+
+static void test_refuse(void **state) {
+  (void)state;
+  unsigned char bytes[DMI_REFUSE_BYTES];
+  char why[DMI_REFUSE_TEXT];
+  dmi_refuse_put(bytes, "because");
+  assert_int_equal(dmi_hello_size(bytes, DMI_HELLO_FIRST), DMI_REFUSE_BYTES);
+  dmi_refuse_get(why, bytes);
+  assert_string_equal(why, "because");
+  memset(bytes + DMI_HELLO_FIRST, '\a', DMI_REFUSE_TEXT);
+  dmi_refuse_get(why, bytes);
+  assert_int_equal(strlen(why), DMI_REFUSE_TEXT - 1);
+  assert_null(strchr(why, '\a'));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_limits),       cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_last_field),   cmocka_unit_test(test_hello),
+      cmocka_unit_test(test_hello_garbage), cmocka_unit_test(test_match),
+      cmocka_unit_test(test_refuse)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
