@@ -57,9 +57,12 @@ static void start_two(struct node *a, struct node *b) {
 }
 
 static void end_all(struct node *nodes[], int num) {
-  for (int i = 0; i < num; i++) node_expect_close(nodes[i]);
-  for (int i = 0; i < num; i++) node_stop(nodes[i]);
-  for (int i = 0; i < num; i++) node_free(nodes[i]);
+  for (int i = 0; i < num; i++)
+    node_expect_close(nodes[i]);
+  for (int i = 0; i < num; i++)
+    node_stop(nodes[i]);
+  for (int i = 0; i < num; i++)
+    node_free(nodes[i]);
   assert_int_equal(dmi_frame_total(), 0);
 }
 
@@ -97,14 +100,16 @@ static void test_order_three(void **state) {
   struct node n[3];
   struct node *all[] = {&n[0], &n[1], &n[2]};
   memset(orders, 0, sizeof orders);
-  for (uint32_t i = 0; i < 3; i++) node_open(&n[i], i + 1);
+  for (uint32_t i = 0; i < 3; i++)
+    node_open(&n[i], i + 1);
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < 3; j++) {
       if (i != j) node_meet(&n[i], &n[j]);
     }
     n[i].on_message = check_order;
   }
-  for (int i = 0; i < 3; i++) node_run(&n[i]);
+  for (int i = 0; i < 3; i++)
+    node_run(&n[i]);
   enum { COUNT = 1000 };
   for (uint64_t k = 0; k < COUNT; k++) {
     for (int i = 0; i < 3; i++) {
@@ -113,8 +118,10 @@ static void test_order_three(void **state) {
       }
     }
   }
-  for (int i = 0; i < 3; i++) NODE_WAIT(&n[i], messages, 2 * COUNT);
-  for (int i = 1; i <= 3; i++) assert_int_equal(orders[i].wrong, 0);
+  for (int i = 0; i < 3; i++)
+    NODE_WAIT(&n[i], messages, 2 * COUNT);
+  for (int i = 1; i <= 3; i++)
+    assert_int_equal(orders[i].wrong, 0);
   end_all(all, 3);
 }
 
@@ -168,7 +175,8 @@ static void test_lists(void **state) {
       if (bytes != 0) {
         msg.list.frame = dmi_frame_new(bytes);
         struct dmi_holder *holder = (void *)msg.list.frame->bytes;
-        for (uint32_t k = 0; k < lengths[i]; k++) holder[k] = (struct dmi_holder){k, (uint32_t)op};
+        for (uint32_t k = 0; k < lengths[i]; k++)
+          holder[k] = (struct dmi_holder){k, (uint32_t)op};
         msg.list.ptr = msg.list.frame->bytes;
         msg.list.len = bytes;
       }
@@ -208,7 +216,8 @@ static void test_four_threads(void **state) {
     senders[i] = (struct sender){i < 4 ? &a : &b, i < 4 ? 2 : 1, i % 4, COUNT};
     pthread_create(&threads[i], NULL, send_many, &senders[i]);
   }
-  for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 8; i++)
+    pthread_join(threads[i], NULL);
   NODE_WAIT(&a, messages, 4 * COUNT);
   NODE_WAIT(&b, messages, 4 * COUNT);
   assert_int_equal(orders[1].wrong + orders[2].wrong, 0);
@@ -221,11 +230,13 @@ static void test_close(void **state) {
   struct node a, b;
   start_two(&a, &b);
   uint64_t sent = 0;
-  for (; sent < 100; sent++) node_send(&a, 2, numbered(0, sent, 200000));
+  for (; sent < 100; sent++)
+    node_send(&a, 2, numbered(0, sent, 200000));
   node_close(&a, 2);
   node_send(&a, 2, numbered(0, 99999, 100)); /* dropped */
   NODE_WAIT(&b, messages, sent);
-  for (uint64_t i = 0; i < 100; i++) node_send(&b, 1, numbered(0, i, 200000));
+  for (uint64_t i = 0; i < 100; i++)
+    node_send(&b, 1, numbered(0, i, 200000));
   NODE_WAIT(&a, messages, 100);
   assert_true(dmi_net_connected(b.net, 1));
   node_close(&b, 1);
@@ -246,7 +257,8 @@ static void test_closed_connects(void **state) {
   start_two(&a, &b);
   node_close(&a, 2);
   assert_false(dmi_net_connected(a.net, 2));
-  for (uint64_t i = 0; i < 10; i++) node_send(&b, 1, numbered(0, i, 10));
+  for (uint64_t i = 0; i < 10; i++)
+    node_send(&b, 1, numbered(0, i, 10));
   NODE_WAIT(&a, messages, 10);
   node_close(&b, 1);
   node_stop(&b);
@@ -342,11 +354,11 @@ static void test_unknown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_two),     cmocka_unit_test(test_order_three),
-      cmocka_unit_test(test_big_bodies),    cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_four_threads),  cmocka_unit_test(test_close),
+      cmocka_unit_test(test_order_two),       cmocka_unit_test(test_order_three),
+      cmocka_unit_test(test_big_bodies),      cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_four_threads),    cmocka_unit_test(test_close),
       cmocka_unit_test(test_closed_connects), cmocka_unit_test(test_stop_drains),
-      cmocka_unit_test(test_expect_close),  cmocka_unit_test(test_throw_away),
-      cmocka_unit_test(test_wrong_message), cmocka_unit_test(test_unknown)};
+      cmocka_unit_test(test_expect_close),    cmocka_unit_test(test_throw_away),
+      cmocka_unit_test(test_wrong_message),   cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
