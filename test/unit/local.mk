@@ -12,4 +12,16 @@ if HAVE_CMOCKA
 check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_test
+test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h
+test_unit_net_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_connect_test
+test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h
+test_unit_net_connect_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/wire_test
+test_unit_wire_test_SOURCES = test/unit/wire_test.c
+test_unit_wire_test_LDADD = $(unit_libs)
 endif
