@@ -80,6 +80,7 @@ struct dmi_net_peer {
   int fd;                    /* [L] for writing; -1 unless UP */
   int broken;                /* [L] errno of a failed write, 0: none.  The daemon ends it then */
   bool closing;              /* [L] dmi_net_close was called: no more messages */
+  bool barred;               /* [L] dmi_net_bar was called: no more of other threads */
   bool writing; /* [L] a thread is writing the queue out and has head..; it looks again */
   bool blocked; /* [L] the socket is full: the daemon waits for it */
   bool ended;   /* [L] END is in the queue or sent */

@@ -271,7 +271,13 @@ bool dmi_send_idle(struct dmi_net_peer *peer) {
 /* ---- For the upper layer -----------------------------------------------------------------------
  */
 
-void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
+/* With the lock held: did it leave, so that this thread must not send to it any more? */
+static bool has_left(const struct dmi_net_peer *peer) {
+  if (peer->closing || peer->state == DMI_PEER_SHUT) return true;
+  return peer->barred && !dmi_net_is_daemon(peer->net);
+}
+
+bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   const char *wrong = dmi_wire_check(msg, true);
   if (wrong != NULL) {
     fprintf(stderr, "dmi: bug: message %u is to be sent, but %s\n", msg->type, wrong);
@@ -280,7 +286,11 @@ void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
   bool wake = false;
   if (peer != NULL) {
-    if (peer->state < DMI_PEER_SHUT && !peer->closing && !dmi_send_append(peer, msg)) {
+    if (has_left(peer)) {
+      pthread_mutex_unlock(&peer->lock);
+      return false;
+    }
+    if (peer->state < DMI_PEER_SHUT && !dmi_send_append(peer, msg)) {
       peer->broken = ENOMEM; /* half a message may be queued: the connection cannot go on */
       wake = dmi_net_need_daemon(peer);
     }
@@ -294,6 +304,14 @@ void dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   }
   dmi_slice_drop(&msg->list); /* what was copied, or is for nobody; empty if taken over */
   dmi_slice_drop(&msg->body);
+  return true;
+}
+
+void dmi_net_bar(struct dmi_net *net, uint32_t uid) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, uid);
+  if (peer == NULL) return;
+  peer->barred = true;
+  pthread_mutex_unlock(&peer->lock);
 }
 
 void dmi_net_flush(struct dmi_net *net, uint32_t to) {
