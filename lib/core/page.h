@@ -214,6 +214,11 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
  * leaver comes to own a page. */
 void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
+/* A message of a step could not be sent any more: `to` left between the step and the sending.  The caller has
+ * published the new membership and homes before.  Takes msg's slices over. */
+void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                      struct dmi_msg *msg, struct dmi_out *out);
+
 /* R8.3 at the heir, for each page of a TAKE. */
 void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 

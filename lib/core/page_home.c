@@ -67,9 +67,40 @@ void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out
   if (!heir || page->role != DMI_ROLE_OWNER || core->broken == DMI_BREAK_TAKE) return;
   msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
   msg.page = 0;
+  msg.off = page->map->page_size;
+  msg.version = page->map->page_num;
   msg.list = dmi_slice_copy(&entry, sizeof(entry));
   if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
   dmi_out_send(out, heir, &msg);
+}
+
+void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                      struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_msg ack;
+  switch (msg->type) {
+    case DMI_MSG_GET:
+    case DMI_MSG_READ:
+    case DMI_MSG_PUT:
+    case DMI_MSG_ATOMIC:
+    case DMI_MSG_OWN:
+      if (atomic_load(&page->map->home) == core->self) {
+        dmi_home_route(core, page, core->self, msg, out);
+      } else {
+        dmi_out_send(out, atomic_load(&page->map->home), msg);
+      }
+      return;
+    case DMI_MSG_INVALIDATE:
+    case DMI_MSG_UPDATE:
+      ack = dmi_msg_about(core, page, DMI_MSG_UPDATED);
+      ack.flags = DMI_F_DROPPED;
+      ack.version = msg->version;
+      dmi_owner_ack(core, page, to, &ack, out);
+      break;
+    default: break; /* nobody is left there who would wait for it */
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
 }
 
 void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
