@@ -2,9 +2,9 @@
  * checker.c - the search for an order (Wing and Gong's, with Lowe's memory of where it has been).
  *
  * Operations are placed one after another.  The next may be any that was called before the first
- * return of those not placed yet.  Two things keep this fast: an operation that only looks is placed
- * as soon as its answer fits (that can never be wrong: it changes nothing for the others), and a set
- * of placed operations with the same page bytes is entered only once.
+ * return of those not placed yet.  Two things keep this fast: an operation that only looks is
+ * placed as soon as its answer fits (that can never be wrong: it changes nothing for the others),
+ * and a set of placed operations with the same page bytes is entered only once.
  */
 #include "checker.h"
 
@@ -23,7 +23,7 @@ struct frame {
 
 struct search {
   const struct hist *hist;
-  uint32_t *prev, *next;      /* list of events: 2i call of i, 2i+1 return of i, 2n head, 2n+1 tail */
+  uint32_t *prev, *next;      /* list of events: 2i call, 2i+1 return of i; 2n head, 2n+1 tail */
   uint32_t *order;            /* placed operations */
   uint32_t placed;
   uint32_t open;              /* operations with a return that are not placed */
@@ -199,7 +199,7 @@ static void place_pure(struct search *s)
       s->tries++;
       if (hist_apply(s->hist, op, s->page)) place(s, event / 2);
     }
-    event = s->next[event]; /* of a placed one too: it was its successor, unless that was its return */
+    event = s->next[event]; /* of a placed one too: still its successor, or its return */
     while (event < 2 * s->hist->num && is_return(s, event) &&
            s->next[s->prev[event]] != event) {
       event = s->next[event];
@@ -207,7 +207,7 @@ static void place_pure(struct search *s)
   }
 }
 
-/* Which of two candidates to try first: the one that is said to have come first, or returned first. */
+/* Which of two candidates to try first: what is said to have come first, or returned first. */
 static bool earlier(const struct hist_op *a, const struct hist_op *b)
 {
   if (a->hint != b->hint) return a->hint && (!b->hint || a->hint < b->hint);

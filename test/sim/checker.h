@@ -27,8 +27,8 @@ enum check_result check_page(const struct hist *hist, struct check_stats *stats)
 enum check_result check_order(const struct hist *hist, struct check_stats *stats,
                               unsigned char *page);
 
-/* `shrunk` becomes a smallest part of `hist` that has no order either.  Only what cannot make a good
- * history bad is left out, so the part is a true witness. */
+/* `shrunk` becomes a smallest part of `hist` that has no order either.  Only what cannot make a
+ * good history bad is left out, so the part is a true witness. */
 void check_shrink(const struct hist *hist, struct hist *shrunk);
 
 #endif

@@ -138,8 +138,8 @@ static void open_ops(void)
   hist_fini(&h);
 }
 
-/* Two writers, two readers that see the writes in different orders: each page's part alone is looked
- * at, in real time, and one of them must be bad however the reads are placed. */
+/* Two writers, two readers that see the writes in different orders: each page's part alone is
+ * looked at, in real time, and one of them must be bad however the reads are placed. */
 static void iriw(void)
 {
   static const uint64_t at[3][4] = {{10, 20, 12, 22}, {10, 30, 20, 25}, {20, 30, 3, 5}};

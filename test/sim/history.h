@@ -1,8 +1,8 @@
 /*
  * history.h - what the operations on one page were asked and answered, and when.
  *
- * A history is only a record: checker.h decides whether it makes sense.  Times are numbers that only
- * grow; each call and each return has one of its own.
+ * A history is only a record: checker.h decides whether it makes sense.  Times are numbers that
+ * only grow; each call and each return has one of its own.
  */
 #ifndef SIM_HISTORY_H
 #define SIM_HISTORY_H
@@ -53,8 +53,8 @@ void hist_init(struct hist *hist, uint32_t page_size);
 void hist_fini(struct hist *hist);
 void hist_copy(struct hist *to, const struct hist *from);
 
-/* Adds a call; `op` has everything but in, out and back, and the answer will have op->out_len bytes.
- * Returns its number. */
+/* Adds a call; `op` has everything but in, out and back, and the answer will have op->out_len
+ * bytes. Returns its number. */
 uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in);
 
 /* The call returned with this answer. */

@@ -1,4 +1,5 @@
-# test/sim/local.mk - the protocol core under a simulated network, in one process (docs/simulation.md).
+# test/sim/local.mk - the protocol core under a simulated network, in one process
+# (docs/simulation.md).
 #
 # The suite runs each program without arguments.  DMI_TEST_SCALE tells how much to do: small
 # (sanitizers), unset (seconds), soak (as long as it takes).
@@ -32,7 +33,8 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_run.c
 test_sim_sim_LDADD = $(sim_libs)
 
-# Ten million operations over a thousand seeds, with joins and leaves; other seeds: SEEDS=1001-2000.
+# Ten million operations over a thousand seeds, with joins and leaves; other seeds:
+# SEEDS=1001-2000.
 SEEDS = 1-1000
 SOAK_TARGETS += soak-sim
 soak-sim: test/sim/sim$(EXEEXT)

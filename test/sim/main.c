@@ -50,7 +50,7 @@ static void on_abort(int sig)
 static int usage(void)
 {
   fprintf(stderr, "usage: sim [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] "
-                  "[--quiet] [--verbose]\nRULE is one of");
+                  "[--lax] [--quiet] [--verbose]\nRULE is one of");
   for (size_t i = 0; i < BREAKS; i++) fprintf(stderr, " %s", breaks[i].name);
   fprintf(stderr, "\n");
   return 2;
@@ -65,6 +65,8 @@ static bool parse(int argc, char **argv, struct args *args)
       args->sim.verbose = true;
     } else if (!strcmp(argv[i], "--hash")) {
       args->hash = true;
+    } else if (!strcmp(argv[i], "--lax")) {
+      args->sim.lax = true;
     } else if (!strcmp(argv[i], "--quiet")) {
       args->quiet = true;
     } else if (!value) {
@@ -95,13 +97,15 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
          (unsigned long long)t->seeds, (unsigned long long)t->ops,
          (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
   for (int i = 0; i < 6; i++) printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
-  printf("\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, quiet points %llu\n",
+  printf("\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, "
+         "copies dropped %llu, quiet points %llu\n",
          (unsigned long long)t->joins, (unsigned long long)t->leaves, (unsigned long long)t->maps,
          (unsigned long long)t->unmaps, (unsigned long long)t->moves,
-         (unsigned long long)t->quiets);
+         (unsigned long long)t->drops, (unsigned long long)t->quiets);
   printf("messages %llu delivered, %llu to self, %llu parked, %llu dropped; hops of one request "
-         "at most %u (%u while nobody leaves)\n ", (unsigned long long)t->messages, (unsigned long long)t->self_messages,
-         (unsigned long long)t->parked, (unsigned long long)t->dropped, t->hops_max, t->hops_calm_max);
+         "at most %u (%u while nobody leaves)\n ", (unsigned long long)t->messages,
+         (unsigned long long)t->self_messages, (unsigned long long)t->parked,
+         (unsigned long long)t->dropped, t->hops_max, t->hops_calm_max);
   for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
     printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }

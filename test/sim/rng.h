@@ -1,5 +1,6 @@
 /*
- * rng.h - the simulator's own random numbers (splitmix64), so that a seed means the same everywhere.
+ * rng.h - the simulator's own random numbers (splitmix64), so that a seed means the same
+ * everywhere.
  */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H

@@ -35,7 +35,8 @@ static int by_time(const void *a, const void *b)
   return x < y ? -1 : x > y;
 }
 
-/* A history with an order has one for each of its beginnings, so the first bad one can be bisected. */
+/* A history with an order has one for each of its beginnings, so the first bad one can be
+ * bisected. */
 static void cut_end(struct hist *hist)
 {
   uint32_t num = 0, low = 0;

@@ -1,8 +1,8 @@
 /*
  * sim.h - virtual processes around the real page protocol (lib/core): one seed, one run.
  *
- * Everything is decided by the seed: which message arrives next, which thread begins what, who joins
- * and leaves.  No threads, no sockets, no clock.
+ * Everything is decided by the seed: which message arrives next, which thread begins what, who
+ * joins and leaves.  No threads, no sockets, no clock.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -122,7 +122,7 @@ struct sim_view {
 /* What a run counts. */
 struct sim_totals {
   uint64_t seeds, ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
-  uint64_t checked, tries, quiets, parked, self_messages, dropped;
+  uint64_t drops, checked, tries, quiets, parked, self_messages, dropped;
   uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
   uint64_t by_kind[6];
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
@@ -132,6 +132,7 @@ struct sim_options {
   uint64_t ops;                   /* per seed */
   enum dmi_break broken;
   bool verbose;                   /* print every event */
+  bool lax;                       /* stale copies count only when somebody reads them */
 };
 
 struct sim {
@@ -155,8 +156,8 @@ struct sim {
   uint32_t hot;                   /* of 100 operations, how many go to the hot page */
   uint32_t hot_map, hot_page;     /* SIM_PAGES: any page of it */
   uint32_t whole, small;          /* of 100 ranges */
+  uint32_t drop;                  /* of 10000 steps, how many drop a copy */
   uint32_t churn;                 /* of 10000 steps, how many change members or mappings */
-  bool stop;                      /* no new operations, joins, leaves */
   uint64_t begun;                 /* operations */
   uint64_t stir;                  /* counts the beginnings of leaves */
   uint32_t out;                   /* operations not complete */
@@ -209,6 +210,8 @@ bool sim_ops_begin(struct sim *sim);
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req);
 void sim_ops_fini(struct sim_thread *thread);
+/* Some process drops a copy, as if it had no room (R6); nobody is told. */
+void sim_ops_drop_copy(struct sim *sim);
 
 /* ---- sim_check.c: what must hold between processes ---- */
 /* Says why this run is bad; the first reason stays. */

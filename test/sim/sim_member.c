@@ -1,7 +1,9 @@
 /*
- * sim_member.c - joins, leaves (R8) and mappings that come and go (R10), as the runtime would do them.
+ * sim_member.c - joins, leaves (R8) and mappings that come and go (R10), as the runtime would do
+ * them.
  *
- * A leave is cut into as many small steps as the product may cut it into, so that messages get between.
+ * A leave is cut into as many small steps as the product may cut it into, so that messages get
+ * between.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * sim_net.c - the virtual network: in order within a pair of processes, any order between pairs.
  *
- * Rare races need some channel to be slow for long while others are fast, so the way in which the next
- * channel is chosen changes all the time.
+ * Rare races need some channel to be slow for long while others are fast, so the way in which the
+ * next channel is chosen changes all the time.
  */
 #include <stdlib.h>
 #include <string.h>

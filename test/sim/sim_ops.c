@@ -1,5 +1,6 @@
 /*
- * sim_ops.c - what the threads of virtual processes do: random operations, recorded for the checker.
+ * sim_ops.c - what the threads of virtual processes do: random operations, recorded for the
+ * checker.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ void sim_ops_retune(struct sim *sim)
   sim->hot_page = rng_below(rng, SIM_PAGES);
   sim->whole = rng_once_in(rng, 2) ? rng_range(rng, 0, 10) : rng_range(rng, 10, 70);
   sim->small = rng_range(rng, 0, 90);
+  sim->drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
 }
 
@@ -217,10 +219,9 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread)
   thread->hops = 0;
   thread->calm = sim_leaving(sim) ? UINT64_MAX : sim->stir;
   sim->out++;
-  thread->frame = rng_once_in(&sim->rng, 2);
+  thread->frame = kind != HIST_READ && rng_once_in(&sim->rng, 2);
   req->src = thread->frame ? dmi_slice_copy(thread->src, input)
                            : (struct dmi_slice){NULL, thread->src, input};
-  if (kind == HIST_READ) req->src = (struct dmi_slice){NULL, NULL, 0};
   memset(thread->dst, 0xee, sizeof(thread->dst));
   dmi_out_init(&out);
   dmi_page_begin(&proc->core, page, req, &out);
@@ -262,6 +263,22 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req)
   if (thread->frame) dmi_slice_drop(&req->src);
   thread->frame = false;
   memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
+}
+
+void sim_ops_drop_copy(struct sim *sim)
+{
+  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
+  struct dmi_page *at = proc ? proc->pmap[map].page[page] : NULL;
+  /* Reads that wait for this copy would have to begin anew; the runtime takes another victim. */
+  if (!at || at->role != DMI_ROLE_NONE || !at->copy) return;
+  if (at->busy && at->busy->waiters.first) return;
+  at->copy = 0;
+  at->held = 0;
+  dmi_frame_unref(at->frame);
+  at->frame = NULL;
+  sim->totals->drops++;
+  sim_touch(sim, map, page);
 }
 
 bool sim_ops_begin(struct sim *sim)

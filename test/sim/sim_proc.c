@@ -186,8 +186,9 @@ static void count(struct sim *sim, const struct dmi_msg *msg)
 }
 
 /* What a process may want to send to one that has left, where nobody waits for it: the answer to a
- * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten (a
- * leaver that forgot it too did not wait for acknowledgements any more).  The runtime drops these. */
+ * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten
+ * (a leaver that forgot it too did not wait for acknowledgements any more).  The runtime drops
+ * these. */
 static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg)
 {
   if (msg->type <= DMI_MSG_PAGE_LAST) {

@@ -39,6 +39,8 @@ static void step(struct sim *sim)
     (void)sim_member_step(sim);
   } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
     (void)sim_member_go_on(sim);
+  } else if (sim->drop && rng_below(&sim->rng, 10000) < sim->drop) {
+    sim_ops_drop_copy(sim);
   } else if (dice < sim->issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
   } else if (!deliver_one(sim)) {
@@ -109,7 +111,8 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
     if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
   }
   if (!sim->bad) come_to_rest(sim);
-  /* After a step that broke a rule the histories may still tell more; but not after a lost owner. */
+  /* After a step that broke a rule the histories may still tell more; but not after a lost owner.
+   * */
   sim_check_histories(sim);
   bool good = !sim->bad;
   fini(sim);
