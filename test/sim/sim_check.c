@@ -137,8 +137,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page)
       sim_bad(sim, "p%u: an answer never came: map %u page %u", proc->core.self, map + 1, page);
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, proc, map, page, owner);
-    /* (With the rule about STALE off the mark stays, of course: that alone would prove nothing.)
-     * */
+    /* With the rule about STALE off the mark stays, of course: that alone would prove nothing. */
     if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.broken != DMI_BREAK_STALE) {
       sim_bad(sim, "p%u: marks of a change of home stay: map %u page %u", proc->core.self, map + 1,
               page);

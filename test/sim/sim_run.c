@@ -111,8 +111,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
     if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
   }
   if (!sim->bad) come_to_rest(sim);
-  /* After a step that broke a rule the histories may still tell more; but not after a lost owner.
-   * */
+  /* After a broken rule too: the hash covers what happened until then. */
   sim_check_histories(sim);
   bool good = !sim->bad;
   fini(sim);
