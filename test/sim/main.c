@@ -102,10 +102,12 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
          (unsigned long long)t->joins, (unsigned long long)t->leaves, (unsigned long long)t->maps,
          (unsigned long long)t->unmaps, (unsigned long long)t->moves,
          (unsigned long long)t->drops, (unsigned long long)t->quiets);
-  printf("messages %llu delivered, %llu to self, %llu parked, %llu dropped; hops of one request "
-         "at most %u (%u while nobody leaves)\n ", (unsigned long long)t->messages,
+  printf("messages %llu delivered, %llu to self, %llu parked, %llu dropped, %llu sent back; "
+         "hops of one request at most %u (%u while nobody leaves)\n ",
+         (unsigned long long)t->messages,
          (unsigned long long)t->self_messages, (unsigned long long)t->parked,
-         (unsigned long long)t->dropped, t->hops_max, t->hops_calm_max);
+         (unsigned long long)t->dropped, (unsigned long long)t->bounced, t->hops_max,
+         t->hops_calm_max);
   for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
     printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }

@@ -122,7 +122,7 @@ struct sim_view {
 /* What a run counts. */
 struct sim_totals {
   uint64_t seeds, ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
-  uint64_t drops, checked, tries, quiets, parked, self_messages, dropped;
+  uint64_t drops, checked, tries, quiets, parked, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
   uint64_t by_kind[6];
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
@@ -196,6 +196,9 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
 
 /* ---- sim_member.c: joins, leaves, mappings that come and go ---- */
 bool sim_member_step(struct sim *sim);
+/* Takes the next view, if there is one and it makes the process forget no mapping.  Returns the uid
+ * that it is without, or 0. */
+uint32_t sim_member_view_now(struct sim_proc *proc);
 /* Goes on with what has begun; false: nothing to do. */
 bool sim_member_go_on(struct sim *sim);
 void sim_map_new(struct sim *sim, struct sim_proc *proc);

@@ -34,7 +34,7 @@ ok($once ne $other, 'other seeds, other histories');
 
 # Each rule of docs/protocol.md that a core can leave out, and in how many runs that must show.
 my @rules = (
-  [HOLD => 40], [ACK_WAIT => 20], [INVALIDATE => 20], [FLOOR => 100], [POISON => 300],
+  [HOLD => 40], [ACK_WAIT => 20], [INVALIDATE => 20], [FLOOR => 100], [POISON => 1000],
   [PUTS => 100], [GAP => 100], [FORWARD => 20], [COPYSET => 20], [STALE => 5000],
   [TAILS => 20], [TAKE => 20],
 );

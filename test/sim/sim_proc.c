@@ -142,13 +142,33 @@ static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act)
   proc->sim->totals->parked++;
 }
 
+/* The receiver left after the core had decided to send. */
+static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_act *act)
+{
+  struct dmi_out out;
+  sim_log(proc->sim, "p%u has %s for p%u sent back", proc->core.self, sim_msg_name(act->msg.type),
+          act->to);
+  proc->sim->totals->bounced++;
+  dmi_out_init(&out);
+  dmi_page_bounced(&proc->core, proc->pmap[map].page[page], act->to, &act->msg, &out);
+  sim_act(proc, map, page, &out);
+}
+
 void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out)
 {
-  (void)page;
+  /* Another thread of the runtime may take a view before what was decided here is sent. */
+  uint32_t gone = 0;
+  if (out->num && rng_once_in(&proc->sim->rng, 4)) gone = sim_member_view_now(proc);
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
-      case DMI_ACT_SEND: sim_send(proc, act->to, &act->msg); break;
+      case DMI_ACT_SEND:
+        if (gone && act->to == gone) {
+          bounce(proc, map, page, act);
+        } else {
+          sim_send(proc, act->to, &act->msg);
+        }
+        break;
       case DMI_ACT_COMPLETE: sim_ops_complete(proc, act->req); break;
       case DMI_ACT_PARK: park(proc, map, act); break;
     }
