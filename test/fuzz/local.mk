@@ -7,3 +7,11 @@
 # Without arguments a program does a quick, seeded run; DMI_TEST_SCALE=soak a long one.
 
 fuzz_libs = libdmi.la $(DMI_LIBS)
+
+check_PROGRAMS += test/fuzz/net_fuzz
+test_fuzz_net_fuzz_SOURCES = test/fuzz/net_fuzz.c test/unit/net_node.h
+test_fuzz_net_fuzz_LDADD = $(fuzz_libs)
+
+check_PROGRAMS += test/fuzz/wire_fuzz
+test_fuzz_wire_fuzz_SOURCES = test/fuzz/wire_fuzz.c
+test_fuzz_wire_fuzz_LDADD = $(fuzz_libs)
