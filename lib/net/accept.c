@@ -30,8 +30,7 @@
 #define REST 0.1    /* seconds without accepting when there are no descriptors */
 #define GOODBYE 2.0 /* seconds a refused process has to read why */
 
-/* ---- A handshake's place -----------------------------------------------------------------------
- */
+/* ---- A handshake's place --------------------------------------------------------------------- */
 
 static void unlist(struct dmi_shake *shake) {
   struct dmi_net *net = shake->net;
@@ -98,8 +97,7 @@ static void refuse(struct dmi_shake *shake, const char *why) {
   ev_timer_start(shake->net->loop, &shake->patience);
 }
 
-/* ---- HELLO is complete -------------------------------------------------------------------------
- */
+/* ---- HELLO is complete ----------------------------------------------------------------------- */
 
 /* Answers HELLO_OK and makes it the connection of `peer`.  NULL: it is gone already. */
 static struct dmi_conn *welcome(struct dmi_shake *shake, struct dmi_net_peer *peer) {
@@ -216,8 +214,7 @@ bool dmi_accept_held(struct dmi_shake *shake, bool ours_won) {
   return false;
 }
 
-/* ---- Bytes of HELLO ----------------------------------------------------------------------------
- */
+/* ---- Bytes of HELLO -------------------------------------------------------------------------- */
 
 static void garbage(struct dmi_shake *shake) {
   char here[80], there[80];
@@ -287,8 +284,7 @@ static bool begin(struct dmi_net *net, int fd) {
   return true;
 }
 
-/* ---- Listening ---------------------------------------------------------------------------------
- */
+/* ---- Listening ------------------------------------------------------------------------------- */
 
 static void on_connection(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)events;

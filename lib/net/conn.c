@@ -1,9 +1,9 @@
 /*
  * conn.c - an established connection: its birth, its orderly end, its loss.
  *
- * Each direction ends on its own: the sender's last message is END, then it shuts its side.  A
- * connection whose two directions have ended is closed without a word; one that ends without END is
- * lost.
+ * Each direction ends on its own: the sender's last message is STOP, then it shuts its side.  A
+ * connection whose two directions have ended is closed without a word; one that ends without STOP
+ * is lost.
  *
  * Must not parse messages (receive.c) or touch the queue (send.c).  No function here may be called
  * from inside a callback of the same connection, because it may free it: they run from the loop

@@ -225,8 +225,7 @@ static void try_next(struct dmi_dial *dial) {
   ev_timer_start(loop, &dial->patience);
 }
 
-/* ---- Beginning ---------------------------------------------------------------------------------
- */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;

@@ -20,7 +20,9 @@ enum {
   AT_PROGRAM = 24,
   AT_UID = 40,
   AT_PORT = 44,
-  AT_NAME = 48 /* up to 112; the rest is zero */
+  AT_ZERO_2 = 46,
+  AT_NAME = 48,
+  AT_ZERO_3 = 112
 };
 
 static void put_first(unsigned char *out, uint8_t kind, uint16_t version) {
@@ -35,6 +37,13 @@ static void clean_text(char *text, size_t size) {
   for (char *c = text; *c != '\0'; c++) {
     if (*c < ' ' || *c > '~') *c = '?';
   }
+}
+
+static bool all_zero(const unsigned char *bytes, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    if (bytes[i] != 0) return false;
+  }
+  return true;
 }
 
 void dmi_hello_put(unsigned char out[DMI_HELLO_BYTES], const struct dmi_hello *hello) {
@@ -72,7 +81,10 @@ bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYT
   if (dmi_hello_size(in, DMI_HELLO_FIRST) != DMI_HELLO_BYTES) return false;
   dmi_hello_peek(hello, in);
   if (hello->version != DMI_WIRE_VERSION) return true;
-  if (in[AT_ZERO] != 0) return false;
+  if (!all_zero(in + AT_ZERO, 1) || !all_zero(in + AT_ZERO_2, AT_NAME - AT_ZERO_2) ||
+      !all_zero(in + AT_ZERO_3, DMI_HELLO_BYTES - AT_ZERO_3)) {
+    return false;
+  }
   memcpy(hello->build, in + AT_BUILD, sizeof hello->build);
   memcpy(hello->program, in + AT_PROGRAM, sizeof hello->program);
   memcpy(&hello->uid, in + AT_UID, sizeof hello->uid);

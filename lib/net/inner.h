@@ -83,7 +83,7 @@ struct dmi_net_peer {
   bool barred;               /* [L] dmi_net_bar was called: no more of other threads */
   bool writing; /* [L] a thread is writing the queue out and has head..; it looks again */
   bool blocked; /* [L] the socket is full: the daemon waits for it */
-  bool ended;   /* [L] END is in the queue or sent */
+  bool ended;   /* [L] STOP is in the queue or sent */
   struct dmi_seg *head, *tail;    /* [L] the queue; only the writing thread takes segments out */
   struct dmi_seg *spare;          /* [L] recycled segments */
   uint32_t spares;                /* [L] how many */
@@ -113,7 +113,7 @@ struct dmi_conn {
   bool member;              /* may send what members may */
   bool stranger;            /* counted in net->stranger_num: it has no uid yet */
   bool spoken;              /* has sent a whole message */
-  bool got_end;             /* END has come: EOF is next */
+  bool got_end;             /* STOP has come: EOF is next */
   bool got_eof;             /* its direction is finished */
   bool sent_end;            /* our direction is finished and shut */
   bool shut;                /* by dmi_net_stop */
@@ -250,7 +250,7 @@ void dmi_receive(struct dmi_conn *conn);
 struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
 void dmi_conn_eof(struct dmi_conn *conn);                   /* nothing more comes; may free it */
-void dmi_conn_end(struct dmi_conn *conn);                   /* END is sent; may free it */
+void dmi_conn_end(struct dmi_conn *conn);                   /* STOP is sent; may free it */
 void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */

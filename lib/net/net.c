@@ -28,8 +28,7 @@
 /* Which dmi_net this thread is the daemon of. */
 static _Thread_local struct dmi_net *daemon_of;
 
-/* ---- Log ---------------------------------------------------------------------------------------
- */
+/* ---- Log ------------------------------------------------------------------------------------- */
 
 static void say(struct dmi_net *net, const char *line) {
   if (net->handler.log != NULL)
@@ -58,8 +57,7 @@ void dmi_net_log(struct dmi_net *net, const char *format, ...) {
   say(net, line);
 }
 
-/* ---- What other threads ask for ----------------------------------------------------------------
- */
+/* ---- What other threads ask for -------------------------------------------------------------- */
 
 bool dmi_net_is_daemon(struct dmi_net *net) {
   return daemon_of == net;
@@ -131,8 +129,7 @@ static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events
   net->handler.signal(net->handler.arg, signal->signum);
 }
 
-/* ---- Ending ------------------------------------------------------------------------------------
- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 /* Has the other machine all that was sent on it? */
 static bool arrived(struct dmi_conn *conn) {
@@ -157,8 +154,7 @@ static void on_ending(struct ev_loop *loop, struct ev_timer *timer, int events) 
   if (all || ev_now(loop) >= net->ending_until) ev_break(loop, EVBREAK_ALL);
 }
 
-/* ---- Life --------------------------------------------------------------------------------------
- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   struct dmi_hello hello = {.kind = kind, .version = DMI_WIRE_VERSION};

@@ -33,7 +33,7 @@ struct dmi_net_config {
   uint16_t listen_port; /* 0: any free one */
   uint8_t build[16];    /* hash of the executable */
   char name[64];        /* program name, for messages */
-  double patience;      /* seconds for a handshake, all of connecting, a stranger's first word; 0: 10 */
+  double patience; /* seconds for a handshake, all of connecting, a stranger's first word; 0: 10 */
 };
 
 struct dmi_net_handler {
@@ -124,8 +124,8 @@ void dmi_net_expect_close(struct dmi_net *net);
  */
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
 
-/* From now on only the daemon's messages to this uid are taken: it has left, and the last messages to
- * it are to follow.  Any thread's message of before is in line before them. */
+/* From now on only the daemon's messages to this uid are taken: it has left, and the last messages
+ * to it are to follow.  Any thread's message of before is in line before them. */
 void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
 /* Writes what can be written now; the daemon goes on with the rest. */

@@ -19,8 +19,7 @@
 
 #include "net/inner.h"
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static struct dmi_net_peer *find_uid(struct dmi_net *net, uint32_t id) {
   struct dmi_peer_mid *mid =
@@ -107,8 +106,7 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   return peer;
 }
 
-/* ---- Its end -----------------------------------------------------------------------------------
- */
+/* ---- Its end --------------------------------------------------------------------------------- */
 
 /* Frees a peer that no other thread can find any more. */
 static void free_peer(struct dmi_net_peer *peer) {
@@ -212,8 +210,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   }
 }
 
-/* ---- For the upper layer -----------------------------------------------------------------------
- */
+/* ---- For the upper layer --------------------------------------------------------------------- */
 
 void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
@@ -307,7 +304,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
   if (peer->state == DMI_PEER_IDLE && peer->head == NULL) {
     peer->state = DMI_PEER_SHUT;
   } else if (peer->state < DMI_PEER_SHUT && !peer->closing) {
-    struct dmi_msg end = {.type = DMI_WIRE_END};
+    struct dmi_msg end = {.type = DMI_WIRE_STOP};
     peer->closing = peer->ended = true;
     if (!dmi_send_append(peer, &end)) {
       peer->broken = ENOMEM;

@@ -85,7 +85,7 @@ static bool take_header(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   conn->start += DMI_WIRE_HEADER;
   if (wrong == NULL && conn->got_end) wrong = "it had said that it sends nothing more";
   if (wrong != NULL) return fail(why, msg, wrong);
-  if (msg->type == DMI_WIRE_END) {
+  if (msg->type == DMI_WIRE_STOP) {
     conn->got_end = true;
     return true;
   }

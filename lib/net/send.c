@@ -26,8 +26,7 @@
 #define SPARES_MOST 4
 #define SHARE ((uint64_t)1 << 20) /* bytes one call of flush writes before it leaves the rest */
 
-/* ---- The queue ---------------------------------------------------------------------------------
- */
+/* ---- The queue ------------------------------------------------------------------------------- */
 
 /* Puts an empty segment at the tail.  The lock is held: malloc of 4 KiB seldom makes a system
  * call, and the spares make it seldom that it is called. */
@@ -99,8 +98,7 @@ void dmi_send_free(struct dmi_seg *list) {
   }
 }
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool nothing_queued(const struct dmi_net_peer *peer) {
   const struct dmi_seg *seg = peer->head;
@@ -268,8 +266,7 @@ bool dmi_send_idle(struct dmi_net_peer *peer) {
   return idle;
 }
 
-/* ---- For the upper layer -----------------------------------------------------------------------
- */
+/* ---- For the upper layer --------------------------------------------------------------------- */
 
 /* With the lock held: did it leave, so that this thread must not send to it any more? */
 static bool has_left(const struct dmi_net_peer *peer) {

@@ -29,7 +29,7 @@
 
 /* The network layer's own: "I send nothing more", the last message of a direction that ends in an
  * orderly way.  Never handed up. */
-#define DMI_WIRE_END 31
+#define DMI_WIRE_STOP 31
 
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
@@ -74,7 +74,7 @@ enum dmi_wire_from {
   X(DMI_MSG_HOME_TAILS,  "HOME_TAILS",  16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_HOME_END,    "HOME_END",     0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_HOME_DONE,   "HOME_DONE",    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_WIRE_END,        "STOP",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
+  X(DMI_WIRE_STOP,       "STOP",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
   X(DMI_CTL_JOIN,        "JOIN",         0, 0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY) \
   X(DMI_CTL_VIEW_TAKEN,  "VIEW_TAKEN",   0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_LEAVE_ASK,   "LEAVE_ASK",    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \

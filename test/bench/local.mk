@@ -23,3 +23,14 @@ bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
 
 .PHONY: bench-calls
 CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) bench.json
+
+# lib/net alone, beside raw TCP in the same run.
+EXTRA_PROGRAMS += test/bench/net_echo
+test_bench_net_echo_SOURCES = test/bench/net_echo.c test/bench/raw_tcp.h test/bench/bench.h
+test_bench_net_echo_LDADD = libdmi.la $(DMI_LIBS)
+BENCH_TARGETS += bench-net
+bench-net: test/bench/net_echo
+	test/bench/net_echo
+
+.PHONY: bench-net
+CLEANFILES += test/bench/net_echo

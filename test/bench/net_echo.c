@@ -5,8 +5,8 @@
  * variants see the same machine.  `daemon`: callbacks send the next message.  `thread`: a user
  * thread sends and sleeps on a futex until its daemon has the answer, as DMI's calls do.
  *
- * Prints the median in microseconds and its ratio to raw TCP; with `apart` on two cores, `together` on
- * one, `free` wherever the system puts them.
+ * Prints the median in microseconds and its ratio to raw TCP; with `apart` on two cores, `together`
+ * on one, `free` wherever the system puts them.
  */
 #include "raw_tcp.h"
 
@@ -31,8 +31,8 @@ struct end {
   struct dmi_net *net;
   uint32_t peer;
   bool echoes;
-  _Atomic uint32_t left;  /* daemon variant: trips still to start */
-  _Atomic uint32_t done;  /* futex: answers */
+  _Atomic uint32_t left; /* daemon variant: trips still to start */
+  _Atomic uint32_t done; /* futex: answers */
 };
 
 static void *end_body(void *arg, uint32_t from, struct dmi_msg *msg) {
@@ -45,7 +45,8 @@ static void wake(_Atomic uint32_t *word) {
 }
 
 static void wait_for(_Atomic uint32_t *word, uint32_t old) {
-  while (atomic_load(word) == old) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+  while (atomic_load(word) == old)
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
 static void send_one(struct end *end) {
@@ -87,11 +88,8 @@ static void *end_main(void *arg) {
 static void end_open(struct end *end, uint32_t uid, uint32_t peer) {
   static const uint8_t program[16] = "bench";
   struct dmi_net_config config = {.name = "bench"};
-  struct dmi_net_handler handler = {.arg = end,
-                                    .body = end_body,
-                                    .message = end_message,
-                                    .lost = end_lost,
-                                    .posted = end_posted};
+  struct dmi_net_handler handler = {
+      .arg = end, .body = end_body, .message = end_message, .lost = end_lost, .posted = end_posted};
   const char *why;
   end->peer = peer;
   end->net = dmi_net_open(&config, &handler, &why);
@@ -147,7 +145,8 @@ static void serve(int fd, int port_pipe) {
   if (write(port_pipe, &port, sizeof port) != sizeof port) raw_fail("pipe");
   pthread_create(&thread, NULL, end_main, &end);
   char message[BYTES];
-  while (raw_read(fd, message, BYTES)) raw_write(fd, message, BYTES);
+  while (raw_read(fd, message, BYTES))
+    raw_write(fd, message, BYTES);
   exit(0);
 }
 
@@ -166,7 +165,8 @@ static void measure(const char *name, place_t place, bool bound) {
   memset(&end, 0, sizeof end);
   end_open(&end, 1, 2);
   if (read(ports[0], &port, sizeof port) != sizeof port) raw_fail("pipe");
-  struct dmi_addr addr = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, .port = port};
+  struct dmi_addr addr = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
+                          .port = port};
   dmi_net_add_peer(end.net, 2, &addr);
   pthread_create(&daemon_thread, NULL, end_main, &end);
   for (int i = -1; i < ROUNDS; i++) {
@@ -177,8 +177,8 @@ static void measure(const char *name, place_t place, bool bound) {
     thread[i] = t;
   }
   double r = median(raw), d = median(daemon), t = median(thread);
-  printf("%-9s raw %6.1f us   daemon %6.1f us = %.2f   thread %6.1f us = %.2f\n", name, r, d, d / r, t,
-         t / r);
+  printf("%-9s raw %6.1f us   daemon %6.1f us = %.2f   thread %6.1f us = %.2f\n", name, r, d, d / r,
+         t, t / r);
   fflush(stdout);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -187,8 +187,11 @@ static void measure(const char *name, place_t place, bool bound) {
 }
 
 int main(void) {
-  static const struct { const char *name; place_t place; bool bound; } runs[] = {
-    {"apart", APART, true}, {"together", TOGETHER, true}, {"free", APART, false}};
+  static const struct {
+    const char *name;
+    place_t place;
+    bool bound;
+  } runs[] = {{"apart", APART, true}, {"together", TOGETHER, true}, {"free", APART, false}};
   for (int i = 0; i < 3; i++) {
     pid_t one = fork();
     if (one == 0) measure(runs[i].name, runs[i].place, runs[i].bound);

@@ -34,8 +34,7 @@ static void fail(const char *what, long a, long b) {
   exit(1);
 }
 
-/* ---- The hostile side --------------------------------------------------------------------------
- */
+/* ---- The hostile side ------------------------------------------------------------------------ */
 
 static uint64_t state = 88172645463325252u;
 
@@ -84,9 +83,9 @@ static void say_hello(int fd, uint32_t uid, uint16_t version, size_t size) {
 
 /* A header whose lengths are not what follows, or not allowed. */
 static void say_header(int fd) {
-  static const uint8_t types[] = {DMI_MSG_GET,  DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
-                                  DMI_MSG_TAKE, DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
-                                  DMI_WIRE_END, DMI_MSG_ATOMIC,     127,           200};
+  static const uint8_t types[] = {DMI_MSG_GET,   DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
+                                  DMI_MSG_TAKE,  DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
+                                  DMI_WIRE_STOP, DMI_MSG_ATOMIC,     127,           200};
   static const uint64_t lengths[] = {0,
                                      1,
                                      8,
@@ -186,8 +185,7 @@ static void be_hostile(uint16_t port, long count, int commands, int reports) {
   _exit(0);
 }
 
-/* ---- The process under test --------------------------------------------------------------------
- */
+/* ---- The process under test ------------------------------------------------------------------ */
 
 static long rss_kb(void) {
   long pages = 0, resident = 0;

@@ -28,8 +28,7 @@ static void end(struct node *node) {
   node_free(node);
 }
 
-/* ---- A plain socket at the other end -----------------------------------------------------------
- */
+/* ---- A plain socket at the other end --------------------------------------------------------- */
 
 static int raw_connect(struct node *node) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(dmi_net_port(node->net))};
@@ -91,8 +90,7 @@ static const char *raw_refusal(int fd) {
   return why;
 }
 
-/* ---- HELLO -------------------------------------------------------------------------------------
- */
+/* ---- HELLO ----------------------------------------------------------------------------------- */
 
 static void test_other_version(void **state) {
   (void)state;
@@ -278,8 +276,7 @@ static void test_malformed(void **state) {
   end(&b);
 }
 
-/* ---- Both at once ------------------------------------------------------------------------------
- */
+/* ---- Both at once ---------------------------------------------------------------------------- */
 
 static uint64_t order_wrong;
 
@@ -354,8 +351,7 @@ static void test_winner_fails(void **state) {
   end(&a);
 }
 
-/* ---- Joining -----------------------------------------------------------------------------------
- */
+/* ---- Joining --------------------------------------------------------------------------------- */
 
 static void test_port_in_use(void **state) {
   (void)state;

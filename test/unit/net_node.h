@@ -287,9 +287,15 @@ static inline void node_expect_close(struct node *node) {
   node_do(node, node_run_expect, NULL);
 }
 
-static inline void node_send(struct node *node, uint32_t to, struct dmi_msg msg) {
-  dmi_net_send(node->net, to, &msg);
-  dmi_net_flush(node->net, to);
+/* False: the receiver has left, and the message is dropped. */
+static inline bool node_send(struct node *node, uint32_t to, struct dmi_msg msg) {
+  if (dmi_net_send(node->net, to, &msg)) {
+    dmi_net_flush(node->net, to);
+    return true;
+  }
+  dmi_slice_drop(&msg.list);
+  dmi_slice_drop(&msg.body);
+  return false;
 }
 
 #endif

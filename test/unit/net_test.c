@@ -233,7 +233,7 @@ static void test_close(void **state) {
   for (; sent < 100; sent++)
     node_send(&a, 2, numbered(0, sent, 200000));
   node_close(&a, 2);
-  node_send(&a, 2, numbered(0, 99999, 100)); /* dropped */
+  assert_false(node_send(&a, 2, numbered(0, 99999, 100)));
   NODE_WAIT(&b, messages, sent);
   for (uint64_t i = 0; i < 100; i++)
     node_send(&b, 1, numbered(0, i, 200000));
@@ -266,6 +266,29 @@ static void test_closed_connects(void **state) {
   assert_int_equal(a.lost_num + b.lost_num, 0);
   node_free(&a);
   node_free(&b);
+}
+
+static void run_bar(struct node *node, void *arg) {
+  dmi_net_bar(node->net, *(uint32_t *)arg);
+}
+
+static void run_send(struct node *node, void *arg) {
+  assert_true(node_send(node, *(uint32_t *)arg, numbered(0, 1, 10)));
+}
+
+/* Other threads are barred, the daemon is not. */
+static void test_bar(void **state) {
+  (void)state;
+  struct node a, b;
+  uint32_t to = 2;
+  start_two(&a, &b);
+  assert_true(node_send(&a, 2, numbered(0, 0, 10)));
+  node_do(&a, run_bar, &to);
+  assert_false(node_send(&a, 2, numbered(0, 99, 10)));
+  node_do(&a, run_send, &to);
+  NODE_WAIT(&b, messages, 2);
+  assert_int_equal(orders[2].wrong, 0);
+  end_two(&a, &b);
 }
 
 static void test_stop_drains(void **state) {
@@ -354,11 +377,12 @@ static void test_unknown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_two),       cmocka_unit_test(test_order_three),
-      cmocka_unit_test(test_big_bodies),      cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_four_threads),    cmocka_unit_test(test_close),
-      cmocka_unit_test(test_closed_connects), cmocka_unit_test(test_stop_drains),
-      cmocka_unit_test(test_expect_close),    cmocka_unit_test(test_throw_away),
-      cmocka_unit_test(test_wrong_message),   cmocka_unit_test(test_unknown)};
+      cmocka_unit_test(test_order_two),    cmocka_unit_test(test_order_three),
+      cmocka_unit_test(test_big_bodies),   cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_four_threads), cmocka_unit_test(test_close),
+      cmocka_unit_test(test_bar),          cmocka_unit_test(test_closed_connects),
+      cmocka_unit_test(test_stop_drains),  cmocka_unit_test(test_expect_close),
+      cmocka_unit_test(test_throw_away),   cmocka_unit_test(test_wrong_message),
+      cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,12 @@ static void test_hello_garbage(void **state) {
     assert_int_equal(dmi_hello_size(bytes, i + 1), 0);
     assert_false(dmi_hello_get(&out, bytes));
   }
+  static const size_t zeros[] = {5, 46, 47, 112, 127};
+  for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+    dmi_hello_put(bytes, &hello);
+    bytes[zeros[i]] = 1;
+    assert_false(dmi_hello_get(&out, bytes));
+  }
   dmi_hello_put(bytes, &hello);
   memset(bytes + 48, 0x1b, 64); /* a name without end, with what terminals obey */
   assert_true(dmi_hello_get(&out, bytes));
