@@ -251,8 +251,7 @@ bool dmi_member_message(struct dmi_member *member, uint32_t from, const struct d
                         struct dmi_mout *out);
 
 /* The connection with this uid or temporary id broke. */
-void dmi_member_lost(struct dmi_member *member, uint32_t id, const char *why,
-                     struct dmi_mout *out);
+void dmi_member_lost(struct dmi_member *member, uint32_t id, const char *why, struct dmi_mout *out);
 
 /* ---- Events: the life of this process ---------------------------------------------------------
  */
@@ -290,12 +289,10 @@ void dmi_member_idle(struct dmi_member *member, struct dmi_mout *out);
  * `op` is unique among the calls of this process that are not complete.  Each is completed by
  * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
  */
-void dmi_member_poll(struct dmi_member *member, uint64_t op,
-                     struct dmi_mout *out); /* notices[0] */
+void dmi_member_poll(struct dmi_member *member, uint64_t op, struct dmi_mout *out); /* notices[0] */
 void dmi_member_peek(struct dmi_member *member, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
-void dmi_member_nodes(struct dmi_member *member, uint64_t op,
-                      struct dmi_mout *out); /* notices[] */
+void dmi_member_nodes(struct dmi_member *member, uint64_t op, struct dmi_mout *out); /* notices[] */
 /* DMI_EMEMBER, DMI_ENOTASKED */
 void dmi_member_welcome(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
                         struct dmi_mout *out);
@@ -308,11 +305,9 @@ void dmi_member_goodbye(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
 void dmi_member_mmap(struct dmi_member *member, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out);
 /* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
-void dmi_member_lookup(struct dmi_member *member, uint64_t op, uint64_t addr,
-                       struct dmi_mout *out);
+void dmi_member_lookup(struct dmi_member *member, uint64_t op, uint64_t addr, struct dmi_mout *out);
 /* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
-void dmi_member_munmap(struct dmi_member *member, uint64_t op, uint64_t base,
-                       struct dmi_mout *out);
+void dmi_member_munmap(struct dmi_member *member, uint64_t op, uint64_t base, struct dmi_mout *out);
 /* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
 void dmi_member_thread(struct dmi_member *member, uint64_t op, uint32_t uid, uint64_t seq,
                        struct dmi_mout *out);

@@ -1,0 +1,251 @@
+/*
+ * coord.c - the coordinator role: its table of members, and who handles which message.
+ *
+ * Nothing here waits: what cannot be done yet stays in a list, and dmi_coord_advance, called after every event, begins what has become possible.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+#define FIRST_BASE ((uint64_t)1 << 32)
+
+#define TO(life) (1u << DMI_LIFE_##life)
+
+/* From each state, those that may follow. */
+static const uint32_t life_next[DMI_LIFE_NUM] = {
+    [DMI_LIFE_JOINING] = TO(JOINED) | TO(LOST),
+    [DMI_LIFE_JOINED] = TO(OPENED) | TO(CLOSING) | TO(LOST),
+    [DMI_LIFE_OPENED] = TO(CLOSING),
+    [DMI_LIFE_CLOSING] = TO(LEAVING) | TO(LOST),
+    [DMI_LIFE_LEAVING] = TO(CLOSING) | TO(DRAINED) | TO(KEEPING) | TO(LOST),
+    [DMI_LIFE_DRAINED] = TO(OUT) | TO(LOST),
+    [DMI_LIFE_KEEPING] = TO(LEAVING) | TO(LOST),
+    [DMI_LIFE_OUT] = TO(NONE),
+    [DMI_LIFE_LOST] = TO(NONE),
+    [DMI_LIFE_NONE] = TO(JOINING) | TO(JOINED),
+};
+
+const char *dmi_life_name(enum dmi_life life)
+{
+  static const char *const names[DMI_LIFE_NUM] = {"JOINING", "JOINED",  "OPENED",  "CLOSING",
+                                                  "LEAVING", "DRAINED", "KEEPING", "OUT",
+                                                  "LOST",    "NONE"};
+  return life < DMI_LIFE_NUM ? names[life] : "?";
+}
+
+void dmi_record_move(struct dmi_record *record, enum dmi_life life)
+{
+  if (!(life_next[record->life] & (1u << life))) {
+    fprintf(stderr, "dmi: bug: process %u goes from %s to %s\n", record->uid,
+            dmi_life_name(record->life), dmi_life_name(life));
+    abort();
+  }
+  record->life = life;
+}
+
+struct dmi_coord *dmi_coord_new(void)
+{
+  struct dmi_coord *c = calloc(1, sizeof(*c));
+  if (!c) abort();
+  c->next_uid = 1;
+  c->next_base = FIRST_BASE;
+  return c;
+}
+
+void dmi_coord_free(struct dmi_coord *c)
+{
+  if (!c) return;
+  for (uint32_t i = 0; i < c->forgets.num; i++) dmi_uids_free(&c->forgets.at[i].awaits);
+  free(c->records.at);
+  free(c->notices.at);
+  free(c->polls.at);
+  free(c->mappings.at);
+  free(c->forgets.at);
+  free(c->adopts.at);
+  free(c->results.at);
+  free(c->joins.at);
+  dmi_keep_free(&c->held);
+  dmi_keep_free(&c->parked);
+  dmi_uids_free(&c->awaits);
+  dmi_uids_free(&c->byes);
+  free(c);
+}
+
+/* The first process is a member without having asked anybody; its own notice is the first. */
+void dmi_coord_start(struct dmi_member *m)
+{
+  struct dmi_record *record;
+  m->coord = dmi_coord_new();
+  m->coord->view = m->view;
+  m->coord->next_uid = m->uid + 1;
+  record = DMI_LIST_ADD(&m->coord->records);
+  record->uid = m->uid;
+  record->dmi_id = m->dmi_id;
+  record->info = m->info;
+  record->life = DMI_LIFE_NONE;
+  record->busy = true;
+  dmi_record_move(record, DMI_LIFE_JOINED);
+  dmi_coord_notify(m, record, DMI_OPEN);
+}
+
+struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid)
+{
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (c->records.at[i].uid == uid) return &c->records.at[i];
+  }
+  return NULL;
+}
+
+void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error,
+                      struct dmi_pack *body)
+{
+  if (caller->uid && dmi_coord_find(m->coord, caller->uid)) {
+    dmi_member_send(m, caller->uid, DMI_CTL_RESULT, caller->op, error, body);
+  } else if (body) {
+    dmi_pack_free(body);
+  }
+  caller->uid = 0;
+}
+
+/* ---- Lost members ----------------------------------------------------------------------------- */
+
+/* A process that held part of the program is lost: the program ends. */
+bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why)
+{
+  struct dmi_coord *c = m->coord;
+  char text[256];
+  snprintf(text, sizeof(text), "process %u (%.100s) was lost: %.100s", record->dmi_id,
+           record->info.host, why);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_pack body;
+    uint32_t uid = c->records.at[i].uid;
+    if (uid == m->uid || uid == record->uid) continue;
+    dmi_pack_init(&body);
+    dmi_pack_string(&body, text);
+    dmi_member_send(m, uid, DMI_CTL_ABORT, 0, 0, &body);
+  }
+  dmi_member_fatal(m, text);
+  return true;
+}
+
+static void forget_lost(struct dmi_member *m, struct dmi_record *record)
+{
+  struct dmi_coord *c = m->coord;
+  dmi_record_move(record, DMI_LIFE_LOST);
+  record->busy = false;
+  dmi_coord_unnotify(c, record->uid);
+  dmi_coord_answer(m, &record->welcome, DMI_EMEMBER, NULL);
+  dmi_coord_answer(m, &record->goodbye, DMI_EMEMBER, NULL);
+  dmi_directory_gone(m, record->uid);
+  c->retry = true;
+}
+
+/* Never welcomed, it owned nothing: a view without it is enough. */
+static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  struct dmi_record *record;
+  char why[256];
+  uint32_t uid;
+  dmi_unpack_init(&body, &msg->body);
+  uid = dmi_unpack_u32(&body);
+  dmi_unpack_string(&body, why);
+  if (!dmi_unpack_done(&body)) return false;
+  record = dmi_coord_find(c, uid);
+  if (!record || record->life == DMI_LIFE_LOST || record->ended) return true;
+  if (record->welcomed || uid == m->uid) return dmi_coord_abort(m, record, why);
+  if (c->ending) return dmi_coord_on_ended(m, record);
+  dmi_uids_drop(&c->awaits, uid);
+  if (c->change == DMI_CHANGE_HANDOVER) {
+    *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
+  } else if (record->life == DMI_LIFE_OUT) {
+    dmi_coord_gone(m, record);
+  } else {
+    forget_lost(m, record);
+  }
+  return true;
+}
+
+/* ---- Messages --------------------------------------------------------------------------------- */
+
+static bool dispatch(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg)
+{
+  switch (msg->type) {
+    case DMI_CTL_LEAVE_ASK:
+    case DMI_CTL_LEAVE_NO:
+    case DMI_CTL_DRAINED:
+    case DMI_CTL_GONE:
+      return dmi_coord_on_leave(m, record, msg);
+    case DMI_CTL_OPENED:
+      return dmi_coord_on_opened(m, record);
+    case DMI_CTL_BUSY:
+      record->busy = true;
+      dmi_member_send(m, record->uid, DMI_CTL_BUSY_OK, msg->op, 0, NULL);
+      return true;
+    case DMI_CTL_IDLE:
+      record->busy = false;
+      return true;
+    case DMI_CTL_POLL:
+    case DMI_CTL_PEEK:
+      return dmi_coord_on_poll(m, record->uid, msg);
+    case DMI_CTL_WELCOME:
+      return dmi_coord_on_welcome(m, record->uid, msg);
+    case DMI_CTL_GOODBYE:
+      return dmi_coord_on_goodbye(m, record->uid, msg);
+    case DMI_CTL_NODES:
+      return dmi_coord_on_nodes(m, record->uid, msg);
+    case DMI_CTL_ENDED:
+      return false; /* only after END */
+    default: /* MMAP, LOOKUP, MUNMAP, FORGOT, ADOPTED, THREAD */
+      return dmi_directory_message(m, record, msg);
+  }
+}
+
+bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_record *record = dmi_coord_find(c, from);
+  bool later = false;
+  if (!record) return false;
+  if (record->life == DMI_LIFE_LOST) return true;
+  if (msg->type == DMI_CTL_VIEW_TAKEN) return dmi_coord_on_taken(m, from, msg);
+  if (msg->type == DMI_CTL_LOST && !on_lost(m, msg, &later)) return false;
+  if (msg->type == DMI_CTL_LOST && !later) return true;
+  if (c->change == DMI_CHANGE_HANDOVER) {
+    dmi_keep_add(&c->parked, from, msg);
+    return true;
+  }
+  if (c->ending) {
+    if (msg->type == DMI_CTL_ENDED) return dmi_coord_on_ended(m, record);
+    return msg->type != DMI_CTL_BUSY; /* sent before END came there: all were idle */
+  }
+  if (record->life == DMI_LIFE_OUT && msg->type != DMI_CTL_GONE && msg->type != DMI_CTL_FORGOT) {
+    return true; /* sent before OUT came there; the caller got DMI_EINACTIVE */
+  }
+  return dispatch(m, record, msg);
+}
+
+/* ---- What can begin? -------------------------------------------------------------------------- */
+
+void dmi_coord_advance(struct dmi_member *m)
+{
+  while (m->coord && m->phase != DMI_PHASE_FINISHED && !m->coord->ending) {
+    struct dmi_coord *c = m->coord;
+    if (c->change != DMI_CHANGE_NONE && c->awaits.num == 0) {
+      dmi_coord_end_change(m);
+    } else if (c->retry && c->change != DMI_CHANGE_HANDOVER) {
+      dmi_coord_retry(m);
+    } else if (c->change == DMI_CHANGE_NONE && m->loop.num == 0) {
+      /* with nothing of our own under way: it may make somebody busy */
+      if (dmi_coord_may_end(c)) {
+        dmi_coord_end(m);
+      } else if (!dmi_coord_begin_change(m)) {
+        return;
+      }
+    } else {
+      return;
+    }
+  }
+}

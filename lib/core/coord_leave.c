@@ -1,0 +1,207 @@
+/*
+ * coord_leave.c - DMI_goodbye and the leaving it begins; the end of the program.
+ */
+#include "core/member_int.h"
+
+/* ---- Heirs ------------------------------------------------------------------------------------ */
+
+/* Who takes the pages of `but`: a welcomed member that nobody has dismissed; rather one that has not asked to leave;
+ * the smallest uid. */
+struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but)
+{
+  struct dmi_record *closing = NULL;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    if (record->uid == but || !record->welcomed) continue;
+    if (record->life == DMI_LIFE_OPENED) return record;
+    if (record->life == DMI_LIFE_CLOSING && !closing) closing = record;
+  }
+  return closing;
+}
+
+struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but)
+{
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    if (record->uid != but && record->life == DMI_LIFE_KEEPING) return record;
+  }
+  return NULL;
+}
+
+/* Pages are on their way to it? */
+static bool is_heir(const struct dmi_coord *c, uint32_t uid)
+{
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    if (record->life == DMI_LIFE_LEAVING && record->heir == uid) return true;
+  }
+  return false;
+}
+
+/* ---- Leaving ---------------------------------------------------------------------------------- */
+
+static void begin_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_record *heir)
+{
+  struct dmi_pack body;
+  dmi_record_move(record, DMI_LIFE_LEAVING);
+  record->heir = heir ? heir->uid : 0;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, record->heir);
+  dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
+}
+
+bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {from, msg->op};
+  struct dmi_unpack body;
+  struct dmi_record *record;
+  uint32_t dmi_id;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_id = dmi_unpack_u32(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  record = dmi_coord_by_id(c, dmi_id);
+  if (!record) {
+    dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
+  } else if (record->life != DMI_LIFE_CLOSING) {
+    dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
+  } else if (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR) {
+    dmi_keep_add(&c->held, from, msg);
+  } else {
+    record->goodbye = caller;
+    begin_leave(m, record, dmi_coord_heir(c, record->uid));
+  }
+  return true;
+}
+
+/* A leave ended one way or the other, or somebody who can be heir came. */
+void dmi_coord_retry(struct dmi_member *m)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_keep held = c->held;
+  c->retry = false;
+  memset(&c->held, 0, sizeof(c->held));
+  for (uint32_t i = 0; i < held.num; i++) {
+    dmi_coord_message(m, held.at[i].from, &held.at[i].msg);
+  }
+  dmi_keep_free(&held);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    struct dmi_record *heir;
+    if (record->life != DMI_LIFE_KEEPING) continue;
+    heir = dmi_coord_heir(c, record->uid);
+    if (heir) begin_leave(m, record, heir);
+  }
+}
+
+static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record)
+{
+  if (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_OPENED) return false;
+  dmi_record_move(record, DMI_LIFE_CLOSING);
+  dmi_coord_notify(m, record, DMI_CLOSE);
+  return true;
+}
+
+static bool on_leave_no(struct dmi_member *m, struct dmi_record *record)
+{
+  if (record->life != DMI_LIFE_LEAVING) return false;
+  dmi_record_move(record, DMI_LIFE_CLOSING);
+  record->heir = 0;
+  dmi_coord_answer(m, &record->goodbye, DMI_EBUSY, NULL);
+  m->coord->retry = true;
+  return true;
+}
+
+static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  uint32_t num, before = c->results.num;
+  if (record->life != DMI_LIFE_LEAVING) return false;
+  dmi_unpack_init(&body, &msg->body);
+  num = dmi_unpack_count(&body, 16);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_result *result = DMI_LIST_ADD(&c->results);
+    result->uid = record->uid;
+    result->ended.seq = dmi_unpack_u64(&body);
+    result->ended.value = dmi_unpack_u64(&body);
+  }
+  if (!dmi_unpack_done(&body)) {
+    c->results.num = before;
+    return false;
+  }
+  dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
+  dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  c->retry = true;
+  return true;
+}
+
+void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record)
+{
+  struct dmi_coord *c = m->coord;
+  uint32_t uid = record->uid;
+  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = uid;
+  if (m->departing == uid) m->departing = 0;
+  dmi_record_move(record, DMI_LIFE_NONE);
+  DMI_LIST_DROP(&c->records, record - c->records.at);
+  if (c->removing == uid) c->removing = 0;
+  dmi_directory_gone(m, uid);
+}
+
+bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg)
+{
+  if (msg->type != DMI_CTL_DRAINED && msg->body.len > 0) return false;
+  switch (msg->type) {
+    case DMI_CTL_LEAVE_ASK:
+      return on_leave_ask(m, record);
+    case DMI_CTL_LEAVE_NO:
+      return on_leave_no(m, record);
+    case DMI_CTL_DRAINED:
+      return on_drained(m, record, msg);
+    default: /* GONE */
+      if (record->life != DMI_LIFE_OUT) return false;
+      dmi_coord_gone(m, record);
+      return true;
+  }
+}
+
+/* ---- The end ---------------------------------------------------------------------------------- */
+
+/* No user code runs anywhere, and nothing that is on its way could start any: a DMI_create keeps its caller busy until
+ * the process that runs the thread is known to be busy. */
+bool dmi_coord_may_end(const struct dmi_coord *c)
+{
+  if (c->change != DMI_CHANGE_NONE || c->removing != 0) return false;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (c->records.at[i].busy || c->records.at[i].life == DMI_LIFE_LOST) return false;
+  }
+  return true;
+}
+
+void dmi_coord_end(struct dmi_member *m)
+{
+  struct dmi_coord *c = m->coord;
+  c->ending = true;
+  for (uint32_t i = 0; i < c->joins.num; i++) {
+    dmi_member_refuse(m, c->joins.at[i].temp, "that program is ending");
+  }
+  c->joins.num = 0;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_END, 0, 0, NULL);
+  }
+}
+
+bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record)
+{
+  struct dmi_coord *c = m->coord;
+  if (record->ended) return false;
+  record->ended = true;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (!c->records.at[i].ended) return true;
+  }
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_FINISH, 0, 0, NULL);
+  }
+  return true;
+}

@@ -1,0 +1,151 @@
+/*
+ * coord_notice.c - notices and those who wait for them, DMI_welcome, DMI_nodes.
+ */
+#include "core/member_int.h"
+
+static void fill_notice(struct dmi_notice *notice, const struct dmi_record *record, uint32_t state)
+{
+  memset(notice, 0, sizeof(*notice));
+  notice->state = state;
+  notice->dmi_id = record->dmi_id;
+  notice->info = record->info;
+}
+
+/* The oldest notice to the caller that has waited longest, as long as there are both. */
+static void deliver(struct dmi_member *m)
+{
+  struct dmi_coord *c = m->coord;
+  while (c->notices.num > 0 && c->polls.num > 0) {
+    struct dmi_caller caller = c->polls.at[0];
+    struct dmi_pack body;
+    dmi_pack_init(&body);
+    dmi_pack_u32(&body, 1);
+    dmi_notice_pack(&body, &c->notices.at[0].notice);
+    DMI_LIST_DROP(&c->polls, 0);
+    DMI_LIST_DROP(&c->notices, 0);
+    dmi_coord_answer(m, &caller, DMI_OK, &body);
+  }
+}
+
+void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state)
+{
+  struct dmi_queued *queued = DMI_LIST_ADD(&m->coord->notices);
+  queued->uid = record->uid;
+  fill_notice(&queued->notice, record, state);
+  deliver(m);
+}
+
+void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid)
+{
+  for (uint32_t i = c->polls.num; i-- > 0;) {
+    if (c->polls.at[i].uid == uid) DMI_LIST_DROP(&c->polls, i);
+  }
+}
+
+void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid)
+{
+  dmi_coord_unpoll(c, uid);
+  for (uint32_t i = c->notices.num; i-- > 0;) {
+    if (c->notices.at[i].uid == uid) DMI_LIST_DROP(&c->notices, i);
+  }
+}
+
+bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_caller caller = {from, msg->op};
+  if (msg->body.len > 0) return false;
+  if (msg->type == DMI_CTL_PEEK && m->coord->notices.num == 0) {
+    struct dmi_pack body;
+    dmi_pack_init(&body);
+    dmi_pack_u32(&body, 0);
+    dmi_coord_answer(m, &caller, DMI_OK, &body);
+    return true;
+  }
+  /* Either there is a notice, and then nobody waits, or nobody else may be served before. */
+  *DMI_LIST_ADD(&m->coord->polls) = caller;
+  deliver(m);
+  return true;
+}
+
+struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id)
+{
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    if (record->dmi_id == dmi_id && record->life >= DMI_LIFE_JOINED &&
+        record->life <= DMI_LIFE_KEEPING) {
+      return record;
+    }
+  }
+  return NULL;
+}
+
+/* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome that succeeds. The caller
+ * is answered when the process knows, so that it accepts threads from then on. */
+bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_caller caller = {from, msg->op};
+  struct dmi_unpack body;
+  struct dmi_record *record;
+  uint32_t dmi_id;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_id = dmi_unpack_u32(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  record = dmi_coord_by_id(m->coord, dmi_id);
+  if (!record) {
+    dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
+    return true;
+  }
+  if (record->welcomed || record->welcome.uid ||
+      (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_CLOSING)) {
+    dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
+    return true;
+  }
+  record->welcome = caller;
+  dmi_member_send(m, record->uid, DMI_CTL_OPEN, 0, 0, NULL);
+  if (m->broken == DMI_MBREAK_OPENED) {
+    dmi_coord_answer(m, &caller, DMI_OK, NULL);
+  }
+  return true;
+}
+
+bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record)
+{
+  if (record->welcomed || !record->welcome.uid) return false;
+  record->welcomed = true;
+  if (record->life == DMI_LIFE_JOINED) dmi_record_move(record, DMI_LIFE_OPENED);
+  if (m->broken == DMI_MBREAK_OPENED) {
+    record->welcome.uid = 0;
+  } else {
+    dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
+  }
+  m->coord->retry = true; /* somebody may have waited for an heir */
+  return true;
+}
+
+bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {from, msg->op};
+  struct dmi_pack body;
+  struct dmi_pack nodes;
+  uint32_t num = 0;
+  if (msg->body.len > 0) return false;
+  dmi_pack_init(&nodes);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    struct dmi_notice notice;
+    uint32_t state = record->life == DMI_LIFE_JOINED   ? DMI_OPEN
+                     : record->life == DMI_LIFE_OPENED ? DMI_OPENED
+                                                       : DMI_CLOSE;
+    if (record->life < DMI_LIFE_JOINED || record->life > DMI_LIFE_LEAVING) continue;
+    fill_notice(&notice, record, state);
+    dmi_notice_pack(&nodes, &notice);
+    num++;
+  }
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, num);
+  dmi_pack_raw(&body, nodes.bytes, nodes.len);
+  dmi_pack_free(&nodes);
+  dmi_coord_answer(m, &caller, DMI_OK, &body);
+  return true;
+}

@@ -1,0 +1,203 @@
+/*
+ * coord_pack.c - the coordinator's state as bytes: what COORD carries to the next one.
+ *
+ * Both functions go through the fields in the same order.  Addresses of members are not in it: the next
+ * coordinator uses those by which it reaches them itself.
+ */
+#include "core/member_int.h"
+
+#define RECORD_BYTES 51u /* each at least, packed */
+#define QUEUED_BYTES 25u
+#define CALLER_BYTES 12u
+#define FORGET_BYTES 24u
+#define ADOPT_BYTES 44u
+#define RESULT_BYTES 20u
+#define KEPT_BYTES 21u
+
+#define WELCOMED 0x01u
+#define BUSY 0x02u
+
+/* ---- Elements --------------------------------------------------------------------------------- */
+
+static void pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller)
+{
+  dmi_pack_u32(pack, caller->uid);
+  dmi_pack_u64(pack, caller->op);
+}
+
+static void unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller)
+{
+  caller->uid = dmi_unpack_u32(unpack);
+  caller->op = dmi_unpack_u64(unpack);
+}
+
+static void pack_record(struct dmi_pack *pack, const struct dmi_record *record)
+{
+  dmi_pack_u32(pack, record->uid);
+  dmi_pack_u32(pack, record->dmi_id);
+  dmi_pack_u8(pack, (uint8_t)record->life);
+  dmi_pack_u32(pack, record->heir);
+  dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0) | (record->busy ? BUSY : 0)));
+  pack_caller(pack, &record->welcome);
+  pack_caller(pack, &record->goodbye);
+  dmi_info_pack(pack, &record->info);
+}
+
+static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record)
+{
+  uint8_t life, flags;
+  record->uid = dmi_unpack_u32(unpack);
+  record->dmi_id = dmi_unpack_u32(unpack);
+  life = dmi_unpack_u8(unpack);
+  record->life = (enum dmi_life)life;
+  record->heir = dmi_unpack_u32(unpack);
+  flags = dmi_unpack_u8(unpack);
+  record->welcomed = flags & WELCOMED;
+  record->busy = flags & BUSY;
+  unpack_caller(unpack, &record->welcome);
+  unpack_caller(unpack, &record->goodbye);
+  dmi_info_unpack(unpack, &record->info);
+  /* no change is under way when the role moves */
+  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_OUT ||
+      flags > (WELCOMED | BUSY)) {
+    unpack->bad = true;
+  }
+}
+
+static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep)
+{
+  dmi_pack_u32(pack, keep->num);
+  for (uint32_t i = 0; i < keep->num; i++) {
+    const struct dmi_kept *kept = &keep->at[i];
+    dmi_pack_u32(pack, kept->from);
+    dmi_pack_u8(pack, kept->msg.type);
+    dmi_pack_u64(pack, kept->msg.op);
+    dmi_pack_u32(pack, kept->msg.error);
+    dmi_pack_bytes(pack, kept->msg.body.ptr, kept->msg.body.len);
+  }
+}
+
+static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep)
+{
+  uint32_t num = dmi_unpack_count(unpack, KEPT_BYTES);
+  for (uint32_t i = 0; i < num && !unpack->bad; i++) {
+    struct dmi_msg msg = {0};
+    uint32_t from = dmi_unpack_u32(unpack);
+    size_t len;
+    msg.type = dmi_unpack_u8(unpack);
+    msg.op = dmi_unpack_u64(unpack);
+    msg.error = dmi_unpack_u32(unpack);
+    msg.body.ptr = dmi_unpack_bytes(unpack, &len);
+    msg.body.len = len;
+    dmi_keep_add(keep, from, &msg);
+  }
+}
+
+static void pack_uids(struct dmi_pack *pack, const struct dmi_uids *uids)
+{
+  dmi_pack_u32(pack, uids->num);
+  for (uint32_t i = 0; i < uids->num; i++) dmi_pack_u32(pack, uids->at[i]);
+}
+
+static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids)
+{
+  uint32_t num = dmi_unpack_count(unpack, 4);
+  for (uint32_t i = 0; i < num; i++) *DMI_LIST_ADD(uids) = dmi_unpack_u32(unpack);
+}
+
+/* ---- The whole -------------------------------------------------------------------------------- */
+
+static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c)
+{
+  dmi_pack_u32(pack, c->mappings.num);
+  for (uint32_t i = 0; i < c->mappings.num; i++) dmi_mapping_pack(pack, &c->mappings.at[i]);
+  dmi_pack_u32(pack, c->forgets.num);
+  for (uint32_t i = 0; i < c->forgets.num; i++) {
+    dmi_pack_u64(pack, c->forgets.at[i].base);
+    pack_caller(pack, &c->forgets.at[i].caller);
+    pack_uids(pack, &c->forgets.at[i].awaits);
+  }
+  dmi_pack_u32(pack, c->adopts.num);
+  for (uint32_t i = 0; i < c->adopts.num; i++) {
+    dmi_pack_u32(pack, c->adopts.at[i].home);
+    pack_caller(pack, &c->adopts.at[i].caller);
+    dmi_mapping_pack(pack, &c->adopts.at[i].mapping);
+  }
+  dmi_pack_u32(pack, c->results.num);
+  for (uint32_t i = 0; i < c->results.num; i++) {
+    dmi_pack_u32(pack, c->results.at[i].uid);
+    dmi_pack_u64(pack, c->results.at[i].ended.seq);
+    dmi_pack_u64(pack, c->results.at[i].ended.value);
+  }
+}
+
+void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c)
+{
+  dmi_pack_u64(pack, c->view);
+  dmi_pack_u32(pack, c->next_uid);
+  dmi_pack_u64(pack, c->next_base);
+  dmi_pack_u32(pack, c->records.num);
+  for (uint32_t i = 0; i < c->records.num; i++) pack_record(pack, &c->records.at[i]);
+  dmi_pack_u32(pack, c->notices.num);
+  for (uint32_t i = 0; i < c->notices.num; i++) {
+    dmi_pack_u32(pack, c->notices.at[i].uid);
+    dmi_notice_pack(pack, &c->notices.at[i].notice);
+  }
+  dmi_pack_u32(pack, c->polls.num);
+  for (uint32_t i = 0; i < c->polls.num; i++) pack_caller(pack, &c->polls.at[i]);
+  pack_lists(pack, c);
+  pack_keep(pack, &c->held);
+  pack_keep(pack, &c->parked);
+}
+
+static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c)
+{
+  uint32_t num = dmi_unpack_count(unpack, DMI_MAPPING_BYTES);
+  for (uint32_t i = 0; i < num; i++) dmi_mapping_unpack(unpack, DMI_LIST_ADD(&c->mappings));
+  num = dmi_unpack_count(unpack, FORGET_BYTES);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
+    forget->base = dmi_unpack_u64(unpack);
+    unpack_caller(unpack, &forget->caller);
+    unpack_uids(unpack, &forget->awaits);
+  }
+  num = dmi_unpack_count(unpack, ADOPT_BYTES);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_adopt *adopt = DMI_LIST_ADD(&c->adopts);
+    adopt->home = dmi_unpack_u32(unpack);
+    unpack_caller(unpack, &adopt->caller);
+    dmi_mapping_unpack(unpack, &adopt->mapping);
+  }
+  num = dmi_unpack_count(unpack, RESULT_BYTES);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_result *result = DMI_LIST_ADD(&c->results);
+    result->uid = dmi_unpack_u32(unpack);
+    result->ended.seq = dmi_unpack_u64(unpack);
+    result->ended.value = dmi_unpack_u64(unpack);
+  }
+}
+
+struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack)
+{
+  struct dmi_coord *c = dmi_coord_new();
+  uint32_t num;
+  c->view = dmi_unpack_u64(unpack);
+  c->next_uid = dmi_unpack_u32(unpack);
+  c->next_base = dmi_unpack_u64(unpack);
+  num = dmi_unpack_count(unpack, RECORD_BYTES);
+  for (uint32_t i = 0; i < num; i++) unpack_record(unpack, DMI_LIST_ADD(&c->records));
+  num = dmi_unpack_count(unpack, QUEUED_BYTES);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_queued *queued = DMI_LIST_ADD(&c->notices);
+    queued->uid = dmi_unpack_u32(unpack);
+    dmi_notice_unpack(unpack, &queued->notice);
+  }
+  num = dmi_unpack_count(unpack, CALLER_BYTES);
+  for (uint32_t i = 0; i < num; i++) unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
+  unpack_lists(unpack, c);
+  unpack_keep(unpack, &c->held);
+  unpack_keep(unpack, &c->parked);
+  if (dmi_unpack_done(unpack)) return c;
+  dmi_coord_free(c);
+  return NULL;
+}

@@ -1,0 +1,289 @@
+/*
+ * directory.c - the coordinator's directory of mappings, and results of threads of processes that left.
+ *
+ * Addresses are never given twice.  Knows nothing of pages.
+ */
+#include "core/member_int.h"
+
+#define ALIGN 4096u                     /* bytes: ranges begin at multiples of it */
+#define GAP 65536u                      /* bytes after each range that are in no mapping */
+#define SIZE_END ((uint64_t)1 << 62)    /* a mapping is smaller */
+#define ADDRESS_END ((uint64_t)1 << 63) /* addresses are positive int64_t */
+
+/* ---- The table -------------------------------------------------------------------------------- */
+
+/* Index of the first mapping whose base is above addr. */
+static uint32_t above(const struct dmi_coord *c, uint64_t addr)
+{
+  uint32_t low = 0, high = c->mappings.num;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (c->mappings.at[middle].base <= addr) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/* The mapping that holds the address, or NULL. */
+static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr)
+{
+  uint32_t i = above(c, addr);
+  struct dmi_mapping *mapping;
+  if (i == 0) return NULL;
+  mapping = &c->mappings.at[i - 1];
+  return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
+}
+
+/* DMI_OK and the new mapping at the end of the table, or why not. */
+static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint32_t home)
+{
+  uint64_t size, room;
+  struct dmi_mapping *mapping;
+  if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
+      page_num > (SIZE_END - 1) / page_size) {
+    return DMI_ESIZE;
+  }
+  size = page_size * page_num;
+  room = (size + ALIGN - 1) / ALIGN * ALIGN + GAP;
+  if (room > ADDRESS_END - c->next_base) return DMI_ENOMEM;
+  mapping = DMI_LIST_ADD(&c->mappings);
+  mapping->base = c->next_base;
+  mapping->page_size = page_size;
+  mapping->page_num = page_num;
+  mapping->home = home;
+  c->next_base += room;
+  return DMI_OK;
+}
+
+void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir)
+{
+  for (uint32_t i = 0; i < c->mappings.num; i++) {
+    if (c->mappings.at[i].home == uid) c->mappings.at[i].home = heir;
+  }
+}
+
+/* ---- Mapping ---------------------------------------------------------------------------------- */
+
+static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
+                           const struct dmi_mapping *mapping)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_mapping_pack(&body, mapping);
+  dmi_coord_answer(m, caller, DMI_OK, &body);
+}
+
+/* Home is who asks.  One that is handing over its mappings cannot take another: then a member that stays becomes the
+ * home, and knows it before anybody knows the address. */
+static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
+                    const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_unpack body;
+  struct dmi_record *home = NULL;
+  struct dmi_adopt *adopt;
+  struct dmi_pack out;
+  uint64_t page_size, page_num;
+  int error;
+  dmi_unpack_init(&body, &msg->body);
+  page_size = dmi_unpack_u64(&body);
+  page_num = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  if (record->heir && m->broken != DMI_MBREAK_ADOPT) {
+    home = dmi_coord_heir(c, record->uid);
+    if (!home) home = dmi_coord_keeper(c, record->uid);
+  }
+  error = allocate(c, page_size, page_num, home ? home->uid : record->uid);
+  if (error) {
+    dmi_coord_answer(m, &caller, error, NULL);
+    return true;
+  }
+  if (!home) {
+    answer_mapping(m, &caller, &c->mappings.at[c->mappings.num - 1]);
+    return true;
+  }
+  adopt = DMI_LIST_ADD(&c->adopts);
+  adopt->home = home->uid;
+  adopt->caller = caller;
+  adopt->mapping = c->mappings.at[c->mappings.num - 1];
+  dmi_pack_init(&out);
+  dmi_mapping_pack(&out, &adopt->mapping);
+  dmi_member_send(m, home->uid, DMI_CTL_ADOPT, 0, 0, &out);
+  return true;
+}
+
+static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
+                       const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  for (uint32_t i = 0; i < c->adopts.num; i++) {
+    struct dmi_adopt *adopt = &c->adopts.at[i];
+    const struct dmi_mapping *mapping = lookup(c, base);
+    if (adopt->mapping.base != base || adopt->home != record->uid) continue;
+    /* its home may have changed since */
+    answer_mapping(m, &adopt->caller, mapping ? mapping : &adopt->mapping);
+    DMI_LIST_DROP(&c->adopts, i);
+    return true;
+  }
+  return false;
+}
+
+static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
+                      const struct dmi_msg *msg)
+{
+  struct dmi_caller caller = {record->uid, msg->op};
+  const struct dmi_mapping *mapping;
+  struct dmi_unpack body;
+  uint64_t addr;
+  dmi_unpack_init(&body, &msg->body);
+  addr = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  mapping = lookup(m->coord, addr);
+  if (mapping) {
+    answer_mapping(m, &caller, mapping);
+  } else {
+    dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
+  }
+  return true;
+}
+
+/* ---- Unmapping -------------------------------------------------------------------------------- */
+
+static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
+  forget->base = base;
+  forget->caller = caller;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    struct dmi_pack body;
+    if (record->life == DMI_LIFE_OUT || record->life == DMI_LIFE_LOST) continue;
+    dmi_uids_add(&forget->awaits, record->uid);
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, base);
+    dmi_member_send(m, record->uid, DMI_CTL_FORGET, 0, 0, &body);
+  }
+  if (m->broken == DMI_MBREAK_FORGOT) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
+}
+
+/* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET and bring the mapping
+ * back to life: the unmap waits for the leave. */
+static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
+                      const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_mapping *mapping;
+  const struct dmi_record *home;
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  mapping = lookup(c, base);
+  if (!mapping || mapping->base != base) {
+    dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
+    return true;
+  }
+  home = dmi_coord_find(c, mapping->home);
+  if (home && home->life == DMI_LIFE_LEAVING && m->broken != DMI_MBREAK_UNMAP) {
+    dmi_keep_add(&c->held, record->uid, msg);
+    return true;
+  }
+  DMI_LIST_DROP(&c->mappings, mapping - c->mappings.at);
+  send_forget(m, base, caller);
+  return true;
+}
+
+static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_forget *forget = &c->forgets.at[i];
+  dmi_uids_drop(&forget->awaits, uid);
+  if (forget->awaits.num > 0) return;
+  dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
+  dmi_uids_free(&forget->awaits);
+  DMI_LIST_DROP(&c->forgets, i);
+}
+
+static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
+                      const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  for (uint32_t i = 0; i < c->forgets.num; i++) {
+    if (c->forgets.at[i].base != base || !dmi_uids_has(&c->forgets.at[i].awaits, record->uid)) {
+      continue;
+    }
+    drop_await(m, i, record->uid);
+    return true;
+  }
+  return false;
+}
+
+void dmi_directory_gone(struct dmi_member *m, uint32_t uid)
+{
+  for (uint32_t i = m->coord->forgets.num; i-- > 0;) drop_await(m, i, uid);
+}
+
+/* ---- Results of threads ----------------------------------------------------------------------- */
+
+static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
+                      const struct dmi_msg *msg)
+{
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_unpack body;
+  uint32_t uid;
+  uint64_t seq;
+  dmi_unpack_init(&body, &msg->body);
+  uid = dmi_unpack_u32(&body);
+  seq = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  for (uint32_t i = 0; i < c->results.num; i++) {
+    struct dmi_pack out;
+    if (c->results.at[i].uid != uid || c->results.at[i].ended.seq != seq) continue;
+    dmi_pack_init(&out);
+    dmi_pack_u64(&out, c->results.at[i].ended.value);
+    DMI_LIST_DROP(&c->results, i);
+    dmi_coord_answer(m, &caller, DMI_OK, &out);
+    return true;
+  }
+  dmi_coord_answer(m, &caller, DMI_ETHREAD, NULL);
+  return true;
+}
+
+bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
+                           const struct dmi_msg *msg)
+{
+  switch (msg->type) {
+    case DMI_CTL_MMAP:
+      return on_mmap(m, record, msg);
+    case DMI_CTL_LOOKUP:
+      return on_lookup(m, record, msg);
+    case DMI_CTL_MUNMAP:
+      return on_munmap(m, record, msg);
+    case DMI_CTL_ADOPTED:
+      return on_adopted(m, record, msg);
+    case DMI_CTL_FORGOT:
+      return on_forgot(m, record, msg);
+    case DMI_CTL_THREAD:
+      return on_thread(m, record, msg);
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,346 @@
+/*
+ * member.c - the membership core's entry: events of the network, and who handles which message.
+ *
+ * Every event function ends with finish(), which lets the coordinator begin what can begin now and
+ * hands round the messages that this process sent to itself.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+#define PARKED_MAX 65536u /* a correct program parks a few per thread */
+
+struct dmi_member *dmi_member_new(const struct dmi_member_env *env, const struct dmi_node_info *info,
+                                  uint16_t listen_port)
+{
+  struct dmi_member *m = calloc(1, sizeof(*m));
+  if (!m) abort();
+  m->env = *env;
+  m->info = *info;
+  m->info.host[DMI_HOST_MAX] = 0;
+  m->port = listen_port;
+  return m;
+}
+
+void dmi_member_free(struct dmi_member *m)
+{
+  if (!m) return;
+  dmi_coord_free(m->coord);
+  dmi_keep_free(&m->loop);
+  dmi_keep_free(&m->parked);
+  dmi_uids_free(&m->strangers);
+  dmi_uids_free(&m->viewing_left);
+  dmi_uids_free(&m->viewing_lost);
+  dmi_uids_free(&m->byes);
+  dmi_uids_free(&m->awaits);
+  dmi_pack_free(&m->ended);
+  free(m->peers.at);
+  free(m->calls.at);
+  free(m->busy_waits.at);
+  free(m);
+}
+
+void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken)
+{
+  m->broken = broken;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static bool for_coordinator(uint32_t type)
+{
+  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_THREAD;
+}
+
+/* For the coordinator: handled if that is this process, kept if it is going to be. */
+static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  if (m->coord) return dmi_coord_message(m, from, msg);
+  if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED || m->parked.num == PARKED_MAX) {
+    return false;
+  }
+  if (m->phase < DMI_PHASE_ENDED) dmi_keep_add(&m->parked, from, msg);
+  return true;
+}
+
+static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  if (from != m->coordinator || m->uid == 0) return false;
+  switch (msg->type) {
+    case DMI_CTL_VIEW:
+      return dmi_member_on_view(m, from, msg);
+    case DMI_CTL_JOINED:
+      return dmi_member_on_joined(m);
+    case DMI_CTL_BUSY_OK:
+      return dmi_member_on_busy_ok(m, msg);
+    case DMI_CTL_RESULT:
+      return dmi_member_on_result(m, msg);
+    case DMI_CTL_END:
+    case DMI_CTL_FINISH:
+    case DMI_CTL_ABORT:
+      return dmi_member_on_end(m, from, msg);
+    default: /* OPEN, LEAVE_GO, OUT, ADOPT, FORGET */
+      return dmi_member_on_leave(m, from, msg);
+  }
+}
+
+static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  if (msg->type < DMI_MSG_CONTROL_FIRST || msg->type > DMI_CTL_LAST_TYPE) return false;
+  if (m->phase == DMI_PHASE_FINISHED) return true;
+  if (for_coordinator(msg->type)) return to_coordinator(m, from, msg);
+  switch (msg->type) {
+    case DMI_CTL_JOIN:
+      return dmi_member_on_join(m, from, msg);
+    case DMI_CTL_REDIRECT:
+      return dmi_member_on_redirect(m, from, msg);
+    case DMI_CTL_REFUSE:
+      return dmi_member_on_refuse(m, from, msg);
+    case DMI_CTL_ACCEPT:
+      return dmi_member_on_accept(m, from, msg);
+    case DMI_CTL_COORD:
+      return dmi_coord_on_handed(m, from, msg);
+    case DMI_CTL_DRAIN_END:
+    case DMI_CTL_DRAIN_OK:
+    case DMI_CTL_BYE:
+    case DMI_CTL_LAST:
+    case DMI_CTL_LAST_OK:
+      return dmi_member_on_leave(m, from, msg);
+    default:
+      return from_coordinator(m, from, msg);
+  }
+}
+
+/* ---- The frame of every event ---------------------------------------------------------------- */
+
+static void begin(struct dmi_member *m, struct dmi_mout *out)
+{
+  m->out = out;
+}
+
+/* Hands round the messages to this process itself until there are none. */
+static void finish(struct dmi_member *m)
+{
+  do {
+    while (m->loop_next < m->loop.num) {
+      struct dmi_kept kept = m->loop.at[m->loop_next++];
+      bool ok = handle(m, m->uid, &kept.msg);
+      if (!ok) {
+        fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid,
+                dmi_ctl_name(kept.msg.type));
+        abort();
+      }
+    }
+    dmi_keep_free(&m->loop);
+    m->loop_next = 0;
+    if (m->coord && m->phase != DMI_PHASE_FINISHED) dmi_coord_advance(m);
+  } while (m->loop.num > 0);
+  m->out = NULL;
+}
+
+bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
+                        struct dmi_mout *out)
+{
+  bool ok;
+  if (from == m->uid && m->uid != 0) return false;
+  begin(m, out);
+  ok = handle(m, from, msg);
+  finish(m);
+  return ok;
+}
+
+/* A connection without uid broke: a joiner that asked here, or our own way to the coordinator. */
+static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why)
+{
+  if (m->phase == DMI_PHASE_ASKING && temp == m->temp) {
+    dmi_member_retry(m, why);
+    return;
+  }
+  dmi_uids_drop(&m->strangers, temp);
+  for (uint32_t i = m->parked.num; i-- > 0;) {
+    if (m->parked.at[i].from == temp) dmi_keep_drop(&m->parked, i);
+  }
+  if (m->coord) dmi_coord_drop_join(m, temp);
+}
+
+static void lost_member(struct dmi_member *m, uint32_t uid, const char *why)
+{
+  struct dmi_pack body;
+  char text[200];
+  if (uid == m->coordinator) {
+    snprintf(text, sizeof(text), "the connection to the program was lost: %s", why);
+    dmi_member_fatal(m, text);
+    return;
+  }
+  if (m->phase == DMI_PHASE_OUT || m->phase == DMI_PHASE_LAST) {
+    dmi_leave_lost(m, uid);
+    return;
+  }
+  if (!dmi_member_find(m, uid) && uid != m->departing) return;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, uid);
+  snprintf(text, sizeof(text), "%s", why);
+  dmi_pack_string(&body, text);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LOST, 0, 0, &body);
+}
+
+void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out)
+{
+  begin(m, out);
+  if (m->phase != DMI_PHASE_ENDED && m->phase != DMI_PHASE_FINISHED) {
+    if (id >= DMI_NET_TEMP) {
+      lost_temp(m, id, why);
+    } else if (id != m->uid && m->uid != 0) {
+      lost_member(m, id, why);
+    }
+  } else if (m->coord && id >= DMI_NET_TEMP) {
+    dmi_coord_drop_join(m, id);
+  }
+  finish(m);
+}
+
+/* ---- The other events, each one step of some file --------------------------------------------- */
+
+#define EVENT(call)  \
+  do {               \
+    begin(m, out);   \
+    call;            \
+    finish(m);       \
+  } while (0)
+
+void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
+                            struct dmi_mout *out)
+{
+  memcpy(m->program_id, program_id, sizeof(m->program_id));
+  EVENT(dmi_member_found(m));
+}
+
+void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out)
+{
+  EVENT(dmi_member_seek(m));
+}
+
+void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out)
+{
+  EVENT(dmi_member_ask(m, temp));
+}
+
+void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out)
+{
+  EVENT(dmi_member_retry(m, why));
+}
+
+void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out)
+{
+  if (m->asked) return;
+  m->asked = true;
+  EVENT(dmi_member_ask_leave(m));
+}
+
+void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out)
+{
+  EVENT(dmi_view_taken(m));
+}
+
+void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out)
+{
+  EVENT(dmi_leave_stopped(m, stopped));
+}
+
+void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
+                        struct dmi_mout *out)
+{
+  EVENT(dmi_leave_drained(m, ended, num));
+}
+
+void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out)
+{
+  EVENT(dmi_leave_forgot(m, base));
+}
+
+void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
+{
+  EVENT(dmi_call_busy(m, op));
+}
+
+void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out)
+{
+  EVENT(dmi_call_idle(m));
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------ */
+
+
+static void call(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op, struct dmi_pack *body,
+                 struct dmi_mout *out)
+{
+  EVENT(dmi_call_begin(m, type, op, body));
+}
+
+void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
+{
+  call(m, DMI_CTL_POLL, op, NULL, out);
+}
+
+void dmi_member_peek(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
+{
+  call(m, DMI_CTL_PEEK, op, NULL, out);
+}
+
+void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
+{
+  call(m, DMI_CTL_NODES, op, NULL, out);
+}
+
+void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, dmi_id);
+  call(m, DMI_CTL_WELCOME, op, &body, out);
+}
+
+void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, dmi_id);
+  call(m, DMI_CTL_GOODBYE, op, &body, out);
+}
+
+void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
+                     struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, page_size);
+  dmi_pack_u64(&body, page_num);
+  call(m, DMI_CTL_MMAP, op, &body, out);
+}
+
+void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, addr);
+  call(m, DMI_CTL_LOOKUP, op, &body, out);
+}
+
+void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, base);
+  call(m, DMI_CTL_MUNMAP, op, &body, out);
+}
+
+void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
+                       struct dmi_mout *out)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, uid);
+  dmi_pack_u64(&body, seq);
+  call(m, DMI_CTL_THREAD, op, &body, out);
+}

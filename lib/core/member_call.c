@@ -1,0 +1,155 @@
+/*
+ * member_call.c - calls of this process to the coordinator and their results; busy and idle.
+ *
+ * Every call gets exactly one RESULT: from the coordinator, or DMI_EINACTIVE when this process is not (or no longer)
+ * part of the running program.
+ */
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error)
+{
+  struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_RESULT);
+  act->op = op;
+  act->error = error;
+  return act;
+}
+
+static bool active(const struct dmi_member *m)
+{
+  return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
+}
+
+/* Tells the coordinator when nothing keeps this process busy any more: not before its calls are complete, since they may
+ * have effects.  A poll has none, and nobody waits for it in an idle process. */
+static void look_idle(struct dmi_member *m)
+{
+  if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !active(m)) return;
+  m->busy_told = false;
+  dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
+}
+
+void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
+                    struct dmi_pack *body)
+{
+  struct dmi_call *call;
+  if (!active(m)) {
+    if (body) dmi_pack_free(body);
+    add_result(m, op, DMI_EINACTIVE);
+    return;
+  }
+  call = DMI_LIST_ADD(&m->calls);
+  call->op = op;
+  call->type = (uint8_t)type;
+  if (type != DMI_CTL_POLL) m->calls_busy++;
+  dmi_member_send(m, m->coordinator, type, op, 0, body);
+}
+
+/* ---- Results ---------------------------------------------------------------------------------- */
+
+/* The payload of a successful call.  False: malformed; what act holds is freed with it. */
+static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact *act)
+{
+  switch (type) {
+    case DMI_CTL_POLL:
+    case DMI_CTL_PEEK:
+    case DMI_CTL_NODES:
+      act->notice_num = dmi_unpack_count(body, DMI_NOTICE_BYTES);
+      act->notices = calloc(act->notice_num + 1u, sizeof(*act->notices));
+      if (!act->notices) abort();
+      for (uint32_t i = 0; i < act->notice_num; i++) dmi_notice_unpack(body, &act->notices[i]);
+      act->flag = type != DMI_CTL_NODES && act->notice_num == 1;
+      return dmi_unpack_done(body) && (type == DMI_CTL_NODES || act->notice_num <= 1) &&
+             (type != DMI_CTL_POLL || act->flag);
+    case DMI_CTL_MMAP:
+    case DMI_CTL_LOOKUP:
+      dmi_mapping_unpack(body, &act->mapping);
+      return dmi_unpack_done(body);
+    case DMI_CTL_THREAD:
+      act->value = dmi_unpack_u64(body);
+      return dmi_unpack_done(body);
+    default:
+      return dmi_unpack_done(body);
+  }
+}
+
+bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  struct dmi_mact *act;
+  for (uint32_t i = 0; i < m->calls.num; i++) {
+    uint8_t type = m->calls.at[i].type;
+    if (m->calls.at[i].op != msg->op) continue;
+    act = add_result(m, msg->op, (int)msg->error);
+    dmi_unpack_init(&body, &msg->body);
+    if (msg->error == DMI_OK && !read_payload(type, &body, act)) {
+      free(act->notices);
+      m->out->num--;
+      return false;
+    }
+    DMI_LIST_DROP(&m->calls, i);
+    if (type != DMI_CTL_POLL) m->calls_busy--;
+    look_idle(m);
+    return true;
+  }
+  return !active(m); /* what was completed with DMI_EINACTIVE */
+}
+
+void dmi_member_end_calls(struct dmi_member *m)
+{
+  for (uint32_t i = 0; i < m->calls.num; i++) add_result(m, m->calls.at[i].op, DMI_EINACTIVE);
+  m->calls.num = 0;
+  m->calls_busy = 0;
+  for (uint32_t i = 0; i < m->busy_waits.num; i++) {
+    add_result(m, m->busy_waits.at[i].op, DMI_EINACTIVE);
+  }
+  m->busy_waits.num = 0;
+}
+
+/* ---- Busy and idle ---------------------------------------------------------------------------- */
+
+void dmi_call_busy(struct dmi_member *m, uint64_t op)
+{
+  struct dmi_busy_wait *wait;
+  m->busy++;
+  if (!active(m)) {
+    add_result(m, op, DMI_EINACTIVE);
+    return;
+  }
+  if (!m->busy_told) {
+    m->busy_told = true;
+    dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, ++m->busy_seq, 0, NULL);
+  }
+  if (m->busy_acked == m->busy_seq || m->broken == DMI_MBREAK_BUSY) {
+    add_result(m, op, DMI_OK);
+    return;
+  }
+  wait = DMI_LIST_ADD(&m->busy_waits);
+  wait->op = op;
+  wait->seq = m->busy_seq;
+}
+
+void dmi_call_idle(struct dmi_member *m)
+{
+  if (m->busy == 0) abort(); /* the shell's bug: more idle than busy */
+  m->busy--;
+  look_idle(m);
+}
+
+bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  uint32_t kept = 0;
+  if (msg->op <= m->busy_acked || msg->op > m->busy_seq) return false;
+  m->busy_acked = msg->op;
+  for (uint32_t i = 0; i < m->busy_waits.num; i++) {
+    struct dmi_busy_wait wait = m->busy_waits.at[i];
+    if (wait.seq <= m->busy_acked) {
+      add_result(m, wait.op, DMI_OK);
+    } else {
+      m->busy_waits.at[kept++] = wait;
+    }
+  }
+  m->busy_waits.num = kept;
+  return true;
+}

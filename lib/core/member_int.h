@@ -1,0 +1,382 @@
+/*
+ * member_int.h - inside of the membership core: both roles' state, and what its files offer each other.
+ *
+ * member*.c is the member role, coord*.c and directory.c the coordinator role.  A role sends with
+ * dmi_member_send; what is for this process itself goes round by member->loop.
+ */
+#ifndef DMI_CORE_MEMBER_INT_H
+#define DMI_CORE_MEMBER_INT_H
+
+#include <string.h>
+
+#include "core/member.h"
+#include "core/pack.h"
+#include "dmi_api.h"
+
+/* ---- Lists (member_state.c) ------------------------------------------------------------------ */
+
+#define DMI_LIST(type) \
+  struct {             \
+    type *at;          \
+    uint32_t num;      \
+    uint32_t room;     \
+  }
+
+/* A pointer to a new, zeroed element at the end. */
+#define DMI_LIST_ADD(list)                                                                      \
+  ((list)->at = dmi_list_grow((list)->at, (list)->num, &(list)->room, sizeof(*(list)->at)), \
+   &(list)->at[(list)->num++])
+
+#define DMI_LIST_DROP(list, i)                                                                \
+  (memmove(&(list)->at[i], &(list)->at[(i) + 1], ((list)->num - (size_t)(i)-1) * sizeof(*(list)->at)), \
+   (list)->num--)
+
+/* Room for element `num`, which is zeroed. */
+void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size);
+
+struct dmi_uids {
+  uint32_t *at;
+  uint32_t num;
+  uint32_t room;
+};
+
+void dmi_uids_add(struct dmi_uids *uids, uint32_t uid); /* if it is not in */
+bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid); /* false: was not in */
+bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid);
+void dmi_uids_free(struct dmi_uids *uids);
+
+/* Messages kept for later, with references to their bodies. */
+struct dmi_kept {
+  uint32_t from;
+  struct dmi_msg msg;
+};
+
+struct dmi_keep {
+  struct dmi_kept *at;
+  uint32_t num;
+  uint32_t room;
+};
+
+void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg);
+void dmi_keep_drop(struct dmi_keep *keep, uint32_t i);
+void dmi_keep_free(struct dmi_keep *keep);
+
+/* ---- The member role ------------------------------------------------------------------------- */
+
+/*
+ *  START -> ASKING -> ACCEPTED -> JOINED -> STOPPING -> DRAINING -> FLUSHING -> LEFT -> OUT -> LAST
+ *    |     JOIN sent  has a uid   ^   ^        |            |  ^                 ^ |            |
+ *    +----------------------------+   +--------+            |  +-----------------|-+            |
+ *      first process                threads run             +--------------------+              v
+ *                                                               heir 0: kept                 FINISHED
+ *  JOINED .. LEFT -> ENDED -> FINISHED;  anything -> FINISHED by FATAL
+ */
+enum dmi_phase {
+  DMI_PHASE_START,
+  DMI_PHASE_ASKING,   /* looking for the coordinator */
+  DMI_PHASE_ACCEPTED, /* in a view, not all others have taken it */
+  DMI_PHASE_JOINED,
+  DMI_PHASE_STOPPING, /* STOP_THREADS has no answer */
+  DMI_PHASE_DRAINING, /* START_DRAIN has no answer */
+  DMI_PHASE_FLUSHING, /* DRAIN_END has no answer */
+  DMI_PHASE_LEFT,
+  DMI_PHASE_OUT,  /* in no view any more, waits for BYE */
+  DMI_PHASE_LAST, /* waits for LAST_OK */
+  DMI_PHASE_ENDED,
+  DMI_PHASE_FINISHED,
+  DMI_PHASE_NUM
+};
+
+struct dmi_call {
+  uint64_t op;
+  uint8_t type; /* enum dmi_ctl_type of the request */
+};
+
+struct dmi_busy_wait {
+  uint64_t op;
+  uint64_t seq; /* the BUSY it waits for */
+};
+
+struct dmi_coord;
+
+struct dmi_member {
+  struct dmi_member_env env;
+  struct dmi_node_info info;
+  uint16_t port;                /* where this process listens */
+  enum dmi_member_break broken; /* tests only */
+  enum dmi_phase phase;
+  uint32_t uid;
+  uint32_t dmi_id;
+  uint8_t program_id[16];
+  struct dmi_mout *out; /* of the event at work */
+  struct dmi_keep loop; /* messages to this process itself */
+  uint32_t loop_next;   /* the first of them not handled yet */
+  /* joining */
+  uint32_t temp;                /* ASKING: the connection on which JOIN was sent, or 0 */
+  uint32_t retries;             /* ASKING: back to the seed */
+  bool redirected;              /* ASKING: connecting to, or asking, another than the seed */
+  struct dmi_uids strangers;    /* temporary ids that sent JOIN before ACCEPTED */
+  /* the view */
+  uint64_t view;                /* its number */
+  uint32_t coordinator;         /* where messages for the coordinator go */
+  uint32_t coordinator_next;    /* the same, once VIEW is carried out */
+  uint32_t coordinator_before;  /* may send COORD; 0: nobody */
+  bool viewing;                 /* VIEW has no answer */
+  struct dmi_uids viewing_left; /* removed by that view, with an heir */
+  struct dmi_uids viewing_lost; /* removed by that view, without */
+  DMI_LIST(struct dmi_peer) peers;
+  uint32_t departing; /* removed by a view, LAST has not come; 0: none */
+  /* leaving */
+  bool asked;             /* the user asked to leave */
+  bool opened;
+  bool left_shown;
+  uint32_t heir;          /* of LEAVE_GO; 0: keep the pages */
+  struct dmi_pack ended;  /* packed results for DRAINED */
+  struct dmi_uids byes;   /* who said BYE */
+  struct dmi_uids awaits; /* OUT: whose BYE is missing; LAST: whose LAST_OK is */
+  /* calls */
+  DMI_LIST(struct dmi_call) calls;
+  uint32_t calls_busy;    /* those that are not polls */
+  uint32_t busy;          /* reasons to be busy */
+  bool busy_told;         /* BUSY was sent after the last IDLE */
+  uint64_t busy_seq;      /* of the last BUSY */
+  uint64_t busy_acked;    /* of the last BUSY_OK */
+  DMI_LIST(struct dmi_busy_wait) busy_waits;
+  /* the coordinator role */
+  struct dmi_coord *coord;
+  struct dmi_keep parked; /* for the coordinator, until COORD makes it this process */
+};
+
+/* member_state.c */
+void dmi_member_move(struct dmi_member *m, enum dmi_phase phase); /* aborts if not allowed */
+struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
+/* Takes the content of body (may be NULL). */
+void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
+                     int error, struct dmi_pack *body);
+void dmi_member_fatal(struct dmi_member *m, const char *text);
+struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid);
+void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
+void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);
+void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);
+void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info);
+void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr);
+void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr);
+void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer);
+void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer);
+void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping);
+void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping);
+#define DMI_PEER_BYTES 39    /* at least, packed */
+#define DMI_NOTICE_BYTES 21  /* at least, packed */
+#define DMI_MAPPING_BYTES 28 /* packed */
+
+/* member_join.c */
+void dmi_member_found(struct dmi_member *m);                /* start as the first process */
+void dmi_member_seek(struct dmi_member *m);                 /* start as a joiner */
+void dmi_member_ask(struct dmi_member *m, uint32_t temp);   /* connected: JOIN */
+bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_member_on_joined(struct dmi_member *m);
+void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid);
+void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why);
+void dmi_member_retry(struct dmi_member *m, const char *why);
+
+/* member_view.c */
+struct dmi_view_body {
+  uint64_t number;
+  uint32_t coordinator;
+  struct dmi_peer *added;
+  uint32_t added_num;
+  struct dmi_removed *removed;
+  uint32_t removed_num;
+};
+bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
+void dmi_view_free(struct dmi_view_body *view);
+/* `coordinator`: its address as known here. */
+void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
+                   const struct dmi_addr *coordinator);
+bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+void dmi_view_taken(struct dmi_member *m); /* the answer to VIEW */
+struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
+
+/* member_leave.c */
+void dmi_member_ask_leave(struct dmi_member *m);
+bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+
+void dmi_leave_stopped(struct dmi_member *m, bool stopped);
+void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
+void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
+void dmi_leave_forgot(struct dmi_member *m, uint64_t base);
+
+/* member_call.c */
+void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
+                    struct dmi_pack *body);
+void dmi_call_busy(struct dmi_member *m, uint64_t op);
+void dmi_call_idle(struct dmi_member *m);
+bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg);
+bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg);
+void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that are not complete */
+
+/* ---- The coordinator role -------------------------------------------------------------------- */
+
+/*
+ *           view taken by all        OPENED               LEAVE_ASK
+ *  JOINING ------------------> JOINED -----> OPENED ------------------> CLOSING <---------+
+ *     |                         |  |  LEAVE_ASK                          ^  | DMI_goodbye |
+ *     |                         |  +-------------------------------------+  v             | LEAVE_NO
+ *     |                         |                                 KEEPING  LEAVING -------+
+ *     |  connection lost, never |                                    ^  |   |  ^ |
+ *     +------------+------------+                                    |  +---|--+ | DRAINED
+ *                  v        welcomed (from any state)                +------+    v
+ *                LOST                                       DRAINED, no heir   DRAINED
+ *                  |  view without it                                            | idle: view
+ *                  v  taken by all                 GONE                          v without it
+ *                 none <------------------------------------------------------- OUT
+ */
+enum dmi_life {
+  DMI_LIFE_JOINING, /* in a view that not all have taken */
+  DMI_LIFE_JOINED,
+  DMI_LIFE_OPENED,
+  DMI_LIFE_CLOSING, /* has asked to leave; threads may still be created there if `welcomed` */
+  DMI_LIFE_LEAVING, /* LEAVE_GO sent */
+  DMI_LIFE_DRAINED, /* its pages are at the heir */
+  DMI_LIFE_KEEPING, /* dismissed, but nobody could take its pages */
+  DMI_LIFE_OUT,     /* not in the view any more */
+  DMI_LIFE_LOST,    /* connection lost before it was welcomed; still in the view */
+  DMI_LIFE_NONE,    /* no record */
+  DMI_LIFE_NUM
+};
+
+struct dmi_caller {
+  uint32_t uid; /* 0: none */
+  uint64_t op;
+};
+
+/* What the coordinator knows of a member. */
+struct dmi_record {
+  uint32_t uid;
+  uint32_t dmi_id;
+  enum dmi_life life;
+  uint32_t heir;             /* LEAVING, DRAINED: uid; 0: none */
+  bool welcomed;             /* OPENED came */
+  bool busy;
+  bool ended;                /* ENDED came */
+  bool removed;              /* by the view change at work */
+  struct dmi_caller welcome; /* waits for OPENED */
+  struct dmi_caller goodbye; /* waits for DRAINED or LEAVE_NO */
+  struct dmi_node_info info;
+};
+
+/* A JOIN that is in no view yet. */
+struct dmi_join {
+  uint32_t temp;
+  struct dmi_peer peer; /* uid and dmi_id still 0 */
+};
+
+struct dmi_queued {
+  uint32_t uid; /* whom the notice is about */
+  struct dmi_notice notice;
+};
+
+struct dmi_forget {
+  uint64_t base;
+  struct dmi_caller caller;
+  struct dmi_uids awaits; /* FORGOT has not come */
+};
+
+struct dmi_adopt {
+  uint32_t home; /* ADOPTED has not come */
+  struct dmi_caller caller;
+  struct dmi_mapping mapping;
+};
+
+struct dmi_result {
+  uint32_t uid;
+  struct dmi_ended ended;
+};
+
+enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
+
+struct dmi_coord {
+  uint64_t view;      /* number of the newest view */
+  uint32_t next_uid;
+  uint64_t next_base; /* where the next mapping goes */
+  bool ending;        /* END was sent */
+  bool retry;         /* look at `held` again */
+  uint32_t removing;  /* OUT, GONE has not come; 0: none */
+  DMI_LIST(struct dmi_record) records; /* by uid */
+  DMI_LIST(struct dmi_queued) notices;
+  DMI_LIST(struct dmi_caller) polls;
+  DMI_LIST(struct dmi_mapping) mappings; /* by base */
+  DMI_LIST(struct dmi_forget) forgets;
+  DMI_LIST(struct dmi_adopt) adopts;
+  DMI_LIST(struct dmi_result) results;
+  struct dmi_keep held; /* GOODBYE and MUNMAP that wait for a leave */
+  /* below: not handed over, except `parked` */
+  enum dmi_change change;
+  uint32_t successor;     /* HANDOVER */
+  struct dmi_uids awaits; /* VIEW_TAKEN has not come */
+  struct dmi_uids byes;   /* sends BYE to the removed member */
+  struct dmi_keep parked; /* HANDOVER: came meanwhile */
+  DMI_LIST(struct dmi_join) joins;
+};
+
+/* coord.c */
+struct dmi_coord *dmi_coord_new(void);
+void dmi_coord_free(struct dmi_coord *c);
+void dmi_coord_start(struct dmi_member *m); /* the first process */
+bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+void dmi_coord_advance(struct dmi_member *m); /* after each event: begin what can begin */
+struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid);
+void dmi_record_move(struct dmi_record *record, enum dmi_life life); /* aborts if not allowed */
+const char *dmi_life_name(enum dmi_life life);
+/* RESULT to the caller, and the caller is none. */
+void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error,
+                      struct dmi_pack *body);
+bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why);
+
+/* coord_view.c */
+bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
+void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
+bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_coord_begin_change(struct dmi_member *m);         /* false: there was nothing to do */
+void dmi_coord_end_change(struct dmi_member *m); /* all have taken it; may free m->coord */
+bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+
+/* coord_leave.c */
+/* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
+bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg);
+bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
+struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
+void dmi_coord_retry(struct dmi_member *m);
+void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record);
+bool dmi_coord_may_end(const struct dmi_coord *c);
+void dmi_coord_end(struct dmi_member *m);
+bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record);
+
+/* coord_notice.c */
+void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state);
+void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid); /* it is gone: no notices, no polls */
+void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid);
+bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record);
+bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id); /* JOINED..KEEPING */
+
+/* directory.c */
+bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
+                           const struct dmi_msg *msg);
+void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);
+void dmi_directory_gone(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
+
+/* coord_pack.c */
+void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c);
+/* NULL: malformed. */
+struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack);
+
+#endif

@@ -1,0 +1,226 @@
+/*
+ * member_join.c - becoming a member, and showing others the way.
+ *
+ * Happy path: CONNECT to the seed, JOIN, REDIRECT to the coordinator, JOIN, ACCEPT with the whole
+ * view, JOINED when all others have taken it.  Failure: a coordinator that left meanwhile cannot be reached; then back
+ * to the seed, which knows the new one by now.  A seed that cannot be reached ends this process.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+#define RETRIES_MAX 16u
+
+/* ---- The first process ----------------------------------------------------------------------- */
+
+void dmi_member_found(struct dmi_member *m)
+{
+  struct dmi_mact *act;
+  struct dmi_peer *self = DMI_LIST_ADD(&m->peers);
+  m->uid = m->coordinator = m->coordinator_next = 1;
+  m->dmi_id = 0;
+  m->view = 1;
+  self->uid = m->uid;
+  self->addr.port = m->port;
+  self->info = m->info;
+  m->busy = 1; /* DMI_main */
+  m->busy_told = true;
+  m->busy_seq = m->busy_acked = 1;
+
+  act = dmi_mout_add(m->out, DMI_MACT_SELF);
+  act->id = m->uid;
+  memcpy(act->program_id, m->program_id, sizeof(act->program_id));
+  act = dmi_mout_add(m->out, DMI_MACT_VIEW);
+  act->peers = calloc(1, sizeof(*act->peers));
+  if (!act->peers) abort();
+  act->peers[0] = *self;
+  act->peer_num = 1;
+  m->viewing = true;
+  act = dmi_mout_add(m->out, DMI_MACT_JOINED);
+  act->uid = m->uid;
+  act->dmi_id = m->dmi_id;
+  dmi_member_move(m, DMI_PHASE_JOINED);
+  dmi_coord_start(m);
+}
+
+/* ---- A joiner -------------------------------------------------------------------------------- */
+
+void dmi_member_seek(struct dmi_member *m)
+{
+  dmi_member_move(m, DMI_PHASE_ASKING);
+  dmi_mout_add(m->out, DMI_MACT_CONNECT); /* address zero: the seed */
+}
+
+void dmi_member_ask(struct dmi_member *m, uint32_t temp)
+{
+  struct dmi_pack body;
+  if (m->phase != DMI_PHASE_ASKING) {
+    dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp;
+    return;
+  }
+  m->temp = temp;
+  dmi_pack_init(&body);
+  dmi_pack_u16(&body, m->port);
+  dmi_info_pack(&body, &m->info);
+  dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
+}
+
+/* The connection did not come about, or broke before ACCEPT. */
+void dmi_member_retry(struct dmi_member *m, const char *why)
+{
+  if (m->phase != DMI_PHASE_ASKING) return;
+  if (!m->redirected || m->retries == RETRIES_MAX) {
+    dmi_member_fatal(m, why);
+    return;
+  }
+  m->retries++;
+  m->redirected = false;
+  m->temp = 0;
+  dmi_mout_add(m->out, DMI_MACT_CONNECT);
+}
+
+static bool is_zero(const struct dmi_addr *addr)
+{
+  static const uint8_t zero[16];
+  return memcmp(addr->ip, zero, sizeof(zero)) == 0;
+}
+
+static bool is_loopback(const struct dmi_addr *addr)
+{
+  static const uint8_t mapped[13] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+  static const uint8_t one[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return memcmp(addr->ip, mapped, sizeof(mapped)) == 0 || memcmp(addr->ip, one, sizeof(one)) == 0;
+}
+
+/* An address that somebody told us, as good for us: his own one (zero), or one that only his host can use, becomes the one
+ * by which we reach him. */
+struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by)
+{
+  struct dmi_addr result = *addr;
+  if (is_zero(addr) || (is_loopback(addr) && !is_zero(by) && !is_loopback(by))) {
+    memcpy(result.ip, by->ip, sizeof(result.ip));
+  }
+  return result;
+}
+
+bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  struct dmi_addr addr, ours, theirs;
+  struct dmi_mact *act;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_addr_unpack(&body, &addr);
+  if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
+  m->env.addrs(m->env.arg, from, &ours, &theirs);
+  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = from;
+  act = dmi_mout_add(m->out, DMI_MACT_CONNECT);
+  act->addr = dmi_addr_resolve(&addr, &theirs);
+  m->temp = 0;
+  m->redirected = true;
+  return true;
+}
+
+bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  char text[256];
+  dmi_unpack_init(&body, &msg->body);
+  dmi_unpack_string(&body, text);
+  if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
+  dmi_member_fatal(m, text);
+  return true;
+}
+
+bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  struct dmi_view_body view;
+  struct dmi_addr ours, theirs;
+  struct dmi_mact *act;
+  uint8_t program_id[16];
+  uint32_t uid;
+  bool in = false;
+  if (m->phase != DMI_PHASE_ASKING || from != m->temp) return false;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_unpack_raw(&body, program_id, sizeof(program_id));
+  uid = dmi_unpack_u32(&body);
+  if (!dmi_view_unpack(&body, &view)) return false;
+  for (uint32_t i = 0; i < view.added_num; i++) {
+    if (view.added[i].uid == uid) in = true;
+  }
+  if (!in || uid == view.coordinator || view.removed_num > 0) {
+    dmi_view_free(&view);
+    return false;
+  }
+  memcpy(m->program_id, program_id, sizeof(program_id));
+  m->uid = uid;
+  m->coordinator = view.coordinator;
+  act = dmi_mout_add(m->out, DMI_MACT_SELF);
+  act->id = uid;
+  memcpy(act->program_id, program_id, sizeof(program_id));
+  act = dmi_mout_add(m->out, DMI_MACT_RENAME);
+  act->id = from;
+  act->uid = view.coordinator;
+  m->env.addrs(m->env.arg, from, &ours, &theirs);
+  dmi_view_take(m, &view, &theirs);
+  dmi_view_free(&view);
+  m->dmi_id = dmi_member_find(m, uid)->dmi_id;
+  m->temp = 0;
+  dmi_member_move(m, DMI_PHASE_ACCEPTED);
+  for (uint32_t i = 0; i < m->strangers.num; i++) {
+    dmi_member_redirect(m, m->strangers.at[i], m->coordinator);
+  }
+  dmi_uids_free(&m->strangers);
+  return true;
+}
+
+bool dmi_member_on_joined(struct dmi_member *m)
+{
+  struct dmi_mact *act;
+  if (m->phase != DMI_PHASE_ACCEPTED) return false;
+  act = dmi_mout_add(m->out, DMI_MACT_JOINED);
+  act->uid = m->uid;
+  act->dmi_id = m->dmi_id;
+  dmi_member_move(m, DMI_PHASE_JOINED);
+  if (m->asked) dmi_member_ask_leave(m);
+  return true;
+}
+
+/* ---- Others that want to join ---------------------------------------------------------------- */
+
+void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid)
+{
+  const struct dmi_peer *peer = dmi_member_find(m, uid);
+  struct dmi_pack body;
+  if (!peer) abort(); /* the coordinator is in every view */
+  dmi_pack_init(&body);
+  dmi_addr_pack(&body, &peer->addr);
+  dmi_member_send(m, temp, DMI_CTL_REDIRECT, 0, 0, &body);
+}
+
+void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why)
+{
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_string(&body, why);
+  dmi_member_send(m, temp, DMI_CTL_REFUSE, 0, 0, &body);
+}
+
+/* The coordinator admits, all others redirect; who does not know the coordinator yet, or is going to be it, keeps the
+ * stranger waiting. */
+bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  if (from < DMI_NET_TEMP) return false;
+  if (m->coord) return dmi_coord_on_join(m, from, msg);
+  if (m->phase == DMI_PHASE_ENDED) {
+    dmi_member_refuse(m, from, "that program is ending");
+  } else if (m->phase < DMI_PHASE_ACCEPTED) {
+    dmi_uids_add(&m->strangers, from);
+  } else if (m->coordinator == m->uid) {
+    dmi_keep_add(&m->parked, from, msg);
+  } else {
+    dmi_member_redirect(m, from, m->coordinator);
+  }
+  return true;
+}

@@ -1,0 +1,299 @@
+/*
+ * member_leave.c - a member's way out, its part in the leaving of others, and the end.
+ *
+ * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its DRAIN_OK, DRAINED;
+ * OUT, BYE of all that may have sent something, LAST to all that may have got something, LAST_OK, GONE, FINISH.
+ */
+#include "core/member_int.h"
+
+void dmi_member_ask_leave(struct dmi_member *m)
+{
+  if (m->phase != DMI_PHASE_JOINED) return; /* before: kept until JOINED */
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_ASK, 0, 0, NULL);
+  dmi_mout_add(m->out, DMI_MACT_CLOSED);
+}
+
+const char *dmi_member_waits_for(const struct dmi_member *m)
+{
+  switch (m->phase) {
+    case DMI_PHASE_START:
+    case DMI_PHASE_ASKING:
+    case DMI_PHASE_ACCEPTED:
+      return "joining is not complete";
+    case DMI_PHASE_JOINED:
+    case DMI_PHASE_STOPPING:
+      return m->asked ? "the program has not dismissed this process yet (DMI_goodbye)"
+                      : "this process was not asked to leave";
+    case DMI_PHASE_DRAINING:
+    case DMI_PHASE_FLUSHING:
+      return "its pages are moving to another process";
+    case DMI_PHASE_LEFT:
+      if (m->busy > 0) return "DMI_main still runs here";
+      return m->heir ? "the others are being told" : "no other process can take its pages";
+    default:
+      return "the last messages are on their way";
+  }
+}
+
+/* ---- LEAVE_GO to DRAINED --------------------------------------------------------------------- */
+
+static void start_drain(struct dmi_member *m)
+{
+  dmi_member_move(m, DMI_PHASE_DRAINING);
+  dmi_mout_add(m->out, DMI_MACT_START_DRAIN)->uid = m->heir;
+}
+
+static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  uint32_t heir;
+  dmi_unpack_init(&body, &msg->body);
+  heir = dmi_unpack_u32(&body);
+  if (!dmi_unpack_done(&body) || heir == m->uid) return false;
+  if (heir && !dmi_member_find(m, heir)) return false;
+  if (m->phase == DMI_PHASE_JOINED) {
+    m->heir = heir;
+    dmi_member_move(m, DMI_PHASE_STOPPING);
+    dmi_mout_add(m->out, DMI_MACT_STOP_THREADS);
+  } else if (m->phase == DMI_PHASE_LEFT && m->heir == 0 && heir) {
+    m->heir = heir; /* kept its pages until somebody came who can take them */
+    start_drain(m);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void dmi_leave_stopped(struct dmi_member *m, bool stopped)
+{
+  if (m->phase != DMI_PHASE_STOPPING) return;
+  if (stopped) {
+    start_drain(m);
+    return;
+  }
+  dmi_member_move(m, DMI_PHASE_JOINED);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, 0, NULL);
+}
+
+static void send_drained(struct dmi_member *m)
+{
+  dmi_member_move(m, DMI_PHASE_LEFT);
+  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, 0, 0, &m->ended);
+  if (!m->left_shown) dmi_mout_add(m->out, DMI_MACT_LEFT);
+  m->left_shown = true;
+}
+
+/* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is safe. */
+void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num)
+{
+  if (m->phase != DMI_PHASE_DRAINING) return;
+  dmi_pack_free(&m->ended);
+  dmi_pack_u32(&m->ended, num);
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_pack_u64(&m->ended, ended[i].seq);
+    dmi_pack_u64(&m->ended, ended[i].value);
+  }
+  if (m->heir == 0) {
+    send_drained(m);
+    return;
+  }
+  dmi_member_move(m, DMI_PHASE_FLUSHING);
+  dmi_member_send(m, m->heir, DMI_CTL_DRAIN_END, 0, 0, NULL);
+}
+
+static bool on_drain_ok(struct dmi_member *m, uint32_t from)
+{
+  if (m->phase == DMI_PHASE_ENDED) return true;
+  if (m->phase != DMI_PHASE_FLUSHING || from != m->heir) return false;
+  send_drained(m);
+  return true;
+}
+
+/* ---- OUT to GONE ------------------------------------------------------------------------------ */
+
+static void send_gone(struct dmi_member *m)
+{
+  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
+  dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
+  dmi_mout_add(m->out, DMI_MACT_FINISH);
+  dmi_member_move(m, DMI_PHASE_FINISHED);
+}
+
+/* All have said BYE: nothing will come that has to be forwarded or answered, so what we send now is our last. */
+static void send_last(struct dmi_member *m)
+{
+  dmi_member_move(m, DMI_PHASE_LAST);
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    uint32_t uid = m->peers.at[i].uid;
+    if (uid == m->uid || !m->env.connected(m->env.arg, uid)) continue;
+    dmi_member_send(m, uid, DMI_CTL_LAST, 0, 0, NULL);
+    dmi_uids_add(&m->awaits, uid);
+  }
+  if (m->awaits.num == 0) send_gone(m);
+}
+
+static bool on_out(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  uint32_t num;
+  if (m->phase != DMI_PHASE_LEFT || m->heir == 0) return false;
+  dmi_unpack_init(&body, &msg->body);
+  num = dmi_unpack_count(&body, 4);
+  for (uint32_t i = 0; i < num; i++) {
+    uint32_t uid = dmi_unpack_u32(&body);
+    if (!dmi_uids_has(&m->byes, uid)) dmi_uids_add(&m->awaits, uid);
+  }
+  if (!dmi_unpack_done(&body)) {
+    dmi_uids_free(&m->awaits);
+    return false;
+  }
+  dmi_member_move(m, DMI_PHASE_OUT);
+  dmi_member_end_calls(m);
+  if (m->broken == DMI_MBREAK_BYE) dmi_uids_free(&m->awaits);
+  if (m->awaits.num == 0) send_last(m);
+  return true;
+}
+
+static bool on_bye(struct dmi_member *m, uint32_t from)
+{
+  if (!dmi_member_find(m, from) || m->phase < DMI_PHASE_LEFT) return false;
+  dmi_uids_add(&m->byes, from);
+  if (m->phase == DMI_PHASE_OUT && dmi_uids_drop(&m->awaits, from) && m->awaits.num == 0) {
+    send_last(m);
+  }
+  return true;
+}
+
+/* A removed process has sent all it had to send.  The coordinator keeps the connection until GONE. */
+static bool on_last(struct dmi_member *m, uint32_t from)
+{
+  if (from != m->departing) return false;
+  dmi_member_send(m, from, DMI_CTL_LAST_OK, 0, 0, NULL);
+  if (m->coord) return true;
+  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = from;
+  m->departing = 0;
+  return true;
+}
+
+static bool on_last_ok(struct dmi_member *m, uint32_t from)
+{
+  if (m->phase != DMI_PHASE_LAST || !dmi_uids_drop(&m->awaits, from)) return false;
+  if (m->awaits.num == 0) send_gone(m);
+  return true;
+}
+
+/* While this process is OUT or LAST a peer was lost, not the coordinator.  If it matters, the coordinator ends the
+ * program; if it was a joiner, nothing is expected from it any more. */
+void dmi_leave_lost(struct dmi_member *m, uint32_t uid)
+{
+  if (m->phase == DMI_PHASE_OUT) {
+    if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_last(m);
+  } else if (m->phase == DMI_PHASE_LAST) {
+    if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_gone(m);
+  }
+}
+
+/* ---- What the coordinator says beside --------------------------------------------------------- */
+
+static bool on_open(struct dmi_member *m)
+{
+  if (m->phase < DMI_PHASE_JOINED || m->opened) return false;
+  m->opened = true;
+  dmi_mout_add(m->out, DMI_MACT_OPENED);
+  dmi_member_send(m, m->coordinator, DMI_CTL_OPENED, 0, 0, NULL);
+  return true;
+}
+
+static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  struct dmi_mapping mapping;
+  struct dmi_pack answer;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_mapping_unpack(&body, &mapping);
+  if (!dmi_unpack_done(&body) || mapping.home != m->uid) return false;
+  dmi_mout_add(m->out, DMI_MACT_ADOPT)->mapping = mapping;
+  dmi_pack_init(&answer);
+  dmi_pack_u64(&answer, mapping.base);
+  dmi_member_send(m, m->coordinator, DMI_CTL_ADOPTED, 0, 0, &answer);
+  return true;
+}
+
+static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  dmi_mout_add(m->out, DMI_MACT_FORGET)->mapping.base = base;
+  return true;
+}
+
+void dmi_leave_forgot(struct dmi_member *m, uint64_t base)
+{
+  struct dmi_pack body;
+  if (m->phase >= DMI_PHASE_ENDED) return;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, base);
+  dmi_member_send(m, m->coordinator, DMI_CTL_FORGOT, 0, 0, &body);
+}
+
+bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  switch (msg->type) {
+    case DMI_CTL_OPEN:
+      return on_open(m);
+    case DMI_CTL_LEAVE_GO:
+      return on_leave_go(m, msg);
+    case DMI_CTL_OUT:
+      return on_out(m, msg);
+    case DMI_CTL_ADOPT:
+      return on_adopt(m, msg);
+    case DMI_CTL_FORGET:
+      return on_forget(m, msg);
+    case DMI_CTL_DRAIN_END:
+      if (!dmi_member_find(m, from)) return false;
+      dmi_member_send(m, from, DMI_CTL_DRAIN_OK, 0, 0, NULL);
+      return true;
+    case DMI_CTL_DRAIN_OK:
+      return on_drain_ok(m, from);
+    case DMI_CTL_BYE:
+      return on_bye(m, from);
+    case DMI_CTL_LAST:
+      return on_last(m, from);
+    case DMI_CTL_LAST_OK:
+      return on_last_ok(m, from);
+    default:
+      return false;
+  }
+}
+
+/* ---- The end of the program ------------------------------------------------------------------- */
+
+bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  char text[256];
+  (void)from;
+  switch (msg->type) {
+    case DMI_CTL_END:
+      if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
+      dmi_member_end_calls(m);
+      dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
+      dmi_member_move(m, DMI_PHASE_ENDED);
+      dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);
+      return true;
+    case DMI_CTL_FINISH:
+      if (m->phase != DMI_PHASE_ENDED) return false;
+      dmi_mout_add(m->out, DMI_MACT_FINISH);
+      dmi_member_move(m, DMI_PHASE_FINISHED);
+      return true;
+    default: /* ABORT */
+      dmi_unpack_init(&body, &msg->body);
+      dmi_unpack_string(&body, text);
+      if (!dmi_unpack_done(&body)) return false;
+      dmi_member_fatal(m, text);
+      return true;
+  }
+}

@@ -1,0 +1,313 @@
+/*
+ * member_state.c - what all of the membership core stands on: phases, lists, sending, packing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+static const char *const ctl_names[] = {
+    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED", "GONE",   "OPENED",  "ADOPTED",
+    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",    "POLL",   "PEEK",    "WELCOME",
+    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",  "THREAD", "REDIRECT", "REFUSE",
+    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",   "ADOPT",   "BUSY_OK",
+    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",   "COORD",  "DRAIN_END", "DRAIN_OK",
+    "BYE",     "LAST",       "LAST_OK"};
+
+_Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
+                   DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
+               "one name for each enum dmi_ctl_type");
+
+const char *dmi_ctl_name(uint32_t type)
+{
+  if (type < DMI_MSG_CONTROL_FIRST || type > DMI_CTL_LAST_TYPE) return NULL;
+  return ctl_names[type - DMI_MSG_CONTROL_FIRST];
+}
+
+/* ---- Phases ---------------------------------------------------------------------------------- */
+
+#define TO(phase) (1u << DMI_PHASE_##phase)
+
+/* From each phase, those that may follow. */
+static const uint32_t phase_next[DMI_PHASE_NUM] = {
+    [DMI_PHASE_START] = TO(ASKING) | TO(JOINED),
+    [DMI_PHASE_ASKING] = TO(ACCEPTED) | TO(FINISHED),
+    [DMI_PHASE_ACCEPTED] = TO(JOINED) | TO(FINISHED),
+    [DMI_PHASE_JOINED] = TO(STOPPING) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_STOPPING] = TO(JOINED) | TO(DRAINING) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAINING] = TO(FLUSHING) | TO(LEFT) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_FLUSHING] = TO(LEFT) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_LEFT] = TO(DRAINING) | TO(OUT) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_OUT] = TO(LAST) | TO(FINISHED),
+    [DMI_PHASE_LAST] = TO(FINISHED),
+    [DMI_PHASE_ENDED] = TO(FINISHED),
+    [DMI_PHASE_FINISHED] = 0,
+};
+
+void dmi_member_move(struct dmi_member *m, enum dmi_phase phase)
+{
+  if (!(phase_next[m->phase] & (1u << phase))) {
+    fprintf(stderr, "dmi: bug: member %u goes from phase %d to %d\n", m->uid, m->phase, phase);
+    abort();
+  }
+  m->phase = phase;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size)
+{
+  if (num == *room) {
+    *room = *room ? 2 * *room : 4;
+    at = realloc(at, *room * size);
+    if (!at) abort();
+  }
+  memset((char *)at + num * size, 0, size);
+  return at;
+}
+
+bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid)
+{
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->at[i] == uid) return true;
+  }
+  return false;
+}
+
+void dmi_uids_add(struct dmi_uids *uids, uint32_t uid)
+{
+  if (!dmi_uids_has(uids, uid)) *DMI_LIST_ADD(uids) = uid;
+}
+
+bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid)
+{
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->at[i] != uid) continue;
+    DMI_LIST_DROP(uids, i);
+    return true;
+  }
+  return false;
+}
+
+void dmi_uids_free(struct dmi_uids *uids)
+{
+  free(uids->at);
+  memset(uids, 0, sizeof(*uids));
+}
+
+void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_kept *kept = DMI_LIST_ADD(keep);
+  kept->from = from;
+  kept->msg.type = msg->type;
+  kept->msg.op = msg->op;
+  kept->msg.error = msg->error;
+  if (msg->body.len == 0) return;
+  kept->msg.body = msg->body;
+  if (msg->body.frame) {
+    dmi_frame_ref(msg->body.frame);
+  } else {
+    kept->msg.body = dmi_slice_copy(msg->body.ptr, msg->body.len);
+    if (!kept->msg.body.ptr) abort();
+  }
+}
+
+void dmi_keep_drop(struct dmi_keep *keep, uint32_t i)
+{
+  dmi_slice_drop(&keep->at[i].msg.body);
+  DMI_LIST_DROP(keep, i);
+}
+
+void dmi_keep_free(struct dmi_keep *keep)
+{
+  for (uint32_t i = 0; i < keep->num; i++) dmi_slice_drop(&keep->at[i].msg.body);
+  free(keep->at);
+  memset(keep, 0, sizeof(*keep));
+}
+
+/* ---- Actions --------------------------------------------------------------------------------- */
+
+void dmi_mout_init(struct dmi_mout *out)
+{
+  memset(out, 0, sizeof(*out));
+}
+
+void dmi_mout_clear(struct dmi_mout *out)
+{
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_mact *act = &out->act[i];
+    dmi_slice_drop(&act->msg.list);
+    dmi_slice_drop(&act->msg.body);
+    free(act->peers);
+    free(act->removed);
+    free(act->notices);
+    free(act->text);
+  }
+  out->num = 0;
+}
+
+void dmi_mout_free(struct dmi_mout *out)
+{
+  dmi_mout_clear(out);
+  free(out->act);
+  dmi_mout_init(out);
+}
+
+struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type)
+{
+  struct dmi_mact *act;
+  out->act = dmi_list_grow(out->act, out->num, &out->room, sizeof(*out->act));
+  act = &out->act[out->num++];
+  act->type = (uint8_t)type;
+  return act;
+}
+
+void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
+                     int error, struct dmi_pack *body)
+{
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)type;
+  msg.origin = m->uid;
+  msg.op = op;
+  msg.error = (uint32_t)error;
+  if (body) msg.body = dmi_pack_slice(body);
+  if (to == m->uid && m->uid != 0) {
+    dmi_keep_add(&m->loop, m->uid, &msg);
+    dmi_slice_drop(&msg.body);
+  } else {
+    struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_SEND);
+    act->id = to;
+    act->msg = msg;
+  }
+}
+
+void dmi_member_fatal(struct dmi_member *m, const char *text)
+{
+  struct dmi_mact *act;
+  if (m->phase == DMI_PHASE_FINISHED) return;
+  act = dmi_mout_add(m->out, DMI_MACT_FATAL);
+  act->text = strdup(text);
+  if (!act->text) abort();
+  m->phase = DMI_PHASE_FINISHED; /* from any phase */
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid)
+{
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    if (m->peers.at[i].uid == uid) return &m->peers.at[i];
+  }
+  return NULL;
+}
+
+uint32_t dmi_member_uid(const struct dmi_member *m)
+{
+  return m->uid;
+}
+
+uint32_t dmi_member_dmi_id(const struct dmi_member *m)
+{
+  return m->dmi_id;
+}
+
+uint64_t dmi_member_view(const struct dmi_member *m)
+{
+  return m->view;
+}
+
+uint32_t dmi_member_coordinator(const struct dmi_member *m)
+{
+  return m->coordinator;
+}
+
+bool dmi_member_is_coordinator(const struct dmi_member *m)
+{
+  return m->coord != NULL;
+}
+
+const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid)
+{
+  return dmi_member_find(m, uid);
+}
+
+const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num)
+{
+  *num = m->peers.num;
+  return m->peers.at;
+}
+
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info)
+{
+  dmi_pack_u32(pack, info->cores);
+  dmi_pack_u64(pack, info->memory);
+  dmi_pack_string(pack, info->host);
+}
+
+void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info)
+{
+  info->cores = dmi_unpack_u32(unpack);
+  info->memory = dmi_unpack_u64(unpack);
+  dmi_unpack_string(unpack, info->host);
+}
+
+void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice)
+{
+  dmi_pack_u32(pack, notice->state);
+  dmi_pack_u32(pack, notice->dmi_id);
+  dmi_info_pack(pack, &notice->info);
+}
+
+void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice)
+{
+  notice->state = dmi_unpack_u32(unpack);
+  notice->dmi_id = dmi_unpack_u32(unpack);
+  dmi_info_unpack(unpack, &notice->info);
+}
+
+void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr)
+{
+  dmi_pack_raw(pack, addr->ip, sizeof(addr->ip));
+  dmi_pack_u16(pack, addr->port);
+}
+
+void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr)
+{
+  memset(addr, 0, sizeof(*addr));
+  dmi_unpack_raw(unpack, addr->ip, sizeof(addr->ip));
+  addr->port = dmi_unpack_u16(unpack);
+}
+
+void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer)
+{
+  dmi_pack_u32(pack, peer->uid);
+  dmi_pack_u32(pack, peer->dmi_id);
+  dmi_addr_pack(pack, &peer->addr);
+  dmi_info_pack(pack, &peer->info);
+}
+
+void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer)
+{
+  peer->uid = dmi_unpack_u32(unpack);
+  peer->dmi_id = dmi_unpack_u32(unpack);
+  dmi_addr_unpack(unpack, &peer->addr);
+  dmi_info_unpack(unpack, &peer->info);
+}
+
+void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping)
+{
+  dmi_pack_u64(pack, mapping->base);
+  dmi_pack_u64(pack, mapping->page_size);
+  dmi_pack_u64(pack, mapping->page_num);
+  dmi_pack_u32(pack, mapping->home);
+}
+
+void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping)
+{
+  mapping->base = dmi_unpack_u64(unpack);
+  mapping->page_size = dmi_unpack_u64(unpack);
+  mapping->page_num = dmi_unpack_u64(unpack);
+  mapping->home = dmi_unpack_u32(unpack);
+}

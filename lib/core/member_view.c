@@ -1,0 +1,149 @@
+/*
+ * member_view.c - taking views.
+ */
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+void dmi_view_free(struct dmi_view_body *view)
+{
+  free(view->added);
+  free(view->removed);
+  memset(view, 0, sizeof(*view));
+}
+
+/* The rest of an ACCEPT or VIEW.  False: malformed, nothing is held. */
+bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view)
+{
+  memset(view, 0, sizeof(*view));
+  view->number = dmi_unpack_u64(unpack);
+  view->coordinator = dmi_unpack_u32(unpack);
+  view->added_num = dmi_unpack_count(unpack, DMI_PEER_BYTES);
+  view->added = calloc(view->added_num + 1u, sizeof(*view->added));
+  if (!view->added) abort();
+  for (uint32_t i = 0; i < view->added_num; i++) dmi_peer_unpack(unpack, &view->added[i]);
+  view->removed_num = dmi_unpack_count(unpack, 8);
+  view->removed = calloc(view->removed_num + 1u, sizeof(*view->removed));
+  if (!view->removed) abort();
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    view->removed[i].uid = dmi_unpack_u32(unpack);
+    view->removed[i].heir = dmi_unpack_u32(unpack);
+  }
+  if (dmi_unpack_done(unpack)) return true;
+  dmi_view_free(view);
+  return false;
+}
+
+static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool connected)
+{
+  struct dmi_mact *act;
+  *DMI_LIST_ADD(&m->peers) = *peer;
+  if (peer->uid == m->uid || connected) return;
+  act = dmi_mout_add(m->out, DMI_MACT_ADD_PEER);
+  act->uid = peer->uid;
+  act->addr = peer->addr;
+}
+
+static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
+{
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    if (m->peers.at[i].uid != removed->uid) continue;
+    DMI_LIST_DROP(&m->peers, i);
+    break;
+  }
+  dmi_uids_add(removed->heir ? &m->viewing_left : &m->viewing_lost, removed->uid);
+}
+
+/* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into the action. */
+void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
+                   const struct dmi_addr *coordinator)
+{
+  struct dmi_mact *act;
+  for (uint32_t i = 0; i < view->added_num; i++) {
+    struct dmi_peer *peer = &view->added[i];
+    peer->addr = dmi_addr_resolve(&peer->addr, coordinator);
+    if (peer->uid == m->uid) {
+      memset(&peer->addr, 0, sizeof(peer->addr));
+      peer->addr.port = m->port;
+    }
+    /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME. */
+    add_peer(m, peer, m->coordinator == m->uid || peer->uid == m->coordinator);
+  }
+  for (uint32_t i = 0; i < view->removed_num; i++) remove_peer(m, &view->removed[i]);
+  m->view = view->number;
+  m->coordinator_next = view->coordinator;
+  m->viewing = true;
+  act = dmi_mout_add(m->out, DMI_MACT_VIEW);
+  act->peers = view->added;
+  act->peer_num = view->added_num;
+  act->removed = view->removed;
+  act->removed_num = view->removed_num;
+  view->added = NULL;
+  view->removed = NULL;
+}
+
+/* Could a correct coordinator say so? */
+static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view)
+{
+  if (m->viewing || view->number != m->view + 1) return false;
+  for (uint32_t i = 0; i < view->added_num; i++) {
+    if (view->added[i].uid == 0 || dmi_member_find(m, view->added[i].uid)) return false;
+  }
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    const struct dmi_removed *removed = &view->removed[i];
+    if (removed->uid == m->uid || !dmi_member_find(m, removed->uid)) return false;
+    if (removed->heir && !dmi_member_find(m, removed->heir)) return false;
+  }
+  return dmi_member_find(m, view->coordinator) != NULL;
+}
+
+bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_unpack body;
+  struct dmi_view_body view;
+  struct dmi_addr by;
+  if (m->phase < DMI_PHASE_ACCEPTED || m->phase > DMI_PHASE_LEFT) return false;
+  dmi_unpack_init(&body, &msg->body);
+  if (!dmi_view_unpack(&body, &view)) return false;
+  if (!plausible(m, &view)) {
+    dmi_view_free(&view);
+    return false;
+  }
+  by = dmi_member_find(m, from)->addr;
+  dmi_view_take(m, &view, &by);
+  dmi_view_free(&view);
+  return true;
+}
+
+/* The shell has done its part: nothing more is sent from here to those that were removed, but BYE and LAST_OK.
+ * Only now is it certain whether there is a connection to them. */
+void dmi_view_taken(struct dmi_member *m)
+{
+  struct dmi_pack body;
+  bool bye = false;
+  uint32_t old = m->coordinator;
+  if (!m->viewing) abort();
+  m->viewing = false;
+  if (m->phase == DMI_PHASE_FINISHED) return;
+  for (uint32_t i = 0; i < m->viewing_lost.num; i++) {
+    dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = m->viewing_lost.at[i];
+  }
+  for (uint32_t i = 0; i < m->viewing_left.num; i++) {
+    uint32_t uid = m->viewing_left.at[i];
+    /* One removal at a time: the one before is gone. */
+    if (m->departing) dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = m->departing;
+    m->departing = uid;
+    if (!m->env.connected(m->env.arg, uid)) continue;
+    dmi_member_send(m, uid, DMI_CTL_BYE, 0, 0, NULL);
+    bye = true;
+  }
+  dmi_uids_free(&m->viewing_lost);
+  dmi_uids_free(&m->viewing_left);
+  if (m->view == 1) return; /* the first view of the first process: nobody asked for it */
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, m->view);
+  dmi_pack_u8(&body, bye);
+  dmi_member_send(m, old, DMI_CTL_VIEW_TAKEN, 0, 0, &body);
+  m->coordinator = m->coordinator_next;
+  if (m->coordinator != old) m->coordinator_before = old;
+}

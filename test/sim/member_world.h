@@ -1,0 +1,150 @@
+/*
+ * member_world.h - processes, connections and a simple shell around the membership core, in one
+ * process, with one random number generator that decides everything.
+ *
+ * Connections are FIFO each way.  A process that ends has its last messages delivered; what comes for it later is an
+ * error.  "Page traffic" is requests that wander over members and are answered to their origin.
+ */
+#ifndef DMI_TEST_MEMBER_WORLD_H
+#define DMI_TEST_MEMBER_WORLD_H
+
+#include "core/member_int.h"
+
+#define SLOTS 40
+#define LIVING 8
+#define CONNS 600
+#define HOSTS 3
+#define MAPS 64
+
+/* Messages between shells. */
+enum {
+  SIM_REQUEST = 200, /* origin, op; len: forwards left */
+  SIM_ANSWER,        /* op */
+  SIM_CREATE,        /* op; flags: 1: the target is welcome, must not say otherwise */
+  SIM_CREATED,       /* op, error */
+  SIM_HOME           /* map: you are its home now */
+};
+
+enum pending_type { PEND_CONNECT, PEND_VIEWED, PEND_STOPPED, PEND_DRAINED, PEND_FORGOT, PEND_CREATE };
+
+struct pending {
+  enum pending_type type;
+  struct dmi_addr addr;
+  uint64_t base;
+  uint32_t uid; /* CREATE: where */
+  bool must;    /* CREATE: it was welcomed */
+};
+
+struct call {
+  uint64_t op;
+  enum dmi_ctl_type type;
+  int slot;      /* welcome, goodbye: whom the notice was about, -1: a random id */
+  uint64_t arg;  /* base, or seq */
+  uint32_t uid;  /* thread: whose */
+  bool sole;     /* no other such call for this slot before */
+};
+
+struct creating {
+  uint64_t op;       /* of busy */
+  uint32_t from;     /* who asked */
+  uint64_t from_op;
+};
+
+struct known_map {
+  uint64_t base;
+  uint32_t home;
+};
+
+struct proc {
+  struct dmi_member *m;
+  bool alive;       /* started and not ended */
+  bool killed;      /* by the scenario */
+  bool joined, opened, closed, left;
+  bool refused_stop; /* said once that threads run */
+  bool creates;      /* accepts creates */
+  bool expect_close;
+  bool over;         /* END came */
+  uint32_t uid, dmi_id;
+  int seed;          /* slot that it asked first */
+  int host;
+  bool main_runs;
+  uint32_t threads;
+  uint32_t ops;      /* own page operations without answer */
+  uint32_t own_creates;
+  uint64_t next_seq; /* of threads */
+  DMI_LIST(struct dmi_ended) ended;
+  DMI_LIST(struct pending) pend;
+  DMI_LIST(struct call) calls;
+  DMI_LIST(struct creating) creating;
+  DMI_LIST(struct known_map) maps;
+  struct dmi_uids view;  /* members, as the shell has carried out */
+  struct dmi_uids known; /* peers of the network */
+  DMI_LIST(struct dmi_peer) addrs;
+  uint32_t heir;         /* of START_DRAIN */
+  /* what happened to its notices and requests */
+  uint64_t open_rank, close_rank; /* event at which it asked, 0: not */
+  uint32_t open_got, close_got;   /* callers that got the notice */
+  bool open_out, close_out;       /* no longer in the coordinator's queue */
+  uint32_t welcomes, goodbyes;    /* calls for it */
+  bool welcomed, dismissed;
+};
+
+struct conn {
+  bool used;
+  int slot[2];
+  uint32_t id[2];    /* what the process at this end calls the other */
+  bool closed[2];    /* this end has shut its direction, or ended */
+  bool dead[2];      /* nothing is handed up at this end any more */
+  struct dmi_keep queue[2]; /* to this end */
+};
+
+/* A result of a thread whose process has left. */
+struct departed {
+  uint32_t uid;
+  uint64_t seq;
+  bool asked; /* a call is out or was answered */
+};
+
+struct world {
+  uint64_t rng;
+  uint64_t event;
+  uint64_t seed;
+  uint64_t next_op;
+  uint32_t next_temp;
+  enum dmi_member_break broken;
+  bool trace;
+  int slots; /* used so far */
+  struct proc proc[SLOTS];
+  struct conn conn[CONNS];
+  bool uid_used[4096];
+  uint64_t map_live[MAPS]; /* bases mapped and not asked to be unmapped */
+  uint32_t map_num;
+  DMI_LIST(uint64_t) map_dead; /* DMI_munmap has returned */
+  DMI_LIST(struct departed) departed;
+  uint64_t stat_events, stat_views, stat_handovers, stat_leaves, stat_kills, stat_notices,
+      stat_calls, stat_joins;
+};
+
+extern struct world *w;
+
+uint64_t rnd(uint64_t below);
+/* Prints the seed and the sentence; exits with 1. */
+void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+int world_spawn(int seed_slot); /* -1: the first process; the slot */
+void world_kill(int slot);
+void world_free(void);
+bool world_deliver(void);       /* one message, end of connection or answer of a shell; false: none */
+bool world_user_code(void);     /* does any user code run, or is going to? */
+int world_slot_of(uint32_t uid);
+int world_coordinator(void);    /* slot, -1: on its way */
+
+/* Events by the user of a process. */
+void act_leave(int slot);
+void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about);
+void act_create(int slot, uint32_t uid, bool must);
+void act_request(int slot, uint32_t uid);
+void act_end_thread(int slot, bool main);
+
+#endif
