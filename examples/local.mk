@@ -11,11 +11,7 @@ example_programs += examples/mandel_dmi
 endif
 examples_mandel_dmi_flags = -lpng
 
-# The library cannot run a program yet, so that nothing which calls it links.  When it can:
-# examples_ready = $(example_programs)
-examples_ready =
-
-all-local: $(examples_ready)
+all-local: $(example_programs)
 CLEANFILES += $(example_programs)
 
 # What a program made with dmicc is made from, beside its source, and how; test/bench/local.mk too.

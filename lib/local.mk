@@ -8,6 +8,13 @@ libdmi_la_LIBADD = $(DMI_LIBS)
 
 # 0 base: errors, log, configuration table, clock, containers
 base_sources = \
+	lib/base/epoch.c \
+	lib/base/epoch.h \
+	lib/base/error.c \
+	lib/base/error.h \
+	lib/base/futex.h \
+	lib/base/lock.c \
+	lib/base/lock.h \
 	lib/base/version.c \
 	lib/base/version.h
 
@@ -31,10 +38,30 @@ net_sources = \
 # 2 mem: address -> mapping -> page table, pool frames, limits, replacement policy
 mem_sources = \
 	lib/mem/frame.c \
-	lib/mem/frame.h
+	lib/mem/frame.h \
+	lib/mem/mapping.c \
+	lib/mem/mapping.h \
+	lib/mem/space.c
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
 core_sources = \
+	lib/core/coord.c \
+	lib/core/coord_leave.c \
+	lib/core/coord_notice.c \
+	lib/core/coord_pack.c \
+	lib/core/coord_view.c \
+	lib/core/directory.c \
+	lib/core/member.c \
+	lib/core/member.h \
+	lib/core/member_call.c \
+	lib/core/member_check.c \
+	lib/core/member_int.h \
+	lib/core/member_join.c \
+	lib/core/member_leave.c \
+	lib/core/member_state.c \
+	lib/core/member_view.c \
+	lib/core/pack.c \
+	lib/core/pack.h \
 	lib/core/msg.h \
 	lib/core/out.c \
 	lib/core/page.c \
@@ -47,10 +74,31 @@ core_sources = \
 	lib/core/rmw.h
 
 # 4 service: threads, mutex, condition, barrier, groups, rwset, allocator
-service_sources =
+service_sources = \
+	lib/service/access.c \
+	lib/service/access.h \
+	lib/service/calls.c \
+	lib/service/calls.h \
+	lib/service/config.c \
+	lib/service/config.h \
+	lib/service/events.c \
+	lib/service/events.h \
+	lib/service/leave.c \
+	lib/service/ops.c \
+	lib/service/ops.h \
+	lib/service/process.h \
+	lib/service/program.h \
+	lib/service/runtime.c \
+	lib/service/runtime.h \
+	lib/service/service_msg.h \
+	lib/service/status.c \
+	lib/service/status.h \
+	lib/service/thread.c \
+	lib/service/thread.h
 
 # 5 api: entry points
 api_sources = \
+	lib/api/memory.c \
 	lib/api/program.c \
 	lib/api/start.h
 

@@ -1,7 +1,135 @@
-/* program.c - runs a DMI program from start to end.  So far: DMI_main alone, in one process. */
-#include "api/start.h"
+/*
+ * program.c - entry points: the program, its processes and threads, completion, errors (chapters 2, 3).
+ *
+ * Thin: each checks what can be seen here and calls lib/service.
+ */
+#include <stdio.h>
+#include <stdlib.h>
 
-int dmi_start(int argc, char **argv, const dmi_program_t *program) {
-  program->main(argc, argv);
-  return 0;
+#include "api/start.h"
+#include "base/error.h"
+#include "service/calls.h"
+#include "service/runtime.h"
+
+int dmi_start(int argc, char **argv, const struct dmi_program *program)
+{
+  return dmi_runtime_main(program, argc, argv);
+}
+
+/* ---- Errors and completion ------------------------------------------------------------------ */
+
+int32_t DMI_errno(void)
+{
+  return dmi_error_last();
+}
+
+const char *DMI_strerror(int32_t error)
+{
+  return dmi_error_text(error);
+}
+
+static void finish(int32_t error, int32_t *ret_ptr)
+{
+  int32_t ret = error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  if (ret_ptr) *ret_ptr = ret;
+}
+
+void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr)
+{
+  if (!status) {
+    finish(DMI_EINVAL, ret_ptr);
+    return;
+  }
+  finish(dmi_status_wait(dmi_status_of(status)), ret_ptr);
+}
+
+int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr)
+{
+  if (!status) return dmi_fail(DMI_EINVAL);
+  if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
+  finish(dmi_status_of(status)->error, ret_ptr);
+  return DMI_TRUE;
+}
+
+/* ---- Processes ------------------------------------------------------------------------------ */
+
+int32_t DMI_poll(DMI_node_t *node_ptr)
+{
+  return dmi_call_poll(dmi_runtime_process(), node_ptr);
+}
+
+int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr)
+{
+  return dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr);
+}
+
+int32_t DMI_welcome(int32_t dmi_id)
+{
+  return dmi_call_welcome(dmi_runtime_process(), dmi_id);
+}
+
+int32_t DMI_goodbye(int32_t dmi_id)
+{
+  return dmi_call_goodbye(dmi_runtime_process(), dmi_id);
+}
+
+int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity)
+{
+  return dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity);
+}
+
+int32_t DMI_rank(int32_t *dmi_id_ptr)
+{
+  struct dmi_process *process = dmi_runtime_process();
+  if (!dmi_id_ptr) return dmi_fail(DMI_EINVAL);
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
+  if (!process || !atomic_load(&process->active)) return dmi_fail(DMI_EINACTIVE);
+  *dmi_id_ptr = process->dmi_id;
+  return DMI_TRUE;
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
+                   DMI_local_status_t *status)
+{
+  return dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status);
+}
+
+int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status)
+{
+  return dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status);
+}
+
+int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status)
+{
+  return dmi_call_detach(dmi_runtime_process(), &thread, status);
+}
+
+int32_t DMI_self(DMI_thread_t *thread_ptr)
+{
+  struct dmi_process *process = dmi_runtime_process();
+  if (!thread_ptr) return dmi_fail(DMI_EINVAL);
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
+  if (!process || !dmi_thread_self()) return dmi_fail(DMI_ETHREAD);
+  thread_ptr->dmi_private[0] = process->core.self;
+  thread_ptr->dmi_private[1] = (int64_t)dmi_thread_self();
+  return DMI_TRUE;
+}
+
+/* ---- Local memory --------------------------------------------------------------------------- */
+
+void *my_malloc(size_t size)
+{
+  void *ptr = malloc(size ? size : 1);
+  if (!ptr) {
+    fprintf(stderr, "dmi: my_malloc: no memory left for %zu bytes\n", size);
+    exit(1);
+  }
+  return ptr;
+}
+
+void my_free(void *ptr)
+{
+  free(ptr);
 }

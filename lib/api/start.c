@@ -9,7 +9,7 @@
 #pragma weak DMI_function
 
 int main(int argc, char **argv) {
-  const dmi_program_t program = {
+  const struct dmi_program program = {
       .main = DMI_main,
       .thread = DMI_thread,
       .function = DMI_function,

@@ -1,0 +1,131 @@
+/*
+ * epoch.c - see epoch.h.
+ *
+ * dmi_epoch_now goes up at each retirement.  Something retired at epoch e can be freed when every
+ * slot is outside or entered at an epoch > e.
+ */
+#include "base/epoch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct retired {
+  struct retired *next;
+  void *ptr;
+  void (*free_it)(void *ptr);
+  uint64_t epoch;
+};
+
+_Atomic uint64_t dmi_epoch_now = 1;
+__thread struct dmi_epoch_slot *dmi_epoch_mine __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
+static struct dmi_epoch_slot *slots;
+static struct retired *waiting;
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_ends(void *slot)
+{
+  dmi_epoch_mine = NULL;
+  atomic_store(&((struct dmi_epoch_slot *)slot)->used, 0);
+}
+
+static void make_key(void)
+{
+  pthread_key_create(&key, thread_ends);
+}
+
+void dmi_epoch_register(void)
+{
+  struct dmi_epoch_slot *slot;
+  pthread_once(&once, make_key);
+  pthread_mutex_lock(&lock);
+  for (slot = slots; slot; slot = slot->next) {
+    if (!atomic_load(&slot->used)) break;
+  }
+  if (!slot) {
+    slot = aligned_alloc(64, sizeof(*slot));
+    if (!slot) {
+      fprintf(stderr, "dmi: no memory left for a thread's bookkeeping; ending\n");
+      abort();
+    }
+    atomic_init(&slot->inside, 0);
+    slot->next = slots;
+    slots = slot;
+  }
+  atomic_store(&slot->used, 1);
+  pthread_mutex_unlock(&lock);
+  dmi_epoch_mine = slot;
+  pthread_setspecific(key, slot);
+}
+
+/* With the lock held: takes what can be freed off the list. */
+static struct retired *take_free(void)
+{
+  uint64_t oldest = UINT64_MAX;
+  struct retired *free_list = NULL;
+  struct retired **at = &waiting;
+  for (struct dmi_epoch_slot *slot = slots; slot; slot = slot->next) {
+    uint64_t inside = atomic_load_explicit(&slot->inside, memory_order_seq_cst);
+    if (inside && inside < oldest) oldest = inside;
+  }
+  while (*at) {
+    struct retired *item = *at;
+    if (item->epoch < oldest) {
+      *at = item->next;
+      item->next = free_list;
+      free_list = item;
+    } else {
+      at = &item->next;
+    }
+  }
+  return free_list;
+}
+
+static void free_all(struct retired *list)
+{
+  while (list) {
+    struct retired *item = list;
+    list = item->next;
+    item->free_it(item->ptr);
+    free(item);
+  }
+}
+
+void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr))
+{
+  struct retired *item = malloc(sizeof(*item));
+  struct retired *ready;
+  if (!item) return; /* leaked rather than freed too early */
+  item->ptr = ptr;
+  item->free_it = free_it;
+  pthread_mutex_lock(&lock);
+  item->epoch = atomic_fetch_add(&dmi_epoch_now, 1);
+  item->next = waiting;
+  waiting = item;
+  ready = take_free();
+  pthread_mutex_unlock(&lock);
+  free_all(ready);
+}
+
+void dmi_epoch_end(void)
+{
+  struct retired *list;
+  pthread_mutex_lock(&lock);
+  list = waiting;
+  waiting = NULL;
+  pthread_mutex_unlock(&lock);
+  free_all(list);
+  pthread_mutex_lock(&lock);
+  while (slots) {
+    struct dmi_epoch_slot *slot = slots;
+    slots = slot->next;
+    free(slot);
+  }
+  pthread_mutex_unlock(&lock);
+  pthread_once(&once, make_key);
+  pthread_setspecific(key, NULL);
+  dmi_epoch_mine = NULL;
+}

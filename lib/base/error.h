@@ -1,0 +1,18 @@
+/*
+ * error.h - why the last call of this thread failed.
+ */
+#ifndef DMI_BASE_ERROR_H
+#define DMI_BASE_ERROR_H
+
+#include <stdint.h>
+
+/* Remembers the error for DMI_errno() and returns DMI_FALSE. */
+int32_t dmi_fail(int32_t error);
+
+/* DMI_errno() of this thread, 0 if it never failed. */
+int32_t dmi_error_last(void);
+
+/* A sentence; never NULL. */
+const char *dmi_error_text(int32_t error);
+
+#endif

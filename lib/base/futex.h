@@ -1,0 +1,26 @@
+/*
+ * futex.h - waiting for a 32-bit word to change, without a lock object.
+ */
+#ifndef DMI_BASE_FUTEX_H
+#define DMI_BASE_FUTEX_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleeps while *word == value; may return early. */
+static inline void dmi_futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+/* Wakes up to `count` sleepers.  The word itself is not looked at: it may be gone already. */
+static inline void dmi_futex_wake(_Atomic uint32_t *word, int count)
+{
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+#endif

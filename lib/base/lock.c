@@ -1,0 +1,24 @@
+/*
+ * lock.c - the contended side of lock.h: a short spin, then sleep.
+ */
+#include "base/lock.h"
+
+#define SPINS 100 /* about as long as a lock is usually held */
+
+void dmi_lock_slow(_Atomic uint32_t *lock)
+{
+  for (int i = 0; i < SPINS; i++) {
+    uint32_t expected = DMI_LOCK_FREE;
+    if (atomic_compare_exchange_weak_explicit(lock, &expected, DMI_LOCK_HELD, memory_order_acquire,
+                                              memory_order_relaxed)) {
+      return;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  while (atomic_exchange_explicit(lock, DMI_LOCK_CONTENDED, memory_order_acquire) !=
+         DMI_LOCK_FREE) {
+    dmi_futex_wait(lock, DMI_LOCK_CONTENDED);
+  }
+}

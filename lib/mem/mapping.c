@@ -1,0 +1,198 @@
+/*
+ * mapping.c - one mapping: its page table and page records.
+ *
+ * The page table is a radix tree with nodes of 512 pointers, made as pages are touched, so that a
+ * mapping of any number of pages costs nothing at first.  Nothing in it moves or goes before the
+ * mapping does, so finding a record takes no lock.
+ */
+#include "mem/mapping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "dmi_api.h"
+
+#define FANOUT (1u << DMI_TABLE_BITS)
+#define SLAB_MAX 64 /* records in a slab; the first ones are smaller */
+
+struct dmi_slab {
+  struct dmi_slab *next;
+  uint32_t used, room;
+  struct dmi_page *pages; /* aligned to a cache line each */
+};
+
+typedef void *_Atomic node_slot;
+
+static _Atomic uint64_t table_bytes;
+
+uint64_t dmi_mapping_bytes(void)
+{
+  return atomic_load(&table_bytes);
+}
+
+static void *table_alloc(size_t size)
+{
+  void *ptr = calloc(1, size);
+  if (ptr) atomic_fetch_add(&table_bytes, size);
+  return ptr;
+}
+
+struct dmi_region *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
+                                    uint32_t home)
+{
+  struct dmi_region *mapping = calloc(1, sizeof(*mapping));
+  if (!mapping) return NULL;
+  mapping->map.base = base;
+  mapping->map.page_size = page_size;
+  mapping->map.page_num = page_num;
+  atomic_init(&mapping->map.home, home);
+  mapping->end = base + page_size * page_num;
+  mapping->shift = (page_size & (page_size - 1)) == 0 ? __builtin_ctzll(page_size) : -1;
+  mapping->depth = 1;
+  for (uint64_t top = (page_num - 1) >> DMI_TABLE_BITS; top; top >>= DMI_TABLE_BITS) {
+    mapping->depth++;
+  }
+  mapping->parked_end = &mapping->parked;
+  atomic_init(&mapping->refs, 1);
+  pthread_mutex_init(&mapping->lock, NULL);
+  return mapping;
+}
+
+static void free_nodes(node_slot *node, int depth)
+{
+  if (!node) return;
+  if (depth > 1) {
+    for (unsigned i = 0; i < FANOUT; i++) free_nodes(atomic_load(&node[i]), depth - 1);
+  }
+  free(node);
+  atomic_fetch_sub(&table_bytes, FANOUT * sizeof(node_slot));
+}
+
+static void mapping_free(void *ptr)
+{
+  struct dmi_region *mapping = ptr;
+  while (mapping->slab) {
+    struct dmi_slab *slab = mapping->slab;
+    mapping->slab = slab->next;
+    atomic_fetch_sub(&table_bytes, slab->room * sizeof(struct dmi_page));
+    free(slab->pages);
+    free(slab);
+  }
+  free_nodes(atomic_load(&mapping->root), mapping->depth);
+  pthread_mutex_destroy(&mapping->lock);
+  free(mapping);
+}
+
+bool dmi_mapping_ref(struct dmi_region *mapping)
+{
+  uint32_t refs = atomic_load(&mapping->refs);
+  while (refs) {
+    if (atomic_compare_exchange_weak(&mapping->refs, &refs, refs + 1)) return true;
+  }
+  return false;
+}
+
+static void fini_page(struct dmi_page *page, void *core)
+{
+  dmi_page_fini(core, page);
+}
+
+void dmi_mapping_unref(struct dmi_core *core, struct dmi_region *mapping)
+{
+  if (atomic_fetch_sub(&mapping->refs, 1) != 1) return;
+  dmi_mapping_each(mapping, fini_page, core);
+  dmi_epoch_retire(mapping, mapping_free);
+}
+
+struct dmi_page *dmi_mapping_find(const struct dmi_region *mapping, uint64_t index)
+{
+  node_slot *node = atomic_load_explicit(&mapping->root, memory_order_acquire);
+  for (int level = mapping->depth - 1; node && level > 0; level--) {
+    unsigned at = (unsigned)(index >> (level * DMI_TABLE_BITS)) & (FANOUT - 1);
+    node = atomic_load_explicit(&node[at], memory_order_acquire);
+  }
+  if (!node) return NULL;
+  return atomic_load_explicit(&node[index & (FANOUT - 1)], memory_order_acquire);
+}
+
+static struct dmi_page *slab_take(struct dmi_region *mapping)
+{
+  struct dmi_slab *slab = mapping->slab;
+  if (!slab || slab->used == slab->room) {
+    uint32_t room = slab ? 2 * slab->room : 1;
+    if (room > SLAB_MAX) room = SLAB_MAX;
+    slab = malloc(sizeof(*slab));
+    if (!slab) return NULL;
+    slab->pages = aligned_alloc(64, room * sizeof(struct dmi_page));
+    if (!slab->pages) {
+      free(slab);
+      return NULL;
+    }
+    atomic_fetch_add(&table_bytes, room * sizeof(struct dmi_page));
+    slab->room = room;
+    slab->used = 0;
+    slab->next = mapping->slab;
+    mapping->slab = slab;
+  }
+  return &slab->pages[slab->used++];
+}
+
+/* With the lock held: the slot of the record, making the nodes on the way. */
+static node_slot *slot_make(struct dmi_region *mapping, uint64_t index)
+{
+  node_slot *at = &mapping->root;
+  for (int level = mapping->depth - 1; level >= 0; level--) {
+    node_slot *node = atomic_load(at);
+    if (!node) {
+      node = table_alloc(FANOUT * sizeof(node_slot));
+      if (!node) return NULL;
+      atomic_store_explicit(at, (void *)node, memory_order_release);
+    }
+    at = &node[(index >> (level * DMI_TABLE_BITS)) & (FANOUT - 1)];
+  }
+  return at;
+}
+
+struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_region *mapping,
+                                 uint64_t index, int32_t *error)
+{
+  struct dmi_page *page = dmi_mapping_find(mapping, index);
+  node_slot *slot;
+  if (page) return page;
+  pthread_mutex_lock(&mapping->lock);
+  page = dmi_mapping_find(mapping, index);
+  *error = DMI_EADDR;
+  if (!page && !atomic_load(&mapping->dead)) {
+    *error = DMI_ENOMEM;
+    slot = slot_make(mapping, index);
+    page = slot ? slab_take(mapping) : NULL;
+    if (page) {
+      dmi_page_init(core, &mapping->map, page, index);
+      atomic_store_explicit(slot, (void *)page, memory_order_release);
+    }
+  }
+  pthread_mutex_unlock(&mapping->lock);
+  return page;
+}
+
+static void each_below(node_slot *node, int depth, void (*visit)(struct dmi_page *, void *),
+                       void *arg)
+{
+  for (unsigned i = 0; i < FANOUT; i++) {
+    void *child = atomic_load(&node[i]);
+    if (!child) continue;
+    if (depth > 1) {
+      each_below(child, depth - 1, visit, arg);
+    } else {
+      visit(child, arg);
+    }
+  }
+}
+
+void dmi_mapping_each(struct dmi_region *mapping, void (*visit)(struct dmi_page *page, void *arg),
+                      void *arg)
+{
+  node_slot *root = atomic_load(&mapping->root);
+  if (root) each_below(root, mapping->depth, visit, arg);
+}

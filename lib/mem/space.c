@@ -1,0 +1,124 @@
+/*
+ * space.c - the mappings this process knows, by address.
+ *
+ * A sorted array that is never changed: a change publishes a new one and retires the old.  Each
+ * thread remembers the mapping it used last; `generation` says when that may be out of date.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "mem/mapping.h"
+
+struct table {
+  uint64_t num;
+  struct dmi_region *mapping[]; /* by base */
+};
+
+static struct table *_Atomic table;
+static _Atomic uint64_t generation = 1; /* goes up when a mapping is removed */
+
+static __thread struct {
+  struct dmi_region *mapping;
+  uint64_t generation;
+} last __attribute__((tls_model("initial-exec")));
+
+static struct table *table_new(uint64_t num)
+{
+  struct table *fresh = malloc(sizeof(*fresh) + num * sizeof(fresh->mapping[0]));
+  if (!fresh) {
+    fprintf(stderr, "dmi: no memory left for the table of mappings; ending\n");
+    abort();
+  }
+  fresh->num = num;
+  return fresh;
+}
+
+/* Where a mapping with this base stands, or would. */
+static uint64_t place(const struct table *in, uint64_t base)
+{
+  uint64_t low = 0, high = in ? in->num : 0;
+  while (low < high) {
+    uint64_t mid = low + (high - low) / 2;
+    if (in->mapping[mid]->map.base < base) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  return low;
+}
+
+static void publish(struct table *fresh)
+{
+  struct table *old = atomic_exchange(&table, fresh);
+  if (old) dmi_epoch_retire(old, free);
+}
+
+void dmi_space_add(struct dmi_core *core, struct dmi_region *mapping)
+{
+  struct table *old = atomic_load(&table);
+  uint64_t num = old ? old->num : 0;
+  uint64_t at = place(old, mapping->map.base);
+  struct table *fresh;
+  if (at < num && old->mapping[at]->map.base == mapping->map.base) {
+    dmi_mapping_unref(core, mapping); /* known already */
+    return;
+  }
+  fresh = table_new(num + 1);
+  if (at) memcpy(fresh->mapping, old->mapping, at * sizeof(old->mapping[0]));
+  fresh->mapping[at] = mapping;
+  if (num > at) {
+    memcpy(&fresh->mapping[at + 1], &old->mapping[at], (num - at) * sizeof(old->mapping[0]));
+  }
+  publish(fresh);
+}
+
+struct dmi_region *dmi_space_remove(uint64_t base)
+{
+  struct table *old = atomic_load(&table);
+  uint64_t at = place(old, base);
+  struct dmi_region *mapping;
+  struct table *fresh;
+  if (!old || at == old->num || old->mapping[at]->map.base != base) return NULL;
+  mapping = old->mapping[at];
+  fresh = table_new(old->num - 1);
+  memcpy(fresh->mapping, old->mapping, at * sizeof(old->mapping[0]));
+  memcpy(&fresh->mapping[at], &old->mapping[at + 1],
+         (old->num - at - 1) * sizeof(old->mapping[0]));
+  publish(fresh);
+  atomic_fetch_add(&generation, 1);
+  return mapping;
+}
+
+struct dmi_region *dmi_space_find(uint64_t addr)
+{
+  uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+  struct table *in;
+  uint64_t at;
+  if (last.generation == now && addr - last.mapping->map.base < last.mapping->end -
+                                                                    last.mapping->map.base) {
+    return last.mapping;
+  }
+  in = atomic_load_explicit(&table, memory_order_acquire);
+  at = place(in, addr + 1);
+  if (!at || addr >= in->mapping[at - 1]->end) return NULL;
+  last.mapping = in->mapping[at - 1];
+  last.generation = now;
+  return last.mapping;
+}
+
+void dmi_space_each(void (*visit)(struct dmi_region *mapping, void *arg), void *arg)
+{
+  struct table *in = atomic_load(&table);
+  for (uint64_t i = 0; in && i < in->num; i++) visit(in->mapping[i], arg);
+}
+
+void dmi_space_end(struct dmi_core *core)
+{
+  struct table *old = atomic_exchange(&table, NULL);
+  atomic_fetch_add(&generation, 1);
+  for (uint64_t i = 0; old && i < old->num; i++) dmi_mapping_unref(core, old->mapping[i]);
+  free(old);
+}

@@ -1,0 +1,612 @@
+/*
+ * access.c - reads, writes and read-modify-writes of this process's threads.
+ *
+ * The happy path: the page can be read, or written, here and now: find its record, lock it, copy,
+ * unlock; no message, no allocation, nothing shared but the page.  Otherwise the access becomes an
+ * operation of the protocol core; its messages are put in line while the page is locked (so that
+ * their order is that of the steps) and written to the sockets after it is unlocked; the thread
+ * sleeps until the operation is complete.
+ */
+#include "service/access.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "base/error.h"
+#include "base/lock.h"
+#include "core/rmw.h"
+#include "service/process.h"
+
+#define COPY_LOCKED 16384  /* bytes; longer reads copy from the frame after unlocking the page */
+#define PAGES_AT_ONCE 8192 /* of a synchronous access: bounds what its operations take of memory */
+
+/* ---- Calls and operations ------------------------------------------------------------------- */
+
+static void call_finish(struct dmi_call *call)
+{
+  struct dmi_status *status = call->status;
+  int32_t error;
+  if (atomic_fetch_sub(&call->left, 1) != 1) return;
+  error = atomic_load(&call->error);
+  if (call->heap) free(call);
+  dmi_status_done(status, error);
+}
+
+static void call_fail(struct dmi_call *call, int32_t error)
+{
+  int32_t expected = DMI_OK;
+  atomic_compare_exchange_strong(&call->error, &expected, error);
+}
+
+static void op_complete(struct dmi_process *process, struct dmi_op *op)
+{
+  struct dmi_call *call = op->call;
+  if (op->req.error != DMI_OK) call_fail(call, op->req.error);
+  dmi_ops_remove(process->ops, op);
+  dmi_mapping_unref(&process->core, op->mapping);
+  dmi_slice_drop(&op->req.src);
+  if (op->heap) free(op);
+  call_finish(call);
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+/* A request for the home, which is arriving: kept until then.  Parked already, or the home has arrived between the
+ * step and here: then it goes through the core again. */
+static void park(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+                 struct dmi_msg *msg, struct dmi_out *out)
+{
+  struct dmi_region *mapping = (struct dmi_region *)page->map;
+  struct dmi_parked *item = NULL;
+  pthread_mutex_lock(&process->park_lock);
+  if (atomic_load(&mapping->map.arriving)) {
+    item = malloc(sizeof(*item));
+    if (!item) abort();
+    item->from = from;
+    item->msg = *msg;
+    item->next = NULL;
+    *mapping->parked_end = item;
+    mapping->parked_end = &item->next;
+  }
+  pthread_mutex_unlock(&process->park_lock);
+  if (!item) dmi_page_message(&process->core, page, from, msg, NULL, out);
+}
+
+void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
+                             struct dmi_out *out)
+{
+  /* The list may grow, and move, meanwhile. */
+  for (uint32_t i = 0; i < out->num; i++) {
+    uint32_t to = out->act[i].to;
+    struct dmi_msg msg = out->act[i].msg;
+    if (out->act[i].type == DMI_ACT_PARK) {
+      park(process, page, to, &msg, out);
+    } else if (out->act[i].type != DMI_ACT_SEND) {
+      continue;
+    } else if (to == process->core.self) {
+      dmi_post_self(process, &msg);
+    } else if (!dmi_net_send(process->net, to, &msg)) {
+      dmi_page_bounced(&process->core, page, to, &msg, out);
+    }
+  }
+}
+
+void dmi_access_carry(struct dmi_process *process, struct dmi_out *out)
+{
+  uint32_t flushed = 0;
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_act *act = &out->act[i];
+    if (act->type != DMI_ACT_SEND || act->to == process->core.self || act->to == flushed) continue;
+    flushed = act->to;
+    dmi_net_flush(process->net, flushed);
+  }
+  for (uint32_t i = 0; i < out->num; i++) {
+    if (out->act[i].type == DMI_ACT_COMPLETE) op_complete(process, (struct dmi_op *)out->act[i].req);
+  }
+  dmi_out_free(out);
+  if (atomic_load_explicit(&process->drain, memory_order_relaxed) &&
+      atomic_load(&process->core.owned) == 0) {
+    dmi_net_post(process->net);
+  }
+}
+
+static void check(struct dmi_process *process, struct dmi_page *page)
+{
+#ifndef NDEBUG
+  dmi_page_check(&process->core, page);
+#else
+  (void)process;
+  (void)page;
+#endif
+}
+
+/* Gives the operation to the core.  It may be complete, and freed, when this returns. */
+static void op_begin(struct dmi_process *process, struct dmi_op *op)
+{
+  struct dmi_page *page = op->page;
+  struct dmi_out out;
+  dmi_ops_add(process->ops, op);
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  dmi_page_begin(&process->core, page, &op->req, &out);
+  check(process, page);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+}
+
+/* ---- Hits ----------------------------------------------------------------------------------- */
+
+static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
+                     uint64_t size, void *buf)
+{
+  struct dmi_frame *frame;
+  dmi_lock(&page->lock);
+  if (!dmi_page_readable(&process->core, page) || (page->flags & DMI_PAGE_DEAD)) {
+    dmi_unlock(&page->lock);
+    return false;
+  }
+  frame = page->frame;
+  if (frame && size <= COPY_LOCKED) {
+    memcpy(buf, frame->bytes + off, size);
+    dmi_unlock(&page->lock);
+    return true;
+  }
+  if (frame) dmi_frame_ref(frame);
+  dmi_unlock(&page->lock);
+  if (frame) {
+    memcpy(buf, frame->bytes + off, size);
+    dmi_frame_unref(frame);
+  } else {
+    memset(buf, 0, size);
+  }
+  return true;
+}
+
+static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
+                      uint64_t size, const void *buf)
+{
+  bool done = false;
+  dmi_lock(&page->lock);
+  if (dmi_page_writable(&process->core, page) && !(page->flags & DMI_PAGE_DEAD)) {
+    done = dmi_page_write_now(&process->core, page, off, buf, size);
+  }
+  dmi_unlock(&page->lock);
+  return done;
+}
+
+/* ---- Reads and writes ----------------------------------------------------------------------- */
+
+/* The mapping of a range; inside the epoch afterwards, or with a reference (*held) if it had to be
+ * fetched.  NULL: *error. */
+static struct dmi_region *find_range(struct dmi_process *process, int64_t addr, int64_t size,
+                                      bool *held, int32_t *error)
+{
+  struct dmi_region *mapping;
+  *held = false;
+  if (!atomic_load_explicit(&process->active, memory_order_acquire) || dmi_in_function) {
+    *error = dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE;
+    return NULL;
+  }
+  dmi_epoch_enter();
+  mapping = dmi_space_find((uint64_t)addr);
+  if (!mapping) {
+    dmi_epoch_leave();
+    mapping = dmi_lookup(process, (uint64_t)addr, error);
+    if (!mapping) return NULL;
+    *held = true;
+    dmi_epoch_enter();
+  }
+  if ((uint64_t)size > mapping->end - (uint64_t)addr) {
+    dmi_epoch_leave();
+    if (*held) dmi_mapping_unref(&process->core, mapping);
+    *error = DMI_ERANGE;
+    return NULL;
+  }
+  return mapping;
+}
+
+static void release_range(struct dmi_process *process, struct dmi_region *mapping, bool held)
+{
+  if (held) dmi_mapping_unref(&process->core, mapping);
+}
+
+struct access {
+  struct dmi_process *process;
+  struct dmi_region *mapping;
+  uint8_t type, kind; /* of the operations */
+  bool write;
+  DMI_local_status_t *status;
+  struct dmi_status own;  /* the synchronous caller's */
+  struct dmi_op op;       /* a synchronous access to one page needs no more */
+  struct dmi_call call;
+};
+
+/* One part, which could not be done at once. */
+static int32_t part_begin(struct access *access, struct dmi_call *call, struct dmi_op *op,
+                          struct dmi_page *page, uint64_t off, uint64_t size, unsigned char *buf)
+{
+  memset(&op->req, 0, sizeof(op->req));
+  op->req.type = access->type;
+  op->req.kind = access->kind;
+  op->req.off = off;
+  op->req.len = size;
+  if (!access->write) {
+    op->req.dst = buf;
+  } else if (access->status) {
+    op->req.src = dmi_slice_copy(buf, size);
+    if (!op->req.src.ptr) return DMI_ENOMEM;
+  } else {
+    op->req.src = (struct dmi_slice){NULL, buf, size};
+  }
+  if (!dmi_mapping_ref(access->mapping)) {
+    dmi_slice_drop(&op->req.src);
+    return DMI_EADDR;
+  }
+  op->mapping = access->mapping;
+  op->page = page;
+  op->call = call;
+  atomic_fetch_add(&call->left, 1);
+  op_begin(access->process, op);
+  return DMI_OK;
+}
+
+static void call_begin(struct dmi_call *call, struct dmi_status *status, bool heap)
+{
+  atomic_init(&call->left, 1);
+  atomic_init(&call->error, DMI_OK);
+  call->status = status;
+  call->heap = heap;
+  dmi_status_begin(status);
+}
+
+/* All parts from `first` on that are not hits, as operations of one call. */
+static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left, unsigned char *buf)
+{
+  struct dmi_process *process = access->process;
+  struct dmi_region *mapping = access->mapping;
+  struct dmi_call *call = &access->call;
+  bool single, sync = access->status == NULL;
+  if (sync) {
+    call_begin(call, &access->own, false);
+  } else {
+    call = malloc(sizeof(*call));
+    if (!call) return DMI_ENOMEM;
+    call_begin(call, dmi_status_of(access->status), true);
+  }
+  while (left) {
+    uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
+    uint64_t size = mapping->map.page_size - off;
+    int32_t error = DMI_OK;
+    struct dmi_page *page = dmi_mapping_get(&process->core, mapping, index, &error);
+    if (size > left) size = left;
+    single = sync && size == left && atomic_load(&call->left) == 1;
+    if (page && (access->write ? write_hit(process, page, off, size, buf)
+                               : read_hit(process, page, off, size, buf))) {
+      error = DMI_OK;
+    } else if (page) {
+      struct dmi_op *op = single ? &access->op : malloc(sizeof(*op));
+      error = DMI_ENOMEM;
+      if (op) {
+        op->heap = !single;
+        error = part_begin(access, call, op, page, off, size, buf);
+        if (error != DMI_OK && op->heap) free(op);
+      }
+    }
+    if (error != DMI_OK) call_fail(call, error);
+    addr += size;
+    buf += size;
+    left -= size;
+  }
+  call_finish(call);
+  return DMI_OK;
+}
+
+/* The general case, with a reference to the mapping. */
+static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf)
+{
+  uint64_t page_size = access->mapping->map.page_size;
+  uint64_t most = page_size > UINT64_MAX / PAGES_AT_ONCE ? UINT64_MAX : page_size * PAGES_AT_ONCE;
+  int32_t error = DMI_OK;
+  if (access->status) return access_parts(access, addr, size, buf);
+  while (size && error == DMI_OK) {
+    uint64_t part = size < most ? size : most;
+    error = access_parts(access, addr, part, buf);
+    if (error == DMI_OK) error = dmi_status_wait(&access->own);
+    addr += part;
+    buf += part;
+    size -= part;
+  }
+  return error;
+}
+
+static int32_t access_run(struct access *access, int64_t addr, int64_t size, unsigned char *buf)
+{
+  bool held;
+  int32_t error = DMI_OK;
+  uint64_t off, index;
+  struct dmi_page *page;
+  struct dmi_process *process = access->process;
+  access->mapping = find_range(process, addr, size, &held, &error);
+  if (!access->mapping) return dmi_fail(error);
+  index = dmi_mapping_index(access->mapping, (uint64_t)addr, &off);
+  page = dmi_mapping_find(access->mapping, index);
+  if (page && (uint64_t)size <= access->mapping->map.page_size - off &&
+      (access->write ? write_hit(process, page, off, (uint64_t)size, buf)
+                     : read_hit(process, page, off, (uint64_t)size, buf))) {
+    dmi_epoch_leave();
+    release_range(process, access->mapping, held);
+    if (access->status) {
+      dmi_status_begin(dmi_status_of(access->status));
+      dmi_status_done(dmi_status_of(access->status), DMI_OK);
+    }
+    return DMI_TRUE;
+  }
+  error = dmi_mapping_ref(access->mapping) ? DMI_OK : DMI_EADDR;
+  dmi_epoch_leave(); /* what follows may wait */
+  if (error == DMI_OK) {
+    error = access_all(access, (uint64_t)addr, (uint64_t)size, buf);
+    dmi_mapping_unref(&process->core, access->mapping);
+  }
+  release_range(process, access->mapping, held);
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+/* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up. */
+static int32_t nothing(DMI_local_status_t *status)
+{
+  if (status) {
+    dmi_status_begin(dmi_status_of(status));
+    dmi_status_done(dmi_status_of(status), DMI_OK);
+  }
+  return DMI_TRUE;
+}
+
+int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
+                        int8_t mode, DMI_local_status_t *status)
+{
+  struct access access;
+  if (size < 0 || (size && !buf)) return dmi_fail(DMI_EINVAL);
+  switch (mode) {
+    case DMI_INVALIDATE_READ:
+      access.type = DMI_REQ_READ;
+      access.kind = DMI_KIND_INVALIDATE;
+      break;
+    case DMI_UPDATE_READ:
+      access.type = DMI_REQ_READ;
+      access.kind = DMI_KIND_UPDATE;
+      break;
+    case DMI_GET_READ:
+      access.type = DMI_REQ_GET;
+      access.kind = 0;
+      break;
+    default: return dmi_fail(DMI_EINVAL);
+  }
+  if (!size) return nothing(status);
+  access.process = process;
+  access.write = false;
+  access.status = status;
+  return access_run(&access, addr, size, buf);
+}
+
+int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size, const void *buf,
+                         int8_t mode, DMI_local_status_t *status)
+{
+  struct access access;
+  if (size < 0 || (size && !buf)) return dmi_fail(DMI_EINVAL);
+  if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE) return dmi_fail(DMI_EINVAL);
+  if (!size) return nothing(status);
+  access.process = process;
+  access.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
+  access.kind = 0;
+  access.write = true;
+  access.status = status;
+  /* The buffer is only read; one type of pointer serves both directions. */
+  return access_run(&access, addr, size, (unsigned char *)(uintptr_t)buf);
+}
+
+/* ---- Read-modify-write ---------------------------------------------------------------------- */
+
+/* The inputs, side by side; borrowed where there is but one and the caller waits. */
+static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool sync)
+{
+  uint64_t len = rmw->sizes.out1 + rmw->sizes.out2;
+  struct dmi_frame *frame;
+  unsigned char *to = op->small;
+  if (sync && !rmw->sizes.out2) {
+    op->req.src = (struct dmi_slice){NULL, rmw->out1 ? rmw->out1 : op->small, len};
+    return true;
+  }
+  op->req.src = (struct dmi_slice){NULL, op->small, len};
+  if (len > sizeof(op->small) / 3 * 2) {
+    frame = dmi_frame_new(len);
+    if (!frame) return false;
+    op->req.src = (struct dmi_slice){frame, frame->bytes, len};
+    to = frame->bytes;
+  }
+  if (rmw->sizes.out1) memcpy(to, rmw->out1, rmw->sizes.out1);
+  if (rmw->sizes.out2) memcpy(to + rmw->sizes.out1, rmw->out2, rmw->sizes.out2);
+  return true;
+}
+
+static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
+                         struct dmi_page *page, uint64_t off)
+{
+  struct dmi_op *op = &access->op;
+  struct dmi_call *call = &access->call;
+  bool sync = access->status == NULL;
+  if (sync) {
+    call_begin(call, &access->own, false);
+  } else {
+    op = malloc(sizeof(*op));
+    call = malloc(sizeof(*call));
+    if (!op || !call) {
+      free(op);
+      free(call);
+      return DMI_ENOMEM;
+    }
+    call_begin(call, dmi_status_of(access->status), true);
+  }
+  memset(&op->req, 0, sizeof(op->req));
+  op->heap = !sync;
+  op->req.type = rmw->mode == DMI_PUT_ATOMIC ? DMI_REQ_ATOMIC : DMI_REQ_ATOMIC_EXCL;
+  op->req.kind = (uint8_t)rmw->rmw;
+  op->req.tag = rmw->tag;
+  op->req.off = off;
+  op->req.len = (uint64_t)rmw->size;
+  op->req.sizes = rmw->sizes;
+  /* FAD's old value, when nobody wants it, goes to the last 8 bytes of `small`. */
+  op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
+  op->mapping = access->mapping;
+  op->page = page;
+  op->call = call;
+  if (!rmw_inputs(op, rmw, sync)) {
+    if (!sync) {
+      free(op);
+      free(call);
+    }
+    return DMI_ENOMEM;
+  }
+  /* The operation takes over the caller's reference to the mapping. */
+  op_begin(access->process, op);
+  return DMI_OK;
+}
+
+int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
+                       DMI_local_status_t *status)
+{
+  struct access access;
+  struct dmi_page *page;
+  bool held, referenced;
+  int32_t error = DMI_OK;
+  uint64_t off, index;
+  if (rmw->size <= 0) return dmi_fail(DMI_EINVAL);
+  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) return dmi_fail(DMI_EINVAL);
+  access.process = process;
+  access.status = status;
+  access.mapping = find_range(process, rmw->addr, rmw->size, &held, &error);
+  if (!access.mapping) return dmi_fail(error);
+  index = dmi_mapping_index(access.mapping, (uint64_t)rmw->addr, &off);
+  if ((uint64_t)rmw->size > access.mapping->map.page_size - off) error = DMI_ERANGE;
+  referenced = error == DMI_OK && dmi_mapping_ref(access.mapping);
+  if (error == DMI_OK && !referenced) error = DMI_EADDR;
+  dmi_epoch_leave();
+  if (error == DMI_OK) {
+    page = dmi_mapping_get(&process->core, access.mapping, index, &error);
+    if (page) error = rmw_begin(&access, rmw, page, off);
+    if (error != DMI_OK) dmi_mapping_unref(&process->core, access.mapping);
+  }
+  release_range(process, access.mapping, held);
+  if (error == DMI_OK && !status) error = dmi_status_wait(&access.own);
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+/* ---- Messages: the daemon thread ------------------------------------------------------------ */
+
+/* The own operation that this message answers, NULL: none. */
+static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg *msg)
+{
+  struct dmi_op *op;
+  if (msg->type != DMI_MSG_GOT && msg->type != DMI_MSG_DONE && msg->type != DMI_MSG_FAIL) {
+    return NULL;
+  }
+  if (msg->flags & DMI_F_FETCH) return NULL;
+  op = dmi_ops_find(process->ops, msg->op);
+  if (!op || op->mapping->map.base != msg->map || op->page->index != msg->page) return NULL;
+  return op;
+}
+
+void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
+{
+  struct dmi_op *op;
+  struct dmi_region *mapping;
+  uint64_t limit = 0;
+  (void)from;
+  if (msg->type == DMI_MSG_GOT && (op = answered(process, msg)) && (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ) &&
+      op->req.len == msg->body.len) {
+    return op->req.dst;
+  }
+  dmi_epoch_enter();
+  mapping = dmi_space_find(msg->map);
+  if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
+  dmi_epoch_leave();
+  if (msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_ATOMIC) limit = UINT32_MAX;
+  if (msg->body.len > limit) return NULL;
+  msg->body.frame = dmi_frame_new(msg->body.len);
+  return msg->body.frame ? msg->body.frame->bytes : NULL;
+}
+
+static bool unknown(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
+{
+  struct dmi_msg reply;
+  uint32_t to = dmi_page_unknown(from, msg, &reply);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  if (to == process->core.self) {
+    dmi_post_self(process, &reply);
+  } else if (to && dmi_net_send(process->net, to, &reply)) {
+    dmi_net_flush(process->net, to);
+  }
+  return true;
+}
+
+/* With the mapping kept alive by a reference, or by `op`'s. */
+static bool page_message(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg, struct dmi_op *op)
+{
+  struct dmi_out out;
+  bool good;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
+  check(process, page);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+  if (!good) {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+  return good;
+}
+
+bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
+{
+  struct dmi_op *op = answered(process, msg);
+  struct dmi_region *mapping;
+  struct dmi_page *page;
+  int32_t error;
+  bool good = true;
+  if (op) return page_message(process, op->page, from, msg, op);
+  dmi_epoch_enter();
+  mapping = dmi_space_find(msg->map);
+  if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
+  dmi_epoch_leave();
+  if (!mapping) return unknown(process, from, msg);
+  if (msg->page >= mapping->map.page_num) {
+    good = false;
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  } else if ((page = dmi_mapping_get(&process->core, mapping, msg->page, &error))) {
+    good = page_message(process, page, from, msg, NULL);
+  } else {
+    (void)unknown(process, from, msg);
+  }
+  dmi_mapping_unref(&process->core, mapping);
+  return good;
+}
+
+void dmi_access_self(struct dmi_process *process)
+{
+  for (;;) {
+    struct dmi_self_msg *item;
+    pthread_mutex_lock(&process->post_lock);
+    item = process->selfs;
+    if (item && !(process->selfs = item->next)) process->selfs_end = &process->selfs;
+    pthread_mutex_unlock(&process->post_lock);
+    if (!item) return;
+    (void)dmi_access_message(process, process->core.self, &item->msg);
+    free(item);
+  }
+}

@@ -1,0 +1,303 @@
+/*
+ * calls.c - calls of user threads that the daemon thread carries out.
+ *
+ * A call is posted to the daemon thread, which gives it to the membership core or to the threads'
+ * tables; the result comes back there and completes the caller's status.  These calls are rare; the
+ * hand-over between threads does not matter for them.
+ */
+#include "service/calls.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/member.h"
+#include "service/runtime.h"
+#include "service/service_msg.h"
+
+enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH };
+
+struct call {
+  struct dmi_post post;      /* first */
+  struct dmi_wait wait;      /* the membership core's result */
+  struct dmi_process *process;
+  enum kind kind;
+  bool heap;                 /* free it when complete: asynchronous */
+  struct dmi_status *status;
+  struct dmi_status own;     /* the synchronous caller's */
+  /* ---- arguments ---- */
+  uint64_t a, b;             /* id; page size and count; address; uid and number of a thread */
+  int64_t addr;              /* CREATE */
+  int32_t capacity;          /* NODES */
+  /* ---- where results go; may be NULL where the API allows it ---- */
+  DMI_node_t *nodes;
+  int32_t *number;           /* PEEK: flag, NODES: count */
+  int64_t *value;            /* MMAP: address, JOIN: result */
+  DMI_thread_t *thread;
+  struct dmi_region *mapping; /* LOOKUP: with a reference */
+};
+
+static void complete(struct call *call, int32_t error)
+{
+  struct dmi_status *status = call->status;
+  if (call->heap) free(call);
+  dmi_status_done(status, error);
+}
+
+/* ---- Results: the daemon thread ------------------------------------------------------------- */
+
+static void node_fill(DMI_node_t *node, const struct dmi_notice *notice)
+{
+  memset(node, 0, sizeof(*node));
+  node->state = (int32_t)notice->state;
+  node->dmi_id = (int32_t)notice->dmi_id;
+  node->core = (int32_t)notice->info.cores;
+  node->memory = (int64_t)notice->info.memory;
+  snprintf(node->hostname, sizeof(node->hostname), "%s", notice->info.host);
+}
+
+static int32_t enter(struct call *call, const struct dmi_mact *result)
+{
+  struct dmi_region *mapping =
+      dmi_enter_mapping(call->process, result->mapping.base, result->mapping.page_size,
+                        result->mapping.page_num, result->mapping.home);
+  if (!mapping) return DMI_ENOMEM;
+  if (call->kind == LOOKUP) {
+    call->mapping = dmi_mapping_ref(mapping) ? mapping : NULL;
+    return call->mapping ? DMI_OK : DMI_EADDR;
+  }
+  *call->value = (int64_t)result->mapping.base;
+  return DMI_OK;
+}
+
+static void got_result(struct dmi_process *process, struct dmi_wait *wait,
+                       const struct dmi_mact *result)
+{
+  struct call *call = (struct call *)(void *)((char *)wait - offsetof(struct call, wait));
+  int32_t error = result->error;
+  (void)process;
+  if (error == DMI_OK) {
+    switch (call->kind) {
+      case POLL: node_fill(call->nodes, &result->notices[0]); break;
+      case PEEK:
+        *call->number = result->flag ? DMI_TRUE : DMI_FALSE;
+        if (result->flag) node_fill(call->nodes, &result->notices[0]);
+        break;
+      case NODES:
+        *call->number = 0;
+        for (uint32_t i = 0; i < result->notice_num && *call->number < call->capacity; i++) {
+          node_fill(&call->nodes[(*call->number)++], &result->notices[i]);
+        }
+        break;
+      case MMAP:
+      case LOOKUP: error = enter(call, result); break;
+      case JOIN:
+        if (call->value) *call->value = (int64_t)result->value;
+        break;
+      default: break;
+    }
+  }
+  complete(call, error);
+}
+
+/* An answer about a thread. */
+static void thread_done(void *arg, int32_t error, int64_t value)
+{
+  struct call *call = arg;
+  if (error == DMI_E_HANDED_OVER) {
+    /* Its process is leaving, or has left: the coordinator keeps the results. */
+    dmi_member_thread(call->process->member, dmi_wait_add(call->process, &call->wait),
+                      (uint32_t)call->a, call->b, dmi_events(call->process));
+    dmi_events_carry(call->process);
+    return;
+  }
+  if (error == DMI_OK && call->kind == CREATE) {
+    call->thread->dmi_private[0] = (int64_t)call->a;
+    call->thread->dmi_private[1] = value;
+  } else if (error == DMI_OK && call->kind == JOIN && call->value) {
+    *call->value = value;
+  }
+  complete(call, error);
+}
+
+/* ---- Beginning: the daemon thread ----------------------------------------------------------- */
+
+static void begin_create(struct dmi_process *process, struct call *call)
+{
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    if (peers[i].dmi_id != (uint32_t)call->a) continue;
+    call->a = peers[i].uid;
+    dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
+    return;
+  }
+  complete(call, DMI_EMEMBER);
+}
+
+static void begin_thread(struct dmi_process *process, struct call *call)
+{
+  uint32_t uid = (uint32_t)call->a;
+  if (!dmi_member_peer(process->member, uid)) {
+    thread_done(call, DMI_E_HANDED_OVER, 0);
+  } else if (call->kind == JOIN) {
+    dmi_thread_join(process, uid, call->b, thread_done, call);
+  } else {
+    dmi_thread_detach(process, uid, call->b, thread_done, call);
+  }
+}
+
+static void begin(struct dmi_process *process, struct dmi_post *post)
+{
+  struct call *call = (struct call *)(void *)post;
+  struct dmi_member *member = process->member;
+  struct dmi_mout *out = dmi_events(process);
+  uint64_t op;
+  call->wait.done = got_result;
+  if (call->kind == CREATE) {
+    begin_create(process, call);
+    return;
+  }
+  if (call->kind == JOIN || call->kind == DETACH) {
+    begin_thread(process, call);
+    return;
+  }
+  op = dmi_wait_add(process, &call->wait);
+  switch (call->kind) {
+    case POLL: dmi_member_poll(member, op, out); break;
+    case PEEK: dmi_member_peek(member, op, out); break;
+    case NODES: dmi_member_nodes(member, op, out); break;
+    case WELCOME: dmi_member_welcome(member, op, (uint32_t)call->a, out); break;
+    case GOODBYE: dmi_member_goodbye(member, op, (uint32_t)call->a, out); break;
+    case MMAP: dmi_member_mmap(member, op, call->a, call->b, out); break;
+    case MUNMAP: dmi_member_munmap(member, op, call->a, out); break;
+    default: dmi_member_lookup(member, op, call->a, out);
+  }
+  dmi_events_carry(process);
+}
+
+/* ---- The callers ---------------------------------------------------------------------------- */
+
+static int32_t usable(const struct dmi_process *process)
+{
+  if (dmi_in_function) return DMI_EINFUNC;
+  return process && atomic_load(&process->active) ? DMI_OK : DMI_EINACTIVE;
+}
+
+/* Posts the call, or a copy of it when it is asynchronous. */
+static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status)
+{
+  int32_t error = usable(process);
+  if (error != DMI_OK) return dmi_fail(error);
+  call->process = process;
+  call->heap = status != NULL;
+  if (status) {
+    struct call *copy = malloc(sizeof(*copy));
+    if (!copy) return dmi_fail(DMI_ENOMEM);
+    *copy = *call;
+    copy->status = dmi_status_of(status);
+    copy->post.run = begin;
+    dmi_status_begin(copy->status);
+    dmi_post(process, &copy->post);
+    return DMI_TRUE;
+  }
+  call->status = &call->own;
+  call->post.run = begin;
+  dmi_status_begin(call->status);
+  dmi_post(process, &call->post);
+  error = dmi_status_wait(call->status);
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node)
+{
+  struct call call = {.kind = POLL, .nodes = node};
+  return node ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
+}
+
+int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag)
+{
+  struct call call = {.kind = PEEK, .nodes = node, .number = flag};
+  return node && flag ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
+}
+
+int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
+                       int32_t capacity)
+{
+  struct call call = {.kind = NODES, .nodes = array, .number = num, .capacity = capacity};
+  if (!num || capacity < 0 || (capacity && !array)) return dmi_fail(DMI_EINVAL);
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id)
+{
+  struct call call = {.kind = WELCOME, .a = (uint64_t)dmi_id};
+  return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
+}
+
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id)
+{
+  struct call call = {.kind = GOODBYE, .a = (uint64_t)dmi_id};
+  return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
+}
+
+int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
+                      int64_t page_num, DMI_local_status_t *status)
+{
+  struct call call = {
+      .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
+  if (!addr) return dmi_fail(DMI_EINVAL);
+  if (page_size <= 0 || page_num <= 0 || page_size > (INT64_C(1) << 62) / page_num) {
+    return dmi_fail(DMI_ESIZE);
+  }
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status)
+{
+  struct call call = {.kind = MUNMAP, .a = (uint64_t)addr};
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
+                        int64_t addr, DMI_local_status_t *status)
+{
+  struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
+  if (!thread) return dmi_fail(DMI_EINVAL);
+  if (process && !process->program.thread) return dmi_fail(DMI_ENOFUNC);
+  return dmi_id >= 0 ? run(process, &call, status) : dmi_fail(DMI_EMEMBER);
+}
+
+int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
+                      DMI_local_status_t *status)
+{
+  struct call call = {.kind = JOIN,
+                      .a = (uint64_t)thread->dmi_private[0],
+                      .b = (uint64_t)thread->dmi_private[1],
+                      .value = value};
+  if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
+    return dmi_fail(DMI_ETHREAD);
+  }
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
+                        DMI_local_status_t *status)
+{
+  struct call call = {.kind = DETACH,
+                      .a = (uint64_t)thread->dmi_private[0],
+                      .b = (uint64_t)thread->dmi_private[1]};
+  if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
+    return dmi_fail(DMI_ETHREAD);
+  }
+  return run(process, &call, status);
+}
+
+struct dmi_region *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error)
+{
+  struct call call = {.kind = LOOKUP, .a = addr};
+  if (run(process, &call, NULL) == DMI_TRUE) return call.mapping;
+  *error = dmi_error_last();
+  return NULL;
+}

@@ -1,0 +1,64 @@
+/*
+ * config.c - the environment variables that dmirun sets, one row each.
+ */
+#include "service/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum type { TEXT, PORT, BYTES };
+
+struct row {
+  const char *name;
+  enum type type;
+  size_t offset;            /* in struct dmi_config */
+  uint64_t low, fallback;   /* least value; value when it is not set */
+  const char *help;         /* dmirun's option */
+};
+
+static const struct row rows[] = {
+    {"DMI_JOIN_HOST", TEXT, offsetof(struct dmi_config, join_host), 0, 0, "-i"},
+    {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
+    {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
+    {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1, UINT64_C(2) << 30, "-s"},
+    {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
+};
+
+static bool number(const struct row *row, const char *text, uint64_t *value)
+{
+  uint64_t high = row->type == PORT ? 65535 : UINT64_C(1) << 62;
+  char *end;
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  if (errno == 0 && end != text && *end == '\0' && text[0] != '-' && *value >= row->low &&
+      *value <= high) {
+    return true;
+  }
+  fprintf(stderr, "dmi: %s=%s is not a number from %llu to %llu (dmirun: %s)\n", row->name, text,
+          (unsigned long long)row->low, (unsigned long long)high, row->help);
+  return false;
+}
+
+bool dmi_config_read(struct dmi_config *config)
+{
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    const struct row *row = &rows[i];
+    const char *text = getenv(row->name);
+    void *field = (char *)config + row->offset;
+    uint64_t value = row->fallback;
+    if (text && !*text) text = NULL;
+    if (row->type == TEXT) {
+      *(const char **)field = text;
+      continue;
+    }
+    if (text && !number(row, text, &value)) return false;
+    if (row->type == PORT) {
+      *(uint16_t *)field = (uint16_t)value;
+    } else {
+      *(uint64_t *)field = value;
+    }
+  }
+  return true;
+}

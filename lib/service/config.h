@@ -1,0 +1,21 @@
+/*
+ * config.h - what the environment says: every variable is one row of a table in config.c.
+ */
+#ifndef DMI_SERVICE_CONFIG_H
+#define DMI_SERVICE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dmi_config {
+  const char *join_host;  /* DMI_JOIN_HOST; NULL: start a new program */
+  uint16_t join_port;     /* DMI_JOIN_PORT */
+  uint16_t listen_port;   /* DMI_LISTEN_PORT; 0: any free one */
+  uint64_t pool_bytes;    /* DMI_POOL_BYTES */
+  const char *port_file;  /* DMI_PORT_FILE; NULL: none */
+};
+
+/* False: a variable is wrong, and a line on stderr says which. */
+bool dmi_config_read(struct dmi_config *config);
+
+#endif

@@ -1,0 +1,374 @@
+/*
+ * leave.c - handing over homes and pages when a process leaves (docs/protocol.md R8), and forgetting
+ * mappings (R10).
+ *
+ * Runs in the daemon thread.  Locks: a mapping's, then a page's; see docs/locking.md.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "base/lock.h"
+#include "core/member.h"
+#include "service/runtime.h"
+
+#define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
+
+/* What a leaver remembers. */
+struct dmi_leave {
+  uint32_t heir;
+  uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
+  bool said;          /* dmi_member_drained was called */
+};
+
+struct tails {
+  struct dmi_process *process;
+  uint64_t base;
+  uint32_t heir;
+  uint64_t num;
+  struct dmi_frame *frame; /* dmi_tail[TAILS_AT_ONCE] */
+};
+
+static struct dmi_msg about(struct dmi_process *process, uint64_t base, enum dmi_msg_type type)
+{
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)type;
+  msg.origin = process->core.self;
+  msg.map = base;
+  return msg;
+}
+
+static struct dmi_region *known(uint64_t base)
+{
+  struct dmi_region *mapping;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(base);
+  dmi_epoch_leave(); /* only this thread removes mappings */
+  return mapping && mapping->map.base == base ? mapping : NULL;
+}
+
+/* ---- The leaver ----------------------------------------------------------------------------- */
+
+static void tails_send(struct tails *tails)
+{
+  struct dmi_msg msg = about(tails->process, tails->base, DMI_MSG_HOME_TAILS);
+  if (!tails->num) return;
+  msg.list = (struct dmi_slice){tails->frame, tails->frame->bytes,
+                                tails->num * sizeof(struct dmi_tail)};
+  tails->frame = NULL;
+  tails->num = 0;
+  dmi_runtime_send(tails->process, tails->heir, &msg);
+}
+
+static void tails_add(struct dmi_page *page, void *arg)
+{
+  struct tails *tails = arg;
+  struct dmi_tail entry = {page->index, 0, 0};
+  dmi_lock(&page->lock);
+  entry.tail = dmi_page_tail(&tails->process->core, page);
+  dmi_unlock(&page->lock);
+  if (!tails->frame) {
+    tails->frame = dmi_frame_new(TAILS_AT_ONCE * sizeof(entry));
+    if (!tails->frame) abort();
+  }
+  memcpy(tails->frame->bytes + tails->num * sizeof(entry), &entry, sizeof(entry));
+  if (++tails->num == TAILS_AT_ONCE) tails_send(tails);
+}
+
+static void home_over(struct dmi_region *mapping, void *arg)
+{
+  struct dmi_process *process = arg;
+  struct tails tails = {process, mapping->map.base, process->leave->heir, 0, NULL};
+  struct dmi_msg msg;
+  if (atomic_load(&mapping->map.home) != process->core.self) return;
+  msg = about(process, mapping->map.base, DMI_MSG_HOME_BEGIN);
+  msg.off = mapping->map.page_size;
+  msg.version = mapping->map.page_num;
+  dmi_runtime_send(process, tails.heir, &msg);
+  /* From here on nobody decides here as the home; then the decisions made are collected. */
+  pthread_mutex_lock(&mapping->lock);
+  atomic_store(&mapping->map.home, tails.heir);
+  dmi_mapping_each(mapping, tails_add, &tails);
+  pthread_mutex_unlock(&mapping->lock);
+  tails_send(&tails);
+  msg = about(process, mapping->map.base, DMI_MSG_HOME_END);
+  dmi_runtime_send(process, tails.heir, &msg);
+  process->leave->homes_out++;
+}
+
+static void offer_page(struct dmi_page *page, void *arg)
+{
+  struct dmi_process *process = arg;
+  struct dmi_out out;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  dmi_page_offer(&process->core, page, &out);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+}
+
+static void offer_mapping(struct dmi_region *mapping, void *process)
+{
+  dmi_mapping_each(mapping, offer_page, process);
+}
+
+void dmi_leave_start(struct dmi_process *process, uint32_t heir)
+{
+  if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
+  if (!process->leave) abort();
+  process->leave->heir = heir;
+  process->leave->said = false;
+  if (heir) {
+    atomic_store(&process->core.heir, heir);
+    atomic_store(&process->drain, 1);
+    dmi_space_each(home_over, process);
+    dmi_space_each(offer_mapping, process);
+  }
+  dmi_leave_look(process);
+}
+
+struct ended_list {
+  uint32_t num, room;
+  struct dmi_ended *ended;
+};
+
+static void ended_add(void *arg, uint64_t number, int64_t value)
+{
+  struct ended_list *list = arg;
+  if (list->num == list->room) {
+    list->room = list->room ? 2 * list->room : 16;
+    list->ended = realloc(list->ended, list->room * sizeof(list->ended[0]));
+    if (!list->ended) abort();
+  }
+  list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
+}
+
+void dmi_leave_look(struct dmi_process *process)
+{
+  struct dmi_leave *leave = process->leave;
+  struct ended_list list = {0, 0, NULL};
+  if (!leave || leave->said) return;
+  if (leave->heir && (leave->homes_out || atomic_load(&process->core.owned))) return;
+  leave->said = true;
+  atomic_store(&process->drain, 0);
+  dmi_threads_hand_over(process, ended_add, &list);
+  dmi_member_drained(process->member, list.ended, list.num, dmi_events(process));
+  free(list.ended);
+  dmi_events_carry(process);
+}
+
+/* ---- The heir ------------------------------------------------------------------------------- */
+
+static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg)
+{
+  struct dmi_region *mapping = known(msg->map);
+  if (!msg->off || !msg->version || msg->off > (UINT64_C(1) << 62) / msg->version) return false;
+  if (!mapping) {
+    mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->core.self);
+    if (!mapping) abort();
+    atomic_store(&mapping->map.arriving, 1);
+    dmi_space_add(&process->core, mapping);
+    return true;
+  }
+  pthread_mutex_lock(&mapping->lock);
+  atomic_store(&mapping->map.arriving, 1); /* before it is seen that the home is here */
+  atomic_store(&mapping->map.home, process->core.self);
+  pthread_mutex_unlock(&mapping->lock);
+  return true;
+}
+
+static void arrived(struct dmi_process *process, struct dmi_page *page, bool listed, uint32_t tail)
+{
+  struct dmi_out out;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  dmi_page_home_arrived(&process->core, page, listed, tail, &out);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+}
+
+static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg)
+{
+  struct dmi_region *mapping = known(msg->map);
+  struct dmi_tail entry;
+  int32_t error;
+  if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
+  for (uint64_t at = 0; at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
+    struct dmi_page *page;
+    memcpy(&entry, msg->list.ptr + at, sizeof(entry));
+    if (entry.page >= mapping->map.page_num || !entry.tail) return false;
+    page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
+    if (!page) abort();
+    arrived(process, page, true, entry.tail);
+  }
+  return true;
+}
+
+static void not_listed(struct dmi_page *page, void *process)
+{
+  arrived(process, page, false, 0);
+}
+
+static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
+{
+  struct dmi_region *mapping = known(msg->map);
+  struct dmi_parked *parked;
+  struct dmi_msg reply;
+  if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
+  pthread_mutex_lock(&mapping->lock);
+  dmi_mapping_each(mapping, not_listed, process);
+  pthread_mutex_lock(&process->park_lock);
+  atomic_store(&mapping->map.arriving, 0);
+  parked = mapping->parked;
+  mapping->parked = NULL;
+  mapping->parked_end = &mapping->parked;
+  pthread_mutex_unlock(&process->park_lock);
+  pthread_mutex_unlock(&mapping->lock);
+  while (parked) {
+    struct dmi_parked *item = parked;
+    parked = item->next;
+    (void)dmi_access_message(process, item->from, &item->msg);
+    free(item);
+  }
+  reply = about(process, msg->map, DMI_MSG_HOME_DONE);
+  dmi_runtime_send(process, from, &reply);
+  return true;
+}
+
+/* A TAKE that waits for the directory to tell of the mapping. */
+struct take {
+  struct dmi_wait wait;
+  struct dmi_slice list;
+};
+
+static void take_pages(struct dmi_process *process, struct dmi_region *mapping,
+                       const struct dmi_slice *list)
+{
+  struct dmi_tail entry;
+  int32_t error;
+  for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
+    struct dmi_page *page = NULL;
+    struct dmi_out out;
+    memcpy(&entry, list->ptr + at, sizeof(entry));
+    if (entry.page < mapping->map.page_num) {
+      page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
+    }
+    if (!page) continue;
+    dmi_out_init(&out);
+    dmi_lock(&page->lock);
+    dmi_page_take(&process->core, page, &out);
+    dmi_access_carry_locked(process, page, &out);
+    dmi_unlock(&page->lock);
+    dmi_access_carry(process, &out);
+  }
+}
+
+static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
+                           const struct dmi_mact *result)
+{
+  struct take *take = (struct take *)(void *)wait;
+  if (result->error == DMI_OK) {
+    struct dmi_region *mapping =
+        dmi_enter_mapping(process, result->mapping.base, result->mapping.page_size,
+                          result->mapping.page_num, result->mapping.home);
+    if (!mapping) abort();
+    take_pages(process, mapping, &take->list);
+  }
+  dmi_slice_drop(&take->list);
+  free(take);
+}
+
+static void take(struct dmi_process *process, struct dmi_msg *msg)
+{
+  struct dmi_region *mapping = known(msg->map);
+  struct take *wait;
+  if (mapping) {
+    take_pages(process, mapping, &msg->list);
+    return;
+  }
+  /* Not in use here so far, or unmapped meanwhile: the directory knows. */
+  wait = calloc(1, sizeof(*wait));
+  if (!wait) abort();
+  wait->wait.done = take_looked_up;
+  wait->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
+  dmi_member_lookup(process->member, dmi_wait_add(process, &wait->wait), msg->map,
+                    dmi_events(process));
+  dmi_events_carry(process);
+}
+
+bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
+{
+  bool good = true;
+  switch (msg->type) {
+    case DMI_MSG_TAKE: take(process, msg); break;
+    case DMI_MSG_HOME_BEGIN: good = home_begin(process, msg); break;
+    case DMI_MSG_HOME_TAILS: good = home_tails(process, msg); break;
+    case DMI_MSG_HOME_END: good = home_end(process, from, msg); break;
+    default: /* HOME_DONE */
+      good = process->leave && process->leave->homes_out;
+      if (good) process->leave->homes_out--;
+      dmi_leave_look(process);
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+/* ---- Views and unmapping -------------------------------------------------------------------- */
+
+struct removal {
+  uint32_t uid, heir;
+};
+
+static void new_home(struct dmi_region *mapping, void *arg)
+{
+  struct removal *removal = arg;
+  if (atomic_load(&mapping->map.home) == removal->uid) {
+    atomic_store(&mapping->map.home, removal->heir);
+  }
+}
+
+void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir)
+{
+  struct removal removal = {uid, heir};
+  if (heir) dmi_space_each(new_home, &removal);
+  if (atomic_load(&process->core.heir) == uid && heir) atomic_store(&process->core.heir, heir);
+}
+
+static void kill_page(struct dmi_page *page, void *arg)
+{
+  struct dmi_process *process = arg;
+  struct dmi_out out;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  dmi_page_kill(&process->core, page, &out);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+}
+
+void dmi_forget_mapping(struct dmi_process *process, uint64_t base)
+{
+  struct dmi_region *mapping = known(base) ? dmi_space_remove(base) : NULL;
+  struct dmi_parked *parked;
+  if (!mapping) return;
+  pthread_mutex_lock(&mapping->lock);
+  atomic_store(&mapping->dead, 1);
+  pthread_mutex_unlock(&mapping->lock);
+  dmi_mapping_each(mapping, kill_page, process);
+  pthread_mutex_lock(&process->park_lock);
+  atomic_store(&mapping->map.arriving, 0);
+  parked = mapping->parked;
+  mapping->parked = NULL;
+  mapping->parked_end = &mapping->parked;
+  pthread_mutex_unlock(&process->park_lock);
+  while (parked) {
+    struct dmi_parked *item = parked;
+    parked = item->next;
+    (void)dmi_access_message(process, item->from, &item->msg);
+    free(item);
+  }
+  dmi_mapping_unref(&process->core, mapping);
+}

@@ -1,0 +1,85 @@
+/*
+ * ops.c - see ops.h.  One lock, held for a few instructions; only accesses that miss come here.
+ */
+#include "service/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "service/access.h"
+
+#define NONE UINT32_MAX
+
+struct slot {
+  struct dmi_op *op;  /* NULL: free */
+  uint32_t uses;      /* upper half of the number */
+  uint32_t next_free;
+};
+
+struct dmi_ops {
+  _Atomic uint32_t lock; /* guards all below */
+  uint32_t num, free;    /* slots; first free one */
+  struct slot *slot;
+};
+
+struct dmi_ops *dmi_ops_new(void)
+{
+  struct dmi_ops *ops = calloc(1, sizeof(*ops));
+  if (ops) ops->free = NONE;
+  return ops;
+}
+
+void dmi_ops_free(struct dmi_ops *ops)
+{
+  if (!ops) return;
+  free(ops->slot);
+  free(ops);
+}
+
+static void grow(struct dmi_ops *ops)
+{
+  uint32_t num = ops->num ? 2 * ops->num : 64;
+  struct slot *more = realloc(ops->slot, num * sizeof(*more));
+  if (!more) {
+    fprintf(stderr, "dmi: no memory left for %u operations that are out; ending\n", num);
+    abort();
+  }
+  ops->slot = more;
+  for (uint32_t i = num; i-- > ops->num;) {
+    more[i] = (struct slot){NULL, 1, ops->free};
+    ops->free = i;
+  }
+  ops->num = num;
+}
+
+void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op)
+{
+  dmi_lock(&ops->lock);
+  if (ops->free == NONE) grow(ops);
+  op->slot = ops->free;
+  ops->free = ops->slot[op->slot].next_free;
+  ops->slot[op->slot].op = op;
+  op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
+  dmi_unlock(&ops->lock);
+}
+
+void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op)
+{
+  dmi_lock(&ops->lock);
+  ops->slot[op->slot].op = NULL;
+  ops->slot[op->slot].uses++;
+  ops->slot[op->slot].next_free = ops->free;
+  ops->free = op->slot;
+  dmi_unlock(&ops->lock);
+}
+
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number)
+{
+  uint32_t at = (uint32_t)number;
+  struct dmi_op *op = NULL;
+  dmi_lock(&ops->lock);
+  if (at < ops->num && ops->slot[at].uses == (uint32_t)(number >> 32)) op = ops->slot[at].op;
+  dmi_unlock(&ops->lock);
+  return op;
+}

@@ -1,0 +1,25 @@
+/*
+ * ops.h - the table of operations that are out: number -> operation.
+ *
+ * A number is a slot and a count of its uses, so that a late or forged answer finds nothing.
+ */
+#ifndef DMI_SERVICE_OPS_H
+#define DMI_SERVICE_OPS_H
+
+#include <stdint.h>
+
+struct dmi_op;
+
+struct dmi_ops;
+
+struct dmi_ops *dmi_ops_new(void);
+void dmi_ops_free(struct dmi_ops *ops);
+
+/* Gives the operation a number (op->req.op, op->slot).  Any thread. */
+void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op);
+void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
+
+/* NULL: no such operation (any more). */
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * process.h - this process's part of the program, in one place.  Private to lib/service and lib/api.
+ */
+#ifndef DMI_SERVICE_PROCESS_H
+#define DMI_SERVICE_PROCESS_H
+
+#include <pthread.h>
+
+#include "core/page.h"
+#include "net/net.h"
+#include "service/access.h"
+#include "service/config.h"
+#include "service/ops.h"
+#include "service/program.h"
+
+struct dmi_member;
+struct dmi_threads;
+struct dmi_leave;
+
+/* Something to be done by the daemon thread, for a thread that asks. */
+struct dmi_post {
+  struct dmi_post *next;
+  void (*run)(struct dmi_process *process, struct dmi_post *post);
+};
+
+struct dmi_self_msg {
+  struct dmi_self_msg *next;
+  struct dmi_msg msg;
+};
+
+/* The set of members, sorted. */
+struct dmi_uids {
+  uint32_t num;
+  uint32_t uid[];
+};
+
+struct dmi_events;
+
+struct dmi_process {
+  struct dmi_program program;
+  struct dmi_core core;
+  struct dmi_net *net;          /* sends: any thread; else the daemon */
+  struct dmi_ops *ops;          /* own lock */
+  struct dmi_uids *_Atomic uids;/* replaced at a view, old one retired */
+
+  pthread_mutex_t post_lock;    /* guards posts, selfs */
+  struct dmi_post *posts, **posts_end;
+  struct dmi_self_msg *selfs, **selfs_end;
+
+  pthread_mutex_t park_lock;    /* guards dmi_mapping.parked of all, and clearing map.arriving */
+
+  /* ---- the daemon's alone ---- */
+  struct dmi_member *member;
+  struct dmi_threads *threads;  /* own lock */
+  struct dmi_leave *leave;      /* while this process hands over: homes not yet HOME_DONE */
+  struct dmi_events *events;
+  int signals;                  /* SIGINT and SIGTERM so far */
+  int exit_code;
+
+  _Atomic uint32_t active;      /* bool: API calls are possible; set once dmi_id is */
+  _Atomic uint32_t drain;       /* bool: the daemon wants to know when core.owned is 0 */
+  int32_t dmi_id;
+  struct dmi_status member_now; /* done when this process is a member, or will never be */
+  struct dmi_config config;     /* not changed after the start */
+};
+
+/* Set while DMI_function runs in this thread. */
+extern __thread bool dmi_in_function;
+
+/* Puts it in line for the daemon thread. */
+void dmi_post(struct dmi_process *process, struct dmi_post *post);
+
+/* An answer to ourselves: delivered by the daemon thread. */
+void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg);
+
+/* The mapping of an address, asking the directory if need be; with a reference.  NULL: *error.
+ * Waits; not for the daemon thread. */
+struct dmi_region *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error);
+
+#endif

@@ -1,0 +1,399 @@
+/*
+ * runtime.c - the life of this process: start, daemon thread, events of the network and of the
+ * membership core, end.
+ *
+ * The happy path: main() opens the network and starts the daemon thread; in the first process it runs
+ * DMI_main as soon as this process is a member; then it waits for the daemon to end, and cleans up.
+ *
+ * Failure modes: bad options or a port in use end the process with a line before anything is started; a
+ * program that cannot be joined likewise; a lost member that matters ends the process with a line and
+ * status 1.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "service/runtime.h"
+
+#include <ev.h>
+#include <sched.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/epoch.h"
+#include "base/lock.h"
+#include "core/member.h"
+#include "service/config.h"
+#include "service/events.h"
+#include "service/service_msg.h"
+
+static struct dmi_process *_Atomic the_process;
+
+__thread bool dmi_in_function;
+
+struct dmi_process *dmi_runtime_process(void)
+{
+  return atomic_load_explicit(&the_process, memory_order_acquire);
+}
+
+/* ---- Work for the daemon thread ------------------------------------------------------------- */
+
+void dmi_post(struct dmi_process *process, struct dmi_post *post)
+{
+  post->next = NULL;
+  pthread_mutex_lock(&process->post_lock);
+  *process->posts_end = post;
+  process->posts_end = &post->next;
+  /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
+   * network; the daemon cannot take the post before we are through here. */
+  dmi_net_post(process->net);
+  pthread_mutex_unlock(&process->post_lock);
+}
+
+void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg)
+{
+  struct dmi_self_msg *item = malloc(sizeof(*item));
+  if (!item) abort();
+  item->msg = *msg;
+  item->next = NULL;
+  pthread_mutex_lock(&process->post_lock);
+  *process->selfs_end = item;
+  process->selfs_end = &item->next;
+  dmi_net_post(process->net);
+  pthread_mutex_unlock(&process->post_lock);
+}
+
+static void on_posted(void *arg)
+{
+  struct dmi_process *process = arg;
+  for (;;) {
+    struct dmi_post *post;
+    pthread_mutex_lock(&process->post_lock);
+    post = process->posts;
+    if (post && !(process->posts = post->next)) process->posts_end = &process->posts;
+    pthread_mutex_unlock(&process->post_lock);
+    if (!post) break;
+    post->run(process, post);
+  }
+  dmi_access_self(process);
+  dmi_leave_look(process);
+}
+
+/* ---- The network's events ------------------------------------------------------------------- */
+
+static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg)
+{
+  if (msg->type <= DMI_MSG_PAGE_LAST) return dmi_access_body(arg, from, msg);
+  msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
+  return msg->body.frame ? msg->body.frame->bytes : NULL;
+}
+
+static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg)
+{
+  struct dmi_process *process = arg;
+  bool good;
+  if (msg->type <= DMI_MSG_PAGE_LAST) {
+    if (from >= DMI_NET_TEMP) {
+      dmi_slice_drop(&msg->list);
+      dmi_slice_drop(&msg->body);
+      return false;
+    }
+    return msg->type >= DMI_MSG_TAKE ? dmi_leave_message(process, from, msg)
+                                     : dmi_access_message(process, from, msg);
+  }
+  if (msg->type >= DMI_SVC_CREATE) {
+    good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
+  } else {
+    good = dmi_member_message(process->member, from, msg, dmi_events(process));
+    dmi_events_carry(process);
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+static void on_lost(void *arg, uint32_t id, const char *why)
+{
+  struct dmi_process *process = arg;
+  dmi_member_lost(process->member, id, why, dmi_events(process));
+  dmi_events_carry(process);
+}
+
+static void on_stranger(void *arg, uint32_t temp)
+{
+  (void)arg;
+  (void)temp; /* it speaks first: JOIN */
+}
+
+static void on_joined(void *arg, uint32_t temp, const char *why)
+{
+  struct dmi_process *process = arg;
+  if (why) {
+    dmi_member_not_connected(process->member, why, dmi_events(process));
+  } else {
+    dmi_member_connected(process->member, temp, dmi_events(process));
+  }
+  dmi_events_carry(process);
+}
+
+static void on_signal(void *arg, int signo)
+{
+  struct dmi_process *process = arg;
+  (void)signo;
+  switch (++process->signals) {
+    case 1:
+      dmi_member_leave_asked(process->member, dmi_events(process));
+      dmi_events_carry(process);
+      break;
+    case 2:
+      fprintf(stderr, "dmi: still here: %s; once more ends this process at once, "
+              "and with it the program\n",
+              dmi_member_waits_for(process->member));
+      break;
+    default:
+      fprintf(stderr, "dmi: ended by the third signal\n");
+      _exit(130);
+  }
+}
+
+static bool env_connected(void *arg, uint32_t uid)
+{
+  return dmi_net_connected(((struct dmi_process *)arg)->net, uid);
+}
+
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs)
+{
+  dmi_net_addrs(((struct dmi_process *)arg)->net, id, ours, theirs);
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static bool is_member(void *arg, uint32_t uid)
+{
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  uint32_t low = 0, high;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  high = uids->num;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (uids->uid[mid] < uid) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  low = low < uids->num && uids->uid[low] == uid;
+  dmi_epoch_leave();
+  return low;
+}
+
+/* DMI_function, marked so that it cannot call back into DMI. */
+static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                          int64_t out2_size, void *in, int64_t in_size, int8_t tag)
+{
+  dmi_in_function = true;
+  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in,
+                                          in_size, tag);
+  dmi_in_function = false;
+}
+
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg)
+{
+  if (dmi_net_send(process->net, to, msg)) {
+    dmi_net_flush(process->net, to);
+  } else {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+}
+
+struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
+                                      uint64_t page_size, uint64_t page_num, uint32_t home)
+{
+  struct dmi_region *mapping;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(base);
+  dmi_epoch_leave(); /* only this thread removes mappings */
+  if (mapping) return mapping;
+  mapping = dmi_mapping_new(base, page_size, page_num, home);
+  if (mapping) dmi_space_add(&process->core, mapping);
+  return mapping;
+}
+
+/* ---- Start and end -------------------------------------------------------------------------- */
+
+static void *daemon_body(void *arg)
+{
+  struct dmi_process *process = arg;
+  struct dmi_mout *out = dmi_events(process);
+  if (process->config.join_host) {
+    dmi_member_start_join(process->member, out);
+  } else {
+    uint8_t program_id[16];
+    randombytes_buf(program_id, sizeof(program_id));
+    dmi_threads_main_begins(process);
+    dmi_member_start_first(process->member, program_id, out);
+  }
+  dmi_events_carry(process);
+  dmi_net_run(process->net);
+  return NULL;
+}
+
+/* What the executable is, so that all processes can be told to be the same. */
+static bool hash_program(uint8_t hash[16])
+{
+  unsigned char buf[65536];
+  crypto_generichash_state state;
+  size_t got;
+  FILE *file = fopen("/proc/self/exe", "rb");
+  if (!file) return false;
+  crypto_generichash_init(&state, NULL, 0, 16);
+  while ((got = fread(buf, 1, sizeof(buf), file)) > 0) crypto_generichash_update(&state, buf, got);
+  fclose(file);
+  crypto_generichash_final(&state, hash, 16);
+  return true;
+}
+
+static uint32_t cores(void)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return (uint32_t)CPU_COUNT(&set);
+}
+
+/* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
+static void tell_port(struct dmi_process *process)
+{
+  const char *name = process->config.port_file;
+  char temp[4096];
+  FILE *file;
+  if (!name) return;
+  snprintf(temp, sizeof(temp), "%s.%d", name, (int)getpid());
+  file = fopen(temp, "w");
+  if (!file || fprintf(file, "%u\n", dmi_net_port(process->net)) < 0 || fclose(file) != 0 ||
+      rename(temp, name) != 0) {
+    fprintf(stderr, "dmi: cannot write the file %s that DMI_PORT_FILE names\n", name);
+  }
+}
+
+static bool process_open(struct dmi_process *process, const char *name)
+{
+  struct dmi_net_config net = {0};
+  struct dmi_node_info info = {0};
+  struct dmi_net_handler handler = {process,   on_body,   on_message, on_lost,
+                                    on_stranger, on_joined, on_posted,  on_signal, NULL};
+  struct dmi_member_env env = {process, env_connected, env_addrs};
+  const char *why = NULL;
+  net.listen_port = process->config.listen_port;
+  snprintf(net.name, sizeof(net.name), "%s", name);
+  if (!hash_program(net.build)) {
+    fprintf(stderr, "dmi: cannot read /proc/self/exe to tell this program from others\n");
+    return false;
+  }
+  process->net = dmi_net_open(&net, &handler, &why);
+  if (!process->net) {
+    fprintf(stderr, "dmi: %s\n", why);
+    return false;
+  }
+  info.cores = cores();
+  info.memory = process->config.pool_bytes;
+  if (gethostname(info.host, sizeof(info.host) - 1) != 0) strcpy(info.host, "unknown");
+  process->member = dmi_member_new(&env, &info, dmi_net_port(process->net));
+  return true;
+}
+
+static struct dmi_process *process_new(const struct dmi_program *program)
+{
+  struct dmi_process *process = calloc(1, sizeof(*process));
+  struct dmi_uids *uids = calloc(1, sizeof(*uids));
+  if (!process || !uids) abort();
+  process->program = *program;
+  process->core.is_member = is_member;
+  process->core.function = program->function ? call_function : NULL;
+  process->core.arg = process;
+  process->ops = dmi_ops_new();
+  process->threads = dmi_threads_new();
+  if (!process->ops || !process->threads) abort();
+  atomic_init(&process->uids, uids);
+  pthread_mutex_init(&process->post_lock, NULL);
+  pthread_mutex_init(&process->park_lock, NULL);
+  process->posts_end = &process->posts;
+  process->selfs_end = &process->selfs;
+  return process;
+}
+
+static void process_free(struct dmi_process *process)
+{
+  dmi_threads_free(process->threads);
+  dmi_space_end(&process->core);
+  dmi_events_end(process);
+  dmi_member_free(process->member);
+  if (process->net) dmi_net_free(process->net);
+  atomic_store(&the_process, NULL);
+  free(process->leave);
+  free(atomic_load(&process->uids));
+  dmi_epoch_end();
+  dmi_ops_free(process->ops);
+  pthread_mutex_destroy(&process->post_lock);
+  pthread_mutex_destroy(&process->park_lock);
+  free(process);
+}
+
+/* Signals are the daemon's: no other thread is interrupted. */
+static void block_signals(void)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+static void *daemon_start(void *arg)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  return daemon_body(arg);
+}
+
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv)
+{
+  struct dmi_process *process = process_new(program);
+  const char *slash = strrchr(argv[0], '/');
+  pthread_t daemon;
+  int exit_code;
+  if (sodium_init() < 0 || !dmi_config_read(&process->config) ||
+      !process_open(process, slash ? slash + 1 : argv[0])) {
+    process_free(process);
+    return 1;
+  }
+  atomic_store(&the_process, process);
+  tell_port(process);
+  fprintf(stderr, "=== initialized ===\n");
+  block_signals();
+  dmi_status_begin(&process->member_now);
+  if (pthread_create(&daemon, NULL, daemon_start, process) != 0) {
+    fprintf(stderr, "dmi: the system allows no more threads\n");
+    process_free(process);
+    return 1;
+  }
+  if (!process->config.join_host && dmi_status_wait(&process->member_now) == DMI_OK) {
+    program->main(argc, argv);
+    dmi_threads_main_ends(process);
+  }
+  pthread_join(daemon, NULL);
+  atomic_store(&process->active, 0);
+  exit_code = process->exit_code;
+  process_free(process);
+  if (exit_code == 0) fprintf(stderr, "=== finalized ===\n");
+  return exit_code;
+}

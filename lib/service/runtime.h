@@ -1,0 +1,61 @@
+/*
+ * runtime.h - the life of this process, and calls that the daemon thread carries out for others.
+ */
+#ifndef DMI_SERVICE_RUNTIME_H
+#define DMI_SERVICE_RUNTIME_H
+
+#include "service/process.h"
+#include "service/thread.h"
+
+struct dmi_mact;
+struct dmi_mout;
+
+/* Runs the program in this process; returns its exit status. */
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
+
+/* The process that runs, NULL before and after. */
+struct dmi_process *dmi_runtime_process(void);
+
+/* ---- The daemon thread's ---- */
+
+/* Sends and flushes; drops the message when the process has left. */
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
+
+/* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares). */
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
+/* One less. */
+void dmi_runtime_idle(struct dmi_process *process);
+
+/* A call of the membership core that has no result yet. */
+struct dmi_wait {
+  struct dmi_wait *next;
+  uint64_t op;
+  void (*done)(struct dmi_process *process, struct dmi_wait *wait, const struct dmi_mact *result);
+};
+
+/* Gives the wait its number and remembers it until the result comes. */
+uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
+
+/* Where an event function of member.h puts its actions; dmi_events_carry carries them out, in order. An event
+ * that happens while that goes on only adds to the list. */
+struct dmi_mout *dmi_events(struct dmi_process *process);
+void dmi_events_carry(struct dmi_process *process);
+
+/* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no memory. */
+struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
+                                      uint64_t page_size, uint64_t page_num, uint32_t home);
+
+/* ---- leave.c ---- */
+
+/* START_DRAIN. */
+void dmi_leave_start(struct dmi_process *process, uint32_t heir);
+/* Says dmi_member_drained once that is so. */
+void dmi_leave_look(struct dmi_process *process);
+/* HOME_* and TAKE. */
+bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
+/* A view without `uid`: homes go to its heir. */
+void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir);
+/* FORGET: kills the pages of a mapping. */
+void dmi_forget_mapping(struct dmi_process *process, uint64_t base);
+
+#endif

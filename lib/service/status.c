@@ -1,0 +1,38 @@
+/*
+ * status.c - completion of a call, and waiting for it.
+ */
+#include "service/status.h"
+
+#include "base/futex.h"
+
+void dmi_status_begin(struct dmi_status *status)
+{
+  status->error = DMI_OK;
+  atomic_store_explicit(&status->state, DMI_STATUS_OUT, memory_order_relaxed);
+}
+
+void dmi_status_done(struct dmi_status *status, int32_t error)
+{
+  status->error = error;
+  if (atomic_exchange_explicit(&status->state, DMI_STATUS_DONE, memory_order_acq_rel) ==
+      DMI_STATUS_WAITED) {
+    dmi_futex_wake(&status->state, INT_MAX);
+  }
+}
+
+bool dmi_status_is_done(struct dmi_status *status)
+{
+  uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
+  return state == DMI_STATUS_DONE;
+}
+
+int32_t dmi_status_wait(struct dmi_status *status)
+{
+  uint32_t state = DMI_STATUS_OUT;
+  atomic_compare_exchange_strong(&status->state, &state, DMI_STATUS_WAITED);
+  while ((state = atomic_load_explicit(&status->state, memory_order_acquire)) ==
+         DMI_STATUS_WAITED) {
+    dmi_futex_wait(&status->state, DMI_STATUS_WAITED);
+  }
+  return status->error;
+}

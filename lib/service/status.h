@@ -1,0 +1,35 @@
+/*
+ * status.h - what is inside a DMI_local_status_t: completion of a call, and waiting for it.
+ *
+ * The last access to a status by the library is the store that says "done" (a wake-up by address may
+ * follow), so its program may forget it from then on.
+ */
+#ifndef DMI_SERVICE_STATUS_H
+#define DMI_SERVICE_STATUS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "dmi_api.h"
+
+enum { DMI_STATUS_NEW, DMI_STATUS_OUT, DMI_STATUS_DONE, DMI_STATUS_WAITED };
+
+struct dmi_status {
+  _Atomic uint32_t state; /* DMI_STATUS_* */
+  int32_t error;          /* DMI_E*, valid once DONE */
+};
+
+_Static_assert(sizeof(struct dmi_status) <= sizeof(DMI_local_status_t), "status fits");
+
+static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status)
+{
+  return (struct dmi_status *)(void *)status;
+}
+
+void dmi_status_begin(struct dmi_status *status);
+void dmi_status_done(struct dmi_status *status, int32_t error);
+bool dmi_status_is_done(struct dmi_status *status);
+/* Returns the error. */
+int32_t dmi_status_wait(struct dmi_status *status);
+
+#endif
