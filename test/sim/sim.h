@@ -196,9 +196,8 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
 
 /* ---- sim_member.c: joins, leaves, mappings that come and go ---- */
 bool sim_member_step(struct sim *sim);
-/* Takes the next view, if there is one and it makes the process forget no mapping.  Returns the uid
- * that it is without, or 0. */
-uint32_t sim_member_view_now(struct sim_proc *proc);
+/* Takes the next view, if there is one and it makes the process forget no mapping. */
+void sim_member_view_now(struct sim_proc *proc);
 /* Goes on with what has begun; false: nothing to do. */
 bool sim_member_go_on(struct sim *sim);
 void sim_map_new(struct sim *sim, struct sim_proc *proc);

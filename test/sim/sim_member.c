@@ -286,16 +286,15 @@ static void take_view(struct sim_proc *proc)
   }
 }
 
-uint32_t sim_member_view_now(struct sim_proc *proc)
+void sim_member_view_now(struct sim_proc *proc)
 {
   struct sim *sim = proc->sim;
-  if (proc->views == sim->views) return 0;
+  if (proc->views == sim->views) return;
   const struct sim_view *view = &sim->view[proc->views];
   for (uint32_t m = 0; m < sim->maps; m++) {
-    if ((view->unmapping >> m & 1) && proc->pmap[m].known != SIM_FORGOTTEN) return 0;
+    if ((view->unmapping >> m & 1) && proc->pmap[m].known != SIM_FORGOTTEN) return;
   }
   take_view(proc);
-  return view->uid == proc->core.self ? 0 : view->uid;
 }
 
 static bool may_go(const struct sim_proc *proc)

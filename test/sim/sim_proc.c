@@ -154,16 +154,25 @@ static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dm
   sim_act(proc, map, page, &out);
 }
 
+/* Has the process taken the view without `uid` after it had taken `views` of them? */
+static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views)
+{
+  for (uint32_t i = views; i < proc->views; i++) {
+    if (proc->sim->view[i].uid == uid) return uid != proc->core.self;
+  }
+  return false;
+}
+
 void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out)
 {
   /* Another thread of the runtime may take a view before what was decided here is sent. */
-  uint32_t gone = 0;
-  if (out->num && rng_once_in(&proc->sim->rng, 4)) gone = sim_member_view_now(proc);
+  uint32_t views = proc->views;
+  if (out->num && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
       case DMI_ACT_SEND:
-        if (gone && act->to == gone) {
+        if (left_since(proc, act->to, views)) {
           bounce(proc, map, page, act);
         } else {
           sim_send(proc, act->to, &act->msg);
