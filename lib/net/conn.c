@@ -152,7 +152,9 @@ void dmi_conn_end(struct dmi_conn *conn) {
   pthread_mutex_lock(&peer->lock);
   peer->state = DMI_PEER_SHUT;
   peer->fd = -1;
+  struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
   pthread_mutex_unlock(&peer->lock);
+  dmi_send_free(rest);
   conn->sent_end = true;
   shutdown(conn->fd, SHUT_WR);
   ev_io_stop(conn->net->loop, &conn->writable);

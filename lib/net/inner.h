@@ -236,7 +236,7 @@ void dmi_send_flush(struct dmi_net_peer *peer);    /* any thread, lock not held 
 bool dmi_send_writable(struct dmi_net_peer *peer); /* the socket has room: false: no more to send */
 bool dmi_send_append(struct dmi_net_peer *peer,
                      struct dmi_msg *msg); /* lock held; may run out of memory */
-struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer); /* lock held: empties the queue */
+struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer); /* lock held: and its spares */
 void dmi_send_free(struct dmi_seg *list);                       /* drops payloads; lock not held */
 void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until nobody is writing */
 void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */

@@ -111,7 +111,6 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
 /* Frees a peer that no other thread can find any more. */
 static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free(dmi_send_take_queue(peer));
-  dmi_send_free(peer->spare);
   pthread_mutex_destroy(&peer->lock);
   free(peer);
 }

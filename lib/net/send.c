@@ -84,8 +84,13 @@ bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
 }
 
 struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer) {
-  struct dmi_seg *list = peer->head;
-  peer->head = peer->tail = NULL;
+  struct dmi_seg *list = peer->spare; /* they are not needed any more, either */
+  if (peer->tail != NULL) {
+    peer->tail->next = peer->spare;
+    list = peer->head;
+  }
+  peer->head = peer->tail = peer->spare = NULL;
+  peer->spares = 0;
   return list;
 }
 
@@ -177,7 +182,9 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   struct msghdr out = {.msg_iov = iov, .msg_iovlen = gather(peer, iov)};
   int fd = peer->fd;
   pthread_mutex_unlock(&peer->lock);
-  ssize_t sent = sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t sent = out.msg_iovlen == 1
+                     ? send(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                     : sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
   int error = sent < 0 ? errno : 0;
   pthread_mutex_lock(&peer->lock);
   if (error == EINTR) return true;

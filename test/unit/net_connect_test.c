@@ -23,6 +23,8 @@ static struct dmi_msg plain(uint64_t op) {
   return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
 }
 
+static void join(struct node *a, struct node *b);
+
 static void end(struct node *node) {
   node_stop(node);
   node_free(node);
@@ -236,6 +238,32 @@ static void test_silent(void **state) {
   assert_int_equal(a.lost_id, a.stranger_id);
   close(fd);
   end(&a);
+}
+
+/* There is room for 128 that have not said who they are; then the oldest make room. */
+static void test_many_silent(void **state) {
+  (void)state;
+  enum { MANY = 200, ROOM = 128 };
+  struct node a, b;
+  int fds[MANY];
+  char byte;
+  join(&a, &b); /* is not among them */
+  for (int i = 0; i < MANY; i++)
+    fds[i] = raw_connect(&a);
+  for (int i = 0; i < MANY - ROOM; i++)
+    assert_int_equal(raw_read(fds[i], &byte, 1), 0);
+  for (int i = MANY - ROOM; i < MANY; i++) {
+    assert_int_equal(recv(fds[i], &byte, 1, MSG_DONTWAIT), -1);
+  }
+  struct dmi_msg ask = {.type = DMI_CTL_JOIN};
+  node_send(&b, b.joined_id, ask);
+  NODE_WAIT(&a, messages, 1);
+  for (int i = 0; i < MANY; i++)
+    close(fds[i]);
+  node_expect_close(&a);
+  node_expect_close(&b);
+  end(&a);
+  end(&b);
 }
 
 /* A member that sends something malformed loses its connection; others do not. */
@@ -566,16 +594,26 @@ static void test_ipv6(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_other_version),     cmocka_unit_test(test_answer_of_other_version),
-      cmocka_unit_test(test_other_build),       cmocka_unit_test(test_not_a_member),
-      cmocka_unit_test(test_other_program),     cmocka_unit_test(test_same_uid),
-      cmocka_unit_test(test_garbage),           cmocka_unit_test(test_silent),
-      cmocka_unit_test(test_malformed),         cmocka_unit_test(test_both_at_once),
-      cmocka_unit_test(test_winner_fails),      cmocka_unit_test(test_port_in_use),
-      cmocka_unit_test(test_join_dead_port),    cmocka_unit_test(test_join_silent_port),
-      cmocka_unit_test(test_join_unknown_host), cmocka_unit_test(test_rename),
-      cmocka_unit_test(test_rename_second),     cmocka_unit_test(test_stranger_limits),
-      cmocka_unit_test(test_turned_away),       cmocka_unit_test(test_ipv6)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_version),
+                                     cmocka_unit_test(test_answer_of_other_version),
+                                     cmocka_unit_test(test_other_build),
+                                     cmocka_unit_test(test_not_a_member),
+                                     cmocka_unit_test(test_other_program),
+                                     cmocka_unit_test(test_same_uid),
+                                     cmocka_unit_test(test_garbage),
+                                     cmocka_unit_test(test_silent),
+                                     cmocka_unit_test(test_many_silent),
+                                     cmocka_unit_test(test_malformed),
+                                     cmocka_unit_test(test_both_at_once),
+                                     cmocka_unit_test(test_winner_fails),
+                                     cmocka_unit_test(test_port_in_use),
+                                     cmocka_unit_test(test_join_dead_port),
+                                     cmocka_unit_test(test_join_silent_port),
+                                     cmocka_unit_test(test_join_unknown_host),
+                                     cmocka_unit_test(test_rename),
+                                     cmocka_unit_test(test_rename_second),
+                                     cmocka_unit_test(test_stranger_limits),
+                                     cmocka_unit_test(test_turned_away),
+                                     cmocka_unit_test(test_ipv6)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
