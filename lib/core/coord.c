@@ -85,7 +85,10 @@ void dmi_coord_start(struct dmi_member *m)
   record->info = m->info;
   record->life = DMI_LIFE_NONE;
   record->busy = true;
+  record->vital = true;
   dmi_record_move(record, DMI_LIFE_JOINED);
+  m->coord->change = DMI_CHANGE_VIEW; /* its own first view, which it takes like any other */
+  dmi_uids_add(&m->coord->awaits, m->uid);
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 
@@ -133,6 +136,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record)
 {
   struct dmi_coord *c = m->coord;
   dmi_record_move(record, DMI_LIFE_LOST);
+  record->heir = 0;
   record->busy = false;
   dmi_coord_unnotify(c, record->uid);
   dmi_coord_answer(m, &record->welcome, DMI_EMEMBER, NULL);
@@ -141,7 +145,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record)
   c->retry = true;
 }
 
-/* Never welcomed, it owned nothing: a view without it is enough. */
+/* If it was never welcomed it owned nothing: a view without it is enough. */
 static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later)
 {
   struct dmi_coord *c = m->coord;
@@ -155,7 +159,7 @@ static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later
   if (!dmi_unpack_done(&body)) return false;
   record = dmi_coord_find(c, uid);
   if (!record || record->life == DMI_LIFE_LOST || record->ended) return true;
-  if (record->welcomed || uid == m->uid) return dmi_coord_abort(m, record, why);
+  if (record->vital) return dmi_coord_abort(m, record, why);
   if (c->ending) return dmi_coord_on_ended(m, record);
   dmi_uids_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {

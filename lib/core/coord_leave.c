@@ -5,25 +5,28 @@
 
 /* ---- Heirs ------------------------------------------------------------------------------------ */
 
-/* Who takes the pages of `but`: a welcomed member that nobody has dismissed; rather one that has not asked to leave;
- * the smallest uid. */
+/* Who takes the pages of `but`: a vital member that nobody has dismissed; rather one that has not
+ * asked to leave; the smallest uid. */
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but)
 {
   struct dmi_record *closing = NULL;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->uid == but || !record->welcomed) continue;
-    if (record->life == DMI_LIFE_OPENED) return record;
+    if (record->uid == but || !record->vital) continue;
+    if (record->life == DMI_LIFE_OPENED || record->life == DMI_LIFE_JOINED) return record;
     if (record->life == DMI_LIFE_CLOSING && !closing) closing = record;
   }
   return closing;
 }
 
+/* Where there is no heir: one that keeps its pages, or is about to. */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but)
 {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->uid != but && record->life == DMI_LIFE_KEEPING) return record;
+    if (record->uid == but || !record->vital) continue;
+    if (record->life == DMI_LIFE_KEEPING) return record;
+    if (record->life == DMI_LIFE_LEAVING && record->heir == 0) return record;
   }
   return NULL;
 }
@@ -55,7 +58,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {from, msg->op};
   struct dmi_unpack body;
-  struct dmi_record *record;
+  struct dmi_record *record, *heir;
   uint32_t dmi_id;
   dmi_unpack_init(&body, &msg->body);
   dmi_id = dmi_unpack_u32(&body);
@@ -65,11 +68,15 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
     dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
   } else if (record->life != DMI_LIFE_CLOSING) {
     dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
-  } else if (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR) {
+  } else if (record->welcome.uid ||
+             (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR)) {
     dmi_keep_add(&c->held, from, msg);
   } else {
+    heir = dmi_coord_heir(c, record->uid);
+    /* one that owns nothing needs nobody who can take it */
+    if (!heir && !record->vital) heir = dmi_coord_find(c, m->uid);
     record->goodbye = caller;
-    begin_leave(m, record, dmi_coord_heir(c, record->uid));
+    begin_leave(m, record, heir);
   }
   return true;
 }
@@ -131,6 +138,7 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
     return false;
   }
   dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
+  if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
   dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
   c->retry = true;
   return true;

@@ -111,7 +111,7 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
 bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record)
 {
   if (record->welcomed || !record->welcome.uid) return false;
-  record->welcomed = true;
+  record->welcomed = record->vital = true;
   if (record->life == DMI_LIFE_JOINED) dmi_record_move(record, DMI_LIFE_OPENED);
   if (m->broken == DMI_MBREAK_OPENED) {
     record->welcome.uid = 0;

@@ -16,6 +16,7 @@
 
 #define WELCOMED 0x01u
 #define BUSY 0x02u
+#define VITAL 0x04u
 
 /* ---- Elements --------------------------------------------------------------------------------- */
 
@@ -37,7 +38,8 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record)
   dmi_pack_u32(pack, record->dmi_id);
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
-  dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0) | (record->busy ? BUSY : 0)));
+  dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
+                             (record->vital ? VITAL : 0u)));
   pack_caller(pack, &record->welcome);
   pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
@@ -54,12 +56,13 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record)
   flags = dmi_unpack_u8(unpack);
   record->welcomed = flags & WELCOMED;
   record->busy = flags & BUSY;
+  record->vital = flags & VITAL;
   unpack_caller(unpack, &record->welcome);
   unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);
   /* no change is under way when the role moves */
   if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_OUT ||
-      flags > (WELCOMED | BUSY)) {
+      flags > (WELCOMED | BUSY | VITAL)) {
     unpack->bad = true;
   }
 }

@@ -182,7 +182,6 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver)
     for (uint32_t i = 0; i < c->records.num; i++) {
       if (c->records.at[i].heir == leaver->uid) c->records.at[i].heir = leaver->heir;
     }
-    dmi_directory_rename(c, leaver->uid, leaver->heir);
   }
   c->change = DMI_CHANGE_VIEW;
   c->view++;

@@ -247,6 +247,7 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
 {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->op};
+  const struct dmi_record *home;
   struct dmi_unpack body;
   uint32_t uid;
   uint64_t seq;
@@ -263,7 +264,12 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
     dmi_coord_answer(m, &caller, DMI_OK, &out);
     return true;
   }
-  dmi_coord_answer(m, &caller, DMI_ETHREAD, NULL);
+  home = dmi_coord_find(c, uid);
+  if (home && home->life == DMI_LIFE_LEAVING) {
+    dmi_keep_add(&c->held, record->uid, msg); /* it has said "moved", DRAINED is on its way */
+  } else {
+    dmi_coord_answer(m, &caller, DMI_ETHREAD, NULL);
+  }
   return true;
 }
 

@@ -177,7 +177,9 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why)
     dmi_leave_lost(m, uid);
     return;
   }
-  if (!dmi_member_find(m, uid) && uid != m->departing) return;
+  if (!dmi_member_find(m, uid) && uid != m->departing && !dmi_uids_has(&m->viewing_left, uid)) {
+    return;
+  }
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);
   snprintf(text, sizeof(text), "%s", why);

@@ -47,9 +47,9 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
     return;
   }
   heir = dmi_coord_find(c, record->heir);
-  if (record->life == DMI_LIFE_LEAVING) {
+  if (record->life == DMI_LIFE_LEAVING && record->vital) {
     must(heir != NULL, m, "an heir is a member");
-    must(heir->life == DMI_LIFE_OPENED || heir->life == DMI_LIFE_CLOSING, m,
+    must(heir->life >= DMI_LIFE_JOINED && heir->life <= DMI_LIFE_CLOSING, m,
          "an heir does not leave while it inherits");
   }
   must(record->life != DMI_LIFE_KEEPING && record->life < DMI_LIFE_LOST, m,
@@ -78,6 +78,7 @@ static void check_coordinator(const struct dmi_member *m)
     const struct dmi_record *home = dmi_coord_find(c, mapping->home);
     must(mapping->base >= end, m, "mappings do not overlap");
     must(home && home->life != DMI_LIFE_OUT, m, "the home of a mapping is a member");
+    must(home->life != DMI_LIFE_DRAINED || m->broken, m, "who is drained is no home");
     end = mapping->base + mapping->page_size * mapping->page_num;
   }
   must(end <= c->next_base, m, "the next mapping is behind all others");

@@ -261,6 +261,7 @@ struct dmi_record {
   enum dmi_life life;
   uint32_t heir;             /* LEAVING, DRAINED: uid; 0: none */
   bool welcomed;             /* OPENED came */
+  bool vital;                /* may own something: welcomed, or the first process */
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
@@ -313,7 +314,7 @@ struct dmi_coord {
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
   DMI_LIST(struct dmi_result) results;
-  struct dmi_keep held; /* GOODBYE and MUNMAP that wait for a leave */
+  struct dmi_keep held; /* GOODBYE, MUNMAP, THREAD that wait for a leave */
   /* below: not handed over, except `parked` */
   enum dmi_change change;
   uint32_t successor;     /* HANDOVER */

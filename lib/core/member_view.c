@@ -139,7 +139,6 @@ void dmi_view_taken(struct dmi_member *m)
   }
   dmi_uids_free(&m->viewing_lost);
   dmi_uids_free(&m->viewing_left);
-  if (m->view == 1) return; /* the first view of the first process: nobody asked for it */
   dmi_pack_init(&body);
   dmi_pack_u64(&body, m->view);
   dmi_pack_u8(&body, bye);

@@ -80,7 +80,8 @@ static void welcome_or_goodbye(int slot)
   bool open = rnd(2);
   int about = pick(open ? asked_open : asked_close);
   enum dmi_ctl_type type = open ? DMI_CTL_WELCOME : DMI_CTL_GOODBYE;
-  if (about < 0 || rnd(8) == 0) {
+  if (about < 0 && !w->random_ids) return;
+  if (about < 0 || (w->random_ids && rnd(8) == 0)) {
     act_call(slot, type, rnd(LIVING + 1), 0, -1);
   } else {
     act_call(slot, type, w->proc[about].dmi_id, 0, about);
@@ -329,6 +330,7 @@ static void run_seed(uint64_t seed, enum dmi_member_break broken, bool trace)
   w->trace = trace;
   w->next_temp = DMI_NET_TEMP;
   for (int i = 0; i < 8; i++) rnd(2);
+  w->random_ids = rnd(3) == 0;
   world_spawn(-1);
   steps = 50 + rnd(400);
   for (uint64_t i = 0; i < steps; i++) {
@@ -414,6 +416,7 @@ int main(int argc, char **argv)
       return 2;
     }
   }
+  if (trace) setvbuf(stdout, NULL, _IOLBF, 0);
   w = calloc(1, sizeof(*w));
   if (!w) return 2;
   if (!broken) {

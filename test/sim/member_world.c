@@ -268,6 +268,7 @@ static void enter_map(int slot, uint64_t base, uint32_t home)
   for (uint32_t i = 0; i < w->map_dead.num; i++) {
     if (w->map_dead.at[i] == base) fail("%d learns of a mapping that was unmapped", slot);
   }
+  say("%d: mapping %llx has home %u", slot, (unsigned long long)base, home);
   if (!map) map = DMI_LIST_ADD(&p->maps);
   map->base = base;
   map->home = home;
@@ -292,6 +293,7 @@ static void do_drain(int slot, uint32_t heir)
 {
   struct proc *p = &w->proc[slot];
   p->heir = heir;
+  say("%d: drains to %u", slot, heir);
   for (uint32_t i = 0; heir && i < p->maps.num; i++) {
     struct dmi_msg msg = {0};
     if (p->maps.at[i].home != p->uid) continue;
@@ -311,7 +313,8 @@ static void got_notice(int slot, const struct dmi_notice *notice)
   say("%d: notice %s of %d", slot, notice->state == DMI_OPEN ? "OPEN" : "CLOSE", about);
   w->stat_notices++;
   if (++*got > 1) fail("a notice of %d was given twice", about);
-  if (notice->dmi_id != p->dmi_id && p->joined) fail("a notice with the wrong id");
+  if (!p->joined) p->dmi_id = notice->dmi_id; /* JOINED is on its way to it */
+  if (notice->dmi_id != p->dmi_id) fail("a notice with the wrong id");
   if (notice->state == DMI_CLOSE && !p->closed && !p->killed) fail("%d has not asked", about);
 }
 
@@ -328,11 +331,13 @@ static void check_unmapped(uint64_t base)
 static void check_dismissal(const struct call *call, int error)
 {
   struct proc *about = &w->proc[call->slot];
+  bool sole = call->sole;
   if (about->killed) return;
+  if (w->random_used[0][about->dmi_id] || w->random_used[1][about->dmi_id]) sole = false;
   if (call->type == DMI_CTL_WELCOME) {
     if (error == DMI_OK && about->welcomed) fail("%d was welcomed twice", call->slot);
     if (error == DMI_OK) about->welcomed = true;
-    if (error && call->sole && about->goodbyes == 0) {
+    if (error && sole && about->goodbyes == 0) {
       fail("the only welcome of %d fails: %d", call->slot, error);
     }
     return;
@@ -340,7 +345,7 @@ static void check_dismissal(const struct call *call, int error)
   if (error == DMI_OK && about->dismissed) fail("%d was dismissed twice", call->slot);
   if (error == DMI_OK) about->dismissed = true;
   if (error == DMI_EBUSY && !about->refused_stop) fail("%d was not busy", call->slot);
-  if (error && error != DMI_EBUSY && call->sole) {
+  if (error && error != DMI_EBUSY && sole) {
     fail("the only goodbye of %d fails: %d", call->slot, error);
   }
 }
@@ -474,11 +479,11 @@ static void do_expect_close(int slot)
 {
   struct proc *p = &w->proc[slot];
   p->expect_close = true;
-  if (p->m->phase == DMI_PHASE_FINISHED) {
+  if (p->m->phase == DMI_PHASE_FINISHED && !p->m->coord) {
     w->stat_leaves++;
     if (p->threads || p->main_runs) fail("%d is removed while user code runs there", slot);
     for (uint32_t i = 0; i < p->maps.num; i++) {
-      if (p->maps.at[i].home == p->uid) fail("%d leaves as home of a mapping", slot);
+      if (p->maps.at[i].home == p->uid) fail("%d leaves as home of mapping %llx", slot, (unsigned long long)p->maps.at[i].base);
     }
   } else {
     p->over = true;
@@ -871,14 +876,14 @@ void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int abou
   call.arg = type == DMI_CTL_THREAD ? b : a;
   call.uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0;
   if (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE) {
-    /* calls with a random id count for whoever has it */
+    if (about < 0) w->random_used[type == DMI_CTL_WELCOME][a] = true;
     for (int i = 0; i < w->slots; i++) {
       struct proc *p = &w->proc[i];
       if (p->dmi_id != a || (!p->alive && i != about)) continue;
       call.sole = (type == DMI_CTL_WELCOME ? p->welcomes++ : p->goodbyes++) == 0 && i == about;
     }
   }
-  say("%d: calls %s %llu (%d)", slot, dmi_ctl_name(type), (unsigned long long)a, about);
+  say("%d: calls %s %llx (%d)", slot, dmi_ctl_name(type), (unsigned long long)a, about);
   *DMI_LIST_ADD(&w->proc[slot].calls) = call;
   start_call(slot, &call, a, b);
 }

@@ -116,6 +116,8 @@ struct world {
   int slots; /* used so far */
   struct proc proc[SLOTS];
   struct conn conn[CONNS];
+  bool random_ids; /* users may call DMI_welcome and DMI_goodbye with any id */
+  bool random_used[2][64]; /* did so: goodbye or welcome, id */
   bool uid_used[4096];
   uint64_t map_live[MAPS]; /* bases mapped and not asked to be unmapped */
   uint32_t map_num;
