@@ -26,16 +26,14 @@ static const uint32_t life_next[DMI_LIFE_NUM] = {
     [DMI_LIFE_NONE] = TO(JOINING) | TO(JOINED),
 };
 
-const char *dmi_life_name(enum dmi_life life)
-{
+const char *dmi_life_name(enum dmi_life life) {
   static const char *const names[DMI_LIFE_NUM] = {"JOINING", "JOINED",  "OPENED",  "CLOSING",
                                                   "LEAVING", "DRAINED", "KEEPING", "OUT",
                                                   "LOST",    "NONE"};
   return life < DMI_LIFE_NUM ? names[life] : "?";
 }
 
-void dmi_record_move(struct dmi_record *record, enum dmi_life life)
-{
+void dmi_record_move(struct dmi_record *record, enum dmi_life life) {
   if (!(life_next[record->life] & (1u << life))) {
     fprintf(stderr, "dmi: bug: process %u goes from %s to %s\n", record->uid,
             dmi_life_name(record->life), dmi_life_name(life));
@@ -44,8 +42,7 @@ void dmi_record_move(struct dmi_record *record, enum dmi_life life)
   record->life = life;
 }
 
-struct dmi_coord *dmi_coord_new(void)
-{
+struct dmi_coord *dmi_coord_new(void) {
   struct dmi_coord *c = calloc(1, sizeof(*c));
   if (!c) abort();
   c->next_uid = 1;
@@ -53,10 +50,10 @@ struct dmi_coord *dmi_coord_new(void)
   return c;
 }
 
-void dmi_coord_free(struct dmi_coord *c)
-{
+void dmi_coord_free(struct dmi_coord *c) {
   if (!c) return;
-  for (uint32_t i = 0; i < c->forgets.num; i++) dmi_uids_free(&c->forgets.at[i].awaits);
+  for (uint32_t i = 0; i < c->forgets.num; i++)
+    dmi_uids_free(&c->forgets.at[i].awaits);
   free(c->records.at);
   free(c->notices.at);
   free(c->polls.at);
@@ -73,8 +70,7 @@ void dmi_coord_free(struct dmi_coord *c)
 }
 
 /* The first process is a member without having asked anybody; its own notice is the first. */
-void dmi_coord_start(struct dmi_member *m)
-{
+void dmi_coord_start(struct dmi_member *m) {
   struct dmi_record *record;
   m->coord = dmi_coord_new();
   m->coord->view = m->view;
@@ -92,8 +88,7 @@ void dmi_coord_start(struct dmi_member *m)
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 
-struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid)
-{
+struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     if (c->records.at[i].uid == uid) return &c->records.at[i];
   }
@@ -101,8 +96,7 @@ struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid)
 }
 
 void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error,
-                      struct dmi_pack *body)
-{
+                      struct dmi_pack *body) {
   if (caller->uid && dmi_coord_find(m->coord, caller->uid)) {
     dmi_member_send(m, caller->uid, DMI_CTL_RESULT, caller->op, error, body);
   } else if (body) {
@@ -114,8 +108,7 @@ void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error
 /* ---- Lost members ----------------------------------------------------------------------------- */
 
 /* A process that held part of the program is lost: the program ends. */
-bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why)
-{
+bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why) {
   struct dmi_coord *c = m->coord;
   char text[256];
   snprintf(text, sizeof(text), "process %u (%.100s) was lost: %.100s", record->dmi_id,
@@ -132,8 +125,7 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
   return true;
 }
 
-static void forget_lost(struct dmi_member *m, struct dmi_record *record)
-{
+static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   dmi_record_move(record, DMI_LIFE_LOST);
   record->heir = 0;
@@ -146,8 +138,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record)
 }
 
 /* If it was never welcomed it owned nothing: a view without it is enough. */
-static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later)
-{
+static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   struct dmi_record *record;
@@ -172,10 +163,21 @@ static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later
   return true;
 }
 
+bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why) {
+  struct dmi_coord *c = m->coord;
+  const struct dmi_record *record = dmi_coord_find(c, uid);
+  if (c->change != DMI_CHANGE_HANDOVER || !record) return true;
+  if (record->vital) {
+    dmi_coord_abort(m, record, why);
+    return false;
+  }
+  dmi_uids_drop(&c->awaits, uid);
+  return true;
+}
+
 /* ---- Messages --------------------------------------------------------------------------------- */
 
-static bool dispatch(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg)
-{
+static bool dispatch(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_CTL_LEAVE_ASK:
     case DMI_CTL_LEAVE_NO:
@@ -202,13 +204,12 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
       return dmi_coord_on_nodes(m, record->uid, msg);
     case DMI_CTL_ENDED:
       return false; /* only after END */
-    default: /* MMAP, LOOKUP, MUNMAP, FORGOT, ADOPTED, THREAD */
+    default:        /* MMAP, LOOKUP, MUNMAP, FORGOT, ADOPTED, THREAD */
       return dmi_directory_message(m, record, msg);
   }
 }
 
-bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *record = dmi_coord_find(c, from);
   bool later = false;
@@ -233,8 +234,7 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
 
 /* ---- What can begin? -------------------------------------------------------------------------- */
 
-void dmi_coord_advance(struct dmi_member *m)
-{
+void dmi_coord_advance(struct dmi_member *m) {
   while (m->coord && m->phase != DMI_PHASE_FINISHED && !m->coord->ending) {
     struct dmi_coord *c = m->coord;
     if (c->change != DMI_CHANGE_NONE && c->awaits.num == 0) {

@@ -7,8 +7,7 @@
 
 /* Who takes the pages of `but`: a vital member that nobody has dismissed; rather one that has not
  * asked to leave; the smallest uid. */
-struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but)
-{
+struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but) {
   struct dmi_record *closing = NULL;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -20,8 +19,7 @@ struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but)
 }
 
 /* Where there is no heir: one that keeps its pages, or is about to. */
-struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but)
-{
+struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record->uid == but || !record->vital) continue;
@@ -32,8 +30,7 @@ struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but)
 }
 
 /* Pages are on their way to it? */
-static bool is_heir(const struct dmi_coord *c, uint32_t uid)
-{
+static bool is_heir(const struct dmi_coord *c, uint32_t uid) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_LEAVING && record->heir == uid) return true;
@@ -43,8 +40,8 @@ static bool is_heir(const struct dmi_coord *c, uint32_t uid)
 
 /* ---- Leaving ---------------------------------------------------------------------------------- */
 
-static void begin_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_record *heir)
-{
+static void begin_leave(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_record *heir) {
   struct dmi_pack body;
   dmi_record_move(record, DMI_LIFE_LEAVING);
   record->heir = heir ? heir->uid : 0;
@@ -53,8 +50,7 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record, const s
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
 }
 
-bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {from, msg->op};
   struct dmi_unpack body;
@@ -68,8 +64,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
     dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
   } else if (record->life != DMI_LIFE_CLOSING) {
     dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
-  } else if (record->welcome.uid ||
-             (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR)) {
+  } else if (record->welcome.uid || (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR)) {
     dmi_keep_add(&c->held, from, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
@@ -82,8 +77,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
 }
 
 /* A leave ended one way or the other, or somebody who can be heir came. */
-void dmi_coord_retry(struct dmi_member *m)
-{
+void dmi_coord_retry(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_keep held = c->held;
   c->retry = false;
@@ -101,16 +95,14 @@ void dmi_coord_retry(struct dmi_member *m)
   }
 }
 
-static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record)
-{
+static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
   if (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_OPENED) return false;
   dmi_record_move(record, DMI_LIFE_CLOSING);
   dmi_coord_notify(m, record, DMI_CLOSE);
   return true;
 }
 
-static bool on_leave_no(struct dmi_member *m, struct dmi_record *record)
-{
+static bool on_leave_no(struct dmi_member *m, struct dmi_record *record) {
   if (record->life != DMI_LIFE_LEAVING) return false;
   dmi_record_move(record, DMI_LIFE_CLOSING);
   record->heir = 0;
@@ -119,8 +111,7 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record)
   return true;
 }
 
-static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg)
-{
+static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;
@@ -144,8 +135,7 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
   return true;
 }
 
-void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record)
-{
+void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   uint32_t uid = record->uid;
   dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = uid;
@@ -157,8 +147,7 @@ void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record)
 }
 
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
-                        const struct dmi_msg *msg)
-{
+                        const struct dmi_msg *msg) {
   if (msg->type != DMI_CTL_DRAINED && msg->body.len > 0) return false;
   switch (msg->type) {
     case DMI_CTL_LEAVE_ASK:
@@ -178,8 +167,7 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
 
 /* No user code runs anywhere, and nothing that is on its way could start any: a DMI_create keeps its caller busy until
  * the process that runs the thread is known to be busy. */
-bool dmi_coord_may_end(const struct dmi_coord *c)
-{
+bool dmi_coord_may_end(const struct dmi_coord *c) {
   if (c->change != DMI_CHANGE_NONE || c->removing != 0) return false;
   for (uint32_t i = 0; i < c->records.num; i++) {
     if (c->records.at[i].busy || c->records.at[i].life == DMI_LIFE_LOST) return false;
@@ -187,8 +175,7 @@ bool dmi_coord_may_end(const struct dmi_coord *c)
   return true;
 }
 
-void dmi_coord_end(struct dmi_member *m)
-{
+void dmi_coord_end(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->ending = true;
   for (uint32_t i = 0; i < c->joins.num; i++) {
@@ -200,8 +187,7 @@ void dmi_coord_end(struct dmi_member *m)
   }
 }
 
-bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record)
-{
+bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   if (record->ended) return false;
   record->ended = true;

@@ -3,8 +3,8 @@
  */
 #include "core/member_int.h"
 
-static void fill_notice(struct dmi_notice *notice, const struct dmi_record *record, uint32_t state)
-{
+static void fill_notice(struct dmi_notice *notice, const struct dmi_record *record,
+                        uint32_t state) {
   memset(notice, 0, sizeof(*notice));
   notice->state = state;
   notice->dmi_id = record->dmi_id;
@@ -12,8 +12,7 @@ static void fill_notice(struct dmi_notice *notice, const struct dmi_record *reco
 }
 
 /* The oldest notice to the caller that has waited longest, as long as there are both. */
-static void deliver(struct dmi_member *m)
-{
+static void deliver(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   while (c->notices.num > 0 && c->polls.num > 0) {
     struct dmi_caller caller = c->polls.at[0];
@@ -27,31 +26,27 @@ static void deliver(struct dmi_member *m)
   }
 }
 
-void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state)
-{
+void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state) {
   struct dmi_queued *queued = DMI_LIST_ADD(&m->coord->notices);
   queued->uid = record->uid;
   fill_notice(&queued->notice, record, state);
   deliver(m);
 }
 
-void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid)
-{
+void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid) {
   for (uint32_t i = c->polls.num; i-- > 0;) {
     if (c->polls.at[i].uid == uid) DMI_LIST_DROP(&c->polls, i);
   }
 }
 
-void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid)
-{
+void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid) {
   dmi_coord_unpoll(c, uid);
   for (uint32_t i = c->notices.num; i-- > 0;) {
     if (c->notices.at[i].uid == uid) DMI_LIST_DROP(&c->notices, i);
   }
 }
 
-bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_caller caller = {from, msg->op};
   if (msg->body.len > 0) return false;
   if (msg->type == DMI_CTL_PEEK && m->coord->notices.num == 0) {
@@ -67,8 +62,7 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
   return true;
 }
 
-struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id)
-{
+struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record->dmi_id == dmi_id && record->life >= DMI_LIFE_JOINED &&
@@ -81,8 +75,7 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id)
 
 /* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome that succeeds. The caller
  * is answered when the process knows, so that it accepts threads from then on. */
-bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_caller caller = {from, msg->op};
   struct dmi_unpack body;
   struct dmi_record *record;
@@ -108,8 +101,7 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
   return true;
 }
 
-bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record)
-{
+bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
   if (record->welcomed || !record->welcome.uid) return false;
   record->welcomed = record->vital = true;
   if (record->life == DMI_LIFE_JOINED) dmi_record_move(record, DMI_LIFE_OPENED);
@@ -122,8 +114,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record)
   return true;
 }
 
-bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {from, msg->op};
   struct dmi_pack body;

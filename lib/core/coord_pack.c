@@ -20,33 +20,29 @@
 
 /* ---- Elements --------------------------------------------------------------------------------- */
 
-static void pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller)
-{
+static void pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller) {
   dmi_pack_u32(pack, caller->uid);
   dmi_pack_u64(pack, caller->op);
 }
 
-static void unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller)
-{
+static void unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller) {
   caller->uid = dmi_unpack_u32(unpack);
   caller->op = dmi_unpack_u64(unpack);
 }
 
-static void pack_record(struct dmi_pack *pack, const struct dmi_record *record)
-{
+static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) {
   dmi_pack_u32(pack, record->uid);
   dmi_pack_u32(pack, record->dmi_id);
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
   dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
-                             (record->vital ? VITAL : 0u)));
+                              (record->vital ? VITAL : 0u)));
   pack_caller(pack, &record->welcome);
   pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
 }
 
-static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record)
-{
+static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) {
   uint8_t life, flags;
   record->uid = dmi_unpack_u32(unpack);
   record->dmi_id = dmi_unpack_u32(unpack);
@@ -67,8 +63,7 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record)
   }
 }
 
-static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep)
-{
+static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep) {
   dmi_pack_u32(pack, keep->num);
   for (uint32_t i = 0; i < keep->num; i++) {
     const struct dmi_kept *kept = &keep->at[i];
@@ -80,8 +75,7 @@ static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep)
   }
 }
 
-static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep)
-{
+static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep) {
   uint32_t num = dmi_unpack_count(unpack, KEPT_BYTES);
   for (uint32_t i = 0; i < num && !unpack->bad; i++) {
     struct dmi_msg msg = {0};
@@ -96,24 +90,24 @@ static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep)
   }
 }
 
-static void pack_uids(struct dmi_pack *pack, const struct dmi_uids *uids)
-{
+static void pack_uids(struct dmi_pack *pack, const struct dmi_uids *uids) {
   dmi_pack_u32(pack, uids->num);
-  for (uint32_t i = 0; i < uids->num; i++) dmi_pack_u32(pack, uids->at[i]);
+  for (uint32_t i = 0; i < uids->num; i++)
+    dmi_pack_u32(pack, uids->at[i]);
 }
 
-static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids)
-{
+static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids) {
   uint32_t num = dmi_unpack_count(unpack, 4);
-  for (uint32_t i = 0; i < num; i++) *DMI_LIST_ADD(uids) = dmi_unpack_u32(unpack);
+  for (uint32_t i = 0; i < num; i++)
+    *DMI_LIST_ADD(uids) = dmi_unpack_u32(unpack);
 }
 
 /* ---- The whole -------------------------------------------------------------------------------- */
 
-static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c)
-{
+static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u32(pack, c->mappings.num);
-  for (uint32_t i = 0; i < c->mappings.num; i++) dmi_mapping_pack(pack, &c->mappings.at[i]);
+  for (uint32_t i = 0; i < c->mappings.num; i++)
+    dmi_mapping_pack(pack, &c->mappings.at[i]);
   dmi_pack_u32(pack, c->forgets.num);
   for (uint32_t i = 0; i < c->forgets.num; i++) {
     dmi_pack_u64(pack, c->forgets.at[i].base);
@@ -134,29 +128,30 @@ static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c)
   }
 }
 
-void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c)
-{
+void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u64(pack, c->view);
   dmi_pack_u32(pack, c->next_uid);
   dmi_pack_u64(pack, c->next_base);
   dmi_pack_u32(pack, c->records.num);
-  for (uint32_t i = 0; i < c->records.num; i++) pack_record(pack, &c->records.at[i]);
+  for (uint32_t i = 0; i < c->records.num; i++)
+    pack_record(pack, &c->records.at[i]);
   dmi_pack_u32(pack, c->notices.num);
   for (uint32_t i = 0; i < c->notices.num; i++) {
     dmi_pack_u32(pack, c->notices.at[i].uid);
     dmi_notice_pack(pack, &c->notices.at[i].notice);
   }
   dmi_pack_u32(pack, c->polls.num);
-  for (uint32_t i = 0; i < c->polls.num; i++) pack_caller(pack, &c->polls.at[i]);
+  for (uint32_t i = 0; i < c->polls.num; i++)
+    pack_caller(pack, &c->polls.at[i]);
   pack_lists(pack, c);
   pack_keep(pack, &c->held);
   pack_keep(pack, &c->parked);
 }
 
-static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c)
-{
+static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
   uint32_t num = dmi_unpack_count(unpack, DMI_MAPPING_BYTES);
-  for (uint32_t i = 0; i < num; i++) dmi_mapping_unpack(unpack, DMI_LIST_ADD(&c->mappings));
+  for (uint32_t i = 0; i < num; i++)
+    dmi_mapping_unpack(unpack, DMI_LIST_ADD(&c->mappings));
   num = dmi_unpack_count(unpack, FORGET_BYTES);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
@@ -180,15 +175,15 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c)
   }
 }
 
-struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack)
-{
+struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   struct dmi_coord *c = dmi_coord_new();
   uint32_t num;
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);
   num = dmi_unpack_count(unpack, RECORD_BYTES);
-  for (uint32_t i = 0; i < num; i++) unpack_record(unpack, DMI_LIST_ADD(&c->records));
+  for (uint32_t i = 0; i < num; i++)
+    unpack_record(unpack, DMI_LIST_ADD(&c->records));
   num = dmi_unpack_count(unpack, QUEUED_BYTES);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->notices);
@@ -196,7 +191,8 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack)
     dmi_notice_unpack(unpack, &queued->notice);
   }
   num = dmi_unpack_count(unpack, CALLER_BYTES);
-  for (uint32_t i = 0; i < num; i++) unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
+  for (uint32_t i = 0; i < num; i++)
+    unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
   unpack_lists(unpack, c);
   unpack_keep(unpack, &c->held);
   unpack_keep(unpack, &c->parked);

@@ -10,8 +10,7 @@
 
 /* ---- Asking to join --------------------------------------------------------------------------- */
 
-bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   struct dmi_peer peer;
@@ -39,8 +38,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   return true;
 }
 
-void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp)
-{
+void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->joins.num; i++) {
     if (c->joins.at[i].temp != temp) continue;
@@ -53,12 +51,12 @@ void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp)
 
 static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t coordinator,
                       const struct dmi_peer *added, uint32_t added_num,
-                      const struct dmi_removed *removed, uint32_t removed_num)
-{
+                      const struct dmi_removed *removed, uint32_t removed_num) {
   dmi_pack_u64(pack, c->view);
   dmi_pack_u32(pack, coordinator);
   dmi_pack_u32(pack, added_num);
-  for (uint32_t i = 0; i < added_num; i++) dmi_peer_pack(pack, &added[i]);
+  for (uint32_t i = 0; i < added_num; i++)
+    dmi_peer_pack(pack, &added[i]);
   dmi_pack_u32(pack, removed_num);
   for (uint32_t i = 0; i < removed_num; i++) {
     dmi_pack_u32(pack, removed[i].uid);
@@ -66,8 +64,7 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   }
 }
 
-static uint32_t free_dmi_id(const struct dmi_coord *c)
-{
+static uint32_t free_dmi_id(const struct dmi_coord *c) {
   for (uint32_t id = 0;; id++) {
     bool used = false;
     for (uint32_t i = 0; i < c->records.num; i++) {
@@ -78,8 +75,7 @@ static uint32_t free_dmi_id(const struct dmi_coord *c)
 }
 
 /* The waiting joiners become records; returns their peers. */
-static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num)
-{
+static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
   struct dmi_coord *c = m->coord;
   struct dmi_peer *added = calloc(c->joins.num + 1u, sizeof(*added));
   if (!added) abort();
@@ -107,8 +103,7 @@ static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num)
 
 /* ACCEPT with the whole table: who stays, and who is new. */
 static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_peer *added,
-                        uint32_t added_num)
-{
+                        uint32_t added_num) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
   uint32_t num = 0;
@@ -131,8 +126,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_pee
 /* ---- Beginning a change ----------------------------------------------------------------------- */
 
 static void send_view(struct dmi_member *m, uint32_t coordinator, const struct dmi_peer *added,
-                      uint32_t added_num, const struct dmi_removed *removed, uint32_t removed_num)
-{
+                      uint32_t added_num, const struct dmi_removed *removed, uint32_t removed_num) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -150,13 +144,11 @@ static void send_view(struct dmi_member *m, uint32_t coordinator, const struct d
 }
 
 /* May be removed: dismissed, its pages are elsewhere, and no user code runs there. */
-static bool ready(const struct dmi_record *record)
-{
+static bool ready(const struct dmi_record *record) {
   return record->life == DMI_LIFE_DRAINED && !record->busy;
 }
 
-static void begin_handover(struct dmi_member *m, uint32_t successor)
-{
+static void begin_handover(struct dmi_member *m, uint32_t successor) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_HANDOVER;
   c->successor = successor;
@@ -164,8 +156,7 @@ static void begin_handover(struct dmi_member *m, uint32_t successor)
   send_view(m, successor, NULL, 0, NULL, 0);
 }
 
-static void begin_view(struct dmi_member *m, struct dmi_record *leaver)
-{
+static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
   struct dmi_coord *c = m->coord;
   uint32_t added_num, removed_num = 0;
   struct dmi_peer *added;
@@ -191,8 +182,7 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver)
   free(removed);
 }
 
-bool dmi_coord_begin_change(struct dmi_member *m)
-{
+bool dmi_coord_begin_change(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *self = dmi_coord_find(c, m->uid);
   struct dmi_record *leaver = NULL;
@@ -217,15 +207,13 @@ bool dmi_coord_begin_change(struct dmi_member *m)
 
 /* ---- All have taken it ------------------------------------------------------------------------ */
 
-static void become_joined(struct dmi_member *m, struct dmi_record *record)
-{
+static void become_joined(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_JOINED);
   dmi_member_send(m, record->uid, DMI_CTL_JOINED, 0, 0, NULL);
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 
-bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *record = dmi_coord_find(c, from);
   struct dmi_unpack body;
@@ -242,8 +230,7 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return true;
 }
 
-static void send_out(struct dmi_member *m, struct dmi_record *record)
-{
+static void send_out(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
   dmi_record_move(record, DMI_LIFE_OUT);
@@ -251,12 +238,12 @@ static void send_out(struct dmi_member *m, struct dmi_record *record)
   dmi_coord_unpoll(c, record->uid);
   dmi_pack_init(&body);
   dmi_pack_u32(&body, c->byes.num);
-  for (uint32_t i = 0; i < c->byes.num; i++) dmi_pack_u32(&body, c->byes.at[i]);
+  for (uint32_t i = 0; i < c->byes.num; i++)
+    dmi_pack_u32(&body, c->byes.at[i]);
   dmi_member_send(m, record->uid, DMI_CTL_OUT, 0, 0, &body);
 }
 
-static void end_view(struct dmi_member *m)
-{
+static void end_view(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_NONE;
   for (uint32_t i = 0; i < c->records.num;) {
@@ -277,8 +264,7 @@ static void end_view(struct dmi_member *m)
 
 /* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent after our VIEW: the
  * next one can begin with exactly our state. */
-static void end_handover(struct dmi_member *m)
-{
+static void end_handover(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
   if (m->broken == DMI_MBREAK_PARK) dmi_keep_free(&c->parked);
@@ -293,8 +279,7 @@ static void end_handover(struct dmi_member *m)
   m->coord = NULL;
 }
 
-void dmi_coord_end_change(struct dmi_member *m)
-{
+void dmi_coord_end_change(struct dmi_member *m) {
   if (m->coord->change == DMI_CHANGE_HANDOVER) {
     end_handover(m);
   } else {
@@ -304,8 +289,7 @@ void dmi_coord_end_change(struct dmi_member *m)
 
 /* ---- Becoming the coordinator ----------------------------------------------------------------- */
 
-static void replay(struct dmi_member *m, struct dmi_keep *keep)
-{
+static void replay(struct dmi_member *m, struct dmi_keep *keep) {
   for (uint32_t i = 0; i < keep->num && m->coord; i++) {
     const struct dmi_msg *msg = &keep->at[i].msg;
     if (msg->type == DMI_CTL_JOIN) {
@@ -317,8 +301,7 @@ static void replay(struct dmi_member *m, struct dmi_keep *keep)
   dmi_keep_free(keep);
 }
 
-bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_coord *c;
   struct dmi_keep keep;

@@ -13,8 +13,7 @@
 /* ---- The table -------------------------------------------------------------------------------- */
 
 /* Index of the first mapping whose base is above addr. */
-static uint32_t above(const struct dmi_coord *c, uint64_t addr)
-{
+static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
   uint32_t low = 0, high = c->mappings.num;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -28,8 +27,7 @@ static uint32_t above(const struct dmi_coord *c, uint64_t addr)
 }
 
 /* The mapping that holds the address, or NULL. */
-static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr)
-{
+static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr) {
   uint32_t i = above(c, addr);
   struct dmi_mapping *mapping;
   if (i == 0) return NULL;
@@ -38,8 +36,7 @@ static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr)
 }
 
 /* DMI_OK and the new mapping at the end of the table, or why not. */
-static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint32_t home)
-{
+static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint32_t home) {
   uint64_t size, room;
   struct dmi_mapping *mapping;
   if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
@@ -58,8 +55,7 @@ static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, 
   return DMI_OK;
 }
 
-void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir)
-{
+void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     if (c->mappings.at[i].home == uid) c->mappings.at[i].home = heir;
   }
@@ -68,8 +64,7 @@ void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir)
 /* ---- Mapping ---------------------------------------------------------------------------------- */
 
 static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
-                           const struct dmi_mapping *mapping)
-{
+                           const struct dmi_mapping *mapping) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_mapping_pack(&body, mapping);
@@ -79,8 +74,7 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
 /* Home is who asks.  One that is handing over its mappings cannot take another: then a member that stays becomes the
  * home, and knows it before anybody knows the address. */
 static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
-                    const struct dmi_msg *msg)
-{
+                    const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->op};
   struct dmi_unpack body;
@@ -117,8 +111,7 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
 }
 
 static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
-                       const struct dmi_msg *msg)
-{
+                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint64_t base;
@@ -138,8 +131,7 @@ static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
 }
 
 static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg)
-{
+                      const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->op};
   const struct dmi_mapping *mapping;
   struct dmi_unpack body;
@@ -158,8 +150,7 @@ static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
 
 /* ---- Unmapping -------------------------------------------------------------------------------- */
 
-static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller)
-{
+static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller) {
   struct dmi_coord *c = m->coord;
   struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
   forget->base = base;
@@ -179,8 +170,7 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
 /* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET and bring the mapping
  * back to life: the unmap waits for the leave. */
 static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg)
-{
+                      const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->op};
   struct dmi_mapping *mapping;
@@ -205,8 +195,7 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
   return true;
 }
 
-static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid)
-{
+static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
   struct dmi_coord *c = m->coord;
   struct dmi_forget *forget = &c->forgets.at[i];
   dmi_uids_drop(&forget->awaits, uid);
@@ -217,8 +206,7 @@ static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid)
 }
 
 static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg)
-{
+                      const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint64_t base;
@@ -235,16 +223,15 @@ static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
   return false;
 }
 
-void dmi_directory_gone(struct dmi_member *m, uint32_t uid)
-{
-  for (uint32_t i = m->coord->forgets.num; i-- > 0;) drop_await(m, i, uid);
+void dmi_directory_gone(struct dmi_member *m, uint32_t uid) {
+  for (uint32_t i = m->coord->forgets.num; i-- > 0;)
+    drop_await(m, i, uid);
 }
 
 /* ---- Results of threads ----------------------------------------------------------------------- */
 
 static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg)
-{
+                      const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->op};
   const struct dmi_record *home;
@@ -274,8 +261,7 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
 }
 
 bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
-                           const struct dmi_msg *msg)
-{
+                           const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_CTL_MMAP:
       return on_mmap(m, record, msg);

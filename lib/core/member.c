@@ -11,9 +11,8 @@
 
 #define PARKED_MAX 65536u /* a correct program parks a few per thread */
 
-struct dmi_member *dmi_member_new(const struct dmi_member_env *env, const struct dmi_node_info *info,
-                                  uint16_t listen_port)
-{
+struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
+                                  const struct dmi_node_info *info, uint16_t listen_port) {
   struct dmi_member *m = calloc(1, sizeof(*m));
   if (!m) abort();
   m->env = *env;
@@ -23,8 +22,7 @@ struct dmi_member *dmi_member_new(const struct dmi_member_env *env, const struct
   return m;
 }
 
-void dmi_member_free(struct dmi_member *m)
-{
+void dmi_member_free(struct dmi_member *m) {
   if (!m) return;
   dmi_coord_free(m->coord);
   dmi_keep_free(&m->loop);
@@ -41,21 +39,18 @@ void dmi_member_free(struct dmi_member *m)
   free(m);
 }
 
-void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken)
-{
+void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
   m->broken = broken;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static bool for_coordinator(uint32_t type)
-{
+static bool for_coordinator(uint32_t type) {
   return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_THREAD;
 }
 
 /* For the coordinator: handled if that is this process, kept if it is going to be. */
-static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (m->coord) return dmi_coord_message(m, from, msg);
   if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED || m->parked.num == PARKED_MAX) {
     return false;
@@ -64,8 +59,7 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
   return true;
 }
 
-static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (from != m->coordinator || m->uid == 0) return false;
   switch (msg->type) {
     case DMI_CTL_VIEW:
@@ -85,8 +79,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
   }
 }
 
-static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (msg->type < DMI_MSG_CONTROL_FIRST || msg->type > DMI_CTL_LAST_TYPE) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
   if (for_coordinator(msg->type)) return to_coordinator(m, from, msg);
@@ -114,14 +107,12 @@ static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *ms
 
 /* ---- The frame of every event ---------------------------------------------------------------- */
 
-static void begin(struct dmi_member *m, struct dmi_mout *out)
-{
+static void begin(struct dmi_member *m, struct dmi_mout *out) {
   m->out = out;
 }
 
 /* Hands round the messages to this process itself until there are none. */
-static void finish(struct dmi_member *m)
-{
+static void finish(struct dmi_member *m) {
   do {
     while (m->loop_next < m->loop.num) {
       struct dmi_kept kept = m->loop.at[m->loop_next++];
@@ -140,8 +131,7 @@ static void finish(struct dmi_member *m)
 }
 
 bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
-                        struct dmi_mout *out)
-{
+                        struct dmi_mout *out) {
   bool ok;
   if (from == m->uid && m->uid != 0) return false;
   begin(m, out);
@@ -151,8 +141,7 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
 }
 
 /* A connection without uid broke: a joiner that asked here, or our own way to the coordinator. */
-static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why)
-{
+static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->phase == DMI_PHASE_ASKING && temp == m->temp) {
     dmi_member_retry(m, why);
     return;
@@ -164,8 +153,7 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why)
   if (m->coord) dmi_coord_drop_join(m, temp);
 }
 
-static void lost_member(struct dmi_member *m, uint32_t uid, const char *why)
-{
+static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
   struct dmi_pack body;
   char text[200];
   if (uid == m->coordinator) {
@@ -180,6 +168,7 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why)
   if (!dmi_member_find(m, uid) && uid != m->departing && !dmi_uids_has(&m->viewing_left, uid)) {
     return;
   }
+  if (m->coord && !dmi_coord_untake(m, uid, why)) return;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);
   snprintf(text, sizeof(text), "%s", why);
@@ -187,124 +176,105 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why)
   dmi_member_send(m, m->coordinator, DMI_CTL_LOST, 0, 0, &body);
 }
 
-void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out)
-{
+void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out) {
   begin(m, out);
-  if (m->phase != DMI_PHASE_ENDED && m->phase != DMI_PHASE_FINISHED) {
-    if (id >= DMI_NET_TEMP) {
-      lost_temp(m, id, why);
-    } else if (id != m->uid && m->uid != 0) {
-      lost_member(m, id, why);
-    }
-  } else if (m->coord && id >= DMI_NET_TEMP) {
-    dmi_coord_drop_join(m, id);
+  if (m->phase == DMI_PHASE_FINISHED) {
+    /* nobody is expected to stay */
+  } else if (id >= DMI_NET_TEMP) {
+    lost_temp(m, id, why);
+  } else if (m->phase == DMI_PHASE_ENDED && !m->coord) {
+    if (id == m->coordinator) dmi_leave_finish(m); /* all is over, whoever was to say so is gone */
+  } else if (id != m->uid && m->uid != 0) {
+    lost_member(m, id, why);
   }
   finish(m);
 }
 
 /* ---- The other events, each one step of some file --------------------------------------------- */
 
-#define EVENT(call)  \
-  do {               \
-    begin(m, out);   \
-    call;            \
-    finish(m);       \
+#define EVENT(call) \
+  do {              \
+    begin(m, out);  \
+    call;           \
+    finish(m);      \
   } while (0)
 
 void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
-                            struct dmi_mout *out)
-{
+                            struct dmi_mout *out) {
   memcpy(m->program_id, program_id, sizeof(m->program_id));
   EVENT(dmi_member_found(m));
 }
 
-void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out)
-{
+void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_member_seek(m));
 }
 
-void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out)
-{
+void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out) {
   EVENT(dmi_member_ask(m, temp));
 }
 
-void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out)
-{
+void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out) {
   EVENT(dmi_member_retry(m, why));
 }
 
-void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out)
-{
+void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out) {
   if (m->asked) return;
   m->asked = true;
   EVENT(dmi_member_ask_leave(m));
 }
 
-void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out)
-{
+void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_view_taken(m));
 }
 
-void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out)
-{
+void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out) {
   EVENT(dmi_leave_stopped(m, stopped));
 }
 
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
-                        struct dmi_mout *out)
-{
+                        struct dmi_mout *out) {
   EVENT(dmi_leave_drained(m, ended, num));
 }
 
-void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out)
-{
+void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {
   EVENT(dmi_leave_forgot(m, base));
 }
 
-void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
-{
+void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
   EVENT(dmi_call_busy(m, op));
 }
 
-void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out)
-{
+void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_call_idle(m));
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------ */
 
-
 static void call(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op, struct dmi_pack *body,
-                 struct dmi_mout *out)
-{
+                 struct dmi_mout *out) {
   EVENT(dmi_call_begin(m, type, op, body));
 }
 
-void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
-{
+void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
   call(m, DMI_CTL_POLL, op, NULL, out);
 }
 
-void dmi_member_peek(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
-{
+void dmi_member_peek(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
   call(m, DMI_CTL_PEEK, op, NULL, out);
 }
 
-void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out)
-{
+void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
   call(m, DMI_CTL_NODES, op, NULL, out);
 }
 
-void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out)
-{
+void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, dmi_id);
   call(m, DMI_CTL_WELCOME, op, &body, out);
 }
 
-void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out)
-{
+void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, dmi_id);
@@ -312,8 +282,7 @@ void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, stru
 }
 
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
-                     struct dmi_mout *out)
-{
+                     struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, page_size);
@@ -321,16 +290,14 @@ void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint
   call(m, DMI_CTL_MMAP, op, &body, out);
 }
 
-void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out)
-{
+void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, addr);
   call(m, DMI_CTL_LOOKUP, op, &body, out);
 }
 
-void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out)
-{
+void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, base);
@@ -338,8 +305,7 @@ void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct 
 }
 
 void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
-                       struct dmi_mout *out)
-{
+                       struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);

@@ -150,7 +150,7 @@ enum dmi_mact_type {
                       Answer: dmi_member_forgot(base) */
   DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
                       calls below */
-  DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): the program is ending */
+  DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): FINISH follows */
   DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
                     */
   DMI_MACT_FATAL   /* print `text`, end with status 1 */

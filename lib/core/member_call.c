@@ -8,31 +8,27 @@
 
 #include "core/member_int.h"
 
-static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error)
-{
+static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error) {
   struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_RESULT);
   act->op = op;
   act->error = error;
   return act;
 }
 
-static bool active(const struct dmi_member *m)
-{
+static bool active(const struct dmi_member *m) {
   return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
 }
 
 /* Tells the coordinator when nothing keeps this process busy any more: not before its calls are complete, since they may
  * have effects.  A poll has none, and nobody waits for it in an idle process. */
-static void look_idle(struct dmi_member *m)
-{
+static void look_idle(struct dmi_member *m) {
   if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !active(m)) return;
   m->busy_told = false;
   dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
 }
 
 void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
-                    struct dmi_pack *body)
-{
+                    struct dmi_pack *body) {
   struct dmi_call *call;
   if (!active(m)) {
     if (body) dmi_pack_free(body);
@@ -49,8 +45,7 @@ void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
 /* ---- Results ---------------------------------------------------------------------------------- */
 
 /* The payload of a successful call.  False: malformed; what act holds is freed with it. */
-static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact *act)
-{
+static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact *act) {
   switch (type) {
     case DMI_CTL_POLL:
     case DMI_CTL_PEEK:
@@ -58,7 +53,8 @@ static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact 
       act->notice_num = dmi_unpack_count(body, DMI_NOTICE_BYTES);
       act->notices = calloc(act->notice_num + 1u, sizeof(*act->notices));
       if (!act->notices) abort();
-      for (uint32_t i = 0; i < act->notice_num; i++) dmi_notice_unpack(body, &act->notices[i]);
+      for (uint32_t i = 0; i < act->notice_num; i++)
+        dmi_notice_unpack(body, &act->notices[i]);
       act->flag = type != DMI_CTL_NODES && act->notice_num == 1;
       return dmi_unpack_done(body) && (type == DMI_CTL_NODES || act->notice_num <= 1) &&
              (type != DMI_CTL_POLL || act->flag);
@@ -74,8 +70,7 @@ static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact 
   }
 }
 
-bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg)
-{
+bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
   for (uint32_t i = 0; i < m->calls.num; i++) {
@@ -96,9 +91,9 @@ bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg)
   return !active(m); /* what was completed with DMI_EINACTIVE */
 }
 
-void dmi_member_end_calls(struct dmi_member *m)
-{
-  for (uint32_t i = 0; i < m->calls.num; i++) add_result(m, m->calls.at[i].op, DMI_EINACTIVE);
+void dmi_member_end_calls(struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->calls.num; i++)
+    add_result(m, m->calls.at[i].op, DMI_EINACTIVE);
   m->calls.num = 0;
   m->calls_busy = 0;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {
@@ -109,8 +104,7 @@ void dmi_member_end_calls(struct dmi_member *m)
 
 /* ---- Busy and idle ---------------------------------------------------------------------------- */
 
-void dmi_call_busy(struct dmi_member *m, uint64_t op)
-{
+void dmi_call_busy(struct dmi_member *m, uint64_t op) {
   struct dmi_busy_wait *wait;
   m->busy++;
   if (!active(m)) {
@@ -130,15 +124,13 @@ void dmi_call_busy(struct dmi_member *m, uint64_t op)
   wait->seq = m->busy_seq;
 }
 
-void dmi_call_idle(struct dmi_member *m)
-{
+void dmi_call_idle(struct dmi_member *m) {
   if (m->busy == 0) abort(); /* the shell's bug: more idle than busy */
   m->busy--;
   look_idle(m);
 }
 
-bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg)
-{
+bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg) {
   uint32_t kept = 0;
   if (msg->op <= m->busy_acked || msg->op > m->busy_seq) return false;
   m->busy_acked = msg->op;

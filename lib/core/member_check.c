@@ -6,16 +6,14 @@
 
 #include "core/member_int.h"
 
-static void must(bool holds, const struct dmi_member *m, const char *what)
-{
+static void must(bool holds, const struct dmi_member *m, const char *what) {
   if (holds) return;
   fprintf(stderr, "dmi: bug in membership at %u (view %llu): not so: %s\n", m->uid,
           (unsigned long long)m->view, what);
   abort();
 }
 
-static void check_member(const struct dmi_member *m)
-{
+static void check_member(const struct dmi_member *m) {
   uint32_t not_polls = 0;
   for (uint32_t i = 0; i < m->calls.num; i++) {
     if (m->calls.at[i].type != DMI_CTL_POLL) not_polls++;
@@ -37,8 +35,7 @@ static void check_member(const struct dmi_member *m)
   must(dmi_member_find(m, m->coordinator) != NULL, m, "the coordinator is in the view");
 }
 
-static void check_record(const struct dmi_member *m, const struct dmi_record *record)
-{
+static void check_record(const struct dmi_member *m, const struct dmi_record *record) {
   const struct dmi_coord *c = m->coord;
   const struct dmi_record *heir;
   if (record->heir == 0) {
@@ -56,8 +53,7 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
        "only a leaver has an heir");
 }
 
-static void check_coordinator(const struct dmi_member *m)
-{
+static void check_coordinator(const struct dmi_member *m) {
   const struct dmi_coord *c = m->coord;
   const struct dmi_record *self = dmi_coord_find(c, m->uid);
   uint64_t end = 0;
@@ -84,8 +80,7 @@ static void check_coordinator(const struct dmi_member *m)
   must(end <= c->next_base, m, "the next mapping is behind all others");
 }
 
-void dmi_member_check(const struct dmi_member *m)
-{
+void dmi_member_check(const struct dmi_member *m) {
   if (m->phase == DMI_PHASE_FINISHED) return;
   check_member(m);
   if (m->coord) check_coordinator(m);

@@ -23,12 +23,13 @@
   }
 
 /* A pointer to a new, zeroed element at the end. */
-#define DMI_LIST_ADD(list)                                                                      \
+#define DMI_LIST_ADD(list)                                                                  \
   ((list)->at = dmi_list_grow((list)->at, (list)->num, &(list)->room, sizeof(*(list)->at)), \
    &(list)->at[(list)->num++])
 
-#define DMI_LIST_DROP(list, i)                                                                \
-  (memmove(&(list)->at[i], &(list)->at[(i) + 1], ((list)->num - (size_t)(i)-1) * sizeof(*(list)->at)), \
+#define DMI_LIST_DROP(list, i)                                   \
+  (memmove(&(list)->at[i], &(list)->at[(i) + 1],                 \
+           ((list)->num - (size_t)(i)-1) * sizeof(*(list)->at)), \
    (list)->num--)
 
 /* Room for element `num`, which is zeroed. */
@@ -40,7 +41,7 @@ struct dmi_uids {
   uint32_t room;
 };
 
-void dmi_uids_add(struct dmi_uids *uids, uint32_t uid); /* if it is not in */
+void dmi_uids_add(struct dmi_uids *uids, uint32_t uid);  /* if it is not in */
 bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid); /* false: was not in */
 bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid);
 void dmi_uids_free(struct dmi_uids *uids);
@@ -112,10 +113,10 @@ struct dmi_member {
   struct dmi_keep loop; /* messages to this process itself */
   uint32_t loop_next;   /* the first of them not handled yet */
   /* joining */
-  uint32_t temp;                /* ASKING: the connection on which JOIN was sent, or 0 */
-  uint32_t retries;             /* ASKING: back to the seed */
-  bool redirected;              /* ASKING: connecting to, or asking, another than the seed */
-  struct dmi_uids strangers;    /* temporary ids that sent JOIN before ACCEPTED */
+  uint32_t temp;             /* ASKING: the connection on which JOIN was sent, or 0 */
+  uint32_t retries;          /* ASKING: back to the seed */
+  bool redirected;           /* ASKING: connecting to, or asking, another than the seed */
+  struct dmi_uids strangers; /* temporary ids that sent JOIN before ACCEPTED */
   /* the view */
   uint64_t view;                /* its number */
   uint32_t coordinator;         /* where messages for the coordinator go */
@@ -127,7 +128,7 @@ struct dmi_member {
   DMI_LIST(struct dmi_peer) peers;
   uint32_t departing; /* removed by a view, LAST has not come; 0: none */
   /* leaving */
-  bool asked;             /* the user asked to leave */
+  bool asked; /* the user asked to leave */
   bool opened;
   bool left_shown;
   uint32_t heir;          /* of LEAVE_GO; 0: keep the pages */
@@ -136,11 +137,11 @@ struct dmi_member {
   struct dmi_uids awaits; /* OUT: whose BYE is missing; LAST: whose LAST_OK is */
   /* calls */
   DMI_LIST(struct dmi_call) calls;
-  uint32_t calls_busy;    /* those that are not polls */
-  uint32_t busy;          /* reasons to be busy */
-  bool busy_told;         /* BUSY was sent after the last IDLE */
-  uint64_t busy_seq;      /* of the last BUSY */
-  uint64_t busy_acked;    /* of the last BUSY_OK */
+  uint32_t calls_busy; /* those that are not polls */
+  uint32_t busy;       /* reasons to be busy */
+  bool busy_told;      /* BUSY was sent after the last IDLE */
+  uint64_t busy_seq;   /* of the last BUSY */
+  uint64_t busy_acked; /* of the last BUSY_OK */
   DMI_LIST(struct dmi_busy_wait) busy_waits;
   /* the coordinator role */
   struct dmi_coord *coord;
@@ -170,9 +171,9 @@ void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping);
 #define DMI_MAPPING_BYTES 28 /* packed */
 
 /* member_join.c */
-void dmi_member_found(struct dmi_member *m);                /* start as the first process */
-void dmi_member_seek(struct dmi_member *m);                 /* start as a joiner */
-void dmi_member_ask(struct dmi_member *m, uint32_t temp);   /* connected: JOIN */
+void dmi_member_found(struct dmi_member *m);              /* start as the first process */
+void dmi_member_seek(struct dmi_member *m);               /* start as a joiner */
+void dmi_member_ask(struct dmi_member *m, uint32_t temp); /* connected: JOIN */
 bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
@@ -208,6 +209,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
 void dmi_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
+void dmi_leave_finish(struct dmi_member *m);
 void dmi_leave_forgot(struct dmi_member *m, uint64_t base);
 
 /* member_call.c */
@@ -259,9 +261,9 @@ struct dmi_record {
   uint32_t uid;
   uint32_t dmi_id;
   enum dmi_life life;
-  uint32_t heir;             /* LEAVING, DRAINED: uid; 0: none */
-  bool welcomed;             /* OPENED came */
-  bool vital;                /* may own something: welcomed, or the first process */
+  uint32_t heir; /* LEAVING, DRAINED: uid; 0: none */
+  bool welcomed; /* OPENED came */
+  bool vital;    /* may own something: welcomed, or the first process */
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
@@ -301,12 +303,12 @@ struct dmi_result {
 enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
 
 struct dmi_coord {
-  uint64_t view;      /* number of the newest view */
+  uint64_t view; /* number of the newest view */
   uint32_t next_uid;
-  uint64_t next_base; /* where the next mapping goes */
-  bool ending;        /* END was sent */
-  bool retry;         /* look at `held` again */
-  uint32_t removing;  /* OUT, GONE has not come; 0: none */
+  uint64_t next_base;                  /* where the next mapping goes */
+  bool ending;                         /* END was sent */
+  bool retry;                          /* look at `held` again */
+  uint32_t removing;                   /* OUT, GONE has not come; 0: none */
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
@@ -338,18 +340,21 @@ void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error
                       struct dmi_pack *body);
 bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why);
 
+/* At a handover our own messages may go to the next one already, but it is we who wait for the
+ * VIEW_TAKEN of a process that was lost.  False: the program was ended. */
+bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why);
+
 /* coord_view.c */
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
 void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
 bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_coord_begin_change(struct dmi_member *m);         /* false: there was nothing to do */
-void dmi_coord_end_change(struct dmi_member *m); /* all have taken it; may free m->coord */
+bool dmi_coord_begin_change(struct dmi_member *m); /* false: there was nothing to do */
+void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may free m->coord */
 bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
-bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
-                        const struct dmi_msg *msg);
+bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
@@ -367,7 +372,8 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
 bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id); /* JOINED..KEEPING */
+struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
+                                   uint32_t dmi_id); /* JOINED..KEEPING */
 
 /* directory.c */
 bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,

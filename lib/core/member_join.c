@@ -14,8 +14,7 @@
 
 /* ---- The first process ----------------------------------------------------------------------- */
 
-void dmi_member_found(struct dmi_member *m)
-{
+void dmi_member_found(struct dmi_member *m) {
   struct dmi_mact *act;
   struct dmi_peer *self = DMI_LIST_ADD(&m->peers);
   m->uid = m->coordinator = m->coordinator_next = 1;
@@ -46,14 +45,12 @@ void dmi_member_found(struct dmi_member *m)
 
 /* ---- A joiner -------------------------------------------------------------------------------- */
 
-void dmi_member_seek(struct dmi_member *m)
-{
+void dmi_member_seek(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_ASKING);
   dmi_mout_add(m->out, DMI_MACT_CONNECT); /* address zero: the seed */
 }
 
-void dmi_member_ask(struct dmi_member *m, uint32_t temp)
-{
+void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   struct dmi_pack body;
   if (m->phase != DMI_PHASE_ASKING) {
     dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp;
@@ -67,8 +64,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp)
 }
 
 /* The connection did not come about, or broke before ACCEPT. */
-void dmi_member_retry(struct dmi_member *m, const char *why)
-{
+void dmi_member_retry(struct dmi_member *m, const char *why) {
   if (m->phase != DMI_PHASE_ASKING) return;
   if (!m->redirected || m->retries == RETRIES_MAX) {
     dmi_member_fatal(m, why);
@@ -80,14 +76,12 @@ void dmi_member_retry(struct dmi_member *m, const char *why)
   dmi_mout_add(m->out, DMI_MACT_CONNECT);
 }
 
-static bool is_zero(const struct dmi_addr *addr)
-{
+static bool is_zero(const struct dmi_addr *addr) {
   static const uint8_t zero[16];
   return memcmp(addr->ip, zero, sizeof(zero)) == 0;
 }
 
-static bool is_loopback(const struct dmi_addr *addr)
-{
+static bool is_loopback(const struct dmi_addr *addr) {
   static const uint8_t mapped[13] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
   static const uint8_t one[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   return memcmp(addr->ip, mapped, sizeof(mapped)) == 0 || memcmp(addr->ip, one, sizeof(one)) == 0;
@@ -95,8 +89,7 @@ static bool is_loopback(const struct dmi_addr *addr)
 
 /* An address that somebody told us, as good for us: his own one (zero), or one that only his host can use, becomes the one
  * by which we reach him. */
-struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by)
-{
+struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
   if (is_zero(addr) || (is_loopback(addr) && !is_zero(by) && !is_loopback(by))) {
     memcpy(result.ip, by->ip, sizeof(result.ip));
@@ -104,8 +97,7 @@ struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_a
   return result;
 }
 
-bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_addr addr, ours, theirs;
   struct dmi_mact *act;
@@ -121,8 +113,7 @@ bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dm
   return true;
 }
 
-bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   char text[256];
   dmi_unpack_init(&body, &msg->body);
@@ -132,8 +123,7 @@ bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_
   return true;
 }
 
-bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr ours, theirs;
@@ -175,8 +165,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   return true;
 }
 
-bool dmi_member_on_joined(struct dmi_member *m)
-{
+bool dmi_member_on_joined(struct dmi_member *m) {
   struct dmi_mact *act;
   if (m->phase != DMI_PHASE_ACCEPTED) return false;
   act = dmi_mout_add(m->out, DMI_MACT_JOINED);
@@ -189,8 +178,7 @@ bool dmi_member_on_joined(struct dmi_member *m)
 
 /* ---- Others that want to join ---------------------------------------------------------------- */
 
-void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid)
-{
+void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
   const struct dmi_peer *peer = dmi_member_find(m, uid);
   struct dmi_pack body;
   if (!peer) abort(); /* the coordinator is in every view */
@@ -199,8 +187,7 @@ void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid)
   dmi_member_send(m, temp, DMI_CTL_REDIRECT, 0, 0, &body);
 }
 
-void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why)
-{
+void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_string(&body, why);
@@ -209,8 +196,7 @@ void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why)
 
 /* The coordinator admits, all others redirect; who does not know the coordinator yet, or is going to be it, keeps the
  * stranger waiting. */
-bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (from < DMI_NET_TEMP) return false;
   if (m->coord) return dmi_coord_on_join(m, from, msg);
   if (m->phase == DMI_PHASE_ENDED) {

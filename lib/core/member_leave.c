@@ -6,15 +6,13 @@
  */
 #include "core/member_int.h"
 
-void dmi_member_ask_leave(struct dmi_member *m)
-{
+void dmi_member_ask_leave(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_JOINED) return; /* before: kept until JOINED */
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_ASK, 0, 0, NULL);
   dmi_mout_add(m->out, DMI_MACT_CLOSED);
 }
 
-const char *dmi_member_waits_for(const struct dmi_member *m)
-{
+const char *dmi_member_waits_for(const struct dmi_member *m) {
   switch (m->phase) {
     case DMI_PHASE_START:
     case DMI_PHASE_ASKING:
@@ -37,14 +35,12 @@ const char *dmi_member_waits_for(const struct dmi_member *m)
 
 /* ---- LEAVE_GO to DRAINED --------------------------------------------------------------------- */
 
-static void start_drain(struct dmi_member *m)
-{
+static void start_drain(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_DRAINING);
   dmi_mout_add(m->out, DMI_MACT_START_DRAIN)->uid = m->heir;
 }
 
-static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg)
-{
+static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint32_t heir;
   dmi_unpack_init(&body, &msg->body);
@@ -64,8 +60,7 @@ static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg)
   return true;
 }
 
-void dmi_leave_stopped(struct dmi_member *m, bool stopped)
-{
+void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
   if (m->phase != DMI_PHASE_STOPPING) return;
   if (stopped) {
     start_drain(m);
@@ -75,8 +70,7 @@ void dmi_leave_stopped(struct dmi_member *m, bool stopped)
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, 0, NULL);
 }
 
-static void send_drained(struct dmi_member *m)
-{
+static void send_drained(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LEFT);
   dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, 0, 0, &m->ended);
   if (!m->left_shown) dmi_mout_add(m->out, DMI_MACT_LEFT);
@@ -84,8 +78,7 @@ static void send_drained(struct dmi_member *m)
 }
 
 /* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is safe. */
-void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num)
-{
+void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
   if (m->phase != DMI_PHASE_DRAINING) return;
   dmi_pack_free(&m->ended);
   dmi_pack_u32(&m->ended, num);
@@ -101,8 +94,7 @@ void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint
   dmi_member_send(m, m->heir, DMI_CTL_DRAIN_END, 0, 0, NULL);
 }
 
-static bool on_drain_ok(struct dmi_member *m, uint32_t from)
-{
+static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
   if (m->phase == DMI_PHASE_ENDED) return true;
   if (m->phase != DMI_PHASE_FLUSHING || from != m->heir) return false;
   send_drained(m);
@@ -111,17 +103,19 @@ static bool on_drain_ok(struct dmi_member *m, uint32_t from)
 
 /* ---- OUT to GONE ------------------------------------------------------------------------------ */
 
-static void send_gone(struct dmi_member *m)
-{
-  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
+void dmi_leave_finish(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
   dmi_mout_add(m->out, DMI_MACT_FINISH);
   dmi_member_move(m, DMI_PHASE_FINISHED);
 }
 
+static void send_gone(struct dmi_member *m) {
+  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
+  dmi_leave_finish(m);
+}
+
 /* All have said BYE: nothing will come that has to be forwarded or answered, so what we send now is our last. */
-static void send_last(struct dmi_member *m)
-{
+static void send_last(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LAST);
   for (uint32_t i = 0; i < m->peers.num; i++) {
     uint32_t uid = m->peers.at[i].uid;
@@ -132,8 +126,7 @@ static void send_last(struct dmi_member *m)
   if (m->awaits.num == 0) send_gone(m);
 }
 
-static bool on_out(struct dmi_member *m, const struct dmi_msg *msg)
-{
+static bool on_out(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint32_t num;
   if (m->phase != DMI_PHASE_LEFT || m->heir == 0) return false;
@@ -154,8 +147,7 @@ static bool on_out(struct dmi_member *m, const struct dmi_msg *msg)
   return true;
 }
 
-static bool on_bye(struct dmi_member *m, uint32_t from)
-{
+static bool on_bye(struct dmi_member *m, uint32_t from) {
   if (!dmi_member_find(m, from) || m->phase < DMI_PHASE_LEFT) return false;
   dmi_uids_add(&m->byes, from);
   if (m->phase == DMI_PHASE_OUT && dmi_uids_drop(&m->awaits, from) && m->awaits.num == 0) {
@@ -165,8 +157,7 @@ static bool on_bye(struct dmi_member *m, uint32_t from)
 }
 
 /* A removed process has sent all it had to send.  The coordinator keeps the connection until GONE. */
-static bool on_last(struct dmi_member *m, uint32_t from)
-{
+static bool on_last(struct dmi_member *m, uint32_t from) {
   if (from != m->departing) return false;
   dmi_member_send(m, from, DMI_CTL_LAST_OK, 0, 0, NULL);
   if (m->coord) return true;
@@ -175,8 +166,7 @@ static bool on_last(struct dmi_member *m, uint32_t from)
   return true;
 }
 
-static bool on_last_ok(struct dmi_member *m, uint32_t from)
-{
+static bool on_last_ok(struct dmi_member *m, uint32_t from) {
   if (m->phase != DMI_PHASE_LAST || !dmi_uids_drop(&m->awaits, from)) return false;
   if (m->awaits.num == 0) send_gone(m);
   return true;
@@ -184,8 +174,7 @@ static bool on_last_ok(struct dmi_member *m, uint32_t from)
 
 /* While this process is OUT or LAST a peer was lost, not the coordinator.  If it matters, the coordinator ends the
  * program; if it was a joiner, nothing is expected from it any more. */
-void dmi_leave_lost(struct dmi_member *m, uint32_t uid)
-{
+void dmi_leave_lost(struct dmi_member *m, uint32_t uid) {
   if (m->phase == DMI_PHASE_OUT) {
     if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_last(m);
   } else if (m->phase == DMI_PHASE_LAST) {
@@ -195,8 +184,7 @@ void dmi_leave_lost(struct dmi_member *m, uint32_t uid)
 
 /* ---- What the coordinator says beside --------------------------------------------------------- */
 
-static bool on_open(struct dmi_member *m)
-{
+static bool on_open(struct dmi_member *m) {
   if (m->phase < DMI_PHASE_JOINED || m->opened) return false;
   m->opened = true;
   dmi_mout_add(m->out, DMI_MACT_OPENED);
@@ -204,8 +192,7 @@ static bool on_open(struct dmi_member *m)
   return true;
 }
 
-static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg)
-{
+static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mapping mapping;
   struct dmi_pack answer;
@@ -219,8 +206,7 @@ static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg)
   return true;
 }
 
-static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg)
-{
+static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint64_t base;
   dmi_unpack_init(&body, &msg->body);
@@ -230,8 +216,7 @@ static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg)
   return true;
 }
 
-void dmi_leave_forgot(struct dmi_member *m, uint64_t base)
-{
+void dmi_leave_forgot(struct dmi_member *m, uint64_t base) {
   struct dmi_pack body;
   if (m->phase >= DMI_PHASE_ENDED) return;
   dmi_pack_init(&body);
@@ -239,8 +224,7 @@ void dmi_leave_forgot(struct dmi_member *m, uint64_t base)
   dmi_member_send(m, m->coordinator, DMI_CTL_FORGOT, 0, 0, &body);
 }
 
-bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_CTL_OPEN:
       return on_open(m);
@@ -271,8 +255,7 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
 
 /* ---- The end of the program ------------------------------------------------------------------- */
 
-bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   char text[256];
   (void)from;
@@ -280,14 +263,12 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
     case DMI_CTL_END:
       if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
       dmi_member_end_calls(m);
-      dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
       dmi_member_move(m, DMI_PHASE_ENDED);
       dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);
       return true;
     case DMI_CTL_FINISH:
       if (m->phase != DMI_PHASE_ENDED) return false;
-      dmi_mout_add(m->out, DMI_MACT_FINISH);
-      dmi_member_move(m, DMI_PHASE_FINISHED);
+      dmi_leave_finish(m);
       return true;
     default: /* ABORT */
       dmi_unpack_init(&body, &msg->body);

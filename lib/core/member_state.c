@@ -7,19 +7,18 @@
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
-    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED", "GONE",   "OPENED",  "ADOPTED",
-    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",    "POLL",   "PEEK",    "WELCOME",
-    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",  "THREAD", "REDIRECT", "REFUSE",
-    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",   "ADOPT",   "BUSY_OK",
-    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",   "COORD",  "DRAIN_END", "DRAIN_OK",
+    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED",  "GONE",   "OPENED",    "ADOPTED",
+    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",     "POLL",   "PEEK",      "WELCOME",
+    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",   "THREAD", "REDIRECT",  "REFUSE",
+    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",    "ADOPT",     "BUSY_OK",
+    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",    "COORD",  "DRAIN_END", "DRAIN_OK",
     "BYE",     "LAST",       "LAST_OK"};
 
 _Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
                    DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
                "one name for each enum dmi_ctl_type");
 
-const char *dmi_ctl_name(uint32_t type)
-{
+const char *dmi_ctl_name(uint32_t type) {
   if (type < DMI_MSG_CONTROL_FIRST || type > DMI_CTL_LAST_TYPE) return NULL;
   return ctl_names[type - DMI_MSG_CONTROL_FIRST];
 }
@@ -44,8 +43,7 @@ static const uint32_t phase_next[DMI_PHASE_NUM] = {
     [DMI_PHASE_FINISHED] = 0,
 };
 
-void dmi_member_move(struct dmi_member *m, enum dmi_phase phase)
-{
+void dmi_member_move(struct dmi_member *m, enum dmi_phase phase) {
   if (!(phase_next[m->phase] & (1u << phase))) {
     fprintf(stderr, "dmi: bug: member %u goes from phase %d to %d\n", m->uid, m->phase, phase);
     abort();
@@ -55,8 +53,7 @@ void dmi_member_move(struct dmi_member *m, enum dmi_phase phase)
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size)
-{
+void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size) {
   if (num == *room) {
     *room = *room ? 2 * *room : 4;
     at = realloc(at, *room * size);
@@ -66,21 +63,18 @@ void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size)
   return at;
 }
 
-bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid)
-{
+bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid) {
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->at[i] == uid) return true;
   }
   return false;
 }
 
-void dmi_uids_add(struct dmi_uids *uids, uint32_t uid)
-{
+void dmi_uids_add(struct dmi_uids *uids, uint32_t uid) {
   if (!dmi_uids_has(uids, uid)) *DMI_LIST_ADD(uids) = uid;
 }
 
-bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid)
-{
+bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid) {
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->at[i] != uid) continue;
     DMI_LIST_DROP(uids, i);
@@ -89,14 +83,12 @@ bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid)
   return false;
 }
 
-void dmi_uids_free(struct dmi_uids *uids)
-{
+void dmi_uids_free(struct dmi_uids *uids) {
   free(uids->at);
   memset(uids, 0, sizeof(*uids));
 }
 
-void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg)
-{
+void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_kept *kept = DMI_LIST_ADD(keep);
   kept->from = from;
   kept->msg.type = msg->type;
@@ -112,28 +104,25 @@ void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *ms
   }
 }
 
-void dmi_keep_drop(struct dmi_keep *keep, uint32_t i)
-{
+void dmi_keep_drop(struct dmi_keep *keep, uint32_t i) {
   dmi_slice_drop(&keep->at[i].msg.body);
   DMI_LIST_DROP(keep, i);
 }
 
-void dmi_keep_free(struct dmi_keep *keep)
-{
-  for (uint32_t i = 0; i < keep->num; i++) dmi_slice_drop(&keep->at[i].msg.body);
+void dmi_keep_free(struct dmi_keep *keep) {
+  for (uint32_t i = 0; i < keep->num; i++)
+    dmi_slice_drop(&keep->at[i].msg.body);
   free(keep->at);
   memset(keep, 0, sizeof(*keep));
 }
 
 /* ---- Actions --------------------------------------------------------------------------------- */
 
-void dmi_mout_init(struct dmi_mout *out)
-{
+void dmi_mout_init(struct dmi_mout *out) {
   memset(out, 0, sizeof(*out));
 }
 
-void dmi_mout_clear(struct dmi_mout *out)
-{
+void dmi_mout_clear(struct dmi_mout *out) {
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_mact *act = &out->act[i];
     dmi_slice_drop(&act->msg.list);
@@ -146,15 +135,13 @@ void dmi_mout_clear(struct dmi_mout *out)
   out->num = 0;
 }
 
-void dmi_mout_free(struct dmi_mout *out)
-{
+void dmi_mout_free(struct dmi_mout *out) {
   dmi_mout_clear(out);
   free(out->act);
   dmi_mout_init(out);
 }
 
-struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type)
-{
+struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type) {
   struct dmi_mact *act;
   out->act = dmi_list_grow(out->act, out->num, &out->room, sizeof(*out->act));
   act = &out->act[out->num++];
@@ -163,8 +150,7 @@ struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type)
 }
 
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
-                     int error, struct dmi_pack *body)
-{
+                     int error, struct dmi_pack *body) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.origin = m->uid;
@@ -181,8 +167,7 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, 
   }
 }
 
-void dmi_member_fatal(struct dmi_member *m, const char *text)
-{
+void dmi_member_fatal(struct dmi_member *m, const char *text) {
   struct dmi_mact *act;
   if (m->phase == DMI_PHASE_FINISHED) return;
   act = dmi_mout_add(m->out, DMI_MACT_FATAL);
@@ -193,119 +178,101 @@ void dmi_member_fatal(struct dmi_member *m, const char *text)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid)
-{
+struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid) {
   for (uint32_t i = 0; i < m->peers.num; i++) {
     if (m->peers.at[i].uid == uid) return &m->peers.at[i];
   }
   return NULL;
 }
 
-uint32_t dmi_member_uid(const struct dmi_member *m)
-{
+uint32_t dmi_member_uid(const struct dmi_member *m) {
   return m->uid;
 }
 
-uint32_t dmi_member_dmi_id(const struct dmi_member *m)
-{
+uint32_t dmi_member_dmi_id(const struct dmi_member *m) {
   return m->dmi_id;
 }
 
-uint64_t dmi_member_view(const struct dmi_member *m)
-{
+uint64_t dmi_member_view(const struct dmi_member *m) {
   return m->view;
 }
 
-uint32_t dmi_member_coordinator(const struct dmi_member *m)
-{
+uint32_t dmi_member_coordinator(const struct dmi_member *m) {
   return m->coordinator;
 }
 
-bool dmi_member_is_coordinator(const struct dmi_member *m)
-{
+bool dmi_member_is_coordinator(const struct dmi_member *m) {
   return m->coord != NULL;
 }
 
-const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid)
-{
+const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid) {
   return dmi_member_find(m, uid);
 }
 
-const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num)
-{
+const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num) {
   *num = m->peers.num;
   return m->peers.at;
 }
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info)
-{
+void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info) {
   dmi_pack_u32(pack, info->cores);
   dmi_pack_u64(pack, info->memory);
   dmi_pack_string(pack, info->host);
 }
 
-void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info)
-{
+void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info) {
   info->cores = dmi_unpack_u32(unpack);
   info->memory = dmi_unpack_u64(unpack);
   dmi_unpack_string(unpack, info->host);
 }
 
-void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice)
-{
+void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice) {
   dmi_pack_u32(pack, notice->state);
   dmi_pack_u32(pack, notice->dmi_id);
   dmi_info_pack(pack, &notice->info);
 }
 
-void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice)
-{
+void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
   notice->state = dmi_unpack_u32(unpack);
   notice->dmi_id = dmi_unpack_u32(unpack);
   dmi_info_unpack(unpack, &notice->info);
 }
 
-void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr)
-{
+void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr) {
   dmi_pack_raw(pack, addr->ip, sizeof(addr->ip));
   dmi_pack_u16(pack, addr->port);
 }
 
-void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr)
-{
+void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr) {
   memset(addr, 0, sizeof(*addr));
   dmi_unpack_raw(unpack, addr->ip, sizeof(addr->ip));
   addr->port = dmi_unpack_u16(unpack);
 }
 
-void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer)
-{
+void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
   dmi_pack_u32(pack, peer->dmi_id);
   dmi_addr_pack(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
 }
 
-void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer)
-{
+void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->uid = dmi_unpack_u32(unpack);
   peer->dmi_id = dmi_unpack_u32(unpack);
   dmi_addr_unpack(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
 }
 
-void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping)
-{
+void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping) {
   dmi_pack_u64(pack, mapping->base);
   dmi_pack_u64(pack, mapping->page_size);
   dmi_pack_u64(pack, mapping->page_num);
   dmi_pack_u32(pack, mapping->home);
 }
 
-void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping)
-{
+void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping) {
   mapping->base = dmi_unpack_u64(unpack);
   mapping->page_size = dmi_unpack_u64(unpack);
   mapping->page_num = dmi_unpack_u64(unpack);

@@ -5,23 +5,22 @@
 
 #include "core/member_int.h"
 
-void dmi_view_free(struct dmi_view_body *view)
-{
+void dmi_view_free(struct dmi_view_body *view) {
   free(view->added);
   free(view->removed);
   memset(view, 0, sizeof(*view));
 }
 
 /* The rest of an ACCEPT or VIEW.  False: malformed, nothing is held. */
-bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view)
-{
+bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   memset(view, 0, sizeof(*view));
   view->number = dmi_unpack_u64(unpack);
   view->coordinator = dmi_unpack_u32(unpack);
   view->added_num = dmi_unpack_count(unpack, DMI_PEER_BYTES);
   view->added = calloc(view->added_num + 1u, sizeof(*view->added));
   if (!view->added) abort();
-  for (uint32_t i = 0; i < view->added_num; i++) dmi_peer_unpack(unpack, &view->added[i]);
+  for (uint32_t i = 0; i < view->added_num; i++)
+    dmi_peer_unpack(unpack, &view->added[i]);
   view->removed_num = dmi_unpack_count(unpack, 8);
   view->removed = calloc(view->removed_num + 1u, sizeof(*view->removed));
   if (!view->removed) abort();
@@ -34,8 +33,7 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view)
   return false;
 }
 
-static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool connected)
-{
+static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool connected) {
   struct dmi_mact *act;
   *DMI_LIST_ADD(&m->peers) = *peer;
   if (peer->uid == m->uid || connected) return;
@@ -44,8 +42,7 @@ static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool con
   act->addr = peer->addr;
 }
 
-static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
-{
+static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed) {
   for (uint32_t i = 0; i < m->peers.num; i++) {
     if (m->peers.at[i].uid != removed->uid) continue;
     DMI_LIST_DROP(&m->peers, i);
@@ -56,8 +53,7 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
 
 /* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into the action. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
-                   const struct dmi_addr *coordinator)
-{
+                   const struct dmi_addr *coordinator) {
   struct dmi_mact *act;
   for (uint32_t i = 0; i < view->added_num; i++) {
     struct dmi_peer *peer = &view->added[i];
@@ -69,7 +65,8 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
     /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME. */
     add_peer(m, peer, m->coordinator == m->uid || peer->uid == m->coordinator);
   }
-  for (uint32_t i = 0; i < view->removed_num; i++) remove_peer(m, &view->removed[i]);
+  for (uint32_t i = 0; i < view->removed_num; i++)
+    remove_peer(m, &view->removed[i]);
   m->view = view->number;
   m->coordinator_next = view->coordinator;
   m->viewing = true;
@@ -83,8 +80,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
 }
 
 /* Could a correct coordinator say so? */
-static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view)
-{
+static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (m->viewing || view->number != m->view + 1) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
     if (view->added[i].uid == 0 || dmi_member_find(m, view->added[i].uid)) return false;
@@ -97,8 +93,7 @@ static bool plausible(const struct dmi_member *m, const struct dmi_view_body *vi
   return dmi_member_find(m, view->coordinator) != NULL;
 }
 
-bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr by;
@@ -117,8 +112,7 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
 
 /* The shell has done its part: nothing more is sent from here to those that were removed, but BYE and LAST_OK.
  * Only now is it certain whether there is a connection to them. */
-void dmi_view_taken(struct dmi_member *m)
-{
+void dmi_view_taken(struct dmi_member *m) {
   struct dmi_pack body;
   bool bye = false;
   uint32_t old = m->coordinator;

@@ -23,8 +23,7 @@ static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
 
 typedef bool (*choice)(const struct proc *p);
 
-static int pick(choice good)
-{
+static int pick(choice good) {
   int found = -1;
   uint64_t seen = 0;
   for (int i = 0; i < w->slots; i++) {
@@ -34,49 +33,42 @@ static int pick(choice good)
   return found;
 }
 
-static bool is_alive(const struct proc *p)
-{
+static bool is_alive(const struct proc *p) {
   return p->alive;
 }
 
 /* Somebody runs there who can call. */
-static bool has_user(const struct proc *p)
-{
+static bool has_user(const struct proc *p) {
   return p->joined && (p->main_runs || p->threads > 0);
 }
 
-static bool is_joined(const struct proc *p)
-{
+static bool is_joined(const struct proc *p) {
   return p->joined && !p->over;
 }
 
 /* Never welcomed, and it matters to nobody if it is lost. */
-static bool is_stranger(const struct proc *p)
-{
+static bool is_stranger(const struct proc *p) {
   return !p->opened && p->seed >= 0 && !p->over;
 }
 
-static bool asked_open(const struct proc *p)
-{
+static bool asked_open(const struct proc *p) {
   return p->open_got > 0 && p->welcomes == 0;
 }
 
-static bool asked_close(const struct proc *p)
-{
+static bool asked_close(const struct proc *p) {
   return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop);
 }
 
 /* ---- Random users ----------------------------------------------------------------------------- */
 
-static uint32_t polls_of(const struct proc *p)
-{
+static uint32_t polls_of(const struct proc *p) {
   uint32_t num = 0;
-  for (uint32_t i = 0; i < p->calls.num; i++) num += p->calls.at[i].type == DMI_CTL_POLL;
+  for (uint32_t i = 0; i < p->calls.num; i++)
+    num += p->calls.at[i].type == DMI_CTL_POLL;
   return num;
 }
 
-static void welcome_or_goodbye(int slot)
-{
+static void welcome_or_goodbye(int slot) {
   bool open = rnd(2);
   int about = pick(open ? asked_open : asked_close);
   enum dmi_ctl_type type = open ? DMI_CTL_WELCOME : DMI_CTL_GOODBYE;
@@ -88,8 +80,7 @@ static void welcome_or_goodbye(int slot)
   }
 }
 
-static void use_memory(int slot)
-{
+static void use_memory(int slot) {
   uint32_t i = w->map_num ? (uint32_t)rnd(w->map_num) : 0;
   uint64_t base = w->map_num ? w->map_live[i] : 0;
   if (w->map_num == 0 || (w->map_num < MAPS / 2 && rnd(4) == 0)) {
@@ -102,8 +93,7 @@ static void use_memory(int slot)
   }
 }
 
-static void ask_departed(int slot)
-{
+static void ask_departed(int slot) {
   struct departed *departed;
   if (w->departed.num == 0) return;
   departed = &w->departed.at[rnd(w->departed.num)];
@@ -112,8 +102,7 @@ static void ask_departed(int slot)
   act_call(slot, DMI_CTL_THREAD, departed->uid, departed->seq, -1);
 }
 
-static void some_member(int slot, bool create)
-{
+static void some_member(int slot, bool create) {
   const struct proc *p = &w->proc[slot];
   uint32_t uid = p->view.num ? p->view.at[rnd(p->view.num)] : 0;
   int other = uid ? world_slot_of(uid) : -1;
@@ -126,13 +115,18 @@ static void some_member(int slot, bool create)
 }
 
 /* Nothing that a thread of it asked for is unanswered (polls are threads of their own). */
-static bool may_end_thread(const struct proc *p)
-{
+static bool may_end_thread(const struct proc *p) {
   return p->threads + p->main_runs > 1 || (p->ops == 0 && p->calls.num == polls_of(p));
 }
 
-static void random_user(int slot)
-{
+static bool pick_other_user(int slot) {
+  for (int i = 0; i < w->slots; i++) {
+    if (i != slot && w->proc[i].alive && has_user(&w->proc[i])) return true;
+  }
+  return false;
+}
+
+static void random_user(int slot) {
   struct proc *p = &w->proc[slot];
   switch (rnd(14)) {
     case 0:
@@ -162,6 +156,10 @@ static void random_user(int slot)
       some_member(slot, false);
       break;
     case 12:
+      if (p->main_runs && p->closed && pick_other_user(slot) && may_end_thread(p) && rnd(3) == 0) {
+        act_end_thread(slot, true);
+        break;
+      }
       if (p->threads > 0 && may_end_thread(p)) act_end_thread(slot, false);
       break;
     default:
@@ -169,15 +167,14 @@ static void random_user(int slot)
   }
 }
 
-static uint32_t living(void)
-{
+static uint32_t living(void) {
   uint32_t num = 0;
-  for (int i = 0; i < w->slots; i++) num += w->proc[i].alive;
+  for (int i = 0; i < w->slots; i++)
+    num += w->proc[i].alive;
   return num;
 }
 
-static void random_act(bool joins)
-{
+static void random_act(bool joins) {
   int slot;
   switch (rnd(16)) {
     case 0:
@@ -201,8 +198,7 @@ static void random_act(bool joins)
 
 /* ---- Quiet: everything that was on its way has come ------------------------------------------- */
 
-static void check_call_done(int slot)
-{
+static void check_call_done(int slot) {
   const struct proc *p = &w->proc[slot];
   for (uint32_t i = 0; i < p->calls.num; i++) {
     if (p->calls.at[i].type == DMI_CTL_POLL) continue;
@@ -212,8 +208,7 @@ static void check_call_done(int slot)
   if (p->own_creates || p->creating.num) fail("a create of %d has no answer", slot);
 }
 
-static void check_views_agree(void)
-{
+static void check_views_agree(void) {
   const struct proc *first = NULL;
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
@@ -235,9 +230,9 @@ static void check_views_agree(void)
   }
 }
 
-static void settle(void)
-{
+static void settle(void) {
   uint64_t limit = 200000;
+  uint32_t polls = 0;
   int slot;
   while (world_deliver()) {
     if (--limit == 0) fail("it does not come to rest");
@@ -250,6 +245,7 @@ static void settle(void)
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
     check_call_done(i);
+    polls += polls_of(p);
     if (p->dismissed && !p->left) fail("%d was dismissed and does not know", i);
     if (polls_of(p) > 0 && w->proc[slot].m->coord->notices.num > 0) {
       fail("%d polls while there is a notice", i);
@@ -257,11 +253,11 @@ static void settle(void)
     /* a leaver whose heir has its pages, and where nothing runs, is gone by now */
     if (p->left && p->heir && !has_user(p)) fail("%d should have gone", i);
   }
+  if (polls != w->proc[slot].m->coord->polls.num) fail("callers of DMI_poll were forgotten");
   if (!world_user_code()) fail("nothing runs and the program does not end");
 }
 
-static void check_notices_given(void)
-{
+static void check_notices_given(void) {
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
     if (p->killed) continue;
@@ -273,11 +269,11 @@ static void check_notices_given(void)
 /* ---- A program -------------------------------------------------------------------------------- */
 
 /* Everybody is asked to leave and dismissed, as far as somebody runs who can say so. */
-static void dismiss_all(void)
-{
+static void dismiss_all(void) {
   for (int i = 0; i < w->slots; i++) {
     if (w->proc[i].alive && !w->proc[i].closed) act_leave(i);
-    while (rnd(4)) world_deliver();
+    while (rnd(4))
+      world_deliver();
   }
   for (int round = 0; round < 60; round++) {
     int slot = pick(has_user), about = pick(rnd(2) ? asked_open : asked_close);
@@ -289,16 +285,21 @@ static void dismiss_all(void)
     }
     for (int i = 0; i < w->slots; i++) {
       struct proc *p = &w->proc[i];
-      if (p->alive && p->threads && rnd(2) && may_end_thread(p)) act_end_thread(i, false);
+      if (!p->alive || rnd(2) || !may_end_thread(p)) continue;
+      if (p->threads) {
+        act_end_thread(i, false);
+      } else if (p->main_runs && pick_other_user(i)) {
+        act_end_thread(i, true);
+      }
     }
-    while (rnd(12)) world_deliver();
+    while (rnd(12))
+      world_deliver();
     if (rnd(8) == 0) settle();
   }
 }
 
 /* All user code ends where it can, until none is left: then the program must end. */
-static void end_all(void)
-{
+static void end_all(void) {
   uint64_t limit = 500000;
   while (living() > 0) {
     bool ended = false;
@@ -313,11 +314,11 @@ static void end_all(void)
       fail("nothing runs, nothing is on its way, and %u processes have not ended", living());
     }
   }
-  while (world_deliver()) continue;
+  while (world_deliver())
+    continue;
 }
 
-static void run_seed(uint64_t seed, enum dmi_member_break broken, bool trace)
-{
+static void run_seed(uint64_t seed, enum dmi_member_break broken, bool trace) {
   uint64_t steps;
   uint64_t stats[8];
   memcpy(stats, &w->stat_events, sizeof(stats));
@@ -329,7 +330,8 @@ static void run_seed(uint64_t seed, enum dmi_member_break broken, bool trace)
   w->broken = broken;
   w->trace = trace;
   w->next_temp = DMI_NET_TEMP;
-  for (int i = 0; i < 8; i++) rnd(2);
+  for (int i = 0; i < 8; i++)
+    rnd(2);
   w->random_ids = rnd(3) == 0;
   world_spawn(-1);
   steps = 50 + rnd(400);
@@ -345,30 +347,29 @@ static void run_seed(uint64_t seed, enum dmi_member_break broken, bool trace)
   check_notices_given();
 }
 
-static void print_stats(uint64_t seeds, double seconds)
-{
-  printf("member_sim: %llu programs, %llu events, %llu joins, %llu removals, %llu handovers, "
-         "%llu lost joiners, %llu views taken, %llu notices, %llu calls, %.1f s\n",
-         (unsigned long long)seeds, (unsigned long long)w->stat_events,
-         (unsigned long long)w->stat_joins, (unsigned long long)w->stat_leaves,
-         (unsigned long long)w->stat_handovers, (unsigned long long)w->stat_kills,
-         (unsigned long long)w->stat_views, (unsigned long long)w->stat_notices,
-         (unsigned long long)w->stat_calls, seconds);
+static void print_stats(uint64_t seeds, double seconds) {
+  printf(
+      "member_sim: %llu programs, %llu events, %llu joins, %llu removals, %llu handovers, "
+      "%llu lost joiners, %llu views taken, %llu notices, %llu calls, %.1f s\n",
+      (unsigned long long)seeds, (unsigned long long)w->stat_events,
+      (unsigned long long)w->stat_joins, (unsigned long long)w->stat_leaves,
+      (unsigned long long)w->stat_handovers, (unsigned long long)w->stat_kills,
+      (unsigned long long)w->stat_views, (unsigned long long)w->stat_notices,
+      (unsigned long long)w->stat_calls, seconds);
 }
 
-static void run_many(uint64_t first, uint64_t seeds, enum dmi_member_break broken, bool trace)
-{
+static void run_many(uint64_t first, uint64_t seeds, enum dmi_member_break broken, bool trace) {
   struct timespec begin, end;
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  for (uint64_t i = 0; i < seeds; i++) run_seed(first + i, broken, trace);
+  for (uint64_t i = 0; i < seeds; i++)
+    run_seed(first + i, broken, trace);
   clock_gettime(CLOCK_MONOTONIC, &end);
-  print_stats(seeds, (double)(end.tv_sec - begin.tv_sec) +
-                         (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+  print_stats(seeds,
+              (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
 }
 
 /* In a child of its own, since it ends by abort or exit.  True: it was noticed. */
-static bool noticed(enum dmi_member_break broken, uint64_t seeds)
-{
+static bool noticed(enum dmi_member_break broken, uint64_t seeds) {
   int status;
   pid_t pid;
   fflush(NULL);
@@ -382,8 +383,7 @@ static bool noticed(enum dmi_member_break broken, uint64_t seeds)
   return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-static int break_all(uint64_t seeds)
-{
+static int break_all(uint64_t seeds) {
   int missed = 0;
   for (int i = DMI_MBREAK_NOTHING + 1; i < DMI_MBREAK_LAST_KIND; i++) {
     bool ok = noticed((enum dmi_member_break)i, seeds);
@@ -393,8 +393,7 @@ static int break_all(uint64_t seeds)
   return missed;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const char *scale = getenv("DMI_TEST_SCALE");
   const char *broken = NULL;
   uint64_t seeds = 3000, first = 1;

@@ -9,16 +9,14 @@
 
 struct world *w;
 
-uint64_t rnd(uint64_t below)
-{
+uint64_t rnd(uint64_t below) {
   w->rng ^= w->rng << 13;
   w->rng ^= w->rng >> 7;
   w->rng ^= w->rng << 17;
   return (w->rng * 0x2545f4914f6cdd1dull >> 20) % below;
 }
 
-void fail(const char *format, ...)
-{
+void fail(const char *format, ...) {
   va_list args;
   va_start(args, format);
   fprintf(stderr, "member_sim: seed %llu, event %llu: ", (unsigned long long)w->seed,
@@ -29,8 +27,7 @@ void fail(const char *format, ...)
   exit(1);
 }
 
-void say(const char *format, ...)
-{
+void say(const char *format, ...) {
   va_list args;
   if (!w->trace) return;
   va_start(args, format);
@@ -40,16 +37,14 @@ void say(const char *format, ...)
   va_end(args);
 }
 
-int world_slot_of(uint32_t uid)
-{
+int world_slot_of(uint32_t uid) {
   for (int i = w->slots - 1; i >= 0; i--) {
     if (w->proc[i].uid == uid) return i;
   }
   return -1;
 }
 
-int world_coordinator(void)
-{
+int world_coordinator(void) {
   int found = -1;
   for (int i = 0; i < w->slots; i++) {
     if (!w->proc[i].alive || !dmi_member_is_coordinator(w->proc[i].m)) continue;
@@ -59,8 +54,7 @@ int world_coordinator(void)
   return found;
 }
 
-bool world_user_code(void)
-{
+bool world_user_code(void) {
   for (int i = 0; i < w->slots; i++) {
     struct proc *p = &w->proc[i];
     if (!p->alive) continue;
@@ -71,8 +65,7 @@ bool world_user_code(void)
 
 /* ---- Connections ------------------------------------------------------------------------------ */
 
-static struct dmi_addr addr_of(int slot, int seen_from)
-{
+static struct dmi_addr addr_of(int slot, int seen_from) {
   struct dmi_addr addr = {{0}, 0};
   const struct proc *p = &w->proc[slot];
   addr.ip[10] = addr.ip[11] = 0xff;
@@ -88,8 +81,7 @@ static struct dmi_addr addr_of(int slot, int seen_from)
 }
 
 /* Who listens there, for a process at slot `from`? */
-static int slot_at(const struct dmi_addr *addr, int from)
-{
+static int slot_at(const struct dmi_addr *addr, int from) {
   int slot = addr->port - 1000;
   int host = addr->ip[12] == 127 ? w->proc[from].host : addr->ip[15] - 1;
   if (slot < 0 || slot >= w->slots || w->proc[slot].host != host) {
@@ -99,8 +91,7 @@ static int slot_at(const struct dmi_addr *addr, int from)
   return slot;
 }
 
-static struct conn *find_conn(int slot, uint32_t id, int *end)
-{
+static struct conn *find_conn(int slot, uint32_t id, int *end) {
   for (int i = 0; i < CONNS; i++) {
     struct conn *c = &w->conn[i];
     for (int e = 0; c->used && e < 2; e++) {
@@ -112,8 +103,7 @@ static struct conn *find_conn(int slot, uint32_t id, int *end)
   return NULL;
 }
 
-static struct conn *new_conn(int a, int b, uint32_t id_a, uint32_t id_b)
-{
+static struct conn *new_conn(int a, int b, uint32_t id_a, uint32_t id_b) {
   for (int i = 0; i < CONNS; i++) {
     struct conn *c = &w->conn[i];
     if (c->used) continue;
@@ -128,15 +118,13 @@ static struct conn *new_conn(int a, int b, uint32_t id_a, uint32_t id_b)
   fail("too many connections");
 }
 
-static bool env_connected(void *arg, uint32_t uid)
-{
+static bool env_connected(void *arg, uint32_t uid) {
   int end;
   const struct conn *c = find_conn((int)(intptr_t)arg, uid, &end);
   return c && !c->closed[end];
 }
 
-static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs)
-{
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
   int slot = (int)(intptr_t)arg, end;
   struct conn *c = find_conn(slot, id, &end);
   if (!c) fail("%d asks for the addresses of a connection that is not there", slot);
@@ -146,8 +134,7 @@ static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_
 
 static void run_out(int slot, struct dmi_mout *out);
 
-static void lost(int slot, uint32_t id)
-{
+static void lost(int slot, uint32_t id) {
   struct dmi_mout out;
   struct proc *p = &w->proc[slot];
   if (!p->alive || p->expect_close) return;
@@ -157,8 +144,7 @@ static void lost(int slot, uint32_t id)
   run_out(slot, &out);
 }
 
-static void send_to(int slot, uint32_t id, const struct dmi_msg *msg)
-{
+static void send_to(int slot, uint32_t id, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   int end;
   struct conn *c = find_conn(slot, id, &end);
@@ -185,6 +171,8 @@ static void send_to(int slot, uint32_t id, const struct dmi_msg *msg)
     fail("%d sends %s to %u after closing", slot,
          dmi_ctl_name(msg->type) ? dmi_ctl_name(msg->type) : "page traffic", id);
   }
+  if (c->last[end] && msg->type >= SIM_REQUEST) fail("%d forwards to %u after LAST", slot, id);
+  if (msg->type == DMI_CTL_LAST) c->last[end] = true;
   dmi_keep_add(&c->queue[1 - end], 0, msg);
   { /* what keep does not keep */
     struct dmi_msg *kept = &c->queue[1 - end].at[c->queue[1 - end].num - 1].msg;
@@ -195,8 +183,7 @@ static void send_to(int slot, uint32_t id, const struct dmi_msg *msg)
   }
 }
 
-static void send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len)
-{
+static void send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.op = op;
@@ -206,8 +193,7 @@ static void send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t orig
 }
 
 /* The process ends; what it sent is still delivered. */
-static void end_proc(int slot)
-{
+static void end_proc(int slot) {
   struct proc *p = &w->proc[slot];
   say("%d: ends", slot);
   p->alive = false;
@@ -228,8 +214,7 @@ static void end_proc(int slot)
   }
 }
 
-void world_kill(int slot)
-{
+void world_kill(int slot) {
   struct proc *p = &w->proc[slot];
   say("%d: killed", slot);
   w->stat_kills++;
@@ -239,30 +224,28 @@ void world_kill(int slot)
     struct conn *c = &w->conn[i];
     for (int e = 0; c->used && e < 2; e++) {
       if (c->slot[1 - e] != slot) continue;
-      while (c->queue[e].num > 0 && rnd(2)) dmi_keep_drop(&c->queue[e], c->queue[e].num - 1);
+      while (c->queue[e].num > 0 && rnd(2))
+        dmi_keep_drop(&c->queue[e], c->queue[e].num - 1);
     }
   }
 }
 
 /* ---- The shell: actions ----------------------------------------------------------------------- */
 
-static struct pending *add_pending(struct proc *p, enum pending_type type)
-{
+static struct pending *add_pending(struct proc *p, enum pending_type type) {
   struct pending *pending = DMI_LIST_ADD(&p->pend);
   pending->type = type;
   return pending;
 }
 
-static struct known_map *find_map(struct proc *p, uint64_t base)
-{
+static struct known_map *find_map(struct proc *p, uint64_t base) {
   for (uint32_t i = 0; i < p->maps.num; i++) {
     if (p->maps.at[i].base == base) return &p->maps.at[i];
   }
   return NULL;
 }
 
-static void enter_map(int slot, uint64_t base, uint32_t home)
-{
+static void enter_map(int slot, uint64_t base, uint32_t home) {
   struct proc *p = &w->proc[slot];
   struct known_map *map = find_map(p, base);
   for (uint32_t i = 0; i < w->map_dead.num; i++) {
@@ -274,11 +257,11 @@ static void enter_map(int slot, uint64_t base, uint32_t home)
   map->home = home;
 }
 
-static void do_view(int slot, const struct dmi_mact *act)
-{
+static void do_view(int slot, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   w->stat_views++;
-  for (uint32_t i = 0; i < act->peer_num; i++) dmi_uids_add(&p->view, act->peers[i].uid);
+  for (uint32_t i = 0; i < act->peer_num; i++)
+    dmi_uids_add(&p->view, act->peers[i].uid);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     dmi_uids_drop(&p->view, act->removed[i].uid);
     if (p->heir == act->removed[i].uid) p->heir = act->removed[i].heir;
@@ -289,8 +272,7 @@ static void do_view(int slot, const struct dmi_mact *act)
   add_pending(p, PEND_VIEWED);
 }
 
-static void do_drain(int slot, uint32_t heir)
-{
+static void do_drain(int slot, uint32_t heir) {
   struct proc *p = &w->proc[slot];
   p->heir = heir;
   say("%d: drains to %u", slot, heir);
@@ -305,8 +287,7 @@ static void do_drain(int slot, uint32_t heir)
   add_pending(p, PEND_DRAINED);
 }
 
-static void got_notice(int slot, const struct dmi_notice *notice)
-{
+static void got_notice(int slot, const struct dmi_notice *notice) {
   int about = atoi(notice->info.host + 1);
   struct proc *p = &w->proc[about];
   uint32_t *got = notice->state == DMI_OPEN ? &p->open_got : &p->close_got;
@@ -318,18 +299,20 @@ static void got_notice(int slot, const struct dmi_notice *notice)
   if (notice->state == DMI_CLOSE && !p->closed && !p->killed) fail("%d has not asked", about);
 }
 
-static void check_unmapped(uint64_t base)
-{
+static void check_unmapped(uint64_t base) {
   *DMI_LIST_ADD(&w->map_dead) = base;
   for (int i = 0; i < w->slots; i++) {
     struct proc *p = &w->proc[i];
+    int slot = world_coordinator();
+    const struct dmi_record *record =
+        slot < 0 ? NULL : dmi_coord_find(w->proc[slot].m->coord, p->uid);
     if (!p->alive || p->m->phase >= DMI_PHASE_OUT) continue;
+    if (record && record->life == DMI_LIFE_OUT) continue; /* no user code runs there */
     if (find_map(p, base)) fail("%d knows a mapping after DMI_munmap returned", i);
   }
 }
 
-static void check_dismissal(const struct call *call, int error)
-{
+static void check_dismissal(const struct call *call, int error) {
   struct proc *about = &w->proc[call->slot];
   bool sole = call->sole;
   if (about->killed) return;
@@ -350,8 +333,7 @@ static void check_dismissal(const struct call *call, int error)
   }
 }
 
-static void check_result(int slot, const struct call *call, const struct dmi_mact *act)
-{
+static void check_result(int slot, const struct call *call, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   int home;
   switch (call->type) {
@@ -394,8 +376,7 @@ static void check_result(int slot, const struct call *call, const struct dmi_mac
   }
 }
 
-static void do_result(int slot, const struct dmi_mact *act)
-{
+static void do_result(int slot, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   for (uint32_t i = 0; i < p->creating.num; i++) {
     struct creating creating = p->creating.at[i];
@@ -422,8 +403,7 @@ static void do_result(int slot, const struct dmi_mact *act)
   if (act->op != 0) fail("%d: a result for no call: op %llu", slot, (unsigned long long)act->op);
 }
 
-static void do_joined(int slot, const struct dmi_mact *act)
-{
+static void do_joined(int slot, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(p->m, &num);
@@ -443,23 +423,20 @@ static void do_joined(int slot, const struct dmi_mact *act)
   }
 }
 
-static void do_self(int slot, const struct dmi_mact *act)
-{
+static void do_self(int slot, const struct dmi_mact *act) {
   if (act->id >= 4096 || w->uid_used[act->id]) fail("uid %u is used again", act->id);
   w->uid_used[act->id] = true;
   w->proc[slot].uid = act->id;
 }
 
-static void do_close(int slot, uint32_t id)
-{
+static void do_close(int slot, uint32_t id) {
   int end;
   struct conn *c = find_conn(slot, id, &end);
   dmi_uids_drop(&w->proc[slot].known, id);
   if (c) c->closed[end] = true;
 }
 
-static void do_rename(int slot, const struct dmi_mact *act)
-{
+static void do_rename(int slot, const struct dmi_mact *act) {
   int end;
   struct conn *c = find_conn(slot, act->id, &end);
   dmi_uids_add(&w->proc[slot].known, act->uid);
@@ -467,32 +444,34 @@ static void do_rename(int slot, const struct dmi_mact *act)
   c->id[end] = act->uid;
 }
 
-static void do_add_peer(struct proc *p, const struct dmi_mact *act)
-{
+static void do_add_peer(struct proc *p, const struct dmi_mact *act) {
   struct dmi_peer *peer = DMI_LIST_ADD(&p->addrs);
   peer->uid = act->uid;
   peer->addr = act->addr;
   dmi_uids_add(&p->known, act->uid);
 }
 
-static void do_expect_close(int slot)
-{
+static void set_over(struct proc *p) {
+  p->over = true;
+  if (world_user_code()) fail("the program ends while user code runs");
+}
+
+static void do_expect_close(int slot) {
   struct proc *p = &w->proc[slot];
   p->expect_close = true;
-  if (p->m->phase == DMI_PHASE_FINISHED && !p->m->coord) {
+  if (!p->over && !p->m->coord) {
     w->stat_leaves++;
     if (p->threads || p->main_runs) fail("%d is removed while user code runs there", slot);
     for (uint32_t i = 0; i < p->maps.num; i++) {
-      if (p->maps.at[i].home == p->uid) fail("%d leaves as home of mapping %llx", slot, (unsigned long long)p->maps.at[i].base);
+      if (p->maps.at[i].home == p->uid)
+        fail("%d leaves as home of mapping %llx", slot, (unsigned long long)p->maps.at[i].base);
     }
   } else {
-    p->over = true;
-    if (world_user_code()) fail("the program ends while user code runs");
+    set_over(p);
   }
 }
 
-static void do_act(int slot, struct dmi_mact *act)
-{
+static void do_act(int slot, struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   switch (act->type) {
     case DMI_MACT_SEND:
@@ -572,20 +551,19 @@ static void do_act(int slot, struct dmi_mact *act)
   }
 }
 
-static void run_out(int slot, struct dmi_mout *out)
-{
+static void run_out(int slot, struct dmi_mout *out) {
   for (uint32_t i = 0; i < out->num; i++) {
     if (!w->proc[slot].alive) fail("%d acts after its end", slot);
     do_act(slot, &out->act[i]);
   }
   dmi_mout_free(out);
+  if (w->proc[slot].alive && w->proc[slot].m->phase == DMI_PHASE_ENDED) set_over(&w->proc[slot]);
   if (w->proc[slot].alive) dmi_member_check(w->proc[slot].m);
 }
 
 /* ---- The shell: events ------------------------------------------------------------------------ */
 
-static void answer_connect(int slot, const struct dmi_addr *addr)
-{
+static void answer_connect(int slot, const struct dmi_addr *addr) {
   struct proc *p = &w->proc[slot];
   struct dmi_mout out;
   int target = addr->port ? slot_at(addr, slot) : p->seed;
@@ -600,8 +578,7 @@ static void answer_connect(int slot, const struct dmi_addr *addr)
   run_out(slot, &out);
 }
 
-static void answer(int slot, uint32_t i)
-{
+static void answer(int slot, uint32_t i) {
   struct proc *p = &w->proc[slot];
   struct pending pending = p->pend.at[i];
   struct dmi_mout out;
@@ -637,8 +614,7 @@ static void answer(int slot, uint32_t i)
   run_out(slot, &out);
 }
 
-static uint32_t random_member(int slot)
-{
+static uint32_t random_member(int slot) {
   const struct proc *p = &w->proc[slot];
   uint32_t found = 0, seen = 0;
   for (uint32_t i = 0; i < p->view.num; i++) {
@@ -649,8 +625,7 @@ static uint32_t random_member(int slot)
   return found;
 }
 
-static void on_request(int slot, const struct dmi_msg *msg)
-{
+static void on_request(int slot, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   uint32_t next = msg->len > 0 && p->uid != msg->origin ? random_member(slot) : 0;
   if (next) {
@@ -662,8 +637,7 @@ static void on_request(int slot, const struct dmi_msg *msg)
   }
 }
 
-static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg)
-{
+static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   struct dmi_mout out;
   struct creating *creating;
@@ -701,8 +675,7 @@ static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg)
 }
 
 /* What the coordinator's queue of notices says after an event of it. */
-static void watch_notices(int slot)
-{
+static void watch_notices(int slot) {
   const struct dmi_coord *c = w->proc[slot].m->coord;
   uint64_t oldest = UINT64_MAX, last = 0;
   if (!c) return;
@@ -744,8 +717,7 @@ static void watch_notices(int slot)
 
 /* ---- One step --------------------------------------------------------------------------------- */
 
-static void deliver(struct conn *c, int e)
-{
+static void deliver(struct conn *c, int e) {
   int slot = c->slot[e];
   struct proc *p = &w->proc[slot];
   struct dmi_kept kept = c->queue[e].at[0];
@@ -770,8 +742,7 @@ static void deliver(struct conn *c, int e)
 }
 
 /* Both directions are done with? */
-static void look_conn(struct conn *c)
-{
+static void look_conn(struct conn *c) {
   if (!(c->closed[0] || c->dead[0]) || !(c->closed[1] || c->dead[1])) return;
   if (c->queue[0].num > 0 || c->queue[1].num > 0) return;
   dmi_keep_free(&c->queue[0]);
@@ -779,8 +750,7 @@ static void look_conn(struct conn *c)
   c->used = false;
 }
 
-static bool step_conn(struct conn *c, int e)
-{
+static bool step_conn(struct conn *c, int e) {
   int slot = c->slot[e];
   if (!c->used) return false;
   if (c->queue[e].num > 0) {
@@ -805,8 +775,7 @@ static bool step_conn(struct conn *c, int e)
   return false;
 }
 
-bool world_deliver(void)
-{
+bool world_deliver(void) {
   uint32_t base = (uint32_t)rnd(2 * CONNS), base_slot = (uint32_t)rnd(SLOTS);
   bool shell_first = rnd(3) == 0;
   w->event++;
@@ -837,8 +806,7 @@ bool world_deliver(void)
 
 /* ---- What users do ---------------------------------------------------------------------------- */
 
-void act_leave(int slot)
-{
+void act_leave(int slot) {
   struct dmi_mout out;
   dmi_mout_init(&out);
   say("%d: asked to leave", slot);
@@ -847,28 +815,44 @@ void act_leave(int slot)
   watch_notices(slot);
 }
 
-static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b)
-{
+static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b) {
   struct dmi_member *m = w->proc[slot].m;
   struct dmi_mout out;
   dmi_mout_init(&out);
   switch (call->type) {
-    case DMI_CTL_POLL: dmi_member_poll(m, call->op, &out); break;
-    case DMI_CTL_PEEK: dmi_member_peek(m, call->op, &out); break;
-    case DMI_CTL_NODES: dmi_member_nodes(m, call->op, &out); break;
-    case DMI_CTL_WELCOME: dmi_member_welcome(m, call->op, (uint32_t)a, &out); break;
-    case DMI_CTL_GOODBYE: dmi_member_goodbye(m, call->op, (uint32_t)a, &out); break;
-    case DMI_CTL_MMAP: dmi_member_mmap(m, call->op, a, b, &out); break;
-    case DMI_CTL_LOOKUP: dmi_member_lookup(m, call->op, a, &out); break;
-    case DMI_CTL_MUNMAP: dmi_member_munmap(m, call->op, a, &out); break;
-    default: dmi_member_thread(m, call->op, (uint32_t)a, b, &out); break;
+    case DMI_CTL_POLL:
+      dmi_member_poll(m, call->op, &out);
+      break;
+    case DMI_CTL_PEEK:
+      dmi_member_peek(m, call->op, &out);
+      break;
+    case DMI_CTL_NODES:
+      dmi_member_nodes(m, call->op, &out);
+      break;
+    case DMI_CTL_WELCOME:
+      dmi_member_welcome(m, call->op, (uint32_t)a, &out);
+      break;
+    case DMI_CTL_GOODBYE:
+      dmi_member_goodbye(m, call->op, (uint32_t)a, &out);
+      break;
+    case DMI_CTL_MMAP:
+      dmi_member_mmap(m, call->op, a, b, &out);
+      break;
+    case DMI_CTL_LOOKUP:
+      dmi_member_lookup(m, call->op, a, &out);
+      break;
+    case DMI_CTL_MUNMAP:
+      dmi_member_munmap(m, call->op, a, &out);
+      break;
+    default:
+      dmi_member_thread(m, call->op, (uint32_t)a, b, &out);
+      break;
   }
   run_out(slot, &out);
   watch_notices(slot);
 }
 
-void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about)
-{
+void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about) {
   struct call call = {0};
   call.op = ++w->next_op;
   call.type = type;
@@ -888,8 +872,7 @@ void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int abou
   start_call(slot, &call, a, b);
 }
 
-void act_create(int slot, uint32_t uid, bool must)
-{
+void act_create(int slot, uint32_t uid, bool must) {
   struct proc *p = &w->proc[slot];
   struct dmi_msg msg = {0};
   struct dmi_mout out;
@@ -904,15 +887,13 @@ void act_create(int slot, uint32_t uid, bool must)
   send_to(slot, uid, &msg);
 }
 
-void act_request(int slot, uint32_t uid)
-{
+void act_request(int slot, uint32_t uid) {
   struct proc *p = &w->proc[slot];
   p->ops++;
   send_sim(slot, uid, SIM_REQUEST, ++w->next_op, p->uid, rnd(4));
 }
 
-void act_end_thread(int slot, bool main)
-{
+void act_end_thread(int slot, bool main) {
   struct proc *p = &w->proc[slot];
   struct dmi_mout out;
   say("%d: %s ends", slot, main ? "main" : "a thread");
@@ -932,8 +913,7 @@ void act_end_thread(int slot, bool main)
   watch_notices(slot);
 }
 
-int world_spawn(int seed_slot)
-{
+int world_spawn(int seed_slot) {
   static const uint8_t program_id[16] = {1, 2, 3};
   int slot = w->slots++;
   struct proc *p = &w->proc[slot];
@@ -961,8 +941,7 @@ int world_spawn(int seed_slot)
   return slot;
 }
 
-void world_free(void)
-{
+void world_free(void) {
   for (int i = 0; i < w->slots; i++) {
     struct proc *p = &w->proc[i];
     dmi_member_free(p->m);

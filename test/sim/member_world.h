@@ -25,7 +25,14 @@ enum {
   SIM_HOME           /* map: you are its home now */
 };
 
-enum pending_type { PEND_CONNECT, PEND_VIEWED, PEND_STOPPED, PEND_DRAINED, PEND_FORGOT, PEND_CREATE };
+enum pending_type {
+  PEND_CONNECT,
+  PEND_VIEWED,
+  PEND_STOPPED,
+  PEND_DRAINED,
+  PEND_FORGOT,
+  PEND_CREATE
+};
 
 struct pending {
   enum pending_type type;
@@ -38,15 +45,15 @@ struct pending {
 struct call {
   uint64_t op;
   enum dmi_ctl_type type;
-  int slot;      /* welcome, goodbye: whom the notice was about, -1: a random id */
-  uint64_t arg;  /* base, or seq */
-  uint32_t uid;  /* thread: whose */
-  bool sole;     /* no other such call for this slot before */
+  int slot;     /* welcome, goodbye: whom the notice was about, -1: a random id */
+  uint64_t arg; /* base, or seq */
+  uint32_t uid; /* thread: whose */
+  bool sole;    /* no other such call for this slot before */
 };
 
 struct creating {
-  uint64_t op;       /* of busy */
-  uint32_t from;     /* who asked */
+  uint64_t op;   /* of busy */
+  uint32_t from; /* who asked */
   uint64_t from_op;
 };
 
@@ -57,19 +64,19 @@ struct known_map {
 
 struct proc {
   struct dmi_member *m;
-  bool alive;       /* started and not ended */
-  bool killed;      /* by the scenario */
+  bool alive;  /* started and not ended */
+  bool killed; /* by the scenario */
   bool joined, opened, closed, left;
   bool refused_stop; /* said once that threads run */
   bool creates;      /* accepts creates */
   bool expect_close;
-  bool over;         /* END came */
+  bool over; /* END came */
   uint32_t uid, dmi_id;
-  int seed;          /* slot that it asked first */
+  int seed; /* slot that it asked first */
   int host;
   bool main_runs;
   uint32_t threads;
-  uint32_t ops;      /* own page operations without answer */
+  uint32_t ops; /* own page operations without answer */
   uint32_t own_creates;
   uint64_t next_seq; /* of threads */
   DMI_LIST(struct dmi_ended) ended;
@@ -80,7 +87,7 @@ struct proc {
   struct dmi_uids view;  /* members, as the shell has carried out */
   struct dmi_uids known; /* peers of the network */
   DMI_LIST(struct dmi_peer) addrs;
-  uint32_t heir;         /* of START_DRAIN */
+  uint32_t heir; /* of START_DRAIN */
   /* what happened to its notices and requests */
   uint64_t open_rank, close_rank; /* event at which it asked, 0: not */
   uint32_t open_got, close_got;   /* callers that got the notice */
@@ -92,9 +99,10 @@ struct proc {
 struct conn {
   bool used;
   int slot[2];
-  uint32_t id[2];    /* what the process at this end calls the other */
-  bool closed[2];    /* this end has shut its direction, or ended */
-  bool dead[2];      /* nothing is handed up at this end any more */
+  uint32_t id[2];           /* what the process at this end calls the other */
+  bool closed[2];           /* this end has shut its direction, or ended */
+  bool dead[2];             /* nothing is handed up at this end any more */
+  bool last[2];             /* this end has sent LAST */
   struct dmi_keep queue[2]; /* to this end */
 };
 
@@ -116,7 +124,7 @@ struct world {
   int slots; /* used so far */
   struct proc proc[SLOTS];
   struct conn conn[CONNS];
-  bool random_ids; /* users may call DMI_welcome and DMI_goodbye with any id */
+  bool random_ids;         /* users may call DMI_welcome and DMI_goodbye with any id */
   bool random_used[2][64]; /* did so: goodbye or welcome, id */
   bool uid_used[4096];
   uint64_t map_live[MAPS]; /* bases mapped and not asked to be unmapped */
@@ -137,10 +145,10 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int world_spawn(int seed_slot); /* -1: the first process; the slot */
 void world_kill(int slot);
 void world_free(void);
-bool world_deliver(void);       /* one message, end of connection or answer of a shell; false: none */
-bool world_user_code(void);     /* does any user code run, or is going to? */
+bool world_deliver(void);   /* one message, end of connection or answer of a shell; false: none */
+bool world_user_code(void); /* does any user code run, or is going to? */
 int world_slot_of(uint32_t uid);
-int world_coordinator(void);    /* slot, -1: on its way */
+int world_coordinator(void); /* slot, -1: on its way */
 
 /* Events by the user of a process. */
 void act_leave(int slot);
