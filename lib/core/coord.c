@@ -1,7 +1,8 @@
 /*
  * coord.c - the coordinator role: its table of members, and who handles which message.
  *
- * Nothing here waits: what cannot be done yet stays in a list, and dmi_coord_advance, called after every event, begins what has become possible.
+ * Nothing here waits: what cannot be done yet stays in a list, and dmi_coord_advance, called after
+ * every event, begins what has become possible.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +106,7 @@ void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error
   caller->uid = 0;
 }
 
-/* ---- Lost members ----------------------------------------------------------------------------- */
+/* ---- Lost members -------------------------------------------------------------------------- */
 
 /* A process that held part of the program is lost: the program ends. */
 bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why) {
@@ -149,9 +150,12 @@ static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later
   dmi_unpack_string(&body, why);
   if (!dmi_unpack_done(&body)) return false;
   record = dmi_coord_find(c, uid);
-  if (!record || record->life == DMI_LIFE_LOST || record->ended) return true;
+  if (!record || record->life == DMI_LIFE_LOST) return true;
+  if (c->ending && (record->ended || !record->vital)) {
+    record->removed = true; /* gets no FINISH */
+    return record->ended || dmi_coord_on_ended(m, record);
+  }
   if (record->vital) return dmi_coord_abort(m, record, why);
-  if (c->ending) return dmi_coord_on_ended(m, record);
   dmi_uids_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {
     *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
@@ -175,7 +179,7 @@ bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why) {
   return true;
 }
 
-/* ---- Messages --------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool dispatch(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   switch (msg->type) {
@@ -232,7 +236,7 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
   return dispatch(m, record, msg);
 }
 
-/* ---- What can begin? -------------------------------------------------------------------------- */
+/* ---- What can begin? ----------------------------------------------------------------------- */
 
 void dmi_coord_advance(struct dmi_member *m) {
   while (m->coord && m->phase != DMI_PHASE_FINISHED && !m->coord->ending) {

@@ -3,7 +3,7 @@
  */
 #include "core/member_int.h"
 
-/* ---- Heirs ------------------------------------------------------------------------------------ */
+/* ---- Heirs --------------------------------------------------------------------------------- */
 
 /* Who takes the pages of `but`: a vital member that nobody has dismissed; rather one that has not
  * asked to leave; the smallest uid. */
@@ -38,7 +38,7 @@ static bool is_heir(const struct dmi_coord *c, uint32_t uid) {
   return false;
 }
 
-/* ---- Leaving ---------------------------------------------------------------------------------- */
+/* ---- Leaving ------------------------------------------------------------------------------- */
 
 static void begin_leave(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_record *heir) {
@@ -111,7 +111,8 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record) {
   return true;
 }
 
-static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
+static bool on_drained(struct dmi_member *m, struct dmi_record *record,
+                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;
@@ -163,10 +164,10 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
   }
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- The end ------------------------------------------------------------------------------- */
 
-/* No user code runs anywhere, and nothing that is on its way could start any: a DMI_create keeps its caller busy until
- * the process that runs the thread is known to be busy. */
+/* No user code runs anywhere, and nothing that is on its way could start any: a DMI_create keeps
+ * its caller busy until the process that runs the thread is known to be busy. */
 bool dmi_coord_may_end(const struct dmi_coord *c) {
   if (c->change != DMI_CHANGE_NONE || c->removing != 0) return false;
   for (uint32_t i = 0; i < c->records.num; i++) {
@@ -195,6 +196,7 @@ bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record) {
     if (!c->records.at[i].ended) return true;
   }
   for (uint32_t i = 0; i < c->records.num; i++) {
+    if (c->records.at[i].removed) continue; /* lost since END */
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_FINISH, 0, 0, NULL);
   }
   return true;

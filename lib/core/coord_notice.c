@@ -73,8 +73,9 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
   return NULL;
 }
 
-/* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome that succeeds. The caller
- * is answered when the process knows, so that it accepts threads from then on. */
+/* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome
+ * that succeeds. The caller is answered when the process knows, so that it accepts threads from
+ * then on. */
 bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_caller caller = {from, msg->op};
   struct dmi_unpack body;

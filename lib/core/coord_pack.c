@@ -1,8 +1,8 @@
 /*
  * coord_pack.c - the coordinator's state as bytes: what COORD carries to the next one.
  *
- * Both functions go through the fields in the same order.  Addresses of members are not in it: the next
- * coordinator uses those by which it reaches them itself.
+ * Both functions go through the fields in the same order.  Addresses of members are not in it: the
+ * next coordinator uses those by which it reaches them itself.
  */
 #include "core/member_int.h"
 
@@ -18,7 +18,7 @@
 #define BUSY 0x02u
 #define VITAL 0x04u
 
-/* ---- Elements --------------------------------------------------------------------------------- */
+/* ---- Elements ------------------------------------------------------------------------------ */
 
 static void pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller) {
   dmi_pack_u32(pack, caller->uid);
@@ -102,7 +102,7 @@ static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids) {
     *DMI_LIST_ADD(uids) = dmi_unpack_u32(unpack);
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- The whole ----------------------------------------------------------------------------- */
 
 static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u32(pack, c->mappings.num);

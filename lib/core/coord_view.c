@@ -1,14 +1,16 @@
 /*
- * coord_view.c - view changes: joiners in, one leaver and lost ones out; and handing the role over.
+ * coord_view.c - view changes: joiners in, one leaver and lost ones out; and handing the role
+ * over.
  *
- * One change at a time.  VIEW to all, VIEW_TAKEN from all, then what follows from it.  Of members that left by themselves at
- * most one is removed at a time, and the next not before it is gone: so it can forward to all that it knows.
+ * One change at a time.  VIEW to all, VIEW_TAKEN from all, then what follows from it.  Of members
+ * that left by themselves at most one is removed at a time, and the next not before it is gone: so
+ * it can forward to all that it knows.
  */
 #include <stdlib.h>
 
 #include "core/member_int.h"
 
-/* ---- Asking to join --------------------------------------------------------------------------- */
+/* ---- Asking to join ------------------------------------------------------------------------ */
 
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -47,7 +49,7 @@ void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp) {
   }
 }
 
-/* ---- Packing a view --------------------------------------------------------------------------- */
+/* ---- Packing a view ------------------------------------------------------------------------ */
 
 static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t coordinator,
                       const struct dmi_peer *added, uint32_t added_num,
@@ -123,10 +125,11 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_pee
   dmi_member_send(m, uid, DMI_CTL_ACCEPT, 0, 0, &body);
 }
 
-/* ---- Beginning a change ----------------------------------------------------------------------- */
+/* ---- Beginning a change -------------------------------------------------------------------- */
 
 static void send_view(struct dmi_member *m, uint32_t coordinator, const struct dmi_peer *added,
-                      uint32_t added_num, const struct dmi_removed *removed, uint32_t removed_num) {
+                      uint32_t added_num, const struct dmi_removed *removed,
+                      uint32_t removed_num) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -205,7 +208,7 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
   return true;
 }
 
-/* ---- All have taken it ------------------------------------------------------------------------ */
+/* ---- All have taken it --------------------------------------------------------------------- */
 
 static void become_joined(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_JOINED);
@@ -262,8 +265,8 @@ static void end_view(struct dmi_member *m) {
   dmi_uids_free(&c->byes);
 }
 
-/* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent after our VIEW: the
- * next one can begin with exactly our state. */
+/* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent
+ * after our VIEW: the next one can begin with exactly our state. */
 static void end_handover(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
@@ -287,7 +290,7 @@ void dmi_coord_end_change(struct dmi_member *m) {
   }
 }
 
-/* ---- Becoming the coordinator ----------------------------------------------------------------- */
+/* ---- Becoming the coordinator -------------------------------------------------------------- */
 
 static void replay(struct dmi_member *m, struct dmi_keep *keep) {
   for (uint32_t i = 0; i < keep->num && m->coord; i++) {

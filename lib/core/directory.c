@@ -1,5 +1,6 @@
 /*
- * directory.c - the coordinator's directory of mappings, and results of threads of processes that left.
+ * directory.c - the coordinator's directory of mappings, and results of threads of processes that
+ * left.
  *
  * Addresses are never given twice.  Knows nothing of pages.
  */
@@ -10,7 +11,7 @@
 #define SIZE_END ((uint64_t)1 << 62)    /* a mapping is smaller */
 #define ADDRESS_END ((uint64_t)1 << 63) /* addresses are positive int64_t */
 
-/* ---- The table -------------------------------------------------------------------------------- */
+/* ---- The table ----------------------------------------------------------------------------- */
 
 /* Index of the first mapping whose base is above addr. */
 static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
@@ -61,7 +62,7 @@ void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
   }
 }
 
-/* ---- Mapping ---------------------------------------------------------------------------------- */
+/* ---- Mapping ------------------------------------------------------------------------------- */
 
 static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
                            const struct dmi_mapping *mapping) {
@@ -71,8 +72,8 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
   dmi_coord_answer(m, caller, DMI_OK, &body);
 }
 
-/* Home is who asks.  One that is handing over its mappings cannot take another: then a member that stays becomes the
- * home, and knows it before anybody knows the address. */
+/* Home is who asks.  One that is handing over its mappings cannot take another: then a member that
+ * stays becomes the home, and knows it before anybody knows the address. */
 static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
                     const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -148,7 +149,7 @@ static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
   return true;
 }
 
-/* ---- Unmapping -------------------------------------------------------------------------------- */
+/* ---- Unmapping ----------------------------------------------------------------------------- */
 
 static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller) {
   struct dmi_coord *c = m->coord;
@@ -167,8 +168,8 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
   if (m->broken == DMI_MBREAK_FORGOT) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
 }
 
-/* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET and bring the mapping
- * back to life: the unmap waits for the leave. */
+/* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET
+ * and bring the mapping back to life: the unmap waits for the leave. */
 static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -228,7 +229,7 @@ void dmi_directory_gone(struct dmi_member *m, uint32_t uid) {
     drop_await(m, i, uid);
 }
 
-/* ---- Results of threads ----------------------------------------------------------------------- */
+/* ---- Results of threads -------------------------------------------------------------------- */
 
 static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {

@@ -43,7 +43,7 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
   m->broken = broken;
 }
 
-/* ---- Messages -------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool for_coordinator(uint32_t type) {
   return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_THREAD;
@@ -105,7 +105,7 @@ static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *ms
   }
 }
 
-/* ---- The frame of every event ---------------------------------------------------------------- */
+/* ---- The frame of every event -------------------------------------------------------------- */
 
 static void begin(struct dmi_member *m, struct dmi_mout *out) {
   m->out = out;
@@ -190,7 +190,7 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
   finish(m);
 }
 
-/* ---- The other events, each one step of some file --------------------------------------------- */
+/* ---- The other events, each one step of some file ------------------------------------------ */
 
 #define EVENT(call) \
   do {              \
@@ -248,7 +248,7 @@ void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_call_idle(m));
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------ */
+/* ---- Calls --------------------------------------------------------------------------------- */
 
 static void call(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op, struct dmi_pack *body,
                  struct dmi_mout *out) {

@@ -19,8 +19,7 @@
 #include "core/msg.h"
 #include "net/net.h"
 
-/* ---- Messages (dmi_msg.type).  Table with contents: docs/membership.md, "Messages". -----------
- */
+/* ---- Messages (dmi_msg.type).  Table with contents: docs/membership.md, "Messages". -------- */
 
 enum dmi_ctl_type {
   /* to the coordinator */
@@ -75,7 +74,7 @@ enum dmi_ctl_type {
 /* "JOIN"; NULL when it is not one of the above. */
 const char *dmi_ctl_name(uint32_t type);
 
-/* ---- Values --------------------------------------------------------------------------------- */
+/* ---- Values -------------------------------------------------------------------------------- */
 
 #define DMI_HOST_MAX 255 /* bytes of a host name, without its zero */
 
@@ -120,7 +119,7 @@ struct dmi_ended {
   uint64_t value; /* opaque: what DMI_thread returned */
 };
 
-/* ---- Actions -------------------------------------------------------------------------------- */
+/* ---- Actions ------------------------------------------------------------------------------- */
 
 enum dmi_mact_type {
   DMI_MACT_SEND,       /* dmi_net_send(id, &msg).  id: uid or temporary id, never this process */
@@ -191,7 +190,7 @@ void dmi_mout_init(struct dmi_mout *out);
 void dmi_mout_clear(struct dmi_mout *out);
 void dmi_mout_free(struct dmi_mout *out);
 
-/* ---- The member ----------------------------------------------------------------------------- */
+/* ---- The member ---------------------------------------------------------------------------- */
 
 /* What the core asks of its surroundings, answered at once. */
 struct dmi_member_env {
@@ -229,7 +228,7 @@ struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
 void dmi_member_free(struct dmi_member *member);
 void dmi_member_set_break(struct dmi_member *member, enum dmi_member_break broken);
 
-/* ---- Events: start -------------------------------------------------------------------------- */
+/* ---- Events: start ------------------------------------------------------------------------- */
 
 /* This process starts the program.  It is busy (DMI_main): dmi_member_idle when DMI_main has
  * returned. */
@@ -238,8 +237,7 @@ void dmi_member_start_first(struct dmi_member *member, const uint8_t program_id[
 /* This process joins: CONNECT to the seed comes first. */
 void dmi_member_start_join(struct dmi_member *member, struct dmi_mout *out);
 
-/* ---- Events: the network ---------------------------------------------------------------------
- */
+/* ---- Events: the network ------------------------------------------------------------------- */
 
 /* Answers to CONNECT. */
 void dmi_member_connected(struct dmi_member *member, uint32_t temp, struct dmi_mout *out);
@@ -253,8 +251,7 @@ bool dmi_member_message(struct dmi_member *member, uint32_t from, const struct d
 /* The connection with this uid or temporary id broke. */
 void dmi_member_lost(struct dmi_member *member, uint32_t id, const char *why, struct dmi_mout *out);
 
-/* ---- Events: the life of this process ---------------------------------------------------------
- */
+/* ---- Events: the life of this process ------------------------------------------------------ */
 
 /* SIGINT or SIGTERM.  Only the first one counts; before JOINED it is kept. */
 void dmi_member_leave_asked(struct dmi_member *member, struct dmi_mout *out);
@@ -282,13 +279,12 @@ void dmi_member_forgot(struct dmi_member *member, uint64_t base, struct dmi_mout
 void dmi_member_busy(struct dmi_member *member, uint64_t op, struct dmi_mout *out);
 void dmi_member_idle(struct dmi_member *member, struct dmi_mout *out);
 
-/* ---- Events: calls ---------------------------------------------------------------------------
- */
+/* ---- Events: calls ------------------------------------------------------------------------- */
 
 /*
- * `op` is unique among the calls of this process that are not complete.  Each is completed by
- * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
- */
+     * `op` is unique among the calls of this process that are not complete.  Each is completed by
+     * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
+     */
 void dmi_member_poll(struct dmi_member *member, uint64_t op, struct dmi_mout *out); /* notices[0] */
 void dmi_member_peek(struct dmi_member *member, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
@@ -312,8 +308,7 @@ void dmi_member_munmap(struct dmi_member *member, uint64_t op, uint64_t base, st
 void dmi_member_thread(struct dmi_member *member, uint64_t op, uint32_t uid, uint64_t seq,
                        struct dmi_mout *out);
 
-/* ---- Looking ----------------------------------------------------------------------------------
- */
+/* ---- Looking ------------------------------------------------------------------------------- */
 
 uint32_t dmi_member_uid(const struct dmi_member *member); /* 0: none yet */
 uint32_t dmi_member_dmi_id(const struct dmi_member *member);

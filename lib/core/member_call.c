@@ -1,8 +1,8 @@
 /*
  * member_call.c - calls of this process to the coordinator and their results; busy and idle.
  *
- * Every call gets exactly one RESULT: from the coordinator, or DMI_EINACTIVE when this process is not (or no longer)
- * part of the running program.
+ * Every call gets exactly one RESULT: from the coordinator, or DMI_EINACTIVE when this process is
+ * not (or no longer) part of the running program.
  */
 #include <stdlib.h>
 
@@ -19,8 +19,9 @@ static bool active(const struct dmi_member *m) {
   return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
 }
 
-/* Tells the coordinator when nothing keeps this process busy any more: not before its calls are complete, since they may
- * have effects.  A poll has none, and nobody waits for it in an idle process. */
+/* Tells the coordinator when nothing keeps this process busy any more: not before its calls are
+ * complete, since they may have effects.  A poll has none, and nobody waits for it in an idle
+ * process. */
 static void look_idle(struct dmi_member *m) {
   if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !active(m)) return;
   m->busy_told = false;
@@ -42,7 +43,7 @@ void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
   dmi_member_send(m, m->coordinator, type, op, 0, body);
 }
 
-/* ---- Results ---------------------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------- */
 
 /* The payload of a successful call.  False: malformed; what act holds is freed with it. */
 static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact *act) {
@@ -102,7 +103,7 @@ void dmi_member_end_calls(struct dmi_member *m) {
   m->busy_waits.num = 0;
 }
 
-/* ---- Busy and idle ---------------------------------------------------------------------------- */
+/* ---- Busy and idle ------------------------------------------------------------------------- */
 
 void dmi_call_busy(struct dmi_member *m, uint64_t op) {
   struct dmi_busy_wait *wait;

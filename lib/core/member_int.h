@@ -1,5 +1,6 @@
 /*
- * member_int.h - inside of the membership core: both roles' state, and what its files offer each other.
+ * member_int.h - inside of the membership core: both roles' state, and what its files offer each
+ * other.
  *
  * member*.c is the member role, coord*.c and directory.c the coordinator role.  A role sends with
  * dmi_member_send; what is for this process itself goes round by member->loop.
@@ -13,7 +14,7 @@
 #include "core/pack.h"
 #include "dmi_api.h"
 
-/* ---- Lists (member_state.c) ------------------------------------------------------------------ */
+/* ---- Lists (member_state.c) ---------------------------------------------------------------- */
 
 #define DMI_LIST(type) \
   struct {             \
@@ -62,15 +63,23 @@ void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *ms
 void dmi_keep_drop(struct dmi_keep *keep, uint32_t i);
 void dmi_keep_free(struct dmi_keep *keep);
 
-/* ---- The member role ------------------------------------------------------------------------- */
+/* ---- The member role ----------------------------------------------------------------------- */
 
 /*
- *  START -> ASKING -> ACCEPTED -> JOINED -> STOPPING -> DRAINING -> FLUSHING -> LEFT -> OUT -> LAST
- *    |     JOIN sent  has a uid   ^   ^        |            |  ^                 ^ |            |
- *    +----------------------------+   +--------+            |  +-----------------|-+            |
- *      first process                threads run             +--------------------+              v
- *                                                               heir 0: kept                 FINISHED
- *  JOINED .. LEFT -> ENDED -> FINISHED;  anything -> FINISHED by FATAL
+ *   START ---first process---> JOINED <------------------------------+
+ *     |                         ^   |  LEAVE_GO                      | threads run: LEAVE_NO
+ *     v            JOINED       |   +---------> STOPPING ------------+
+ *  ASKING --> ACCEPTED ---------+                  | stopped
+ *    JOIN     ACCEPT                               v      drained, heir
+ *                                   +--------> DRAINING -------------> FLUSHING
+ *                 LEAVE_GO, now     |              | drained,             | DRAIN_OK
+ *                 there is an heir  |              v no heir              |
+ *                                   +----------- LEFT <-------------------+
+ *                                                  | OUT
+ *  JOINED .. LEFT ---END---> ENDED                 v   all BYE           all LAST_OK
+ *                              | FINISH           OUT -------> LAST ----------+
+ *                              v                                              |
+ *  any ---FATAL---------> FINISHED <------------------------------------------+
  */
 enum dmi_phase {
   DMI_PHASE_START,
@@ -221,21 +230,23 @@ bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg);
 bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that are not complete */
 
-/* ---- The coordinator role -------------------------------------------------------------------- */
+/* ---- The coordinator role ------------------------------------------------------------------ */
 
 /*
- *           view taken by all        OPENED               LEAVE_ASK
- *  JOINING ------------------> JOINED -----> OPENED ------------------> CLOSING <---------+
- *     |                         |  |  LEAVE_ASK                          ^  | DMI_goodbye |
- *     |                         |  +-------------------------------------+  v             | LEAVE_NO
- *     |                         |                                 KEEPING  LEAVING -------+
- *     |  connection lost, never |                                    ^  |   |  ^ |
- *     +------------+------------+                                    |  +---|--+ | DRAINED
- *                  v        welcomed (from any state)                +------+    v
- *                LOST                                       DRAINED, no heir   DRAINED
- *                  |  view without it                                            | idle: view
- *                  v  taken by all                 GONE                          v without it
- *                 none <------------------------------------------------------- OUT
+ *  none
+ *   | JOIN
+ *   v      view taken by all       OPENED               LEAVE_ASK
+ *  JOINING ----------------> JOINED -----> OPENED -------------------> CLOSING <----------+
+ *   |                          |  |  LEAVE_ASK                           ^ |  DMI_goodbye |
+ *   |                          |  +--------------------------------------+ v              |
+ *   |  lost, not vital         |                                        LEAVING --LEAVE_NO+
+ *   +----------+---------------+                DRAINED, no heir         ^ | |
+ *              |  (from the states          KEEPING <--------------------|-+ | DRAINED
+ *              v   to the right too)           |     there is an heir    |   v
+ *            LOST                              +-------------------------+ DRAINED
+ *              | view without it                                             | idle: view
+ *              v taken by all                        GONE                    v without it taken
+ *            none <-------------------------------------------------------- OUT
  */
 enum dmi_life {
   DMI_LIFE_JOINING, /* in a view that not all have taken */
@@ -354,7 +365,8 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
 
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
-bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
+bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);

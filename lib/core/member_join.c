@@ -2,8 +2,9 @@
  * member_join.c - becoming a member, and showing others the way.
  *
  * Happy path: CONNECT to the seed, JOIN, REDIRECT to the coordinator, JOIN, ACCEPT with the whole
- * view, JOINED when all others have taken it.  Failure: a coordinator that left meanwhile cannot be reached; then back
- * to the seed, which knows the new one by now.  A seed that cannot be reached ends this process.
+ * view, JOINED when all others have taken it.  Failure: a coordinator that left meanwhile cannot
+ * be reached; then back to the seed, which knows the new one by now.  A seed that cannot be
+ * reached ends this process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define RETRIES_MAX 16u
 
-/* ---- The first process ----------------------------------------------------------------------- */
+/* ---- The first process --------------------------------------------------------------------- */
 
 void dmi_member_found(struct dmi_member *m) {
   struct dmi_mact *act;
@@ -43,7 +44,7 @@ void dmi_member_found(struct dmi_member *m) {
   dmi_coord_start(m);
 }
 
-/* ---- A joiner -------------------------------------------------------------------------------- */
+/* ---- A joiner ------------------------------------------------------------------------------ */
 
 void dmi_member_seek(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_ASKING);
@@ -87,8 +88,8 @@ static bool is_loopback(const struct dmi_addr *addr) {
   return memcmp(addr->ip, mapped, sizeof(mapped)) == 0 || memcmp(addr->ip, one, sizeof(one)) == 0;
 }
 
-/* An address that somebody told us, as good for us: his own one (zero), or one that only his host can use, becomes the one
- * by which we reach him. */
+/* An address that somebody told us, as good for us: his own one (zero), or one that only his host
+ * can use, becomes the one by which we reach him. */
 struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
   if (is_zero(addr) || (is_loopback(addr) && !is_zero(by) && !is_loopback(by))) {
@@ -176,7 +177,7 @@ bool dmi_member_on_joined(struct dmi_member *m) {
   return true;
 }
 
-/* ---- Others that want to join ---------------------------------------------------------------- */
+/* ---- Others that want to join -------------------------------------------------------------- */
 
 void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
   const struct dmi_peer *peer = dmi_member_find(m, uid);
@@ -194,8 +195,8 @@ void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
   dmi_member_send(m, temp, DMI_CTL_REFUSE, 0, 0, &body);
 }
 
-/* The coordinator admits, all others redirect; who does not know the coordinator yet, or is going to be it, keeps the
- * stranger waiting. */
+/* The coordinator admits, all others redirect; who does not know the coordinator yet, or is going
+ * to be it, keeps the stranger waiting. */
 bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (from < DMI_NET_TEMP) return false;
   if (m->coord) return dmi_coord_on_join(m, from, msg);

@@ -1,8 +1,9 @@
 /*
  * member_leave.c - a member's way out, its part in the leaving of others, and the end.
  *
- * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its DRAIN_OK, DRAINED;
- * OUT, BYE of all that may have sent something, LAST to all that may have got something, LAST_OK, GONE, FINISH.
+ * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its
+ * DRAIN_OK, DRAINED; OUT, BYE of all that may have sent something, LAST to all that may have got
+ * something, LAST_OK, GONE, FINISH.
  */
 #include "core/member_int.h"
 
@@ -33,7 +34,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
   }
 }
 
-/* ---- LEAVE_GO to DRAINED --------------------------------------------------------------------- */
+/* ---- LEAVE_GO to DRAINED ------------------------------------------------------------------- */
 
 static void start_drain(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_DRAINING);
@@ -77,7 +78,8 @@ static void send_drained(struct dmi_member *m) {
   m->left_shown = true;
 }
 
-/* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is safe. */
+/* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is
+ * safe. */
 void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
   if (m->phase != DMI_PHASE_DRAINING) return;
   dmi_pack_free(&m->ended);
@@ -101,7 +103,7 @@ static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
   return true;
 }
 
-/* ---- OUT to GONE ------------------------------------------------------------------------------ */
+/* ---- OUT to GONE --------------------------------------------------------------------------- */
 
 void dmi_leave_finish(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
@@ -114,7 +116,8 @@ static void send_gone(struct dmi_member *m) {
   dmi_leave_finish(m);
 }
 
-/* All have said BYE: nothing will come that has to be forwarded or answered, so what we send now is our last. */
+/* All have said BYE: nothing will come that has to be forwarded or answered, so what we send now
+ * is our last. */
 static void send_last(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LAST);
   for (uint32_t i = 0; i < m->peers.num; i++) {
@@ -156,7 +159,8 @@ static bool on_bye(struct dmi_member *m, uint32_t from) {
   return true;
 }
 
-/* A removed process has sent all it had to send.  The coordinator keeps the connection until GONE. */
+/* A removed process has sent all it had to send.  The coordinator keeps the connection until GONE.
+ */
 static bool on_last(struct dmi_member *m, uint32_t from) {
   if (from != m->departing) return false;
   dmi_member_send(m, from, DMI_CTL_LAST_OK, 0, 0, NULL);
@@ -172,8 +176,8 @@ static bool on_last_ok(struct dmi_member *m, uint32_t from) {
   return true;
 }
 
-/* While this process is OUT or LAST a peer was lost, not the coordinator.  If it matters, the coordinator ends the
- * program; if it was a joiner, nothing is expected from it any more. */
+/* While this process is OUT or LAST a peer was lost, not the coordinator.  If it matters, the
+ * coordinator ends the program; if it was a joiner, nothing is expected from it any more. */
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid) {
   if (m->phase == DMI_PHASE_OUT) {
     if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_last(m);
@@ -182,7 +186,7 @@ void dmi_leave_lost(struct dmi_member *m, uint32_t uid) {
   }
 }
 
-/* ---- What the coordinator says beside --------------------------------------------------------- */
+/* ---- What the coordinator says beside ------------------------------------------------------ */
 
 static bool on_open(struct dmi_member *m) {
   if (m->phase < DMI_PHASE_JOINED || m->opened) return false;
@@ -253,7 +257,7 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
   }
 }
 
-/* ---- The end of the program ------------------------------------------------------------------- */
+/* ---- The end of the program ---------------------------------------------------------------- */
 
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;

@@ -7,12 +7,13 @@
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
-    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED",  "GONE",   "OPENED",    "ADOPTED",
-    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",     "POLL",   "PEEK",      "WELCOME",
-    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",   "THREAD", "REDIRECT",  "REFUSE",
-    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",    "ADOPT",     "BUSY_OK",
-    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",    "COORD",  "DRAIN_END", "DRAIN_OK",
-    "BYE",     "LAST",       "LAST_OK"};
+    "JOIN",     "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO",  "DRAINED",  "GONE",   "OPENED",
+    "ADOPTED",  "BUSY",       "IDLE",      "FORGOT",    "ENDED",    "LOST",   "POLL",
+    "PEEK",     "WELCOME",    "GOODBYE",   "NODES",     "MMAP",     "LOOKUP", "MUNMAP",
+    "THREAD",   "REDIRECT",   "REFUSE",    "ACCEPT",    "VIEW",     "JOINED", "OPEN",
+    "LEAVE_GO", "OUT",        "ADOPT",     "BUSY_OK",   "FORGET",   "RESULT", "END",
+    "FINISH",   "ABORT",      "COORD",     "DRAIN_END", "DRAIN_OK", "BYE",    "LAST",
+    "LAST_OK"};
 
 _Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
                    DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
@@ -23,7 +24,7 @@ const char *dmi_ctl_name(uint32_t type) {
   return ctl_names[type - DMI_MSG_CONTROL_FIRST];
 }
 
-/* ---- Phases ---------------------------------------------------------------------------------- */
+/* ---- Phases -------------------------------------------------------------------------------- */
 
 #define TO(phase) (1u << DMI_PHASE_##phase)
 
@@ -51,7 +52,7 @@ void dmi_member_move(struct dmi_member *m, enum dmi_phase phase) {
   m->phase = phase;
 }
 
-/* ---- Lists ----------------------------------------------------------------------------------- */
+/* ---- Lists --------------------------------------------------------------------------------- */
 
 void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size) {
   if (num == *room) {
@@ -116,7 +117,7 @@ void dmi_keep_free(struct dmi_keep *keep) {
   memset(keep, 0, sizeof(*keep));
 }
 
-/* ---- Actions --------------------------------------------------------------------------------- */
+/* ---- Actions ------------------------------------------------------------------------------- */
 
 void dmi_mout_init(struct dmi_mout *out) {
   memset(out, 0, sizeof(*out));
@@ -176,7 +177,7 @@ void dmi_member_fatal(struct dmi_member *m, const char *text) {
   m->phase = DMI_PHASE_FINISHED; /* from any phase */
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Looking ------------------------------------------------------------------------------- */
 
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid) {
   for (uint32_t i = 0; i < m->peers.num; i++) {
@@ -214,7 +215,7 @@ const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *nu
   return m->peers.at;
 }
 
-/* ---- Packing --------------------------------------------------------------------------------- */
+/* ---- Packing ------------------------------------------------------------------------------- */
 
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info) {
   dmi_pack_u32(pack, info->cores);

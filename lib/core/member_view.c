@@ -51,7 +51,8 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   dmi_uids_add(removed->heir ? &m->viewing_left : &m->viewing_lost, removed->uid);
 }
 
-/* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into the action. */
+/* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into
+ * the action. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator) {
   struct dmi_mact *act;
@@ -62,7 +63,8 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
       memset(&peer->addr, 0, sizeof(peer->addr));
       peer->addr.port = m->port;
     }
-    /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME. */
+    /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME.
+     */
     add_peer(m, peer, m->coordinator == m->uid || peer->uid == m->coordinator);
   }
   for (uint32_t i = 0; i < view->removed_num; i++)
@@ -110,8 +112,8 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return true;
 }
 
-/* The shell has done its part: nothing more is sent from here to those that were removed, but BYE and LAST_OK.
- * Only now is it certain whether there is a connection to them. */
+/* The shell has done its part: nothing more is sent from here to those that were removed, but BYE
+ * and LAST_OK. Only now is it certain whether there is a connection to them. */
 void dmi_view_taken(struct dmi_member *m) {
   struct dmi_pack body;
   bool bye = false;

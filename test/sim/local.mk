@@ -33,6 +33,13 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_run.c
 test_sim_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/member_sim
+test_sim_member_sim_SOURCES = \
+	test/sim/member_sim.c \
+	test/sim/member_world.c \
+	test/sim/member_world.h
+test_sim_member_sim_LDADD = $(sim_libs)
+
 # Ten million operations over a thousand seeds, with joins and leaves; other seeds:
 # SEEDS=1001-2000.
 SEEDS = 1-1000

@@ -1,8 +1,9 @@
 /*
  * member_sim.c - random programs whose processes join and leave, under the membership core.
  *
- * Each seed is one program from its first process to its end.  Now and then everything that is on its way is delivered, and then
- * nothing may be unfinished.  `--break KIND` switches a rule off; `--break all` shows that each is noticed.
+ * Each seed is one program from its first process to its end.  Now and then everything that is on
+ * its way is delivered, and then nothing may be unfinished.  `--break KIND` switches a rule off;
+ * `--break all` shows that each is noticed.
  *
  *   member_sim [--seeds N] [--seed S] [--break KIND|all] [--trace]
  */
@@ -19,7 +20,7 @@ static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
     "busy",    "opened", "uid",  "unmap", "adopt", "forgot",
 };
 
-/* ---- Picking ---------------------------------------------------------------------------------- */
+/* ---- Picking ------------------------------------------------------------------------------- */
 
 typedef bool (*choice)(const struct proc *p);
 
@@ -59,7 +60,7 @@ static bool asked_close(const struct proc *p) {
   return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop);
 }
 
-/* ---- Random users ----------------------------------------------------------------------------- */
+/* ---- Random users -------------------------------------------------------------------------- */
 
 static uint32_t polls_of(const struct proc *p) {
   uint32_t num = 0;
@@ -196,7 +197,7 @@ static void random_act(bool joins) {
   }
 }
 
-/* ---- Quiet: everything that was on its way has come ------------------------------------------- */
+/* ---- Quiet: everything that was on its way has come ---------------------------------------- */
 
 static void check_call_done(int slot) {
   const struct proc *p = &w->proc[slot];
@@ -266,7 +267,7 @@ static void check_notices_given(void) {
   }
 }
 
-/* ---- A program -------------------------------------------------------------------------------- */
+/* ---- A program ----------------------------------------------------------------------------- */
 
 /* Everybody is asked to leave and dismissed, as far as somebody runs who can say so. */
 static void dismiss_all(void) {

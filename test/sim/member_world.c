@@ -63,7 +63,7 @@ bool world_user_code(void) {
   return false;
 }
 
-/* ---- Connections ------------------------------------------------------------------------------ */
+/* ---- Connections --------------------------------------------------------------------------- */
 
 static struct dmi_addr addr_of(int slot, int seen_from) {
   struct dmi_addr addr = {{0}, 0};
@@ -230,7 +230,7 @@ void world_kill(int slot) {
   }
 }
 
-/* ---- The shell: actions ----------------------------------------------------------------------- */
+/* ---- The shell: actions -------------------------------------------------------------------- */
 
 static struct pending *add_pending(struct proc *p, enum pending_type type) {
   struct pending *pending = DMI_LIST_ADD(&p->pend);
@@ -561,7 +561,7 @@ static void run_out(int slot, struct dmi_mout *out) {
   if (w->proc[slot].alive) dmi_member_check(w->proc[slot].m);
 }
 
-/* ---- The shell: events ------------------------------------------------------------------------ */
+/* ---- The shell: events --------------------------------------------------------------------- */
 
 static void answer_connect(int slot, const struct dmi_addr *addr) {
   struct proc *p = &w->proc[slot];
@@ -715,7 +715,7 @@ static void watch_notices(int slot) {
   }
 }
 
-/* ---- One step --------------------------------------------------------------------------------- */
+/* ---- One step ------------------------------------------------------------------------------ */
 
 static void deliver(struct conn *c, int e) {
   int slot = c->slot[e];
@@ -804,7 +804,7 @@ bool world_deliver(void) {
   return false;
 }
 
-/* ---- What users do ---------------------------------------------------------------------------- */
+/* ---- What users do ------------------------------------------------------------------------- */
 
 void act_leave(int slot) {
   struct dmi_mout out;

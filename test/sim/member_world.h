@@ -2,8 +2,9 @@
  * member_world.h - processes, connections and a simple shell around the membership core, in one
  * process, with one random number generator that decides everything.
  *
- * Connections are FIFO each way.  A process that ends has its last messages delivered; what comes for it later is an
- * error.  "Page traffic" is requests that wander over members and are answered to their origin.
+ * Connections are FIFO each way.  A process that ends has its last messages delivered; what comes
+ * for it later is an error.  "Page traffic" is requests that wander over members and are answered
+ * to their origin.
  */
 #ifndef DMI_TEST_MEMBER_WORLD_H
 #define DMI_TEST_MEMBER_WORLD_H

@@ -24,4 +24,12 @@ test_unit_net_connect_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/wire_test
 test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/member_test
+test_unit_member_test_SOURCES = test/unit/member_test.c
+test_unit_member_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/member_pack_test
+test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
+test_unit_member_pack_test_LDADD = $(unit_libs)
 endif

@@ -1,0 +1,386 @@
+/*
+ * member_test.c - single scenarios of lib/core/member.h: one first process under test, and others
+ * that are only messages written by hand or cores run against it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/member_int.h"
+
+#define TEMP DMI_NET_TEMP
+
+static const uint8_t program_id[16] = {7};
+static struct dmi_mout out;
+
+static bool connected(void *arg, uint32_t uid) {
+  (void)arg;
+  (void)uid;
+  return true;
+}
+
+static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+  (void)arg;
+  (void)id;
+  memset(ours, 0, sizeof(*ours));
+  memset(theirs, 0, sizeof(*theirs));
+  theirs->ip[10] = theirs->ip[11] = 0xff;
+  theirs->ip[12] = 10;
+  theirs->ip[15] = 9;
+}
+
+static struct dmi_member *make(void) {
+  struct dmi_member_env env = {NULL, connected, addrs};
+  struct dmi_node_info info = {4, 1000, "here"};
+  dmi_mout_clear(&out);
+  return dmi_member_new(&env, &info, 7880);
+}
+
+static struct dmi_member *first(void) {
+  struct dmi_member *m = make();
+  dmi_member_start_first(m, program_id, &out);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  dmi_mout_clear(&out);
+  return m;
+}
+
+/* The next action of this type, or a failed test. */
+static struct dmi_mact *expect(enum dmi_mact_type type) {
+  for (uint32_t i = 0; i < out.num; i++) {
+    if (out.act[i].type == type) return &out.act[i];
+  }
+  fail_msg("no action %d among %u", type, out.num);
+  return NULL;
+}
+
+static struct dmi_mact *expect_send(uint32_t to, uint8_t type) {
+  for (uint32_t i = 0; i < out.num; i++) {
+    struct dmi_mact *act = &out.act[i];
+    if (act->type == DMI_MACT_SEND && act->id == to && act->msg.type == type) return act;
+  }
+  fail_msg("%s was not sent to %u", dmi_ctl_name(type), to);
+  return NULL;
+}
+
+static bool has(enum dmi_mact_type type) {
+  for (uint32_t i = 0; i < out.num; i++) {
+    if (out.act[i].type == type) return true;
+  }
+  return false;
+}
+
+static bool give(struct dmi_member *m, uint32_t from, uint8_t type, uint64_t op,
+                 struct dmi_pack *body) {
+  struct dmi_msg msg = {0};
+  bool ok;
+  msg.type = type;
+  msg.op = op;
+  if (body) msg.body = dmi_pack_slice(body);
+  dmi_mout_clear(&out);
+  ok = dmi_member_message(m, from, &msg, &out);
+  dmi_slice_drop(&msg.body);
+  dmi_member_check(m);
+  return ok;
+}
+
+static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, view);
+  dmi_pack_u8(&body, 0);
+  return give(m, from, DMI_CTL_VIEW_TAKEN, 0, &body);
+}
+
+/* A joiner comes in: uid 2 when it is the first one. */
+static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
+  struct dmi_pack body;
+  struct dmi_node_info info = {2, 500, "there"};
+  dmi_pack_init(&body);
+  dmi_pack_u16(&body, 7881);
+  dmi_info_pack(&body, &info);
+  assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
+  assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
+  expect_send(uid, DMI_CTL_ACCEPT);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  assert_true(give_taken(m, uid, view));
+}
+
+static void end(struct dmi_member *m) {
+  dmi_member_free(m);
+  dmi_mout_free(&out);
+}
+
+static void test_first(void **state) {
+  struct dmi_member *m = make();
+  (void)state;
+  dmi_member_start_first(m, program_id, &out);
+  assert_int_equal(expect(DMI_MACT_SELF)->id, 1);
+  assert_int_equal(expect(DMI_MACT_VIEW)->peer_num, 1);
+  assert_int_equal(expect(DMI_MACT_JOINED)->dmi_id, 0);
+  assert_true(dmi_member_is_coordinator(m));
+  end(m);
+}
+
+/* Its own DMI_OPEN is the first notice; then a caller waits until there is another. */
+static void test_notices(void **state) {
+  struct dmi_member *m = first();
+  (void)state;
+  dmi_member_poll(m, 5, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->op, 5);
+  assert_int_equal(expect(DMI_MACT_RESULT)->notices[0].state, DMI_OPEN);
+  assert_string_equal(expect(DMI_MACT_RESULT)->notices[0].info.host, "here");
+  dmi_mout_clear(&out);
+  dmi_member_peek(m, 6, &out);
+  assert_false(expect(DMI_MACT_RESULT)->flag);
+  dmi_mout_clear(&out);
+  dmi_member_poll(m, 7, &out);
+  assert_int_equal(out.num, 0);
+  dmi_member_leave_asked(m, &out);
+  expect(DMI_MACT_CLOSED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->op, 7);
+  assert_int_equal(expect(DMI_MACT_RESULT)->notices[0].state, DMI_CLOSE);
+  end(m);
+}
+
+/* JOINED only after the other has taken the view too. */
+static void test_join(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_pack body;
+  struct dmi_node_info info = {2, 500, "there"};
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_pack_u16(&body, 7881);
+  dmi_info_pack(&body, &info);
+  assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
+  assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
+  assert_true(give_taken(m, 2, 2));
+  assert_false(has(DMI_MACT_SEND));
+  dmi_member_viewed(m, &out);
+  expect_send(2, DMI_CTL_JOINED);
+  end(m);
+}
+
+static void test_welcome_waits_for_opened(void **state) {
+  struct dmi_member *m = first();
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 9, 1, &out);
+  expect_send(2, DMI_CTL_OPEN);
+  assert_false(has(DMI_MACT_RESULT));
+  dmi_member_welcome(m, 10, 1, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 11, 5, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
+  assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
+  assert_int_equal(expect(DMI_MACT_RESULT)->op, 9);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
+  assert_false(give(m, 2, DMI_CTL_OPENED, 0, NULL));
+  end(m);
+}
+
+static void test_goodbye(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_pack body;
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 3, 1, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 4, 1, &out);
+  expect_send(2, DMI_CTL_LEAVE_GO);
+  assert_true(give(m, 2, DMI_CTL_LEAVE_NO, 0, NULL));
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EBUSY);
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 5, 1, &out);
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u64(&body, 17); /* thread */
+  dmi_pack_u64(&body, 99); /* its result */
+  assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
+  assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  expect_send(2, DMI_CTL_BYE);
+  expect_send(2, DMI_CTL_OUT);
+  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
+  expect_send(2, DMI_CTL_LAST_OK);
+  assert_true(give(m, 2, DMI_CTL_GONE, 0, NULL));
+  assert_int_equal(expect(DMI_MACT_CLOSE_PEER)->id, 2);
+  dmi_mout_clear(&out);
+  dmi_member_thread(m, 6, 2, 17, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->value, 99);
+  dmi_mout_clear(&out);
+  dmi_member_thread(m, 7, 2, 17, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ETHREAD);
+  end(m);
+}
+
+static void test_directory(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_mapping a;
+  (void)state;
+  dmi_member_mmap(m, 1, 4096, 10, &out);
+  a = expect(DMI_MACT_RESULT)->mapping;
+  assert_true(a.base == 1ull << 32);
+  assert_int_equal(a.home, 1);
+  dmi_mout_clear(&out);
+  dmi_member_mmap(m, 2, 1ull << 31, 1ull << 31, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ESIZE);
+  dmi_mout_clear(&out);
+  dmi_member_mmap(m, 3, UINT64_MAX, 2, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ESIZE);
+  dmi_mout_clear(&out);
+  dmi_member_lookup(m, 4, a.base + 40959, &out);
+  assert_true(expect(DMI_MACT_RESULT)->mapping.base == a.base);
+  dmi_mout_clear(&out);
+  dmi_member_lookup(m, 5, a.base + 40960, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EADDR);
+  dmi_mout_clear(&out);
+  dmi_member_munmap(m, 6, a.base + 1, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EADDR);
+  dmi_mout_clear(&out);
+  dmi_member_munmap(m, 7, a.base, &out);
+  assert_true(expect(DMI_MACT_FORGET)->mapping.base == a.base);
+  assert_false(has(DMI_MACT_RESULT));
+  dmi_member_forgot(m, a.base, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
+  dmi_mout_clear(&out);
+  dmi_member_mmap(m, 8, 1, 1, &out);
+  assert_true(expect(DMI_MACT_RESULT)->mapping.base > a.base + 40960);
+  end(m);
+}
+
+/* DMI_main returns and nothing else runs. */
+static void test_end(void **state) {
+  struct dmi_member *m = first();
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  dmi_member_poll(m, 1, &out);
+  dmi_mout_clear(&out);
+  dmi_member_poll(m, 2, &out);
+  dmi_mout_clear(&out);
+  dmi_member_poll(m, 3, &out); /* nobody will answer it */
+  dmi_member_idle(m, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EINACTIVE);
+  expect_send(2, DMI_CTL_END);
+  assert_false(has(DMI_MACT_FINISH));
+  assert_true(give(m, 2, DMI_CTL_ENDED, 0, NULL));
+  expect_send(2, DMI_CTL_FINISH);
+  expect(DMI_MACT_FINISH);
+  end(m);
+}
+
+static void test_busy_keeps_the_program(void **state) {
+  struct dmi_member *m = first();
+  (void)state;
+  join(m, 2, 2);
+  assert_true(give(m, 2, DMI_CTL_BUSY, 1, NULL));
+  expect_send(2, DMI_CTL_BUSY_OK);
+  dmi_mout_clear(&out);
+  dmi_member_idle(m, &out);
+  assert_int_equal(out.num, 0);
+  assert_true(give(m, 2, DMI_CTL_IDLE, 0, NULL));
+  expect_send(2, DMI_CTL_END);
+  end(m);
+}
+
+static void test_lost(void **state) {
+  struct dmi_member *m = first();
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  dmi_member_lost(m, 2, "reset", &out);
+  assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].uid, 2);
+  assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 0);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  join(m, 3, 4);
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 1, 1, &out);
+  assert_true(give(m, 3, DMI_CTL_OPENED, 0, NULL));
+  dmi_mout_clear(&out);
+  dmi_member_lost(m, 3, "reset", &out);
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "there"));
+  end(m);
+}
+
+/* All bytes of every message type, from members and strangers: refused or taken, never worse. */
+static void test_rubbish(void **state) {
+  uint8_t bytes[64];
+  (void)state;
+  srand(1);
+  for (uint32_t round = 0; round < 200000; round++) {
+    static struct dmi_member *m;
+    struct dmi_msg msg = {0};
+    static const uint32_t senders[] = {2, 3, 77, TEMP, TEMP + 1};
+    if (round % 50 == 0) {
+      if (m) end(m);
+      m = first();
+      join(m, 2, 2);
+    }
+    for (uint32_t i = 0; i < sizeof(bytes); i++)
+      bytes[i] = (uint8_t)(rand() % 3 ? 0 : rand());
+    msg.type = (uint8_t)(DMI_MSG_CONTROL_FIRST + rand() % 50);
+    msg.op = (uint64_t)(rand() % 4);
+    msg.body.ptr = bytes;
+    msg.body.len = (uint64_t)(rand() % (int)sizeof(bytes));
+    dmi_mout_clear(&out);
+    dmi_member_message(m, senders[rand() % 5], &msg, &out);
+    while (m->viewing)
+      dmi_member_viewed(m, &out);
+    dmi_member_check(m);
+    if (round == 199999) end(m);
+  }
+}
+
+/* A joiner that is shown the way. */
+static void test_redirect(void **state) {
+  struct dmi_member *m = make();
+  struct dmi_pack body;
+  struct dmi_addr addr = {{0}, 7890};
+  (void)state;
+  addr.ip[10] = addr.ip[11] = 0xff;
+  addr.ip[12] = 127; /* there; for us it is the host that said so */
+  addr.ip[15] = 1;
+  dmi_member_start_join(m, &out);
+  assert_int_equal(expect(DMI_MACT_CONNECT)->addr.port, 0);
+  dmi_mout_clear(&out);
+  dmi_member_connected(m, TEMP, &out);
+  expect_send(TEMP, DMI_CTL_JOIN);
+  dmi_pack_init(&body);
+  dmi_addr_pack(&body, &addr);
+  assert_true(give(m, TEMP, DMI_CTL_REDIRECT, 0, &body));
+  assert_int_equal(expect(DMI_MACT_CONNECT)->addr.port, 7890);
+  assert_int_equal(expect(DMI_MACT_CONNECT)->addr.ip[12], 10);
+  dmi_mout_clear(&out);
+  dmi_member_not_connected(m, "it left", &out); /* back to the seed */
+  assert_int_equal(expect(DMI_MACT_CONNECT)->addr.port, 0);
+  dmi_mout_clear(&out);
+  dmi_member_not_connected(m, "gone too", &out);
+  assert_string_equal(expect(DMI_MACT_FATAL)->text, "gone too");
+  end(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_first),    cmocka_unit_test(test_notices),
+      cmocka_unit_test(test_join),     cmocka_unit_test(test_welcome_waits_for_opened),
+      cmocka_unit_test(test_goodbye),  cmocka_unit_test(test_directory),
+      cmocka_unit_test(test_end),      cmocka_unit_test(test_busy_keeps_the_program),
+      cmocka_unit_test(test_lost),     cmocka_unit_test(test_rubbish),
+      cmocka_unit_test(test_redirect),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
