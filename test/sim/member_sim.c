@@ -107,6 +107,12 @@ static void some_member(int slot, bool create) {
   const struct proc *p = &w->proc[slot];
   uint32_t uid = p->view.num ? p->view.at[rnd(p->view.num)] : 0;
   int other = uid ? world_slot_of(uid) : -1;
+  for (uint32_t i = 0; !create && i < p->view.num; i++) { /* hints often name one that left */
+    int leaver = world_slot_of(p->view.at[i]);
+    if (leaver < 0 || leaver == slot || !w->proc[leaver].left || rnd(4) == 0) continue;
+    uid = p->view.at[i];
+    other = leaver;
+  }
   if (other < 0 || other == slot || !w->proc[other].opened) return;
   if (create) {
     act_create(slot, uid, false);

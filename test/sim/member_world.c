@@ -109,6 +109,8 @@ static struct conn *new_conn(int a, int b, uint32_t id_a, uint32_t id_b) {
     if (c->used) continue;
     memset(c, 0, sizeof(*c));
     c->used = true;
+    c->slow[0] = rnd(4) == 0;
+    c->slow[1] = rnd(4) == 0;
     c->slot[0] = a;
     c->slot[1] = b;
     c->id[0] = id_a;
@@ -780,8 +782,8 @@ bool world_deliver(void) {
   bool shell_first = rnd(3) == 0;
   w->event++;
   w->stat_events++;
-  for (int round = 0; round < 2; round++) {
-    if ((round == 0) == shell_first) {
+  for (int round = 0; round < 3; round++) {
+    if (round < 2 && (round == 0) == shell_first) {
       for (uint32_t i = 0; i < SLOTS; i++) {
         int slot = (int)((base_slot + i) % SLOTS);
         struct proc *p = &w->proc[slot];
@@ -795,6 +797,7 @@ bool world_deliver(void) {
         uint32_t k = (base + i * 7) % (2 * CONNS);
         struct conn *c = &w->conn[k / 2];
         int slot = c->slot[k % 2];
+        if (round < 2 && c->used && c->slow[k % 2] && rnd(16)) continue;
         if (!step_conn(c, (int)(k % 2))) continue;
         if (w->proc[slot].alive) watch_notices(slot);
         return true;

@@ -104,6 +104,7 @@ struct conn {
   bool closed[2];           /* this end has shut its direction, or ended */
   bool dead[2];             /* nothing is handed up at this end any more */
   bool last[2];             /* this end has sent LAST */
+  bool slow[2];             /* to this end */
   struct dmi_keep queue[2]; /* to this end */
 };
 
