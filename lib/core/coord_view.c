@@ -228,7 +228,8 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (!dmi_unpack_done(&body) || bye > 1) return false;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
   if (!dmi_uids_drop(&c->awaits, from)) return false;
-  if (bye) dmi_uids_add(&c->byes, from);
+  /* One that was never welcomed has sent it nothing else, and may be lost before BYE arrives. */
+  if (bye && record->vital) dmi_uids_add(&c->byes, from);
   if (m->broken == DMI_MBREAK_TAKEN && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }
