@@ -225,50 +225,50 @@ struct dmi_member;
 /* `listen_port` is where this process listens.  Never NULL (aborts without memory). */
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, uint16_t listen_port);
-void dmi_member_free(struct dmi_member *member);
-void dmi_member_set_break(struct dmi_member *member, enum dmi_member_break broken);
+void dmi_member_free(struct dmi_member *m);
+void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken);
 
 /* ---- Events: start ------------------------------------------------------------------------- */
 
 /* This process starts the program.  It is busy (DMI_main): dmi_member_idle when DMI_main has
  * returned. */
-void dmi_member_start_first(struct dmi_member *member, const uint8_t program_id[16],
+void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
                             struct dmi_mout *out);
 /* This process joins: CONNECT to the seed comes first. */
-void dmi_member_start_join(struct dmi_member *member, struct dmi_mout *out);
+void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 
 /* ---- Events: the network ------------------------------------------------------------------- */
 
 /* Answers to CONNECT. */
-void dmi_member_connected(struct dmi_member *member, uint32_t temp, struct dmi_mout *out);
-void dmi_member_not_connected(struct dmi_member *member, const char *why, struct dmi_mout *out);
+void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out);
+void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out);
 
 /* A message of enum dmi_ctl_type.  The caller keeps msg and its slices.  False, with nothing
  * changed, when it cannot come from a correct peer. */
-bool dmi_member_message(struct dmi_member *member, uint32_t from, const struct dmi_msg *msg,
+bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
                         struct dmi_mout *out);
 
 /* The connection with this uid or temporary id broke. */
-void dmi_member_lost(struct dmi_member *member, uint32_t id, const char *why, struct dmi_mout *out);
+void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out);
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 
 /* SIGINT or SIGTERM.  Only the first one counts; before JOINED it is kept. */
-void dmi_member_leave_asked(struct dmi_member *member, struct dmi_mout *out);
+void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out);
 /* Why this process is still here, as a sentence for the second Ctrl+C; static. */
-const char *dmi_member_waits_for(const struct dmi_member *member);
+const char *dmi_member_waits_for(const struct dmi_member *m);
 
 /* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
-void dmi_member_stopped(struct dmi_member *member, bool stopped, struct dmi_mout *out);
+void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out);
 /* Answer to START_DRAIN: nothing is owned here any more and this process is home of nothing (with
  * an heir), and these threads ended here and were neither joined nor detached (the first time
  * only). */
-void dmi_member_drained(struct dmi_member *member, const struct dmi_ended *ended, uint32_t num,
+void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
 /* Answer to VIEW. */
-void dmi_member_viewed(struct dmi_member *member, struct dmi_mout *out);
+void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */
-void dmi_member_forgot(struct dmi_member *member, uint64_t base, struct dmi_mout *out);
+void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out);
 
 /*
  * One more reason to be busy, one less: DMI_main runs, a DMI thread runs here, a DMI_create from
@@ -276,8 +276,8 @@ void dmi_member_forgot(struct dmi_member *member, uint64_t base, struct dmi_mout
  * process is busy (often at once): the answer to a DMI_create of another process must not be sent
  * before.
  */
-void dmi_member_busy(struct dmi_member *member, uint64_t op, struct dmi_mout *out);
-void dmi_member_idle(struct dmi_member *member, struct dmi_mout *out);
+void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out);
+void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out);
 
 /* ---- Events: calls ------------------------------------------------------------------------- */
 
@@ -285,41 +285,39 @@ void dmi_member_idle(struct dmi_member *member, struct dmi_mout *out);
      * `op` is unique among the calls of this process that are not complete.  Each is completed by
      * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
      */
-void dmi_member_poll(struct dmi_member *member, uint64_t op, struct dmi_mout *out); /* notices[0] */
-void dmi_member_peek(struct dmi_member *member, uint64_t op,
+void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[0] */
+void dmi_member_peek(struct dmi_member *m, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
-void dmi_member_nodes(struct dmi_member *member, uint64_t op, struct dmi_mout *out); /* notices[] */
+void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[] */
 /* DMI_EMEMBER, DMI_ENOTASKED */
-void dmi_member_welcome(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
-                        struct dmi_mout *out);
+void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out);
 /* DMI_EMEMBER, DMI_ENOTASKED, DMI_EBUSY */
-void dmi_member_goodbye(struct dmi_member *member, uint64_t op, uint32_t dmi_id,
-                        struct dmi_mout *out);
+void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out);
 /* mapping; DMI_ESIZE, DMI_ENOMEM (no addresses left).  mapping.home is this process, or, when it
  * is leaving, another one. The mapping must be entered before the next event is given: a VIEW or
  * FORGET behind it may be about it. */
-void dmi_member_mmap(struct dmi_member *member, uint64_t op, uint64_t page_size, uint64_t page_num,
+void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out);
 /* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
-void dmi_member_lookup(struct dmi_member *member, uint64_t op, uint64_t addr, struct dmi_mout *out);
+void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out);
 /* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
-void dmi_member_munmap(struct dmi_member *member, uint64_t op, uint64_t base, struct dmi_mout *out);
+void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out);
 /* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
-void dmi_member_thread(struct dmi_member *member, uint64_t op, uint32_t uid, uint64_t seq,
+void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
                        struct dmi_mout *out);
 
 /* ---- Looking ------------------------------------------------------------------------------- */
 
-uint32_t dmi_member_uid(const struct dmi_member *member); /* 0: none yet */
-uint32_t dmi_member_dmi_id(const struct dmi_member *member);
-uint64_t dmi_member_view(const struct dmi_member *member);        /* number of the view taken */
-uint32_t dmi_member_coordinator(const struct dmi_member *member); /* uid, as of that view */
-bool dmi_member_is_coordinator(const struct dmi_member *member);  /* has the coordinator's state */
+uint32_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
+uint32_t dmi_member_dmi_id(const struct dmi_member *m);
+uint64_t dmi_member_view(const struct dmi_member *m);        /* number of the view taken */
+uint32_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
+bool dmi_member_is_coordinator(const struct dmi_member *m);  /* has the coordinator's state */
 /* The members of the view taken; NULL: not a member.  Valid until the next event. */
-const struct dmi_peer *dmi_member_peer(const struct dmi_member *member, uint32_t uid);
-const struct dmi_peer *dmi_member_peers(const struct dmi_member *member, uint32_t *num);
+const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid);
+const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);
 
 /* Aborts with a message when an invariant does not hold. */
-void dmi_member_check(const struct dmi_member *member);
+void dmi_member_check(const struct dmi_member *m);
 
 #endif

@@ -36,6 +36,7 @@ test_sim_sim_LDADD = $(sim_libs)
 check_PROGRAMS += test/sim/member_sim
 test_sim_member_sim_SOURCES = \
 	test/sim/member_sim.c \
+	test/sim/member_user.c \
 	test/sim/member_world.c \
 	test/sim/member_world.h
 test_sim_member_sim_LDADD = $(sim_libs)

@@ -203,6 +203,49 @@ static void random_act(bool joins) {
   }
 }
 
+/* ---- Notices --------------------------------------------------------------------------------- */
+
+/* What the coordinator's queue of notices says after an event of it. */
+void world_watch(int slot) {
+  const struct dmi_coord *c = w->proc[slot].m->coord;
+  uint64_t oldest = UINT64_MAX, last = 0;
+  if (!c) return;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    struct proc *p = &w->proc[atoi(record->info.host + 1)];
+    if (record->life == DMI_LIFE_JOINING || record->life == DMI_LIFE_LOST) continue;
+    if (!p->open_rank) p->open_rank = w->event;
+    if (record->life >= DMI_LIFE_CLOSING && !p->close_rank) p->close_rank = w->event;
+  }
+  for (uint32_t i = 0; i < c->notices.num; i++) {
+    const struct dmi_notice *notice = &c->notices.at[i].notice;
+    struct proc *p = &w->proc[atoi(notice->info.host + 1)];
+    uint64_t rank = notice->state == DMI_OPEN ? p->open_rank : p->close_rank;
+    if (rank < last) fail("notices are not in the order of asking");
+    if (notice->state == DMI_OPEN ? p->open_out : p->close_out) fail("a notice came back");
+    last = rank;
+    if (rank < oldest) oldest = rank;
+  }
+  for (int s = 0; s < w->slots; s++) {
+    struct proc *p = &w->proc[s];
+    bool open = false, close = false;
+    for (uint32_t i = 0; i < c->notices.num; i++) {
+      if (c->notices.at[i].uid != p->uid || !p->uid) continue;
+      if (c->notices.at[i].notice.state == DMI_OPEN) open = true;
+      if (c->notices.at[i].notice.state == DMI_CLOSE) close = true;
+    }
+    if (p->killed) continue;
+    if (p->open_rank && !open && !p->open_out) {
+      p->open_out = true;
+      if (p->open_rank > oldest) fail("a younger notice was given first");
+    }
+    if (p->close_rank && !close && !p->close_out) {
+      p->close_out = true;
+      if (p->close_rank > oldest) fail("a younger notice was given first");
+    }
+  }
+}
+
 /* ---- Quiet: everything that was on its way has come ---------------------------------------- */
 
 static void check_call_done(int slot) {

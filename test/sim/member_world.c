@@ -120,21 +120,19 @@ static struct conn *new_conn(int a, int b, uint32_t id_a, uint32_t id_b) {
   fail("too many connections");
 }
 
-static bool env_connected(void *arg, uint32_t uid) {
+bool world_connected(void *arg, uint32_t uid) {
   int end;
   const struct conn *c = find_conn((int)(intptr_t)arg, uid, &end);
   return c && !c->closed[end];
 }
 
-static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+void world_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
   int slot = (int)(intptr_t)arg, end;
   struct conn *c = find_conn(slot, id, &end);
   if (!c) fail("%d asks for the addresses of a connection that is not there", slot);
   *ours = addr_of(slot, c->slot[1 - end]);
   *theirs = addr_of(c->slot[1 - end], slot);
 }
-
-static void run_out(int slot, struct dmi_mout *out);
 
 static void lost(int slot, uint32_t id) {
   struct dmi_mout out;
@@ -143,10 +141,10 @@ static void lost(int slot, uint32_t id) {
   say("%d: lost %u", slot, id);
   dmi_mout_init(&out);
   dmi_member_lost(p->m, id, "it broke", &out);
-  run_out(slot, &out);
+  world_run(slot, &out);
 }
 
-static void send_to(int slot, uint32_t id, const struct dmi_msg *msg) {
+void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   int end;
   struct conn *c = find_conn(slot, id, &end);
@@ -185,13 +183,13 @@ static void send_to(int slot, uint32_t id, const struct dmi_msg *msg) {
   }
 }
 
-static void send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len) {
+void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.op = op;
   msg.origin = origin;
   msg.len = len;
-  send_to(slot, to, &msg);
+  world_send(slot, to, &msg);
 }
 
 /* The process ends; what it sent is still delivered. */
@@ -283,7 +281,7 @@ static void do_drain(int slot, uint32_t heir) {
     if (p->maps.at[i].home != p->uid) continue;
     msg.type = SIM_HOME;
     msg.map = p->maps.at[i].base;
-    send_to(slot, heir, &msg);
+    world_send(slot, heir, &msg);
     p->maps.at[i].home = heir;
   }
   add_pending(p, PEND_DRAINED);
@@ -386,7 +384,7 @@ static void do_result(int slot, const struct dmi_mact *act) {
     DMI_LIST_DROP(&p->creating, i);
     if (act->error) fail("%d cannot be busy: %d", slot, act->error);
     p->threads++;
-    send_sim(slot, creating.from, SIM_CREATED, creating.from_op, 0, 0);
+    world_send_sim(slot, creating.from, SIM_CREATED, creating.from_op, 0, 0);
     return;
   }
   for (uint32_t i = 0; i < p->calls.num; i++) {
@@ -479,7 +477,7 @@ static void do_act(int slot, struct dmi_mact *act) {
     case DMI_MACT_SEND:
       say("%d -> %u: %s", slot, act->id, dmi_ctl_name(act->msg.type));
       if (act->msg.type == DMI_CTL_COORD) w->stat_handovers++;
-      send_to(slot, act->id, &act->msg);
+      world_send(slot, act->id, &act->msg);
       break;
     case DMI_MACT_CONNECT:
       add_pending(p, PEND_CONNECT)->addr = act->addr;
@@ -553,7 +551,7 @@ static void do_act(int slot, struct dmi_mact *act) {
   }
 }
 
-static void run_out(int slot, struct dmi_mout *out) {
+void world_run(int slot, struct dmi_mout *out) {
   for (uint32_t i = 0; i < out->num; i++) {
     if (!w->proc[slot].alive) fail("%d acts after its end", slot);
     do_act(slot, &out->act[i]);
@@ -577,7 +575,7 @@ static void answer_connect(int slot, const struct dmi_addr *addr) {
   } else {
     dmi_member_not_connected(p->m, "nobody listens there", &out);
   }
-  run_out(slot, &out);
+  world_run(slot, &out);
 }
 
 static void answer(int slot, uint32_t i) {
@@ -613,7 +611,7 @@ static void answer(int slot, uint32_t i) {
       dmi_member_forgot(p->m, pending.base, &out);
       break;
   }
-  run_out(slot, &out);
+  world_run(slot, &out);
 }
 
 static uint32_t random_member(int slot) {
@@ -631,11 +629,11 @@ static void on_request(int slot, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   uint32_t next = msg->len > 0 && p->uid != msg->origin ? random_member(slot) : 0;
   if (next) {
-    send_sim(slot, next, SIM_REQUEST, msg->op, msg->origin, msg->len - 1);
+    world_send_sim(slot, next, SIM_REQUEST, msg->op, msg->origin, msg->len - 1);
   } else if (p->uid == msg->origin) {
     p->ops--;
   } else {
-    send_sim(slot, msg->origin, SIM_ANSWER, msg->op, 0, 0);
+    world_send_sim(slot, msg->origin, SIM_ANSWER, msg->op, 0, 0);
   }
 }
 
@@ -657,7 +655,7 @@ static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg) {
     case SIM_CREATE:
       if (!p->opened && msg->flags) fail("%d was welcomed and refuses a thread", slot);
       if (!p->creates) {
-        send_sim(slot, from, SIM_CREATED, msg->op, 0, 0);
+        world_send_sim(slot, from, SIM_CREATED, msg->op, 0, 0);
         break;
       }
       creating = DMI_LIST_ADD(&p->creating);
@@ -666,54 +664,13 @@ static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg) {
       creating->from_op = msg->op;
       dmi_mout_init(&out);
       dmi_member_busy(p->m, creating->op, &out);
-      run_out(slot, &out);
+      world_run(slot, &out);
       break;
     default: /* CREATED */
       p->own_creates--;
       dmi_mout_init(&out);
       dmi_member_idle(p->m, &out);
-      run_out(slot, &out);
-  }
-}
-
-/* What the coordinator's queue of notices says after an event of it. */
-static void watch_notices(int slot) {
-  const struct dmi_coord *c = w->proc[slot].m->coord;
-  uint64_t oldest = UINT64_MAX, last = 0;
-  if (!c) return;
-  for (uint32_t i = 0; i < c->records.num; i++) {
-    const struct dmi_record *record = &c->records.at[i];
-    struct proc *p = &w->proc[atoi(record->info.host + 1)];
-    if (record->life == DMI_LIFE_JOINING || record->life == DMI_LIFE_LOST) continue;
-    if (!p->open_rank) p->open_rank = w->event;
-    if (record->life >= DMI_LIFE_CLOSING && !p->close_rank) p->close_rank = w->event;
-  }
-  for (uint32_t i = 0; i < c->notices.num; i++) {
-    const struct dmi_notice *notice = &c->notices.at[i].notice;
-    struct proc *p = &w->proc[atoi(notice->info.host + 1)];
-    uint64_t rank = notice->state == DMI_OPEN ? p->open_rank : p->close_rank;
-    if (rank < last) fail("notices are not in the order of asking");
-    if (notice->state == DMI_OPEN ? p->open_out : p->close_out) fail("a notice came back");
-    last = rank;
-    if (rank < oldest) oldest = rank;
-  }
-  for (int s = 0; s < w->slots; s++) {
-    struct proc *p = &w->proc[s];
-    bool open = false, close = false;
-    for (uint32_t i = 0; i < c->notices.num; i++) {
-      if (c->notices.at[i].uid != p->uid || !p->uid) continue;
-      if (c->notices.at[i].notice.state == DMI_OPEN) open = true;
-      if (c->notices.at[i].notice.state == DMI_CLOSE) close = true;
-    }
-    if (p->killed) continue;
-    if (p->open_rank && !open && !p->open_out) {
-      p->open_out = true;
-      if (p->open_rank > oldest) fail("a younger notice was given first");
-    }
-    if (p->close_rank && !close && !p->close_out) {
-      p->close_out = true;
-      if (p->close_rank > oldest) fail("a younger notice was given first");
-    }
+      world_run(slot, &out);
   }
 }
 
@@ -738,7 +695,7 @@ static void deliver(struct conn *c, int e) {
         fail("%d refuses %s from %u", slot, dmi_ctl_name(kept.msg.type), from);
       }
     }
-    run_out(slot, &out);
+    world_run(slot, &out);
   }
   dmi_slice_drop(&kept.msg.body);
 }
@@ -789,7 +746,7 @@ bool world_deliver(void) {
         struct proc *p = &w->proc[slot];
         if (!p->alive || p->pend.num == 0) continue;
         answer(slot, (uint32_t)rnd(p->pend.num));
-        watch_notices(slot);
+        world_watch(slot);
         return true;
       }
     } else {
@@ -799,168 +756,10 @@ bool world_deliver(void) {
         int slot = c->slot[k % 2];
         if (round < 2 && c->used && c->slow[k % 2] && rnd(16)) continue;
         if (!step_conn(c, (int)(k % 2))) continue;
-        if (w->proc[slot].alive) watch_notices(slot);
+        if (w->proc[slot].alive) world_watch(slot);
         return true;
       }
     }
   }
   return false;
-}
-
-/* ---- What users do ------------------------------------------------------------------------- */
-
-void act_leave(int slot) {
-  struct dmi_mout out;
-  dmi_mout_init(&out);
-  say("%d: asked to leave", slot);
-  dmi_member_leave_asked(w->proc[slot].m, &out);
-  run_out(slot, &out);
-  watch_notices(slot);
-}
-
-static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b) {
-  struct dmi_member *m = w->proc[slot].m;
-  struct dmi_mout out;
-  dmi_mout_init(&out);
-  switch (call->type) {
-    case DMI_CTL_POLL:
-      dmi_member_poll(m, call->op, &out);
-      break;
-    case DMI_CTL_PEEK:
-      dmi_member_peek(m, call->op, &out);
-      break;
-    case DMI_CTL_NODES:
-      dmi_member_nodes(m, call->op, &out);
-      break;
-    case DMI_CTL_WELCOME:
-      dmi_member_welcome(m, call->op, (uint32_t)a, &out);
-      break;
-    case DMI_CTL_GOODBYE:
-      dmi_member_goodbye(m, call->op, (uint32_t)a, &out);
-      break;
-    case DMI_CTL_MMAP:
-      dmi_member_mmap(m, call->op, a, b, &out);
-      break;
-    case DMI_CTL_LOOKUP:
-      dmi_member_lookup(m, call->op, a, &out);
-      break;
-    case DMI_CTL_MUNMAP:
-      dmi_member_munmap(m, call->op, a, &out);
-      break;
-    default:
-      dmi_member_thread(m, call->op, (uint32_t)a, b, &out);
-      break;
-  }
-  run_out(slot, &out);
-  watch_notices(slot);
-}
-
-void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about) {
-  struct call call = {0};
-  call.op = ++w->next_op;
-  call.type = type;
-  call.slot = about;
-  call.arg = type == DMI_CTL_THREAD ? b : a;
-  call.uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0;
-  if (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE) {
-    if (about < 0) w->random_used[type == DMI_CTL_WELCOME][a] = true;
-    for (int i = 0; i < w->slots; i++) {
-      struct proc *p = &w->proc[i];
-      if (p->dmi_id != a || (!p->alive && i != about)) continue;
-      call.sole = (type == DMI_CTL_WELCOME ? p->welcomes++ : p->goodbyes++) == 0 && i == about;
-    }
-  }
-  say("%d: calls %s %llx (%d)", slot, dmi_ctl_name(type), (unsigned long long)a, about);
-  *DMI_LIST_ADD(&w->proc[slot].calls) = call;
-  start_call(slot, &call, a, b);
-}
-
-void act_create(int slot, uint32_t uid, bool must) {
-  struct proc *p = &w->proc[slot];
-  struct dmi_msg msg = {0};
-  struct dmi_mout out;
-  if (uid == p->uid || !dmi_uids_has(&p->view, uid)) return;
-  p->own_creates++;
-  dmi_mout_init(&out);
-  dmi_member_busy(p->m, 0, &out);
-  run_out(slot, &out);
-  msg.type = SIM_CREATE;
-  msg.op = ++w->next_op;
-  msg.flags = must;
-  send_to(slot, uid, &msg);
-}
-
-void act_request(int slot, uint32_t uid) {
-  struct proc *p = &w->proc[slot];
-  p->ops++;
-  send_sim(slot, uid, SIM_REQUEST, ++w->next_op, p->uid, rnd(4));
-}
-
-void act_end_thread(int slot, bool main) {
-  struct proc *p = &w->proc[slot];
-  struct dmi_mout out;
-  say("%d: %s ends", slot, main ? "main" : "a thread");
-  if (main) {
-    p->main_runs = false;
-  } else {
-    p->threads--;
-    if (rnd(2)) {
-      struct dmi_ended *ended = DMI_LIST_ADD(&p->ended);
-      ended->seq = ++p->next_seq;
-      ended->value = ended->seq * 1000 + p->uid;
-    }
-  }
-  dmi_mout_init(&out);
-  dmi_member_idle(p->m, &out);
-  run_out(slot, &out);
-  watch_notices(slot);
-}
-
-int world_spawn(int seed_slot) {
-  static const uint8_t program_id[16] = {1, 2, 3};
-  int slot = w->slots++;
-  struct proc *p = &w->proc[slot];
-  struct dmi_member_env env = {(void *)(intptr_t)slot, env_connected, env_addrs};
-  struct dmi_node_info info;
-  struct dmi_mout out;
-  memset(&info, 0, sizeof(info));
-  snprintf(info.host, sizeof(info.host), "h%d", slot);
-  info.cores = (uint32_t)slot;
-  p->host = (int)rnd(HOSTS);
-  p->alive = true;
-  p->seed = seed_slot;
-  p->m = dmi_member_new(&env, &info, (uint16_t)(1000 + slot));
-  dmi_member_set_break(p->m, w->broken);
-  dmi_mout_init(&out);
-  if (seed_slot < 0) {
-    p->main_runs = true;
-    dmi_member_start_first(p->m, program_id, &out);
-  } else {
-    say("%d: joins by %d", slot, seed_slot);
-    dmi_member_start_join(p->m, &out);
-  }
-  run_out(slot, &out);
-  watch_notices(slot);
-  return slot;
-}
-
-void world_free(void) {
-  for (int i = 0; i < w->slots; i++) {
-    struct proc *p = &w->proc[i];
-    dmi_member_free(p->m);
-    free(p->ended.at);
-    free(p->pend.at);
-    free(p->calls.at);
-    free(p->creating.at);
-    free(p->maps.at);
-    free(p->addrs.at);
-    dmi_uids_free(&p->view);
-    dmi_uids_free(&p->known);
-  }
-  for (int i = 0; i < CONNS; i++) {
-    dmi_keep_free(&w->conn[i].queue[0]);
-    dmi_keep_free(&w->conn[i].queue[1]);
-  }
-  free(w->map_dead.at);
-  free(w->departed.at);
 }

@@ -152,7 +152,16 @@ bool world_user_code(void); /* does any user code run, or is going to? */
 int world_slot_of(uint32_t uid);
 int world_coordinator(void); /* slot, -1: on its way */
 
-/* Events by the user of a process. */
+/* Inside of the world: sends over a connection, made if there is none; carries actions out; looks
+ * at the coordinator's queue of notices (member_sim.c); what the core asks of its surroundings. */
+void world_send(int slot, uint32_t id, const struct dmi_msg *msg);
+void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len);
+void world_run(int slot, struct dmi_mout *out);
+void world_watch(int slot);
+bool world_connected(void *arg, uint32_t uid);
+void world_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+
+/* Events by the user of a process (member_user.c). */
 void act_leave(int slot);
 void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about);
 void act_create(int slot, uint32_t uid, bool must);
