@@ -203,7 +203,7 @@ static void random_act(bool joins) {
   }
 }
 
-/* ---- Notices --------------------------------------------------------------------------------- */
+/* ---- Notices ----------------------------------------------------------------------------- */
 
 /* What the coordinator's queue of notices says after an event of it. */
 void world_watch(int slot) {
