@@ -1,19 +1,27 @@
 /*
- * dmi.pml - Promela model of the page protocol (docs/protocol.md); docs/model.md tells how to read it.
+ * dmi.pml - Promela model of the page protocol (docs/protocol.md); docs/model.md tells how to
+ * read it.
  *
- * One transition is one event of the protocol: a message is taken from a channel, an operation of a
- * thread begins, or the membership moves on.  All that the rules say happens at that event, messages to
- * oneself included, is one d_step.  So the interleavings are exactly those of a process that holds
- * the page's lock during an event.  The single Promela process chooses the next event.
+ * One transition is one event of the protocol: a message is taken from a channel, an operation
+ * of a thread begins, or the membership moves on.  All that the rules say happens at that event,
+ * messages to oneself included, is one d_step: the interleavings are those of a process that
+ * holds the page's lock during an event.  The one Promela process chooses the next event.
  *
- * Names follow the protocol page; R1..R9 in comments are its rules.  -DBREAK_xxx switches one rule
- * off, -DOLD_xxx brings a flaw back that the model found (docs/model.md).
+ * Names follow the protocol page; R1..R9 in comments are its rules.  -DBREAK_xxx switches one
+ * rule off, -DOLD_xxx brings a flaw back that the protocol had (docs/model.md).
  */
 #include "tests.h"
 
 #define CI(a, b) ((a) * (NODES - 1) + (b) - ((b) > (a) -> 1 : 0)) /* channel from a to b */
 #define NCH (NODES * (NODES - 1))
 #define K(a, b) ((a) * NP + (b)) /* record of page b in process a */
+
+/* events that are not messages nor threads */
+#define EV_DROP 28
+#define EV_LEAVE 32
+#define EV_HAND 33
+#define EV_DRAINED 34
+#define EV_VIEW 36
 
 /* roles, kinds of copies */
 #define NONE 0
@@ -52,6 +60,8 @@
 #define HOME_BEGIN 17
 #define HOME_TAIL 18 /* one page of the list */
 #define HOME_END 19
+#define HOME_DONE 24
+#define DROP 25      /* not a message: the copy goes, for lack of room (R6) */
 #define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
 #define OP_R 21      /* only in queues: own read, write, atomic */
 #define OP_W 22
@@ -110,7 +120,8 @@ typedef Thread {
 Page pg[NODES * NP];
 Thread th[NT];
 chan ch[NCH] = [CAP] of { byte, byte, byte, byte, byte }; /* type, page + 2 * origin, x, v, d */
-chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte }; /* queues: type, origin, x, v, d */
+/* queues: type, origin, x, v, d */
+chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte };
 chan sq = [8] of { byte, byte, byte, byte, byte }; /* messages to oneself: empty between events */
 byte mem[NP];      /* ghost: what the last write in effect left */
 byte granting[NP]; /* ghost: GRANTs on their way */
@@ -121,16 +132,18 @@ byte granting[NP]; /* ghost: GRANTs on their way */
 byte home[NODES];    /* one mapping: its home, as each process sees it */
 chan parked = [6] of { byte, byte, byte, byte, byte };
 bit arriving;        /* at HEIR */
-bit leaving, handed, drained, gone; /* LEAVER */
+bit leaving, handed, confirmed, drained; /* LEAVER: lists sent, HOME_DONE came, ... */
 bit offered[NP];
-bit arrived;         /* HEIR had HOME_END */
 bit view[NODES];     /* has taken the view without LEAVER */
 bit listed[NP];
+bit orphan[NP];      /* ghost: a page without a record, owned by the home that is changing */
 #define HOME(a) home[a]
 #define LEFT(a, b) ((b) == LEAVER && view[a])
 #define LEAVING(a) ((a) == LEAVER && leaving)
 #define ARRIVING(a) ((a) == HEIR && arriving)
-#define PARK(m, origin, x, v, d) assert(nfull(parked)); parked!m, (p + 2 * (origin)), x, v, d
+#define PARK(m, origin, x, v, d) \
+  assert(nfull(parked));         \
+  parked!m, (p + 2 * (origin)), x, v, d
 #else
 #define HOME(a) HOMEP
 #define LEFT(a, b) false
@@ -138,13 +151,21 @@ bit listed[NP];
 #define ARRIVING(a) false
 #define PARK(m, origin, x, v, d) assert(false)
 #endif
+#ifdef DROPS
+byte drops; /* how many copies went for lack of room; of page 0 */
+#define MAY_DROP(a) (pg[K(a, 0)].copy && pg[K(a, 0)].role == NONE)
+#endif
 #ifdef JOIN
 bit joined;          /* JOINER: all have taken the view with it (membership.md) */
+#define WAS_MEMBER(a) ((a) != JOINER)
+#else
+#define WAS_MEMBER(a) true
 #endif
 
 byte c; /* the event chosen; 0 between events.  Not hidden: backtracking must restore it */
 /* Scratch of one event: no part of the state. */
-hidden byte m, n, f, k, p, o, t, i, j, mt, mp, mx, mv, md, qt, qo, qx, qv, qd, nd, g, num, own, first;
+hidden byte to, m, n, f, k, p, o, t, i, j, mt, mp, mx, mv, md, qt, qo, qx, qv, qd, nd, g, num;
+hidden byte own, first;
 
 inline send(to_, type_, origin_, x_, v_, d_)
 {
@@ -223,19 +244,21 @@ inline ask(flags_)
   fi
 }
 
-/* The hint of process n. */
-#ifdef LEAVE
-#define HINT ((LEFT(n, pg[k].hint) || pg[k].hint == n) -> HOME(n) : pg[k].hint)
-#else
-#define HINT pg[k].hint
-#endif
-
-/* A request of process n goes to its hint; when that is n itself it is the home. */
+/* A request of process n goes to its hint; the home when that is of no use. */
 inline request(type_, x_, d_)
 {
+  to = pg[k].hint;
   if
-  :: HINT == n -> forward(type_, n, x_, 0, d_)
-  :: else -> send(HINT, type_, n, x_, 0, d_)
+#ifdef OLD_HINT
+  :: LEFT(n, to) -> to = HOME(n)
+#else
+  :: LEFT(n, to) || to == n -> to = HOME(n)
+#endif
+  :: else
+  fi;
+  if
+  :: to == n -> forward(type_, n, x_, 0, d_)
+  :: else -> send(to, type_, n, x_, 0, d_)
   fi
 }
 
@@ -265,7 +288,7 @@ inline begin()
         :: pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy) ->
            assert(nfull(q[k]));
            q[k]!OP_R, n, t, 0, 0
-#ifdef OLD_STARVE
+#ifndef GET_WHILE_PUTS /* docs/model.md, "Open" */
         :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy ->
 #else
         :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy &&
@@ -592,10 +615,14 @@ inline granted()
 /* The sender of an answer is the new hint. */
 inline found()
 {
+#ifdef OLD_HINT
+  pg[k].hint = f
+#else
   if
   :: f != n -> pg[k].hint = f
   :: else
   fi
+#endif
 }
 
 /* R6 DATA. */
@@ -714,8 +741,8 @@ inline acknowledged()
 inline home_end()
 {
   arriving = 0;
-  arrived = 1;
   home[n] = n;
+  send(LEAVER, HOME_DONE, n, 0, 0, 0);
   j = 0;
   do
   :: j < NP ->
@@ -729,6 +756,7 @@ inline home_end()
 #endif
         assert(pg[K(n, j)].role != OWNER);
         pg[K(n, j)].role = OWNER;
+        orphan[j] = 0;
         sq!HOME_END + 32, (j + 2 * n), 0, 0, 0 /* the rest of it, below */
      fi;
      j++
@@ -748,14 +776,14 @@ inline home_end()
 /* R8.3 at the leaver. */
 inline offer()
 {
-#ifndef BREAK_TAKE
   if
+#ifndef BREAK_TAKE
   :: n == LEAVER && handed && pg[k].role == OWNER && !offered[p] ->
      offered[p] = 1;
      send(HEIR, TAKE, n, 0, 0, 0)
+#endif
   :: else
   fi
-#endif
 }
 #endif
 
@@ -809,6 +837,9 @@ inline handle()
      drop();
      raise(mv);
      send(f, INVALIDATED, n, 0, mv, 0)
+#ifdef DROPS
+  :: mt == DROP -> drop()
+#endif
   :: mt == UPDATE -> take_update()
   :: TYPE(mt) == INVALIDATED || TYPE(mt) == UPDATED -> acknowledged()
   :: mt == RELEASE ->
@@ -829,7 +860,13 @@ inline handle()
      listed[p] = 1;
      pg[k].tail = mx
   :: mt == HOME_END -> home_end()
-  :: mt == HOME_END + 32 -> become_owner()
+  :: mt == HOME_DONE -> confirmed = 1
+  :: mt == HOME_END + 32 ->
+#ifndef OLD_FETCH
+     become_owner()
+#else
+     skip
+#endif
 #endif
   fi
 }
@@ -840,7 +877,11 @@ inline invariants()
   j = 0;
   do
   :: j < NP ->
+#ifdef LEAVE
+     num = granting[j] + orphan[j];
+#else
      num = granting[j];
+#endif
      i = 0;
      do
      :: i < NODES ->
@@ -874,13 +915,17 @@ inline leave_event()
         do
         :: j < NP ->
            if
-           :: !pg[K(n, j)].rec -> pg[K(n, j)].role = NONE /* no record: not owned any more */
+           :: !pg[K(n, j)].rec -> /* no record: not owned any more */
+              pg[K(n, j)].role = NONE;
+              orphan[j] = 1
            :: else
            fi;
            j++
         :: else -> break
         od
-     :: else -> handed = 1
+     :: else ->
+        handed = 1;
+        confirmed = 1
      fi
   :: c == EV_HAND -> /* the lists, any time later */
      n = LEAVER;
@@ -905,14 +950,7 @@ inline leave_event()
      n = c - EV_VIEW;
      view[n] = 1;
      if
-     :: HOME(n) == LEAVER ->
-        home[n] = HEIR;
-#ifndef OLD_VIEW
-        if
-        :: n == HEIR -> arriving = 1
-        :: else
-        fi
-#endif
+     :: HOME(n) == LEAVER -> home[n] = HEIR
      :: else
      fi
   fi;
@@ -930,11 +968,17 @@ inline leave_event()
   fi
 }
 
-#define L_IDLE (drained || (pg[K(LEAVER, 0)].role == NONE && pg[K(LEAVER, NP - 1)].role == NONE))
-#define EV_LEAVE 32
-#define EV_HAND 33
-#define EV_DRAINED 34
-#define EV_VIEW 36
+#ifdef OLD_VIEW
+#define CONFIRMED true
+#else
+#define CONFIRMED confirmed
+#endif
+#define L_OWNS(b) (pg[K(LEAVER, b)].role != NONE)
+#define L_IDLE (CONFIRMED && (drained || (!L_OWNS(0) && !L_OWNS(NP - 1))))
+/* No user code runs at LEAVER any more: only then a view removes it. */
+#define ENDED(a) ((a) >= NT || TN(a) != LEAVER || (th[(a) % NT].st == IDLE && \
+                  th[(a) % NT].pc == OPS((a) % NT)))
+#define threads_done (ENDED(0) && ENDED(1) && ENDED(2) && ENDED(3))
 #endif
 
 /* One event: c is a channel, or 16 + a thread, or one of membership. */
@@ -947,8 +991,17 @@ inline event()
        f = c / (NODES - 1);
        n = c % (NODES - 1);
        n = (n >= f -> n + 1 : n)
+#ifdef DROPS
+    :: c >= EV_DROP && c < EV_LEAVE ->
+       n = c - EV_DROP;
+       f = n;
+       mt = DROP;
+       mp = 2 * n;
+       drops++
+#endif
 #ifdef LEAVE
     :: c >= EV_LEAVE ->
+       printf("LEAVE %d\n", c);
        leave_event();
        mt = 0
 #endif
@@ -972,6 +1025,7 @@ inline event()
        p = mp & 1;
        o = mp >> 1;
        k = K(n, p);
+       printf("EVENT %d %d %d %d %d %d %d %d\n", mt, n, f, p, o, mx, mv, md);
        handle();
        k = K(n, p);
        serve();
@@ -983,6 +1037,8 @@ inline event()
        fi;
        offer();
 #endif
+       printf("STATE %d %d %d %d %d %d\n", pg[k].role, pg[k].copy, pg[k].held, pg[k].puts,
+              pg[k].fetch, pg[k].version);
        if
        :: len(sq) > 0 ->
           sq?mt, mp, mx, mv, md;
@@ -1023,26 +1079,34 @@ inline setup()
   od
 }
 
-/* Process a has a copy of page b to begin with, of kind x. */
+/*
+ * Process a has a copy of page b to begin with, of kind x.  (In a d_step, as everything that
+ * uses hidden variables must be: undoing a single statement would use their later values.)
+ */
 inline warm(a_, b_, x_)
 {
-  if
-  :: x_ != ABSENT && (b_ == 0 -> OWNER0 : OWNER1) != a_ ->
-     pg[K(a_, b_)].copy = x_;
-     k = K((b_ == 0 -> OWNER0 : OWNER1), b_);
-     pg[k].copyset = WITH(pg[k].copyset, a_, x_);
+  d_step {
+    if
+    :: x_ != ABSENT && (b_ == 0 -> OWNER0 : OWNER1) != a_ && WAS_MEMBER(a_) ->
+       pg[K(a_, b_)].copy = x_;
+       k = K((b_ == 0 -> OWNER0 : OWNER1), b_);
+       pg[k].copyset = WITH(pg[k].copyset, a_, x_);
 #ifdef LEAVE
-     pg[K(HOMEP, b_)].rec = 1
+       pg[K(HOME0, b_)].rec = 1
 #endif
-  :: else
-  fi
+    :: else
+    fi
+  }
 }
 
 #define READY(a) (th[a].st == IDLE && th[a].pc < OPS(a) && JOINED(a))
 #ifdef JOIN
 #define JOINED(a) (TN(a) != JOINER || joined)
+#define IS_MEMBER(a) ((a) != JOINER || joined)
+#define VIEWS (view[0] + view[1] + view[NODES - 1])
 #else
 #define JOINED(a) true
+#define IS_MEMBER(a) true
 #endif
 #define START(a) READY(a) -> c = 16 + a; choose_mode()
 #define MAY(x) (MODES(c - 16) & (1 << x))
@@ -1077,11 +1141,12 @@ inline finish()
        do
        :: i < NODES ->
           k = K(i, p);
-          assert(pg[k].role != PENDING && !pg[k].held && !pg[k].puts && !pg[k].fetch);
+          assert(!pg[k].held || LEAVING(i)); /* the view may come before the RELEASE */
+          assert(pg[k].role != PENDING && !pg[k].puts && !pg[k].fetch);
           assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
           assert(pg[k].role != OWNER || (pg[k].data == mem[p] && pg[K(HOME(i), p)].tail == i));
 #ifndef NO_AGREE
-          assert(pg[k].copy == ABSENT || pg[k].data == mem[p]); /* copies agree */
+          assert(pg[k].copy == ABSENT || pg[k].data == mem[p] || LEAVING(i)); /* copies agree */
 #endif
           i++
        :: else -> break
@@ -1105,7 +1170,7 @@ inline finish()
 active proctype system()
 {
   atomic {
-    setup();
+    d_step { setup() };
     WARM
   };
   do
@@ -1141,14 +1206,31 @@ active proctype system()
        :: !leaving -> c = EV_LEAVE
        :: leaving && !handed -> c = EV_HAND
        :: handed && !drained && L_IDLE -> c = EV_DRAINED
-       :: drained && L_THREADS_DONE && LEAVER != 0 && !view[0] -> c = EV_VIEW + 0
-       :: drained && L_THREADS_DONE && LEAVER != 1 && !view[1] -> c = EV_VIEW + 1
+       :: drained && threads_done && LEAVER != 0 && !view[0] && IS_MEMBER(0) -> c = EV_VIEW + 0
+       :: drained && threads_done && LEAVER != 1 && !view[1] && IS_MEMBER(1) -> c = EV_VIEW + 1
 #if NODES > 2
-       :: drained && L_THREADS_DONE && LEAVER != 2 && !view[2] -> c = EV_VIEW + 2
+       :: drained && threads_done && LEAVER != 2 && !view[2] && IS_MEMBER(2) -> c = EV_VIEW + 2
 #endif
+#endif
+#ifdef DROPS
+       :: drops < DROPS && MAY_DROP(0) -> c = EV_DROP + 0
+       :: drops < DROPS && MAY_DROP(1) -> c = EV_DROP + 1
+       :: drops < DROPS && MAY_DROP(2) -> c = EV_DROP + 2
 #endif
 #ifdef JOIN
+#ifdef LEAVE
+       /* one view change at a time: not while some, but not all, have taken the other view */
+       :: !joined && VIEWS == 0 -> joined = 1; goto again
+       :: !joined && VIEWS == NODES - 2 ->
+          joined = 1;
+          view[JOINER] = 1;
+          home[JOINER] = home[HEIR];
+          pg[K(JOINER, 0)].hint = home[HEIR];
+          pg[K(JOINER, NP - 1)].hint = home[HEIR];
+          goto again
+#else
        :: !joined -> joined = 1; goto again
+#endif
 #endif
        :: else -> finish(); break
        fi;

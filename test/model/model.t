@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# model.t - the protocol's model, the quick configurations (the rest: test/model/run --full).
+# model.t - the protocol's model: the quick configurations, in a soak all of them.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
@@ -9,7 +9,8 @@ for my $tool (qw(spin gcc)) {
   print "1..0 # SKIP $tool is not installed\n";
   exit 0;
 }
-my @command = (dirname(__FILE__) . '/run', '--quick');
+my $soak = ($ENV{DMI_TEST_SCALE} // '') eq 'soak';
+my @command = (dirname(__FILE__) . '/run', $soak ? '--full' : '--quick');
 open my $run, '-|', $^X, @command or die "run: $!\n";
 my ($num, $bad) = (0, 0);
 while (<$run>) {

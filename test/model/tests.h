@@ -113,9 +113,9 @@
 #endif
 
 /*
- * Any operations: each of NT threads does N0..N3 of them, of any of ANY_MODES; every read must return
- * a value that was current between its call and its return.  (That is more than sequential consistency, and
- * it is local: what holds for one page so holds for all together.)
+ * Any operations: each of NT threads does N0..N3 of them, of any of ANY_MODES; every read must
+ * return a value that was current between its call and its return.  (That is more than sequential
+ * consistency, and it is local: what holds for one page so holds for all together.)
  */
 #ifdef TEST_ANY
 #define LIN
@@ -190,7 +190,7 @@
 #define OWNER1 HOME1
 #endif
 
-/* Copies to begin with: KINDS, bits 1 none, 2 INVALIDATE, 4 UPDATE; each process and page chooses. */
+/* Copies to begin with: KINDS, bits 1 none, 2 INVALIDATE, 4 UPDATE; of each process and page. */
 #ifndef KINDS
 #define KINDS 7
 #endif
