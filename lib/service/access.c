@@ -65,6 +65,10 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
     if (!item) abort();
     item->from = from;
     item->msg = *msg;
+    if (msg->list.len && !msg->list.frame) { /* borrowed from the connection that brought it */
+      item->msg.list = dmi_slice_copy(msg->list.ptr, msg->list.len);
+      if (!item->msg.list.ptr) abort();
+    }
     item->next = NULL;
     *mapping->parked_end = item;
     mapping->parked_end = &item->next;
