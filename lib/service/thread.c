@@ -14,6 +14,7 @@
 #include "service/thread.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -162,6 +163,12 @@ static void *thread_body(void *arg)
 {
   struct thread *thread = arg;
   struct dmi_process *process = thread->process;
+  sigset_t set;
+  /* Signals are the daemon's, which has made this thread: user code is not interrupted by them. */
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
   self_number = thread->number;
   thread->value = process->program.thread(thread->arg);
   thread->post.run = thread_ended;
