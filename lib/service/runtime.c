@@ -329,9 +329,9 @@ static struct dmi_process *process_new(const struct dmi_program *program)
 
 static void process_free(struct dmi_process *process)
 {
+  dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_threads_free(process->threads);
   dmi_space_end(&process->core);
-  dmi_events_end(process);
   dmi_member_free(process->member);
   if (process->net) dmi_net_free(process->net);
   atomic_store(&the_process, NULL);
