@@ -27,9 +27,10 @@ void dmi_epoch_register(void);
 static inline void dmi_epoch_enter(void)
 {
   if (__builtin_expect(!dmi_epoch_mine, 0)) dmi_epoch_register();
-  /* An exchange, so that what is read afterwards is read after others can see that we are inside. */
+  /* An exchange, so that what is read afterwards is read after others can see that we are inside.
+   * Acquire, so that who enters in a new epoch sees what was unpublished before it began. */
   atomic_exchange_explicit(&dmi_epoch_mine->inside,
-                           atomic_load_explicit(&dmi_epoch_now, memory_order_relaxed),
+                           atomic_load_explicit(&dmi_epoch_now, memory_order_acquire),
                            memory_order_seq_cst);
 }
 
