@@ -36,8 +36,8 @@ static void finish(int32_t error, int32_t *ret_ptr)
 
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr)
 {
-  if (!status) {
-    finish(DMI_EINVAL, ret_ptr);
+  if (!status || dmi_in_function) {
+    finish(status ? DMI_EINFUNC : DMI_EINVAL, ret_ptr);
     return;
   }
   finish(dmi_status_wait(dmi_status_of(status)), ret_ptr);
@@ -46,6 +46,7 @@ void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr)
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr)
 {
   if (!status) return dmi_fail(DMI_EINVAL);
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
   finish(dmi_status_of(status)->error, ret_ptr);
   return DMI_TRUE;

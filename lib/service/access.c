@@ -360,6 +360,7 @@ static int32_t access_run(struct access *access, int64_t addr, int64_t size, uns
 /* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up. */
 static int32_t nothing(DMI_local_status_t *status)
 {
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
   if (status) {
     dmi_status_begin(dmi_status_of(status));
     dmi_status_done(dmi_status_of(status), DMI_OK);
