@@ -251,7 +251,8 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
     case DMI_MSG_GET: return in_page(page, msg);
     case DMI_MSG_READ: return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
     case DMI_MSG_PUT: return in_page(page, msg) && msg->body.ptr && msg->body.len == msg->len;
-    case DMI_MSG_OWN: return true;
+    case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
+      return !(msg->flags & DMI_F_TAIL) || page->role != DMI_ROLE_NONE;
     case DMI_MSG_ATOMIC: {
       struct dmi_rmw_sizes sizes;
       if (!in_page(page, msg) || msg->list.len != sizeof(sizes)) return false;
