@@ -142,6 +142,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
                      enum dmi_msg_type type, struct dmi_out *out)
 {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
+  atomic_store_explicit(&req->sent, true, memory_order_relaxed);
   msg.op = req->op;
   msg.off = req->off;
   msg.len = req->len;
@@ -223,6 +224,7 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
   req->foreign = false;
   req->origin = core->self;
   req->error = DMI_OK;
+  atomic_store_explicit(&req->sent, false, memory_order_relaxed);
   if (page->flags & DMI_PAGE_DEAD) {
     dmi_out_complete(out, req, DMI_EADDR);
     return;

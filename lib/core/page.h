@@ -46,6 +46,7 @@ struct dmi_req {
   struct dmi_rmw_sizes sizes;/* atomics */
   /* ---- the core's ---- */
   bool foreign;              /* made by the core, for another process */
+  _Atomic bool sent;         /* own: its message is out, so an answer may come; in no list here */
   int error;                 /* DMI_OK or DMI_E*, valid at COMPLETE */
   uint8_t flags;             /* OWN: DMI_F_HAVE, DMI_F_NODATA */
   uint64_t have;             /* OWN with HAVE: version */
@@ -187,7 +188,8 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
 
 /*
  * A message GET..RELEASE about this page.  GOT, DONE and FAIL without DMI_F_FETCH answer an own operation: `own` is
- * the one whose op number the message has (NULL: unknown, the message is ignored).  Takes the slices of msg over.
+ * the one whose op number the message has (NULL: unknown, the message is ignored), with `sent` set.
+ * Takes the slices of msg over.
  * Returns false, changing nothing, when the message cannot come from a correct peer.
  */
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,

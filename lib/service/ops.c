@@ -80,6 +80,8 @@ struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number)
   struct dmi_op *op = NULL;
   dmi_lock(&ops->lock);
   if (at < ops->num && ops->slot[at].uses == (uint32_t)(number >> 32)) op = ops->slot[at].op;
+  /* Another thread may complete one that is only in line here: it must not be touched. */
+  if (op && !atomic_load_explicit(&op->req.sent, memory_order_relaxed)) op = NULL;
   dmi_unlock(&ops->lock);
   return op;
 }

@@ -19,7 +19,8 @@ void dmi_ops_free(struct dmi_ops *ops);
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op);
 void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
 
-/* NULL: no such operation (any more). */
+/* The operation that an answer with this number is for.  NULL: there is none (any more), or it has
+ * asked nobody.  Only for the daemon, which completes those that have asked. */
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number);
 
 #endif
