@@ -164,7 +164,10 @@ static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg)
 {
   struct dmi_region *mapping = known(msg->map);
   if (!msg->off || !msg->version || msg->off > (UINT64_C(1) << 62) / msg->version) return false;
-  if (!mapping) {
+  if (!msg->map || msg->map > INT64_MAX - msg->off * msg->version) return false;
+  if (mapping) {
+    if (mapping->map.page_size != msg->off || mapping->map.page_num != msg->version) return false;
+  } else {
     mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->core.self);
     if (!mapping) abort();
     atomic_store(&mapping->map.arriving, 1);
