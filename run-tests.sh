@@ -71,7 +71,7 @@ built build --enable-werror && suite 'plain' build
 # Sanitizers make everything several times slower: fewer rounds, longer deadlines.
 export DMI_TEST_SCALE=small DMI_TEST_SLOW=3
 built build-asan --enable-werror --enable-sanitizer=address,undefined &&
-  suite 'address and undefined sanitizers' build-asan test/unit test/multi test/fuzz
+  suite 'address and undefined sanitizers' build-asan test/unit test/sim test/multi test/fuzz
 
 # The thread sanitizer of older compilers does not run where addresses are randomized too widely.
 if setarch -R true 2> /dev/null; then no_randomization='setarch -R'; fi
