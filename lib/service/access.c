@@ -48,6 +48,7 @@ static void op_complete(struct dmi_process *process, struct dmi_op *op)
   dmi_slice_drop(&op->req.src);
   if (op->heap) free(op);
   call_finish(call);
+  if (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) dmi_net_post(process->net);
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */

@@ -86,7 +86,17 @@ void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), voi
 
 void dmi_runtime_idle(struct dmi_process *process)
 {
-  dmi_member_idle(process->member, dmi_events(process));
+  atomic_fetch_add(&process->idle_owed, 1);
+  dmi_runtime_idle_look(process);
+}
+
+void dmi_runtime_idle_look(struct dmi_process *process)
+{
+  /* An asynchronous write that nobody waited for must still arrive before this process may go. */
+  while (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) {
+    atomic_fetch_sub(&process->idle_owed, 1);
+    dmi_member_idle(process->member, dmi_events(process));
+  }
   dmi_events_carry(process);
 }
 

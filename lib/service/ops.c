@@ -21,6 +21,7 @@ struct dmi_ops {
   _Atomic uint32_t lock; /* guards all below */
   uint32_t num, free;    /* slots; first free one */
   struct slot *slot;
+  _Atomic uint64_t out;  /* operations in the table; written with the lock held */
 };
 
 struct dmi_ops *dmi_ops_new(void)
@@ -61,6 +62,7 @@ void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op)
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
   op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
+  atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
   dmi_unlock(&ops->lock);
 }
 
@@ -71,7 +73,13 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op)
   ops->slot[op->slot].uses++;
   ops->slot[op->slot].next_free = ops->free;
   ops->free = op->slot;
+  atomic_fetch_sub(&ops->out, 1);
   dmi_unlock(&ops->lock);
+}
+
+bool dmi_ops_any(const struct dmi_ops *ops)
+{
+  return atomic_load(&ops->out) != 0;
 }
 
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number)

@@ -6,6 +6,7 @@
 #ifndef DMI_SERVICE_OPS_H
 #define DMI_SERVICE_OPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dmi_op;
@@ -18,6 +19,9 @@ void dmi_ops_free(struct dmi_ops *ops);
 /* Gives the operation a number (op->req.op, op->slot).  Any thread. */
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op);
 void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
+
+/* Is any operation out? */
+bool dmi_ops_any(const struct dmi_ops *ops);
 
 /* The operation that an answer with this number is for.  NULL: there is none (any more), or it has
  * asked nobody.  Only for the daemon, which completes those that have asked. */

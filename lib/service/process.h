@@ -59,6 +59,8 @@ struct dmi_process {
 
   _Atomic uint32_t active;      /* bool: API calls are possible; set once dmi_id is */
   _Atomic uint32_t drain;       /* bool: the daemon wants to know when core.owned is 0 */
+  _Atomic uint32_t idle_owed;   /* user code that ended while its operations were still out: the */
+                                /* membership core is told that it is idle when they are complete */
   int32_t dmi_id;
   struct dmi_status member_now; /* done when this process is a member, or will never be */
   struct dmi_config config;     /* not changed after the start */

@@ -79,6 +79,7 @@ static void on_posted(void *arg)
   }
   dmi_access_self(process);
   dmi_leave_look(process);
+  dmi_runtime_idle_look(process);
 }
 
 /* ---- The network's events ------------------------------------------------------------------- */

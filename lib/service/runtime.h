@@ -23,8 +23,9 @@ void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *
 
 /* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares). */
 void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
-/* One less. */
+/* One less; takes effect when no operation is out any more. */
 void dmi_runtime_idle(struct dmi_process *process);
+void dmi_runtime_idle_look(struct dmi_process *process);
 
 /* A call of the membership core that has no result yet. */
 struct dmi_wait {
