@@ -173,8 +173,8 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   busy = dmi_page_busy(page);
   if (page->role != DMI_ROLE_NONE && !page->copy) {
     dmi_req_push(&busy->queue, req);
-  } else if (page->copy) {
-    dmi_req_push(&busy->waiters, req);
+  } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
+    dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
   } else if (req->type == DMI_REQ_READ && !busy->puts &&
              (!busy->fetch || !busy->poisoned || core->broken == DMI_BREAK_POISON)) {
     bool first = !busy->fetch;
