@@ -288,7 +288,7 @@ inline begin()
         :: pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy) ->
            assert(nfull(q[k]));
            q[k]!OP_R, n, t, 0, 0
-#ifndef GET_WHILE_PUTS /* docs/model.md, "Open" */
+#ifdef OLD_WAIT_FOR_PUTS /* docs/model.md */
         :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy ->
 #else
         :: !(pg[k].role != NONE && !(pg[k].role == PENDING && pg[k].copy)) && pg[k].copy &&
