@@ -206,7 +206,8 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status);
 
 /* Runs DMI_function at the owner with the bytes themselves and the two inputs; in_ptr gets its
- * answer.  Tags below 0 are reserved (DMI_EINVAL).  DMI_ENOFUNC when the program has none. */
+ * answer.  Inputs of 4 GiB or more together, such an answer, and tags below 0 (reserved): DMI_EINVAL.
+ * DMI_ENOFUNC when the program has none. */
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
                    int8_t tag, int8_t mode, DMI_local_status_t *status);

@@ -4,6 +4,7 @@
  * Thin: each checks what can be seen here and calls lib/service.
  */
 #include "base/error.h"
+#include "core/rmw.h"
 #include "service/calls.h"
 #include "service/runtime.h"
 
@@ -101,6 +102,10 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
                               .mode = mode};
   if (out1_size < 0 || out2_size < 0 || in_size < 0 || tag < 0 || (out1_size && !out1_ptr) ||
       (out2_size && !out2_ptr) || (in_size && !in_ptr)) {
+    return dmi_fail(DMI_EINVAL);
+  }
+  if ((uint64_t)out1_size + (uint64_t)out2_size > DMI_RMW_MOST ||
+      (uint64_t)in_size > DMI_RMW_MOST) {
     return dmi_fail(DMI_EINVAL);
   }
   if (process && !process->program.function) return dmi_fail(DMI_ENOFUNC);

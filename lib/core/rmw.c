@@ -15,7 +15,7 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
     case DMI_RMW_CAS: return sizes->out1 == len && sizes->out2 == len && sizes->in == 1;
     case DMI_RMW_FAS: return sizes->out1 == len && sizes->out2 == 0 && sizes->in == len;
     case DMI_RMW_FAD: return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
-    case DMI_RMW_USER: return true;
+    case DMI_RMW_USER: return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
   }
   return false;
 }

@@ -6,6 +6,10 @@
 
 #include "core/page.h"
 
+/* Most bytes of both inputs of DMI_function together, and of its answer: memory that a message may
+ * ask for. */
+#define DMI_RMW_MOST ((uint64_t)UINT32_MAX)
+
 /* Do the sizes fit the operation?  `input` is the number of input bytes (out1 then out2). */
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                    uint64_t input);

@@ -529,15 +529,20 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
   struct dmi_region *mapping;
   uint64_t limit = 0;
   (void)from;
-  if (msg->type == DMI_MSG_GOT && (op = answered(process, msg)) && (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ) &&
-      op->req.len == msg->body.len) {
+  op = answered(process, msg);
+  if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len &&
+      (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
     return op->req.dst;
   }
   dmi_epoch_enter();
   mapping = dmi_space_find(msg->map);
   if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
   dmi_epoch_leave();
-  if (msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_ATOMIC) limit = UINT32_MAX;
+  if (msg->type == DMI_MSG_ATOMIC) {
+    limit = msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit; /* two inputs of its length */
+  } else if (msg->type == DMI_MSG_DONE) {
+    limit = op ? op->req.sizes.in + op->req.len : 0;
+  }
   if (msg->body.len > limit) return NULL;
   msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame ? msg->body.frame->bytes : NULL;
