@@ -548,10 +548,12 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-static bool unknown(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
+/* A message that cannot be handled here: whoever waits for an answer gets `error`. */
+static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *msg, int32_t error)
 {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
+  if (to && reply.type == DMI_MSG_FAIL) reply.error = (uint32_t)error;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   if (to == process->core.self) {
@@ -560,6 +562,13 @@ static bool unknown(struct dmi_process *process, uint32_t from, struct dmi_msg *
     dmi_net_flush(process->net, to);
   }
   return true;
+}
+
+/* A write whose bytes found no memory here. */
+static bool no_room(const struct dmi_msg *msg)
+{
+  return (msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) && msg->body.len &&
+         !msg->body.ptr;
 }
 
 /* With the mapping kept alive by a reference, or by `op`'s. */
@@ -594,15 +603,17 @@ bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_m
   mapping = dmi_space_find(msg->map);
   if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
   dmi_epoch_leave();
-  if (!mapping) return unknown(process, from, msg);
+  if (!mapping) return refuse(process, from, msg, DMI_EADDR);
   if (msg->page >= mapping->map.page_num) {
     good = false;
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
+  } else if (no_room(msg)) {
+    (void)refuse(process, from, msg, DMI_ENOMEM);
   } else if ((page = dmi_mapping_get(&process->core, mapping, msg->page, &error))) {
     good = page_message(process, page, from, msg, NULL);
   } else {
-    (void)unknown(process, from, msg);
+    (void)refuse(process, from, msg, error);
   }
   dmi_mapping_unref(&process->core, mapping);
   return good;
