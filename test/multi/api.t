@@ -1,0 +1,21 @@
+#!/usr/bin/perl
+# api.t - every call of the memory chapters, by one process alone and by three, every value checked.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 55, wait => 50);
+my $program = $t->compile('test/multi/api_dmi.c');
+
+for my $processes (1, 3) {
+  my $first = $t->start($program, args => [$processes, 1 << 30], opts => [-s => '1G']);
+  my @others = map { $t->start($program, join => $first, opts => [-s => '1G']) } 2 .. $processes;
+  my ($checks, $failed) = $first->expect_out(qr/^verdict api: (\d+) checks, (\d+) failed$/m);
+  is($failed, 0, "$processes processes: no check failed");
+  cmp_ok($checks, '>', 3000, "$processes processes: checks were made ($checks)");
+  $_->wait_exit(0) for $first, @others;
+  unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for $first, @others;
+}
+$t->done;

@@ -1,0 +1,90 @@
+#!/usr/bin/perl
+# badinput.t - wrong calls get DMI_FALSE and the right DMI_errno; wrong starts get one clear line.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use IO::Socket::INET;
+
+my $t = DMITest->new(timeout => 80, wait => 40);
+my $program = $t->compile('test/multi/badinput_dmi.c');
+
+# ---- Calls -------------------------------------------------------------------------------------
+
+my $first = $t->start($program);
+my @others = map { $t->start($program, join => $first) } 2 .. 3;
+$first->expect_out(qr/^join now$/m);
+my $fourth = $t->start($program, join => $first);
+$first->expect_out(qr/^leave now$/m);
+$fourth->signal('INT');
+$first->expect_out(qr/^the fourth left/m);
+$fourth->wait_exit(0);
+my ($checks, $failed) = $first->expect_out(qr/^verdict badinput: (\d+) checks, (\d+) failed$/m);
+is($failed, 0, 'every wrong call is refused, and for the right reason');
+cmp_ok($checks, '>', 2000, "checks were made ($checks)");
+$_->wait_exit(0) for $first, @others;
+unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for $first, @others, $fourth;
+like($first->out, qr/^after the end: DMI_EINACTIVE$/m, 'calls after the end: DMI_EINACTIVE');
+
+# ---- Starts ------------------------------------------------------------------------------------
+
+# dmirun with these options: not 0, and one line that matches all of these.
+sub refused {
+  my ($name, $opts, @texts) = @_;
+  my $process = $t->start($program, opts => $opts, name => $name);
+  $t->wait_until(sub { !$process->running }, "$name: ends");
+  $process->wait_exit(1);
+  is($process->out, '', "$name: nothing on stdout");
+  my @lines = grep { !/^=== initialized ===$/ } split /\n/, $process->err;
+  is(scalar @lines, 1, "$name: one line") or diag($process->err);
+  like($lines[0] // '', $_, "$name: says $_") for @texts;
+}
+
+# A port where nobody listens: bound, so that nobody else gets it, but not listening.
+my $dead = IO::Socket::INET->new(Proto => 'tcp', LocalAddr => '127.0.0.1', ReuseAddr => 0) or die;
+my $port = $dead->sockport;
+refused('dead port', [-i => '127.0.0.1', -p => $port], qr/127\.0\.0\.1 port $port/, qr/-p|-i/);
+refused('unknown host', [-i => 'no-such-host.invalid', -p => $port],
+  qr/no-such-host\.invalid/, qr/-i/);
+refused('ended program', [-i => '127.0.0.1', -p => $first->port],
+  qr/127\.0\.0\.1 port ${\$first->port}/, qr/-p|-i/);
+
+my $listener = IO::Socket::INET->new(Proto => 'tcp', Listen => 1) or die;
+my $taken = $listener->sockport;
+refused('port in use', [-l => $taken], qr/$taken/, qr/-l/);
+
+# What listens there is no DMI program: it answers something else, or closes at once.
+{
+  my $pid = fork // die;
+  if (!$pid) {
+    while (my $client = $listener->accept) { print $client "HTTP/1.0 400 Bad\r\n\r\n"; close $client }
+    POSIX::_exit(0);
+  }
+  refused('not DMI', [-i => '127.0.0.1', -p => $taken], qr/port $taken/, qr/-p|-i/);
+  kill KILL => $pid;
+  waitpid $pid, 0;
+}
+
+# Another program: it goes on unharmed, and says whom it refused.
+my $other = $t->compile('test/multi/end_dmi.c');
+my $running = $t->start($other, args => ['wait']);
+$running->expect_out(qr/^waiting$/m);
+refused('another program', [-i => '127.0.0.1', -p => $running->port],
+  qr/badinput_dmi.*end_dmi|end_dmi.*badinput_dmi/);
+my $copy = $t->dir . '/end_dmi';
+{
+  local $SIG{CHLD} = 'DEFAULT';
+  system('cp', $other, $copy) == 0 or die;
+  open my $file, '>>', $copy or die;    # the same name, one byte more: another build
+  print $file "\0";
+  close $file or die;
+}
+{
+  my $process = $t->start($copy, join => $running, name => 'another build');
+  $process->wait_exit(1);
+  like($process->err, qr/build/, 'another build: refused by that name');
+}
+$running->signal('INT');
+$running->wait_exit(0);
+$t->done;

@@ -1,0 +1,114 @@
+#!/usr/bin/perl
+# end.t - how programs end: by themselves, process by process, by signals, and with which status.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 80, wait => 20);
+my $program = $t->compile('test/multi/end_dmi.c');
+
+# The lines that a process showed, shortened: "initialized joined opened finalized".
+sub shown { return join ' ', $_[0]->err =~ /^=== (\w+) ===$/mg }
+
+sub verdict_of {
+  my ($process) = @_;
+  is(scalar $process->expect_out(qr/^verdict end: \d+ checks, (\d+) failed$/m), 0,
+    $process->name . ': no check failed');
+}
+
+{
+  my $alone = $t->start($program, args => ['return', 0], name => 'alone');
+  $alone->wait_exit(0);
+  is(shown($alone), 'initialized joined opened finalized', 'DMI_main returned: all is over');
+}
+
+{
+  my $first = $t->start($program, args => ['return', 2], name => 'first');
+  my @joiners = map { $t->start($program, join => $first, name => "joiner $_") } 1 .. 2;
+  $_->wait_exit(0) for $first, @joiners;
+  is(shown($first), 'initialized joined opened finalized', 'the first one ends by itself');
+  is(shown($_), 'initialized joined finalized', $_->name . ', never welcomed, ends with it')
+    for @joiners;
+}
+
+{
+  my $first = $t->start($program, args => ['first'], name => 'first');
+  my $second = $t->start($program, join => $first, name => 'second');
+  $first->expect_out(qr/^returning$/m);
+  $second->expect_err(qr/=== opened ===/);
+  $first->signal('INT');
+  $second->expect_out(qr/^first one gone$/m);
+  $first->wait_exit(0);
+  is(shown($first), 'initialized joined opened closed left finalized',
+    'the first one leaves first');
+  ok($second->running, 'the program goes on without it');
+  my $third = $t->start($program, join => $second, name => 'third');
+  $third->expect_out(qr/^a thread goes on$/m);
+  verdict_of($second);
+  $_->wait_exit(0) for $second, $third;
+  is(shown($_), 'initialized joined opened finalized', $_->name . ' ends by itself')
+    for $second, $third;
+}
+
+for my $signal (qw(INT TERM)) {
+  my $last = $t->start($program, args => ['last'], name => "last $signal");
+  $last->expect_out(qr/^waiting$/m);
+  $last->signal($signal);
+  $last->expect_out(qr/^dismissed$/m);
+  verdict_of($last);
+  $last->wait_exit(0);
+  is(shown($last), 'initialized joined opened closed left finalized',
+    "the last process, asked by SIG$signal");
+}
+
+{
+  my $first = $t->start($program, args => ['early'], name => 'first');
+  my $joiner = $t->start($program, join => $first, name => 'joiner');
+  $first->expect_out(qr/^asked to join$/m);
+  $joiner->expect_err(qr/=== joined ===/);
+  $joiner->signal('INT');
+  $joiner->wait_exit(0);
+  is(shown($joiner), 'initialized joined closed left finalized', 'leaves without being welcomed');
+  verdict_of($first);
+  $first->wait_exit(0);
+}
+
+{
+  my $first = $t->start($program, args => ['all', 3], name => 'first');
+  my @others = map { $t->start($program, join => $first, name => "other $_") } 1 .. 3;
+  $first->expect_out(qr/^all there$/m);
+  $_->signal('INT') for $first, @others;
+  $first->expect_out(qr/^dismissed myself$/m);
+  verdict_of($first);
+  $_->wait_exit(0) for $first, @others;
+  is(shown($_), 'initialized joined opened closed left finalized', $_->name . ' was dismissed')
+    for $first, @others;
+}
+
+{
+  my $first = $t->start($program, args => ['stuck'], name => 'first');
+  my $stuck = $t->start($program, join => $first, name => 'stuck');
+  $stuck->expect_out(qr/^stuck$/m);
+  $stuck->signal('INT');
+  $stuck->expect_err(qr/=== closed ===/);
+  $first->expect_out(qr/^busy$/m);
+  unlike($stuck->err, qr/^dmi:/m, 'the first Ctrl+C: no message');
+  $stuck->signal('INT');
+  my ($why) = $stuck->expect_err(qr/^dmi: (still here.*)$/m);
+  like($why, qr{DMI_goodbye|thread}, 'the second Ctrl+C says what it waits for');
+  ok($stuck->running, 'it goes on waiting');
+  $stuck->signal('INT');
+  $stuck->wait_exit(130);
+  like($stuck->err, qr/^dmi: .*third/m, 'the third Ctrl+C ends it, and says so');
+  $first->wait_exit(1);
+  like($first->err, qr/^dmi: .*lost/mi, 'the other one says that it lost a process');
+  unlike($_->err, qr/finalized/, $_->name . ': not finalized') for $first, $stuck;
+}
+
+for my $status (0, 3) {
+  my $process = $t->start($program, args => ['exit', $status], name => "exit $status");
+  $process->wait_exit($status);
+}
+$t->done;

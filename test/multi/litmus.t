@@ -1,0 +1,29 @@
+#!/usr/bin/perl
+# litmus.t - races between real processes: outcomes that sequential consistency forbids never come.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $scale = $ENV{DMI_TEST_SCALE} // '';
+my $rounds = { small => 600, soak => 100_000 }->{$scale} // 3000;
+my $seconds = $scale eq 'soak' ? 600 : 50;
+my $t = DMITest->new(timeout => $seconds, wait => $seconds);
+my $program = $t->compile('test/multi/litmus_dmi.c');
+
+my $first = $t->start($program, args => [$rounds]);
+my @others = map { $t->start($program, join => $first) } 2 .. 3;
+
+for my $test (qw(sb mp iriw co)) {
+  my ($done, $outcomes, $forbidden) =
+    $first->expect_out(qr/^litmus $test: (\d+) rounds, (\d+) outcomes, (\d+) forbidden$/m);
+  cmp_ok($done, '>=', $rounds, "$test: $done rounds");
+  is($forbidden, 0, "$test: no forbidden outcome");
+  my %seen = $first->out =~ /^outcome $test (.*): (\d+)$/mg;
+  diag("$test: ", join ', ', map { "$_ $seen{$_} times" } sort keys %seen);
+  # Threads that ran one after the other would always see the same.
+  cmp_ok($outcomes, '>', 1, "$test: the threads did race");
+}
+$_->wait_exit(0) for $first, @others;
+$t->done;
