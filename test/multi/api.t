@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# api.t - every call of the memory chapters, by one process alone and by three, every value checked.
+# api.t - every call of the memory chapters, by one process and by three, every value checked.
 use strict;
 use warnings;
 use FindBin;

@@ -27,7 +27,7 @@ enum what { WHO, OPS, FAD, CAS, FAS, ATOMIC, HASH, FAR };
 static int32_t processes, ids[PROCESSES_MAX];
 static int64_t report, pool;
 
-/* ---- DMI_function --------------------------------------------------------------------------- */
+/* ---- DMI_function -------------------------------------------------------------------------- */
 
 enum tag { TAG_ADD = 0, TAG_SIZES = 1, TAG_CALLS = 2, TAG_REVERSE = 127 };
 
@@ -102,7 +102,7 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
   }
 }
 
-/* ---- Threads -------------------------------------------------------------------------------- */
+/* ---- Threads ------------------------------------------------------------------------------- */
 
 static void start(struct job *job, int64_t jobs, int32_t at, int64_t number,
                   DMI_thread_t *thread) {
@@ -139,7 +139,7 @@ static int64_t run_everywhere(struct job *job) {
   return sum;
 }
 
-/* ---- Processes ------------------------------------------------------------------------------ */
+/* ---- Processes ----------------------------------------------------------------------------- */
 
 static int64_t rank_here(void) {
   int32_t id = -1;
@@ -177,11 +177,11 @@ static void test_processes(void) {
   EQ(num, DMI_FALSE); /* all notices are taken */
 }
 
-/* ---- Random reads and writes against a model -------------------------------------------------- */
+/* ---- Random reads and writes against a model ----------------------------------------------- */
 
 /*
- * Batch `b` of operations on a mapping is run by process b % processes, but every process can follow
- * what it did to the contents, because it depends on page size, page count and b only.
+ * Batch `b` of operations on a mapping is run by process b % processes, but every process can
+ * follow what it did to the contents, because it depends on page size, page count and b only.
  */
 #define BATCH_OPS 24
 #define FLIGHT 6 /* asynchronous ones at a time */
@@ -346,7 +346,7 @@ static void test_model(int64_t page_size, int64_t page_num, int64_t batches) {
   OK(DMI_munmap(job.addr, NULL));
 }
 
-/* ---- Zeros, edges, sizes ---------------------------------------------------------------------- */
+/* ---- Zeros, edges, sizes ------------------------------------------------------------------- */
 
 static void test_edges(void) {
   unsigned char buf[300], zeros[300] = {0}, want[300];
@@ -434,7 +434,7 @@ static void test_far(void) {
   OK(DMI_munmap(job.addr, NULL));
 }
 
-/* ---- A big page ------------------------------------------------------------------------------- */
+/* ---- A big page ---------------------------------------------------------------------------- */
 
 static uint64_t hash(const unsigned char *bytes, int64_t size) {
   uint64_t sum = 0;
@@ -492,7 +492,7 @@ static void test_big(void) {
   free(buf);
 }
 
-/* ---- Read-modify-write ------------------------------------------------------------------------ */
+/* ---- Read-modify-write --------------------------------------------------------------------- */
 
 #define RMW_PAGE 64 /* bytes; the word under test is at an odd place in it */
 #define RMW_AT 13
@@ -653,7 +653,8 @@ static void test_rmw_calls(int8_t mode) {
   EQ(answer[0], 100);
   add = 7;
   factor = 2;
-  OK(DMI_atomic(addr + RMW_PAGE, 8, &add, 8, &factor, 8, &answer[1], 8, TAG_ADD, mode, &status[1]));
+  OK(DMI_atomic(addr + RMW_PAGE, 8, &add, 8, &factor, 8, &answer[1], 8, TAG_ADD, mode,
+                &status[1]));
   add = factor = -5;
   DMI_wait(&status[1], &ret);
   DMI_wait(&status[1], &ret);
@@ -677,7 +678,7 @@ static void test_rmw_calls(int8_t mode) {
   OK(DMI_munmap(addr, NULL));
 }
 
-/* ---- The program ------------------------------------------------------------------------------ */
+/* ---- The program --------------------------------------------------------------------------- */
 
 int64_t DMI_thread(int64_t addr) {
   struct job job;

@@ -58,7 +58,10 @@ refused('port in use', [-l => $taken], qr/$taken/, qr/-l/);
 {
   my $pid = fork // die;
   if (!$pid) {
-    while (my $client = $listener->accept) { print $client "HTTP/1.0 400 Bad\r\n\r\n"; close $client }
+    while (my $client = $listener->accept) {
+      print $client "HTTP/1.0 400 Bad\r\n\r\n";
+      close $client;
+    }
     POSIX::_exit(0);
   }
   refused('not DMI', [-i => '127.0.0.1', -p => $taken], qr/port $taken/, qr/-p|-i/);

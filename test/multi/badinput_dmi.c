@@ -23,7 +23,7 @@ struct job {
 static int32_t ids[PROCESSES + 1];
 static int64_t report;
 
-/* ---- Before and after the program ------------------------------------------------------------- */
+/* ---- Before and after the program ---------------------------------------------------------- */
 
 static int32_t early_ret = 77, early_errno, early_ok;
 
@@ -44,7 +44,7 @@ static void after(void) {
   say("after the end: %s", good ? "DMI_EINACTIVE" : "wrong");
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ----------------------------------------------------------------------------- */
 
 /* Every kind of access to [addr, addr + 8) fails with this error. */
 static void all_fail(int64_t addr, int32_t error) {
@@ -134,7 +134,7 @@ static void test_addresses(void) {
   all_fail_later(addr, DMI_EADDR);
 }
 
-/* ---- Arguments -------------------------------------------------------------------------------- */
+/* ---- Arguments ----------------------------------------------------------------------------- */
 
 static void test_arguments(void) {
   const int64_t big = INT64_MAX;
@@ -230,7 +230,7 @@ static void test_errors(void) {
   IS(DMI_strerror(INT32_MIN) != NULL && DMI_strerror(INT32_MAX) != NULL);
 }
 
-/* ---- A mapping that goes away under its users ------------------------------------------------- */
+/* ---- A mapping that goes away under its users ---------------------------------------------- */
 
 static void run(struct job *job, int32_t id, DMI_thread_t *thread) {
   int64_t addr;
@@ -323,7 +323,7 @@ static void test_freed(void) {
   say("freed under %" PRId64 " accesses", rounds);
 }
 
-/* ---- Processes and threads -------------------------------------------------------------------- */
+/* ---- Processes and threads ----------------------------------------------------------------- */
 
 static void test_threads(void) {
   struct job job = {.what = RETURN};
@@ -441,7 +441,7 @@ static void test_fourth(void) {
   EQ(flag, DMI_FALSE);
 }
 
-/* ---- The program ------------------------------------------------------------------------------ */
+/* ---- The program --------------------------------------------------------------------------- */
 
 void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
                   int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {

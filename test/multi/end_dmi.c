@@ -3,10 +3,10 @@
  *
  *   dmirun end_dmi wait           says goodbye to itself when asked to leave
  *   dmirun end_dmi return N       DMI_main returns when N others have asked to join, unwelcomed
- *   dmirun end_dmi first          the first process leaves, a thread elsewhere goes on: it welcomes
- *                                 the next process and runs a thread there
+ *   dmirun end_dmi first          the first process leaves, a thread elsewhere goes on: it
+ *                                 welcomes the next process and runs a thread there
  *   dmirun end_dmi last           one process: asked to leave, dismissed, DMI_main goes on
- *   dmirun end_dmi stuck          a thread elsewhere that does not end when its process is asked to
+ *   dmirun end_dmi stuck          a thread elsewhere does not end when its process is to leave
  *   dmirun end_dmi early          a process asks to leave that was never welcomed
  *   dmirun end_dmi exit N         DMI_main calls exit(N)
  *   dmirun end_dmi all            all ask to leave at once; each is dismissed
@@ -20,7 +20,7 @@ static void await(int32_t state, int32_t *id) {
   *id = node.dmi_id;
 }
 
-/* ---- What threads do -------------------------------------------------------------------------- */
+/* ---- What threads do ----------------------------------------------------------------------- */
 
 /* A number in global memory tells the thread what to do: its first word. */
 enum { HANDLE = 1, HELLO = 2, STUCK = 3 };
@@ -64,7 +64,7 @@ int64_t DMI_thread(int64_t addr) {
   }
 }
 
-/* ---- What DMI_main does ------------------------------------------------------------------------ */
+/* ---- What DMI_main does -------------------------------------------------------------------- */
 
 static void start_elsewhere(int64_t what) {
   int64_t addr, words[2] = {what, 4711};

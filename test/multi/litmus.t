@@ -21,7 +21,7 @@ for my $test (qw(sb mp iriw co)) {
   cmp_ok($done, '>=', $rounds, "$test: $done rounds");
   is($forbidden, 0, "$test: no forbidden outcome");
   my %seen = $first->out =~ /^outcome $test (.*): (\d+)$/mg;
-  diag("$test: ", join ', ', map { "$_ $seen{$_} times" } sort keys %seen);
+  note("$test: ", join ', ', map { "$_ $seen{$_} times" } sort keys %seen);
   # Threads that ran one after the other would always see the same.
   cmp_ok($outcomes, '>', 1, "$test: the threads did race");
 }

@@ -1,14 +1,14 @@
 /*
- * litmus_dmi.c - is memory sequentially consistent?  Small races whose forbidden outcomes are counted.
+ * litmus_dmi.c - is memory sequentially consistent?  Small races, forbidden outcomes counted.
  *
  *   dmirun litmus_dmi ROUNDS [TEST]      three processes; ROUNDS of each test: sb mp iriw co
  *
  * Four threads, one per process and one more, run batches of rounds.  A round of a batch has
  * locations of its own (a page of 8 bytes each), so a barrier is needed once per batch only; in
- * between, each thread ends a round by waiting until it has seen what the others write in it, which
- * keeps them close enough to race in the next one.  Modes are drawn per round and thread.  Before
- * the race each thread has taken copies of the locations, of all kinds.  Locations are used again in
- * the next batch, with greater values: "old" is anything below what this batch writes.
+ * between, each thread ends a round by waiting until it has seen what the others write in it,
+ * which keeps them close enough to race in the next one.  Modes are drawn per round and thread.
+ * Before the race each thread has taken copies of the locations, of all kinds.  Locations are used
+ * again in the next batch, with greater values: "old" is anything below what this batch writes.
  */
 #include "multi.h"
 
@@ -27,7 +27,7 @@ struct job {
   int64_t results;   /* a byte per round of each thread: THREADS * rounds */
 };
 
-/* ---- One thread -------------------------------------------------------------------------------- */
+/* ---- One thread ---------------------------------------------------------------------------- */
 
 struct self {
   struct job job;
@@ -161,7 +161,7 @@ int64_t DMI_thread(int64_t addr) {
   return 0;
 }
 
-/* ---- Verdicts ----------------------------------------------------------------------------------- */
+/* ---- Verdicts ------------------------------------------------------------------------------ */
 
 /* What the threads in roles 0..3 saw in one round. */
 struct seen {
@@ -249,7 +249,7 @@ static void count(enum test test, int64_t batches, const unsigned char *results)
       races, num, bad_num);
 }
 
-/* ---- The program -------------------------------------------------------------------------------- */
+/* ---- The program --------------------------------------------------------------------------- */
 
 static void run_test(enum test test, int64_t rounds, const int32_t *ids) {
   bool pairs = test == SB || test == MP;

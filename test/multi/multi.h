@@ -19,7 +19,7 @@
 
 #include "dmi_api.h"
 
-/* ---- Checks --------------------------------------------------------------------------------- */
+/* ---- Checks -------------------------------------------------------------------------------- */
 
 static _Atomic int64_t checks_done, checks_failed; /* in this process */
 
@@ -120,7 +120,7 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
   fflush(stdout);
 }
 
-/* ---- How much to do ------------------------------------------------------------------------- */
+/* ---- How much to do ------------------------------------------------------------------------ */
 
 /* `normal`, or in builds with sanitizers (DMI_TEST_SCALE=small) a tenth, at least 1. */
 __attribute__((unused)) static int64_t scaled(int64_t normal) {
@@ -129,7 +129,7 @@ __attribute__((unused)) static int64_t scaled(int64_t normal) {
   return normal < 10 ? 1 : normal / 10;
 }
 
-/* ---- Random numbers (splitmix64) ------------------------------------------------------------ */
+/* ---- Random numbers (splitmix64) ----------------------------------------------------------- */
 
 __attribute__((unused)) static uint64_t rng_next(uint64_t *state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -171,7 +171,7 @@ __attribute__((unused)) static int8_t any_atomic(uint64_t *rng) {
   return atomic_modes[rng_below(rng, 2)];
 }
 
-/* ---- Processes and threads ------------------------------------------------------------------ */
+/* ---- Processes and threads ----------------------------------------------------------------- */
 
 __attribute__((unused)) static int64_t now_ns(void) {
   struct timespec time;
@@ -205,7 +205,7 @@ __attribute__((unused)) static void barrier(int64_t addr, int64_t num, int64_t r
   wait_for(addr, num * round);
 }
 
-/* Welcomes processes until `num`, this one among them, are members; ids in the order they asked. */
+/* Welcomes processes until `num`, this one among them, are members; ids in the order of asking. */
 __attribute__((unused)) static void gather(int32_t num, int32_t *ids) {
   DMI_node_t node;
   for (int32_t i = 0; i < num;) {

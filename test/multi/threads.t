@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# threads.t - DMI threads over three processes: results exact, also of those whose process has left.
+# threads.t - DMI threads over three processes: results exact, also where the process left.
 use strict;
 use warnings;
 use FindBin;

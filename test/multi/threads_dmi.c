@@ -1,8 +1,8 @@
 /*
  * threads_dmi.c - DMI threads: create, join, detach, self, over three processes.
  *
- *   dmirun threads_dmi         three processes; the third is to leave at "leave now"; a fourth joins
- *                              at "join now"
+ *   dmirun threads_dmi         three processes; the third is to leave at "leave now"; a fourth
+ *                              joins at "join now"
  */
 #include "multi.h"
 
@@ -52,7 +52,7 @@ static int64_t job_put(int64_t jobs, struct job *job) {
   return addr;
 }
 
-/* ---- Many -------------------------------------------------------------------------------------- */
+/* ---- Many ---------------------------------------------------------------------------------- */
 
 static void test_many(int64_t num) {
   int64_t jobs = jobs_new(num), value;
@@ -98,7 +98,7 @@ static void test_chain(int64_t num) {
   OK(DMI_munmap(jobs, NULL));
 }
 
-/* ---- Handles ------------------------------------------------------------------------------------ */
+/* ---- Handles ------------------------------------------------------------------------------- */
 
 static void test_self(void) {
   int64_t jobs = jobs_new(2 * PROCESSES);
@@ -135,7 +135,7 @@ static void test_join_elsewhere(void) {
   OK(DMI_munmap(jobs, NULL));
 }
 
-/* ---- Asynchronous, detached ---------------------------------------------------------------------- */
+/* ---- Asynchronous, detached ---------------------------------------------------------------- */
 
 static void test_async(int64_t num) {
   int64_t jobs = jobs_new(num);
@@ -203,7 +203,7 @@ static void test_async(int64_t num) {
   OK(DMI_munmap(jobs, NULL));
 }
 
-/* ---- A process that leaves, another that is not welcome ------------------------------------------- */
+/* ---- A process that leaves, another that is not welcome ------------------------------------ */
 
 static void test_left(void) {
   int64_t jobs = jobs_new(20), value;
@@ -259,7 +259,7 @@ static void test_left(void) {
   OK(DMI_munmap(jobs, NULL));
 }
 
-/* ---- The program ----------------------------------------------------------------------------------- */
+/* ---- The program --------------------------------------------------------------------------- */
 
 int64_t DMI_thread(int64_t addr) {
   struct job job;

@@ -87,17 +87,19 @@ sub _build_dir {
 }
 
 # Compiles a C file (path from the top of the source tree) with dmicc; returns the program's path.
-# flags => [...] go to dmicc.  Compiles again only when something is newer.
+# flags => [...] go to dmicc; with => [...] are further C files.  Compiles again only when something
+# is newer: a source, the library, or a header beside a source.
 sub compile {
   my ($self, $source, %opt) = @_;
   my @flags = @{ $opt{flags} // [] };
-  my $path = $source =~ m{^/} ? $source : "$top/$source";
+  my ($path, @with) = map { m{^/} ? $_ : "$top/$_" } $source, @{ $opt{with} // [] };
   my $tag = join '', @flags;
   $tag =~ s/[^\w.-]/_/g;
   my $dir = "$self->{build}/test/multi/programs";
   make_path($dir);
   my $program = "$dir/" . basename($path, '.c') . $tag;
-  my @inputs = ($path, "$top/include/dmi_api.h",
+  my @inputs = ($path, @with, (map { glob dirname($_) . '/*.h' } $path, @with),
+    "$top/include/dmi_api.h",
     map { "$self->{build}/$_" } qw(bin/dmicc dmi_start.o .libs/libdmi.a));
   if (-e $program) {
     my $made = (stat $program)[9];
@@ -105,7 +107,7 @@ sub compile {
   }
   my ($temporary, $messages) = ("$program.$$", "$self->{dir}/compile");
   my @command =
-    ("$self->{build}/bin/dmicc", '-g', '-O1', '-Wall', @flags, $path, '-o', $temporary);
+    ("$self->{build}/bin/dmicc", '-g', '-O1', '-Wall', @flags, $path, @with, '-o', $temporary);
   my $status = do {
     local $SIG{CHLD} = 'DEFAULT';
     my $pid = fork // die "DMITest: no process: $!\n";
