@@ -394,7 +394,7 @@ static void test_edges(void) {
   OK(DMI_munmap(addr, NULL));
   /* A page size of the whole 62 bits is only refused at 2^62. */
   OK(DMI_mmap(&addr, 4096, ((int64_t)1 << 50) - 1, NULL));
-  OK(DMI_write(addr + (((int64_t)1 << 62) - 2 * 4096), 4096 - 8, zeros, DMI_PUT_WRITE, NULL));
+  OK(DMI_write(addr + (((int64_t)1 << 62) - 2 * 4096), 300, zeros, DMI_PUT_WRITE, NULL));
   OK(DMI_munmap(addr, NULL));
 }
 

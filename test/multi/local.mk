@@ -1,4 +1,13 @@
-# test/multi/local.mk - tests of several real processes.
+# test/multi/local.mk - tests of several real processes (docs/testing.md).
 #
-# Scripts test/multi/*.t (Perl, use DMITest) are found and run by the suite.  They compile their
-# own programs with dmicc ($t->compile), so nothing has to be listed here.
+# Scripts test/multi/*.t (Perl, use DMITest) are found and run by the suite, and packed with all
+# of test/.  They compile their own programs with dmicc ($t->compile), so nothing has to be listed
+# here.
+#
+# `make soak` runs each in its long form: litmus.t 100,000 rounds of each race, history.t 50 seeds,
+# churn.t 120 s.  The long forms one by one:
+
+soak-litmus soak-history soak-churn soak-hostile: all
+	DMI_TEST_SCALE=soak $(run_suite) $(abs_builddir) test/multi/$(@:soak-%=%).t
+
+.PHONY: soak-litmus soak-history soak-churn soak-hostile
