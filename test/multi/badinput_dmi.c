@@ -16,7 +16,7 @@ struct job {
   int64_t what;
   int64_t addr, size;
   int64_t number;
-  int64_t gate; /* 64-bit number: threads that have begun; GATE waits for 1000 */
+  int64_t gate; /* 64-bit number: threads that have begun; 1000 more: go on */
   int64_t report;
 };
 
@@ -267,6 +267,8 @@ static int64_t job_loop(const struct job *job) {
     if (rounds == 20) MUST(DMI_fad(job->gate, 1, NULL, DMI_PUT_ATOMIC, NULL));
   }
   EQ(DMI_errno(), DMI_EADDR);
+  /* Until DMI_munmap has returned, one page may be gone already and another one not yet. */
+  wait_for(job->gate, 1000);
   all_fail(job->addr, DMI_EADDR);
   return rounds;
 }
@@ -315,6 +317,7 @@ static void test_freed(void) {
     wait_for(job.gate, PROCESSES * LOOPERS);
     OK(DMI_munmap(job.addr, NULL));
     all_fail(job.addr, DMI_EADDR);
+    OK(DMI_fad(job.gate, 1000, NULL, DMI_PUT_ATOMIC, NULL));
     for (int32_t i = 0; i < PROCESSES * LOOPERS; i++) {
       OK(DMI_join(threads[i], &value, NULL));
       rounds += value;
