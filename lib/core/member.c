@@ -143,7 +143,9 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
 /* A connection without uid broke: a joiner that asked here, or our own way to the coordinator. */
 static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->phase == DMI_PHASE_ASKING && temp == m->temp) {
-    dmi_member_retry(m, why);
+    char text[300];
+    snprintf(text, sizeof(text), "the program to join cannot be reached any more: %s", why);
+    dmi_member_retry(m, text);
     return;
   }
   dmi_uids_drop(&m->strangers, temp);
