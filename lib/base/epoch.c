@@ -119,9 +119,14 @@ void dmi_epoch_end(void)
   pthread_mutex_unlock(&lock);
   free_all(list);
   pthread_mutex_lock(&lock);
-  while (slots) {
-    struct dmi_epoch_slot *slot = slots;
-    slots = slot->next;
+  /* A thread of the user's own that still lives gives its slot back when it ends: that one stays. */
+  for (struct dmi_epoch_slot **at = &slots; *at;) {
+    struct dmi_epoch_slot *slot = *at;
+    if (slot != dmi_epoch_mine && atomic_load(&slot->used)) {
+      at = &slot->next;
+      continue;
+    }
+    *at = slot->next;
     free(slot);
   }
   pthread_mutex_unlock(&lock);

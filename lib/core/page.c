@@ -213,6 +213,12 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     case DMI_REQ_ATOMIC: send_own(core, page, req, DMI_MSG_ATOMIC, out); break;
     default:
       whole = req->type == DMI_REQ_EXCL && req->off == 0 && req->len == page->map->page_size;
+      /* The old bytes will not come with the ownership: the new ones must be here before it does. */
+      if (whole && !req->src.frame) req->src = dmi_slice_copy(req->src.ptr, req->len);
+      if (!req->src.ptr && req->len) {
+        dmi_out_complete(out, req, DMI_ENOMEM);
+        break;
+      }
       dmi_req_push(&dmi_page_busy(page)->queue, req);
       dmi_own_ask(core, page, whole, out);
   }

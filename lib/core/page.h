@@ -42,7 +42,8 @@ struct dmi_req {
   uint64_t off, len;         /* bytes, in the page */
   void *dst;                 /* own reads: len bytes; own atomics: sizes.in bytes of answer */
   struct dmi_slice src;      /* writes: len bytes; atomics: out1 then out2.  Own: borrowed or a frame,
-                                must live until COMPLETE; the caller drops it */
+                                must live until COMPLETE; the caller drops it
+                                then (the core may have put a frame in its place) */
   struct dmi_rmw_sizes sizes;/* atomics */
   /* ---- the core's ---- */
   bool foreign;              /* made by the core, for another process */

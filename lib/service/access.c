@@ -334,7 +334,7 @@ static int32_t access_run(struct access *access, int64_t addr, int64_t size, uns
   struct dmi_page *page;
   struct dmi_process *process = access->process;
   access->mapping = find_range(process, addr, size, &held, &error);
-  if (!access->mapping) return dmi_fail(error);
+  if (!access->mapping) return dmi_status_refuse(access->status, error);
   index = dmi_mapping_index(access->mapping, (uint64_t)addr, &off);
   page = dmi_mapping_find(access->mapping, index);
   if (page && (uint64_t)size <= access->mapping->map.page_size - off &&
@@ -355,13 +355,13 @@ static int32_t access_run(struct access *access, int64_t addr, int64_t size, uns
     dmi_mapping_unref(&process->core, access->mapping);
   }
   release_range(process, access->mapping, held);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(access->status, error);
 }
 
 /* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up. */
 static int32_t nothing(DMI_local_status_t *status)
 {
-  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
+  if (dmi_in_function) return dmi_status_refuse(status, DMI_EINFUNC);
   if (status) {
     dmi_status_begin(dmi_status_of(status));
     dmi_status_done(dmi_status_of(status), DMI_OK);
@@ -373,7 +373,7 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
                         int8_t mode, DMI_local_status_t *status)
 {
   struct access access;
-  if (size < 0 || (size && !buf)) return dmi_fail(DMI_EINVAL);
+  if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
   switch (mode) {
     case DMI_INVALIDATE_READ:
       access.type = DMI_REQ_READ;
@@ -387,7 +387,7 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
       access.type = DMI_REQ_GET;
       access.kind = 0;
       break;
-    default: return dmi_fail(DMI_EINVAL);
+    default: return dmi_status_refuse(status, DMI_EINVAL);
   }
   if (!size) return nothing(status);
   access.process = process;
@@ -400,8 +400,8 @@ int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size
                          int8_t mode, DMI_local_status_t *status)
 {
   struct access access;
-  if (size < 0 || (size && !buf)) return dmi_fail(DMI_EINVAL);
-  if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE) return dmi_fail(DMI_EINVAL);
+  if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
+  if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE) return dmi_status_refuse(status, DMI_EINVAL);
   if (!size) return nothing(status);
   access.process = process;
   access.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
@@ -487,12 +487,12 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   bool held, referenced;
   int32_t error = DMI_OK;
   uint64_t off, index;
-  if (rmw->size <= 0) return dmi_fail(DMI_EINVAL);
-  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) return dmi_fail(DMI_EINVAL);
+  if (rmw->size <= 0) return dmi_status_refuse(status, DMI_EINVAL);
+  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) return dmi_status_refuse(status, DMI_EINVAL);
   access.process = process;
   access.status = status;
   access.mapping = find_range(process, rmw->addr, rmw->size, &held, &error);
-  if (!access.mapping) return dmi_fail(error);
+  if (!access.mapping) return dmi_status_refuse(status, error);
   index = dmi_mapping_index(access.mapping, (uint64_t)rmw->addr, &off);
   if ((uint64_t)rmw->size > access.mapping->map.page_size - off) error = DMI_ERANGE;
   referenced = error == DMI_OK && dmi_mapping_ref(access.mapping);
@@ -505,7 +505,7 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   }
   release_range(process, access.mapping, held);
   if (error == DMI_OK && !status) error = dmi_status_wait(&access.own);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(status, error);
 }
 
 /* ---- Messages: the daemon thread ------------------------------------------------------------ */

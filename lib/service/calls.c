@@ -189,12 +189,12 @@ static int32_t usable(const struct dmi_process *process)
 static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status)
 {
   int32_t error = usable(process);
-  if (error != DMI_OK) return dmi_fail(error);
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
   call->process = process;
   call->heap = status != NULL;
   if (status) {
     struct call *copy = malloc(sizeof(*copy));
-    if (!copy) return dmi_fail(DMI_ENOMEM);
+    if (!copy) return dmi_status_refuse(status, DMI_ENOMEM);
     *copy = *call;
     copy->status = dmi_status_of(status);
     copy->post.run = begin;
@@ -247,9 +247,9 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
 {
   struct call call = {
       .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
-  if (!addr) return dmi_fail(DMI_EINVAL);
+  if (!addr) return dmi_status_refuse(status, DMI_EINVAL);
   if (page_size <= 0 || page_num <= 0 || page_size > (INT64_C(1) << 62) / page_num) {
-    return dmi_fail(DMI_ESIZE);
+    return dmi_status_refuse(status, DMI_ESIZE);
   }
   return run(process, &call, status);
 }
@@ -264,9 +264,9 @@ int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32
                         int64_t addr, DMI_local_status_t *status)
 {
   struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
-  if (!thread) return dmi_fail(DMI_EINVAL);
-  if (process && !process->program.thread) return dmi_fail(DMI_ENOFUNC);
-  return dmi_id >= 0 ? run(process, &call, status) : dmi_fail(DMI_EMEMBER);
+  if (!thread) return dmi_status_refuse(status, DMI_EINVAL);
+  if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
+  return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);
 }
 
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
@@ -277,7 +277,7 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
                       .b = (uint64_t)thread->dmi_private[1],
                       .value = value};
   if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
-    return dmi_fail(DMI_ETHREAD);
+    return dmi_status_refuse(status, DMI_ETHREAD);
   }
   return run(process, &call, status);
 }
@@ -289,7 +289,7 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
                       .a = (uint64_t)thread->dmi_private[0],
                       .b = (uint64_t)thread->dmi_private[1]};
   if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
-    return dmi_fail(DMI_ETHREAD);
+    return dmi_status_refuse(status, DMI_ETHREAD);
   }
   return run(process, &call, status);
 }

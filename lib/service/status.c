@@ -3,6 +3,7 @@
  */
 #include "service/status.h"
 
+#include "base/error.h"
 #include "base/futex.h"
 
 void dmi_status_begin(struct dmi_status *status)
@@ -18,6 +19,15 @@ void dmi_status_done(struct dmi_status *status, int32_t error)
       DMI_STATUS_WAITED) {
     dmi_futex_wake(&status->state, INT_MAX);
   }
+}
+
+int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error)
+{
+  if (status) {
+    dmi_status_begin(dmi_status_of(status));
+    dmi_status_done(dmi_status_of(status), error);
+  }
+  return dmi_fail(error);
 }
 
 bool dmi_status_is_done(struct dmi_status *status)

@@ -28,6 +28,9 @@ static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status)
 
 void dmi_status_begin(struct dmi_status *status);
 void dmi_status_done(struct dmi_status *status, int32_t error);
+/* A call fails before it began: the status, if there is one, says so too, so that waiting for it ends.
+ * Returns DMI_FALSE, and DMI_errno() is set. */
+int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error);
 bool dmi_status_is_done(struct dmi_status *status);
 /* Returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);

@@ -260,7 +260,7 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req)
     sim_ops_hint(sim, thread);
     hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
   }
-  if (thread->frame) dmi_slice_drop(&req->src);
+  dmi_slice_drop(&req->src);
   thread->frame = false;
   memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
 }
@@ -299,6 +299,6 @@ bool sim_ops_begin(struct sim *sim)
 
 void sim_ops_fini(struct sim_thread *thread)
 {
-  if (thread->frame) dmi_slice_drop(&thread->req.src);
+  dmi_slice_drop(&thread->req.src);
   thread->frame = false;
 }
