@@ -169,7 +169,14 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   pthread_mutex_lock(&peer->lock);
   peer->fd = -1; /* the connection closes it: see dmi_conn_lose */
   bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
-  peer->state = wanted ? DMI_PEER_LOST : DMI_PEER_SHUT;
+  /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
+   * still be able to come. */
+  bool unknown = peer->id < DMI_NET_TEMP && !peer->announced;
+  peer->state = !wanted ? DMI_PEER_SHUT : unknown ? DMI_PEER_IDLE : DMI_PEER_LOST;
+  if (unknown) {
+    peer->broken = 0;
+    peer->blocked = peer->ended = false;
+  }
   dmi_send_settle(peer);
   struct dmi_seg *queue = dmi_send_take_queue(peer);
   pthread_mutex_unlock(&peer->lock);

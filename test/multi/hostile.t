@@ -125,7 +125,9 @@ my %attack = (
   'a member number' => sub { talk($_[0], changed(40, pack 'L<', 1 + int rand 2**31)) },
   'a number of this program' => sub {
     my $copy = changed(24, $program_id);
-    substr($copy, 40, 4) = pack 'L<', rand() < 0.5 ? 1 + int rand 2 : 1000 + int rand 2**30;
+    # Of members, of those who come next, and of nobody ever.
+    my @numbers = (1 + int rand 2, 3 + int rand 20, 1000 + int rand 2**30);
+    substr($copy, 40, 4) = pack 'L<', $numbers[rand 3];
     talk($_[0], $copy);
   },
   'an impossible number' => sub { talk($_[0], changed(40, pack 'L<', 2**31 + int rand 2**31)) },

@@ -272,9 +272,11 @@ static void test_malformed(void **state) {
   struct node a, b;
   unsigned char bytes[DMI_WIRE_HEADER];
   char buf[DMI_HELLO_BYTES + 1];
+  const struct dmi_addr nowhere = {0};
   node_open(&a, 1);
   node_open(&b, 2);
   node_meet(&a, &b);
+  dmi_net_add_peer(a.net, 3, &nowhere);
   node_run(&a);
   node_run(&b);
   node_send(&a, 2, plain(0));
