@@ -214,6 +214,29 @@ static void not_listed(struct dmi_page *page, void *process)
   arrived(process, page, false, 0);
 }
 
+/* The home has arrived, or the mapping is unmapped: nothing is parked any more; takes out what was. */
+static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_region *mapping)
+{
+  struct dmi_parked *parked;
+  pthread_mutex_lock(&process->park_lock);
+  atomic_store(&mapping->map.arriving, 0);
+  parked = mapping->parked;
+  mapping->parked = NULL;
+  mapping->parked_end = &mapping->parked;
+  pthread_mutex_unlock(&process->park_lock);
+  return parked;
+}
+
+static void park_replay(struct dmi_process *process, struct dmi_parked *parked)
+{
+  while (parked) {
+    struct dmi_parked *item = parked;
+    parked = item->next;
+    (void)dmi_access_message(process, item->from, &item->msg);
+    free(item);
+  }
+}
+
 static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
 {
   struct dmi_region *mapping = known(msg->map);
@@ -222,19 +245,9 @@ static bool home_end(struct dmi_process *process, uint32_t from, const struct dm
   if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
   pthread_mutex_lock(&mapping->lock);
   dmi_mapping_each(mapping, not_listed, process);
-  pthread_mutex_lock(&process->park_lock);
-  atomic_store(&mapping->map.arriving, 0);
-  parked = mapping->parked;
-  mapping->parked = NULL;
-  mapping->parked_end = &mapping->parked;
-  pthread_mutex_unlock(&process->park_lock);
+  parked = park_end(process, mapping);
   pthread_mutex_unlock(&mapping->lock);
-  while (parked) {
-    struct dmi_parked *item = parked;
-    parked = item->next;
-    (void)dmi_access_message(process, item->from, &item->msg);
-    free(item);
-  }
+  park_replay(process, parked);
   reply = about(process, msg->map, DMI_MSG_HOME_DONE);
   dmi_runtime_send(process, from, &reply);
   return true;
@@ -361,17 +374,7 @@ void dmi_forget_mapping(struct dmi_process *process, uint64_t base)
   atomic_store(&mapping->dead, 1);
   pthread_mutex_unlock(&mapping->lock);
   dmi_mapping_each(mapping, kill_page, process);
-  pthread_mutex_lock(&process->park_lock);
-  atomic_store(&mapping->map.arriving, 0);
-  parked = mapping->parked;
-  mapping->parked = NULL;
-  mapping->parked_end = &mapping->parked;
-  pthread_mutex_unlock(&process->park_lock);
-  while (parked) {
-    struct dmi_parked *item = parked;
-    parked = item->next;
-    (void)dmi_access_message(process, item->from, &item->msg);
-    free(item);
-  }
+  parked = park_end(process, mapping);
+  park_replay(process, parked);
   dmi_mapping_unref(&process->core, mapping);
 }
