@@ -110,10 +110,7 @@ void dmi_access_carry(struct dmi_process *process, struct dmi_out *out)
     if (out->act[i].type == DMI_ACT_COMPLETE) op_complete(process, (struct dmi_op *)out->act[i].req);
   }
   dmi_out_free(out);
-  if (atomic_load_explicit(&process->drain, memory_order_relaxed) &&
-      atomic_load(&process->core.owned) == 0) {
-    dmi_net_post(process->net);
-  }
+  if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
 }
 
 static void check(struct dmi_process *process, struct dmi_page *page)

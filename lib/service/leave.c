@@ -14,11 +14,18 @@
 
 #define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
 
+/* Bytes of pages on their way to the heir at a time.  Enough to keep the network busy; little enough
+ * that what others ask for meanwhile does not wait behind all that the leaver owns. */
+#define ON_THE_WAY (INT64_C(4) << 20)
+
 /* What a leaver remembers. */
 struct dmi_leave {
   uint32_t heir;
   uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
   bool said;          /* dmi_member_drained was called */
+  uint64_t num, room;
+  uint64_t next;      /* pages before it have been offered to the heir */
+  struct dmi_page **page; /* owned here when the leave began; each with a reference to its mapping */
 };
 
 struct tails {
@@ -96,9 +103,8 @@ static void home_over(struct dmi_region *mapping, void *arg)
   process->leave->homes_out++;
 }
 
-static void offer_page(struct dmi_page *page, void *arg)
+static void offer_page(struct dmi_process *process, struct dmi_page *page)
 {
-  struct dmi_process *process = arg;
   struct dmi_out out;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
@@ -108,9 +114,39 @@ static void offer_page(struct dmi_page *page, void *arg)
   dmi_access_carry(process, &out);
 }
 
-static void offer_mapping(struct dmi_region *mapping, void *process)
+static void collect_page(struct dmi_page *page, void *arg)
 {
-  dmi_mapping_each(mapping, offer_page, process);
+  struct dmi_leave *leave = arg;
+  bool owner;
+  dmi_lock(&page->lock);
+  owner = page->role == DMI_ROLE_OWNER;
+  dmi_unlock(&page->lock);
+  if (!owner || !dmi_mapping_ref((struct dmi_region *)page->map)) return;
+  if (leave->num == leave->room) {
+    leave->room = leave->room ? 2 * leave->room : 256;
+    leave->page = realloc(leave->page, leave->room * sizeof(struct dmi_page *));
+    if (!leave->page) abort();
+  }
+  leave->page[leave->num++] = page;
+}
+
+static void collect_mapping(struct dmi_region *mapping, void *leave)
+{
+  dmi_mapping_each(mapping, collect_page, leave);
+}
+
+/* Offers as many pages as may be on their way; dmi_access_carry has this called again when some are gone. */
+static void offer_more(struct dmi_process *process)
+{
+  struct dmi_leave *leave = process->leave;
+  while (leave->next < leave->num) {
+    struct dmi_page *page = leave->page[leave->next];
+    int64_t out = (int64_t)atomic_load(&process->core.owned) - (int64_t)(leave->num - leave->next);
+    if (out > 0 && out > ON_THE_WAY / (int64_t)page->map->page_size) return;
+    leave->next++;
+    offer_page(process, page);
+    dmi_mapping_unref(&process->core, (struct dmi_region *)page->map);
+  }
 }
 
 void dmi_leave_start(struct dmi_process *process, uint32_t heir)
@@ -123,9 +159,29 @@ void dmi_leave_start(struct dmi_process *process, uint32_t heir)
     atomic_store(&process->core.heir, heir);
     atomic_store(&process->drain, 1);
     dmi_space_each(home_over, process);
-    dmi_space_each(offer_mapping, process);
+    dmi_space_each(collect_mapping, process->leave);
   }
   dmi_leave_look(process);
+}
+
+static void forget_pages(struct dmi_process *process)
+{
+  struct dmi_leave *leave = process->leave;
+  while (leave->next < leave->num) {
+    struct dmi_page *page = leave->page[leave->next++];
+    dmi_mapping_unref(&process->core, (struct dmi_region *)page->map);
+  }
+  free(leave->page);
+  leave->page = NULL;
+  leave->num = leave->room = leave->next = 0;
+}
+
+void dmi_leave_end(struct dmi_process *process)
+{
+  if (!process->leave) return;
+  forget_pages(process);
+  free(process->leave);
+  process->leave = NULL;
 }
 
 struct ended_list {
@@ -149,8 +205,10 @@ void dmi_leave_look(struct dmi_process *process)
   struct dmi_leave *leave = process->leave;
   struct ended_list list = {0, 0, NULL};
   if (!leave || leave->said) return;
+  if (leave->heir) offer_more(process);
   if (leave->heir && (leave->homes_out || atomic_load(&process->core.owned))) return;
   leave->said = true;
+  forget_pages(process);
   atomic_store(&process->drain, 0);
   dmi_threads_hand_over(process, ended_add, &list);
   dmi_member_drained(process->member, list.ended, list.num, dmi_events(process));

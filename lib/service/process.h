@@ -58,7 +58,7 @@ struct dmi_process {
   int exit_code;
 
   _Atomic uint32_t active;      /* bool: API calls are possible; set once dmi_id is */
-  _Atomic uint32_t drain;       /* bool: the daemon wants to know when core.owned is 0 */
+  _Atomic uint32_t drain;       /* bool: leaving; the daemon looks at core.owned after each step */
   _Atomic uint32_t idle_owed;   /* user code that ended while its operations were still out: the */
                                 /* membership core is told that it is idle when they are complete */
   int32_t dmi_id;

@@ -332,11 +332,11 @@ static void process_free(struct dmi_process *process)
 {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_threads_free(process->threads);
+  dmi_leave_end(process);
   dmi_space_end(&process->core);
   dmi_member_free(process->member);
   if (process->net) dmi_net_free(process->net);
   atomic_store(&the_process, NULL);
-  free(process->leave);
   free(atomic_load(&process->uids));
   dmi_epoch_end();
   dmi_ops_free(process->ops);

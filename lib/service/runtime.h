@@ -52,6 +52,8 @@ struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
 void dmi_leave_start(struct dmi_process *process, uint32_t heir);
 /* Says dmi_member_drained once that is so. */
 void dmi_leave_look(struct dmi_process *process);
+/* Frees what a leave keeps, at the end of the process. */
+void dmi_leave_end(struct dmi_process *process);
 /* HOME_* and TAKE. */
 bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 /* A view without `uid`: homes go to its heir. */
