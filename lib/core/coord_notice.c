@@ -62,13 +62,18 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
   return true;
 }
 
+/* Is it a member in the program's eyes?  From the DMI_goodbye that succeeded on it is none, however
+ * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second time,
+ * after KEEPING, has no goodbye to answer.) */
+static bool listed(const struct dmi_record *record) {
+  if (record->life == DMI_LIFE_LEAVING) return record->goodbye.uid != 0;
+  return record->life >= DMI_LIFE_JOINED && record->life < DMI_LIFE_LEAVING;
+}
+
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->dmi_id == dmi_id && record->life >= DMI_LIFE_JOINED &&
-        record->life <= DMI_LIFE_KEEPING) {
-      return record;
-    }
+    if (record->dmi_id == dmi_id && listed(record)) return record;
   }
   return NULL;
 }
@@ -129,7 +134,7 @@ bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_ms
     uint32_t state = record->life == DMI_LIFE_JOINED   ? DMI_OPEN
                      : record->life == DMI_LIFE_OPENED ? DMI_OPENED
                                                        : DMI_CLOSE;
-    if (record->life < DMI_LIFE_JOINED || record->life > DMI_LIFE_LEAVING) continue;
+    if (!listed(record)) continue;
     fill_notice(&notice, record, state);
     dmi_notice_pack(&nodes, &notice);
     num++;

@@ -385,7 +385,7 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
 bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
-                                   uint32_t dmi_id); /* JOINED..KEEPING */
+                                   uint32_t dmi_id); /* not once dismissed */
 
 /* directory.c */
 bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,

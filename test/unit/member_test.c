@@ -198,6 +198,10 @@ static void test_goodbye(void **state) {
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 4, 1, &out);
   expect_send(2, DMI_CTL_LEAVE_GO);
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  dmi_mout_clear(&out);
   assert_true(give(m, 2, DMI_CTL_LEAVE_NO, 0, NULL));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EBUSY);
   dmi_mout_clear(&out);
@@ -209,6 +213,12 @@ static void test_goodbye(void **state) {
   assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 50, 1, &out); /* not removed yet, but dismissed */
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 51, 1, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
   expect_send(2, DMI_CTL_BYE);
