@@ -77,7 +77,7 @@ static int64_t task_begin(const job_t *job, int64_t task) {
 /* ---- The threads ---------------------------------------------------------------------------- */
 
 /* Steps until the orbit of 0 under z*z + c leaves the circle of radius 2; at most max_iterations.
-   */
+ */
 static int32_t count_iterations(double cx, double cy, int32_t max_iterations) {
   double x = 0, y = 0, x2 = 0, y2 = 0;
   int32_t n = 0;

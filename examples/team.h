@@ -77,7 +77,7 @@ static inline void teams_join_last(teams_t *teams) {
 }
 
 /* Tells the threads on a process to stop and waits until they have.  Nothing when none run there.
-   */
+ */
 static inline void teams_stop(teams_t *teams, int32_t dmi_id) {
   const int32_t stop = 1;
   for (int32_t i = 0; i < teams->num; i++) {

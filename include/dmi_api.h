@@ -124,9 +124,9 @@ int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
 int32_t DMI_welcome(int32_t dmi_id);
 
 /*
- * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for the
- * program, are safe elsewhere; the other processes do not pause.  DMI_EBUSY while DMI threads run
- * there (nothing changes), DMI_ENOTASKED, DMI_EMEMBER.
+ * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
+ * the program, are safe elsewhere; the other processes do not pause.  DMI_EBUSY while DMI threads
+ * run there (nothing changes), DMI_ENOTASKED, DMI_EMEMBER.
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 
@@ -143,12 +143,13 @@ typedef struct {
   int64_t dmi_private[2];
 } DMI_thread_t;
 
-/* Starts DMI_thread(addr) in process `dmi_id`.  DMI_EMEMBER, DMI_ELEAVING, DMI_ENOFUNC, DMI_ENOMEM. */
+/* Starts DMI_thread(addr) in process `dmi_id`.  DMI_EMEMBER, DMI_ELEAVING, DMI_ENOFUNC, DMI_ENOMEM.
+ */
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
                    DMI_local_status_t *status);
 
-/* Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each thread
- * can be joined once.  DMI_ETHREAD. */
+/* Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each
+ * thread can be joined once.  DMI_ETHREAD. */
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
 
 /* Nobody will join this thread; it is forgotten when it ends.  DMI_ETHREAD. */
@@ -168,8 +169,8 @@ int32_t DMI_self(DMI_thread_t *thread_ptr);
 #define DMI_PUT_ATOMIC ((int8_t)7)
 
 /*
- * Maps `page_num` pages of `page_size` bytes.  All bytes read as zero until written, and a page costs
- * no memory until touched.  DMI_ESIZE unless both are positive and the product is below 2^62.
+ * Maps `page_num` pages of `page_size` bytes.  All bytes read as zero until written, and a page
+ * costs no memory until touched.  DMI_ESIZE unless both are positive and the product is below 2^62.
  */
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
                  DMI_local_status_t *status);
@@ -192,8 +193,8 @@ int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
 
 /* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE. -------- */
 
-/* If the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets *flag_ptr to DMI_TRUE;
- * otherwise sets it to DMI_FALSE. */
+/* If the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets *flag_ptr to
+ * DMI_TRUE; otherwise sets it to DMI_FALSE. */
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
                 int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status);
 
@@ -206,8 +207,8 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status);
 
 /* Runs DMI_function at the owner with the bytes themselves and the two inputs; in_ptr gets its
- * answer.  Inputs of 4 GiB or more together, such an answer, and tags below 0 (reserved): DMI_EINVAL.
- * DMI_ENOFUNC when the program has none. */
+ * answer.  Inputs of 4 GiB or more together, such an answer, and tags below 0 (reserved):
+ * DMI_EINVAL. DMI_ENOFUNC when the program has none. */
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
                    int8_t tag, int8_t mode, DMI_local_status_t *status);

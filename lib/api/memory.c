@@ -8,44 +8,37 @@
 #include "service/calls.h"
 #include "service/runtime.h"
 
-static int32_t inactive(void)
-{
+static int32_t inactive(void) {
   return dmi_fail(dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE);
 }
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
-                 DMI_local_status_t *status)
-{
+                 DMI_local_status_t *status) {
   return dmi_call_mmap(dmi_runtime_process(), addr_ptr, page_size, page_num, status);
 }
 
-int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status)
-{
+int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
   return dmi_call_munmap(dmi_runtime_process(), addr, status);
 }
 
-int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status)
-{
+int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive();
 }
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
-                  DMI_local_status_t *status)
-{
+                  DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive();
 }
 
-static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status)
-{
+static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? dmi_access_rmw(process, call, status) : inactive();
 }
 
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
-                int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status)
-{
+                int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
                               .addr = addr,
                               .size = size,
@@ -59,8 +52,7 @@ int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swa
 }
 
 int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, int8_t mode,
-                DMI_local_status_t *status)
-{
+                DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_FAS,
                               .addr = addr,
                               .size = size,
@@ -73,8 +65,7 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
 }
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
-                DMI_local_status_t *status)
-{
+                DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
                               .addr = addr,
                               .size = 8,
@@ -87,19 +78,18 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
 
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
-                   int8_t tag, int8_t mode, DMI_local_status_t *status)
-{
+                   int8_t tag, int8_t mode, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  struct dmi_rmw_call call = {.rmw = DMI_RMW_USER,
-                              .addr = addr,
-                              .size = size,
-                              .out1 = out1_ptr,
-                              .out2 = out2_ptr,
-                              .in = in_ptr,
-                              .sizes = {(uint64_t)out1_size, (uint64_t)out2_size,
-                                        (uint64_t)in_size},
-                              .tag = tag,
-                              .mode = mode};
+  struct dmi_rmw_call call = {
+      .rmw = DMI_RMW_USER,
+      .addr = addr,
+      .size = size,
+      .out1 = out1_ptr,
+      .out2 = out2_ptr,
+      .in = in_ptr,
+      .sizes = {(uint64_t)out1_size, (uint64_t)out2_size, (uint64_t)in_size},
+      .tag = tag,
+      .mode = mode};
   if (out1_size < 0 || out2_size < 0 || in_size < 0 || tag < 0 || (out1_size && !out1_ptr) ||
       (out2_size && !out2_ptr) || (in_size && !in_ptr)) {
     return dmi_fail(DMI_EINVAL);

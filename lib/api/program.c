@@ -1,5 +1,6 @@
 /*
- * program.c - entry points: the program, its processes and threads, completion, errors (chapters 2, 3).
+ * program.c - entry points: the program, its processes and threads, completion, errors (chapters 2,
+ * 3).
  *
  * Thin: each checks what can be seen here and calls lib/service.
  */
@@ -11,31 +12,26 @@
 #include "service/calls.h"
 #include "service/runtime.h"
 
-int dmi_start(int argc, char **argv, const struct dmi_program *program)
-{
+int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   return dmi_runtime_main(program, argc, argv);
 }
 
 /* ---- Errors and completion ------------------------------------------------------------------ */
 
-int32_t DMI_errno(void)
-{
+int32_t DMI_errno(void) {
   return dmi_error_last();
 }
 
-const char *DMI_strerror(int32_t error)
-{
+const char *DMI_strerror(int32_t error) {
   return dmi_error_text(error);
 }
 
-static void finish(int32_t error, int32_t *ret_ptr)
-{
+static void finish(int32_t error, int32_t *ret_ptr) {
   int32_t ret = error == DMI_OK ? DMI_TRUE : dmi_fail(error);
   if (ret_ptr) *ret_ptr = ret;
 }
 
-void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr)
-{
+void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
   if (!status || dmi_in_function) {
     finish(status ? DMI_EINFUNC : DMI_EINVAL, ret_ptr);
     return;
@@ -43,8 +39,7 @@ void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr)
   finish(dmi_status_wait(dmi_status_of(status)), ret_ptr);
 }
 
-int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr)
-{
+int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
   if (!status) return dmi_fail(DMI_EINVAL);
   if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
@@ -54,33 +49,27 @@ int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr)
 
 /* ---- Processes ------------------------------------------------------------------------------ */
 
-int32_t DMI_poll(DMI_node_t *node_ptr)
-{
+int32_t DMI_poll(DMI_node_t *node_ptr) {
   return dmi_call_poll(dmi_runtime_process(), node_ptr);
 }
 
-int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr)
-{
+int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr) {
   return dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr);
 }
 
-int32_t DMI_welcome(int32_t dmi_id)
-{
+int32_t DMI_welcome(int32_t dmi_id) {
   return dmi_call_welcome(dmi_runtime_process(), dmi_id);
 }
 
-int32_t DMI_goodbye(int32_t dmi_id)
-{
+int32_t DMI_goodbye(int32_t dmi_id) {
   return dmi_call_goodbye(dmi_runtime_process(), dmi_id);
 }
 
-int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity)
-{
+int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity) {
   return dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity);
 }
 
-int32_t DMI_rank(int32_t *dmi_id_ptr)
-{
+int32_t DMI_rank(int32_t *dmi_id_ptr) {
   struct dmi_process *process = dmi_runtime_process();
   if (!dmi_id_ptr) return dmi_fail(DMI_EINVAL);
   if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
@@ -92,23 +81,19 @@ int32_t DMI_rank(int32_t *dmi_id_ptr)
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
-                   DMI_local_status_t *status)
-{
+                   DMI_local_status_t *status) {
   return dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status);
 }
 
-int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status)
-{
+int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status) {
   return dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status);
 }
 
-int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status)
-{
+int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status) {
   return dmi_call_detach(dmi_runtime_process(), &thread, status);
 }
 
-int32_t DMI_self(DMI_thread_t *thread_ptr)
-{
+int32_t DMI_self(DMI_thread_t *thread_ptr) {
   struct dmi_process *process = dmi_runtime_process();
   if (!thread_ptr) return dmi_fail(DMI_EINVAL);
   if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
@@ -120,8 +105,7 @@ int32_t DMI_self(DMI_thread_t *thread_ptr)
 
 /* ---- Local memory --------------------------------------------------------------------------- */
 
-void *my_malloc(size_t size)
-{
+void *my_malloc(size_t size) {
   void *ptr = malloc(size ? size : 1);
   if (!ptr) {
     fprintf(stderr, "dmi: my_malloc: no memory left for %zu bytes\n", size);
@@ -130,7 +114,6 @@ void *my_malloc(size_t size)
   return ptr;
 }
 
-void my_free(void *ptr)
-{
+void my_free(void *ptr) {
   free(ptr);
 }

@@ -26,19 +26,16 @@ static struct retired *waiting;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void thread_ends(void *slot)
-{
+static void thread_ends(void *slot) {
   dmi_epoch_mine = NULL;
   atomic_store(&((struct dmi_epoch_slot *)slot)->used, 0);
 }
 
-static void make_key(void)
-{
+static void make_key(void) {
   pthread_key_create(&key, thread_ends);
 }
 
-void dmi_epoch_register(void)
-{
+void dmi_epoch_register(void) {
   struct dmi_epoch_slot *slot;
   pthread_once(&once, make_key);
   pthread_mutex_lock(&lock);
@@ -62,8 +59,7 @@ void dmi_epoch_register(void)
 }
 
 /* With the lock held: takes what can be freed off the list. */
-static struct retired *take_free(void)
-{
+static struct retired *take_free(void) {
   uint64_t oldest = UINT64_MAX;
   struct retired *free_list = NULL;
   struct retired **at = &waiting;
@@ -84,8 +80,7 @@ static struct retired *take_free(void)
   return free_list;
 }
 
-static void free_all(struct retired *list)
-{
+static void free_all(struct retired *list) {
   while (list) {
     struct retired *item = list;
     list = item->next;
@@ -94,8 +89,7 @@ static void free_all(struct retired *list)
   }
 }
 
-void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr))
-{
+void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr)) {
   struct retired *item = malloc(sizeof(*item));
   struct retired *ready;
   if (!item) return; /* leaked rather than freed too early */
@@ -110,8 +104,7 @@ void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr))
   free_all(ready);
 }
 
-void dmi_epoch_end(void)
-{
+void dmi_epoch_end(void) {
   struct retired *list;
   pthread_mutex_lock(&lock);
   list = waiting;
@@ -119,7 +112,8 @@ void dmi_epoch_end(void)
   pthread_mutex_unlock(&lock);
   free_all(list);
   pthread_mutex_lock(&lock);
-  /* A thread of the user's own that still lives gives its slot back when it ends: that one stays. */
+  /* A thread of the user's own that still lives gives its slot back when it ends: that one stays.
+   */
   for (struct dmi_epoch_slot **at = &slots; *at;) {
     struct dmi_epoch_slot *slot = *at;
     if (slot != dmi_epoch_mine && atomic_load(&slot->used)) {

@@ -1,10 +1,10 @@
 /*
  * epoch.h - readers that write nothing shared, and memory freed once they have gone on.
  *
- * A thread looks things up between dmi_epoch_enter and dmi_epoch_leave (short; never across a wait);
- * what was unpublished and given to dmi_epoch_retire is freed when no thread that might have seen it
- * is still inside.  Own code instead of liburcu because the thread sanitizer cannot see through that
- * library's barriers, and every test must run under it.
+ * A thread looks things up between dmi_epoch_enter and dmi_epoch_leave (short; never across a
+ * wait); what was unpublished and given to dmi_epoch_retire is freed when no thread that might have
+ * seen it is still inside.  Own code instead of liburcu because the thread sanitizer cannot see
+ * through that library's barriers, and every test must run under it.
  */
 #ifndef DMI_BASE_EPOCH_H
 #define DMI_BASE_EPOCH_H
@@ -24,8 +24,7 @@ extern __thread struct dmi_epoch_slot *dmi_epoch_mine __attribute__((tls_model("
 
 void dmi_epoch_register(void);
 
-static inline void dmi_epoch_enter(void)
-{
+static inline void dmi_epoch_enter(void) {
   if (__builtin_expect(!dmi_epoch_mine, 0)) dmi_epoch_register();
   /* An exchange, so that what is read afterwards is read after others can see that we are inside.
    * Acquire, so that who enters in a new epoch sees what was unpublished before it began. */
@@ -34,8 +33,7 @@ static inline void dmi_epoch_enter(void)
                            memory_order_seq_cst);
 }
 
-static inline void dmi_epoch_leave(void)
-{
+static inline void dmi_epoch_leave(void) {
   atomic_store_explicit(&dmi_epoch_mine->inside, 0, memory_order_release);
 }
 

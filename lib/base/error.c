@@ -7,34 +7,46 @@
 
 static __thread int32_t last;
 
-int32_t dmi_fail(int32_t error)
-{
+int32_t dmi_fail(int32_t error) {
   last = error;
   return DMI_FALSE;
 }
 
-int32_t dmi_error_last(void)
-{
+int32_t dmi_error_last(void) {
   return last;
 }
 
-const char *dmi_error_text(int32_t error)
-{
+const char *dmi_error_text(int32_t error) {
   switch (error) {
-    case DMI_OK: return "no error";
-    case DMI_EINVAL: return "an argument is not allowed here (a NULL pointer, a negative size, an unknown mode)";
-    case DMI_EADDR: return "the global address is in no mapping: never mapped, or unmapped since";
-    case DMI_ERANGE: return "the range leaves its mapping, or must lie in one page and does not";
-    case DMI_ESIZE: return "page size and page count must be positive and their product below 2^62";
-    case DMI_ENOMEM: return "no memory left (dmirun -s sets how much a process lends)";
-    case DMI_EMEMBER: return "no process with this id takes part in the program";
-    case DMI_ENOTASKED: return "this process has not asked to join or to leave";
-    case DMI_EBUSY: return "DMI threads still run in this process";
-    case DMI_ETHREAD: return "this thread is unknown, detached, or has been joined already";
-    case DMI_EINFUNC: return "DMI functions cannot be called from inside DMI_function";
-    case DMI_ENOFUNC: return "the program does not define the function that this call needs";
-    case DMI_ELEAVING: return "this process is leaving, or has not been welcomed yet";
-    case DMI_EINACTIVE: return "the DMI program does not run: it has not begun, or is over";
-    default: return "unknown error number";
+    case DMI_OK:
+      return "no error";
+    case DMI_EINVAL:
+      return "an argument is not allowed here (a NULL pointer, a negative size, an unknown mode)";
+    case DMI_EADDR:
+      return "the global address is in no mapping: never mapped, or unmapped since";
+    case DMI_ERANGE:
+      return "the range leaves its mapping, or must lie in one page and does not";
+    case DMI_ESIZE:
+      return "page size and page count must be positive and their product below 2^62";
+    case DMI_ENOMEM:
+      return "no memory left (dmirun -s sets how much a process lends)";
+    case DMI_EMEMBER:
+      return "no process with this id takes part in the program";
+    case DMI_ENOTASKED:
+      return "this process has not asked to join or to leave";
+    case DMI_EBUSY:
+      return "DMI threads still run in this process";
+    case DMI_ETHREAD:
+      return "this thread is unknown, detached, or has been joined already";
+    case DMI_EINFUNC:
+      return "DMI functions cannot be called from inside DMI_function";
+    case DMI_ENOFUNC:
+      return "the program does not define the function that this call needs";
+    case DMI_ELEAVING:
+      return "this process is leaving, or has not been welcomed yet";
+    case DMI_EINACTIVE:
+      return "the DMI program does not run: it has not begun, or is over";
+    default:
+      return "unknown error number";
   }
 }

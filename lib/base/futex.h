@@ -12,14 +12,12 @@
 #include <unistd.h>
 
 /* Sleeps while *word == value; may return early. */
-static inline void dmi_futex_wait(_Atomic uint32_t *word, uint32_t value)
-{
+static inline void dmi_futex_wait(_Atomic uint32_t *word, uint32_t value) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
 /* Wakes up to `count` sleepers.  The word itself is not looked at: it may be gone already. */
-static inline void dmi_futex_wake(_Atomic uint32_t *word, int count)
-{
+static inline void dmi_futex_wake(_Atomic uint32_t *word, int count) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 

@@ -5,8 +5,7 @@
 
 #define SPINS 100 /* about as long as a lock is usually held */
 
-void dmi_lock_slow(_Atomic uint32_t *lock)
-{
+void dmi_lock_slow(_Atomic uint32_t *lock) {
   for (int i = 0; i < SPINS; i++) {
     uint32_t expected = DMI_LOCK_FREE;
     if (atomic_compare_exchange_weak_explicit(lock, &expected, DMI_LOCK_HELD, memory_order_acquire,

@@ -111,8 +111,7 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record) {
   return true;
 }
 
-static bool on_drained(struct dmi_member *m, struct dmi_record *record,
-                       const struct dmi_msg *msg) {
+static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;

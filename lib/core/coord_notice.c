@@ -63,8 +63,8 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
 }
 
 /* Is it a member in the program's eyes?  From the DMI_goodbye that succeeded on it is none, however
- * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second time,
- * after KEEPING, has no goodbye to answer.) */
+ * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second
+ * time, after KEEPING, has no goodbye to answer.) */
 static bool listed(const struct dmi_record *record) {
   if (record->life == DMI_LIFE_LEAVING) return record->goodbye.uid != 0;
   return record->life >= DMI_LIFE_JOINED && record->life < DMI_LIFE_LEAVING;

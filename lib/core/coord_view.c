@@ -128,8 +128,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_pee
 /* ---- Beginning a change -------------------------------------------------------------------- */
 
 static void send_view(struct dmi_member *m, uint32_t coordinator, const struct dmi_peer *added,
-                      uint32_t added_num, const struct dmi_removed *removed,
-                      uint32_t removed_num) {
+                      uint32_t added_num, const struct dmi_removed *removed, uint32_t removed_num) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];

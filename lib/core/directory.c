@@ -28,9 +28,9 @@ static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
 }
 
 /* The mapping that holds the address, or NULL. */
-static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr) {
+static struct dmi_entry *lookup(const struct dmi_coord *c, uint64_t addr) {
   uint32_t i = above(c, addr);
-  struct dmi_mapping *mapping;
+  struct dmi_entry *mapping;
   if (i == 0) return NULL;
   mapping = &c->mappings.at[i - 1];
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
@@ -39,7 +39,7 @@ static struct dmi_mapping *lookup(const struct dmi_coord *c, uint64_t addr) {
 /* DMI_OK and the new mapping at the end of the table, or why not. */
 static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint32_t home) {
   uint64_t size, room;
-  struct dmi_mapping *mapping;
+  struct dmi_entry *mapping;
   if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
       page_num > (SIZE_END - 1) / page_size) {
     return DMI_ESIZE;
@@ -65,7 +65,7 @@ void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
 /* ---- Mapping ------------------------------------------------------------------------------- */
 
 static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
-                           const struct dmi_mapping *mapping) {
+                           const struct dmi_entry *mapping) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_mapping_pack(&body, mapping);
@@ -121,7 +121,7 @@ static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     struct dmi_adopt *adopt = &c->adopts.at[i];
-    const struct dmi_mapping *mapping = lookup(c, base);
+    const struct dmi_entry *mapping = lookup(c, base);
     if (adopt->mapping.base != base || adopt->home != record->uid) continue;
     /* its home may have changed since */
     answer_mapping(m, &adopt->caller, mapping ? mapping : &adopt->mapping);
@@ -134,7 +134,7 @@ static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
 static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->op};
-  const struct dmi_mapping *mapping;
+  const struct dmi_entry *mapping;
   struct dmi_unpack body;
   uint64_t addr;
   dmi_unpack_init(&body, &msg->body);
@@ -174,7 +174,7 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->op};
-  struct dmi_mapping *mapping;
+  struct dmi_entry *mapping;
   const struct dmi_record *home;
   struct dmi_unpack body;
   uint64_t base;

@@ -106,7 +106,7 @@ struct dmi_removed {
 };
 
 /* An entry of the directory of mappings. */
-struct dmi_mapping {
+struct dmi_entry {
   uint64_t base;      /* global address */
   uint64_t page_size; /* bytes */
   uint64_t page_num;
@@ -168,7 +168,7 @@ struct dmi_mact {
   uint32_t notice_num;         /* RESULT of poll, peek: 1 or 0; of nodes */
   uint64_t op;                 /* RESULT */
   uint64_t value;              /* RESULT of thread */
-  struct dmi_mapping mapping;  /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
+  struct dmi_entry mapping;    /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;        /* CONNECT, ADD_PEER */
   struct dmi_msg msg;          /* SEND: move its slices out (dmi_net_send takes them), or let
                                   dmi_mout_clear drop them: zero what was moved */
@@ -282,9 +282,9 @@ void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out);
 /* ---- Events: calls ------------------------------------------------------------------------- */
 
 /*
-     * `op` is unique among the calls of this process that are not complete.  Each is completed by
-     * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
-     */
+ * `op` is unique among the calls of this process that are not complete.  Each is completed by
+ * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
+ */
 void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[0] */
 void dmi_member_peek(struct dmi_member *m, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */

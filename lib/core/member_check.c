@@ -70,7 +70,7 @@ static void check_coordinator(const struct dmi_member *m) {
     if (m->broken == DMI_MBREAK_NOTHING) check_record(m, &c->records.at[i]);
   }
   for (uint32_t i = 0; i < c->mappings.num; i++) {
-    const struct dmi_mapping *mapping = &c->mappings.at[i];
+    const struct dmi_entry *mapping = &c->mappings.at[i];
     const struct dmi_record *home = dmi_coord_find(c, mapping->home);
     must(mapping->base >= end, m, "mappings do not overlap");
     must(home && home->life != DMI_LIFE_OUT, m, "the home of a mapping is a member");

@@ -173,8 +173,8 @@ void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr);
 void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr);
 void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer);
-void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping);
-void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping);
+void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping);
+void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 39    /* at least, packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
 #define DMI_MAPPING_BYTES 28 /* packed */
@@ -303,7 +303,7 @@ struct dmi_forget {
 struct dmi_adopt {
   uint32_t home; /* ADOPTED has not come */
   struct dmi_caller caller;
-  struct dmi_mapping mapping;
+  struct dmi_entry mapping;
 };
 
 struct dmi_result {
@@ -323,7 +323,7 @@ struct dmi_coord {
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
-  DMI_LIST(struct dmi_mapping) mappings; /* by base */
+  DMI_LIST(struct dmi_entry) mappings; /* by base */
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
   DMI_LIST(struct dmi_result) results;
@@ -365,8 +365,7 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
 
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
-bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
-                        const struct dmi_msg *msg);
+bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);

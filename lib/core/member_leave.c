@@ -198,7 +198,7 @@ static bool on_open(struct dmi_member *m) {
 
 static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_unpack body;
-  struct dmi_mapping mapping;
+  struct dmi_entry mapping;
   struct dmi_pack answer;
   dmi_unpack_init(&body, &msg->body);
   dmi_mapping_unpack(&body, &mapping);

@@ -7,13 +7,12 @@
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
-    "JOIN",     "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO",  "DRAINED",  "GONE",   "OPENED",
-    "ADOPTED",  "BUSY",       "IDLE",      "FORGOT",    "ENDED",    "LOST",   "POLL",
-    "PEEK",     "WELCOME",    "GOODBYE",   "NODES",     "MMAP",     "LOOKUP", "MUNMAP",
-    "THREAD",   "REDIRECT",   "REFUSE",    "ACCEPT",    "VIEW",     "JOINED", "OPEN",
-    "LEAVE_GO", "OUT",        "ADOPT",     "BUSY_OK",   "FORGET",   "RESULT", "END",
-    "FINISH",   "ABORT",      "COORD",     "DRAIN_END", "DRAIN_OK", "BYE",    "LAST",
-    "LAST_OK"};
+    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED",  "GONE",   "OPENED",    "ADOPTED",
+    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",     "POLL",   "PEEK",      "WELCOME",
+    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",   "THREAD", "REDIRECT",  "REFUSE",
+    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",    "ADOPT",     "BUSY_OK",
+    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",    "COORD",  "DRAIN_END", "DRAIN_OK",
+    "BYE",     "LAST",       "LAST_OK"};
 
 _Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
                    DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
@@ -266,14 +265,14 @@ void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   dmi_info_unpack(unpack, &peer->info);
 }
 
-void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_mapping *mapping) {
+void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping) {
   dmi_pack_u64(pack, mapping->base);
   dmi_pack_u64(pack, mapping->page_size);
   dmi_pack_u64(pack, mapping->page_num);
   dmi_pack_u32(pack, mapping->home);
 }
 
-void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_mapping *mapping) {
+void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping) {
   mapping->base = dmi_unpack_u64(unpack);
   mapping->page_size = dmi_unpack_u64(unpack);
   mapping->page_num = dmi_unpack_u64(unpack);

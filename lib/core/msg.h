@@ -76,19 +76,20 @@ struct dmi_rmw_sizes {
 
 /* Fields a message does not use are zero. */
 struct dmi_msg {
-  uint8_t type;      /* enum dmi_msg_type */
-  uint8_t flags;     /* DMI_F_* */
-  uint8_t kind;      /* DMI_KIND_* or enum dmi_rmw */
-  int8_t tag;        /* ATOMIC, DMI_RMW_USER: the user's tag */
-  uint32_t origin;   /* uid of the process whose operation it is */
-  uint32_t error;    /* FAIL: DMI_E* */
-  uint64_t map;      /* base address of the mapping */
-  uint64_t page;     /* page number in the mapping */
-  uint64_t op;       /* origin's number of the operation; READ and DATA: fetch number */
-  uint64_t off;      /* bytes, in the page */
-  uint64_t len;      /* bytes; DONE of an ATOMIC: bytes of the answer at the start of body */
-  uint64_t version;  /* HOME_BEGIN: the page count of the mapping (off: its page size) */
-  struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
+  uint8_t type;     /* enum dmi_msg_type */
+  uint8_t flags;    /* DMI_F_* */
+  uint8_t kind;     /* DMI_KIND_* or enum dmi_rmw */
+  int8_t tag;       /* ATOMIC, DMI_RMW_USER: the user's tag */
+  uint32_t origin;  /* uid of the process whose operation it is */
+  uint32_t error;   /* FAIL: DMI_E* */
+  uint64_t map;     /* base address of the mapping */
+  uint64_t page;    /* page number in the mapping */
+  uint64_t op;      /* origin's number of the operation; READ and DATA: fetch number */
+  uint64_t off;     /* bytes, in the page */
+  uint64_t len;     /* bytes; DONE of an ATOMIC: bytes of the answer at the start of body */
+  uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */
+  struct dmi_slice
+      list; /* GRANT: dmi_holder[]; TAKE, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
   struct dmi_slice body; /* bytes of the page, of a write, inputs (out1 then out2), or an answer
                             followed, with APPLY, by the new bytes of [off, off + .. ) */
 };

@@ -7,8 +7,7 @@
 
 #include "core/page_int.h"
 
-void *dmi_core_alloc(size_t size)
-{
+void *dmi_core_alloc(size_t size) {
   void *ptr = calloc(1, size);
   if (!ptr) {
     fprintf(stderr, "dmi: no memory left for %zu bytes of bookkeeping; ending\n", size);
@@ -17,21 +16,18 @@ void *dmi_core_alloc(size_t size)
   return ptr;
 }
 
-void dmi_out_init(struct dmi_out *out)
-{
+void dmi_out_init(struct dmi_out *out) {
   out->num = 0;
   out->room = sizeof(out->inside) / sizeof(out->inside[0]);
   out->act = out->inside;
 }
 
-void dmi_out_free(struct dmi_out *out)
-{
+void dmi_out_free(struct dmi_out *out) {
   if (out->act != out->inside) free(out->act);
   dmi_out_init(out);
 }
 
-static struct dmi_act *add(struct dmi_out *out)
-{
+static struct dmi_act *add(struct dmi_out *out) {
   if (out->num == out->room) {
     struct dmi_act *more = dmi_core_alloc(2 * out->room * sizeof(*more));
     memcpy(more, out->act, out->num * sizeof(*more));
@@ -42,8 +38,7 @@ static struct dmi_act *add(struct dmi_out *out)
   return &out->act[out->num++];
 }
 
-void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg)
-{
+void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg) {
   struct dmi_act *act = add(out);
   act->type = DMI_ACT_SEND;
   act->to = to;
@@ -51,8 +46,7 @@ void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg)
   act->msg = *msg;
 }
 
-void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error)
-{
+void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
   struct dmi_act *act = add(out);
   req->error = error;
   act->type = DMI_ACT_COMPLETE;
@@ -60,8 +54,7 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error)
   act->req = req;
 }
 
-void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg)
-{
+void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_act *act = add(out);
   act->type = DMI_ACT_PARK;
   act->to = from;
@@ -70,8 +63,7 @@ void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg)
 }
 
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
-                             enum dmi_msg_type type)
-{
+                             enum dmi_msg_type type) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.origin = core->self;
@@ -80,8 +72,7 @@ struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page 
   return msg;
 }
 
-void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req)
-{
+void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req) {
   req->next = NULL;
   if (list->last) {
     list->last->next = req;
@@ -91,8 +82,7 @@ void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req)
   list->last = req;
 }
 
-struct dmi_req *dmi_req_pop(struct dmi_req_list *list)
-{
+struct dmi_req *dmi_req_pop(struct dmi_req_list *list) {
   struct dmi_req *req = list->first;
   if (!req) return NULL;
   list->first = req->next;

@@ -14,8 +14,7 @@
 /* ---- Records -------------------------------------------------------------------------------- */
 
 void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
-                   uint64_t index)
-{
+                   uint64_t index) {
   memset(page, 0, sizeof(*page));
   page->map = map;
   page->index = index;
@@ -24,8 +23,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
   }
 }
 
-void dmi_page_fini(struct dmi_core *core, struct dmi_page *page)
-{
+void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_frame_unref(page->frame);
   page->frame = NULL;
@@ -36,14 +34,12 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page)
   }
 }
 
-struct dmi_page_busy *dmi_page_busy(struct dmi_page *page)
-{
+struct dmi_page_busy *dmi_page_busy(struct dmi_page *page) {
   if (!page->busy) page->busy = dmi_core_alloc(sizeof(*page->busy));
   return page->busy;
 }
 
-void dmi_page_rest(struct dmi_page *page)
-{
+void dmi_page_rest(struct dmi_page *page) {
   struct dmi_page_busy *busy = page->busy;
   if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
       busy->fetch || busy->holders) {
@@ -54,31 +50,27 @@ void dmi_page_rest(struct dmi_page *page)
   page->busy = NULL;
 }
 
-void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role)
-{
+void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role) {
   if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
   page->role = (uint8_t)role;
 }
 
-bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page)
-{
+bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
   if (page->role == DMI_ROLE_OWNER) return !(page->flags & DMI_PAGE_NODATA);
   if (!page->copy || page->held) return false;
   return !page->busy || !page->busy->puts || core->broken == DMI_BREAK_PUTS;
 }
 
-bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
-{
+bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page) {
   (void)core;
   const struct dmi_page_busy *busy = page->busy;
   if (page->role != DMI_ROLE_OWNER || (page->flags & DMI_PAGE_NODATA)) return false;
   return !busy || (!busy->current && !busy->queue.first && !busy->holders);
 }
 
-bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off,
-                        const void *src, uint64_t len)
-{
+bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off, const void *src,
+                        uint64_t len) {
   (void)core;
   if (!dmi_frame_own(page, off == 0 && len == page->map->page_size)) return false;
   memcpy(page->frame->bytes + off, src, len);
@@ -88,13 +80,11 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
 
 /* ---- Own operations ------------------------------------------------------------------------- */
 
-bool dmi_is_read(const struct dmi_req *req)
-{
+bool dmi_is_read(const struct dmi_req *req) {
   return req->type == DMI_REQ_GET || req->type == DMI_REQ_READ;
 }
 
-void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out)
-{
+void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
   if (frame) {
     memcpy(req->dst, frame->bytes + req->off, req->len);
   } else {
@@ -105,8 +95,7 @@ void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out 
 
 /* R1: to whom a request goes first; the home when the hint is of no use. */
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
-                      struct dmi_out *out)
-{
+                      struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
   uint32_t to = home;
   bool mine = msg->origin == core->self;
@@ -120,8 +109,7 @@ void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_m
   }
 }
 
-void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out)
-{
+void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_OWN);
   uint32_t home = atomic_load(&page->map->home);
   dmi_set_role(core, page, DMI_ROLE_PENDING);
@@ -139,8 +127,7 @@ void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, stru
 
 /* Sends the message that carries this own operation, which has no answer yet. */
 static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                     enum dmi_msg_type type, struct dmi_out *out)
-{
+                     enum dmi_msg_type type, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
   atomic_store_explicit(&req->sent, true, memory_order_relaxed);
   msg.op = req->op;
@@ -162,8 +149,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
 
 /* R2.1 - R2.5 */
 static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                       struct dmi_out *out)
-{
+                       struct dmi_out *out) {
   struct dmi_page_busy *busy;
   req->fetch = 0;
   if (dmi_page_readable(core, page)) {
@@ -196,8 +182,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
 }
 
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                   struct dmi_out *out)
-{
+                   struct dmi_out *out) {
   bool whole;
   if (dmi_is_read(req)) {
     begin_read(core, page, req, out);
@@ -209,11 +194,16 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     return;
   }
   switch (req->type) {
-    case DMI_REQ_PUT: send_own(core, page, req, DMI_MSG_PUT, out); break;
-    case DMI_REQ_ATOMIC: send_own(core, page, req, DMI_MSG_ATOMIC, out); break;
+    case DMI_REQ_PUT:
+      send_own(core, page, req, DMI_MSG_PUT, out);
+      break;
+    case DMI_REQ_ATOMIC:
+      send_own(core, page, req, DMI_MSG_ATOMIC, out);
+      break;
     default:
       whole = req->type == DMI_REQ_EXCL && req->off == 0 && req->len == page->map->page_size;
-      /* The old bytes will not come with the ownership: the new ones must be here before it does. */
+      /* The old bytes will not come with the ownership: the new ones must be here before it does.
+       */
       if (whole && !req->src.frame) req->src = dmi_slice_copy(req->src.ptr, req->len);
       if (!req->src.ptr && req->len) {
         dmi_out_complete(out, req, DMI_ENOMEM);
@@ -225,8 +215,7 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
 }
 
 void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                    struct dmi_out *out)
-{
+                    struct dmi_out *out) {
   req->foreign = false;
   req->origin = core->self;
   req->error = DMI_OK;
@@ -246,19 +235,20 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static bool in_page(const struct dmi_page *page, const struct dmi_msg *msg)
-{
+static bool in_page(const struct dmi_page *page, const struct dmi_msg *msg) {
   uint64_t size = page->map->page_size;
   return msg->off <= size && msg->len <= size - msg->off;
 }
 
 /* Could a correct peer have sent this? */
-static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg)
-{
+static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
-    case DMI_MSG_GET: return in_page(page, msg);
-    case DMI_MSG_READ: return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
-    case DMI_MSG_PUT: return in_page(page, msg) && msg->body.ptr && msg->body.len == msg->len;
+    case DMI_MSG_GET:
+      return in_page(page, msg);
+    case DMI_MSG_READ:
+      return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
+    case DMI_MSG_PUT:
+      return in_page(page, msg) && msg->body.ptr && msg->body.len == msg->len;
     case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
       return !(msg->flags & DMI_F_TAIL) || page->role != DMI_ROLE_NONE;
     case DMI_MSG_ATOMIC: {
@@ -268,14 +258,14 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
       return (msg->body.ptr || msg->body.len == 0) &&
              dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
 /* R1 */
 static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                            struct dmi_msg *msg, struct dmi_out *out)
-{
+                            struct dmi_msg *msg, struct dmi_out *out) {
   bool home = atomic_load(&page->map->home) == core->self;
   bool own = msg->type == DMI_MSG_OWN;
   if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
@@ -294,8 +284,7 @@ static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32
 
 /* A message about a mapping that is unmapped here (R10). */
 static void dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
-{
+                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_msg reply;
   uint32_t to;
   if (own) {
@@ -309,8 +298,7 @@ static void dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t 
 }
 
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
-{
+                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool good = true;
   if (page->flags & DMI_PAGE_DEAD) {
     dead_message(core, page, from, msg, own, out);
@@ -330,18 +318,29 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       break;
     case DMI_MSG_GOT:
     case DMI_MSG_DONE:
-    case DMI_MSG_FAIL: good = dmi_answer_message(core, page, from, msg, own, out); break;
-    case DMI_MSG_DATA: good = dmi_data_arrives(core, page, from, msg, out); break;
-    case DMI_MSG_GRANT: good = dmi_owner_grant_arrives(core, page, from, msg, out); break;
+    case DMI_MSG_FAIL:
+      good = dmi_answer_message(core, page, from, msg, own, out);
+      break;
+    case DMI_MSG_DATA:
+      good = dmi_data_arrives(core, page, from, msg, out);
+      break;
+    case DMI_MSG_GRANT:
+      good = dmi_owner_grant_arrives(core, page, from, msg, out);
+      break;
     case DMI_MSG_INVALIDATED:
-    case DMI_MSG_UPDATED: dmi_owner_ack(core, page, from, msg, out); break;
+    case DMI_MSG_UPDATED:
+      dmi_owner_ack(core, page, from, msg, out);
+      break;
     case DMI_MSG_UPDATE:
       if (!in_page(page, msg) || msg->body.len != msg->len || !msg->body.ptr) return false;
       dmi_copy_message(core, page, from, msg, out);
       break;
     case DMI_MSG_INVALIDATE:
-    case DMI_MSG_RELEASE: dmi_copy_message(core, page, from, msg, out); break;
-    default: return false;
+    case DMI_MSG_RELEASE:
+      dmi_copy_message(core, page, from, msg, out);
+      break;
+    default:
+      return false;
   }
   if (!good) return false;
   dmi_slice_drop(&msg->list);
@@ -352,8 +351,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 
 /* ---- Freed mappings, R10 -------------------------------------------------------------------- */
 
-void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
   page->flags |= DMI_PAGE_DEAD;
@@ -366,8 +364,10 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
       dmi_frame_unref(busy->answer);
       busy->answer = NULL;
     }
-    while ((req = dmi_req_pop(&busy->queue))) dmi_req_fail(core, page, req, DMI_EADDR, out);
-    while ((req = dmi_req_pop(&busy->waiters))) dmi_out_complete(out, req, DMI_EADDR);
+    while ((req = dmi_req_pop(&busy->queue)))
+      dmi_req_fail(core, page, req, DMI_EADDR, out);
+    while ((req = dmi_req_pop(&busy->waiters)))
+      dmi_out_complete(out, req, DMI_EADDR);
     busy->holders = 0;
     busy->fetch = 0;
     busy->puts = 0;
@@ -380,13 +380,13 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   dmi_page_rest(page);
 }
 
-uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply)
-{
+uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply) {
   *reply = (struct dmi_msg){0};
   reply->map = msg->map;
   reply->page = msg->page;
   switch (msg->type) {
-    case DMI_MSG_READ: reply->flags = DMI_F_FETCH; /* fall through */
+    case DMI_MSG_READ:
+      reply->flags = DMI_F_FETCH; /* fall through */
     case DMI_MSG_GET:
     case DMI_MSG_PUT:
     case DMI_MSG_ATOMIC:
@@ -395,12 +395,15 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
       reply->op = msg->op;
       reply->error = DMI_EADDR;
       return msg->origin;
-    case DMI_MSG_INVALIDATE: reply->type = DMI_MSG_INVALIDATED; break;
+    case DMI_MSG_INVALIDATE:
+      reply->type = DMI_MSG_INVALIDATED;
+      break;
     case DMI_MSG_UPDATE:
       reply->type = DMI_MSG_UPDATED;
       reply->flags = DMI_F_DROPPED;
       break;
-    default: return 0;
+    default:
+      return 0;
   }
   reply->version = msg->version;
   return from;
@@ -408,16 +411,14 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
 
 /* ---- Invariants ----------------------------------------------------------------------------- */
 
-static void require(bool holds, const struct dmi_page *page, const char *what)
-{
+static void require(bool holds, const struct dmi_page *page, const char *what) {
   if (holds) return;
   fprintf(stderr, "dmi: bug: page %llu of mapping %llx: %s\n", (unsigned long long)page->index,
           (unsigned long long)page->map->base, what);
   abort();
 }
 
-void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page)
-{
+void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   (void)core;
   require(page->role != DMI_ROLE_OWNER || !page->copy, page, "an owner has a copy");
@@ -434,8 +435,7 @@ void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page)
   require(busy->current == NULL || busy->acks > 0, page, "a write waits for nothing");
   require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING,
           page, "operations queued at an idle owner");
-  require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page,
-          "a copyset, and not the owner");
+  require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page, "a copyset, and not the owner");
   require(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, page,
           "reads wait at the owner");
 }

@@ -1,10 +1,10 @@
 /*
  * page.h - the page protocol: state of a page in one process, and its steps (docs/protocol.md).
  *
- * Pure: no sockets, threads, clocks or locks.  The caller (the runtime, or the simulator) serialises
- * the calls on one page, carries out the actions in `out` in order, and gives the messages of one sender in the
- * order in which they were sent.  Messages are sent before the page is unlocked, or at least put in line for their
- * peer, so that their order holds.
+ * Pure: no sockets, threads, clocks or locks.  The caller (the runtime, or the simulator)
+ * serialises the calls on one page, carries out the actions in `out` in order, and gives the
+ * messages of one sender in the order in which they were sent.  Messages are sent before the page
+ * is unlocked, or at least put in line for their peer, so that their order holds.
  */
 #ifndef DMI_CORE_PAGE_H
 #define DMI_CORE_PAGE_H
@@ -19,39 +19,39 @@ enum dmi_role { DMI_ROLE_NONE, DMI_ROLE_PENDING, DMI_ROLE_OWNER };
 
 /* What a dmi_req asks for.  GET..OWN also come from other processes; PULL is local only. */
 enum dmi_req_type {
-  DMI_REQ_GET,   /* read, nothing kept */
-  DMI_REQ_READ,  /* read, keep a copy of `kind` */
-  DMI_REQ_PUT,   /* write at the owner */
-  DMI_REQ_EXCL,  /* write after becoming owner (own only) */
+  DMI_REQ_GET,  /* read, nothing kept */
+  DMI_REQ_READ, /* read, keep a copy of `kind` */
+  DMI_REQ_PUT,  /* write at the owner */
+  DMI_REQ_EXCL, /* write after becoming owner (own only) */
   DMI_REQ_ATOMIC,
   DMI_REQ_ATOMIC_EXCL, /* (own only) */
-  DMI_REQ_OWN    /* (others only) */
+  DMI_REQ_OWN          /* (others only) */
 };
 
 /*
- * An operation on (part of) one page.  Own ones belong to the caller, are filled in by it (the fields
- * above the line), handed to dmi_page_begin, and come back by DMI_ACT_COMPLETE exactly once.
+ * An operation on (part of) one page.  Own ones belong to the caller, are filled in by it (the
+ * fields above the line), handed to dmi_page_begin, and come back by DMI_ACT_COMPLETE exactly once.
  * Those of other processes are made and freed by the core.
  */
 struct dmi_req {
-  uint8_t type;              /* enum dmi_req_type */
-  uint8_t kind;              /* READ: DMI_KIND_*; ATOMIC: enum dmi_rmw */
-  int8_t tag;                /* ATOMIC, USER */
-  uint32_t origin;           /* uid; own ones: dmi_core.self */
-  uint64_t op;               /* origin's number; own ones: set by the caller, unique while out */
-  uint64_t off, len;         /* bytes, in the page */
-  void *dst;                 /* own reads: len bytes; own atomics: sizes.in bytes of answer */
-  struct dmi_slice src;      /* writes: len bytes; atomics: out1 then out2.  Own: borrowed or a frame,
-                                must live until COMPLETE; the caller drops it
-                                then (the core may have put a frame in its place) */
-  struct dmi_rmw_sizes sizes;/* atomics */
+  uint8_t type;         /* enum dmi_req_type */
+  uint8_t kind;         /* READ: DMI_KIND_*; ATOMIC: enum dmi_rmw */
+  int8_t tag;           /* ATOMIC, USER */
+  uint32_t origin;      /* uid; own ones: dmi_core.self */
+  uint64_t op;          /* origin's number; own ones: set by the caller, unique while out */
+  uint64_t off, len;    /* bytes, in the page */
+  void *dst;            /* own reads: len bytes; own atomics: sizes.in bytes of answer */
+  struct dmi_slice src; /* writes: len bytes; atomics: out1 then out2.  Own: borrowed or a frame,
+                           must live until COMPLETE; the caller drops it
+                           then (the core may have put a frame in its place) */
+  struct dmi_rmw_sizes sizes; /* atomics */
   /* ---- the core's ---- */
-  bool foreign;              /* made by the core, for another process */
-  _Atomic bool sent;         /* own: its message is out, so an answer may come; in no list here */
-  int error;                 /* DMI_OK or DMI_E*, valid at COMPLETE */
-  uint8_t flags;             /* OWN: DMI_F_HAVE, DMI_F_NODATA */
-  uint64_t have;             /* OWN with HAVE: version */
-  uint64_t fetch;            /* READ in waiters: the fetch it joined, 0: waits for the copy */
+  bool foreign;      /* made by the core, for another process */
+  _Atomic bool sent; /* own: its message is out, so an answer may come; in no list here */
+  int error;         /* DMI_OK or DMI_E*, valid at COMPLETE */
+  uint8_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA */
+  uint64_t have;     /* OWN with HAVE: version */
+  uint64_t fetch;    /* READ in waiters: the fetch it joined, 0: waits for the copy */
   struct dmi_req *next;
 };
 
@@ -71,25 +71,25 @@ struct dmi_page_busy {
   uint64_t fetch;              /* READ that is out, 0: none */
   bool poisoned;               /* the floor rose since it was sent */
   uint32_t holders, holders_room;
-  struct dmi_holder *holder;   /* copyset */
+  struct dmi_holder *holder; /* copyset */
 };
 
 struct dmi_map;
 
 /* One page in one process.  Everything but `lock` is guarded by it. */
 struct dmi_page {
-  _Atomic uint32_t lock;       /* the runtime's; the core does not look at it */
-  uint8_t role;                /* enum dmi_role */
-  uint8_t copy;                /* 0: ABSENT, else its DMI_KIND_* */
-  uint8_t held;                /* bool */
-  uint8_t flags;               /* DMI_PAGE_* */
-  uint32_t hint;               /* uid, 0: the home */
-  uint32_t tail;               /* uid; meaningful at the home */
-  uint64_t index;              /* page number */
-  uint64_t version;            /* of the bytes here */
+  _Atomic uint32_t lock; /* the runtime's; the core does not look at it */
+  uint8_t role;          /* enum dmi_role */
+  uint8_t copy;          /* 0: ABSENT, else its DMI_KIND_* */
+  uint8_t held;          /* bool */
+  uint8_t flags;         /* DMI_PAGE_* */
+  uint32_t hint;         /* uid, 0: the home */
+  uint32_t tail;         /* uid; meaningful at the home */
+  uint64_t index;        /* page number */
+  uint64_t version;      /* of the bytes here */
   uint64_t floor;
-  struct dmi_frame *frame;     /* bytes; NULL: absent (zeros, where bytes are meaningful) */
-  struct dmi_page_busy *busy;  /* NULL when idle and without copies elsewhere */
+  struct dmi_frame *frame;    /* bytes; NULL: absent (zeros, where bytes are meaningful) */
+  struct dmi_page_busy *busy; /* NULL when idle and without copies elsewhere */
   struct dmi_map *map;
 };
 
@@ -100,18 +100,18 @@ struct dmi_page {
 
 /* What the core needs to know of a mapping. */
 struct dmi_map {
-  uint64_t base;             /* global address */
-  uint64_t page_size;        /* bytes */
+  uint64_t base;      /* global address */
+  uint64_t page_size; /* bytes */
   uint64_t page_num;
   _Atomic uint32_t home;     /* uid */
   _Atomic uint32_t arriving; /* bool: home of it, but the tails are still to come: R8.2 */
 };
 
 enum dmi_act_type {
-  DMI_ACT_SEND,     /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
+  DMI_ACT_SEND, /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
   DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
-  DMI_ACT_PARK      /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it to
-                       dmi_page_message again after HOME_END */
+  DMI_ACT_PARK /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
+                  to dmi_page_message again after HOME_END */
 };
 
 struct dmi_act {
@@ -132,22 +132,22 @@ void dmi_out_init(struct dmi_out *out);
 /* Frees the room, not what the actions hold. */
 void dmi_out_free(struct dmi_out *out);
 
-/* Deliberate faults, one rule of docs/protocol.md switched off each, so that tests can show that they
- * would notice.  0 in the product, which has no way to set it. */
+/* Deliberate faults, one rule of docs/protocol.md switched off each, so that tests can show that
+ * they would notice.  0 in the product, which has no way to set it. */
 enum dmi_break {
   DMI_BREAK_NOTHING,
-  DMI_BREAK_HOLD,        /* R6 UPDATE: the copy is not held */
-  DMI_BREAK_ACK_WAIT,    /* R4: a write does not wait for acknowledgements */
-  DMI_BREAK_INVALIDATE,  /* R4: INVALIDATE copies are not invalidated */
-  DMI_BREAK_FLOOR,       /* R6 DATA: kept although it is older than the floor */
-  DMI_BREAK_POISON,      /* R2.4: reads join a poisoned fetch */
-  DMI_BREAK_PUTS,        /* R2, R6: the writer goes on reading its copy while its PUT is out */
-  DMI_BREAK_GAP,         /* R6 UPDATE, DONE: applied although versions are missing */
-  DMI_BREAK_FORWARD,     /* R5: what is left in the queue is not forwarded */
-  DMI_BREAK_COPYSET,     /* R5: GRANT leaves the copyset out */
-  DMI_BREAK_STALE,       /* R9: a void OWN is not dropped */
-  DMI_BREAK_TAILS,       /* R8: the heir is not told the tails */
-  DMI_BREAK_TAKE,        /* R8: pages owned by the leaver are not taken */
+  DMI_BREAK_HOLD,       /* R6 UPDATE: the copy is not held */
+  DMI_BREAK_ACK_WAIT,   /* R4: a write does not wait for acknowledgements */
+  DMI_BREAK_INVALIDATE, /* R4: INVALIDATE copies are not invalidated */
+  DMI_BREAK_FLOOR,      /* R6 DATA: kept although it is older than the floor */
+  DMI_BREAK_POISON,     /* R2.4: reads join a poisoned fetch */
+  DMI_BREAK_PUTS,       /* R2, R6: the writer goes on reading its copy while its PUT is out */
+  DMI_BREAK_GAP,        /* R6 UPDATE, DONE: applied although versions are missing */
+  DMI_BREAK_FORWARD,    /* R5: what is left in the queue is not forwarded */
+  DMI_BREAK_COPYSET,    /* R5: GRANT leaves the copyset out */
+  DMI_BREAK_STALE,      /* R9: a void OWN is not dropped */
+  DMI_BREAK_TAILS,      /* R8: the heir is not told the tails */
+  DMI_BREAK_TAKE,       /* R8: pages owned by the leaver are not taken */
   DMI_BREAK_LAST
 };
 
@@ -166,9 +166,10 @@ struct dmi_core {
   _Atomic uint64_t fetches; /* fetch numbers given out */
 };
 
-/* Sets up a page record just made: OWNER of a zero page when this process is the home (and it is not
- * arriving), NONE otherwise. */
-void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page, uint64_t index);
+/* Sets up a page record just made: OWNER of a zero page when this process is the home (and it is
+ * not arriving), NONE otherwise. */
+void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
+                   uint64_t index);
 
 /* Frees what the record holds; it must have been killed, or be idle. */
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page);
@@ -188,10 +189,10 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
                         uint64_t len);
 
 /*
- * A message GET..RELEASE about this page.  GOT, DONE and FAIL without DMI_F_FETCH answer an own operation: `own` is
- * the one whose op number the message has (NULL: unknown, the message is ignored), with `sent` set.
- * Takes the slices of msg over.
- * Returns false, changing nothing, when the message cannot come from a correct peer.
+ * A message GET..RELEASE about this page.  GOT, DONE and FAIL without DMI_F_FETCH answer an own
+ * operation: `own` is the one whose op number the message has (NULL: unknown, the message is
+ * ignored), with `sent` set. Takes the slices of msg over. Returns false, changing nothing, when
+ * the message cannot come from a correct peer.
  */
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
@@ -199,8 +200,8 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 /* The mapping is unmapped (R10): fails everything that waits here, frees the bytes. */
 void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
-/* The answer of a process that does not know the mapping (R10): fills *reply and returns whom it goes
- * to, 0 for nobody. */
+/* The answer of a process that does not know the mapping (R10): fills *reply and returns whom it
+ * goes to, 0 for nobody. */
 uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply);
 
 /* ---- Leaving (home.c): the caller goes over all its pages ---- */
@@ -208,24 +209,25 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
 /* R8.1: the tail to hand over, for a page whose mapping this process was home of. */
 uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page);
 
-/* R8.2.  At HOME_TAILS: the page has this tail (listed).  At HOME_END, for every record of the mapping: not listed; those
- * that were are left alone. */
+/* R8.2.  At HOME_TAILS: the page has this tail (listed).  At HOME_END, for every record of the
+ * mapping: not listed; those that were are left alone. */
 void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out);
 
-/* R8.3 at the leaver: sends TAKE to core->heir if the page is owned here.  Also called by the core itself when a
- * leaver comes to own a page. */
+/* R8.3 at the leaver: sends TAKE to core->heir if the page is owned here.  Also called by the core
+ * itself when a leaver comes to own a page. */
 void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
-/* A message of a step could not be sent any more: `to` left between the step and the sending.  The caller has
- * published the new membership and homes before.  Takes msg's slices over. */
+/* A message of a step could not be sent any more: `to` left between the step and the sending.  The
+ * caller has published the new membership and homes before.  Takes msg's slices over. */
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out);
 
 /* R8.3 at the heir, for each page of a TAKE. */
 void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
-/* Aborts with a message when an invariant of docs/protocol.md does not hold (debug builds, tests). */
+/* Aborts with a message when an invariant of docs/protocol.md does not hold (debug builds, tests).
+ */
 void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page);
 
 #endif

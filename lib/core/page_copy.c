@@ -1,5 +1,6 @@
 /*
- * page_copy.c - at a process that does not own the page: its copy, and answers to its requests (R6).
+ * page_copy.c - at a process that does not own the page: its copy, and answers to its requests
+ * (R6).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,23 +8,20 @@
 #include "core/page_int.h"
 
 /* The floor rises; bytes under way that are older must not become a copy. */
-static void raise_floor(struct dmi_page *page, uint64_t version)
-{
+static void raise_floor(struct dmi_page *page, uint64_t version) {
   if (version <= page->floor) return;
   page->floor = version;
   if (page->busy && page->busy->fetch) page->busy->poisoned = true;
 }
 
-static void drop_copy(struct dmi_page *page)
-{
+static void drop_copy(struct dmi_page *page) {
   page->copy = 0;
   page->held = 0;
   dmi_frame_unref(page->frame);
   page->frame = NULL;
 }
 
-void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req_list all;
   struct dmi_req *req;
   if (!page->busy || !page->busy->waiters.first) return;
@@ -39,8 +37,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
 }
 
 /* R6 UPDATE.  False: there is no copy (any more). */
-static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg)
-{
+static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   bool fits = page->version + 1 == msg->version ||
               (core->broken == DMI_BREAK_GAP && page->version < msg->version);
   if (!page->copy || !fits || !dmi_frame_own(page, msg->len == page->map->page_size)) {
@@ -55,8 +52,7 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
 }
 
 void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out)
-{
+                      struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_msg reply;
   bool owner = page->role == DMI_ROLE_OWNER;
   switch (msg->type) {
@@ -82,8 +78,7 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 }
 
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out)
-{
+                      struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req_list all;
   struct dmi_req *req;
@@ -117,13 +112,13 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 
 /* R6 DONE, the part about this process's copy.  `bytes`: the new ones of the range. */
 static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
-                      const struct dmi_req *own, const unsigned char *bytes)
-{
+                      const struct dmi_req *own, const unsigned char *bytes) {
   bool fits = page->version + 1 == msg->version ||
               (core->broken == DMI_BREAK_GAP && page->version < msg->version);
   if (page->role == DMI_ROLE_OWNER || !msg->version) return;
   if (page->copy && page->version < msg->version) {
-    if ((msg->flags & DMI_F_APPLY) && fits && dmi_frame_own(page, own->len == page->map->page_size)) {
+    if ((msg->flags & DMI_F_APPLY) && fits &&
+        dmi_frame_own(page, own->len == page->map->page_size)) {
       memcpy(page->frame->bytes + own->off, bytes, own->len);
       page->version = msg->version;
       page->held = 0; /* in effect, so the RELEASE still on its way is of an older one */
@@ -135,12 +130,12 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
 }
 
 static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
-                         struct dmi_req *own, struct dmi_out *out)
-{
+                         struct dmi_req *own, struct dmi_out *out) {
   const unsigned char *bytes = own->src.ptr;
   if (own->type == DMI_REQ_ATOMIC) {
     uint64_t want = own->sizes.in + ((msg->flags & DMI_F_APPLY) ? own->len : 0);
-    if (msg->len != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr)) return false;
+    if (msg->len != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr))
+      return false;
     if (own->sizes.in) memcpy(own->dst, msg->body.ptr, own->sizes.in);
     bytes = msg->body.ptr + own->sizes.in;
   }
@@ -151,8 +146,7 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
   return true;
 }
 
-static void fetch_fails(struct dmi_page *page, const struct dmi_msg *msg, struct dmi_out *out)
-{
+static void fetch_fails(struct dmi_page *page, const struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_req_list all;
   struct dmi_req *req;
   if (!page->busy || !page->busy->fetch || page->busy->fetch != msg->op) return;
@@ -169,8 +163,7 @@ static void fetch_fails(struct dmi_page *page, const struct dmi_msg *msg, struct
 }
 
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out)
-{
+                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
   if (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH)) {

@@ -8,8 +8,7 @@
 #include "core/page_int.h"
 
 void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                    struct dmi_msg *msg, struct dmi_out *out)
-{
+                    struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t tail;
   if (atomic_load(&page->map->arriving)) {
     dmi_out_park(out, from, msg);
@@ -27,14 +26,12 @@ void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
   }
 }
 
-uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page)
-{
+uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page) {
   return page->tail ? page->tail : core->self;
 }
 
-void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed,
-                           uint32_t tail, struct dmi_out *out)
-{
+void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
+                           struct dmi_out *out) {
   if (core->broken == DMI_BREAK_TAILS) listed = false;
   if (listed) {
     page->tail = tail;
@@ -53,14 +50,14 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   if (page->busy) {
     struct dmi_req *req;
     page->busy->fetch = 0;
-    while ((req = dmi_req_pop(&page->busy->waiters))) dmi_own_begin(core, page, req, out);
+    while ((req = dmi_req_pop(&page->busy->waiters)))
+      dmi_own_begin(core, page, req, out);
     dmi_queue_run(core, page, out);
   }
   dmi_page_rest(page);
 }
 
-void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_tail entry = {page->index, 0, 0};
   struct dmi_msg msg;
   uint32_t heir = atomic_load(&core->heir);
@@ -75,8 +72,7 @@ void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out
 }
 
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
-                      struct dmi_msg *msg, struct dmi_out *out)
-{
+                      struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_msg ack;
   switch (msg->type) {
     case DMI_MSG_GET:
@@ -97,14 +93,14 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       ack.version = msg->version;
       dmi_owner_ack(core, page, to, &ack, out);
       break;
-    default: break; /* nobody is left there who would wait for it */
+    default:
+      break; /* nobody is left there who would wait for it */
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
 }
 
-void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return;
   dmi_own_ask(core, page, false, out);
   dmi_page_rest(page);

@@ -9,8 +9,8 @@
 #include "core/page.h"
 #include "dmi_api.h"
 
-/* The protocol's bookkeeping needs a few dozen bytes at a time; without them a process can do nothing
- * sensible any more, so this ends it with a message. */
+/* The protocol's bookkeeping needs a few dozen bytes at a time; without them a process can do
+ * nothing sensible any more, so this ends it with a message. */
 void *dmi_core_alloc(size_t size);
 
 /* ---- out.c ---- */
@@ -52,7 +52,8 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *msg, struct dmi_out *out);
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                              struct dmi_msg *msg, struct dmi_out *out);
-/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no memory. */
+/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no
+ * memory. */
 bool dmi_frame_own(struct dmi_page *page, bool whole);
 void dmi_req_free(struct dmi_req *req);
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,

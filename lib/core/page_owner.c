@@ -10,18 +10,24 @@
 /* ---- Operations of others ------------------------------------------------------------------- */
 
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
-                       struct dmi_out *out)
-{
+                       struct dmi_out *out) {
   struct dmi_req *req = dmi_core_alloc(sizeof(*req));
   switch (msg->type) {
-    case DMI_MSG_GET: req->type = DMI_REQ_GET; break;
-    case DMI_MSG_READ: req->type = DMI_REQ_READ; break;
-    case DMI_MSG_PUT: req->type = DMI_REQ_PUT; break;
+    case DMI_MSG_GET:
+      req->type = DMI_REQ_GET;
+      break;
+    case DMI_MSG_READ:
+      req->type = DMI_REQ_READ;
+      break;
+    case DMI_MSG_PUT:
+      req->type = DMI_REQ_PUT;
+      break;
     case DMI_MSG_ATOMIC:
       req->type = DMI_REQ_ATOMIC;
       memcpy(&req->sizes, msg->list.ptr, sizeof(req->sizes));
       break;
-    default: req->type = DMI_REQ_OWN;
+    default:
+      req->type = DMI_REQ_OWN;
   }
   req->foreign = true;
   req->kind = msg->kind;
@@ -38,15 +44,13 @@ void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_
   dmi_queue_run(core, page, out);
 }
 
-void dmi_req_free(struct dmi_req *req)
-{
+void dmi_req_free(struct dmi_req *req) {
   dmi_slice_drop(&req->src);
   free(req);
 }
 
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
-                  struct dmi_out *out)
-{
+                  struct dmi_out *out) {
   struct dmi_msg msg;
   if (!req->foreign) {
     dmi_out_complete(out, req, error);
@@ -64,12 +68,11 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
 }
 
 /* Passes a queued request of another process on as R1 says for a process without a role, so to the
- * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one, and
- * the request would run after the ownership for ever.  What the home sends to the tail is there
+ * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one,
+ * and the request would run after the ownership for ever.  What the home sends to the tail is there
  * before any OWN. */
 static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                    struct dmi_out *out)
-{
+                    struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
   static const uint8_t types[] = {[DMI_REQ_GET] = DMI_MSG_GET,
                                   [DMI_REQ_READ] = DMI_MSG_READ,
@@ -104,16 +107,14 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 
 /* ---- The copyset ---------------------------------------------------------------------------- */
 
-static struct dmi_holder *holder_find(struct dmi_page_busy *busy, uint32_t uid)
-{
+static struct dmi_holder *holder_find(struct dmi_page_busy *busy, uint32_t uid) {
   for (uint32_t i = 0; i < busy->holders; i++) {
     if (busy->holder[i].uid == uid) return &busy->holder[i];
   }
   return NULL;
 }
 
-static void holder_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind)
-{
+static void holder_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind) {
   struct dmi_holder *holder = holder_find(busy, uid);
   if (!holder) {
     if (busy->holders == busy->holders_room) {
@@ -130,15 +131,13 @@ static void holder_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind)
   holder->kind = kind;
 }
 
-static void holder_remove(struct dmi_page_busy *busy, struct dmi_holder *holder)
-{
+static void holder_remove(struct dmi_page_busy *busy, struct dmi_holder *holder) {
   *holder = busy->holder[--busy->holders];
 }
 
 /* ---- Bytes ---------------------------------------------------------------------------------- */
 
-bool dmi_frame_own(struct dmi_page *page, bool whole)
-{
+bool dmi_frame_own(struct dmi_page *page, bool whole) {
   uint64_t size = page->map->page_size;
   struct dmi_frame *fresh;
   if (page->frame && dmi_frame_is_private(page->frame)) return true;
@@ -151,8 +150,7 @@ bool dmi_frame_own(struct dmi_page *page, bool whole)
 }
 
 /* Puts [off, off + len) of the page, or the word that it is zero, into a message. */
-static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg)
-{
+static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg) {
   if (page->frame && len) {
     msg->body = dmi_slice_of(page->frame, off, len);
   } else {
@@ -165,8 +163,7 @@ static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, stru
 /* Step 2: the write takes effect.  `bytes` are the new ones. */
 static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
-                         struct dmi_out *out)
-{
+                         struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   bool apply = holder_find(busy, req->origin) != NULL;
   if (wrote) {
@@ -215,8 +212,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
 
 /* Step 1: tells the copies.  Returns how many acknowledgements are to come. */
 static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                            struct dmi_slice *bytes, struct dmi_out *out)
-{
+                            struct dmi_slice *bytes, struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   uint32_t acks = 0;
   for (uint32_t i = busy->holders; i-- > 0;) {
@@ -247,8 +243,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
 
 /* The new bytes of a write that is about to begin.  Returns DMI_OK, or why it cannot. */
 static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                     struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote)
-{
+                     struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
   struct dmi_frame *scratch;
   *answer = NULL;
   *wrote = true;
@@ -282,14 +277,14 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     *wrote = memcmp(scratch->bytes, page->frame->bytes + req->off, req->len) != 0;
   } else {
     *wrote = false;
-    for (uint64_t i = 0; i < req->len && !*wrote; i++) *wrote = scratch->bytes[i] != 0;
+    for (uint64_t i = 0; i < req->len && !*wrote; i++)
+      *wrote = scratch->bytes[i] != 0;
   }
   return DMI_OK;
 }
 
 static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                        struct dmi_out *out)
-{
+                        struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   struct dmi_slice bytes;
   struct dmi_frame *answer;
@@ -317,8 +312,7 @@ static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
 }
 
 void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                   const struct dmi_msg *msg, struct dmi_out *out)
-{
+                   const struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
   if (!busy || !busy->current || msg->version != page->version + 1) return;
@@ -337,8 +331,7 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
 /* ---- Moving ownership, R5 ------------------------------------------------------------------- */
 
 /* What waits behind the OWN is passed on; own operations begin anew. */
-static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req_list own = {NULL, NULL};
   struct dmi_req *req;
   while ((req = dmi_req_pop(&page->busy->queue))) {
@@ -350,12 +343,12 @@ static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi
       pass_on(core, page, req, out);
     }
   }
-  while ((req = dmi_req_pop(&own))) dmi_own_begin(core, page, req, out);
+  while ((req = dmi_req_pop(&own)))
+    dmi_own_begin(core, page, req, out);
 }
 
 static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                  struct dmi_out *out)
-{
+                  struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_GRANT);
   struct dmi_holder *holder;
@@ -387,8 +380,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   empty_queue(core, page, out);
 }
 
-static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg)
-{
+static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   uint8_t how = msg->flags & (DMI_F_HAVE | DMI_F_NODATA | DMI_F_ZERO);
   const struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
   if (page->role != DMI_ROLE_PENDING || msg->list.len % sizeof(struct dmi_holder)) return false;
@@ -396,18 +388,20 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg)
     case 0:
       return msg->body.frame && msg->body.ptr == msg->body.frame->bytes &&
              msg->body.len == page->map->page_size;
-    case DMI_F_HAVE: return page->copy && page->version == msg->version;
+    case DMI_F_HAVE:
+      return page->copy && page->version == msg->version;
     case DMI_F_NODATA:
       return first && !first->foreign && first->type == DMI_REQ_EXCL && first->off == 0 &&
              first->len == page->map->page_size;
-    case DMI_F_ZERO: return true;
-    default: return false;
+    case DMI_F_ZERO:
+      return true;
+    default:
+      return false;
   }
 }
 
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                             struct dmi_msg *msg, struct dmi_out *out)
-{
+                             struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy;
   struct dmi_req *req;
   (void)from;
@@ -444,8 +438,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
 /* ---- The queue, R3 -------------------------------------------------------------------------- */
 
 static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                        struct dmi_out *out)
-{
+                        struct dmi_out *out) {
   struct dmi_msg msg;
   if (!req->foreign) {
     dmi_own_serve(req, page->frame, out);
@@ -468,14 +461,15 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   dmi_req_free(req);
 }
 
-void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out)
-{
+void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req *req;
   while (page->role == DMI_ROLE_OWNER && page->busy && !page->busy->current &&
          (req = dmi_req_pop(&page->busy->queue))) {
     switch (req->type) {
       case DMI_REQ_GET:
-      case DMI_REQ_READ: answer_read(core, page, req, out); break;
+      case DMI_REQ_READ:
+        answer_read(core, page, req, out);
+        break;
       case DMI_REQ_OWN:
         if (req->origin == core->self) {
           dmi_req_free(req); /* we are the owner already */
@@ -483,7 +477,8 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
           grant(core, page, req, out);
         }
         break;
-      default: write_begin(core, page, req, out);
+      default:
+        write_begin(core, page, req, out);
     }
   }
 }

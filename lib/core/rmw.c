@@ -8,21 +8,23 @@
 #include <string.h>
 
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
-                   uint64_t input)
-{
+                   uint64_t input) {
   if (sizes->out1 > input || input - sizes->out1 != sizes->out2) return false;
   switch (rmw) {
-    case DMI_RMW_CAS: return sizes->out1 == len && sizes->out2 == len && sizes->in == 1;
-    case DMI_RMW_FAS: return sizes->out1 == len && sizes->out2 == 0 && sizes->in == len;
-    case DMI_RMW_FAD: return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
-    case DMI_RMW_USER: return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
+    case DMI_RMW_CAS:
+      return sizes->out1 == len && sizes->out2 == len && sizes->in == 1;
+    case DMI_RMW_FAS:
+      return sizes->out1 == len && sizes->out2 == 0 && sizes->in == len;
+    case DMI_RMW_FAD:
+      return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
+    case DMI_RMW_USER:
+      return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
   }
   return false;
 }
 
 bool dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req, unsigned char *bytes,
-                 unsigned char *answer)
-{
+                 unsigned char *answer) {
   const unsigned char *out1 = req->src.ptr;
   const unsigned char *out2 = out1 + req->sizes.out1;
   uint64_t old, add;

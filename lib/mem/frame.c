@@ -12,8 +12,7 @@
 
 static _Atomic uint64_t total; /* bytes in live frames */
 
-static struct dmi_frame *prepare(struct dmi_frame *frame, uint64_t size)
-{
+static struct dmi_frame *prepare(struct dmi_frame *frame, uint64_t size) {
   if (!frame) return NULL;
   atomic_init(&frame->refs, 1);
   frame->pad = 0;
@@ -22,62 +21,52 @@ static struct dmi_frame *prepare(struct dmi_frame *frame, uint64_t size)
   return frame;
 }
 
-static bool too_large(uint64_t size)
-{
+static bool too_large(uint64_t size) {
   return size > (uint64_t)PTRDIFF_MAX - sizeof(struct dmi_frame);
 }
 
-struct dmi_frame *dmi_frame_new(uint64_t size)
-{
+struct dmi_frame *dmi_frame_new(uint64_t size) {
   if (too_large(size)) return NULL;
   return prepare(malloc(sizeof(struct dmi_frame) + size), size);
 }
 
-struct dmi_frame *dmi_frame_new_zero(uint64_t size)
-{
+struct dmi_frame *dmi_frame_new_zero(uint64_t size) {
   if (too_large(size)) return NULL;
   return prepare(calloc(1, sizeof(struct dmi_frame) + size), size);
 }
 
-struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame)
-{
+struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame) {
   atomic_fetch_add_explicit(&frame->refs, 1, memory_order_relaxed);
   return frame;
 }
 
-void dmi_frame_unref(struct dmi_frame *frame)
-{
+void dmi_frame_unref(struct dmi_frame *frame) {
   if (!frame) return;
   if (atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1) return;
   atomic_fetch_sub_explicit(&total, frame->size, memory_order_relaxed);
   free(frame);
 }
 
-bool dmi_frame_is_private(struct dmi_frame *frame)
-{
+bool dmi_frame_is_private(struct dmi_frame *frame) {
   return atomic_load_explicit(&frame->refs, memory_order_acquire) == 1;
 }
 
-struct dmi_slice dmi_slice_of(struct dmi_frame *frame, uint64_t off, uint64_t len)
-{
+struct dmi_slice dmi_slice_of(struct dmi_frame *frame, uint64_t off, uint64_t len) {
   return (struct dmi_slice){dmi_frame_ref(frame), frame->bytes + off, len};
 }
 
-struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len)
-{
+struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len) {
   struct dmi_frame *frame = dmi_frame_new(len);
   if (!frame) return (struct dmi_slice){NULL, NULL, len};
   memcpy(frame->bytes, bytes, len);
   return (struct dmi_slice){frame, frame->bytes, len};
 }
 
-void dmi_slice_drop(struct dmi_slice *slice)
-{
+void dmi_slice_drop(struct dmi_slice *slice) {
   dmi_frame_unref(slice->frame);
   *slice = (struct dmi_slice){NULL, NULL, 0};
 }
 
-uint64_t dmi_frame_total(void)
-{
+uint64_t dmi_frame_total(void) {
   return atomic_load_explicit(&total, memory_order_relaxed);
 }

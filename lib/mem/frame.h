@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 struct dmi_frame {
-  _Atomic uint32_t refs;  /* holders; the last one frees it */
-  uint32_t pad;           /* keeps bytes[] aligned to 16 */
-  uint64_t size;          /* bytes */
+  _Atomic uint32_t refs; /* holders; the last one frees it */
+  uint32_t pad;          /* keeps bytes[] aligned to 16 */
+  uint64_t size;         /* bytes */
   unsigned char bytes[];
 };
 
@@ -25,7 +25,8 @@ struct dmi_slice {
   uint64_t len;
 };
 
-/* A new frame with one reference, bytes undefined (zeroed: _zero).  NULL when there is no memory. */
+/* A new frame with one reference, bytes undefined (zeroed: _zero).  NULL when there is no memory.
+ */
 struct dmi_frame *dmi_frame_new(uint64_t size);
 struct dmi_frame *dmi_frame_new_zero(uint64_t size);
 

@@ -26,22 +26,19 @@ typedef void *_Atomic node_slot;
 
 static _Atomic uint64_t table_bytes;
 
-uint64_t dmi_mapping_bytes(void)
-{
+uint64_t dmi_mapping_bytes(void) {
   return atomic_load(&table_bytes);
 }
 
-static void *table_alloc(size_t size)
-{
+static void *table_alloc(size_t size) {
   void *ptr = calloc(1, size);
   if (ptr) atomic_fetch_add(&table_bytes, size);
   return ptr;
 }
 
-struct dmi_region *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
-                                    uint32_t home)
-{
-  struct dmi_region *mapping = calloc(1, sizeof(*mapping));
+struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
+                                    uint32_t home) {
+  struct dmi_mapping *mapping = calloc(1, sizeof(*mapping));
   if (!mapping) return NULL;
   mapping->map.base = base;
   mapping->map.page_size = page_size;
@@ -59,19 +56,18 @@ struct dmi_region *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t p
   return mapping;
 }
 
-static void free_nodes(node_slot *node, int depth)
-{
+static void free_nodes(node_slot *node, int depth) {
   if (!node) return;
   if (depth > 1) {
-    for (unsigned i = 0; i < FANOUT; i++) free_nodes(atomic_load(&node[i]), depth - 1);
+    for (unsigned i = 0; i < FANOUT; i++)
+      free_nodes(atomic_load(&node[i]), depth - 1);
   }
   free(node);
   atomic_fetch_sub(&table_bytes, FANOUT * sizeof(node_slot));
 }
 
-static void mapping_free(void *ptr)
-{
-  struct dmi_region *mapping = ptr;
+static void mapping_free(void *ptr) {
+  struct dmi_mapping *mapping = ptr;
   while (mapping->slab) {
     struct dmi_slab *slab = mapping->slab;
     mapping->slab = slab->next;
@@ -84,8 +80,7 @@ static void mapping_free(void *ptr)
   free(mapping);
 }
 
-bool dmi_mapping_ref(struct dmi_region *mapping)
-{
+bool dmi_mapping_ref(struct dmi_mapping *mapping) {
   uint32_t refs = atomic_load(&mapping->refs);
   while (refs) {
     if (atomic_compare_exchange_weak(&mapping->refs, &refs, refs + 1)) return true;
@@ -93,20 +88,17 @@ bool dmi_mapping_ref(struct dmi_region *mapping)
   return false;
 }
 
-static void fini_page(struct dmi_page *page, void *core)
-{
+static void fini_page(struct dmi_page *page, void *core) {
   dmi_page_fini(core, page);
 }
 
-void dmi_mapping_unref(struct dmi_core *core, struct dmi_region *mapping)
-{
+void dmi_mapping_unref(struct dmi_core *core, struct dmi_mapping *mapping) {
   if (atomic_fetch_sub(&mapping->refs, 1) != 1) return;
   dmi_mapping_each(mapping, fini_page, core);
   dmi_epoch_retire(mapping, mapping_free);
 }
 
-struct dmi_page *dmi_mapping_find(const struct dmi_region *mapping, uint64_t index)
-{
+struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t index) {
   node_slot *node = atomic_load_explicit(&mapping->root, memory_order_acquire);
   for (int level = mapping->depth - 1; node && level > 0; level--) {
     unsigned at = (unsigned)(index >> (level * DMI_TABLE_BITS)) & (FANOUT - 1);
@@ -116,8 +108,7 @@ struct dmi_page *dmi_mapping_find(const struct dmi_region *mapping, uint64_t ind
   return atomic_load_explicit(&node[index & (FANOUT - 1)], memory_order_acquire);
 }
 
-static struct dmi_page *slab_take(struct dmi_region *mapping)
-{
+static struct dmi_page *slab_take(struct dmi_mapping *mapping) {
   struct dmi_slab *slab = mapping->slab;
   if (!slab || slab->used == slab->room) {
     uint32_t room = slab ? 2 * slab->room : 1;
@@ -139,8 +130,7 @@ static struct dmi_page *slab_take(struct dmi_region *mapping)
 }
 
 /* With the lock held: the slot of the record, making the nodes on the way. */
-static node_slot *slot_make(struct dmi_region *mapping, uint64_t index)
-{
+static node_slot *slot_make(struct dmi_mapping *mapping, uint64_t index) {
   node_slot *at = &mapping->root;
   for (int level = mapping->depth - 1; level >= 0; level--) {
     node_slot *node = atomic_load(at);
@@ -154,9 +144,8 @@ static node_slot *slot_make(struct dmi_region *mapping, uint64_t index)
   return at;
 }
 
-struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_region *mapping,
-                                 uint64_t index, int32_t *error)
-{
+struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapping, uint64_t index,
+                                 int32_t *error) {
   struct dmi_page *page = dmi_mapping_find(mapping, index);
   node_slot *slot;
   if (page) return page;
@@ -177,8 +166,7 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_region *mappi
 }
 
 static void each_below(node_slot *node, int depth, void (*visit)(struct dmi_page *, void *),
-                       void *arg)
-{
+                       void *arg) {
   for (unsigned i = 0; i < FANOUT; i++) {
     void *child = atomic_load(&node[i]);
     if (!child) continue;
@@ -190,9 +178,8 @@ static void each_below(node_slot *node, int depth, void (*visit)(struct dmi_page
   }
 }
 
-void dmi_mapping_each(struct dmi_region *mapping, void (*visit)(struct dmi_page *page, void *arg),
-                      void *arg)
-{
+void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
+                      void *arg) {
   node_slot *root = atomic_load(&mapping->root);
   if (root) each_below(root, mapping->depth, visit, arg);
 }

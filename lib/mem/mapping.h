@@ -21,7 +21,7 @@ struct dmi_parked {
   struct dmi_msg msg;
 };
 
-struct dmi_region {
+struct dmi_mapping {
   struct dmi_map map;        /* what the protocol core sees; first */
   uint64_t end;              /* base + page_size * page_num */
   int32_t shift;             /* log2 of the page size, -1: not a power of two */
@@ -36,18 +36,17 @@ struct dmi_region {
 };
 
 /* Makes one, with one reference.  NULL: no memory. */
-struct dmi_region *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
+struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
                                     uint32_t home);
 
 /* A further reference; false when the last is gone already. */
-bool dmi_mapping_ref(struct dmi_region *mapping);
+bool dmi_mapping_ref(struct dmi_mapping *mapping);
 /* The last one frees the mapping when no epoch can see it any more. */
-void dmi_mapping_unref(struct dmi_core *core, struct dmi_region *mapping);
+void dmi_mapping_unref(struct dmi_core *core, struct dmi_mapping *mapping);
 
 /* The page of an address inside the mapping, and the offset in the page. */
-static inline uint64_t dmi_mapping_index(const struct dmi_region *mapping, uint64_t addr,
-                                         uint64_t *off)
-{
+static inline uint64_t dmi_mapping_index(const struct dmi_mapping *mapping, uint64_t addr,
+                                         uint64_t *off) {
   uint64_t at = addr - mapping->map.base;
   uint64_t index = mapping->shift >= 0 ? at >> mapping->shift : at / mapping->map.page_size;
   *off = at - index * mapping->map.page_size;
@@ -55,26 +54,27 @@ static inline uint64_t dmi_mapping_index(const struct dmi_region *mapping, uint6
 }
 
 /* The record of a page, NULL when there is none yet. */
-struct dmi_page *dmi_mapping_find(const struct dmi_region *mapping, uint64_t index);
+struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t index);
 
 /* The same, made if need be.  NULL: the mapping is dead, or there is no memory (*error tells). */
-struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_region *mapping,
-                                 uint64_t index, int32_t *error);
+struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapping, uint64_t index,
+                                 int32_t *error);
 
-/* Calls visit for every record there is.  With the mapping's lock held no record is made meanwhile. */
-void dmi_mapping_each(struct dmi_region *mapping, void (*visit)(struct dmi_page *page, void *arg),
+/* Calls visit for every record there is.  With the mapping's lock held no record is made meanwhile.
+ */
+void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
                       void *arg);
 
 /* ---- All mappings of this process ---- */
 
 /* Adds one; takes over the reference. */
-void dmi_space_add(struct dmi_core *core, struct dmi_region *mapping);
+void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping);
 /* Takes it out; the caller gets the table's reference.  NULL: none with this base. */
-struct dmi_region *dmi_space_remove(uint64_t base);
+struct dmi_mapping *dmi_space_remove(uint64_t base);
 /* The mapping that has this address, NULL: none known here. */
-struct dmi_region *dmi_space_find(uint64_t addr);
+struct dmi_mapping *dmi_space_find(uint64_t addr);
 /* Calls visit for every mapping; the daemon thread only. */
-void dmi_space_each(void (*visit)(struct dmi_region *mapping, void *arg), void *arg);
+void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
 /* Forgets all, at the end. */
 void dmi_space_end(struct dmi_core *core);
 

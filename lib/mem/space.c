@@ -13,19 +13,18 @@
 
 struct table {
   uint64_t num;
-  struct dmi_region *mapping[]; /* by base */
+  struct dmi_mapping *mapping[]; /* by base */
 };
 
 static struct table *_Atomic table;
 static _Atomic uint64_t generation = 1; /* goes up when a mapping is removed */
 
 static __thread struct {
-  struct dmi_region *mapping;
+  struct dmi_mapping *mapping;
   uint64_t generation;
 } last __attribute__((tls_model("initial-exec")));
 
-static struct table *table_new(uint64_t num)
-{
+static struct table *table_new(uint64_t num) {
   struct table *fresh = malloc(sizeof(*fresh) + num * sizeof(fresh->mapping[0]));
   if (!fresh) {
     fprintf(stderr, "dmi: no memory left for the table of mappings; ending\n");
@@ -36,8 +35,7 @@ static struct table *table_new(uint64_t num)
 }
 
 /* Where a mapping with this base stands, or would. */
-static uint64_t place(const struct table *in, uint64_t base)
-{
+static uint64_t place(const struct table *in, uint64_t base) {
   uint64_t low = 0, high = in ? in->num : 0;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
@@ -50,14 +48,12 @@ static uint64_t place(const struct table *in, uint64_t base)
   return low;
 }
 
-static void publish(struct table *fresh)
-{
+static void publish(struct table *fresh) {
   struct table *old = atomic_exchange(&table, fresh);
   if (old) dmi_epoch_retire(old, free);
 }
 
-void dmi_space_add(struct dmi_core *core, struct dmi_region *mapping)
-{
+void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping) {
   struct table *old = atomic_load(&table);
   uint64_t num = old ? old->num : 0;
   uint64_t at = place(old, mapping->map.base);
@@ -75,30 +71,27 @@ void dmi_space_add(struct dmi_core *core, struct dmi_region *mapping)
   publish(fresh);
 }
 
-struct dmi_region *dmi_space_remove(uint64_t base)
-{
+struct dmi_mapping *dmi_space_remove(uint64_t base) {
   struct table *old = atomic_load(&table);
   uint64_t at = place(old, base);
-  struct dmi_region *mapping;
+  struct dmi_mapping *mapping;
   struct table *fresh;
   if (!old || at == old->num || old->mapping[at]->map.base != base) return NULL;
   mapping = old->mapping[at];
   fresh = table_new(old->num - 1);
   memcpy(fresh->mapping, old->mapping, at * sizeof(old->mapping[0]));
-  memcpy(&fresh->mapping[at], &old->mapping[at + 1],
-         (old->num - at - 1) * sizeof(old->mapping[0]));
+  memcpy(&fresh->mapping[at], &old->mapping[at + 1], (old->num - at - 1) * sizeof(old->mapping[0]));
   publish(fresh);
   atomic_fetch_add(&generation, 1);
   return mapping;
 }
 
-struct dmi_region *dmi_space_find(uint64_t addr)
-{
+struct dmi_mapping *dmi_space_find(uint64_t addr) {
   uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
   struct table *in;
   uint64_t at;
-  if (last.generation == now && addr - last.mapping->map.base < last.mapping->end -
-                                                                    last.mapping->map.base) {
+  if (last.generation == now &&
+      addr - last.mapping->map.base < last.mapping->end - last.mapping->map.base) {
     return last.mapping;
   }
   in = atomic_load_explicit(&table, memory_order_acquire);
@@ -109,16 +102,16 @@ struct dmi_region *dmi_space_find(uint64_t addr)
   return last.mapping;
 }
 
-void dmi_space_each(void (*visit)(struct dmi_region *mapping, void *arg), void *arg)
-{
+void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg) {
   struct table *in = atomic_load(&table);
-  for (uint64_t i = 0; in && i < in->num; i++) visit(in->mapping[i], arg);
+  for (uint64_t i = 0; in && i < in->num; i++)
+    visit(in->mapping[i], arg);
 }
 
-void dmi_space_end(struct dmi_core *core)
-{
+void dmi_space_end(struct dmi_core *core) {
   struct table *old = atomic_exchange(&table, NULL);
   atomic_fetch_add(&generation, 1);
-  for (uint64_t i = 0; old && i < old->num; i++) dmi_mapping_unref(core, old->mapping[i]);
+  for (uint64_t i = 0; old && i < old->num; i++)
+    dmi_mapping_unref(core, old->mapping[i]);
   free(old);
 }

@@ -18,13 +18,14 @@
 #include "core/rmw.h"
 #include "service/process.h"
 
-#define COPY_LOCKED 16384  /* bytes; longer reads copy from the frame after unlocking the page */
-#define PAGES_AT_ONCE 8192 /* of a synchronous access: bounds what its operations take of memory */
+#define COPY_LOCKED 16384 /* bytes; longer reads copy from the frame after unlocking the page */
+#define PAGES_AT_ONCE                                                        \
+  8192 /* of a synchronous access: bounds what its operations take of memory \
+        */
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
 
-static void call_finish(struct dmi_call *call)
-{
+static void call_finish(struct dmi_call *call) {
   struct dmi_status *status = call->status;
   int32_t error;
   if (atomic_fetch_sub(&call->left, 1) != 1) return;
@@ -33,14 +34,12 @@ static void call_finish(struct dmi_call *call)
   dmi_status_done(status, error);
 }
 
-static void call_fail(struct dmi_call *call, int32_t error)
-{
+static void call_fail(struct dmi_call *call, int32_t error) {
   int32_t expected = DMI_OK;
   atomic_compare_exchange_strong(&call->error, &expected, error);
 }
 
-static void op_complete(struct dmi_process *process, struct dmi_op *op)
-{
+static void op_complete(struct dmi_process *process, struct dmi_op *op) {
   struct dmi_call *call = op->call;
   if (op->req.error != DMI_OK) call_fail(call, op->req.error);
   dmi_ops_remove(process->ops, op);
@@ -53,12 +52,11 @@ static void op_complete(struct dmi_process *process, struct dmi_op *op)
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-/* A request for the home, which is arriving: kept until then.  Parked already, or the home has arrived between the
- * step and here: then it goes through the core again. */
+/* A request for the home, which is arriving: kept until then.  Parked already, or the home has
+ * arrived between the step and here: then it goes through the core again. */
 static void park(struct dmi_process *process, struct dmi_page *page, uint32_t from,
-                 struct dmi_msg *msg, struct dmi_out *out)
-{
-  struct dmi_region *mapping = (struct dmi_region *)page->map;
+                 struct dmi_msg *msg, struct dmi_out *out) {
+  struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
   struct dmi_parked *item = NULL;
   pthread_mutex_lock(&process->park_lock);
   if (atomic_load(&mapping->map.arriving)) {
@@ -79,8 +77,7 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
 }
 
 void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
-                             struct dmi_out *out)
-{
+                             struct dmi_out *out) {
   /* The list may grow, and move, meanwhile. */
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
@@ -97,8 +94,7 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
   }
 }
 
-void dmi_access_carry(struct dmi_process *process, struct dmi_out *out)
-{
+void dmi_access_carry(struct dmi_process *process, struct dmi_out *out) {
   uint32_t flushed = 0;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
@@ -107,14 +103,14 @@ void dmi_access_carry(struct dmi_process *process, struct dmi_out *out)
     dmi_net_flush(process->net, flushed);
   }
   for (uint32_t i = 0; i < out->num; i++) {
-    if (out->act[i].type == DMI_ACT_COMPLETE) op_complete(process, (struct dmi_op *)out->act[i].req);
+    if (out->act[i].type == DMI_ACT_COMPLETE)
+      op_complete(process, (struct dmi_op *)out->act[i].req);
   }
   dmi_out_free(out);
   if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
 }
 
-static void check(struct dmi_process *process, struct dmi_page *page)
-{
+static void check(struct dmi_process *process, struct dmi_page *page) {
 #ifndef NDEBUG
   dmi_page_check(&process->core, page);
 #else
@@ -124,8 +120,7 @@ static void check(struct dmi_process *process, struct dmi_page *page)
 }
 
 /* Gives the operation to the core.  It may be complete, and freed, when this returns. */
-static void op_begin(struct dmi_process *process, struct dmi_op *op)
-{
+static void op_begin(struct dmi_process *process, struct dmi_op *op) {
   struct dmi_page *page = op->page;
   struct dmi_out out;
   dmi_ops_add(process->ops, op);
@@ -141,8 +136,7 @@ static void op_begin(struct dmi_process *process, struct dmi_op *op)
 /* ---- Hits ----------------------------------------------------------------------------------- */
 
 static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
-                     uint64_t size, void *buf)
-{
+                     uint64_t size, void *buf) {
   struct dmi_frame *frame;
   dmi_lock(&page->lock);
   if (!dmi_page_readable(&process->core, page) || (page->flags & DMI_PAGE_DEAD)) {
@@ -167,8 +161,7 @@ static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_
 }
 
 static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
-                      uint64_t size, const void *buf)
-{
+                      uint64_t size, const void *buf) {
   bool done = false;
   dmi_lock(&page->lock);
   if (dmi_page_writable(&process->core, page) && !(page->flags & DMI_PAGE_DEAD)) {
@@ -182,10 +175,9 @@ static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64
 
 /* The mapping of a range; inside the epoch afterwards, or with a reference (*held) if it had to be
  * fetched.  NULL: *error. */
-static struct dmi_region *find_range(struct dmi_process *process, int64_t addr, int64_t size,
-                                      bool *held, int32_t *error)
-{
-  struct dmi_region *mapping;
+static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr, int64_t size,
+                                      bool *held, int32_t *error) {
+  struct dmi_mapping *mapping;
   *held = false;
   if (!atomic_load_explicit(&process->active, memory_order_acquire) || dmi_in_function) {
     *error = dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE;
@@ -209,26 +201,24 @@ static struct dmi_region *find_range(struct dmi_process *process, int64_t addr, 
   return mapping;
 }
 
-static void release_range(struct dmi_process *process, struct dmi_region *mapping, bool held)
-{
+static void release_range(struct dmi_process *process, struct dmi_mapping *mapping, bool held) {
   if (held) dmi_mapping_unref(&process->core, mapping);
 }
 
 struct access {
   struct dmi_process *process;
-  struct dmi_region *mapping;
+  struct dmi_mapping *mapping;
   uint8_t type, kind; /* of the operations */
   bool write;
   DMI_local_status_t *status;
-  struct dmi_status own;  /* the synchronous caller's */
-  struct dmi_op op;       /* a synchronous access to one page needs no more */
+  struct dmi_status own; /* the synchronous caller's */
+  struct dmi_op op;      /* a synchronous access to one page needs no more */
   struct dmi_call call;
 };
 
 /* One part, which could not be done at once. */
 static int32_t part_begin(struct access *access, struct dmi_call *call, struct dmi_op *op,
-                          struct dmi_page *page, uint64_t off, uint64_t size, unsigned char *buf)
-{
+                          struct dmi_page *page, uint64_t off, uint64_t size, unsigned char *buf) {
   memset(&op->req, 0, sizeof(op->req));
   op->req.type = access->type;
   op->req.kind = access->kind;
@@ -254,8 +244,7 @@ static int32_t part_begin(struct access *access, struct dmi_call *call, struct d
   return DMI_OK;
 }
 
-static void call_begin(struct dmi_call *call, struct dmi_status *status, bool heap)
-{
+static void call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
@@ -264,10 +253,10 @@ static void call_begin(struct dmi_call *call, struct dmi_status *status, bool he
 }
 
 /* All parts from `first` on that are not hits, as operations of one call. */
-static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left, unsigned char *buf)
-{
+static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
+                            unsigned char *buf) {
   struct dmi_process *process = access->process;
-  struct dmi_region *mapping = access->mapping;
+  struct dmi_mapping *mapping = access->mapping;
   struct dmi_call *call = &access->call;
   bool single, sync = access->status == NULL;
   if (sync) {
@@ -306,8 +295,7 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
 }
 
 /* The general case, with a reference to the mapping. */
-static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf)
-{
+static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf) {
   uint64_t page_size = access->mapping->map.page_size;
   uint64_t most = page_size > UINT64_MAX / PAGES_AT_ONCE ? UINT64_MAX : page_size * PAGES_AT_ONCE;
   int32_t error = DMI_OK;
@@ -323,8 +311,7 @@ static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, u
   return error;
 }
 
-static int32_t access_run(struct access *access, int64_t addr, int64_t size, unsigned char *buf)
-{
+static int32_t access_run(struct access *access, int64_t addr, int64_t size, unsigned char *buf) {
   bool held;
   int32_t error = DMI_OK;
   uint64_t off, index;
@@ -355,9 +342,9 @@ static int32_t access_run(struct access *access, int64_t addr, int64_t size, uns
   return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(access->status, error);
 }
 
-/* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up. */
-static int32_t nothing(DMI_local_status_t *status)
-{
+/* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up.
+ */
+static int32_t nothing(DMI_local_status_t *status) {
   if (dmi_in_function) return dmi_status_refuse(status, DMI_EINFUNC);
   if (status) {
     dmi_status_begin(dmi_status_of(status));
@@ -367,8 +354,7 @@ static int32_t nothing(DMI_local_status_t *status)
 }
 
 int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
-                        int8_t mode, DMI_local_status_t *status)
-{
+                        int8_t mode, DMI_local_status_t *status) {
   struct access access;
   if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
   switch (mode) {
@@ -384,7 +370,8 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
       access.type = DMI_REQ_GET;
       access.kind = 0;
       break;
-    default: return dmi_status_refuse(status, DMI_EINVAL);
+    default:
+      return dmi_status_refuse(status, DMI_EINVAL);
   }
   if (!size) return nothing(status);
   access.process = process;
@@ -394,11 +381,11 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
 }
 
 int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size, const void *buf,
-                         int8_t mode, DMI_local_status_t *status)
-{
+                         int8_t mode, DMI_local_status_t *status) {
   struct access access;
   if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
-  if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE) return dmi_status_refuse(status, DMI_EINVAL);
+  if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE)
+    return dmi_status_refuse(status, DMI_EINVAL);
   if (!size) return nothing(status);
   access.process = process;
   access.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
@@ -412,8 +399,7 @@ int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size
 /* ---- Read-modify-write ---------------------------------------------------------------------- */
 
 /* The inputs, side by side; borrowed where there is but one and the caller waits. */
-static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool sync)
-{
+static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool sync) {
   uint64_t len = rmw->sizes.out1 + rmw->sizes.out2;
   struct dmi_frame *frame;
   unsigned char *to = op->small;
@@ -434,8 +420,7 @@ static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool s
 }
 
 static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
-                         struct dmi_page *page, uint64_t off)
-{
+                         struct dmi_page *page, uint64_t off) {
   struct dmi_op *op = &access->op;
   struct dmi_call *call = &access->call;
   bool sync = access->status == NULL;
@@ -477,15 +462,15 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
 }
 
 int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
-                       DMI_local_status_t *status)
-{
+                       DMI_local_status_t *status) {
   struct access access;
   struct dmi_page *page;
   bool held, referenced;
   int32_t error = DMI_OK;
   uint64_t off, index;
   if (rmw->size <= 0) return dmi_status_refuse(status, DMI_EINVAL);
-  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) return dmi_status_refuse(status, DMI_EINVAL);
+  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC)
+    return dmi_status_refuse(status, DMI_EINVAL);
   access.process = process;
   access.status = status;
   access.mapping = find_range(process, rmw->addr, rmw->size, &held, &error);
@@ -508,8 +493,7 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
 /* ---- Messages: the daemon thread ------------------------------------------------------------ */
 
 /* The own operation that this message answers, NULL: none. */
-static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg *msg)
-{
+static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg *msg) {
   struct dmi_op *op;
   if (msg->type != DMI_MSG_GOT && msg->type != DMI_MSG_DONE && msg->type != DMI_MSG_FAIL) {
     return NULL;
@@ -520,10 +504,9 @@ static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg
   return op;
 }
 
-void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
-{
+void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_op *op;
-  struct dmi_region *mapping;
+  struct dmi_mapping *mapping;
   uint64_t limit = 0;
   (void)from;
   op = answered(process, msg);
@@ -546,8 +529,7 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
 }
 
 /* A message that cannot be handled here: whoever waits for an answer gets `error`. */
-static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *msg, int32_t error)
-{
+static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
   if (to && reply.type == DMI_MSG_FAIL) reply.error = (uint32_t)error;
@@ -562,16 +544,14 @@ static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *m
 }
 
 /* A write whose bytes found no memory here. */
-static bool no_room(const struct dmi_msg *msg)
-{
+static bool no_room(const struct dmi_msg *msg) {
   return (msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) && msg->body.len &&
          !msg->body.ptr;
 }
 
 /* With the mapping kept alive by a reference, or by `op`'s. */
 static bool page_message(struct dmi_process *process, struct dmi_page *page, uint32_t from,
-                         struct dmi_msg *msg, struct dmi_op *op)
-{
+                         struct dmi_msg *msg, struct dmi_op *op) {
   struct dmi_out out;
   bool good;
   dmi_out_init(&out);
@@ -588,10 +568,9 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   return good;
 }
 
-bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
-{
+bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_op *op = answered(process, msg);
-  struct dmi_region *mapping;
+  struct dmi_mapping *mapping;
   struct dmi_page *page;
   int32_t error;
   bool good = true;
@@ -616,8 +595,7 @@ bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_m
   return good;
 }
 
-void dmi_access_self(struct dmi_process *process)
-{
+void dmi_access_self(struct dmi_process *process) {
   for (;;) {
     struct dmi_self_msg *item;
     pthread_mutex_lock(&process->post_lock);

@@ -1,6 +1,6 @@
 /*
- * access.h - reads, writes and read-modify-writes of this process's threads, and the page messages of
- * the others: the shell around the page protocol's core.
+ * access.h - reads, writes and read-modify-writes of this process's threads, and the page messages
+ * of the others: the shell around the page protocol's core.
  */
 #ifndef DMI_SERVICE_ACCESS_H
 #define DMI_SERVICE_ACCESS_H
@@ -13,18 +13,18 @@ struct dmi_process;
 /* One operation on a page that is out, or about to be. */
 struct dmi_op {
   struct dmi_req req;          /* first: the core gives it back */
-  struct dmi_region *mapping; /* one reference */
+  struct dmi_mapping *mapping; /* one reference */
   struct dmi_page *page;
   struct dmi_call *call;
-  uint32_t slot;               /* place in the table of operations */
-  bool heap;                   /* free it when complete */
-  unsigned char small[24];     /* inputs or an answer nobody wants, when they are this small */
+  uint32_t slot;           /* place in the table of operations */
+  bool heap;               /* free it when complete */
+  unsigned char small[24]; /* inputs or an answer nobody wants, when they are this small */
 };
 
 /* A call of the API: complete when all its operations are. */
 struct dmi_call {
-  _Atomic uint32_t left;       /* operations not complete, and 1 until all have begun */
-  _Atomic int32_t error;       /* of the first that failed */
+  _Atomic uint32_t left; /* operations not complete, and 1 until all have begun */
+  _Atomic int32_t error; /* of the first that failed */
   struct dmi_status *status;
   bool heap;
 };

@@ -19,27 +19,26 @@
 enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH };
 
 struct call {
-  struct dmi_post post;      /* first */
-  struct dmi_wait wait;      /* the membership core's result */
+  struct dmi_post post; /* first */
+  struct dmi_wait wait; /* the membership core's result */
   struct dmi_process *process;
   enum kind kind;
-  bool heap;                 /* free it when complete: asynchronous */
+  bool heap; /* free it when complete: asynchronous */
   struct dmi_status *status;
-  struct dmi_status own;     /* the synchronous caller's */
+  struct dmi_status own; /* the synchronous caller's */
   /* ---- arguments ---- */
-  uint64_t a, b;             /* id; page size and count; address; uid and number of a thread */
-  int64_t addr;              /* CREATE */
-  int32_t capacity;          /* NODES */
+  uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
+  int64_t addr;     /* CREATE */
+  int32_t capacity; /* NODES */
   /* ---- where results go; may be NULL where the API allows it ---- */
   DMI_node_t *nodes;
-  int32_t *number;           /* PEEK: flag, NODES: count */
-  int64_t *value;            /* MMAP: address, JOIN: result */
+  int32_t *number; /* PEEK: flag, NODES: count */
+  int64_t *value;  /* MMAP: address, JOIN: result */
   DMI_thread_t *thread;
-  struct dmi_region *mapping; /* LOOKUP: with a reference */
+  struct dmi_mapping *mapping; /* LOOKUP: with a reference */
 };
 
-static void complete(struct call *call, int32_t error)
-{
+static void complete(struct call *call, int32_t error) {
   struct dmi_status *status = call->status;
   if (call->heap) free(call);
   dmi_status_done(status, error);
@@ -47,8 +46,7 @@ static void complete(struct call *call, int32_t error)
 
 /* ---- Results: the daemon thread ------------------------------------------------------------- */
 
-static void node_fill(DMI_node_t *node, const struct dmi_notice *notice)
-{
+static void node_fill(DMI_node_t *node, const struct dmi_notice *notice) {
   memset(node, 0, sizeof(*node));
   node->state = (int32_t)notice->state;
   node->dmi_id = (int32_t)notice->dmi_id;
@@ -57,9 +55,8 @@ static void node_fill(DMI_node_t *node, const struct dmi_notice *notice)
   snprintf(node->hostname, sizeof(node->hostname), "%s", notice->info.host);
 }
 
-static int32_t enter(struct call *call, const struct dmi_mact *result)
-{
-  struct dmi_region *mapping =
+static int32_t enter(struct call *call, const struct dmi_mact *result) {
+  struct dmi_mapping *mapping =
       dmi_enter_mapping(call->process, result->mapping.base, result->mapping.page_size,
                         result->mapping.page_num, result->mapping.home);
   if (!mapping) return DMI_ENOMEM;
@@ -72,14 +69,15 @@ static int32_t enter(struct call *call, const struct dmi_mact *result)
 }
 
 static void got_result(struct dmi_process *process, struct dmi_wait *wait,
-                       const struct dmi_mact *result)
-{
+                       const struct dmi_mact *result) {
   struct call *call = (struct call *)(void *)((char *)wait - offsetof(struct call, wait));
   int32_t error = result->error;
   (void)process;
   if (error == DMI_OK) {
     switch (call->kind) {
-      case POLL: node_fill(call->nodes, &result->notices[0]); break;
+      case POLL:
+        node_fill(call->nodes, &result->notices[0]);
+        break;
       case PEEK:
         *call->number = result->flag ? DMI_TRUE : DMI_FALSE;
         if (result->flag) node_fill(call->nodes, &result->notices[0]);
@@ -91,19 +89,21 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
         }
         break;
       case MMAP:
-      case LOOKUP: error = enter(call, result); break;
+      case LOOKUP:
+        error = enter(call, result);
+        break;
       case JOIN:
         if (call->value) *call->value = (int64_t)result->value;
         break;
-      default: break;
+      default:
+        break;
     }
   }
   complete(call, error);
 }
 
 /* An answer about a thread. */
-static void thread_done(void *arg, int32_t error, int64_t value)
-{
+static void thread_done(void *arg, int32_t error, int64_t value) {
   struct call *call = arg;
   if (error == DMI_E_HANDED_OVER) {
     /* Its process is leaving, or has left: the coordinator keeps the results. */
@@ -123,8 +123,7 @@ static void thread_done(void *arg, int32_t error, int64_t value)
 
 /* ---- Beginning: the daemon thread ----------------------------------------------------------- */
 
-static void begin_create(struct dmi_process *process, struct call *call)
-{
+static void begin_create(struct dmi_process *process, struct call *call) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   for (uint32_t i = 0; i < num; i++) {
@@ -136,8 +135,7 @@ static void begin_create(struct dmi_process *process, struct call *call)
   complete(call, DMI_EMEMBER);
 }
 
-static void begin_thread(struct dmi_process *process, struct call *call)
-{
+static void begin_thread(struct dmi_process *process, struct call *call) {
   uint32_t uid = (uint32_t)call->a;
   if (!dmi_member_peer(process->member, uid)) {
     thread_done(call, DMI_E_HANDED_OVER, 0);
@@ -148,8 +146,7 @@ static void begin_thread(struct dmi_process *process, struct call *call)
   }
 }
 
-static void begin(struct dmi_process *process, struct dmi_post *post)
-{
+static void begin(struct dmi_process *process, struct dmi_post *post) {
   struct call *call = (struct call *)(void *)post;
   struct dmi_member *member = process->member;
   struct dmi_mout *out = dmi_events(process);
@@ -165,29 +162,42 @@ static void begin(struct dmi_process *process, struct dmi_post *post)
   }
   op = dmi_wait_add(process, &call->wait);
   switch (call->kind) {
-    case POLL: dmi_member_poll(member, op, out); break;
-    case PEEK: dmi_member_peek(member, op, out); break;
-    case NODES: dmi_member_nodes(member, op, out); break;
-    case WELCOME: dmi_member_welcome(member, op, (uint32_t)call->a, out); break;
-    case GOODBYE: dmi_member_goodbye(member, op, (uint32_t)call->a, out); break;
-    case MMAP: dmi_member_mmap(member, op, call->a, call->b, out); break;
-    case MUNMAP: dmi_member_munmap(member, op, call->a, out); break;
-    default: dmi_member_lookup(member, op, call->a, out);
+    case POLL:
+      dmi_member_poll(member, op, out);
+      break;
+    case PEEK:
+      dmi_member_peek(member, op, out);
+      break;
+    case NODES:
+      dmi_member_nodes(member, op, out);
+      break;
+    case WELCOME:
+      dmi_member_welcome(member, op, (uint32_t)call->a, out);
+      break;
+    case GOODBYE:
+      dmi_member_goodbye(member, op, (uint32_t)call->a, out);
+      break;
+    case MMAP:
+      dmi_member_mmap(member, op, call->a, call->b, out);
+      break;
+    case MUNMAP:
+      dmi_member_munmap(member, op, call->a, out);
+      break;
+    default:
+      dmi_member_lookup(member, op, call->a, out);
   }
   dmi_events_carry(process);
 }
 
 /* ---- The callers ---------------------------------------------------------------------------- */
 
-static int32_t usable(const struct dmi_process *process)
-{
+static int32_t usable(const struct dmi_process *process) {
   if (dmi_in_function) return DMI_EINFUNC;
   return process && atomic_load(&process->active) ? DMI_OK : DMI_EINACTIVE;
 }
 
 /* Posts the call, or a copy of it when it is asynchronous. */
-static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status)
-{
+static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
   int32_t error = usable(process);
   if (error != DMI_OK) return dmi_status_refuse(status, error);
   call->process = process;
@@ -210,41 +220,35 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }
 
-int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node)
-{
+int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
   struct call call = {.kind = POLL, .nodes = node};
   return node ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
 }
 
-int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag)
-{
+int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag) {
   struct call call = {.kind = PEEK, .nodes = node, .number = flag};
   return node && flag ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
 }
 
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
-                       int32_t capacity)
-{
+                       int32_t capacity) {
   struct call call = {.kind = NODES, .nodes = array, .number = num, .capacity = capacity};
   if (!num || capacity < 0 || (capacity && !array)) return dmi_fail(DMI_EINVAL);
   return run(process, &call, NULL);
 }
 
-int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id)
-{
+int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id) {
   struct call call = {.kind = WELCOME, .a = (uint64_t)dmi_id};
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
-int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id)
-{
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
   struct call call = {.kind = GOODBYE, .a = (uint64_t)dmi_id};
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
 int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
-                      int64_t page_num, DMI_local_status_t *status)
-{
+                      int64_t page_num, DMI_local_status_t *status) {
   struct call call = {
       .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
   if (!addr) return dmi_status_refuse(status, DMI_EINVAL);
@@ -254,15 +258,13 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
   return run(process, &call, status);
 }
 
-int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status)
-{
+int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
   struct call call = {.kind = MUNMAP, .a = (uint64_t)addr};
   return run(process, &call, status);
 }
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
-                        int64_t addr, DMI_local_status_t *status)
-{
+                        int64_t addr, DMI_local_status_t *status) {
   struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
   if (!thread) return dmi_status_refuse(status, DMI_EINVAL);
   if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
@@ -270,8 +272,7 @@ int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32
 }
 
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
-                      DMI_local_status_t *status)
-{
+                      DMI_local_status_t *status) {
   struct call call = {.kind = JOIN,
                       .a = (uint64_t)thread->dmi_private[0],
                       .b = (uint64_t)thread->dmi_private[1],
@@ -283,19 +284,16 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
 }
 
 int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
-                        DMI_local_status_t *status)
-{
-  struct call call = {.kind = DETACH,
-                      .a = (uint64_t)thread->dmi_private[0],
-                      .b = (uint64_t)thread->dmi_private[1]};
+                        DMI_local_status_t *status) {
+  struct call call = {
+      .kind = DETACH, .a = (uint64_t)thread->dmi_private[0], .b = (uint64_t)thread->dmi_private[1]};
   if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
     return dmi_status_refuse(status, DMI_ETHREAD);
   }
   return run(process, &call, status);
 }
 
-struct dmi_region *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error)
-{
+struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {
   struct call call = {.kind = LOOKUP, .a = addr};
   if (run(process, &call, NULL) == DMI_TRUE) return call.mapping;
   *error = dmi_error_last();

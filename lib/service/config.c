@@ -13,9 +13,9 @@ enum type { TEXT, PORT, BYTES };
 struct row {
   const char *name;
   enum type type;
-  size_t offset;            /* in struct dmi_config */
-  uint64_t low, fallback;   /* least value; value when it is not set */
-  const char *help;         /* dmirun's option */
+  size_t offset;          /* in struct dmi_config */
+  uint64_t low, fallback; /* least value; value when it is not set */
+  const char *help;       /* dmirun's option */
 };
 
 static const struct row rows[] = {
@@ -26,8 +26,7 @@ static const struct row rows[] = {
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
 };
 
-static bool number(const struct row *row, const char *text, uint64_t *value)
-{
+static bool number(const struct row *row, const char *text, uint64_t *value) {
   uint64_t high = row->type == PORT ? 65535 : UINT64_C(1) << 62;
   char *end;
   errno = 0;
@@ -41,8 +40,7 @@ static bool number(const struct row *row, const char *text, uint64_t *value)
   return false;
 }
 
-bool dmi_config_read(struct dmi_config *config)
-{
+bool dmi_config_read(struct dmi_config *config) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     const struct row *row = &rows[i];
     const char *text = getenv(row->name);

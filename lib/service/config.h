@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 struct dmi_config {
-  const char *join_host;  /* DMI_JOIN_HOST; NULL: start a new program */
-  uint16_t join_port;     /* DMI_JOIN_PORT */
-  uint16_t listen_port;   /* DMI_LISTEN_PORT; 0: any free one */
-  uint64_t pool_bytes;    /* DMI_POOL_BYTES */
-  const char *port_file;  /* DMI_PORT_FILE; NULL: none */
+  const char *join_host; /* DMI_JOIN_HOST; NULL: start a new program */
+  uint16_t join_port;    /* DMI_JOIN_PORT */
+  uint16_t listen_port;  /* DMI_LISTEN_PORT; 0: any free one */
+  uint64_t pool_bytes;   /* DMI_POOL_BYTES */
+  const char *port_file; /* DMI_PORT_FILE; NULL: none */
 };
 
 /* False: a variable is wrong, and a line on stderr says which. */

@@ -1,8 +1,8 @@
 /*
  * events.c - carrying out what the membership core decides (core/member.h, "Actions").
  *
- * Runs in the daemon thread.  Actions are carried out in order; an event that one of them causes adds its
- * own actions at the end of the same list.
+ * Runs in the daemon thread.  Actions are carried out in order; an event that one of them causes
+ * adds its own actions at the end of the same list.
  */
 #include "service/events.h"
 
@@ -20,8 +20,7 @@ struct dmi_events {
   uint64_t last_op;
 };
 
-static struct dmi_events *events(struct dmi_process *process)
-{
+static struct dmi_events *events(struct dmi_process *process) {
   if (!process->events) {
     process->events = calloc(1, sizeof(*process->events));
     if (!process->events) abort();
@@ -30,13 +29,11 @@ static struct dmi_events *events(struct dmi_process *process)
   return process->events;
 }
 
-struct dmi_mout *dmi_events(struct dmi_process *process)
-{
+struct dmi_mout *dmi_events(struct dmi_process *process) {
   return &events(process)->out;
 }
 
-uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait)
-{
+uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait) {
   struct dmi_events *own = events(process);
   wait->op = ++own->last_op;
   wait->next = own->waits;
@@ -44,10 +41,10 @@ uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait)
   return wait->op;
 }
 
-static void result(struct dmi_process *process, const struct dmi_mact *act)
-{
+static void result(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_wait **at = &events(process)->waits;
-  while (*at && (*at)->op != act->op) at = &(*at)->next;
+  while (*at && (*at)->op != act->op)
+    at = &(*at)->next;
   if (*at) {
     struct dmi_wait *wait = *at;
     *at = wait->next;
@@ -64,8 +61,7 @@ struct busy_wait {
 };
 
 static void busy_known(struct dmi_process *process, struct dmi_wait *wait,
-                       const struct dmi_mact *act)
-{
+                       const struct dmi_mact *act) {
   struct busy_wait *busy = (struct busy_wait *)(void *)wait;
   (void)process;
   (void)act;
@@ -73,8 +69,7 @@ static void busy_known(struct dmi_process *process, struct dmi_wait *wait,
   free(busy);
 }
 
-void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg)
-{
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg) {
   struct busy_wait *busy = calloc(1, sizeof(*busy));
   if (!busy) abort();
   busy->wait.done = busy_known;
@@ -84,14 +79,12 @@ void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), voi
   dmi_events_carry(process);
 }
 
-void dmi_runtime_idle(struct dmi_process *process)
-{
+void dmi_runtime_idle(struct dmi_process *process) {
   atomic_fetch_add(&process->idle_owed, 1);
   dmi_runtime_idle_look(process);
 }
 
-void dmi_runtime_idle_look(struct dmi_process *process)
-{
+void dmi_runtime_idle_look(struct dmi_process *process) {
   /* An asynchronous write that nobody waited for must still arrive before this process may go. */
   while (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) {
     atomic_fetch_sub(&process->idle_owed, 1);
@@ -102,22 +95,22 @@ void dmi_runtime_idle_look(struct dmi_process *process)
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
+static int by_number(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
   return x < y ? -1 : x > y;
 }
 
-/* Publishes who is a member now, then new homes; from then on no thread sends to those that left. */
-static void view(struct dmi_process *process, const struct dmi_mact *act)
-{
+/* Publishes who is a member now, then new homes; from then on no thread sends to those that left.
+ */
+static void view(struct dmi_process *process, const struct dmi_mact *act) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   struct dmi_uids *uids = malloc(sizeof(*uids) + num * sizeof(uids->uid[0]));
   struct dmi_uids *old;
   if (!uids) abort();
   uids->num = num;
-  for (uint32_t i = 0; i < num; i++) uids->uid[i] = peers[i].uid;
+  for (uint32_t i = 0; i < num; i++)
+    uids->uid[i] = peers[i].uid;
   qsort(uids->uid, num, sizeof(uids->uid[0]), by_number);
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
@@ -128,8 +121,7 @@ static void view(struct dmi_process *process, const struct dmi_mact *act)
   dmi_member_viewed(process->member, dmi_events(process));
 }
 
-static void connect_to(struct dmi_process *process, const struct dmi_mact *act)
-{
+static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {
   static const struct dmi_addr none;
   if (memcmp(&act->addr, &none, sizeof(none)) == 0) {
     dmi_net_join(process->net, process->config.join_host, process->config.join_port);
@@ -138,13 +130,11 @@ static void connect_to(struct dmi_process *process, const struct dmi_mact *act)
   }
 }
 
-static void stop_threads(struct dmi_process *process)
-{
+static void stop_threads(struct dmi_process *process) {
   dmi_member_stopped(process->member, dmi_threads_stop(process->threads), dmi_events(process));
 }
 
-static void fatal(struct dmi_process *process, const struct dmi_mact *act)
-{
+static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   fprintf(stderr, "dmi: %s\n", act->text);
   process->exit_code = 1;
   if (process->threads && dmi_threads_main_runs(process->threads)) {
@@ -160,8 +150,7 @@ static void fatal(struct dmi_process *process, const struct dmi_mact *act)
   dmi_net_stop(process->net);
 }
 
-static void act_life(struct dmi_process *process, struct dmi_mact *act)
-{
+static void act_life(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_JOINED:
       process->dmi_id = (int32_t)act->dmi_id;
@@ -173,10 +162,18 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act)
       dmi_threads_open(process->threads);
       fprintf(stderr, "=== opened ===\n");
       break;
-    case DMI_MACT_CLOSED: fprintf(stderr, "=== closed ===\n"); break;
-    case DMI_MACT_STOP_THREADS: stop_threads(process); break;
-    case DMI_MACT_START_DRAIN: dmi_leave_start(process, act->uid); break;
-    case DMI_MACT_LEFT: fprintf(stderr, "=== left ===\n"); break;
+    case DMI_MACT_CLOSED:
+      fprintf(stderr, "=== closed ===\n");
+      break;
+    case DMI_MACT_STOP_THREADS:
+      stop_threads(process);
+      break;
+    case DMI_MACT_START_DRAIN:
+      dmi_leave_start(process, act->uid);
+      break;
+    case DMI_MACT_LEFT:
+      fprintf(stderr, "=== left ===\n");
+      break;
     case DMI_MACT_ADOPT:
       if (!dmi_enter_mapping(process, act->mapping.base, act->mapping.page_size,
                              act->mapping.page_num, process->core.self)) {
@@ -187,38 +184,59 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act)
       dmi_forget_mapping(process, act->mapping.base);
       dmi_member_forgot(process->member, act->mapping.base, dmi_events(process));
       break;
-    case DMI_MACT_RESULT: result(process, act); break;
-    case DMI_MACT_EXPECT_CLOSE: dmi_net_expect_close(process->net); break;
-    case DMI_MACT_FINISH: dmi_net_stop(process->net); break;
-    case DMI_MACT_FATAL: fatal(process, act); break;
-    default: break;
+    case DMI_MACT_RESULT:
+      result(process, act);
+      break;
+    case DMI_MACT_EXPECT_CLOSE:
+      dmi_net_expect_close(process->net);
+      break;
+    case DMI_MACT_FINISH:
+      dmi_net_stop(process->net);
+      break;
+    case DMI_MACT_FATAL:
+      fatal(process, act);
+      break;
+    default:
+      break;
   }
 }
 
-static void act_net(struct dmi_process *process, struct dmi_mact *act)
-{
+static void act_net(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
-    case DMI_MACT_SEND: dmi_runtime_send(process, act->id, &act->msg); break;
-    case DMI_MACT_CONNECT: connect_to(process, act); break;
+    case DMI_MACT_SEND:
+      dmi_runtime_send(process, act->id, &act->msg);
+      break;
+    case DMI_MACT_CONNECT:
+      connect_to(process, act);
+      break;
     case DMI_MACT_SELF:
       process->core.self = act->id;
       dmi_net_set_self(process->net, act->id, act->program_id);
       break;
-    case DMI_MACT_RENAME: dmi_net_rename(process->net, act->id, act->uid); break;
-    case DMI_MACT_ADD_PEER: dmi_net_add_peer(process->net, act->uid, &act->addr); break;
-    case DMI_MACT_CLOSE_PEER: dmi_net_close(process->net, act->id); break;
-    case DMI_MACT_VIEW: view(process, act); break;
-    default: act_life(process, act);
+    case DMI_MACT_RENAME:
+      dmi_net_rename(process->net, act->id, act->uid);
+      break;
+    case DMI_MACT_ADD_PEER:
+      dmi_net_add_peer(process->net, act->uid, &act->addr);
+      break;
+    case DMI_MACT_CLOSE_PEER:
+      dmi_net_close(process->net, act->id);
+      break;
+    case DMI_MACT_VIEW:
+      view(process, act);
+      break;
+    default:
+      act_life(process, act);
   }
 }
 
-void dmi_events_carry(struct dmi_process *process)
-{
+void dmi_events_carry(struct dmi_process *process) {
   struct dmi_events *own = events(process);
   if (own->carrying) return;
   own->carrying = true;
   for (uint32_t i = 0; i < own->out.num; i++) {
-    /* Taken out of the list, which may move; what it still holds is dropped with a list of its own. */
+    /* Taken out of the list, which may move; what it still holds is dropped with a list of its own.
+     */
     struct dmi_mout one = {1, 1, malloc(sizeof(struct dmi_mact))};
     if (!one.act) abort();
     one.act[0] = own->out.act[i];
@@ -231,8 +249,7 @@ void dmi_events_carry(struct dmi_process *process)
   own->carrying = false;
 }
 
-void dmi_events_end(struct dmi_process *process)
-{
+void dmi_events_end(struct dmi_process *process) {
   struct dmi_mact inactive;
   if (!process->events) return;
   memset(&inactive, 0, sizeof(inactive));

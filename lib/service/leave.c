@@ -1,6 +1,6 @@
 /*
- * leave.c - handing over homes and pages when a process leaves (docs/protocol.md R8), and forgetting
- * mappings (R10).
+ * leave.c - handing over homes and pages when a process leaves (docs/protocol.md R8), and
+ * forgetting mappings (R10).
  *
  * Runs in the daemon thread.  Locks: a mapping's, then a page's; see docs/locking.md.
  */
@@ -14,8 +14,8 @@
 
 #define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
 
-/* Bytes of pages on their way to the heir at a time.  Enough to keep the network busy; little enough
- * that what others ask for meanwhile does not wait behind all that the leaver owns. */
+/* Bytes of pages on their way to the heir at a time.  Enough to keep the network busy; little
+ * enough that what others ask for meanwhile does not wait behind all that the leaver owns. */
 #define ON_THE_WAY (INT64_C(4) << 20)
 
 /* What a leaver remembers. */
@@ -24,8 +24,9 @@ struct dmi_leave {
   uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
   bool said;          /* dmi_member_drained was called */
   uint64_t num, room;
-  uint64_t next;      /* pages before it have been offered to the heir */
-  struct dmi_page **page; /* owned here when the leave began; each with a reference to its mapping */
+  uint64_t next; /* pages before it have been offered to the heir */
+  struct dmi_page *
+      *page; /* owned here when the leave began; each with a reference to its mapping */
 };
 
 struct tails {
@@ -36,8 +37,7 @@ struct tails {
   struct dmi_frame *frame; /* dmi_tail[TAILS_AT_ONCE] */
 };
 
-static struct dmi_msg about(struct dmi_process *process, uint64_t base, enum dmi_msg_type type)
-{
+static struct dmi_msg about(struct dmi_process *process, uint64_t base, enum dmi_msg_type type) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.origin = process->core.self;
@@ -45,9 +45,8 @@ static struct dmi_msg about(struct dmi_process *process, uint64_t base, enum dmi
   return msg;
 }
 
-static struct dmi_region *known(uint64_t base)
-{
-  struct dmi_region *mapping;
+static struct dmi_mapping *known(uint64_t base) {
+  struct dmi_mapping *mapping;
   dmi_epoch_enter();
   mapping = dmi_space_find(base);
   dmi_epoch_leave(); /* only this thread removes mappings */
@@ -56,19 +55,17 @@ static struct dmi_region *known(uint64_t base)
 
 /* ---- The leaver ----------------------------------------------------------------------------- */
 
-static void tails_send(struct tails *tails)
-{
+static void tails_send(struct tails *tails) {
   struct dmi_msg msg = about(tails->process, tails->base, DMI_MSG_HOME_TAILS);
   if (!tails->num) return;
-  msg.list = (struct dmi_slice){tails->frame, tails->frame->bytes,
-                                tails->num * sizeof(struct dmi_tail)};
+  msg.list =
+      (struct dmi_slice){tails->frame, tails->frame->bytes, tails->num * sizeof(struct dmi_tail)};
   tails->frame = NULL;
   tails->num = 0;
   dmi_runtime_send(tails->process, tails->heir, &msg);
 }
 
-static void tails_add(struct dmi_page *page, void *arg)
-{
+static void tails_add(struct dmi_page *page, void *arg) {
   struct tails *tails = arg;
   struct dmi_tail entry = {page->index, 0, 0};
   dmi_lock(&page->lock);
@@ -82,8 +79,7 @@ static void tails_add(struct dmi_page *page, void *arg)
   if (++tails->num == TAILS_AT_ONCE) tails_send(tails);
 }
 
-static void home_over(struct dmi_region *mapping, void *arg)
-{
+static void home_over(struct dmi_mapping *mapping, void *arg) {
   struct dmi_process *process = arg;
   struct tails tails = {process, mapping->map.base, process->leave->heir, 0, NULL};
   struct dmi_msg msg;
@@ -103,8 +99,7 @@ static void home_over(struct dmi_region *mapping, void *arg)
   process->leave->homes_out++;
 }
 
-static void offer_page(struct dmi_process *process, struct dmi_page *page)
-{
+static void offer_page(struct dmi_process *process, struct dmi_page *page) {
   struct dmi_out out;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
@@ -114,14 +109,13 @@ static void offer_page(struct dmi_process *process, struct dmi_page *page)
   dmi_access_carry(process, &out);
 }
 
-static void collect_page(struct dmi_page *page, void *arg)
-{
+static void collect_page(struct dmi_page *page, void *arg) {
   struct dmi_leave *leave = arg;
   bool owner;
   dmi_lock(&page->lock);
   owner = page->role == DMI_ROLE_OWNER;
   dmi_unlock(&page->lock);
-  if (!owner || !dmi_mapping_ref((struct dmi_region *)page->map)) return;
+  if (!owner || !dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   if (leave->num == leave->room) {
     leave->room = leave->room ? 2 * leave->room : 256;
     leave->page = realloc(leave->page, leave->room * sizeof(struct dmi_page *));
@@ -130,14 +124,13 @@ static void collect_page(struct dmi_page *page, void *arg)
   leave->page[leave->num++] = page;
 }
 
-static void collect_mapping(struct dmi_region *mapping, void *leave)
-{
+static void collect_mapping(struct dmi_mapping *mapping, void *leave) {
   dmi_mapping_each(mapping, collect_page, leave);
 }
 
-/* Offers as many pages as may be on their way; dmi_access_carry has this called again when some are gone. */
-static void offer_more(struct dmi_process *process)
-{
+/* Offers as many pages as may be on their way; dmi_access_carry has this called again when some are
+ * gone. */
+static void offer_more(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   while (leave->next < leave->num) {
     struct dmi_page *page = leave->page[leave->next];
@@ -145,12 +138,11 @@ static void offer_more(struct dmi_process *process)
     if (out > 0 && out > ON_THE_WAY / (int64_t)page->map->page_size) return;
     leave->next++;
     offer_page(process, page);
-    dmi_mapping_unref(&process->core, (struct dmi_region *)page->map);
+    dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
   }
 }
 
-void dmi_leave_start(struct dmi_process *process, uint32_t heir)
-{
+void dmi_leave_start(struct dmi_process *process, uint32_t heir) {
   if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
   if (!process->leave) abort();
   process->leave->heir = heir;
@@ -164,20 +156,18 @@ void dmi_leave_start(struct dmi_process *process, uint32_t heir)
   dmi_leave_look(process);
 }
 
-static void forget_pages(struct dmi_process *process)
-{
+static void forget_pages(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   while (leave->next < leave->num) {
     struct dmi_page *page = leave->page[leave->next++];
-    dmi_mapping_unref(&process->core, (struct dmi_region *)page->map);
+    dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
   }
   free(leave->page);
   leave->page = NULL;
   leave->num = leave->room = leave->next = 0;
 }
 
-void dmi_leave_end(struct dmi_process *process)
-{
+void dmi_leave_end(struct dmi_process *process) {
   if (!process->leave) return;
   forget_pages(process);
   free(process->leave);
@@ -189,8 +179,7 @@ struct ended_list {
   struct dmi_ended *ended;
 };
 
-static void ended_add(void *arg, uint64_t number, int64_t value)
-{
+static void ended_add(void *arg, uint64_t number, int64_t value) {
   struct ended_list *list = arg;
   if (list->num == list->room) {
     list->room = list->room ? 2 * list->room : 16;
@@ -200,8 +189,7 @@ static void ended_add(void *arg, uint64_t number, int64_t value)
   list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
 }
 
-void dmi_leave_look(struct dmi_process *process)
-{
+void dmi_leave_look(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   struct ended_list list = {0, 0, NULL};
   if (!leave || leave->said) return;
@@ -218,9 +206,8 @@ void dmi_leave_look(struct dmi_process *process)
 
 /* ---- The heir ------------------------------------------------------------------------------- */
 
-static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg)
-{
-  struct dmi_region *mapping = known(msg->map);
+static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = known(msg->map);
   if (!msg->off || !msg->version || msg->off > (UINT64_C(1) << 62) / msg->version) return false;
   if (!msg->map || msg->map > INT64_MAX - msg->off * msg->version) return false;
   if (mapping) {
@@ -239,8 +226,8 @@ static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg)
   return true;
 }
 
-static void arrived(struct dmi_process *process, struct dmi_page *page, bool listed, uint32_t tail)
-{
+static void arrived(struct dmi_process *process, struct dmi_page *page, bool listed,
+                    uint32_t tail) {
   struct dmi_out out;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
@@ -250,9 +237,8 @@ static void arrived(struct dmi_process *process, struct dmi_page *page, bool lis
   dmi_access_carry(process, &out);
 }
 
-static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg)
-{
-  struct dmi_region *mapping = known(msg->map);
+static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = known(msg->map);
   struct dmi_tail entry;
   int32_t error;
   if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
@@ -267,14 +253,13 @@ static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg)
   return true;
 }
 
-static void not_listed(struct dmi_page *page, void *process)
-{
+static void not_listed(struct dmi_page *page, void *process) {
   arrived(process, page, false, 0);
 }
 
-/* The home has arrived, or the mapping is unmapped: nothing is parked any more; takes out what was. */
-static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_region *mapping)
-{
+/* The home has arrived, or the mapping is unmapped: nothing is parked any more; takes out what was.
+ */
+static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_mapping *mapping) {
   struct dmi_parked *parked;
   pthread_mutex_lock(&process->park_lock);
   atomic_store(&mapping->map.arriving, 0);
@@ -285,8 +270,7 @@ static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_regio
   return parked;
 }
 
-static void park_replay(struct dmi_process *process, struct dmi_parked *parked)
-{
+static void park_replay(struct dmi_process *process, struct dmi_parked *parked) {
   while (parked) {
     struct dmi_parked *item = parked;
     parked = item->next;
@@ -295,9 +279,8 @@ static void park_replay(struct dmi_process *process, struct dmi_parked *parked)
   }
 }
 
-static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
-  struct dmi_region *mapping = known(msg->map);
+static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = known(msg->map);
   struct dmi_parked *parked;
   struct dmi_msg reply;
   if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
@@ -317,9 +300,8 @@ struct take {
   struct dmi_slice list;
 };
 
-static void take_pages(struct dmi_process *process, struct dmi_region *mapping,
-                       const struct dmi_slice *list)
-{
+static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
+                       const struct dmi_slice *list) {
   struct dmi_tail entry;
   int32_t error;
   for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
@@ -340,11 +322,10 @@ static void take_pages(struct dmi_process *process, struct dmi_region *mapping,
 }
 
 static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
-                           const struct dmi_mact *result)
-{
+                           const struct dmi_mact *result) {
   struct take *take = (struct take *)(void *)wait;
   if (result->error == DMI_OK) {
-    struct dmi_region *mapping =
+    struct dmi_mapping *mapping =
         dmi_enter_mapping(process, result->mapping.base, result->mapping.page_size,
                           result->mapping.page_num, result->mapping.home);
     if (!mapping) abort();
@@ -354,9 +335,8 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
   free(take);
 }
 
-static void take(struct dmi_process *process, struct dmi_msg *msg)
-{
-  struct dmi_region *mapping = known(msg->map);
+static void take(struct dmi_process *process, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = known(msg->map);
   struct take *wait;
   if (mapping) {
     take_pages(process, mapping, &msg->list);
@@ -372,14 +352,21 @@ static void take(struct dmi_process *process, struct dmi_msg *msg)
   dmi_events_carry(process);
 }
 
-bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg)
-{
+bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   bool good = true;
   switch (msg->type) {
-    case DMI_MSG_TAKE: take(process, msg); break;
-    case DMI_MSG_HOME_BEGIN: good = home_begin(process, msg); break;
-    case DMI_MSG_HOME_TAILS: good = home_tails(process, msg); break;
-    case DMI_MSG_HOME_END: good = home_end(process, from, msg); break;
+    case DMI_MSG_TAKE:
+      take(process, msg);
+      break;
+    case DMI_MSG_HOME_BEGIN:
+      good = home_begin(process, msg);
+      break;
+    case DMI_MSG_HOME_TAILS:
+      good = home_tails(process, msg);
+      break;
+    case DMI_MSG_HOME_END:
+      good = home_end(process, from, msg);
+      break;
     default: /* HOME_DONE */
       good = process->leave && process->leave->homes_out;
       if (good) process->leave->homes_out--;
@@ -396,23 +383,20 @@ struct removal {
   uint32_t uid, heir;
 };
 
-static void new_home(struct dmi_region *mapping, void *arg)
-{
+static void new_home(struct dmi_mapping *mapping, void *arg) {
   struct removal *removal = arg;
   if (atomic_load(&mapping->map.home) == removal->uid) {
     atomic_store(&mapping->map.home, removal->heir);
   }
 }
 
-void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir)
-{
+void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir) {
   struct removal removal = {uid, heir};
   if (heir) dmi_space_each(new_home, &removal);
   if (atomic_load(&process->core.heir) == uid && heir) atomic_store(&process->core.heir, heir);
 }
 
-static void kill_page(struct dmi_page *page, void *arg)
-{
+static void kill_page(struct dmi_page *page, void *arg) {
   struct dmi_process *process = arg;
   struct dmi_out out;
   dmi_out_init(&out);
@@ -423,9 +407,8 @@ static void kill_page(struct dmi_page *page, void *arg)
   dmi_access_carry(process, &out);
 }
 
-void dmi_forget_mapping(struct dmi_process *process, uint64_t base)
-{
-  struct dmi_region *mapping = known(base) ? dmi_space_remove(base) : NULL;
+void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {
+  struct dmi_mapping *mapping = known(base) ? dmi_space_remove(base) : NULL;
   struct dmi_parked *parked;
   if (!mapping) return;
   pthread_mutex_lock(&mapping->lock);

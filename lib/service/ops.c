@@ -12,8 +12,8 @@
 #define NONE UINT32_MAX
 
 struct slot {
-  struct dmi_op *op;  /* NULL: free */
-  uint32_t uses;      /* upper half of the number */
+  struct dmi_op *op; /* NULL: free */
+  uint32_t uses;     /* upper half of the number */
   uint32_t next_free;
 };
 
@@ -21,25 +21,22 @@ struct dmi_ops {
   _Atomic uint32_t lock; /* guards all below */
   uint32_t num, free;    /* slots; first free one */
   struct slot *slot;
-  _Atomic uint64_t out;  /* operations in the table; written with the lock held */
+  _Atomic uint64_t out; /* operations in the table; written with the lock held */
 };
 
-struct dmi_ops *dmi_ops_new(void)
-{
+struct dmi_ops *dmi_ops_new(void) {
   struct dmi_ops *ops = calloc(1, sizeof(*ops));
   if (ops) ops->free = NONE;
   return ops;
 }
 
-void dmi_ops_free(struct dmi_ops *ops)
-{
+void dmi_ops_free(struct dmi_ops *ops) {
   if (!ops) return;
   free(ops->slot);
   free(ops);
 }
 
-static void grow(struct dmi_ops *ops)
-{
+static void grow(struct dmi_ops *ops) {
   uint32_t num = ops->num ? 2 * ops->num : 64;
   struct slot *more = realloc(ops->slot, num * sizeof(*more));
   if (!more) {
@@ -54,8 +51,7 @@ static void grow(struct dmi_ops *ops)
   ops->num = num;
 }
 
-void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op)
-{
+void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_lock(&ops->lock);
   if (ops->free == NONE) grow(ops);
   op->slot = ops->free;
@@ -66,8 +62,7 @@ void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op)
   dmi_unlock(&ops->lock);
 }
 
-void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op)
-{
+void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_lock(&ops->lock);
   ops->slot[op->slot].op = NULL;
   ops->slot[op->slot].uses++;
@@ -77,13 +72,11 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op)
   dmi_unlock(&ops->lock);
 }
 
-bool dmi_ops_any(const struct dmi_ops *ops)
-{
+bool dmi_ops_any(const struct dmi_ops *ops) {
   return atomic_load(&ops->out) != 0;
 }
 
-struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number)
-{
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number) {
   uint32_t at = (uint32_t)number;
   struct dmi_op *op = NULL;
   dmi_lock(&ops->lock);

@@ -1,5 +1,6 @@
 /*
- * process.h - this process's part of the program, in one place.  Private to lib/service and lib/api.
+ * process.h - this process's part of the program, in one place.  Private to lib/service and
+ * lib/api.
  */
 #ifndef DMI_SERVICE_PROCESS_H
 #define DMI_SERVICE_PROCESS_H
@@ -39,28 +40,28 @@ struct dmi_events;
 struct dmi_process {
   struct dmi_program program;
   struct dmi_core core;
-  struct dmi_net *net;          /* sends: any thread; else the daemon */
-  struct dmi_ops *ops;          /* own lock */
-  struct dmi_uids *_Atomic uids;/* replaced at a view, old one retired */
+  struct dmi_net *net;           /* sends: any thread; else the daemon */
+  struct dmi_ops *ops;           /* own lock */
+  struct dmi_uids *_Atomic uids; /* replaced at a view, old one retired */
 
-  pthread_mutex_t post_lock;    /* guards posts, selfs */
+  pthread_mutex_t post_lock; /* guards posts, selfs */
   struct dmi_post *posts, **posts_end;
   struct dmi_self_msg *selfs, **selfs_end;
 
-  pthread_mutex_t park_lock;    /* guards dmi_mapping.parked of all, and clearing map.arriving */
+  pthread_mutex_t park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
 
   /* ---- the daemon's alone ---- */
   struct dmi_member *member;
-  struct dmi_threads *threads;  /* own lock */
-  struct dmi_leave *leave;      /* while this process hands over: homes not yet HOME_DONE */
+  struct dmi_threads *threads; /* own lock */
+  struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
-  int signals;                  /* SIGINT and SIGTERM so far */
+  int signals; /* SIGINT and SIGTERM so far */
   int exit_code;
 
-  _Atomic uint32_t active;      /* bool: API calls are possible; set once dmi_id is */
-  _Atomic uint32_t drain;       /* bool: leaving; the daemon looks at core.owned after each step */
-  _Atomic uint32_t idle_owed;   /* user code that ended while its operations were still out: the */
-                                /* membership core is told that it is idle when they are complete */
+  _Atomic uint32_t active;    /* bool: API calls are possible; set once dmi_id is */
+  _Atomic uint32_t drain;     /* bool: leaving; the daemon looks at core.owned after each step */
+  _Atomic uint32_t idle_owed; /* user code that ended while its operations were still out: the */
+                              /* membership core is told that it is idle when they are complete */
   int32_t dmi_id;
   struct dmi_status member_now; /* done when this process is a member, or will never be */
   struct dmi_config config;     /* not changed after the start */
@@ -77,6 +78,6 @@ void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg);
 
 /* The mapping of an address, asking the directory if need be; with a reference.  NULL: *error.
  * Waits; not for the daemon thread. */
-struct dmi_region *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error);
+struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * program.h - the functions that a program defines, as its start object hands them over.
  *
- * The library must not name them itself: a shared libdmi is linked without them, and all but DMI_main
- * are optional.
+ * The library must not name them itself: a shared libdmi is linked without them, and all but
+ * DMI_main are optional.
  */
 #ifndef DMI_SERVICE_PROGRAM_H
 #define DMI_SERVICE_PROGRAM_H

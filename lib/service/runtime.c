@@ -2,12 +2,13 @@
  * runtime.c - the life of this process: start, daemon thread, events of the network and of the
  * membership core, end.
  *
- * The happy path: main() opens the network and starts the daemon thread; in the first process it runs
- * DMI_main as soon as this process is a member; then it waits for the daemon to end, and cleans up.
+ * The happy path: main() opens the network and starts the daemon thread; in the first process it
+ * runs DMI_main as soon as this process is a member; then it waits for the daemon to end, and
+ * cleans up.
  *
- * Failure modes: bad options or a port in use end the process with a line before anything is started; a
- * program that cannot be joined likewise; a lost member that matters ends the process with a line and
- * status 1.
+ * Failure modes: bad options or a port in use end the process with a line before anything is
+ * started; a program that cannot be joined likewise; a lost member that matters ends the process
+ * with a line and status 1.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,15 +34,13 @@ static struct dmi_process *_Atomic the_process;
 
 __thread bool dmi_in_function;
 
-struct dmi_process *dmi_runtime_process(void)
-{
+struct dmi_process *dmi_runtime_process(void) {
   return atomic_load_explicit(&the_process, memory_order_acquire);
 }
 
 /* ---- Work for the daemon thread ------------------------------------------------------------- */
 
-void dmi_post(struct dmi_process *process, struct dmi_post *post)
-{
+void dmi_post(struct dmi_process *process, struct dmi_post *post) {
   post->next = NULL;
   pthread_mutex_lock(&process->post_lock);
   *process->posts_end = post;
@@ -52,8 +51,7 @@ void dmi_post(struct dmi_process *process, struct dmi_post *post)
   pthread_mutex_unlock(&process->post_lock);
 }
 
-void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg)
-{
+void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
   struct dmi_self_msg *item = malloc(sizeof(*item));
   if (!item) abort();
   item->msg = *msg;
@@ -65,8 +63,7 @@ void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg)
   pthread_mutex_unlock(&process->post_lock);
 }
 
-static void on_posted(void *arg)
-{
+static void on_posted(void *arg) {
   struct dmi_process *process = arg;
   for (;;) {
     struct dmi_post *post;
@@ -84,15 +81,13 @@ static void on_posted(void *arg)
 
 /* ---- The network's events ------------------------------------------------------------------- */
 
-static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg)
-{
+static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
   if (msg->type <= DMI_MSG_PAGE_LAST) return dmi_access_body(arg, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg)
-{
+static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
   bool good;
   if (msg->type <= DMI_MSG_PAGE_LAST) {
@@ -115,21 +110,18 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg)
   return good;
 }
 
-static void on_lost(void *arg, uint32_t id, const char *why)
-{
+static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
   dmi_member_lost(process->member, id, why, dmi_events(process));
   dmi_events_carry(process);
 }
 
-static void on_stranger(void *arg, uint32_t temp)
-{
+static void on_stranger(void *arg, uint32_t temp) {
   (void)arg;
   (void)temp; /* it speaks first: JOIN */
 }
 
-static void on_joined(void *arg, uint32_t temp, const char *why)
-{
+static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct dmi_process *process = arg;
   if (why) {
     dmi_member_not_connected(process->member, why, dmi_events(process));
@@ -139,8 +131,7 @@ static void on_joined(void *arg, uint32_t temp, const char *why)
   dmi_events_carry(process);
 }
 
-static void on_signal(void *arg, int signo)
-{
+static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
   (void)signo;
   switch (++process->signals) {
@@ -149,7 +140,8 @@ static void on_signal(void *arg, int signo)
       dmi_events_carry(process);
       break;
     case 2:
-      fprintf(stderr, "dmi: still here: %s; once more ends this process at once, "
+      fprintf(stderr,
+              "dmi: still here: %s; once more ends this process at once, "
               "and with it the program\n",
               dmi_member_waits_for(process->member));
       break;
@@ -159,20 +151,17 @@ static void on_signal(void *arg, int signo)
   }
 }
 
-static bool env_connected(void *arg, uint32_t uid)
-{
+static bool env_connected(void *arg, uint32_t uid) {
   return dmi_net_connected(((struct dmi_process *)arg)->net, uid);
 }
 
-static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs)
-{
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
   dmi_net_addrs(((struct dmi_process *)arg)->net, id, ours, theirs);
 }
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
-static bool is_member(void *arg, uint32_t uid)
-{
+static bool is_member(void *arg, uint32_t uid) {
   struct dmi_process *process = arg;
   const struct dmi_uids *uids;
   uint32_t low = 0, high;
@@ -194,16 +183,14 @@ static bool is_member(void *arg, uint32_t uid)
 
 /* DMI_function, marked so that it cannot call back into DMI. */
 static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
-                          int64_t out2_size, void *in, int64_t in_size, int8_t tag)
-{
+                          int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
   dmi_in_function = true;
-  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in,
-                                          in_size, tag);
+  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size,
+                                          tag);
   dmi_in_function = false;
 }
 
-void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg)
-{
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
   if (dmi_net_send(process->net, to, msg)) {
     dmi_net_flush(process->net, to);
   } else {
@@ -212,10 +199,9 @@ void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *
   }
 }
 
-struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
-                                      uint64_t page_size, uint64_t page_num, uint32_t home)
-{
-  struct dmi_region *mapping;
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
+                                      uint64_t page_size, uint64_t page_num, uint32_t home) {
+  struct dmi_mapping *mapping;
   dmi_epoch_enter();
   mapping = dmi_space_find(base);
   dmi_epoch_leave(); /* only this thread removes mappings */
@@ -227,8 +213,7 @@ struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
 
 /* ---- Start and end -------------------------------------------------------------------------- */
 
-static void *daemon_body(void *arg)
-{
+static void *daemon_body(void *arg) {
   struct dmi_process *process = arg;
   struct dmi_mout *out = dmi_events(process);
   if (process->config.join_host) {
@@ -245,22 +230,21 @@ static void *daemon_body(void *arg)
 }
 
 /* What the executable is, so that all processes can be told to be the same. */
-static bool hash_program(uint8_t hash[16])
-{
+static bool hash_program(uint8_t hash[16]) {
   unsigned char buf[65536];
   crypto_generichash_state state;
   size_t got;
   FILE *file = fopen("/proc/self/exe", "rb");
   if (!file) return false;
   crypto_generichash_init(&state, NULL, 0, 16);
-  while ((got = fread(buf, 1, sizeof(buf), file)) > 0) crypto_generichash_update(&state, buf, got);
+  while ((got = fread(buf, 1, sizeof(buf), file)) > 0)
+    crypto_generichash_update(&state, buf, got);
   fclose(file);
   crypto_generichash_final(&state, hash, 16);
   return true;
 }
 
-static uint32_t cores(void)
-{
+static uint32_t cores(void) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
@@ -268,8 +252,7 @@ static uint32_t cores(void)
 }
 
 /* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
-static void tell_port(struct dmi_process *process)
-{
+static void tell_port(struct dmi_process *process) {
   const char *name = process->config.port_file;
   char temp[4096];
   FILE *file;
@@ -282,12 +265,11 @@ static void tell_port(struct dmi_process *process)
   }
 }
 
-static bool process_open(struct dmi_process *process, const char *name)
-{
+static bool process_open(struct dmi_process *process, const char *name) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
-  struct dmi_net_handler handler = {process,   on_body,   on_message, on_lost,
-                                    on_stranger, on_joined, on_posted,  on_signal, NULL};
+  struct dmi_net_handler handler = {process,   on_body,   on_message, on_lost, on_stranger,
+                                    on_joined, on_posted, on_signal,  NULL};
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   net.listen_port = process->config.listen_port;
@@ -308,8 +290,7 @@ static bool process_open(struct dmi_process *process, const char *name)
   return true;
 }
 
-static struct dmi_process *process_new(const struct dmi_program *program)
-{
+static struct dmi_process *process_new(const struct dmi_program *program) {
   struct dmi_process *process = calloc(1, sizeof(*process));
   struct dmi_uids *uids = calloc(1, sizeof(*uids));
   if (!process || !uids) abort();
@@ -328,8 +309,7 @@ static struct dmi_process *process_new(const struct dmi_program *program)
   return process;
 }
 
-static void process_free(struct dmi_process *process)
-{
+static void process_free(struct dmi_process *process) {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
@@ -346,8 +326,7 @@ static void process_free(struct dmi_process *process)
 }
 
 /* Signals are the daemon's: no other thread is interrupted. */
-static void block_signals(void)
-{
+static void block_signals(void) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
@@ -356,8 +335,7 @@ static void block_signals(void)
   signal(SIGPIPE, SIG_IGN);
 }
 
-static void *daemon_start(void *arg)
-{
+static void *daemon_start(void *arg) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
@@ -366,8 +344,7 @@ static void *daemon_start(void *arg)
   return daemon_body(arg);
 }
 
-int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv)
-{
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
   const char *slash = strrchr(argv[0], '/');
   pthread_t daemon;

@@ -21,7 +21,8 @@ struct dmi_process *dmi_runtime_process(void);
 /* Sends and flushes; drops the message when the process has left. */
 void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
 
-/* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares). */
+/* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares).
+ */
 void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
 /* One less; takes effect when no operation is out any more. */
 void dmi_runtime_idle(struct dmi_process *process);
@@ -37,13 +38,14 @@ struct dmi_wait {
 /* Gives the wait its number and remembers it until the result comes. */
 uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
 
-/* Where an event function of member.h puts its actions; dmi_events_carry carries them out, in order. An event
- * that happens while that goes on only adds to the list. */
+/* Where an event function of member.h puts its actions; dmi_events_carry carries them out, in
+ * order. An event that happens while that goes on only adds to the list. */
 struct dmi_mout *dmi_events(struct dmi_process *process);
 void dmi_events_carry(struct dmi_process *process);
 
-/* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no memory. */
-struct dmi_region *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
+/* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
+ * memory. */
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
                                       uint64_t page_size, uint64_t page_num, uint32_t home);
 
 /* ---- leave.c ---- */

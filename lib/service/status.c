@@ -6,14 +6,12 @@
 #include "base/error.h"
 #include "base/futex.h"
 
-void dmi_status_begin(struct dmi_status *status)
-{
+void dmi_status_begin(struct dmi_status *status) {
   status->error = DMI_OK;
   atomic_store_explicit(&status->state, DMI_STATUS_OUT, memory_order_relaxed);
 }
 
-void dmi_status_done(struct dmi_status *status, int32_t error)
-{
+void dmi_status_done(struct dmi_status *status, int32_t error) {
   status->error = error;
   if (atomic_exchange_explicit(&status->state, DMI_STATUS_DONE, memory_order_acq_rel) ==
       DMI_STATUS_WAITED) {
@@ -21,8 +19,7 @@ void dmi_status_done(struct dmi_status *status, int32_t error)
   }
 }
 
-int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error)
-{
+int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error) {
   if (status) {
     dmi_status_begin(dmi_status_of(status));
     dmi_status_done(dmi_status_of(status), error);
@@ -30,14 +27,12 @@ int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error)
   return dmi_fail(error);
 }
 
-bool dmi_status_is_done(struct dmi_status *status)
-{
+bool dmi_status_is_done(struct dmi_status *status) {
   uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
   return state == DMI_STATUS_DONE;
 }
 
-int32_t dmi_status_wait(struct dmi_status *status)
-{
+int32_t dmi_status_wait(struct dmi_status *status) {
   uint32_t state = DMI_STATUS_OUT;
   atomic_compare_exchange_strong(&status->state, &state, DMI_STATUS_WAITED);
   while ((state = atomic_load_explicit(&status->state, memory_order_acquire)) ==

@@ -1,8 +1,8 @@
 /*
  * status.h - what is inside a DMI_local_status_t: completion of a call, and waiting for it.
  *
- * The last access to a status by the library is the store that says "done" (a wake-up by address may
- * follow), so its program may forget it from then on.
+ * The last access to a status by the library is the store that says "done" (a wake-up by address
+ * may follow), so its program may forget it from then on.
  */
 #ifndef DMI_SERVICE_STATUS_H
 #define DMI_SERVICE_STATUS_H
@@ -21,15 +21,14 @@ struct dmi_status {
 
 _Static_assert(sizeof(struct dmi_status) <= sizeof(DMI_local_status_t), "status fits");
 
-static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status)
-{
+static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status) {
   return (struct dmi_status *)(void *)status;
 }
 
 void dmi_status_begin(struct dmi_status *status);
 void dmi_status_done(struct dmi_status *status, int32_t error);
-/* A call fails before it began: the status, if there is one, says so too, so that waiting for it ends.
- * Returns DMI_FALSE, and DMI_errno() is set. */
+/* A call fails before it began: the status, if there is one, says so too, so that waiting for it
+ * ends. Returns DMI_FALSE, and DMI_errno() is set. */
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error);
 bool dmi_status_is_done(struct dmi_status *status);
 /* Returns the error. */

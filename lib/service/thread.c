@@ -1,12 +1,12 @@
 /*
  * thread.c - DMI threads.
  *
- * Everything but the threads themselves happens in the daemon thread, so the tables need no lock.  A
+ * Everything but the threads themselves happens in the daemon thread, so the tables need no lock. A
  * thread that ends says so by a post, as its last act; its pthread is joined when that can be done
  * without waiting, or at the end of the process.
  *
- * Failure modes: no such thread (answered DMI_ETHREAD), no memory or no more threads from the system (DMI_ENOMEM),
- * the process is leaving (DMI_ELEAVING).
+ * Failure modes: no such thread (answered DMI_ETHREAD), no memory or no more threads from the
+ * system (DMI_ENOMEM), the process is leaving (DMI_ELEAVING).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,23 +27,23 @@
 /* A thread of this process, until it is joined, or ended and detached. */
 struct thread {
   UT_hash_handle hh;
-  uint64_t number;       /* key, from 1 */
+  uint64_t number; /* key, from 1 */
   struct dmi_process *process;
   pthread_t pthread;
   int64_t arg, value;
   bool ended, detached;
-  bool reaped;           /* its pthread has been joined */
-  uint32_t joiner;       /* uid of the process that waits for it, 0: none */
+  bool reaped;     /* its pthread has been joined */
+  uint32_t joiner; /* uid of the process that waits for it, 0: none */
   uint64_t joiner_op;
-  struct dmi_post post;  /* says that it ended */
+  struct dmi_post post; /* says that it ended */
 };
 
 /* A call to another process (or this one) that has no answer yet. */
 struct pending {
   UT_hash_handle hh;
-  uint64_t op;           /* key */
+  uint64_t op; /* key */
   uint32_t to;
-  uint8_t expect;        /* the answer's type */
+  uint8_t expect; /* the answer's type */
   dmi_thread_done *done;
   void *arg;
 };
@@ -56,42 +56,37 @@ struct create_reply {
 
 struct dmi_threads {
   struct thread *all;
-  struct thread *gone;      /* forgotten, pthread not joined yet; linked by hh of its own */
+  struct thread *gone; /* forgotten, pthread not joined yet; linked by hh of its own */
   struct pending *pending;
   uint64_t last_number, last_op;
   uint32_t running;
   bool main_runs;
-  bool open;                /* welcomed */
-  bool handed_over;         /* a leave: no new threads; ended ones are the coordinator's matter */
+  bool open;        /* welcomed */
+  bool handed_over; /* a leave: no new threads; ended ones are the coordinator's matter */
 };
 
 static __thread uint64_t self_number;
 
-struct dmi_threads *dmi_threads_new(void)
-{
+struct dmi_threads *dmi_threads_new(void) {
   return calloc(1, sizeof(struct dmi_threads));
 }
 
-uint64_t dmi_thread_self(void)
-{
+uint64_t dmi_thread_self(void) {
   return self_number;
 }
 
-uint32_t dmi_threads_running(const struct dmi_threads *threads)
-{
+uint32_t dmi_threads_running(const struct dmi_threads *threads) {
   return threads->running;
 }
 
-bool dmi_threads_main_runs(const struct dmi_threads *threads)
-{
+bool dmi_threads_main_runs(const struct dmi_threads *threads) {
   return threads->main_runs;
 }
 
 /* ---- Life of a thread ----------------------------------------------------------------------- */
 
 /* Joins the pthreads of forgotten threads that are through. */
-static void reap(struct dmi_threads *threads, bool wait)
-{
+static void reap(struct dmi_threads *threads, bool wait) {
   struct thread *thread, *next;
   HASH_ITER(hh, threads->gone, thread, next) {
     if (!thread->reaped && !wait && pthread_tryjoin_np(thread->pthread, NULL) != 0) continue;
@@ -101,15 +96,13 @@ static void reap(struct dmi_threads *threads, bool wait)
   }
 }
 
-static void forget(struct dmi_threads *threads, struct thread *thread)
-{
+static void forget(struct dmi_threads *threads, struct thread *thread) {
   HASH_DEL(threads->all, thread);
   HASH_ADD(hh, threads->gone, number, sizeof(thread->number), thread);
   reap(threads, false);
 }
 
-void dmi_threads_free(struct dmi_threads *threads)
-{
+void dmi_threads_free(struct dmi_threads *threads) {
   struct thread *thread, *next;
   struct pending *pending, *next_pending;
   if (!threads) return;
@@ -125,8 +118,7 @@ void dmi_threads_free(struct dmi_threads *threads)
   free(threads);
 }
 
-static void reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg)
-{
+static void reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
   if (to == process->core.self) {
     (void)dmi_thread_message(process, to, msg);
   } else {
@@ -135,8 +127,7 @@ static void reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg)
 }
 
 static void reply_simple(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
-                         int32_t error, int64_t value)
-{
+                         int32_t error, int64_t value) {
   struct dmi_msg msg = {0};
   msg.type = type;
   msg.op = op;
@@ -145,22 +136,19 @@ static void reply_simple(struct dmi_process *process, uint32_t to, uint8_t type,
   reply(process, to, &msg);
 }
 
-static void thread_ended(struct dmi_process *process, struct dmi_post *post)
-{
+static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   struct thread *thread = (struct thread *)(void *)((char *)post - offsetof(struct thread, post));
   struct dmi_threads *threads = process->threads;
   thread->ended = true;
   threads->running--;
   if (thread->joiner) {
-    reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK,
-                 thread->value);
+    reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK, thread->value);
   }
   if (thread->joiner || thread->detached) forget(threads, thread);
   dmi_runtime_idle(process);
 }
 
-static void *thread_body(void *arg)
-{
+static void *thread_body(void *arg) {
   struct thread *thread = arg;
   struct dmi_process *process = thread->process;
   sigset_t set;
@@ -176,20 +164,17 @@ static void *thread_body(void *arg)
   return NULL;
 }
 
-static void main_ended(struct dmi_process *process, struct dmi_post *post)
-{
+static void main_ended(struct dmi_process *process, struct dmi_post *post) {
   free(post);
   process->threads->main_runs = false;
   dmi_runtime_idle(process);
 }
 
-void dmi_threads_main_begins(struct dmi_process *process)
-{
+void dmi_threads_main_begins(struct dmi_process *process) {
   process->threads->main_runs = true;
 }
 
-void dmi_threads_main_ends(struct dmi_process *process)
-{
+void dmi_threads_main_ends(struct dmi_process *process) {
   struct dmi_post *post = calloc(1, sizeof(*post));
   if (!post) abort();
   post->run = main_ended;
@@ -199,15 +184,13 @@ void dmi_threads_main_ends(struct dmi_process *process)
 /* ---- Requests of others --------------------------------------------------------------------- */
 
 /* The coordinator knows that we are busy: only now may the creator learn that its thread exists. */
-static void busy_known(void *arg)
-{
+static void busy_known(void *arg) {
   struct create_reply *create = arg;
   reply(create->process, create->to, &create->msg);
   free(create);
 }
 
-static void create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
+static void create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread = NULL;
   struct create_reply *create;
@@ -222,8 +205,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
       thread->process = process;
       thread->arg = (int64_t)msg->off;
     }
-    if (!thread || !create ||
-        pthread_create(&thread->pthread, NULL, thread_body, thread) != 0) {
+    if (!thread || !create || pthread_create(&thread->pthread, NULL, thread_body, thread) != 0) {
       free(thread);
       free(create);
       error = DMI_ENOMEM;
@@ -244,15 +226,13 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   dmi_runtime_busy(process, busy_known, create);
 }
 
-static struct thread *thread_find(struct dmi_threads *threads, uint64_t number)
-{
+static struct thread *thread_find(struct dmi_threads *threads, uint64_t number) {
   struct thread *thread;
   HASH_FIND(hh, threads->all, &number, sizeof(number), thread);
   return thread;
 }
 
-static void join_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
+static void join_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread = thread_find(threads, msg->version);
   if (!thread || thread->detached || thread->joiner) {
@@ -267,8 +247,7 @@ static void join_here(struct dmi_process *process, uint32_t from, const struct d
   }
 }
 
-static void detach_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
+static void detach_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread = thread_find(threads, msg->version);
   int32_t error = DMI_OK;
@@ -281,21 +260,18 @@ static void detach_here(struct dmi_process *process, uint32_t from, const struct
   reply_simple(process, from, DMI_SVC_DETACHED, msg->op, error, 0);
 }
 
-void dmi_threads_open(struct dmi_threads *threads)
-{
+void dmi_threads_open(struct dmi_threads *threads) {
   threads->open = true;
 }
 
-bool dmi_threads_stop(struct dmi_threads *threads)
-{
+bool dmi_threads_stop(struct dmi_threads *threads) {
   if (threads->running) return false;
   threads->handed_over = true;
   return true;
 }
 
 void dmi_threads_hand_over(struct dmi_process *process,
-                           void (*each)(void *arg, uint64_t number, int64_t value), void *arg)
-{
+                           void (*each)(void *arg, uint64_t number, int64_t value), void *arg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread, *next;
   dmi_threads_stop(process->threads);
@@ -307,8 +283,7 @@ void dmi_threads_hand_over(struct dmi_process *process,
 
 /* ---- The caller's side ---------------------------------------------------------------------- */
 
-static void answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
+static void answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct pending *pending;
   int64_t value;
@@ -322,8 +297,7 @@ static void answer(struct dmi_process *process, uint32_t from, const struct dmi_
 }
 
 static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
-                dmi_thread_done *done, void *arg)
-{
+                dmi_thread_done *done, void *arg) {
   struct dmi_threads *threads = process->threads;
   struct pending *pending = calloc(1, sizeof(*pending));
   if (!pending) abort();
@@ -338,8 +312,7 @@ static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, 
 }
 
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
-                       dmi_thread_done *done, void *arg)
-{
+                       dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {0};
   msg.type = DMI_SVC_CREATE;
   msg.off = (uint64_t)addr;
@@ -349,8 +322,7 @@ void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
 }
 
 void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
-                     dmi_thread_done *done, void *arg)
-{
+                     dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {0};
   msg.type = DMI_SVC_JOIN;
   msg.version = number;
@@ -358,23 +330,30 @@ void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
 }
 
 void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
-                       dmi_thread_done *done, void *arg)
-{
+                       dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {0};
   msg.type = DMI_SVC_DETACH;
   msg.version = number;
   ask(process, uid, &msg, DMI_SVC_DETACHED, done, arg);
 }
 
-bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg)
-{
+bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   switch (msg->type) {
-    case DMI_SVC_CREATE: create_here(process, from, msg); return true;
-    case DMI_SVC_JOIN: join_here(process, from, msg); return true;
-    case DMI_SVC_DETACH: detach_here(process, from, msg); return true;
+    case DMI_SVC_CREATE:
+      create_here(process, from, msg);
+      return true;
+    case DMI_SVC_JOIN:
+      join_here(process, from, msg);
+      return true;
+    case DMI_SVC_DETACH:
+      detach_here(process, from, msg);
+      return true;
     case DMI_SVC_CREATED:
     case DMI_SVC_JOINED:
-    case DMI_SVC_DETACHED: answer(process, from, msg); return true;
-    default: return false;
+    case DMI_SVC_DETACHED:
+      answer(process, from, msg);
+      return true;
+    default:
+      return false;
   }
 }

@@ -1,8 +1,8 @@
 /*
  * thread.h - DMI threads: create, join, detach, self, across processes.
  *
- * All but dmi_thread_self runs in the daemon thread.  A thread is named by the uid of its process and a
- * number that counts up there.
+ * All but dmi_thread_self runs in the daemon thread.  A thread is named by the uid of its process
+ * and a number that counts up there.
  */
 #ifndef DMI_SERVICE_THREAD_H
 #define DMI_SERVICE_THREAD_H

@@ -24,10 +24,10 @@
 
 /* Where threads run, when not one in each process. */
 #ifdef PLACE_PAIR /* two in the last one */
-#define TN(a) ((a) < 2 -> (a) : 2)
+#define TN(a) ((a) < 2->(a) : 2)
 #endif
 #ifdef PLACE_SAME /* the first two in process 1 */
-#define TN(a) ((a) < 2 -> 1 : (a))
+#define TN(a) ((a) < 2->1 : (a))
 #endif
 
 #ifdef TEST_SB /* store buffering: x = 1, read y  ||  y = 1, read x */
@@ -36,8 +36,8 @@
 #define NT 2
 #define TN(a) ((a) + 1)
 #define OPS(a) 2
-#define MODES(a) (PC(a) == 0 -> W_MODES : R_MODES)
-#define PAGEOF(a) (PC(a) == 0 -> (a) : 1 - (a))
+#define MODES(a) (PC(a) == 0->W_MODES : R_MODES)
+#define PAGEOF(a) (PC(a) == 0->(a) : 1 - (a))
 #define VALUE(a) 1
 #define LITMUS assert(th[0].r1 == 1 || th[1].r1 == 1)
 #endif
@@ -48,8 +48,8 @@
 #define NT 2
 #define TN(a) ((a) + 1)
 #define OPS(a) 2
-#define MODES(a) ((a) == 0 -> W_MODES : R_MODES)
-#define PAGEOF(a) ((a) == 0 -> PC(a) : 1 - PC(a))
+#define MODES(a) ((a) == 0->W_MODES : R_MODES)
+#define PAGEOF(a) ((a) == 0->PC(a) : 1 - PC(a))
 #define VALUE(a) 1
 #define LITMUS assert(!(th[1].r0 == 1 && th[1].r1 == 0))
 #endif
@@ -60,8 +60,8 @@
 #define NT 2
 #define TN(a) ((a) + 1)
 #define OPS(a) 2
-#define MODES(a) (PC(a) == 0 -> R_MODES : W_MODES)
-#define PAGEOF(a) (PC(a) == 0 -> (a) : 1 - (a))
+#define MODES(a) (PC(a) == 0->R_MODES : W_MODES)
+#define PAGEOF(a) (PC(a) == 0->(a) : 1 - (a))
 #define VALUE(a) 1
 #define LITMUS assert(!(th[0].r0 == 1 && th[1].r0 == 1))
 #endif
@@ -71,11 +71,11 @@
 #define NP 2
 #define NT 4
 #ifndef TN
-#define TN(a) ((a) < 3 -> (a) : 0)
+#define TN(a) ((a) < 3->(a) : 0)
 #endif
-#define OPS(a) ((a) < 2 -> 1 : 2)
-#define MODES(a) ((a) < 2 -> W_MODES : R_MODES)
-#define PAGEOF(a) ((a) < 2 -> (a) : ((a) == 2 -> PC(a) : 1 - PC(a)))
+#define OPS(a) ((a) < 2->1 : 2)
+#define MODES(a) ((a) < 2->W_MODES : R_MODES)
+#define PAGEOF(a) ((a) < 2->(a) : ((a) == 2->PC(a) : 1 - PC(a)))
 #define VALUE(a) 1
 #define LITMUS assert(!(th[2].r0 == 1 && th[2].r1 == 0 && th[3].r0 == 1 && th[3].r1 == 0))
 #endif
@@ -84,9 +84,9 @@
 #define RESULTS
 #define NP 1
 #define NT 3
-#define TN(a) ((a) < 2 -> (a) + 1 : 0)
+#define TN(a) ((a) < 2->(a) + 1 : 0)
 #define OPS(a) 2
-#define MODES(a) ((a) == 0 -> W_MODES : R_MODES)
+#define MODES(a) ((a) == 0->W_MODES : R_MODES)
 #define PAGEOF(a) 0
 #define VALUE(a) (PC(a) + 1)
 #define LITMUS assert(th[1].r0 <= th[1].r1 && th[2].r0 <= th[2].r1)
@@ -100,15 +100,15 @@
 #define NP 1
 #define NT 3
 #define TN(a) (a)
-#define OPS(a) ((a) == 0 -> 1 : 2)
+#define OPS(a) ((a) == 0->1 : 2)
 #define MODES(a) A_MODES
 #define PAGEOF(a) 0
 #define VALUE(a) 1
 #define RMW(old, x) (old + (x))
-#define LITMUS                                                                        \
-  assert(CELL(mem[0], 0) == 5 && th[1].r0 < th[1].r1 && th[2].r0 < th[2].r1 &&          \
-         th[0].r0 != th[1].r0 && th[0].r0 != th[1].r1 && th[0].r0 != th[2].r0 &&        \
-         th[0].r0 != th[2].r1 && th[1].r0 != th[2].r0 && th[1].r0 != th[2].r1 &&        \
+#define LITMUS                                                                   \
+  assert(CELL(mem[0], 0) == 5 && th[1].r0 < th[1].r1 && th[2].r0 < th[2].r1 &&   \
+         th[0].r0 != th[1].r0 && th[0].r0 != th[1].r1 && th[0].r0 != th[2].r0 && \
+         th[0].r0 != th[2].r1 && th[1].r0 != th[2].r0 && th[1].r0 != th[2].r1 && \
          th[1].r1 != th[2].r0 && th[1].r1 != th[2].r1)
 #endif
 
@@ -155,15 +155,15 @@
 #ifndef N3
 #define N3 1
 #endif
-#define OPS(a) ((a) == 0 -> N0 : ((a) == 1 -> N1 : ((a) == 2 -> N2 : N3)))
-#define MODES(a) ((a) == 0 -> M0 : ((a) == 1 -> M1 : ((a) == 2 -> M2 : M3)))
+#define OPS(a) ((a) == 0->N0 : ((a) == 1->N1 : ((a) == 2->N2 : N3)))
+#define MODES(a) ((a) == 0->M0 : ((a) == 1->M1 : ((a) == 2->M2 : M3)))
 #ifdef CELLS
-#define CELLOF(a) ((a) & 1)
+#define CELLOF(a) ((a)&1)
 #endif
 #define PAGEOF(a) 0
-#define VALUE(a) ((a) == 3 -> 7 : 1 + 2 * (a) + PC(a))
+#define VALUE(a) ((a) == 3->7 : 1 + 2 * (a) + PC(a))
 #ifdef CAS
-#define RMW(old, x) (old == 0 -> (x) : old) /* compare with 0 and swap */
+#define RMW(old, x) (old == 0->(x) : old) /* compare with 0 and swap */
 #endif
 #define LITMUS skip
 #endif
@@ -194,22 +194,27 @@
 #ifndef KINDS
 #define KINDS 7
 #endif
-#define WARM_ONE(a, b)                   \
-  if                                     \
-  :: (KINDS & 1) -> warm(a, b, ABSENT)   \
-  :: (KINDS & 2) -> warm(a, b, INVALIDATING) \
-  :: (KINDS & 4) -> warm(a, b, UPDATING) \
-  fi
-#define WARM_PAGE(b) WARM_ONE(0, b); WARM_ONE(1, b); WARM_MORE(b)
+#define WARM_ONE(a, b)                                                                         \
+  if                                                                                           \
+  ::(KINDS & 1)->warm(a, b, ABSENT)::(KINDS & 2)->warm(a, b, INVALIDATING)::(KINDS & 4)->warm( \
+      a, b, UPDATING) fi
+#define WARM_PAGE(b) \
+  WARM_ONE(0, b);    \
+  WARM_ONE(1, b);    \
+  WARM_MORE(b)
 #if NODES > 3
-#define WARM_MORE(b) WARM_ONE(2, b); WARM_ONE(3, b)
+#define WARM_MORE(b) \
+  WARM_ONE(2, b);    \
+  WARM_ONE(3, b)
 #elif NODES > 2
 #define WARM_MORE(b) WARM_ONE(2, b)
 #else
 #define WARM_MORE(b) skip
 #endif
 #if NP > 1
-#define WARM WARM_PAGE(0); WARM_PAGE(1)
+#define WARM    \
+  WARM_PAGE(0); \
+  WARM_PAGE(1)
 #else
 #define WARM WARM_PAGE(0)
 #endif

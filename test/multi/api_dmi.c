@@ -98,14 +98,14 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
         bytes[size - 1 - i] = byte;
       }
       break;
-    default: abort();
+    default:
+      abort();
   }
 }
 
 /* ---- Threads ------------------------------------------------------------------------------- */
 
-static void start(struct job *job, int64_t jobs, int32_t at, int64_t number,
-                  DMI_thread_t *thread) {
+static void start(struct job *job, int64_t jobs, int32_t at, int64_t number, DMI_thread_t *thread) {
   int64_t addr = jobs + number * (int64_t)sizeof(*job);
   job->number = number;
   job->report = report;
@@ -130,7 +130,8 @@ static int64_t run_everywhere(struct job *job) {
   int32_t num = THREADS_EACH * processes;
   DMI_thread_t threads[THREADS_EACH * PROCESSES_MAX];
   MUST(DMI_mmap(&jobs, sizeof(*job), num, NULL));
-  for (int32_t i = 0; i < num; i++) start(job, jobs, i % processes, i, &threads[i]);
+  for (int32_t i = 0; i < num; i++)
+    start(job, jobs, i % processes, i, &threads[i]);
   for (int32_t i = 0; i < num; i++) {
     MUST(DMI_join(threads[i], &value, NULL));
     sum += value;
@@ -152,14 +153,17 @@ static void test_processes(void) {
   struct job job = {.what = WHO};
   int32_t num = -1;
   EQ(rank_here(), ids[0]);
-  for (int32_t i = 0; i < processes; i++) EQ(run_at(&job, i), ids[i]);
+  for (int32_t i = 0; i < processes; i++)
+    EQ(run_at(&job, i), ids[i]);
   OK(DMI_nodes(nodes, &num, PROCESSES_MAX + 1));
   EQ(num, processes);
   for (int32_t i = 0; i < num; i++) {
     int32_t found = 0;
-    for (int32_t k = 0; k < processes; k++) found += ids[k] == nodes[i].dmi_id;
+    for (int32_t k = 0; k < processes; k++)
+      found += ids[k] == nodes[i].dmi_id;
     EQ(found, 1);
-    for (int32_t k = 0; k < i; k++) IS(nodes[k].dmi_id != nodes[i].dmi_id);
+    for (int32_t k = 0; k < i; k++)
+      IS(nodes[k].dmi_id != nodes[i].dmi_id);
     EQ(nodes[i].state, DMI_OPENED);
     EQ(nodes[i].memory, pool);
     IS(nodes[i].core >= 1);
@@ -291,7 +295,8 @@ static void op_flight(uint64_t *rng, bool real) {
   for (int i = 0; real && i < FLIGHT; i++) {
     ret = 77;
     if (i % 2) {
-      for (int64_t looks = 0; !DMI_check(&status[i], &ret); looks++) look_again(looks);
+      for (int64_t looks = 0; !DMI_check(&status[i], &ret); looks++)
+        look_again(looks);
     } else {
       DMI_wait(&status[i], &ret);
     }
@@ -322,7 +327,8 @@ static void batch(bool real) {
 /* Threads of one process take turns, so the model needs no lock. */
 static void job_ops(const struct job *job) {
   model_begin(job->addr, job->page_size, job->page_num);
-  while (model.batch < job->from) batch(false);
+  while (model.batch < job->from)
+    batch(false);
   batch(true);
 }
 
@@ -338,7 +344,8 @@ static void test_model(int64_t page_size, int64_t page_num, int64_t batches) {
       EQ(run_at(&job, at), 0);
     }
   }
-  while (model.batch < batches) batch(false);
+  while (model.batch < batches)
+    batch(false);
   for (int i = 0; i < 3; i++) {
     OK(DMI_read(job.addr, model.size, model.buf, read_modes[i], NULL));
     SAME(model.buf, model.bytes, model.size);
@@ -426,11 +433,13 @@ static void test_far(void) {
   }
   EQ(run_everywhere(&job), 0);
   /* One access over hundreds of pages, from the middle of one to the middle of another. */
-  for (size_t i = 0; i < sizeof(run) / 8; i++) run[i] = far_value((int64_t)i);
+  for (size_t i = 0; i < sizeof(run) / 8; i++)
+    run[i] = far_value((int64_t)i);
   OK(DMI_write(job.addr + 4, sizeof(run), run, DMI_PUT_WRITE, NULL));
   memset(run, 0, sizeof(run));
   OK(DMI_read(job.addr + 4, sizeof(run), run, DMI_UPDATE_READ, NULL));
-  for (size_t i = 0; i < sizeof(run) / 8; i++) EQ(run[i], far_value((int64_t)i));
+  for (size_t i = 0; i < sizeof(run) / 8; i++)
+    EQ(run[i], far_value((int64_t)i));
   OK(DMI_munmap(job.addr, NULL));
 }
 
@@ -639,7 +648,8 @@ static void test_rmw_calls(int8_t mode) {
   OK(DMI_read(addr, RMW_PAGE, want, DMI_GET_READ, NULL));
   OK(DMI_atomic(addr, RMW_PAGE, NULL, 0, NULL, 0, NULL, 0, TAG_REVERSE, mode, NULL));
   OK(DMI_read(addr, RMW_PAGE, page, DMI_GET_READ, NULL));
-  for (int i = 0; i < RMW_PAGE; i++) EQ(page[i], want[RMW_PAGE - 1 - i]);
+  for (int i = 0; i < RMW_PAGE; i++)
+    EQ(page[i], want[RMW_PAGE - 1 - i]);
   value = -1;
   OK(DMI_atomic(addr, 8, &addr, 8, NULL, 0, &value, 8, TAG_CALLS, mode, NULL));
   EQ(value, FORBIDDEN_CALLS);
@@ -653,8 +663,7 @@ static void test_rmw_calls(int8_t mode) {
   EQ(answer[0], 100);
   add = 7;
   factor = 2;
-  OK(DMI_atomic(addr + RMW_PAGE, 8, &add, 8, &factor, 8, &answer[1], 8, TAG_ADD, mode,
-                &status[1]));
+  OK(DMI_atomic(addr + RMW_PAGE, 8, &add, 8, &factor, 8, &answer[1], 8, TAG_ADD, mode, &status[1]));
   add = factor = -5;
   DMI_wait(&status[1], &ret);
   DMI_wait(&status[1], &ret);
@@ -685,14 +694,30 @@ int64_t DMI_thread(int64_t addr) {
   int64_t value = 0;
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
   switch ((enum what)job.what) {
-    case WHO: value = rank_here(); break;
-    case OPS: job_ops(&job); break;
-    case FAD: job_fad(&job); break;
-    case CAS: job_cas(&job); break;
-    case FAS: value = job_fas(&job); break;
-    case ATOMIC: job_atomic(&job); break;
-    case HASH: value = job_hash(&job); break;
-    case FAR: job_far(&job); break;
+    case WHO:
+      value = rank_here();
+      break;
+    case OPS:
+      job_ops(&job);
+      break;
+    case FAD:
+      job_fad(&job);
+      break;
+    case CAS:
+      job_cas(&job);
+      break;
+    case FAS:
+      value = job_fas(&job);
+      break;
+    case ATOMIC:
+      job_atomic(&job);
+      break;
+    case HASH:
+      value = job_hash(&job);
+      break;
+    case FAR:
+      job_far(&job);
+      break;
   }
   check_report(job.report);
   return value;
@@ -701,9 +726,8 @@ int64_t DMI_thread(int64_t addr) {
 void DMI_main(int argc, char **argv) {
   static const struct {
     int64_t page_size, page_num, batches;
-  } shapes[] = {{1, 1, 10},      {1, 300, 20}, {3, 200, 30},     {7, 1, 20},
-                {7, 111, 30},    {64, 64, 30}, {4096, 1, 20},    {4096, 24, 30},
-                {1 << 20, 3, 9}, {1000001, 2, 9}};
+  } shapes[] = {{1, 1, 10},   {1, 300, 20},  {3, 200, 30},   {7, 1, 20},      {7, 111, 30},
+                {64, 64, 30}, {4096, 1, 20}, {4096, 24, 30}, {1 << 20, 3, 9}, {1000001, 2, 9}};
   if (argc != 3) exit(2);
   processes = atoi(argv[1]);
   pool = atoll(argv[2]);
@@ -714,15 +738,15 @@ void DMI_main(int argc, char **argv) {
   test_edges();
   say("edges tested");
   for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-    test_model(shapes[i].page_size, shapes[i].page_num,
-               scaled(shapes[i].batches) + processes);
+    test_model(shapes[i].page_size, shapes[i].page_num, scaled(shapes[i].batches) + processes);
     say("%" PRId64 " pages of %" PRId64 " bytes tested", shapes[i].page_num, shapes[i].page_size);
   }
   test_far();
   say("far pages tested");
   test_big();
   say("a big page tested");
-  for (int i = 0; i < 2; i++) test_rmw_calls(atomic_modes[i]);
+  for (int i = 0; i < 2; i++)
+    test_rmw_calls(atomic_modes[i]);
   say("read-modify-write calls tested");
   test_rmw_shared();
   say("shared read-modify-write tested");

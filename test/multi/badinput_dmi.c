@@ -85,9 +85,20 @@ static void test_addresses(void) {
   OK(DMI_mmap(&addr, 10, 5, NULL));
   rng_fill(1, want, 50);
   OK(DMI_write(addr, 50, want, DMI_PUT_WRITE, NULL));
-  const int64_t wrong[] = {DMI_NULL,  1,         8,         4096,         -1,
-                           INT64_MIN, INT64_MAX, addr - 1,  addr + total, addr + total + 4096,
-                           -addr,     addr - 50, 1L << 32 >> 1, INT64_MAX - 7};
+  const int64_t wrong[] = {DMI_NULL,
+                           1,
+                           8,
+                           4096,
+                           -1,
+                           INT64_MIN,
+                           INT64_MAX,
+                           addr - 1,
+                           addr + total,
+                           addr + total + 4096,
+                           -addr,
+                           addr - 50,
+                           1L << 32 >> 1,
+                           INT64_MAX - 7};
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
     all_fail(wrong[i], DMI_EADDR);
     all_fail_later(wrong[i], DMI_EADDR);
@@ -138,10 +149,22 @@ static void test_addresses(void) {
 
 static void test_arguments(void) {
   const int64_t big = INT64_MAX;
-  const int64_t sizes[][2] = {{0, 1},          {1, 0},        {0, 0},         {-1, 1},
-                              {1, -1},         {-1, -1},      {big, 2},       {2, big},
-                              {big, big},      {big, 1},      {1, big},       {INT64_MIN, 1},
-                              {1L << 31, 1L << 31}, {1L << 62, 1}, {1, 1L << 62}, {-4, -4}};
+  const int64_t sizes[][2] = {{0, 1},
+                              {1, 0},
+                              {0, 0},
+                              {-1, 1},
+                              {1, -1},
+                              {-1, -1},
+                              {big, 2},
+                              {2, big},
+                              {big, big},
+                              {big, 1},
+                              {1, big},
+                              {INT64_MIN, 1},
+                              {1L << 31, 1L << 31},
+                              {1L << 62, 1},
+                              {1, 1L << 62},
+                              {-4, -4}};
   const int8_t modes[] = {0, 8, 127, -1, -128, 99};
   DMI_local_status_t status;
   DMI_thread_t thread;
@@ -251,8 +274,12 @@ static int64_t job_loop(const struct job *job) {
     int64_t off = (int64_t)rng_below(&rng, (uint64_t)job->size - 8);
     int64_t size = (int64_t)rng_below(&rng, (uint64_t)(job->size - off)) + 1;
     switch (rng_below(&rng, 5)) {
-      case 0: ret = DMI_read(job->addr + off, size, buf, any_read(&rng), NULL); break;
-      case 1: ret = DMI_write(job->addr + off, size, buf, any_write(&rng), NULL); break;
+      case 0:
+        ret = DMI_read(job->addr + off, size, buf, any_read(&rng), NULL);
+        break;
+      case 1:
+        ret = DMI_write(job->addr + off, size, buf, any_write(&rng), NULL);
+        break;
       case 2:
         ret = DMI_fad(job->addr + off / 64 * 64, 1, NULL, any_atomic(&rng), NULL);
         break;
@@ -409,7 +436,8 @@ static void test_fourth(void) {
   OK(DMI_poll(&node));
   EQ(node.state, DMI_OPEN);
   id = node.dmi_id;
-  for (int32_t i = 0; i < PROCESSES; i++) IS(ids[i] != id);
+  for (int32_t i = 0; i < PROCESSES; i++)
+    IS(ids[i] != id);
   FAILS(DMI_create(&thread, id, 0, NULL), DMI_ELEAVING); /* not welcome yet */
   FAILS(DMI_goodbye(id), DMI_ENOTASKED);
   OK(DMI_welcome(id));
@@ -421,7 +449,8 @@ static void test_fourth(void) {
   OK(DMI_poll(&node));
   EQ(node.state, DMI_CLOSE);
   EQ(node.dmi_id, id);
-  for (int i = 0; i < 5; i++) FAILS(DMI_goodbye(id), DMI_EBUSY);
+  for (int i = 0; i < 5; i++)
+    FAILS(DMI_goodbye(id), DMI_EBUSY);
   OK(DMI_fad(job.gate, 1000, &value, DMI_PUT_ATOMIC, NULL));
   OK(DMI_join(thread, &value, NULL));
   EQ(value, 43);
@@ -458,14 +487,21 @@ int64_t DMI_thread(int64_t addr) {
   int64_t value = 0;
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
   switch ((enum what)job.what) {
-    case LOOP: value = job_loop(&job); break;
-    case TOUCH: job_touch(&job); break;
+    case LOOP:
+      value = job_loop(&job);
+      break;
+    case TOUCH:
+      job_touch(&job);
+      break;
     case GATE:
       wait_for(job.gate, 1000);
       value = 43;
       break;
-    case RETURN: return 42;
-    case CREATE: value = job_create(&job); break;
+    case RETURN:
+      return 42;
+    case CREATE:
+      value = job_create(&job);
+      break;
   }
   check_report(job.report);
   return value;

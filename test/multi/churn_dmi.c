@@ -108,12 +108,14 @@ static int64_t page_rewrite(const struct world *world, int page, unsigned char *
 /* ---- Workers ------------------------------------------------------------------------------- */
 
 /* One piece of work. */
-static void work(const struct world *world, uint64_t *rng, unsigned char *buf,
-                 int64_t done[TOTALS], int64_t last[PAGES]) {
+static void work(const struct world *world, uint64_t *rng, unsigned char *buf, int64_t done[TOTALS],
+                 int64_t last[PAGES]) {
   int page = (int)rng_below(rng, PAGES);
   int64_t number, add = (int64_t)rng_below(rng, 10) - 2;
   switch (rng_below(rng, 4)) {
-    case 0: done[WRITTEN] += page_rewrite(world, page, buf, rng); break;
+    case 0:
+      done[WRITTEN] += page_rewrite(world, page, buf, rng);
+      break;
     case 1:
       number = page_check(world, page, buf, any_read(rng));
       IS(number >= last[page]); /* never an old one after a new one */
@@ -229,7 +231,8 @@ static void compare(const struct world *world) {
   OK(DMI_read(world->counters, sizeof(counters), counters, DMI_GET_READ, NULL));
   OK(DMI_read(world->totals, sizeof(totals), totals, DMI_GET_READ, NULL));
   OK(DMI_read(world->numbers, sizeof(numbers), numbers, DMI_GET_READ, NULL));
-  for (int i = 0; i < COUNTERS; i++) sum += counters[i];
+  for (int i = 0; i < COUNTERS; i++)
+    sum += counters[i];
   EQ(sum, totals[ADDED]);
   for (int i = 0; i < PAGES; i++) {
     written += numbers[i];
@@ -271,12 +274,14 @@ static int64_t steward(const struct world *world, int32_t before) {
     key = my_malloc(sizeof(*key));
     *key = (struct team_key){world, node.dmi_id};
     if (threads == IDS) {
-      for (; threads; threads--) pthread_join(thread[threads - 1], NULL);
+      for (; threads; threads--)
+        pthread_join(thread[threads - 1], NULL);
     }
     if (pthread_create(&thread[threads++], NULL, dismiss, key) != 0) abort();
   }
   team_stop(world, me);
-  for (; threads; threads--) pthread_join(thread[threads - 1], NULL);
+  for (; threads; threads--)
+    pthread_join(thread[threads - 1], NULL);
   if (hand_over(world, me)) {
     check_report(world->report);
     return 0;

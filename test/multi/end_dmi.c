@@ -52,7 +52,8 @@ int64_t DMI_thread(int64_t addr) {
   int64_t what, value;
   MUST(DMI_read(addr, 8, &what, DMI_GET_READ, NULL));
   switch (what) {
-    case HANDLE: return handle(addr);
+    case HANDLE:
+      return handle(addr);
     case HELLO:
       say("a thread goes on");
       MUST(DMI_fad(addr + 8, 1, &value, DMI_PUT_ATOMIC, NULL));
@@ -138,7 +139,8 @@ void DMI_main(int argc, char **argv) {
     await(DMI_CLOSE, &id);
     MUST(DMI_goodbye(id));
   } else if (strcmp(way, "return") == 0) {
-    for (int32_t i = 0; i < number; i++) await(DMI_OPEN, &id);
+    for (int32_t i = 0; i < number; i++)
+      await(DMI_OPEN, &id);
     say("returning");
   } else if (strcmp(way, "first") == 0) {
     start_elsewhere(HANDLE);

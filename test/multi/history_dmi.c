@@ -57,13 +57,19 @@ static void draw(uint64_t *rng, struct note *note) {
     note->len = (uint8_t)(1 + rng_below(rng, PAGE - note->off));
   }
   switch ((enum hist_kind)note->kind) {
-    case HIST_READ: note->out_len = note->len; break;
-    case HIST_WRITE: note->in_len = note->len; break;
+    case HIST_READ:
+      note->out_len = note->len;
+      break;
+    case HIST_WRITE:
+      note->in_len = note->len;
+      break;
     case HIST_CAS:
       note->in_len = (uint16_t)(2 * note->len);
       note->out_len = 1;
       break;
-    case HIST_FAS: note->in_len = note->out_len = note->len; break;
+    case HIST_FAS:
+      note->in_len = note->out_len = note->len;
+      break;
     case HIST_FAD:
       note->off = (uint8_t)rng_below(rng, PAGE - 8 + 1);
       note->len = 8;
@@ -96,7 +102,9 @@ static void run(const struct job *job, struct note *note, const unsigned char *s
       OK(DMI_cas(addr, note->len, note->in, note->in + note->len, &flag, mode, NULL));
       note->out[0] = (unsigned char)flag;
       break;
-    case HIST_FAS: OK(DMI_fas(addr, note->len, note->in, note->out, mode, NULL)); break;
+    case HIST_FAS:
+      OK(DMI_fas(addr, note->len, note->in, note->out, mode, NULL));
+      break;
     case HIST_FAD: {
       int64_t add, old = 0;
       memcpy(&add, note->in, 8);
@@ -195,7 +203,8 @@ static void check_one(int64_t page, struct note *const notes[], const int64_t nu
   enum check_result result;
   for (int thread = 0; thread < THREADS; thread++) {
     place[thread] = my_malloc(((size_t)num[thread] + 1) * sizeof(uint32_t));
-    for (int64_t i = 0; i < num[thread]; i++) total += notes[thread][i].page == page;
+    for (int64_t i = 0; i < num[thread]; i++)
+      total += notes[thread][i].page == page;
   }
   event = my_malloc((2 * total + 1) * sizeof(*event));
   for (uint32_t thread = 0; thread < THREADS; thread++) {
@@ -214,17 +223,25 @@ static void check_one(int64_t page, struct note *const notes[], const int64_t nu
     if (event[i].back) {
       hist_back(&hist, *mine, i + 1, note->out);
     } else {
-      struct hist_op op = {.call = i + 1, .uid = thread / 2 + 1, .thread = (uint8_t)(thread % 2),
-                           .kind = note->kind, .off = note->off, .len = note->len,
-                           .in_len = note->in_len, .out_len = note->out_len,
-                           .out1_len = note->out1_len, .tag = note->tag,
+      struct hist_op op = {.call = i + 1,
+                           .uid = thread / 2 + 1,
+                           .thread = (uint8_t)(thread % 2),
+                           .kind = note->kind,
+                           .off = note->off,
+                           .len = note->len,
+                           .in_len = note->in_len,
+                           .out_len = note->out_len,
+                           .out1_len = note->out1_len,
+                           .tag = note->tag,
                            .mode = mode_name(note)};
       *mine = hist_call(&hist, &op, note->in);
     }
   }
   result = check_page(&hist, &stats);
   say("page %" PRId64 ": %zu operations, %" PRIu64 " tries: %s", page, total, stats.tries,
-      result == CHECK_OK ? "an order" : result == CHECK_NO_ORDER ? "NO ORDER" : "GAVE UP");
+      result == CHECK_OK         ? "an order"
+      : result == CHECK_NO_ORDER ? "NO ORDER"
+                                 : "GAVE UP");
   IS(result == CHECK_OK);
   if (result == CHECK_NO_ORDER) {
     check_shrink(&hist, &small);
@@ -234,7 +251,8 @@ static void check_one(int64_t page, struct note *const notes[], const int64_t nu
     hist_fini(&small);
   }
   hist_fini(&hist);
-  for (int thread = 0; thread < THREADS; thread++) my_free(place[thread]);
+  for (int thread = 0; thread < THREADS; thread++)
+    my_free(place[thread]);
   my_free(event);
 }
 
@@ -251,8 +269,7 @@ static void start(struct job *job, int64_t jobs, int32_t id, DMI_thread_t *threa
 void DMI_main(int argc, char **argv) {
   int32_t ids[PROCESSES];
   int64_t jobs, num[THREADS], one = 1, total = 0;
-  struct job job = {.ops = argc > 1 ? atoll(argv[1]) : 1000,
-                    .seed = argc > 2 ? atoll(argv[2]) : 1};
+  struct job job = {.ops = argc > 1 ? atoll(argv[1]) : 1000, .seed = argc > 2 ? atoll(argv[2]) : 1};
   struct note *notes[THREADS];
   DMI_thread_t threads[THREADS];
   DMI_node_t node;
@@ -263,8 +280,10 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&job.notes, job.page_of_notes, THREADS, NULL));
   MUST(DMI_mmap(&job.report, 16, 1, NULL));
   MUST(DMI_mmap(&jobs, sizeof(job), THREADS, NULL));
-  for (int i = 0; i < PROCESSES; i++) start(&job, jobs, ids[i], threads);
-  for (int i = 4; i < 6; i++) MUST(DMI_join(threads[i], &num[i], NULL));
+  for (int i = 0; i < PROCESSES; i++)
+    start(&job, jobs, ids[i], threads);
+  for (int i = 4; i < 6; i++)
+    MUST(DMI_join(threads[i], &num[i], NULL));
   say("leave now");
   MUST(DMI_poll(&node));
   EQ(node.dmi_id, ids[2]);
@@ -273,7 +292,8 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_poll(&node));
   OK(DMI_welcome(node.dmi_id));
   start(&job, jobs, node.dmi_id, threads);
-  for (int i = 6; i < 8; i++) MUST(DMI_join(threads[i], &num[i], NULL));
+  for (int i = 6; i < 8; i++)
+    MUST(DMI_join(threads[i], &num[i], NULL));
   MUST(DMI_write(job.stop, 8, &one, DMI_PUT_WRITE, NULL));
   for (int i = 0; i < 4; i++) {
     MUST(DMI_join(threads[i], &num[i], NULL));
@@ -285,8 +305,10 @@ void DMI_main(int argc, char **argv) {
                   notes[i], DMI_GET_READ, NULL));
     total += num[i];
   }
-  for (int64_t page = 0; page < PAGES; page++) check_one(page, notes, num);
-  for (int i = 0; i < THREADS; i++) my_free(notes[i]);
+  for (int64_t page = 0; page < PAGES; page++)
+    check_one(page, notes, num);
+  for (int i = 0; i < THREADS; i++)
+    my_free(notes[i]);
   say("history: %" PRId64 " operations", total);
   verdict("history", job.report);
 }

@@ -109,7 +109,8 @@ static unsigned char round_co(struct self *self, int64_t role, int64_t round) {
     return 0;
   }
   seen = look_until_new(self, addr, patience(self));
-  for (int i = 0; i < 3; i++) seen = seen * 3 + age(self, look(self, addr));
+  for (int i = 0; i < 3; i++)
+    seen = seen * 3 + age(self, look(self, addr));
   return (unsigned char)seen;
 }
 
@@ -133,11 +134,20 @@ static void run_batch(struct self *self, unsigned char *results) {
     self->rng = rng_of((uint64_t)job->seed, (uint64_t)self->batch,
                        (uint64_t)(round * THREADS + job->number));
     switch ((enum test)job->test) {
-      case SB: results[round] = round_sb(self, role, half, round); break;
-      case MP: results[round] = round_mp(self, role, half, round); break;
-      case IRIW: results[round] = round_iriw(self, role, round); break;
-      case CO: results[round] = round_co(self, role, round); break;
-      case TESTS: break;
+      case SB:
+        results[round] = round_sb(self, role, half, round);
+        break;
+      case MP:
+        results[round] = round_mp(self, role, half, round);
+        break;
+      case IRIW:
+        results[round] = round_iriw(self, role, round);
+        break;
+      case CO:
+        results[round] = round_co(self, role, round);
+        break;
+      case TESTS:
+        break;
     }
     look_until_new(self, place(self, half, round, 0), INT64_MAX);
     if (job->test != CO) look_until_new(self, place(self, half, round, 1), INT64_MAX);
@@ -155,8 +165,8 @@ int64_t DMI_thread(int64_t addr) {
   for (; self.batch < self.job.batches; self.batch++) {
     run_batch(&self, results + self.batch * BATCH);
   }
-  MUST(DMI_write(self.job.results + self.job.number * rounds, rounds, results, DMI_PUT_WRITE,
-                 NULL));
+  MUST(
+      DMI_write(self.job.results + self.job.number * rounds, rounds, results, DMI_PUT_WRITE, NULL));
   my_free(results);
   return 0;
 }
@@ -194,8 +204,12 @@ static const char *outcome(enum test test, const struct seen *seen, int half, bo
   unsigned char a = seen->by[2 * half], b = seen->by[2 * half + 1];
   *bad = false;
   switch (test) {
-    case SB: *bad = !a && !b; return two[2 * a + b];
-    case MP: *bad = b == 3; return two[2 * (b / 3) + b % 3];
+    case SB:
+      *bad = !a && !b;
+      return two[2 * a + b];
+    case MP:
+      *bad = b == 3;
+      return two[2 * (b / 3) + b % 3];
     case IRIW:
       a = seen->by[2];
       b = seen->by[3];
@@ -205,8 +219,8 @@ static const char *outcome(enum test test, const struct seen *seen, int half, bo
     default:
       a = seen->by[2];
       b = seen->by[3];
-      *bad = back_and_forth(a) || back_and_forth(b) || (replaced(a) && replaced(b) &&
-                                                        replaced(a) != replaced(b));
+      *bad = back_and_forth(a) || back_and_forth(b) ||
+             (replaced(a) && replaced(b) && replaced(a) != replaced(b));
       snprintf(text, sizeof(text), "%d %d", replaced(a), replaced(b));
       return text;
   }
@@ -233,7 +247,8 @@ static void count(enum test test, int64_t batches, const unsigned char *results)
         say("FORBIDDEN %s: outcome %s in round %" PRId64 " of batch %" PRId64, names[test], name,
             i % BATCH, i / BATCH);
       }
-      while (k < num && strcmp(kinds[k].name, name) != 0) k++;
+      while (k < num && strcmp(kinds[k].name, name) != 0)
+        k++;
       if (k == num) {
         snprintf(kinds[k].name, sizeof(kinds[k].name), "%s", name);
         kinds[k].num = 0;
@@ -266,7 +281,8 @@ static void run_test(enum test test, int64_t rounds, const int32_t *ids) {
     MUST(DMI_write(addr, sizeof(job), &job, DMI_PUT_WRITE, NULL));
     MUST(DMI_create(&threads[job.number], ids[job.number % PROCESSES], addr, NULL));
   }
-  for (int i = 0; i < THREADS; i++) MUST(DMI_join(threads[i], NULL, NULL));
+  for (int i = 0; i < THREADS; i++)
+    MUST(DMI_join(threads[i], NULL, NULL));
   MUST(DMI_read(job.results, THREADS * job.batches * BATCH, results, DMI_GET_READ, NULL));
   count(test, job.batches, results);
   say("took %s %.2f s", names[test], (double)(now_ns() - began) / 1e9);

@@ -24,8 +24,8 @@
 static _Atomic int64_t checks_done, checks_failed; /* in this process */
 
 __attribute__((format(printf, 4, 5), unused)) static bool check_that(bool good, const char *file,
-                                                                    int line, const char *format,
-                                                                    ...) {
+                                                                     int line, const char *format,
+                                                                     ...) {
   va_list args;
   char text[1024];
   atomic_fetch_add(&checks_done, 1);
@@ -46,27 +46,27 @@ __attribute__((format(printf, 4, 5), unused)) static bool check_that(bool good, 
 #define IS(condition) check_that((condition), AT, "%s", #condition)
 
 /* The call returns DMI_TRUE. */
-#define OK(call)                                                                               \
-  __extension__({                                                                              \
-    int32_t check_ret = (call);                                                                \
-    check_that(check_ret == DMI_TRUE, AT, "%s: returned %d, errno %d (%s)", #call, check_ret,  \
-               DMI_errno(), DMI_strerror(DMI_errno()));                                        \
+#define OK(call)                                                                              \
+  __extension__({                                                                             \
+    int32_t check_ret = (call);                                                               \
+    check_that(check_ret == DMI_TRUE, AT, "%s: returned %d, errno %d (%s)", #call, check_ret, \
+               DMI_errno(), DMI_strerror(DMI_errno()));                                       \
   })
 
 /* The call returns DMI_FALSE, for this reason. */
-#define FAILS(call, error)                                                                     \
-  __extension__({                                                                              \
-    int32_t check_ret = (call), check_errno = DMI_errno();                                     \
-    check_that(check_ret == DMI_FALSE && check_errno == (error), AT,                           \
-               "%s: returned %d, errno %d (%s), wanted " #error, #call, check_ret,             \
-               check_errno, DMI_strerror(check_errno));                                        \
+#define FAILS(call, error)                                                                      \
+  __extension__({                                                                               \
+    int32_t check_ret = (call), check_errno = DMI_errno();                                      \
+    check_that(check_ret == DMI_FALSE && check_errno == (error), AT,                            \
+               "%s: returned %d, errno %d (%s), wanted " #error, #call, check_ret, check_errno, \
+               DMI_strerror(check_errno));                                                      \
   })
 
-#define EQ(got, wanted)                                                                        \
-  __extension__({                                                                              \
-    int64_t check_got = (int64_t)(got), check_wanted = (int64_t)(wanted);                      \
-    check_that(check_got == check_wanted, AT, "%s: %" PRId64 ", wanted %s: %" PRId64, #got,    \
-               check_got, #wanted, check_wanted);                                              \
+#define EQ(got, wanted)                                                                     \
+  __extension__({                                                                           \
+    int64_t check_got = (int64_t)(got), check_wanted = (int64_t)(wanted);                   \
+    check_that(check_got == check_wanted, AT, "%s: %" PRId64 ", wanted %s: %" PRId64, #got, \
+               check_got, #wanted, check_wanted);                                           \
   })
 
 /* `size` bytes are the same. */
@@ -77,8 +77,10 @@ __attribute__((unused)) static bool check_same(const void *got, const void *want
   const unsigned char *a = got, *b = wanted;
   uint64_t at = 0, bad = 0;
   if (memcmp(a, b, size) == 0) return check_that(true, file, line, "%s", what);
-  while (a[at] == b[at]) at++;
-  for (uint64_t i = at; i < size; i++) bad += a[i] != b[i];
+  while (a[at] == b[at])
+    at++;
+  for (uint64_t i = at; i < size; i++)
+    bad += a[i] != b[i];
   return check_that(false, file, line,
                     "%s: %" PRIu64 " of %" PRIu64 " bytes differ, first at %" PRIu64
                     ": %02x, wanted %02x",
@@ -86,14 +88,13 @@ __attribute__((unused)) static bool check_same(const void *got, const void *want
 }
 
 /* What a test cannot go on without: a line, and the end of the process. */
-#define MUST(call)                                                                             \
-  do {                                                                                         \
-    if ((call) != DMI_TRUE) {                                                                  \
-      printf("FAIL %s:%d: %s: %s; the test cannot go on\n", AT, #call,                         \
-             DMI_strerror(DMI_errno()));                                                       \
-      fflush(stdout);                                                                          \
-      _exit(9);                                                                                \
-    }                                                                                          \
+#define MUST(call)                                                                                 \
+  do {                                                                                             \
+    if ((call) != DMI_TRUE) {                                                                      \
+      printf("FAIL %s:%d: %s: %s; the test cannot go on\n", AT, #call, DMI_strerror(DMI_errno())); \
+      fflush(stdout);                                                                              \
+      _exit(9);                                                                                    \
+    }                                                                                              \
   } while (0)
 
 /* Two 64-bit counters in global memory: checks of all processes. */

@@ -110,9 +110,9 @@ void DMI_main(int argc, char **argv) {
   phase(&job, 3);
   MUST(DMI_join(reader, NULL, NULL));
   MUST(DMI_read(job.out, sizeof(out), &out, DMI_GET_READ, NULL));
-  say("leave: %" PRId64 " MiB in %" PRId64 " us, %" PRId64 " reads meanwhile", job.num,
-      took / 1000, out.reads[1]);
-  say("longest read: %" PRId64 " us before, %" PRId64 " us during the leave",
-      out.longest[0] / 1000, out.longest[1] / 1000);
+  say("leave: %" PRId64 " MiB in %" PRId64 " us, %" PRId64 " reads meanwhile", job.num, took / 1000,
+      out.reads[1]);
+  say("longest read: %" PRId64 " us before, %" PRId64 " us during the leave", out.longest[0] / 1000,
+      out.longest[1] / 1000);
   verdict("pause", job.report);
 }

@@ -14,10 +14,10 @@ struct job {
   int64_t what;
   int64_t number;
   int64_t report;
-  int64_t gate;          /* 64-bit number that GATE waits for */
-  int64_t self;          /* where this job lies */
+  int64_t gate; /* 64-bit number that GATE waits for */
+  int64_t self; /* where this job lies */
   int32_t ids[4];
-  DMI_thread_t thread;   /* JOIN: that one.  SELF: who the thread says it is */
+  DMI_thread_t thread; /* JOIN: that one.  SELF: who the thread says it is */
 };
 
 static int32_t ids[PROCESSES + 1];
@@ -26,13 +26,20 @@ static int64_t report;
 /* What a thread with this number returns: small, negative, all 64 bits. */
 static int64_t result(int64_t number) {
   switch (number % 8) {
-    case 0: return number;
-    case 1: return -number;
-    case 2: return INT64_MIN + number;
-    case 3: return INT64_MAX - number;
-    case 4: return 0;
-    case 5: return -1;
-    default: return (int64_t)rng_of(3, 4, (uint64_t)number);
+    case 0:
+      return number;
+    case 1:
+      return -number;
+    case 2:
+      return INT64_MIN + number;
+    case 3:
+      return INT64_MAX - number;
+    case 4:
+      return 0;
+    case 5:
+      return -1;
+    default:
+      return (int64_t)rng_of(3, 4, (uint64_t)number);
   }
 }
 
@@ -67,7 +74,8 @@ static void test_many(int64_t num) {
     OK(DMI_join(threads[at], &value, NULL));
     EQ(value, result(at));
   }
-  for (int64_t i = 0; i < num; i += 97) FAILS(DMI_join(threads[i], NULL, NULL), DMI_ETHREAD);
+  for (int64_t i = 0; i < num; i += 97)
+    FAILS(DMI_join(threads[i], NULL, NULL), DMI_ETHREAD);
   my_free(threads);
   OK(DMI_munmap(jobs, NULL));
 }
@@ -156,7 +164,8 @@ static void test_async(int64_t num) {
     OK(DMI_join(threads[i], &value[i], &status[i]));
   }
   for (int64_t i = num - 1; i >= 0; i--) {
-    for (int64_t looks = 0; !DMI_check(&status[i], &ret); looks++) look_again(looks);
+    for (int64_t looks = 0; !DMI_check(&status[i], &ret); looks++)
+      look_again(looks);
     EQ(ret, DMI_TRUE);
     EQ(value[i], result(i));
   }
@@ -239,7 +248,8 @@ static void test_left(void) {
   OK(DMI_join(joiner, &value, NULL));
   EQ(value, result(3));
   OK(DMI_detach(threads[4], NULL));
-  for (int i = 0; i < 5; i++) FAILS(DMI_join(threads[i], NULL, NULL), DMI_ETHREAD);
+  for (int i = 0; i < 5; i++)
+    FAILS(DMI_join(threads[i], NULL, NULL), DMI_ETHREAD);
   FAILS(DMI_join(threads[8], NULL, NULL), DMI_ETHREAD);
   FAILS(DMI_create(&dead, last, jobs, NULL), DMI_EMEMBER);
 
@@ -266,13 +276,18 @@ int64_t DMI_thread(int64_t addr) {
   int64_t value = 0;
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
   switch ((enum what)job.what) {
-    case VALUE: return result(job.number);
+    case VALUE:
+      return result(job.number);
     case SELF:
       OK(DMI_self(&job.thread));
       OK(DMI_write(addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
       break;
-    case CHAIN: value = job_chain(&job); break;
-    case JOIN: OK(DMI_join(job.thread, &value, NULL)); break;
+    case CHAIN:
+      value = job_chain(&job);
+      break;
+    case JOIN:
+      OK(DMI_join(job.thread, &value, NULL));
+      break;
     case GATE:
       wait_for(job.gate, 1);
       OK(DMI_fad(job.gate, 1, NULL, DMI_PUT_ATOMIC, NULL));

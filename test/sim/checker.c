@@ -16,61 +16,55 @@
 
 /* Where a choice was made. */
 struct frame {
-  uint32_t placed;            /* operations placed before it */
-  uint32_t first, num, next;  /* its candidates, in search.candidate */
-  uint64_t set;               /* hash of what was placed */
+  uint32_t placed;           /* operations placed before it */
+  uint32_t first, num, next; /* its candidates, in search.candidate */
+  uint64_t set;              /* hash of what was placed */
 };
 
 struct search {
   const struct hist *hist;
-  uint32_t *prev, *next;      /* list of events: 2i call, 2i+1 return of i; 2n head, 2n+1 tail */
-  uint32_t *order;            /* placed operations */
+  uint32_t *prev, *next; /* list of events: 2i call, 2i+1 return of i; 2n head, 2n+1 tail */
+  uint32_t *order;       /* placed operations */
   uint32_t placed;
-  uint32_t open;              /* operations with a return that are not placed */
+  uint32_t open; /* operations with a return that are not placed */
   struct frame *frame;
-  unsigned char *state;       /* page bytes at each frame */
+  unsigned char *state; /* page bytes at each frame */
   uint32_t depth;
   uint32_t *candidate;
   uint32_t candidates, candidates_room;
-  uint64_t *seen;             /* hash table of where it has been, 0: free */
+  uint64_t *seen; /* hash table of where it has been, 0: free */
   uint32_t seen_num, seen_room;
   uint64_t set;
   uint64_t tries;
   unsigned char page[HIST_PAGE_MAX];
 };
 
-static void *must(void *ptr)
-{
+static void *must(void *ptr) {
   if (!ptr) abort();
   return ptr;
 }
 
-static uint64_t mix(uint64_t z)
-{
+static uint64_t mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-static bool is_return(const struct search *s, uint32_t event)
-{
+static bool is_return(const struct search *s, uint32_t event) {
   return event < 2 * s->hist->num && (event & 1);
 }
 
-static void unlink_event(struct search *s, uint32_t event)
-{
+static void unlink_event(struct search *s, uint32_t event) {
   s->next[s->prev[event]] = s->next[event];
   s->prev[s->next[event]] = s->prev[event];
 }
 
-static void relink_event(struct search *s, uint32_t event)
-{
+static void relink_event(struct search *s, uint32_t event) {
   s->next[s->prev[event]] = event;
   s->prev[s->next[event]] = event;
 }
 
-static void place(struct search *s, uint32_t i)
-{
+static void place(struct search *s, uint32_t i) {
   unlink_event(s, 2 * i);
   if (s->hist->op[i].back != HIST_OPEN) {
     unlink_event(s, 2 * i + 1);
@@ -80,8 +74,7 @@ static void place(struct search *s, uint32_t i)
   s->order[s->placed++] = i;
 }
 
-static void unplace(struct search *s)
-{
+static void unplace(struct search *s) {
   uint32_t i = s->order[--s->placed];
   if (s->hist->op[i].back != HIST_OPEN) {
     relink_event(s, 2 * i + 1);
@@ -96,14 +89,12 @@ struct ret {
   uint32_t op;
 };
 
-static int by_time(const void *a, const void *b)
-{
+static int by_time(const void *a, const void *b) {
   const struct ret *x = a, *y = b;
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-static void list_events(struct search *s)
-{
+static void list_events(struct search *s) {
   const struct hist *h = s->hist;
   uint32_t n = h->num, returns = 0, c = 0, r = 0, last = 2 * n;
   struct ret *ret = must(malloc((n + 1) * sizeof(*ret)));
@@ -124,8 +115,7 @@ static void list_events(struct search *s)
   free(ret);
 }
 
-static void search_init(struct search *s, const struct hist *hist)
-{
+static void search_init(struct search *s, const struct hist *hist) {
   size_t n = hist->num;
   memset(s, 0, sizeof(*s));
   s->hist = hist;
@@ -137,13 +127,13 @@ static void search_init(struct search *s, const struct hist *hist)
   s->candidates_room = (uint32_t)(4 * n + 64);
   s->candidate = must(malloc(s->candidates_room * sizeof(*s->candidate)));
   s->seen_room = 64;
-  while (s->seen_room < 4 * n) s->seen_room *= 2;
+  while (s->seen_room < 4 * n)
+    s->seen_room *= 2;
   s->seen = must(calloc(s->seen_room, sizeof(*s->seen)));
   list_events(s);
 }
 
-static void search_fini(struct search *s)
-{
+static void search_fini(struct search *s) {
   free(s->prev);
   free(s->next);
   free(s->order);
@@ -153,8 +143,7 @@ static void search_fini(struct search *s)
   free(s->seen);
 }
 
-static bool seen_put(uint64_t *table, uint32_t room, uint64_t key)
-{
+static bool seen_put(uint64_t *table, uint32_t room, uint64_t key) {
   uint32_t at = (uint32_t)key & (room - 1);
   while (table[at]) {
     if (table[at] == key) return false;
@@ -165,8 +154,7 @@ static bool seen_put(uint64_t *table, uint32_t room, uint64_t key)
 }
 
 /* First time here? */
-static bool first_visit(struct search *s)
-{
+static bool first_visit(struct search *s) {
   uint64_t key = s->set, word;
   for (uint32_t at = 0; at < s->hist->page_size; at += 8) {
     uint32_t len = s->hist->page_size - at < 8 ? s->hist->page_size - at : 8;
@@ -190,8 +178,7 @@ static bool first_visit(struct search *s)
 }
 
 /* Places everything that only looks and sees what it should. */
-static void place_pure(struct search *s)
-{
+static void place_pure(struct search *s) {
   uint32_t event = s->next[2 * s->hist->num];
   while (event < 2 * s->hist->num && !is_return(s, event)) {
     const struct hist_op *op = &s->hist->op[event / 2];
@@ -200,23 +187,20 @@ static void place_pure(struct search *s)
       if (hist_apply(s->hist, op, s->page)) place(s, event / 2);
     }
     event = s->next[event]; /* of a placed one too: still its successor, or its return */
-    while (event < 2 * s->hist->num && is_return(s, event) &&
-           s->next[s->prev[event]] != event) {
+    while (event < 2 * s->hist->num && is_return(s, event) && s->next[s->prev[event]] != event) {
       event = s->next[event];
     }
   }
 }
 
 /* Which of two candidates to try first: what is said to have come first, or returned first. */
-static bool earlier(const struct hist_op *a, const struct hist_op *b)
-{
+static bool earlier(const struct hist_op *a, const struct hist_op *b) {
   if (a->hint != b->hint) return a->hint && (!b->hint || a->hint < b->hint);
   return a->back < b->back;
 }
 
 /* Those that may come next, the most likely one at the front. */
-static void push_frame(struct search *s)
-{
+static void push_frame(struct search *s) {
   struct frame *f = &s->frame[s->depth];
   f->placed = s->placed;
   f->set = s->set;
@@ -243,15 +227,14 @@ static void push_frame(struct search *s)
 }
 
 /* Back to the last choice, and the next candidate there.  False: there is no choice left. */
-static bool next_choice(struct search *s)
-{
+static bool next_choice(struct search *s) {
   while (s->depth > 0) {
     struct frame *f = &s->frame[s->depth - 1];
-    while (s->placed > f->placed) unplace(s);
+    while (s->placed > f->placed)
+      unplace(s);
     while (f->next < f->num) {
       uint32_t i = s->candidate[f->first + f->next++];
-      memcpy(s->page, s->state + (size_t)(s->depth - 1) * s->hist->page_size,
-             s->hist->page_size);
+      memcpy(s->page, s->state + (size_t)(s->depth - 1) * s->hist->page_size, s->hist->page_size);
       s->tries++;
       if (hist_apply(s->hist, &s->hist->op[i], s->page)) {
         place(s, i);
@@ -267,8 +250,7 @@ static bool next_choice(struct search *s)
 /* The order that was found is run once more without the search's tricks, and each operation gets a
  * point in time between its call and its return.  Points of all pages together are one order for
  * all pages that every thread agrees with: that is why checking page by page is enough. */
-static void certify(const struct search *s)
-{
+static void certify(const struct search *s) {
   unsigned char page[HIST_PAGE_MAX] = {0};
   uint64_t point = 0;
   for (uint32_t i = 0; i < s->placed; i++) {
@@ -281,14 +263,12 @@ static void certify(const struct search *s)
   }
 }
 
-enum check_result check_page(const struct hist *hist, struct check_stats *stats)
-{
+enum check_result check_page(const struct hist *hist, struct check_stats *stats) {
   return check_order(hist, stats, NULL);
 }
 
 enum check_result check_order(const struct hist *hist, struct check_stats *stats,
-                              unsigned char *page)
-{
+                              unsigned char *page) {
   struct search s;
   enum check_result result = CHECK_OK;
   assert(hist->page_size <= HIST_PAGE_MAX);

@@ -11,13 +11,13 @@
 
 enum check_result {
   CHECK_OK,
-  CHECK_NO_ORDER,  /* no order explains it */
-  CHECK_GAVE_UP    /* the search took too long; counts as a failure */
+  CHECK_NO_ORDER, /* no order explains it */
+  CHECK_GAVE_UP   /* the search took too long; counts as a failure */
 };
 
 struct check_stats {
-  uint64_t ops;    /* checked */
-  uint64_t tries;  /* operations tried at some place of an order */
+  uint64_t ops;   /* checked */
+  uint64_t tries; /* operations tried at some place of an order */
 };
 
 /* `stats` may be NULL. */

@@ -10,16 +10,14 @@
 
 static int number, failed;
 
-static void expect(const char *what, const struct hist *hist, bool good)
-{
+static void expect(const char *what, const struct hist *hist, bool good) {
   enum check_result result = check_page(hist, NULL);
   bool ok = (result == CHECK_OK) == good;
   printf("%sok %d - %s\n", ok ? "" : "not ", ++number, what);
   if (!ok) failed++;
 }
 
-static void expect_num(const char *what, uint32_t num, uint32_t wanted)
-{
+static void expect_num(const char *what, uint32_t num, uint32_t wanted) {
   printf("%sok %d - %s\n", num == wanted ? "" : "not ", ++number, what);
   if (num != wanted) {
     failed++;
@@ -28,39 +26,36 @@ static void expect_num(const char *what, uint32_t num, uint32_t wanted)
 }
 
 static void wr(struct hist *h, uint64_t call, uint64_t back, uint32_t uid, uint8_t off,
-               const char *bytes)
-{
+               const char *bytes) {
   uint8_t len = (uint8_t)strlen(bytes);
   hist_add(h, call, back, uid, HIST_WRITE, off, len, bytes, len, NULL, 0);
 }
 
 /* '.' stands for a byte 0. */
 static void rd(struct hist *h, uint64_t call, uint64_t back, uint32_t uid, uint8_t off,
-               const char *bytes)
-{
+               const char *bytes) {
   char seen[HIST_PAGE_MAX];
   uint8_t len = (uint8_t)strlen(bytes);
-  for (uint8_t i = 0; i < len; i++) seen[i] = bytes[i] == '.' ? 0 : bytes[i];
+  for (uint8_t i = 0; i < len; i++)
+    seen[i] = bytes[i] == '.' ? 0 : bytes[i];
   hist_add(h, call, back, uid, HIST_READ, off, len, NULL, 0, seen, len);
 }
 
 static void cas(struct hist *h, uint64_t call, uint64_t back, uint32_t uid, uint8_t off,
-                const char *cmp_swap, bool flag)
-{
+                const char *cmp_swap, bool flag) {
   uint16_t len = (uint16_t)strlen(cmp_swap);
   unsigned char in[HIST_PAGE_MAX], answer = flag;
-  for (uint16_t i = 0; i < len; i++) in[i] = cmp_swap[i] == '.' ? 0 : (unsigned char)cmp_swap[i];
+  for (uint16_t i = 0; i < len; i++)
+    in[i] = cmp_swap[i] == '.' ? 0 : (unsigned char)cmp_swap[i];
   hist_add(h, call, back, uid, HIST_CAS, off, (uint8_t)(len / 2), in, len, &answer, 1);
 }
 
 static void fad(struct hist *h, uint64_t call, uint64_t back, uint32_t uid, uint64_t add,
-                uint64_t old)
-{
+                uint64_t old) {
   hist_add(h, call, back, uid, HIST_FAD, 0, 8, &add, 8, &old, 8);
 }
 
-static void one_page(void)
-{
+static void one_page(void) {
   struct hist h;
   hist_init(&h, 8);
   expect("nothing happened", &h, true);
@@ -96,8 +91,7 @@ static void one_page(void)
   hist_fini(&h);
 }
 
-static void atomics(void)
-{
+static void atomics(void) {
   struct hist h;
   hist_init(&h, 8);
   fad(&h, 1, 10, 1, 1, 0);
@@ -124,8 +118,7 @@ static void atomics(void)
   hist_fini(&h);
 }
 
-static void open_ops(void)
-{
+static void open_ops(void) {
   struct hist h;
   hist_init(&h, 8);
   wr(&h, 1, HIST_OPEN, 1, 0, "a");
@@ -140,8 +133,7 @@ static void open_ops(void)
 
 /* Two writers, two readers that see the writes in different orders: each page's part alone is
  * looked at, in real time, and one of them must be bad however the reads are placed. */
-static void iriw(void)
-{
+static void iriw(void) {
   static const uint64_t at[3][4] = {{10, 20, 12, 22}, {10, 30, 20, 25}, {20, 30, 3, 5}};
   for (int i = 0; i < 3; i++) {
     struct hist x, y;
@@ -165,8 +157,7 @@ static void iriw(void)
 }
 
 /* Store buffering: each thread writes one page and then reads zero from the other. */
-static void store_buffering(void)
-{
+static void store_buffering(void) {
   struct hist x, y;
   hist_init(&x, 8);
   hist_init(&y, 8);
@@ -181,8 +172,7 @@ static void store_buffering(void)
   hist_fini(&y);
 }
 
-static void shrinking(void)
-{
+static void shrinking(void) {
   struct hist h, small;
   uint64_t time = 1;
   hist_init(&h, 8);
@@ -208,7 +198,8 @@ static void shrinking(void)
   hist_fini(&small);
 
   hist_init(&h, 8);
-  for (time = 1; time < 400; time += 4) wr(&h, time, time + 1, 1, 0, time < 397 ? "p" : "q");
+  for (time = 1; time < 400; time += 4)
+    wr(&h, time, time + 1, 1, 0, time < 397 ? "p" : "q");
   wr(&h, time, time + 1, 1, 4, "v");
   wr(&h, time + 2, time + 3, 1, 4, "w");
   rd(&h, time + 4, time + 5, 2, 0, "q...v");
@@ -219,8 +210,7 @@ static void shrinking(void)
 }
 
 /* Many blind writes at once: the number of orders is huge, the number of places is not. */
-static void wide(void)
-{
+static void wide(void) {
   struct hist h;
   char bytes[2] = "a", seen[13] = "";
   hist_init(&h, 16);
@@ -237,8 +227,7 @@ static void wide(void)
   hist_fini(&h);
 }
 
-int main(void)
-{
+int main(void) {
   one_page();
   atomics();
   open_ops();

@@ -8,30 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *grow(void *ptr, uint32_t num, uint32_t more, uint32_t *room, size_t each)
-{
+static void *grow(void *ptr, uint32_t num, uint32_t more, uint32_t *room, size_t each) {
   if (num + more <= *room) return ptr;
-  while (num + more > *room) *room = *room ? *room * 2 : 64;
+  while (num + more > *room)
+    *room = *room ? *room * 2 : 64;
   ptr = realloc(ptr, *room * each);
   if (!ptr) abort();
   return ptr;
 }
 
-void hist_init(struct hist *hist, uint32_t page_size)
-{
+void hist_init(struct hist *hist, uint32_t page_size) {
   memset(hist, 0, sizeof(*hist));
   hist->page_size = page_size;
 }
 
-void hist_fini(struct hist *hist)
-{
+void hist_fini(struct hist *hist) {
   free(hist->op);
   free(hist->bytes);
   memset(hist, 0, sizeof(*hist));
 }
 
-void hist_copy(struct hist *to, const struct hist *from)
-{
+void hist_copy(struct hist *to, const struct hist *from) {
   hist_init(to, from->page_size);
   to->op = grow(NULL, 0, from->num, &to->room, sizeof(*to->op));
   to->bytes = grow(NULL, 0, from->bytes_num, &to->bytes_room, 1);
@@ -41,16 +38,14 @@ void hist_copy(struct hist *to, const struct hist *from)
   to->bytes_num = from->bytes_num;
 }
 
-static uint32_t room_for(struct hist *hist, uint32_t len)
-{
+static uint32_t room_for(struct hist *hist, uint32_t len) {
   uint32_t at = hist->bytes_num;
   hist->bytes = grow(hist->bytes, hist->bytes_num, len, &hist->bytes_room, 1);
   hist->bytes_num += len;
   return at;
 }
 
-uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in)
-{
+uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in) {
   uint32_t num = hist->num;
   hist->op = grow(hist->op, num, 1, &hist->room, sizeof(*hist->op));
   struct hist_op *mine = &hist->op[num];
@@ -64,8 +59,7 @@ uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in)
   return num;
 }
 
-void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answer)
-{
+void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answer) {
   struct hist_op *op = &hist->op[num];
   op->back = time;
   if (op->out_len) memcpy(hist->bytes + op->out, answer, op->out_len);
@@ -73,17 +67,21 @@ void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answe
 
 void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
               uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,
-              uint16_t out_len)
-{
-  struct hist_op op = {.call = call, .uid = uid, .kind = (uint8_t)kind, .off = off, .len = len,
-                       .in_len = in_len, .out_len = out_len, .mode = ""};
+              uint16_t out_len) {
+  struct hist_op op = {.call = call,
+                       .uid = uid,
+                       .kind = (uint8_t)kind,
+                       .off = off,
+                       .len = len,
+                       .in_len = in_len,
+                       .out_len = out_len,
+                       .mode = ""};
   uint32_t num = hist_call(hist, &op, in);
   if (back != HIST_OPEN) hist_back(hist, num, back, out);
 }
 
 void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
-                        int64_t out2_size, void *in, int64_t in_size, int8_t tag)
-{
+                        int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
   unsigned char *bytes = page, *answer = in;
   const unsigned char *a = out1, *b = out2;
   for (int64_t i = 0; i < in_size; i++) {
@@ -97,14 +95,12 @@ void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size,
   }
 }
 
-bool hist_is_pure(const struct hist *hist, const struct hist_op *op)
-{
+bool hist_is_pure(const struct hist *hist, const struct hist_op *op) {
   if (op->kind == HIST_READ || op->kind == HIST_DIFFERS) return true;
   return op->kind == HIST_CAS && op->back != HIST_OPEN && !hist->bytes[op->out];
 }
 
-static bool apply_user(const struct hist *hist, const struct hist_op *op, unsigned char *page)
-{
+static bool apply_user(const struct hist *hist, const struct hist_op *op, unsigned char *page) {
   unsigned char answer[HIST_PAGE_MAX] = {0}, input[2 * HIST_PAGE_MAX];
   memcpy(input, hist->bytes + op->in, op->in_len);
   hist_user_function(page + op->off, op->len, input, op->out1_len, input + op->out1_len,
@@ -112,16 +108,18 @@ static bool apply_user(const struct hist *hist, const struct hist_op *op, unsign
   return op->back == HIST_OPEN || memcmp(answer, hist->bytes + op->out, op->out_len) == 0;
 }
 
-bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page)
-{
+bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page) {
   unsigned char *at = page + op->off;
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
   uint64_t old, add;
   bool same;
   switch ((enum hist_kind)op->kind) {
-    case HIST_READ: return !known || memcmp(at, out, op->len) == 0;
-    case HIST_WRITE: memcpy(at, in, op->len); return true;
+    case HIST_READ:
+      return !known || memcmp(at, out, op->len) == 0;
+    case HIST_WRITE:
+      memcpy(at, in, op->len);
+      return true;
     case HIST_CAS:
       same = memcmp(at, in, op->len) == 0;
       if (known && same != (out[0] == 1)) return false;
@@ -138,32 +136,32 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       old += add;
       memcpy(at, &old, 8);
       return true;
-    case HIST_USER: return apply_user(hist, op, page);
-    case HIST_DIFFERS: return memcmp(at, out, op->len) != 0;
+    case HIST_USER:
+      return apply_user(hist, op, page);
+    case HIST_DIFFERS:
+      return memcmp(at, out, op->len) != 0;
   }
   return false;
 }
 
-static void print_bytes(FILE *file, const unsigned char *bytes, uint32_t len)
-{
-  for (uint32_t i = 0; i < len; i++) fprintf(file, "%02x", bytes[i]);
+static void print_bytes(FILE *file, const unsigned char *bytes, uint32_t len) {
+  for (uint32_t i = 0; i < len; i++)
+    fprintf(file, "%02x", bytes[i]);
 }
 
-static uint32_t rank_of(const uint64_t *times, uint32_t num, uint64_t time)
-{
+static uint32_t rank_of(const uint64_t *times, uint32_t num, uint64_t time) {
   uint32_t rank = 0;
-  while (rank < num && times[rank] < time) rank++;
+  while (rank < num && times[rank] < time)
+    rank++;
   return rank;
 }
 
-static int by_time(const void *a, const void *b)
-{
+static int by_time(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return x < y ? -1 : x > y;
 }
 
-static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file)
-{
+static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file) {
   static const char *const name[] = {"read", "write", "cas", "fas", "fad", "user", "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {
@@ -182,8 +180,7 @@ static void print_op(const struct hist *hist, const struct hist_op *op, FILE *fi
 }
 
 /* The bars show which operations overlap: times are squeezed to their ranks. */
-void hist_print(const struct hist *hist, FILE *file)
-{
+void hist_print(const struct hist *hist, FILE *file) {
   uint32_t num = 0;
   uint64_t *times = malloc((2 * (size_t)hist->num + 1) * sizeof(*times));
   if (!times) abort();
@@ -194,7 +191,8 @@ void hist_print(const struct hist *hist, FILE *file)
   qsort(times, num, sizeof(*times), by_time);
   fprintf(file, "  page of %u bytes, %u operations (process.thread, call .. return)\n",
           hist->page_size, hist->num);
-  for (uint32_t i = 0; i < hist->num; i++) print_op(hist, &hist->op[i], file);
+  for (uint32_t i = 0; i < hist->num; i++)
+    print_op(hist, &hist->op[i], file);
   for (uint32_t i = 0; i < hist->num && num <= 90; i++) {
     const struct hist_op *op = &hist->op[i];
     uint32_t from = rank_of(times, num, op->call);
@@ -210,8 +208,7 @@ void hist_print(const struct hist *hist, FILE *file)
   free(times);
 }
 
-uint64_t hist_hash(const struct hist *hist)
-{
+uint64_t hist_hash(const struct hist *hist) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (uint32_t i = 0; i < hist->num; i++) {
     const struct hist_op *op = &hist->op[i];
@@ -220,6 +217,7 @@ uint64_t hist_hash(const struct hist *hist)
       hash = (hash ^ words[w]) * 0x100000001b3u;
     }
   }
-  for (uint32_t i = 0; i < hist->bytes_num; i++) hash = (hash ^ hist->bytes[i]) * 0x100000001b3u;
+  for (uint32_t i = 0; i < hist->bytes_num; i++)
+    hash = (hash ^ hist->bytes[i]) * 0x100000001b3u;
   return hash;
 }

@@ -11,34 +11,26 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define HIST_PAGE_MAX 64u       /* bytes of the largest page */
-#define HIST_OPEN UINT64_MAX    /* time of a return that never came */
+#define HIST_PAGE_MAX 64u    /* bytes of the largest page */
+#define HIST_OPEN UINT64_MAX /* time of a return that never came */
 
 /* DIFFERS is for shrinking: the page is not what `out` says. */
-enum hist_kind {
-  HIST_READ,
-  HIST_WRITE,
-  HIST_CAS,
-  HIST_FAS,
-  HIST_FAD,
-  HIST_USER,
-  HIST_DIFFERS
-};
+enum hist_kind { HIST_READ, HIST_WRITE, HIST_CAS, HIST_FAS, HIST_FAD, HIST_USER, HIST_DIFFERS };
 
 struct hist_op {
-  uint64_t call;      /* time */
-  uint64_t back;      /* time, HIST_OPEN: it may or may not have taken effect */
-  uint64_t hint;      /* when the simulator thinks it took effect, 0: unknown; only makes the
-                         search for an order quick, cannot make it accept a bad one */
-  const char *mode;   /* printed only */
-  uint32_t uid;       /* process */
-  uint32_t in, out;   /* places in hist.bytes: what was given, what was answered */
+  uint64_t call;    /* time */
+  uint64_t back;    /* time, HIST_OPEN: it may or may not have taken effect */
+  uint64_t hint;    /* when the simulator thinks it took effect, 0: unknown; only makes the
+                       search for an order quick, cannot make it accept a bad one */
+  const char *mode; /* printed only */
+  uint32_t uid;     /* process */
+  uint32_t in, out; /* places in hist.bytes: what was given, what was answered */
   uint16_t in_len, out_len;
-  uint16_t out1_len;  /* USER: how much of `in` is the first input */
+  uint16_t out1_len; /* USER: how much of `in` is the first input */
   uint8_t thread;
-  uint8_t kind;       /* enum hist_kind */
-  uint8_t off, len;   /* range in the page */
-  int8_t tag;         /* USER */
+  uint8_t kind;     /* enum hist_kind */
+  uint8_t off, len; /* range in the page */
+  int8_t tag;       /* USER */
 };
 
 struct hist {

@@ -14,12 +14,18 @@ static const struct {
   const char *name;
   enum dmi_break broken;
 } breaks[] = {
-  {"HOLD", DMI_BREAK_HOLD},         {"ACK_WAIT", DMI_BREAK_ACK_WAIT},
-  {"INVALIDATE", DMI_BREAK_INVALIDATE}, {"FLOOR", DMI_BREAK_FLOOR},
-  {"POISON", DMI_BREAK_POISON},     {"PUTS", DMI_BREAK_PUTS},
-  {"GAP", DMI_BREAK_GAP},           {"FORWARD", DMI_BREAK_FORWARD},
-  {"COPYSET", DMI_BREAK_COPYSET},   {"STALE", DMI_BREAK_STALE},
-  {"TAILS", DMI_BREAK_TAILS},       {"TAKE", DMI_BREAK_TAKE},
+    {"HOLD", DMI_BREAK_HOLD},
+    {"ACK_WAIT", DMI_BREAK_ACK_WAIT},
+    {"INVALIDATE", DMI_BREAK_INVALIDATE},
+    {"FLOOR", DMI_BREAK_FLOOR},
+    {"POISON", DMI_BREAK_POISON},
+    {"PUTS", DMI_BREAK_PUTS},
+    {"GAP", DMI_BREAK_GAP},
+    {"FORWARD", DMI_BREAK_FORWARD},
+    {"COPYSET", DMI_BREAK_COPYSET},
+    {"STALE", DMI_BREAK_STALE},
+    {"TAILS", DMI_BREAK_TAILS},
+    {"TAKE", DMI_BREAK_TAKE},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
@@ -32,8 +38,7 @@ struct args {
 
 static volatile uint64_t current_seed;
 
-static void on_abort(int sig)
-{
+static void on_abort(int sig) {
   char text[64] = "seed ", digits[24];
   uint64_t seed = current_seed;
   size_t num = 0, at = 5;
@@ -42,22 +47,23 @@ static void on_abort(int sig)
     digits[num++] = (char)('0' + seed % 10);
     seed /= 10;
   } while (seed);
-  while (num) text[at++] = digits[--num];
+  while (num)
+    text[at++] = digits[--num];
   memcpy(text + at, ": failed invariant\n", 20);
   if (write(2, text, at + 19) < 0) _exit(2);
 }
 
-static int usage(void)
-{
-  fprintf(stderr, "usage: sim [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] "
-                  "[--lax] [--quiet] [--verbose]\nRULE is one of");
-  for (size_t i = 0; i < BREAKS; i++) fprintf(stderr, " %s", breaks[i].name);
+static int usage(void) {
+  fprintf(stderr,
+          "usage: sim [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] "
+          "[--lax] [--quiet] [--verbose]\nRULE is one of");
+  for (size_t i = 0; i < BREAKS; i++)
+    fprintf(stderr, " %s", breaks[i].name);
   fprintf(stderr, "\n");
   return 2;
 }
 
-static bool parse(int argc, char **argv, struct args *args)
-{
+static bool parse(int argc, char **argv, struct args *args) {
   for (int i = 1; i < argc; i++) {
     const char *value = i + 1 < argc ? argv[i + 1] : NULL;
     char *end;
@@ -80,7 +86,8 @@ static bool parse(int argc, char **argv, struct args *args)
     } else if (!strcmp(argv[i], "--break")) {
       size_t b = 0;
       i++;
-      while (b < BREAKS && strcmp(breaks[b].name, argv[i]) != 0) b++;
+      while (b < BREAKS && strcmp(breaks[b].name, argv[i]) != 0)
+        b++;
       if (b == BREAKS) return false;
       args->sim.broken = breaks[b].broken;
     } else {
@@ -90,24 +97,25 @@ static bool parse(int argc, char **argv, struct args *args)
   return args->first <= args->last;
 }
 
-static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad)
-{
+static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
   static const char *const kinds[] = {"reads", "writes", "cas", "fas", "fad", "user"};
   printf("seeds %llu, operations %llu (%llu at once, %llu failed by unmapping)\n ",
-         (unsigned long long)t->seeds, (unsigned long long)t->ops,
-         (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
-  for (int i = 0; i < 6; i++) printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
-  printf("\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, "
-         "copies dropped %llu, quiet points %llu\n",
-         (unsigned long long)t->joins, (unsigned long long)t->leaves, (unsigned long long)t->maps,
-         (unsigned long long)t->unmaps, (unsigned long long)t->moves,
-         (unsigned long long)t->drops, (unsigned long long)t->quiets);
-  printf("messages %llu delivered, %llu to self, %llu parked, %llu dropped, %llu sent back; "
-         "hops of one request at most %u (%u while nobody leaves)\n ",
-         (unsigned long long)t->messages,
-         (unsigned long long)t->self_messages, (unsigned long long)t->parked,
-         (unsigned long long)t->dropped, (unsigned long long)t->bounced, t->hops_max,
-         t->hops_calm_max);
+         (unsigned long long)t->seeds, (unsigned long long)t->ops, (unsigned long long)t->fast_ops,
+         (unsigned long long)t->failed_ops);
+  for (int i = 0; i < 6; i++)
+    printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
+  printf(
+      "\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, "
+      "copies dropped %llu, quiet points %llu\n",
+      (unsigned long long)t->joins, (unsigned long long)t->leaves, (unsigned long long)t->maps,
+      (unsigned long long)t->unmaps, (unsigned long long)t->moves, (unsigned long long)t->drops,
+      (unsigned long long)t->quiets);
+  printf(
+      "messages %llu delivered, %llu to self, %llu parked, %llu dropped, %llu sent back; "
+      "hops of one request at most %u (%u while nobody leaves)\n ",
+      (unsigned long long)t->messages, (unsigned long long)t->self_messages,
+      (unsigned long long)t->parked, (unsigned long long)t->dropped, (unsigned long long)t->bounced,
+      t->hops_max, t->hops_calm_max);
   for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
     printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }
@@ -117,16 +125,14 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
          (unsigned long long)bad);
 }
 
-static double now(void)
-{
+static double now(void) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 /* A core with a broken rule may abort: each seed runs in a child, whose words are kept. */
-static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t room)
-{
+static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t room) {
   int fds[2], status;
   size_t got = 0;
   ssize_t num;
@@ -158,8 +164,7 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
 }
 
 /* Success is to be caught. */
-static int hunt(const struct args *args)
-{
+static int hunt(const struct args *args) {
   static char why[65536];
   for (uint64_t seed = args->first; seed <= args->last; seed++) {
     if (run_broken(seed, args, why, sizeof(why))) continue;
@@ -171,8 +176,7 @@ static int hunt(const struct args *args)
   return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   struct args args = {.first = 1, .last = 20, .sim = {.ops = 10000}};
   struct sim_totals totals = {0};
   uint64_t bad = 0, hash = 0, all = 0;

@@ -12,8 +12,7 @@ struct rng {
   uint64_t state;
 };
 
-static inline uint64_t rng_next(struct rng *rng)
-{
+static inline uint64_t rng_next(struct rng *rng) {
   uint64_t z = (rng->state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -21,19 +20,16 @@ static inline uint64_t rng_next(struct rng *rng)
 }
 
 /* 0 .. n-1; n > 0.  The tiny bias of the multiplication does not matter here. */
-static inline uint32_t rng_below(struct rng *rng, uint32_t n)
-{
+static inline uint32_t rng_below(struct rng *rng, uint32_t n) {
   return (uint32_t)(((rng_next(rng) >> 32) * n) >> 32);
 }
 
-static inline uint32_t rng_range(struct rng *rng, uint32_t low, uint32_t high)
-{
+static inline uint32_t rng_range(struct rng *rng, uint32_t low, uint32_t high) {
   return low + rng_below(rng, high - low + 1);
 }
 
 /* True once in n. */
-static inline bool rng_once_in(struct rng *rng, uint32_t n)
-{
+static inline bool rng_once_in(struct rng *rng, uint32_t n) {
   return rng_below(rng, n) == 0;
 }
 

@@ -9,14 +9,12 @@
 
 #include "checker.h"
 
-static bool is_bad(const struct hist *hist)
-{
+static bool is_bad(const struct hist *hist) {
   return check_page(hist, NULL) == CHECK_NO_ORDER;
 }
 
 /* What had been called and had returned by `time`. */
-static void cut_at(const struct hist *from, uint64_t time, struct hist *to)
-{
+static void cut_at(const struct hist *from, uint64_t time, struct hist *to) {
   uint32_t num = 0;
   hist_copy(to, from);
   for (uint32_t i = 0; i < to->num; i++) {
@@ -29,16 +27,14 @@ static void cut_at(const struct hist *from, uint64_t time, struct hist *to)
   to->num = num;
 }
 
-static int by_time(const void *a, const void *b)
-{
+static int by_time(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return x < y ? -1 : x > y;
 }
 
 /* A history with an order has one for each of its beginnings, so the first bad one can be
  * bisected. */
-static void cut_end(struct hist *hist)
-{
+static void cut_end(struct hist *hist) {
   uint32_t num = 0, low = 0;
   uint64_t *times = malloc((hist->num + 1) * sizeof(*times));
   if (!times) abort();
@@ -68,14 +64,17 @@ static void cut_end(struct hist *hist)
 }
 
 /* The bytes that the operation left in its range; false: not known. */
-static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsigned char *bytes)
-{
+static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsigned char *bytes) {
   const unsigned char *in = hist->bytes + op->in;
   uint64_t old, add;
   switch ((enum hist_kind)op->kind) {
     case HIST_WRITE:
-    case HIST_FAS: memcpy(bytes, in, op->len); return true;
-    case HIST_CAS: memcpy(bytes, in + op->len, op->len); return true;
+    case HIST_FAS:
+      memcpy(bytes, in, op->len);
+      return true;
+    case HIST_CAS:
+      memcpy(bytes, in + op->len, op->len);
+      return true;
     case HIST_FAD:
       if (op->back == HIST_OPEN) return false;
       memcpy(&old, hist->bytes + op->out, 8);
@@ -85,22 +84,21 @@ static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsign
       return true;
     case HIST_READ:
     case HIST_DIFFERS:
-    case HIST_USER: return false;
+    case HIST_USER:
+      return false;
   }
   return false;
 }
 
 /* The bytes that the operation found, NULL: not known. */
-static const unsigned char *found_bytes(const struct hist *hist, const struct hist_op *op)
-{
+static const unsigned char *found_bytes(const struct hist *hist, const struct hist_op *op) {
   if (op->back == HIST_OPEN || op->kind == HIST_USER) return NULL;
   if (op->kind != HIST_CAS) return hist->bytes + op->out;
   return hist->bytes[op->out] ? hist->bytes + op->in : NULL;
 }
 
 /* May some other operation have seen what `op` left? */
-static bool is_seen(const struct hist *hist, uint32_t num)
-{
+static bool is_seen(const struct hist *hist, uint32_t num) {
   const struct hist_op *op = &hist->op[num];
   unsigned char left[HIST_PAGE_MAX];
   if (op->uid == 0 || !left_bytes(hist, op, left)) return true; /* 0: what cut_start made */
@@ -119,8 +117,7 @@ static bool is_seen(const struct hist *hist, uint32_t num)
 }
 
 /* Tries to leave out `count` operations from `at` on, as far as that is allowed. */
-static bool leave_out(struct hist *hist, uint32_t at, uint32_t count)
-{
+static bool leave_out(struct hist *hist, uint32_t at, uint32_t count) {
   struct hist less;
   uint32_t num = 0;
   hist_copy(&less, hist);
@@ -140,8 +137,7 @@ static bool leave_out(struct hist *hist, uint32_t at, uint32_t count)
 }
 
 /* Can `hist`, all of it before `time`, lead to other bytes than these? */
-static bool may_differ(struct hist *hist, uint64_t time, const unsigned char *page)
-{
+static bool may_differ(struct hist *hist, uint64_t time, const unsigned char *page) {
   hist_add(hist, time, time + 1, 0, HIST_DIFFERS, 0, (uint8_t)hist->page_size, NULL, 0, page,
            (uint16_t)hist->page_size);
   return check_page(hist, NULL) != CHECK_NO_ORDER;
@@ -149,8 +145,7 @@ static bool may_differ(struct hist *hist, uint64_t time, const unsigned char *pa
 
 /* Replaces what had returned by `time` by one write of the page it led to.  Only when nothing was
  * going on then, and no order leads to other bytes. */
-static bool cut_start_at(struct hist *hist, uint64_t time)
-{
+static bool cut_start_at(struct hist *hist, uint64_t time) {
   struct hist before, less;
   unsigned char page[HIST_PAGE_MAX];
   uint32_t num = 0;
@@ -161,8 +156,7 @@ static bool cut_start_at(struct hist *hist, uint64_t time)
   }
   hist_copy(&before, hist);
   before.num = num;
-  if (num && check_order(&before, NULL, page) == CHECK_OK &&
-      !may_differ(&before, time, page)) {
+  if (num && check_order(&before, NULL, page) == CHECK_OK && !may_differ(&before, time, page)) {
     hist_init(&less, hist->page_size);
     hist_add(&less, 1, 2, 0, HIST_WRITE, 0, (uint8_t)hist->page_size, page,
              (uint16_t)hist->page_size, NULL, 0);
@@ -183,15 +177,13 @@ static bool cut_start_at(struct hist *hist, uint64_t time)
   return cut;
 }
 
-static void cut_start(struct hist *hist)
-{
+static void cut_start(struct hist *hist) {
   for (uint32_t i = hist->num; i-- > 1;) {
     if (cut_start_at(hist, hist->op[i].call)) return;
   }
 }
 
-void check_shrink(const struct hist *hist, struct hist *shrunk)
-{
+void check_shrink(const struct hist *hist, struct hist *shrunk) {
   hist_copy(shrunk, hist);
   cut_end(shrunk);
   cut_start(shrunk);

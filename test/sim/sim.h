@@ -15,21 +15,21 @@
 #include "history.h"
 #include "rng.h"
 
-#define SIM_PROCS 8u      /* living at a time, at most */
-#define SIM_UIDS 512u     /* ever, in one run */
-#define SIM_MAPS 32u      /* ever, in one run */
-#define SIM_PAGES 4u      /* per mapping, at most */
-#define SIM_THREADS 3u    /* per process, at most */
-#define SIM_BYE 0xff      /* dmi_msg.type of the last message to a leaving process */
+#define SIM_PROCS 8u   /* living at a time, at most */
+#define SIM_UIDS 512u  /* ever, in one run */
+#define SIM_MAPS 32u   /* ever, in one run */
+#define SIM_PAGES 4u   /* per mapping, at most */
+#define SIM_THREADS 3u /* per process, at most */
+#define SIM_BYE 0xff   /* dmi_msg.type of the last message to a leaving process */
 
 /* ---- Network: one queue for each ordered pair ---- */
 
 struct sim_chan {
-  struct dmi_msg *msg;    /* ring */
+  struct dmi_msg *msg; /* ring */
   uint32_t first, num, room;
-  uint32_t prio;          /* strategy PRIO: the highest goes first */
-  uint32_t place;         /* in sim_net.busy, when num > 0 */
-  bool slow;              /* strategy LAG: only when nothing else can move */
+  uint32_t prio;  /* strategy PRIO: the highest goes first */
+  uint32_t place; /* in sim_net.busy, when num > 0 */
+  bool slow;      /* strategy LAG: only when nothing else can move */
 };
 
 enum sim_strategy { SIM_UNIFORM, SIM_PRIO, SIM_LAG, SIM_BURST, SIM_STRATEGIES };
@@ -38,21 +38,21 @@ struct sim_net {
   struct sim_chan chan[SIM_PROCS][SIM_PROCS]; /* [from][to], slots */
   uint16_t busy[SIM_PROCS * SIM_PROCS];       /* from * SIM_PROCS + to, those with messages */
   uint32_t busy_num;
-  uint32_t in_flight;     /* messages */
+  uint32_t in_flight; /* messages */
   enum sim_strategy strategy;
-  uint32_t burst;         /* BURST: messages left of this one's turn */
+  uint32_t burst; /* BURST: messages left of this one's turn */
   uint16_t burst_chan;
 };
 
 /* ---- Processes ---- */
 
 struct sim_thread {
-  bool out;               /* its operation is not complete */
-  bool frame;             /* its bytes are in a frame, not in src */
+  bool out;   /* its operation is not complete */
+  bool frame; /* its bytes are in a frame, not in src */
   uint8_t map, page;
-  uint32_t hist;          /* number in the page's history */
-  uint32_t hops;          /* times its request was sent */
-  uint64_t calm;          /* sim.stir when it began */
+  uint32_t hist; /* number in the page's history */
+  uint32_t hops; /* times its request was sent */
+  uint64_t calm; /* sim.stir when it began */
   struct dmi_req req;
   unsigned char src[2 * HIST_PAGE_MAX];
   unsigned char dst[HIST_PAGE_MAX];
@@ -64,17 +64,17 @@ enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
 struct sim_pmap {
   enum sim_known known;
   struct dmi_map map;
-  struct dmi_page *page[SIM_PAGES];      /* NULL: no record */
-  struct dmi_msg *parked;                /* until HOME_END */
-  uint32_t *parked_from;                 /* uids */
+  struct dmi_page *page[SIM_PAGES]; /* NULL: no record */
+  struct dmi_msg *parked;           /* until HOME_END */
+  uint32_t *parked_from;            /* uids */
   uint32_t parked_num, parked_room;
 };
 
 enum sim_stage {
   SIM_STAYS,
-  SIM_HANDS_OVER,   /* gives away homes and pages */
-  SIM_DRAINING,     /* waits until it owns nothing and its threads are done */
-  SIM_DRAINED,      /* the view without it exists; waits for the last messages */
+  SIM_HANDS_OVER, /* gives away homes and pages */
+  SIM_DRAINING,   /* waits until it owns nothing and its threads are done */
+  SIM_DRAINED,    /* the view without it exists; waits for the last messages */
 };
 
 struct sim;
@@ -84,18 +84,18 @@ struct sim_proc {
   struct dmi_core core;
   uint32_t slot;
   bool lives;
-  bool mute;                      /* its threads begin nothing any more */
+  bool mute; /* its threads begin nothing any more */
   uint32_t threads;
   struct sim_thread thread[SIM_THREADS];
   struct sim_pmap pmap[SIM_MAPS];
-  uint64_t ops;                   /* numbers of operations given out */
-  uint8_t left[SIM_UIDS / 8];     /* uids that its view is without */
-  uint32_t views;                 /* of sim.view, taken */
+  uint64_t ops;               /* numbers of operations given out */
+  uint8_t left[SIM_UIDS / 8]; /* uids that its view is without */
+  uint32_t views;             /* of sim.view, taken */
   /* leaving */
   enum sim_stage stage;
   uint32_t heir_slot;
   uint32_t byes, byes_wanted;
-  uint32_t hand_map;              /* mapping whose home is being handed over, SIM_MAPS: pages */
+  uint32_t hand_map;                /* mapping whose home is being handed over, SIM_MAPS: pages */
   struct dmi_tail tails[SIM_PAGES]; /* its list, as it was at HOME_BEGIN */
   uint32_t tails_num, tails_sent;
   bool hand_begun;
@@ -106,17 +106,17 @@ struct sim_proc {
 
 struct sim_map {
   bool made, unmapping, gone;
-  uint32_t creator;               /* uid */
+  uint32_t creator; /* uid */
   uint64_t base, page_size, page_num;
   struct hist hist[SIM_PAGES];
-  uint32_t grants[SIM_PAGES];     /* GRANTs under way */
-  bool owned[SIM_PAGES];          /* some process has been its owner by a record */
+  uint32_t grants[SIM_PAGES]; /* GRANTs under way */
+  bool owned[SIM_PAGES];      /* some process has been its owner by a record */
 };
 
 /* The view without `uid`, whose roles went to `heir`. */
 struct sim_view {
   uint32_t uid, heir;
-  uint32_t unmapping;             /* bits: mappings that were on their way out before it */
+  uint32_t unmapping; /* bits: mappings that were on their way out before it */
 };
 
 /* What a run counts. */
@@ -129,45 +129,45 @@ struct sim_totals {
 };
 
 struct sim_options {
-  uint64_t ops;                   /* per seed */
+  uint64_t ops; /* per seed */
   enum dmi_break broken;
-  bool verbose;                   /* print every event */
-  bool lax;                       /* stale copies count only when somebody reads them */
+  bool verbose; /* print every event */
+  bool lax;     /* stale copies count only when somebody reads them */
 };
 
 struct sim {
   struct rng rng;
   struct sim_options opt;
   uint64_t seed;
-  uint64_t now;                   /* time; every event gets another one */
+  uint64_t now; /* time; every event gets another one */
   uint64_t steps;
-  uint64_t effects;               /* hints given out */
+  uint64_t effects; /* hints given out */
   struct sim_net net;
   struct sim_proc *proc[SIM_PROCS];
-  uint32_t uids;                  /* given out */
-  int8_t slot_of[SIM_UIDS];       /* -1: gone */
+  uint32_t uids;            /* given out */
+  int8_t slot_of[SIM_UIDS]; /* -1: gone */
   struct sim_map map[SIM_MAPS];
   uint32_t maps;
   struct sim_view view[SIM_UIDS];
   uint32_t views;
   /* workload, redrawn now and then */
-  uint32_t issue;                 /* of 1000 steps, how many begin an operation */
-  uint32_t weight[6];             /* by enum dmi_req_type */
-  uint32_t hot;                   /* of 100 operations, how many go to the hot page */
-  uint32_t hot_map, hot_page;     /* SIM_PAGES: any page of it */
-  uint32_t whole, small;          /* of 100 ranges */
-  uint32_t drop;                  /* of 10000 steps, how many drop a copy */
-  uint32_t churn;                 /* of 10000 steps, how many change members or mappings */
-  uint64_t begun;                 /* operations */
-  uint64_t stir;                  /* counts the beginnings of leaves */
-  uint32_t out;                   /* operations not complete */
+  uint32_t issue;             /* of 1000 steps, how many begin an operation */
+  uint32_t weight[6];         /* by enum dmi_req_type */
+  uint32_t hot;               /* of 100 operations, how many go to the hot page */
+  uint32_t hot_map, hot_page; /* SIM_PAGES: any page of it */
+  uint32_t whole, small;      /* of 100 ranges */
+  uint32_t drop;              /* of 10000 steps, how many drop a copy */
+  uint32_t churn;             /* of 10000 steps, how many change members or mappings */
+  uint64_t begun;             /* operations */
+  uint64_t stir;              /* counts the beginnings of leaves */
+  uint32_t out;               /* operations not complete */
   struct sim_totals *totals;
-  uint64_t hash;                  /* of all histories */
+  uint64_t hash; /* of all histories */
   struct {
     uint8_t map, page;
   } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step has to do with */
   uint32_t touched_num;
-  bool bad;                       /* a rule was broken; `why` says which */
+  bool bad; /* a rule was broken; `why` says which */
   char why[256];
 };
 

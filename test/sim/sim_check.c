@@ -8,8 +8,7 @@
 #include "checker.h"
 #include "sim.h"
 
-void sim_bad(struct sim *sim, const char *format, ...)
-{
+void sim_bad(struct sim *sim, const char *format, ...) {
   va_list args;
   if (sim->bad) return;
   sim->bad = true;
@@ -18,8 +17,7 @@ void sim_bad(struct sim *sim, const char *format, ...)
   va_end(args);
 }
 
-void sim_touch(struct sim *sim, uint32_t map, uint32_t page)
-{
+void sim_touch(struct sim *sim, uint32_t map, uint32_t page) {
   for (uint32_t i = 0; i < sim->touched_num; i++) {
     if (sim->touched[i].map == map && sim->touched[i].page == page) return;
   }
@@ -28,8 +26,7 @@ void sim_touch(struct sim *sim, uint32_t map, uint32_t page)
 }
 
 /* At any time a page has one owner, or one GRANT under way; none before its first touch. */
-static void check_owner(struct sim *sim, uint32_t map, uint32_t page)
-{
+static void check_owner(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   uint32_t owners = 0;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -49,16 +46,14 @@ static void check_owner(struct sim *sim, uint32_t map, uint32_t page)
   }
 }
 
-void sim_check_touched(struct sim *sim)
-{
+void sim_check_touched(struct sim *sim) {
   for (uint32_t i = 0; i < sim->touched_num; i++) {
     check_owner(sim, sim->touched[i].map, sim->touched[i].page);
   }
   sim->touched_num = 0;
 }
 
-static const struct sim_proc *owner_of(const struct sim *sim, uint32_t map, uint32_t page)
-{
+static const struct sim_proc *owner_of(const struct sim *sim, uint32_t map, uint32_t page) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     const struct dmi_page *at = sim->proc[i] ? sim->proc[i]->pmap[map].page[page] : NULL;
     if (at && at->role == DMI_ROLE_OWNER) return sim->proc[i];
@@ -66,8 +61,7 @@ static const struct sim_proc *owner_of(const struct sim *sim, uint32_t map, uint
   return NULL;
 }
 
-static void print_page(const struct sim *sim, uint32_t map, uint32_t page)
-{
+static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
   static const char *const roles[] = {"NONE", "PENDING", "OWNER"};
   fprintf(stderr, "  map %u page %u:\n", map + 1, page);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -75,16 +69,19 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page)
     const struct dmi_page *at = proc ? proc->pmap[map].page[page] : NULL;
     if (!at) continue;
     const struct dmi_page_busy *busy = at->busy;
-    fprintf(stderr, "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
-            "floor %llu", proc->core.self, atomic_load(&proc->pmap[map].map.home),
-            roles[at->role], at->copy, at->held, at->flags, at->hint, at->tail,
-            (unsigned long long)at->version, (unsigned long long)at->floor);
+    fprintf(stderr,
+            "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
+            "floor %llu",
+            proc->core.self, atomic_load(&proc->pmap[map].map.home), roles[at->role], at->copy,
+            at->held, at->flags, at->hint, at->tail, (unsigned long long)at->version,
+            (unsigned long long)at->floor);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
               busy->queue.first ? "yes" : "no", busy->waiters.first ? "yes" : "no",
               busy->current ? "yes" : "no", busy->acks, busy->puts,
               (unsigned long long)busy->fetch);
-      for (uint32_t h = 0; h < busy->holders; h++) fprintf(stderr, " p%u", busy->holder[h].uid);
+      for (uint32_t h = 0; h < busy->holders; h++)
+        fprintf(stderr, " p%u", busy->holder[h].uid);
     }
     fprintf(stderr, "\n");
   }
@@ -92,8 +89,7 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page)
 
 /* A copy that nobody told of a write would go on answering reads for ever. */
 static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t map, uint32_t page,
-                       const struct sim_proc *owner)
-{
+                       const struct sim_proc *owner) {
   static const unsigned char zeros[HIST_PAGE_MAX];
   const struct dmi_page *copy = proc->pmap[map].page[page];
   const struct dmi_page *real = owner ? owner->pmap[map].page[page] : NULL;
@@ -115,8 +111,7 @@ static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t ma
   }
 }
 
-static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page)
-{
+static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
   const struct sim_proc *owner = owner_of(sim, map, page);
   bool was_bad = sim->bad;
   check_owner(sim, map, page);
@@ -130,8 +125,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page)
               page);
     }
     if (busy && (busy->queue.first || busy->waiters.first || busy->current)) {
-      sim_bad(sim, "p%u: operations wait for ever: map %u page %u", proc->core.self, map + 1,
-              page);
+      sim_bad(sim, "p%u: operations wait for ever: map %u page %u", proc->core.self, map + 1, page);
     }
     if (busy && (busy->puts || busy->fetch)) {
       sim_bad(sim, "p%u: an answer never came: map %u page %u", proc->core.self, map + 1, page);
@@ -146,8 +140,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page)
   if (sim->bad && !was_bad) print_page(sim, map, page);
 }
 
-static void check_threads(struct sim *sim)
-{
+static void check_threads(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[i];
     for (uint32_t t = 0; proc && t < proc->threads; t++) {
@@ -165,19 +158,18 @@ static void check_threads(struct sim *sim)
   }
 }
 
-void sim_check_quiet(struct sim *sim)
-{
+void sim_check_quiet(struct sim *sim) {
   sim->totals->quiets++;
   check_threads(sim);
   for (uint32_t m = 0; m < sim->maps; m++) {
     if (sim->map[m].unmapping) continue;
-    for (uint32_t p = 0; p < sim->map[m].page_num; p++) check_quiet_page(sim, m, p);
+    for (uint32_t p = 0; p < sim->map[m].page_num; p++)
+      check_quiet_page(sim, m, p);
   }
 }
 
 /* The owner's bytes, as a last read: they must be what the order leads to. */
-static void read_last(struct sim *sim, uint32_t map, uint32_t page)
-{
+static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
   static const unsigned char zeros[HIST_PAGE_MAX];
   struct sim_map *real = &sim->map[map];
   const struct sim_proc *owner = owner_of(sim, map, page);
@@ -188,8 +180,7 @@ static void read_last(struct sim *sim, uint32_t map, uint32_t page)
            at && at->frame ? at->frame->bytes : zeros, (uint16_t)real->page_size);
 }
 
-static void print_history(struct sim *sim, uint32_t map, uint32_t page, const struct hist *hist)
-{
+static void print_history(struct sim *sim, uint32_t map, uint32_t page, const struct hist *hist) {
   struct hist small;
   if (getenv("SIM_RAW")) hist_print(hist, stderr);
   check_shrink(hist, &small);
@@ -199,8 +190,7 @@ static void print_history(struct sim *sim, uint32_t map, uint32_t page, const st
   hist_fini(&small);
 }
 
-void sim_check_histories(struct sim *sim)
-{
+void sim_check_histories(struct sim *sim) {
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; p < sim->map[m].page_num; p++) {
       struct hist *hist = &sim->map[m].hist[p];

@@ -10,24 +10,22 @@
 
 #include "sim.h"
 
-uint32_t sim_living(const struct sim *sim)
-{
+uint32_t sim_living(const struct sim *sim) {
   uint32_t num = 0;
-  for (uint32_t i = 0; i < SIM_PROCS; i++) num += sim->proc[i] != NULL;
+  for (uint32_t i = 0; i < SIM_PROCS; i++)
+    num += sim->proc[i] != NULL;
   return num;
 }
 
 /* Is somebody on its way out? */
-bool sim_leaving(const struct sim *sim)
-{
+bool sim_leaving(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i] && sim->proc[i]->stage != SIM_STAYS) return true;
   }
   return false;
 }
 
-static bool is_heir(const struct sim *sim, uint32_t slot)
-{
+static bool is_heir(const struct sim *sim, uint32_t slot) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i] && sim->proc[i]->stage != SIM_STAYS && sim->proc[i]->heir_slot == slot) {
       return true;
@@ -37,8 +35,7 @@ static bool is_heir(const struct sim *sim, uint32_t slot)
 }
 
 /* A random process that stays, other than `not`; NULL: none. */
-static struct sim_proc *any_staying(struct sim *sim, const struct sim_proc *not, bool heirs)
-{
+static struct sim_proc *any_staying(struct sim *sim, const struct sim_proc * not, bool heirs) {
   struct sim_proc *found[SIM_PROCS];
   uint32_t num = 0;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -52,8 +49,7 @@ static struct sim_proc *any_staying(struct sim *sim, const struct sim_proc *not,
 
 /* ---- Mappings ------------------------------------------------------------------------------- */
 
-void sim_map_new(struct sim *sim, struct sim_proc *proc)
-{
+void sim_map_new(struct sim *sim, struct sim_proc *proc) {
   if (sim->maps == SIM_MAPS) return;
   struct sim_map *map = &sim->map[sim->maps];
   map->made = true;
@@ -61,35 +57,35 @@ void sim_map_new(struct sim *sim, struct sim_proc *proc)
   map->base = (uint64_t)(sim->maps + 1) << 20;
   map->page_size = 8u << rng_below(&sim->rng, 4);
   map->page_num = rng_range(&sim->rng, 2, SIM_PAGES);
-  for (uint32_t i = 0; i < SIM_PAGES; i++) hist_init(&map->hist[i], (uint32_t)map->page_size);
+  for (uint32_t i = 0; i < SIM_PAGES; i++)
+    hist_init(&map->hist[i], (uint32_t)map->page_size);
   sim->maps++;
   sim->totals->maps++;
   (void)sim_pmap_get(proc, sim->maps - 1);
 }
 
-static uint32_t maps_alive(const struct sim *sim)
-{
+static uint32_t maps_alive(const struct sim *sim) {
   uint32_t num = 0;
-  for (uint32_t i = 0; i < sim->maps; i++) num += !sim->map[i].unmapping;
+  for (uint32_t i = 0; i < sim->maps; i++)
+    num += !sim->map[i].unmapping;
   return num;
 }
 
-static void parked_again(struct sim_proc *proc, uint32_t map)
-{
+static void parked_again(struct sim_proc *proc, uint32_t map) {
   struct sim_pmap *pmap = &proc->pmap[map];
   struct dmi_msg *msg = pmap->parked;
   uint32_t *from = pmap->parked_from, num = pmap->parked_num;
   pmap->parked = NULL;
   pmap->parked_from = NULL;
   pmap->parked_num = pmap->parked_room = 0;
-  for (uint32_t i = 0; i < num; i++) sim_page_message(proc, from[i], &msg[i]);
+  for (uint32_t i = 0; i < num; i++)
+    sim_page_message(proc, from[i], &msg[i]);
   free(msg);
   free(from);
 }
 
 /* This process forgets the mapping. */
-static void forget(struct sim_proc *proc, uint32_t map)
-{
+static void forget(struct sim_proc *proc, uint32_t map) {
   struct sim *sim = proc->sim;
   struct sim_pmap *pmap = &proc->pmap[map];
   bool all = true;
@@ -112,8 +108,7 @@ static void forget(struct sim_proc *proc, uint32_t map)
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static struct dmi_msg about(const struct sim_proc *proc, uint32_t map, enum dmi_msg_type type)
-{
+static struct dmi_msg about(const struct sim_proc *proc, uint32_t map, enum dmi_msg_type type) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.origin = proc->core.self;
@@ -122,8 +117,7 @@ static struct dmi_msg about(const struct sim_proc *proc, uint32_t map, enum dmi_
 }
 
 /* R8.1.  The list is taken at HOME_BEGIN: records made after it know nothing of tails. */
-static void hand_begin(struct sim_proc *proc, uint32_t map)
-{
+static void hand_begin(struct sim_proc *proc, uint32_t map) {
   struct sim_pmap *pmap = &proc->pmap[map];
   struct dmi_msg msg = about(proc, map, DMI_MSG_HOME_BEGIN);
   uint32_t heir = atomic_load(&proc->core.heir);
@@ -140,8 +134,7 @@ static void hand_begin(struct sim_proc *proc, uint32_t map)
   proc->hand_begun = true;
 }
 
-static void hand_tails(struct sim_proc *proc, uint32_t map)
-{
+static void hand_tails(struct sim_proc *proc, uint32_t map) {
   struct dmi_msg msg = about(proc, map, DMI_MSG_HOME_TAILS);
   uint32_t left = proc->tails_num - proc->tails_sent;
   uint32_t num = rng_range(&proc->sim->rng, 1, left);
@@ -150,8 +143,7 @@ static void hand_tails(struct sim_proc *proc, uint32_t map)
   sim_send(proc, atomic_load(&proc->core.heir), &msg);
 }
 
-static void offer_all(struct sim_proc *proc)
-{
+static void offer_all(struct sim_proc *proc) {
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       struct dmi_out out;
@@ -164,8 +156,7 @@ static void offer_all(struct sim_proc *proc)
 }
 
 /* One small step of handing over. */
-static void hand_over(struct sim_proc *proc)
-{
+static void hand_over(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   uint32_t map = proc->hand_map;
   if (map == SIM_MAPS || map >= sim->maps) {
@@ -192,8 +183,7 @@ static void hand_over(struct sim_proc *proc)
 }
 
 /* R8.2, at the heir; HOME_DONE at the leaver. */
-void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
-{
+void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
   struct sim_pmap *pmap = sim_pmap_get(proc, map);
@@ -232,8 +222,7 @@ void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
 }
 
 /* Does it own nothing, and do its threads want nothing any more? */
-static bool is_drained(const struct sim_proc *proc)
-{
+static bool is_drained(const struct sim_proc *proc) {
   if (atomic_load(&proc->core.owned) || proc->homes_given != proc->homes_done) return false;
   for (uint32_t t = 0; t < proc->threads; t++) {
     if (proc->thread[t].out) return false;
@@ -246,21 +235,20 @@ static bool is_drained(const struct sim_proc *proc)
 }
 
 /* The coordinator makes the view without `proc`. */
-static void make_view(struct sim_proc *proc)
-{
+static void make_view(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   struct sim_view *view = &sim->view[sim->views++];
   view->uid = proc->core.self;
   view->heir = atomic_load(&proc->core.heir);
-  for (uint32_t m = 0; m < sim->maps; m++) view->unmapping |= (uint32_t)sim->map[m].unmapping << m;
+  for (uint32_t m = 0; m < sim->maps; m++)
+    view->unmapping |= (uint32_t)sim->map[m].unmapping << m;
   proc->byes_wanted = sim_living(sim) - 1;
   proc->stage = SIM_DRAINED;
   sim_log(sim, "view without p%u, heir p%u", view->uid, view->heir);
 }
 
 /* A process takes the next view. */
-static void take_view(struct sim_proc *proc)
-{
+static void take_view(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   const struct sim_view *view = &sim->view[proc->views++];
   struct sim_proc *leaver = sim_by_uid(sim, view->uid);
@@ -286,8 +274,7 @@ static void take_view(struct sim_proc *proc)
   }
 }
 
-void sim_member_view_now(struct sim_proc *proc)
-{
+void sim_member_view_now(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   if (proc->views == sim->views) return;
   const struct sim_view *view = &sim->view[proc->views];
@@ -297,16 +284,14 @@ void sim_member_view_now(struct sim_proc *proc)
   take_view(proc);
 }
 
-static bool may_go(const struct sim_proc *proc)
-{
+static bool may_go(const struct sim_proc *proc) {
   return proc->stage == SIM_DRAINED && proc->byes == proc->byes_wanted &&
          proc->views == proc->sim->views && sim_net_idle(proc->sim, proc->slot);
 }
 
 /* ---- What happens next ---------------------------------------------------------------------- */
 
-static bool leave_goes_on(struct sim_proc *proc)
-{
+static bool leave_goes_on(struct sim_proc *proc) {
   if (proc->stage == SIM_HANDS_OVER) {
     hand_over(proc);
   } else if (proc->stage == SIM_DRAINING && !proc->mute) {
@@ -323,8 +308,7 @@ static bool leave_goes_on(struct sim_proc *proc)
   return true;
 }
 
-bool sim_member_go_on(struct sim *sim)
-{
+bool sim_member_go_on(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
@@ -351,8 +335,7 @@ bool sim_member_go_on(struct sim *sim)
   return false;
 }
 
-static void begin_leave(struct sim *sim)
-{
+static void begin_leave(struct sim *sim) {
   struct sim_proc *proc = any_staying(sim, NULL, false);
   struct sim_proc *heir = proc ? any_staying(sim, proc, true) : NULL;
   if (!heir) return;
@@ -375,16 +358,14 @@ static void begin_leave(struct sim *sim)
   atomic_store(&proc->core.heir, heir->core.self);
 }
 
-static void begin_unmap(struct sim *sim)
-{
+static void begin_unmap(struct sim *sim) {
   uint32_t map = rng_below(&sim->rng, sim->maps);
   if (sim->map[map].unmapping || maps_alive(sim) < 2 || sim->maps == SIM_MAPS) return;
   sim->map[map].unmapping = true;
   sim->totals->unmaps++;
 }
 
-bool sim_member_step(struct sim *sim)
-{
+bool sim_member_step(struct sim *sim) {
   struct sim_proc *proc;
   uint32_t living = sim_living(sim);
   switch (rng_below(&sim->rng, 8)) {
@@ -404,6 +385,8 @@ bool sim_member_step(struct sim *sim)
       proc = any_staying(sim, NULL, true);
       if (proc && maps_alive(sim) < 4) sim_map_new(sim, proc);
       return true;
-    default: begin_unmap(sim); return true;
+    default:
+      begin_unmap(sim);
+      return true;
   }
 }

@@ -10,29 +10,38 @@
 #include "sim.h"
 
 static const char *const names[] = {
-  [DMI_MSG_GET] = "GET", [DMI_MSG_READ] = "READ", [DMI_MSG_PUT] = "PUT",
-  [DMI_MSG_ATOMIC] = "ATOMIC", [DMI_MSG_OWN] = "OWN", [DMI_MSG_GOT] = "GOT",
-  [DMI_MSG_DATA] = "DATA", [DMI_MSG_DONE] = "DONE", [DMI_MSG_FAIL] = "FAIL",
-  [DMI_MSG_GRANT] = "GRANT", [DMI_MSG_INVALIDATE] = "INVALIDATE",
-  [DMI_MSG_INVALIDATED] = "INVALIDATED", [DMI_MSG_UPDATE] = "UPDATE",
-  [DMI_MSG_UPDATED] = "UPDATED", [DMI_MSG_RELEASE] = "RELEASE", [DMI_MSG_TAKE] = "TAKE",
-  [DMI_MSG_HOME_BEGIN] = "HOME_BEGIN", [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
-  [DMI_MSG_HOME_END] = "HOME_END", [DMI_MSG_HOME_DONE] = "HOME_DONE",
+    [DMI_MSG_GET] = "GET",
+    [DMI_MSG_READ] = "READ",
+    [DMI_MSG_PUT] = "PUT",
+    [DMI_MSG_ATOMIC] = "ATOMIC",
+    [DMI_MSG_OWN] = "OWN",
+    [DMI_MSG_GOT] = "GOT",
+    [DMI_MSG_DATA] = "DATA",
+    [DMI_MSG_DONE] = "DONE",
+    [DMI_MSG_FAIL] = "FAIL",
+    [DMI_MSG_GRANT] = "GRANT",
+    [DMI_MSG_INVALIDATE] = "INVALIDATE",
+    [DMI_MSG_INVALIDATED] = "INVALIDATED",
+    [DMI_MSG_UPDATE] = "UPDATE",
+    [DMI_MSG_UPDATED] = "UPDATED",
+    [DMI_MSG_RELEASE] = "RELEASE",
+    [DMI_MSG_TAKE] = "TAKE",
+    [DMI_MSG_HOME_BEGIN] = "HOME_BEGIN",
+    [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
+    [DMI_MSG_HOME_END] = "HOME_END",
+    [DMI_MSG_HOME_DONE] = "HOME_DONE",
 };
 
-const char *sim_msg_name(uint32_t type)
-{
+const char *sim_msg_name(uint32_t type) {
   if (type == SIM_BYE) return "BYE";
   return type <= DMI_MSG_PAGE_LAST && names[type] ? names[type] : "?";
 }
 
-void sim_net_init(struct sim *sim)
-{
+void sim_net_init(struct sim *sim) {
   sim_net_retune(sim);
 }
 
-void sim_net_fini(struct sim *sim)
-{
+void sim_net_fini(struct sim *sim) {
   for (uint32_t from = 0; from < SIM_PROCS; from++) {
     for (uint32_t to = 0; to < SIM_PROCS; to++) {
       struct sim_chan *chan = &sim->net.chan[from][to];
@@ -48,8 +57,7 @@ void sim_net_fini(struct sim *sim)
   }
 }
 
-void sim_net_retune(struct sim *sim)
-{
+void sim_net_retune(struct sim *sim) {
   struct sim_net *net = &sim->net;
   net->strategy = (enum sim_strategy)rng_below(&sim->rng, SIM_STRATEGIES);
   net->burst = 0;
@@ -68,8 +76,7 @@ void sim_net_retune(struct sim *sim)
   }
 }
 
-void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg)
-{
+void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg) {
   struct sim_net *net = &sim->net;
   struct sim_chan *chan = &net->chan[from][to];
   if (chan->num == chan->room) {
@@ -92,18 +99,15 @@ void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_m
   }
 }
 
-static struct sim_chan *chan_of(struct sim_net *net, uint16_t id)
-{
+static struct sim_chan *chan_of(struct sim_net *net, uint16_t id) {
   return &net->chan[id / SIM_PROCS][id % SIM_PROCS];
 }
 
-static uint16_t any(struct sim *sim)
-{
+static uint16_t any(struct sim *sim) {
   return sim->net.busy[rng_below(&sim->rng, sim->net.busy_num)];
 }
 
-static uint16_t choose(struct sim *sim)
-{
+static uint16_t choose(struct sim *sim) {
   struct sim_net *net = &sim->net;
   uint16_t best = any(sim);
   switch (net->strategy) {
@@ -114,7 +118,8 @@ static uint16_t choose(struct sim *sim)
       }
       return best;
     case SIM_LAG:
-      for (uint32_t i = 0; i < net->busy_num && chan_of(net, best)->slow; i++) best = net->busy[i];
+      for (uint32_t i = 0; i < net->busy_num && chan_of(net, best)->slow; i++)
+        best = net->busy[i];
       return best;
     case SIM_BURST:
       if (net->burst > 0 && chan_of(net, net->burst_chan)->num) {
@@ -125,13 +130,13 @@ static uint16_t choose(struct sim *sim)
       net->burst_chan = best;
       return best;
     case SIM_UNIFORM:
-    case SIM_STRATEGIES: break;
+    case SIM_STRATEGIES:
+      break;
   }
   return best;
 }
 
-bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg)
-{
+bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg) {
   struct sim_net *net = &sim->net;
   if (!net->busy_num) return false;
   uint16_t id = choose(sim);
@@ -150,8 +155,7 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
 }
 
 /* Nothing under way from or to this process. */
-bool sim_net_idle(const struct sim *sim, uint32_t slot)
-{
+bool sim_net_idle(const struct sim *sim, uint32_t slot) {
   for (uint32_t other = 0; other < SIM_PROCS; other++) {
     if (sim->net.chan[slot][other].num || sim->net.chan[other][slot].num) return false;
   }

@@ -9,13 +9,12 @@
 #include "sim.h"
 
 static const char *const mode_names[] = {
-  [DMI_REQ_GET] = "GET", [DMI_REQ_READ] = "READ", [DMI_REQ_PUT] = "PUT",
-  [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
+    [DMI_REQ_GET] = "GET",        [DMI_REQ_READ] = "READ",  [DMI_REQ_PUT] = "PUT",
+    [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
 };
 
 /* A new mix: some of the modes only, hot or spread, few or many at once. */
-void sim_ops_retune(struct sim *sim)
-{
+void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
   uint32_t sum = 0;
   for (uint32_t i = 0; i < 6; i++) {
@@ -33,10 +32,10 @@ void sim_ops_retune(struct sim *sim)
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
 }
 
-static uint32_t pick_type(struct sim *sim)
-{
+static uint32_t pick_type(struct sim *sim) {
   uint32_t sum = 0, at;
-  for (uint32_t i = 0; i < 6; i++) sum += sim->weight[i];
+  for (uint32_t i = 0; i < 6; i++)
+    sum += sim->weight[i];
   at = rng_below(&sim->rng, sum);
   for (uint32_t i = 0; i < 6; i++) {
     if (at < sim->weight[i]) return i;
@@ -45,8 +44,7 @@ static uint32_t pick_type(struct sim *sim)
   return DMI_REQ_GET;
 }
 
-static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req)
-{
+static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
   struct rng *rng = &sim->rng;
   if (rng_below(rng, 100) < sim->whole) {
     req->off = 0;
@@ -60,16 +58,15 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req)
   }
 }
 
-static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len)
-{
+static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
   bool zero = rng_once_in(&sim->rng, 16);
-  for (uint64_t i = 0; i < len; i++) bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
+  for (uint64_t i = 0; i < len; i++)
+    bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
 }
 
 /* What the page holds now, so that a compare-and-swap has a chance. */
 static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
-                 unsigned char *bytes)
-{
+                 unsigned char *bytes) {
   memset(bytes, 0, req->len);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     const struct dmi_page *at = sim->proc[i] ? sim->proc[i]->pmap[map].page[page] : NULL;
@@ -80,8 +77,7 @@ static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_
 }
 
 /* Fills in the read-modify-write; returns the kind for the history. */
-static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, uint64_t size)
-{
+static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, uint64_t size) {
   struct dmi_req *req = &thread->req;
   struct rng *rng = &sim->rng;
   req->kind = (uint8_t)rng_range(rng, DMI_RMW_CAS, DMI_RMW_USER);
@@ -113,8 +109,7 @@ static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, ui
 
 /* Where and what.  False: this process has no mapping to work on. */
 static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind *kind,
-                 uint64_t *input, uint64_t *answer)
-{
+                 uint64_t *input, uint64_t *answer) {
   struct sim *sim = proc->sim;
   struct dmi_req *req = &thread->req;
   uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
@@ -159,8 +154,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
 
 /* The runtime's short cuts, with no message and no request. */
 static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct dmi_page *page,
-                      enum hist_kind kind)
-{
+                      enum hist_kind kind) {
   struct dmi_req *req = &thread->req;
   if (page->flags & DMI_PAGE_DEAD || rng_once_in(&proc->sim->rng, 6)) return false;
   if (kind == HIST_READ && dmi_page_readable(&proc->core, page)) {
@@ -173,8 +167,7 @@ static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct d
 }
 
 static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind kind,
-                   uint64_t input, uint64_t answer)
-{
+                   uint64_t input, uint64_t answer) {
   struct sim *sim = proc->sim;
   const struct dmi_req *req = &thread->req;
   const char *mode = mode_names[req->type];
@@ -194,8 +187,7 @@ static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_k
   sim->totals->by_kind[kind]++;
 }
 
-static void begin(struct sim_proc *proc, struct sim_thread *thread)
-{
+static void begin(struct sim_proc *proc, struct sim_thread *thread) {
   struct sim *sim = proc->sim;
   enum hist_kind kind;
   uint64_t input, answer;
@@ -228,14 +220,12 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread)
   sim_act(proc, thread->map, thread->page, &out);
 }
 
-void sim_ops_hint(struct sim *sim, struct sim_thread *thread)
-{
+void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
   if (!op->hint) op->hint = ++sim->effects;
 }
 
-void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req)
-{
+void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   struct sim *sim = proc->sim;
   struct sim_thread *thread = NULL;
   for (uint32_t t = 0; t < proc->threads; t++) {
@@ -265,8 +255,7 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req)
   memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
 }
 
-void sim_ops_drop_copy(struct sim *sim)
-{
+void sim_ops_drop_copy(struct sim *sim) {
   struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
   uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
   struct dmi_page *at = proc ? proc->pmap[map].page[page] : NULL;
@@ -281,8 +270,7 @@ void sim_ops_drop_copy(struct sim *sim)
   sim_touch(sim, map, page);
 }
 
-bool sim_ops_begin(struct sim *sim)
-{
+bool sim_ops_begin(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_PROCS), which = rng_below(&sim->rng, SIM_THREADS);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
@@ -297,8 +285,7 @@ bool sim_ops_begin(struct sim *sim)
   return false;
 }
 
-void sim_ops_fini(struct sim_thread *thread)
-{
+void sim_ops_fini(struct sim_thread *thread) {
   dmi_slice_drop(&thread->req.src);
   thread->frame = false;
 }

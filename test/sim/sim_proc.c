@@ -8,27 +8,24 @@
 
 #include "sim.h"
 
-struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid)
-{
+struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid) {
   if (uid == 0 || uid > sim->uids || sim->slot_of[uid] < 0) return NULL;
   return sim->proc[sim->slot_of[uid]];
 }
 
-bool sim_has_left(const struct sim_proc *proc, uint32_t uid)
-{
+bool sim_has_left(const struct sim_proc *proc, uint32_t uid) {
   return (proc->left[uid / 8] >> (uid % 8)) & 1;
 }
 
-static bool is_member(void *arg, uint32_t uid)
-{
+static bool is_member(void *arg, uint32_t uid) {
   const struct sim_proc *proc = arg;
   return uid > 0 && uid <= proc->sim->uids && !sim_has_left(proc, uid);
 }
 
-struct sim_proc *sim_proc_new(struct sim *sim)
-{
+struct sim_proc *sim_proc_new(struct sim *sim) {
   uint32_t slot = 0;
-  while (slot < SIM_PROCS && sim->proc[slot]) slot++;
+  while (slot < SIM_PROCS && sim->proc[slot])
+    slot++;
   if (slot == SIM_PROCS || sim->uids + 1 >= SIM_UIDS) return NULL;
   struct sim_proc *proc = calloc(1, sizeof(*proc));
   if (!proc) abort();
@@ -55,8 +52,7 @@ struct sim_proc *sim_proc_new(struct sim *sim)
   return proc;
 }
 
-void sim_proc_free(struct sim_proc *proc)
-{
+void sim_proc_free(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   for (uint32_t m = 0; m < sim->maps; m++) {
     struct sim_pmap *pmap = &proc->pmap[m];
@@ -68,15 +64,15 @@ void sim_proc_free(struct sim_proc *proc)
     free(pmap->parked);
     free(pmap->parked_from);
   }
-  for (uint32_t t = 0; t < proc->threads; t++) sim_ops_fini(&proc->thread[t]);
+  for (uint32_t t = 0; t < proc->threads; t++)
+    sim_ops_fini(&proc->thread[t]);
   sim->slot_of[proc->core.self] = -1;
   sim->proc[proc->slot] = NULL;
   free(proc);
 }
 
 /* Who is the home of the mapping, in this process's view: the directory's answer. */
-static uint32_t directory_home(const struct sim_proc *proc, uint32_t map)
-{
+static uint32_t directory_home(const struct sim_proc *proc, uint32_t map) {
   const struct sim *sim = proc->sim;
   uint32_t home = sim->map[map].creator;
   for (uint32_t i = 0; i < sim->views && sim_has_left(proc, home); i++) {
@@ -85,8 +81,7 @@ static uint32_t directory_home(const struct sim_proc *proc, uint32_t map)
   return home;
 }
 
-struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map)
-{
+struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map) {
   struct sim_pmap *pmap = &proc->pmap[map];
   const struct sim_map *real = &proc->sim->map[map];
   if (pmap->known == SIM_FORGOTTEN) return NULL;
@@ -104,8 +99,7 @@ struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map)
   return pmap;
 }
 
-struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page)
-{
+struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page) {
   struct sim_pmap *pmap = &proc->pmap[map];
   if (!pmap->page[page]) {
     pmap->page[page] = calloc(1, sizeof(*pmap->page[page]));
@@ -118,8 +112,7 @@ struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act)
-{
+static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act) {
   struct sim_pmap *pmap = &proc->pmap[map];
   if (!atomic_load(&pmap->map.arriving)) {
     sim_bad(proc->sim, "p%u parks %s though its home is not arriving", proc->core.self,
@@ -128,8 +121,7 @@ static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act)
   if (pmap->parked_num == pmap->parked_room) {
     pmap->parked_room = pmap->parked_room ? 2 * pmap->parked_room : 8;
     pmap->parked = realloc(pmap->parked, pmap->parked_room * sizeof(*pmap->parked));
-    pmap->parked_from = realloc(pmap->parked_from,
-                                pmap->parked_room * sizeof(*pmap->parked_from));
+    pmap->parked_from = realloc(pmap->parked_from, pmap->parked_room * sizeof(*pmap->parked_from));
     if (!pmap->parked || !pmap->parked_from) abort();
   }
   pmap->parked[pmap->parked_num] = act->msg;
@@ -143,8 +135,7 @@ static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act)
 }
 
 /* The receiver left after the core had decided to send. */
-static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_act *act)
-{
+static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_act *act) {
   struct dmi_out out;
   sim_log(proc->sim, "p%u has %s for p%u sent back", proc->core.self, sim_msg_name(act->msg.type),
           act->to);
@@ -155,16 +146,14 @@ static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dm
 }
 
 /* Has the process taken the view without `uid` after it had taken `views` of them? */
-static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views)
-{
+static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views) {
   for (uint32_t i = views; i < proc->views; i++) {
     if (proc->sim->view[i].uid == uid) return uid != proc->core.self;
   }
   return false;
 }
 
-void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out)
-{
+void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out) {
   /* Another thread of the runtime may take a view before what was decided here is sent. */
   uint32_t views = proc->views;
   if (out->num && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
@@ -178,15 +167,18 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
           sim_send(proc, act->to, &act->msg);
         }
         break;
-      case DMI_ACT_COMPLETE: sim_ops_complete(proc, act->req); break;
-      case DMI_ACT_PARK: park(proc, map, act); break;
+      case DMI_ACT_COMPLETE:
+        sim_ops_complete(proc, act->req);
+        break;
+      case DMI_ACT_PARK:
+        park(proc, map, act);
+        break;
     }
   }
   dmi_out_free(out);
 }
 
-static struct sim_thread *thread_of(const struct sim *sim, uint32_t uid, uint64_t op)
-{
+static struct sim_thread *thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
   struct sim_proc *proc = sim_by_uid(sim, uid);
   for (uint32_t t = 0; proc && t < proc->threads; t++) {
     if (proc->thread[t].out && proc->thread[t].req.op == op) return &proc->thread[t];
@@ -194,8 +186,7 @@ static struct sim_thread *thread_of(const struct sim *sim, uint32_t uid, uint64_
   return NULL;
 }
 
-static void count(struct sim *sim, const struct dmi_msg *msg)
-{
+static void count(struct sim *sim, const struct dmi_msg *msg) {
   struct sim_thread *thread;
   if (msg->type > DMI_MSG_PAGE_LAST) return;
   sim->totals->by_type[msg->type]++;
@@ -218,8 +209,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg)
  * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten
  * (a leaver that forgot it too did not wait for acknowledgements any more).  The runtime drops
  * these. */
-static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg)
-{
+static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (msg->type <= DMI_MSG_PAGE_LAST) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
@@ -228,8 +218,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg)
          (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
 
-void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg)
-{
+void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   count(sim, msg);
   if (sim->opt.verbose) {
@@ -247,8 +236,8 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg)
   struct sim_proc *other = sim_by_uid(sim, to);
   if (!other || sim_has_left(proc, to)) {
     if (!may_drop(proc, msg)) {
-      sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self,
-              sim_msg_name(msg->type), to);
+      sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self, sim_msg_name(msg->type),
+              to);
     }
     sim->totals->dropped++;
     dmi_slice_drop(&msg->list);
@@ -267,8 +256,7 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg)
 
 /* ---- Messages that arrive ------------------------------------------------------------------- */
 
-static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
-{
+static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
   dmi_slice_drop(&msg->list);
@@ -276,8 +264,7 @@ static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *ms
   if (to) sim_send(proc, to, &reply);
 }
 
-void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
-{
+void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
   uint32_t num = (uint32_t)msg->page;
@@ -313,8 +300,7 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   sim_act(proc, map, num, &out);
 }
 
-static void take_pages(struct sim_proc *proc, struct dmi_msg *msg)
-{
+static void take_pages(struct sim_proc *proc, struct dmi_msg *msg) {
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
   for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_tail); i++) {
     struct dmi_tail entry;
@@ -328,8 +314,7 @@ static void take_pages(struct sim_proc *proc, struct dmi_msg *msg)
   dmi_slice_drop(&msg->list);
 }
 
-void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg)
-{
+void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
   struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
   sim->totals->messages++;
   if (!proc || !sender) {
@@ -338,20 +323,27 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
   }
   uint32_t from = sender->core.self;
   if (sim->opt.verbose) {
-    sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self,
-            sim_msg_name(msg->type), from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
+    sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self, sim_msg_name(msg->type),
+            from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
   }
   switch (msg->type) {
-    case SIM_BYE: proc->byes++; break;
-    case DMI_MSG_TAKE: take_pages(proc, msg); break;
+    case SIM_BYE:
+      proc->byes++;
+      break;
+    case DMI_MSG_TAKE:
+      take_pages(proc, msg);
+      break;
     case DMI_MSG_HOME_BEGIN:
     case DMI_MSG_HOME_TAILS:
     case DMI_MSG_HOME_END:
-    case DMI_MSG_HOME_DONE: sim_home_message(proc, from, msg); break;
+    case DMI_MSG_HOME_DONE:
+      sim_home_message(proc, from, msg);
+      break;
     case DMI_MSG_GRANT:
       sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
       sim_page_message(proc, from, msg);
       break;
-    default: sim_page_message(proc, from, msg);
+    default:
+      sim_page_message(proc, from, msg);
   }
 }

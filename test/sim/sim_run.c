@@ -9,8 +9,7 @@
 
 #define QUIET_STEPS_MAX 300000u /* messages until everything must have come to rest */
 
-void sim_log(struct sim *sim, const char *format, ...)
-{
+void sim_log(struct sim *sim, const char *format, ...) {
   va_list args;
   if (!sim->opt.verbose) return;
   printf("%8llu ", (unsigned long long)sim->now);
@@ -20,8 +19,7 @@ void sim_log(struct sim *sim, const char *format, ...)
   printf("\n");
 }
 
-static bool deliver_one(struct sim *sim)
-{
+static bool deliver_one(struct sim *sim) {
   uint32_t from, to;
   struct dmi_msg msg;
   if (!sim_net_take(sim, &from, &to, &msg)) return false;
@@ -30,8 +28,7 @@ static bool deliver_one(struct sim *sim)
   return true;
 }
 
-static void step(struct sim *sim)
-{
+static void step(struct sim *sim) {
   uint32_t dice = rng_below(&sim->rng, 1000);
   sim->steps++;
   sim->now++;
@@ -50,8 +47,7 @@ static void step(struct sim *sim)
 }
 
 /* Until nothing is under way and nobody has anything to do. */
-static void come_to_rest(struct sim *sim)
-{
+static void come_to_rest(struct sim *sim) {
   uint64_t steps = 0;
   bool more = true;
   while (more && !sim->bad) {
@@ -68,8 +64,7 @@ static void come_to_rest(struct sim *sim)
 }
 
 static void init(struct sim *sim, uint64_t seed, const struct sim_options *options,
-                 struct sim_totals *totals)
-{
+                 struct sim_totals *totals) {
   memset(sim, 0, sizeof(*sim));
   sim->seed = seed;
   sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -79,25 +74,26 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
   uint32_t procs = rng_range(&sim->rng, 3, 5), maps = rng_range(&sim->rng, 1, 3);
-  for (uint32_t i = 0; i < procs; i++) (void)sim_proc_new(sim);
-  for (uint32_t i = 0; i < maps; i++) sim_map_new(sim, sim->proc[rng_below(&sim->rng, procs)]);
+  for (uint32_t i = 0; i < procs; i++)
+    (void)sim_proc_new(sim);
+  for (uint32_t i = 0; i < maps; i++)
+    sim_map_new(sim, sim->proc[rng_below(&sim->rng, procs)]);
   sim_ops_retune(sim);
 }
 
-static void fini(struct sim *sim)
-{
+static void fini(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i]) sim_proc_free(sim->proc[i]);
   }
   for (uint32_t m = 0; m < sim->maps; m++) {
-    for (uint32_t p = 0; p < SIM_PAGES; p++) hist_fini(&sim->map[m].hist[p]);
+    for (uint32_t p = 0; p < SIM_PAGES; p++)
+      hist_fini(&sim->map[m].hist[p]);
   }
   sim_net_fini(sim);
 }
 
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
-             uint64_t *hash)
-{
+             uint64_t *hash) {
   struct sim *sim = malloc(sizeof(*sim));
   uint64_t until = 0;
   if (!sim) abort();

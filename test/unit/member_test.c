@@ -238,7 +238,7 @@ static void test_goodbye(void **state) {
 
 static void test_directory(void **state) {
   struct dmi_member *m = first();
-  struct dmi_mapping a;
+  struct dmi_entry a;
   (void)state;
   dmi_member_mmap(m, 1, 4096, 10, &out);
   a = expect(DMI_MACT_RESULT)->mapping;
