@@ -61,7 +61,8 @@ built() {
 }
 
 no_randomization=
-if ! dmi_install_packages; then
+# shellcheck disable=SC2086
+if ! dmi_install_packages $dmi_build_packages $dmi_test_packages; then
   failed=1
   finish
 fi
