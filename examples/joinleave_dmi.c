@@ -44,7 +44,7 @@ void DMI_main(int argc, char **argv) {
   }
   CHECK(DMI_rank(&my_dmi_id));
   CHECK(DMI_mmap(&darts_addr, sizeof(darts_t), 1, NULL));
-  do {
+  for (;;) {
     CHECK(DMI_poll(&node));
     if (node.state == DMI_OPEN) {
       printf("welcome %d!\n", node.dmi_id);
@@ -54,11 +54,12 @@ void DMI_main(int argc, char **argv) {
       teams_stop(&teams, node.dmi_id);
       printf("goodbye %d!\n", node.dmi_id);
       /* This process goes last, when nobody needs it any more. */
-      if (node.dmi_id != my_dmi_id) CHECK(DMI_goodbye(node.dmi_id));
+      if (node.dmi_id == my_dmi_id) break;
+      CHECK(DMI_goodbye(node.dmi_id));
     }
     print_pi(darts_addr);
     fflush(stdout);
-  } while (node.state != DMI_CLOSE || node.dmi_id != my_dmi_id);
+  }
 
   /* The others are still throwing. */
   while (teams.num > 0)

@@ -58,7 +58,7 @@ static inline void teams_start(teams_t *teams, const DMI_node_t *node, int64_t j
     const team_arg_t arg = {
         .job_addr = job_addr, .stop_addr = team->addr, .dmi_id = node->dmi_id, .thread = i};
     CHECK(DMI_write(arg_addr, sizeof(arg), &arg, DMI_PUT_WRITE, NULL));
-    /* A process can be lost at any time; the others then do the work. */
+    /* The system there may allow no more threads; the team is smaller then. */
     if (DMI_create(&team->threads[team->thread_num], node->dmi_id, arg_addr, NULL) == DMI_TRUE) {
       team->thread_num++;
     } else {
