@@ -81,10 +81,11 @@ static void ends_text(struct dmi_shake *shake, char here[80], char there[80]) {
   dmi_addr_text(&addr, there);
 }
 
-static void refuse(struct dmi_shake *shake, const char *why) {
+/* `why` is what the user here reads, `told` what the other's user does. */
+static void refuse_as(struct dmi_shake *shake, const char *why, const char *told) {
   unsigned char bytes[DMI_REFUSE_BYTES];
   dmi_net_log(shake->net, "refused a connection: %s", why);
-  dmi_refuse_put(bytes, why);
+  dmi_refuse_put(bytes, told);
   if (send(shake->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
     drop(shake);
     return;
@@ -95,6 +96,10 @@ static void refuse(struct dmi_shake *shake, const char *why) {
   ev_timer_stop(shake->net->loop, &shake->patience);
   ev_timer_set(&shake->patience, GOODBYE, 0);
   ev_timer_start(shake->net->loop, &shake->patience);
+}
+
+static void refuse(struct dmi_shake *shake, const char *why) {
+  refuse_as(shake, why, why);
 }
 
 /* ---- HELLO is complete ----------------------------------------------------------------------- */
@@ -193,10 +198,11 @@ static void welcome_member(struct dmi_shake *shake, const char *there) {
 static void complete(struct dmi_shake *shake) {
   struct dmi_net *net = shake->net;
   struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_OK);
-  char here[80], there[80], why[DMI_REFUSE_TEXT];
+  char here[80], there[80], why[DMI_REFUSE_TEXT], told[DMI_REFUSE_TEXT];
   ends_text(shake, here, there);
-  if (!dmi_hello_match(&mine, &shake->hello, here, there, why)) {
-    refuse(shake, why);
+  if (!dmi_hello_match(&mine, &shake->hello, there, why)) {
+    (void)dmi_hello_match(&shake->hello, &mine, here, told);
+    refuse_as(shake, why, told);
   } else if (shake->hello.uid == 0) {
     welcome_stranger(shake, here);
   } else if (shake->hello.uid == net->uid) {

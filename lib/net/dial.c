@@ -26,6 +26,11 @@
 /* What a user who joins can change. */
 #define ADVICE "check dmirun's options -i HOST and -p PORT"
 
+/* What to do about a peer that is reached but is no use, after ": ". */
+static const char *advice(const struct dmi_dial *dial) {
+  return dial->join ? ADVICE : "has it ended, and something else taken its port?";
+}
+
 static void try_next(struct dmi_dial *dial);
 
 static void stop_attempt(struct dmi_dial *dial) {
@@ -68,20 +73,20 @@ static void failed(struct dmi_dial *dial, bool final) {
 }
 
 static void no_connection(struct dmi_dial *dial, int error) {
-  const char *advice = dial->join ? ADVICE : "is a firewall between?";
+  const char *hint = dial->join ? ADVICE : "is a firewall between?";
   if (error == ECONNREFUSED) {
     snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
-             dial->port, advice);
+             dial->port, hint);
   } else {
     snprintf(dial->why, sizeof dial->why, "cannot connect to %s port %u: %s; %s", dial->host,
-             dial->port, strerror(error), advice);
+             dial->port, strerror(error), hint);
   }
   failed(dial, false);
 }
 
 static void not_dmi(struct dmi_dial *dial) {
-  snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI%s%s",
-           dial->host, dial->port, dial->join ? ": " : "", dial->join ? ADVICE : "");
+  snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI: %s",
+           dial->host, dial->port, advice(dial));
   failed(dial, false);
 }
 
@@ -109,21 +114,13 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
 
 static void answered(struct dmi_dial *dial) {
   struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
-  struct sockaddr_storage name;
-  struct dmi_addr addr = {0};
-  socklen_t size = sizeof name;
-  char here[80], there[80];
+  char there[80];
   if (!dmi_hello_get(&hello, dial->buf) || hello.kind != DMI_HELLO_OK) {
     not_dmi(dial);
     return;
   }
-  if (getsockname(dial->fd, (struct sockaddr *)&name, &size) == 0) {
-    dmi_addr_of_socket(&addr, &name);
-  }
-  addr.port = dial->net->port;
-  dmi_addr_text(&addr, here);
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
-  if (!dmi_hello_match(&mine, &hello, here, there, dial->why)) {
+  if (!dmi_hello_match(&mine, &hello, there, dial->why)) {
     failed(dial, true);
   } else if (!dial->join && hello.uid != dial->peer->id) {
     snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
@@ -139,8 +136,10 @@ static void on_readable(struct dmi_dial *dial) {
   ssize_t got = recv(dial->fd, dial->buf + dial->got, want - dial->got, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
-    snprintf(dial->why, sizeof dial->why, "%s port %u closed the connection at once: %s",
-             dial->host, dial->port, got < 0 ? strerror(errno) : "is it a DMI program?");
+    snprintf(dial->why, sizeof dial->why,
+             "%s port %u closed the connection at once, so it is perhaps no DMI program%s%s: %s",
+             dial->host, dial->port, got < 0 ? ", " : "", got < 0 ? strerror(errno) : "",
+             advice(dial));
     failed(dial, false);
     return;
   }
@@ -189,9 +188,17 @@ static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
   struct dmi_dial *dial = timer->data;
-  snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
-           dial->host, dial->port, dial->net->config.patience,
-           dial->join ? ADVICE ", and whether a firewall is between" : "is a firewall between?");
+  double tried = dial->net->config.patience;
+  if (dial->said) {
+    snprintf(dial->why, sizeof dial->why,
+             "%s port %u accepts connections but does not answer (waited %.0f s), so it is no DMI "
+             "program, or one that hangs: %s",
+             dial->host, dial->port, tried, advice(dial));
+  } else {
+    snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
+             dial->host, dial->port, tried,
+             dial->join ? ADVICE ", and whether a firewall is between" : "is a firewall between?");
+  }
   failed(dial, false);
 }
 

@@ -100,24 +100,24 @@ static void hex8(char out[17], const uint8_t *bytes) {
     snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs, const char *here,
+bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs,
                      const char *there, char why[DMI_REFUSE_TEXT]) {
   static const uint8_t none[16];
   char a[17], b[17];
   if (mine->version != theirs->version) {
     snprintf(why, DMI_REFUSE_TEXT,
-             "%s (program '%s') speaks wire version %u of DMI, %s version %u: link both with the "
-             "same DMI",
-             here, mine->name, mine->version, there, theirs->version);
+             "this process speaks wire version %u of DMI, %s version %u: link both with the same "
+             "DMI",
+             mine->version, there, theirs->version);
     return false;
   }
   if (memcmp(mine->build, theirs->build, sizeof mine->build) != 0) {
     hex8(a, mine->build);
     hex8(b, theirs->build);
     snprintf(why, DMI_REFUSE_TEXT,
-             "%s runs program '%s', build %s, %s runs program '%s', build %s: all processes must "
-             "run the same executable file",
-             here, mine->name, a, there, theirs->name, b);
+             "this process runs '%s' (build %s), but %s runs '%s' (build %s): all processes must "
+             "run the same executable file; copy it, or compile on one machine only",
+             mine->name, a, there, theirs->name, b);
     return false;
   }
   bool joining = memcmp(mine->program, none, sizeof none) == 0 ||
@@ -126,9 +126,9 @@ bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *their
     hex8(a, mine->program);
     hex8(b, theirs->program);
     snprintf(why, DMI_REFUSE_TEXT,
-             "%s belongs to the running program %s ('%s'), %s to %s ('%s'): they were started "
-             "apart, or one has ended",
-             here, a, mine->name, there, b, theirs->name);
+             "this process belongs to the running program %s ('%s'), %s to %s ('%s'): they were "
+             "started apart, or one has ended",
+             a, mine->name, there, b, theirs->name);
     return false;
   }
   return true;

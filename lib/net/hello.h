@@ -49,10 +49,11 @@ bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYT
 void dmi_hello_peek(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_FIRST]);
 
 /*
- * May a process that says `mine` take part with one that says `theirs`?  True, or false with a
- * sentence in `why` that both can print.  `here`, `there`: the two ends, as "10.0.0.2 port 7880".
+ * May a process that says `mine` take part with one that says `theirs`, at `there` ("10.0.0.2 port
+ * 7880")?  True, or false with a sentence in `why` for the user of the first, who reads of "this
+ * process".  For the other one call it the other way round.
  */
-bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs, const char *here,
+bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs,
                      const char *there, char why[DMI_REFUSE_TEXT]);
 
 void dmi_refuse_put(unsigned char out[DMI_REFUSE_BYTES], const char *why);

@@ -244,6 +244,18 @@ static bool hash_program(uint8_t hash[16]) {
   return true;
 }
 
+/* Where the executable is, for messages; its end, when that is too long. */
+static void program_name(char name[64], const char *argv0) {
+  char path[4096];
+  ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (len <= 0) {
+    snprintf(name, 64, "%.63s", argv0);
+    return;
+  }
+  path[len] = '\0';
+  snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
+}
+
 static uint32_t cores(void) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -265,7 +277,7 @@ static void tell_port(struct dmi_process *process) {
   }
 }
 
-static bool process_open(struct dmi_process *process, const char *name) {
+static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
   struct dmi_net_handler handler = {process,   on_body,   on_message, on_lost, on_stranger,
@@ -273,7 +285,7 @@ static bool process_open(struct dmi_process *process, const char *name) {
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   net.listen_port = process->config.listen_port;
-  snprintf(net.name, sizeof(net.name), "%s", name);
+  program_name(net.name, argv0);
   if (!hash_program(net.build)) {
     fprintf(stderr, "dmi: cannot read /proc/self/exe to tell this program from others\n");
     return false;
@@ -346,11 +358,9 @@ static void *daemon_start(void *arg) {
 
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
-  const char *slash = strrchr(argv[0], '/');
   pthread_t daemon;
   int exit_code;
-  if (sodium_init() < 0 || !dmi_config_read(&process->config) ||
-      !process_open(process, slash ? slash + 1 : argv[0])) {
+  if (sodium_init() < 0 || !dmi_config_read(&process->config) || !process_open(process, argv[0])) {
     process_free(process);
     return 1;
   }

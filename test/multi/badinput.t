@@ -29,7 +29,8 @@ like($first->out, qr/^after the end: DMI_EINACTIVE$/m, 'calls after the end: DMI
 
 # ---- Starts ------------------------------------------------------------------------------------
 
-# dmirun with these options: not 0, and one line that matches all of these.
+# dmirun with these options: not 0, and one line that matches all of these.  What cannot be joined
+# names where it was looked for, and the options to change.
 sub refused {
   my ($name, $opts, @texts) = @_;
   my $process = $t->start($program, opts => $opts, name => $name);
@@ -59,27 +60,40 @@ my $listener = IO::Socket::INET->new(Proto => 'tcp', Listen => 1) or die;
 my $taken = $listener->sockport;
 refused('port in use', [-l => $taken], qr/$taken/, qr/-l/);
 
-# What listens there is no DMI program: it answers something else, or closes at once.
-{
+# What listens there is no DMI program.
+sub stranger {
+  my ($name, $behave, @texts) = @_;
   my $pid = fork // die;
   if (!$pid) {
     while (my $client = $listener->accept) {
-      print $client "HTTP/1.0 400 Bad\r\n\r\n";
+      $behave->($client);
       close $client;
     }
     POSIX::_exit(0);
   }
-  refused('not DMI', [-i => '127.0.0.1', -p => $taken], qr/port $taken/, qr/-p|-i/);
+  refused($name, [-i => '127.0.0.1', -p => $taken], qr/port $taken/, qr/-i HOST and -p PORT/,
+    @texts);
   kill KILL => $pid;
   waitpid $pid, 0;
 }
+stranger('answers something else', sub {
+  my ($client) = @_;
+  print $client "HTTP/1.0 400 Bad\r\n\r\n";
+  $client->flush;
+  1 while sysread $client, my $bytes, 512;    # closing before all is read could lose the answer
+}, qr/does not speak DMI/);
+stranger('closes at once', sub { }, qr/closed the connection at once/);
+stranger('closes after all was read', sub { sysread $_[0], my $bytes, 512 },
+  qr/closed the connection at once/);
 
 # Another program: it goes on unharmed, and says whom it refused.
 my $other = $t->compile('test/multi/end_dmi.c');
 my $running = $t->start($other, args => ['wait']);
 $running->expect_out(qr/^waiting$/m);
 refused('another program', [-i => '127.0.0.1', -p => $running->port],
-  qr/badinput_dmi.*end_dmi|end_dmi.*badinput_dmi/);
+  qr/this process runs '[^']*badinput_dmi' \(build \w+\), but 127\.0\.0\.1 port ${\$running->port} /,
+  qr/runs '[^']*end_dmi' \(build \w+\): .*same executable/);
+$running->expect_err(qr/this process runs '[^']*end_dmi'.*, but 127\.0\.0\.1 .*badinput_dmi'/);
 my $copy = $t->dir . '/end_dmi';
 {
   local $SIG{CHLD} = 'DEFAULT';
@@ -91,7 +105,9 @@ my $copy = $t->dir . '/end_dmi';
 {
   my $process = $t->start($copy, join => $running, name => 'another build');
   $process->wait_exit(1);
-  like($process->err, qr/build/, 'another build: refused by that name');
+  my @builds = $process->err =~ /\(build (\w+)\)/g;
+  is(scalar @builds, 2, 'another build: both are named');
+  isnt($builds[0], $builds[1], 'another build: they differ');
 }
 $running->signal('INT');
 $running->wait_exit(0);
