@@ -70,6 +70,8 @@ core_sources = \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_owner.c \
+	lib/core/ranges.c \
+	lib/core/ranges.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h
 

@@ -51,6 +51,16 @@ enum dmi_msg_type {
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
 
+/* dmi_msg.kind of GET, PUT and UPDATE: 0, or the body begins with a list of ranges: `off` is their
+ * number, `len` their bytes together (docs/protocol.md, "Lists"). */
+#define DMI_KIND_LIST 3
+
+/* One range of a list. */
+struct dmi_range {
+  uint64_t off; /* in the page */
+  uint64_t len; /* bytes */
+};
+
 /* dmi_msg.kind of ATOMIC */
 enum dmi_rmw { DMI_RMW_CAS = 1, DMI_RMW_FAS, DMI_RMW_FAD, DMI_RMW_USER };
 
@@ -78,14 +88,14 @@ struct dmi_rmw_sizes {
 struct dmi_msg {
   uint8_t type;     /* enum dmi_msg_type */
   uint8_t flags;    /* DMI_F_* */
-  uint8_t kind;     /* DMI_KIND_* or enum dmi_rmw */
+  uint8_t kind;     /* DMI_KIND_*, 0 or enum dmi_rmw */
   int8_t tag;       /* ATOMIC, DMI_RMW_USER: the user's tag */
   uint32_t origin;  /* uid of the process whose operation it is */
   uint32_t error;   /* FAIL: DMI_E* */
   uint64_t map;     /* base address of the mapping */
   uint64_t page;    /* page number in the mapping */
   uint64_t op;      /* origin's number of the operation; READ and DATA: fetch number */
-  uint64_t off;     /* bytes, in the page */
+  uint64_t off;     /* bytes, in the page; of kind LIST: number of ranges */
   uint64_t len;     /* bytes; DONE of an ATOMIC: bytes of the answer at the start of body */
   uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */
   struct dmi_slice

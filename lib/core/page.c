@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/page_int.h"
+#include "core/ranges.h"
 #include "core/rmw.h"
 
 /* ---- Records -------------------------------------------------------------------------------- */
@@ -78,6 +79,17 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
   return true;
 }
 
+bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
+                              const struct dmi_part *part, uint64_t parts,
+                              const unsigned char *src) {
+  (void)core;
+  if (!dmi_frame_own(page, false)) return false;
+  for (uint64_t i = 0; i < parts; i++)
+    memcpy(page->frame->bytes + part[i].off, src + part[i].to, part[i].len);
+  page->version++;
+  return true;
+}
+
 /* ---- Own operations ------------------------------------------------------------------------- */
 
 bool dmi_is_read(const struct dmi_req *req) {
@@ -85,7 +97,9 @@ bool dmi_is_read(const struct dmi_req *req) {
 }
 
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
-  if (frame) {
+  if (req->parts) {
+    dmi_parts_read(req->part, req->parts, frame ? frame->bytes : NULL, req->dst);
+  } else if (frame) {
     memcpy(req->dst, frame->bytes + req->off, req->len);
   } else {
     memset(req->dst, 0, req->len);
@@ -133,8 +147,12 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   msg.op = req->op;
   msg.off = req->off;
   msg.len = req->len;
-  if (type == DMI_MSG_PUT || type == DMI_MSG_ATOMIC) {
-    dmi_page_busy(page)->puts++;
+  if (req->ranges) {
+    msg.kind = DMI_KIND_LIST;
+    msg.off = req->ranges;
+  }
+  if (type != DMI_MSG_GET) dmi_page_busy(page)->puts++;
+  if (type != DMI_MSG_GET || req->ranges) {
     msg.body = req->src;
     if (msg.body.frame) dmi_frame_ref(msg.body.frame);
   }
@@ -240,15 +258,27 @@ static bool in_page(const struct dmi_page *page, const struct dmi_msg *msg) {
   return msg->off <= size && msg->len <= size - msg->off;
 }
 
+/* The range, or list of ranges, of a message of which `bytes` bytes belong in the page. */
+static bool ranges_valid(const struct dmi_page *page, const struct dmi_msg *msg, uint64_t bytes) {
+  switch (msg->kind) {
+    case 0:
+      return in_page(page, msg) && msg->body.len == bytes && (msg->body.ptr || !bytes);
+    case DMI_KIND_LIST:
+      return dmi_ranges_valid(&msg->body, msg->off, msg->len, bytes, page->map->page_size);
+    default:
+      return false;
+  }
+}
+
 /* Could a correct peer have sent this? */
 static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
-      return in_page(page, msg);
+      return ranges_valid(page, msg, 0);
     case DMI_MSG_READ:
       return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
     case DMI_MSG_PUT:
-      return in_page(page, msg) && msg->body.ptr && msg->body.len == msg->len;
+      return msg->body.ptr && ranges_valid(page, msg, msg->len);
     case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
       return !(msg->flags & DMI_F_TAIL) || page->role != DMI_ROLE_NONE;
     case DMI_MSG_ATOMIC: {
@@ -332,7 +362,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       dmi_owner_ack(core, page, from, msg, out);
       break;
     case DMI_MSG_UPDATE:
-      if (!in_page(page, msg) || msg->body.len != msg->len || !msg->body.ptr) return false;
+      if (!msg->body.ptr || !ranges_valid(page, msg, msg->len)) return false;
       dmi_copy_message(core, page, from, msg, out);
       break;
     case DMI_MSG_INVALIDATE:

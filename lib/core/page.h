@@ -28,6 +28,14 @@ enum dmi_req_type {
   DMI_REQ_OWN          /* (others only) */
 };
 
+/* One piece of an own access whose bytes lie scattered in the caller's memory. */
+struct dmi_part {
+  uint64_t off; /* in the page */
+  uint64_t at;  /* in the bytes of all ranges of the operation, one after another */
+  uint64_t len; /* bytes */
+  int64_t to;   /* from the caller's buffer */
+};
+
 /*
  * An operation on (part of) one page.  Own ones belong to the caller, are filled in by it (the
  * fields above the line), handed to dmi_page_begin, and come back by DMI_ACT_COMPLETE exactly once.
@@ -39,12 +47,15 @@ struct dmi_req {
   int8_t tag;           /* ATOMIC, USER */
   uint32_t origin;      /* uid; own ones: dmi_core.self */
   uint64_t op;          /* origin's number; own ones: set by the caller, unique while out */
-  uint64_t off, len;    /* bytes, in the page */
+  uint64_t off, len;    /* bytes, in the page; with ranges: 0, and the bytes of all together */
+  uint64_t ranges;      /* GET, PUT: 0, or src begins with a list of so many, as kind LIST has it */
   void *dst;            /* own reads: len bytes; own atomics: sizes.in bytes of answer */
   struct dmi_slice src; /* writes: len bytes; atomics: out1 then out2.  Own: borrowed or a frame,
                            must live until COMPLETE; the caller drops it
                            then (the core may have put a frame in its place) */
-  struct dmi_rmw_sizes sizes; /* atomics */
+  const struct dmi_part *part; /* own reads: where the bytes go, from dst on; must be given with */
+  uint64_t parts;              /* ranges, may be without; 0: all to dst */
+  struct dmi_rmw_sizes sizes;  /* atomics */
   /* ---- the core's ---- */
   bool foreign;      /* made by the core, for another process */
   _Atomic bool sent; /* own: its message is out, so an answer may come; in no list here */
@@ -148,6 +159,7 @@ enum dmi_break {
   DMI_BREAK_STALE,      /* R9: a void OWN is not dropped */
   DMI_BREAK_TAILS,      /* R8: the heir is not told the tails */
   DMI_BREAK_TAKE,       /* R8: pages owned by the leaver are not taken */
+  DMI_BREAK_LIST,       /* R6: a copy takes only the first range of a list */
   DMI_BREAK_LAST
 };
 
@@ -187,6 +199,11 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
 /* False: no memory for the bytes, nothing was changed. */
 bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off, const void *src,
                         uint64_t len);
+
+/* The same for a write of several parts, in their order, from `src` on. */
+bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
+                              const struct dmi_part *part, uint64_t parts,
+                              const unsigned char *src);
 
 /*
  * A message GET..RELEASE about this page.  GOT, DONE and FAIL without DMI_F_FETCH answer an own

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/page_int.h"
+#include "core/ranges.h"
 
 /* The floor rises; bytes under way that are older must not become a copy. */
 static void raise_floor(struct dmi_page *page, uint64_t version) {
@@ -36,6 +37,19 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
   }
 }
 
+/* The bytes of a write into the copy: one range, or a list of `ranges`. */
+static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
+                       const unsigned char *bytes, uint64_t ranges, uint64_t off, uint64_t len) {
+  unsigned char *to = page->frame->bytes;
+  if (ranges && core->broken == DMI_BREAK_LIST) {
+    struct dmi_range first;
+    memcpy(&first, bytes, sizeof(first));
+    memcpy(to + first.off, bytes + ranges * sizeof(first), first.len);
+  } else {
+    dmi_ranges_write(bytes, ranges, off, len, to);
+  }
+}
+
 /* R6 UPDATE.  False: there is no copy (any more). */
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   bool fits = page->version + 1 == msg->version ||
@@ -45,7 +59,8 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
     raise_floor(page, msg->version);
     return false;
   }
-  memcpy(page->frame->bytes + msg->off, msg->body.ptr, msg->len);
+  take_bytes(core, page, msg->body.ptr, msg->kind == DMI_KIND_LIST ? msg->off : 0, msg->off,
+             msg->len);
   page->version = msg->version;
   page->held = core->broken != DMI_BREAK_HOLD;
   return true;
@@ -119,7 +134,7 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
   if (page->copy && page->version < msg->version) {
     if ((msg->flags & DMI_F_APPLY) && fits &&
         dmi_frame_own(page, own->len == page->map->page_size)) {
-      memcpy(page->frame->bytes + own->off, bytes, own->len);
+      take_bytes(core, page, bytes, own->ranges, own->off, own->len);
       page->version = msg->version;
       page->held = 0; /* in effect, so the RELEASE still on its way is of an older one */
     } else {
@@ -180,11 +195,14 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
   if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
   if (msg->type == DMI_MSG_DONE) return wrote && done_arrives(core, page, msg, own, out);
   if (!dmi_is_read(own) || msg->len != own->len) return false;
-  if (msg->flags & DMI_F_ZERO) {
+  if (!(msg->flags & DMI_F_ZERO) && (msg->body.len != own->len || !msg->body.ptr)) return false;
+  if (own->parts) {
+    const unsigned char *bytes = msg->flags & DMI_F_ZERO ? NULL : msg->body.ptr;
+    dmi_parts_take(own->part, own->parts, own->ranges ? NULL : &own->off, bytes, own->dst);
+  } else if (msg->flags & DMI_F_ZERO) {
     memset(own->dst, 0, own->len);
-  } else {
-    if (msg->body.len != own->len || !msg->body.ptr) return false;
-    if (msg->body.ptr != own->dst) memcpy(own->dst, msg->body.ptr, own->len);
+  } else if (msg->body.ptr != own->dst) {
+    memcpy(own->dst, msg->body.ptr, own->len);
   }
   dmi_out_complete(out, own, DMI_OK);
   return true;

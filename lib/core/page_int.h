@@ -35,7 +35,8 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
 /* An own operation, R2, R3.  The mode has been settled. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out);
-/* Serves an own read from the page's bytes (frame, NULL: zeros). */
+/* Serves an own read from the page's bytes (frame, NULL: zeros).  Its ranges need no look: the
+ * parts say what goes where. */
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out);
 /* Sends OWN to the home; the role becomes PENDING. */
 void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/page_int.h"
+#include "core/ranges.h"
 #include "core/rmw.h"
 
 /* ---- Operations of others ------------------------------------------------------------------- */
@@ -34,7 +35,11 @@ void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_
   req->tag = msg->tag;
   req->origin = msg->origin;
   req->op = msg->op;
-  req->off = msg->off;
+  if ((msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT) && msg->kind == DMI_KIND_LIST) {
+    req->ranges = msg->off;
+  } else {
+    req->off = msg->off;
+  }
   req->len = msg->len;
   req->src = msg->body;
   req->flags = msg->flags & (DMI_F_HAVE | DMI_F_NODATA);
@@ -84,7 +89,7 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
   msg.kind = req->kind;
   msg.tag = req->tag;
   msg.op = req->op;
-  msg.off = req->off;
+  msg.off = req->ranges ? req->ranges : req->off;
   msg.len = req->len;
   msg.body = req->src;
   msg.flags = req->flags;
@@ -167,13 +172,13 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
   struct dmi_page_busy *busy = dmi_page_busy(page);
   bool apply = holder_find(busy, req->origin) != NULL;
   if (wrote) {
-    bool whole = req->off == 0 && req->len == page->map->page_size;
+    bool whole = req->off == 0 && req->len == page->map->page_size; /* a list never is */
     if (whole && bytes->frame && bytes->frame->size == req->len) {
       dmi_frame_unref(page->frame);
       page->frame = dmi_frame_ref(bytes->frame);
     } else {
       if (!dmi_frame_own(page, whole)) dmi_core_alloc(SIZE_MAX / 2);
-      memcpy(page->frame->bytes + req->off, bytes->ptr, req->len);
+      dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
     page->version++;
     page->flags &= (uint8_t)~DMI_PAGE_NODATA;
@@ -230,9 +235,11 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
       msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
     } else {
       msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
-      msg.off = req->off;
+      if (req->ranges) msg.kind = DMI_KIND_LIST;
+      msg.off = req->ranges ? req->ranges : req->off;
       msg.len = req->len;
-      msg.body = dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), req->len);
+      msg.body =
+          dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), bytes->len);
     }
     msg.version = page->version + 1;
     dmi_out_send(out, uid, &msg);
@@ -253,11 +260,11 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
       *bytes = req->src;
       dmi_frame_ref(bytes->frame);
     } else if (shared) {
-      *bytes = dmi_slice_copy(req->src.ptr, req->len);
+      *bytes = dmi_slice_copy(req->src.ptr, req->src.len);
     } else {
       *bytes = req->src; /* borrowed, and used before this step ends */
     }
-    return req->len && !bytes->ptr ? DMI_ENOMEM : DMI_OK;
+    return bytes->len && !bytes->ptr ? DMI_ENOMEM : DMI_OK;
   }
   scratch = dmi_frame_new_zero(req->len);
   *answer = dmi_frame_new_zero(req->sizes.in);
@@ -447,7 +454,13 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   if (req->type == DMI_REQ_GET) {
     msg = dmi_msg_about(core, page, DMI_MSG_GOT);
     msg.len = req->len;
-    attach_bytes(page, req->off, req->len, &msg);
+    if (!req->ranges || !page->frame) {
+      attach_bytes(page, req->off, req->len, &msg);
+    } else if (!dmi_ranges_gather(req->src.ptr, req->ranges, req->len, page->frame->bytes,
+                                  &msg.body)) {
+      dmi_req_fail(core, page, req, DMI_ENOMEM, out);
+      return;
+    }
   } else {
     if (req->origin != core->self) holder_add(dmi_page_busy(page), req->origin, req->kind);
     msg = dmi_msg_about(core, page, DMI_MSG_DATA);

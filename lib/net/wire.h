@@ -23,7 +23,7 @@
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 1
+#define DMI_WIRE_VERSION 2
 
 #define DMI_WIRE_HEADER 80
 
@@ -54,7 +54,7 @@ enum dmi_wire_from {
  */
 /* clang-format off */
 #define DMI_WIRE_TABLE(X)                                                                          \
-  X(DMI_MSG_GET,         "GET",          0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
+  X(DMI_MSG_GET,         "GET",          0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_READ,        "READ",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_PUT,         "PUT",          0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_ATOMIC,      "ATOMIC",      24, 24,               DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \

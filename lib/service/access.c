@@ -504,13 +504,25 @@ static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg
   return op;
 }
 
+/* The longest body that a request about a page of this size can have. */
+static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
+  uint64_t limit = page_size;
+  if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, if not the user's */
+    return msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit;
+  }
+  if (msg->kind != DMI_KIND_LIST) return limit;
+  /* Ranges are not empty and lie apart. */
+  if (msg->off > page_size / 2 + 1) return 0;
+  return limit + msg->off * sizeof(struct dmi_range);
+}
+
 void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_op *op;
   struct dmi_mapping *mapping;
   uint64_t limit = 0;
   (void)from;
   op = answered(process, msg);
-  if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len &&
+  if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len && !op->req.parts &&
       (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
     return op->req.dst;
   }
@@ -518,10 +530,10 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
   mapping = dmi_space_find(msg->map);
   if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
   dmi_epoch_leave();
-  if (msg->type == DMI_MSG_ATOMIC) {
-    limit = msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit; /* two inputs of its length */
-  } else if (msg->type == DMI_MSG_DONE) {
+  if (msg->type == DMI_MSG_DONE) {
     limit = op ? op->req.sizes.in + op->req.len : 0;
+  } else if (limit) {
+    limit = request_limit(msg, limit);
   }
   if (msg->body.len > limit) return NULL;
   msg->body.frame = dmi_frame_new(msg->body.len);
@@ -543,10 +555,10 @@ static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *m
   return true;
 }
 
-/* A write whose bytes found no memory here. */
+/* A request whose bytes found no memory here. */
 static bool no_room(const struct dmi_msg *msg) {
-  return (msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) && msg->body.len &&
-         !msg->body.ptr;
+  return (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) &&
+         msg->body.len && !msg->body.ptr;
 }
 
 /* With the mapping kept alive by a reference, or by `op`'s. */

@@ -108,6 +108,21 @@ static bool apply_user(const struct hist *hist, const struct hist_op *op, unsign
   return op->back == HIST_OPEN || memcmp(answer, hist->bytes + op->out, op->out_len) == 0;
 }
 
+static bool apply_read(const struct hist_op *op, const unsigned char *at,
+                       const unsigned char *out) {
+  if (!op->mask) return memcmp(at, out, op->len) == 0;
+  for (int i = 0; i < op->len; i++) {
+    if (hist_counts(op, i) && at[i] != out[i]) return false;
+  }
+  return true;
+}
+
+static void apply_write(const struct hist_op *op, unsigned char *at, const unsigned char *in) {
+  for (int i = 0; i < op->len; i++) {
+    if (hist_counts(op, i)) at[i] = in[i];
+  }
+}
+
 bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page) {
   unsigned char *at = page + op->off;
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
@@ -116,9 +131,9 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
   bool same;
   switch ((enum hist_kind)op->kind) {
     case HIST_READ:
-      return !known || memcmp(at, out, op->len) == 0;
+      return !known || apply_read(op, at, out);
     case HIST_WRITE:
-      memcpy(at, in, op->len);
+      apply_write(op, at, in);
       return true;
     case HIST_CAS:
       same = memcmp(at, in, op->len) == 0;
@@ -144,9 +159,15 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
   return false;
 }
 
-static void print_bytes(FILE *file, const unsigned char *bytes, uint32_t len) {
-  for (uint32_t i = 0; i < len; i++)
-    fprintf(file, "%02x", bytes[i]);
+static void print_bytes(FILE *file, const struct hist_op *op, const unsigned char *bytes,
+                        uint32_t len) {
+  for (uint32_t i = 0; i < len; i++) {
+    if (op->mask && !hist_counts(op, (int)i)) {
+      fprintf(file, "..");
+    } else {
+      fprintf(file, "%02x", bytes[i]);
+    }
+  }
 }
 
 static uint32_t rank_of(const uint64_t *times, uint32_t num, uint64_t time) {
@@ -172,10 +193,10 @@ static void print_op(const struct hist *hist, const struct hist_op *op, FILE *fi
   fprintf(file, "  %-5s %-13s [%2u,%2u)", name[op->kind], op->mode ? op->mode : "", op->off,
           op->off + op->len);
   if (op->in_len) fprintf(file, " ");
-  print_bytes(file, hist->bytes + op->in, op->in_len);
+  print_bytes(file, op, hist->bytes + op->in, op->in_len);
   if (op->kind == HIST_USER) fprintf(file, " tag %d", op->tag);
   if (op->out_len && op->back != HIST_OPEN) fprintf(file, " -> ");
-  if (op->back != HIST_OPEN) print_bytes(file, hist->bytes + op->out, op->out_len);
+  if (op->back != HIST_OPEN) print_bytes(file, op, hist->bytes + op->out, op->out_len);
   fprintf(file, "\n");
 }
 
@@ -212,7 +233,8 @@ uint64_t hist_hash(const struct hist *hist) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (uint32_t i = 0; i < hist->num; i++) {
     const struct hist_op *op = &hist->op[i];
-    uint64_t words[] = {op->call, op->back, op->uid, op->thread, op->kind, op->off, op->len};
+    uint64_t words[] = {op->call, op->back, op->uid, op->thread,
+                        op->kind, op->off,  op->len, op->mask};
     for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
       hash = (hash ^ words[w]) * 0x100000001b3u;
     }

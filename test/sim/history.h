@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define HIST_PAGE_MAX 64u    /* bytes of the largest page */
+#define HIST_PAGE_MAX 64u    /* bytes of the largest page; bits of a mask */
 #define HIST_OPEN UINT64_MAX /* time of a return that never came */
 
 /* DIFFERS is for shrinking: the page is not what `out` says. */
@@ -30,6 +30,7 @@ struct hist_op {
   uint8_t thread;
   uint8_t kind;     /* enum hist_kind */
   uint8_t off, len; /* range in the page */
+  uint64_t mask;    /* READ, WRITE: bit i: byte i of the range counts; 0: all of them do */
   int8_t tag;       /* USER */
 };
 
@@ -56,6 +57,11 @@ void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answe
 void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
               uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,
               uint16_t out_len);
+
+/* Does this byte of the operation's range count? */
+static inline bool hist_counts(const struct hist_op *op, int i) {
+  return !op->mask || (op->mask >> i & 1);
+}
 
 /* Runs an operation on the bytes of a page.  False: it could not have given the answer it gave. */
 bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page);

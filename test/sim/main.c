@@ -26,6 +26,7 @@ static const struct {
     {"STALE", DMI_BREAK_STALE},
     {"TAILS", DMI_BREAK_TAILS},
     {"TAKE", DMI_BREAK_TAKE},
+    {"LIST", DMI_BREAK_LIST},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
@@ -99,9 +100,11 @@ static bool parse(int argc, char **argv, struct args *args) {
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
   static const char *const kinds[] = {"reads", "writes", "cas", "fas", "fad", "user"};
-  printf("seeds %llu, operations %llu (%llu at once, %llu failed by unmapping)\n ",
-         (unsigned long long)t->seeds, (unsigned long long)t->ops, (unsigned long long)t->fast_ops,
-         (unsigned long long)t->failed_ops);
+  printf(
+      "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
+      "unmapping)\n ",
+      (unsigned long long)t->seeds, (unsigned long long)t->ops, (unsigned long long)t->list_ops,
+      (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
   for (int i = 0; i < 6; i++)
     printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
   printf(

@@ -110,6 +110,7 @@ static bool is_seen(const struct hist *hist, uint32_t num) {
     const unsigned char *found = found_bytes(hist, by);
     if (!found) return true;
     for (int at = from; at < to; at++) {
+      if (!hist_counts(by, at - by->off) || !hist_counts(op, at - op->off)) continue;
       if (found[at - by->off] == left[at - op->off]) return true;
     }
   }

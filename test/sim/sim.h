@@ -20,6 +20,7 @@
 #define SIM_MAPS 32u   /* ever, in one run */
 #define SIM_PAGES 4u   /* per mapping, at most */
 #define SIM_THREADS 3u /* per process, at most */
+#define SIM_RANGES 6u  /* of one operation, at most */
 #define SIM_BYE 0xff   /* dmi_msg.type of the last message to a leaving process */
 
 /* ---- Network: one queue for each ordered pair ---- */
@@ -54,7 +55,11 @@ struct sim_thread {
   uint32_t hops; /* times its request was sent */
   uint64_t calm; /* sim.stir when it began */
   struct dmi_req req;
-  unsigned char src[2 * HIST_PAGE_MAX];
+  /* Of several ranges: each is a part; `mask` has a bit for each of their bytes, from `from` on. */
+  uint64_t mask;
+  uint32_t from, span; /* the bytes from the first range to the last */
+  struct dmi_part part[SIM_RANGES];
+  unsigned char src[2 * HIST_PAGE_MAX + SIM_RANGES * sizeof(struct dmi_range)];
   unsigned char dst[HIST_PAGE_MAX];
 };
 
@@ -121,7 +126,7 @@ struct sim_view {
 
 /* What a run counts. */
 struct sim_totals {
-  uint64_t seeds, ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
+  uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
   uint64_t drops, checked, tries, quiets, parked, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
   uint64_t by_kind[6];

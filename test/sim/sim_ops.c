@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ranges.h"
 #include "sim.h"
 
 static const char *const mode_names[] = {
@@ -56,6 +57,53 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
     req->off = rng_below(rng, (uint32_t)size);
     req->len = rng_range(rng, 1, (uint32_t)(size - req->off));
   }
+}
+
+/* Several ranges in place of one.  The history has the bytes from the first to the last of them,
+ * and which of these count; so does the thread's buffer for the answer.  False: no room for two. */
+static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t size) {
+  struct rng *rng = &sim->rng;
+  struct dmi_req *req = &thread->req;
+  uint64_t off = rng_below(rng, (uint32_t)size), total = 0;
+  uint32_t num = 0, want = rng_range(rng, 2, SIM_RANGES), gap = rng_range(rng, 1, 8);
+  struct dmi_part *part = thread->part;
+  while (num < want && off < size) {
+    uint64_t most = size - off < 9 ? size - off : 9;
+    part[num].off = off;
+    part[num].len = rng_range(rng, 1, (uint32_t)most);
+    part[num].at = total;
+    part[num].to = (int64_t)(off - part[0].off);
+    total += part[num].len;
+    off += part[num++].len + rng_range(rng, 1, gap);
+  }
+  if (num < 2) return false;
+  req->ranges = req->parts = num;
+  req->part = part;
+  req->off = 0;
+  req->len = total;
+  thread->from = (uint32_t)part[0].off;
+  thread->span = (uint32_t)(part[num - 1].off + part[num - 1].len - part[0].off);
+  for (uint32_t i = 0; i < num; i++) {
+    for (uint64_t at = 0; at < part[i].len; at++)
+      thread->mask |= (uint64_t)1 << ((uint64_t)part[i].to + at);
+  }
+  return true;
+}
+
+/* What the operation carries: the list and, for a write, the bytes of the ranges, from `flat`,
+ * which has all from the first to the last.  Returns how many bytes. */
+static uint64_t pack_ranges(struct sim_thread *thread, const unsigned char *flat, bool write) {
+  uint64_t num = thread->req.ranges, at = num * sizeof(struct dmi_range);
+  unsigned char packed[sizeof(thread->src)];
+  for (uint64_t i = 0; i < num; i++) {
+    const struct dmi_part *part = &thread->part[i];
+    struct dmi_range range = {part->off, part->len};
+    memcpy(packed + i * sizeof(range), &range, sizeof(range));
+    if (write) memcpy(packed + at + part->at, flat + part->to, part->len);
+  }
+  if (write) at += thread->req.len;
+  memcpy(thread->src, packed, at);
+  return at;
 }
 
 static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
@@ -135,17 +183,28 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
   req->op = ++proc->ops;
   req->dst = thread->dst;
   pick_range(sim, size, req);
+  thread->mask = 0;
+  if (req->type < DMI_REQ_EXCL && rng_once_in(&sim->rng, 3)) {
+    struct dmi_req one = *req;
+    if (!pick_ranges(sim, thread, size)) *req = one;
+  }
+  if (!req->ranges) {
+    thread->from = (uint32_t)req->off;
+    thread->span = (uint32_t)req->len;
+  }
   *input = *answer = 0;
   if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
     req->kind = rng_once_in(&sim->rng, 2) ? DMI_KIND_INVALIDATE : DMI_KIND_UPDATE;
     *kind = HIST_READ;
-    *answer = req->len;
+    *answer = thread->span;
   } else if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
     *kind = HIST_WRITE;
-    *input = req->len;
-    random_bytes(sim, thread->src, req->len);
+    *input = thread->span;
+    random_bytes(sim, thread->src, thread->span);
   } else {
     *kind = pick_atomic(sim, thread, size);
+    thread->from = (uint32_t)req->off; /* FAD has chosen anew */
+    thread->span = (uint32_t)req->len;
     *input = req->sizes.out1 + req->sizes.out2;
     *answer = req->sizes.in;
   }
@@ -157,6 +216,14 @@ static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct d
                       enum hist_kind kind) {
   struct dmi_req *req = &thread->req;
   if (page->flags & DMI_PAGE_DEAD || rng_once_in(&proc->sim->rng, 6)) return false;
+  if (kind == HIST_READ && req->ranges && dmi_page_readable(&proc->core, page)) {
+    dmi_parts_read(req->part, req->parts, page->frame ? page->frame->bytes : NULL, thread->dst);
+    return true;
+  }
+  if (kind == HIST_WRITE && req->ranges) {
+    return dmi_page_writable(&proc->core, page) &&
+           dmi_page_write_parts_now(&proc->core, page, req->part, req->parts, thread->src);
+  }
   if (kind == HIST_READ && dmi_page_readable(&proc->core, page)) {
     memset(thread->dst, 0, req->len);
     if (page->frame) memcpy(thread->dst, page->frame->bytes + req->off, req->len);
@@ -177,14 +244,16 @@ static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_k
                        .uid = proc->core.self,
                        .thread = (uint8_t)(thread - proc->thread),
                        .kind = (uint8_t)kind,
-                       .off = (uint8_t)req->off,
-                       .len = (uint8_t)req->len,
+                       .off = (uint8_t)thread->from,
+                       .len = (uint8_t)thread->span,
+                       .mask = thread->mask,
                        .in_len = (uint16_t)input,
                        .out_len = (uint16_t)answer,
                        .out1_len = (uint16_t)req->sizes.out1,
                        .tag = req->tag};
   thread->hist = hist_call(&sim->map[thread->map].hist[thread->page], &op, thread->src);
   sim->totals->by_kind[kind]++;
+  if (req->ranges) sim->totals->list_ops++;
 }
 
 static void begin(struct sim_proc *proc, struct sim_thread *thread) {
@@ -200,7 +269,7 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread) {
   sim->totals->ops++;
   sim_log(sim, "p%u.%u begins %s: map %u page %u [%u,%u) op %llu", proc->core.self,
           (unsigned)(thread - proc->thread), mode_names[req->type], thread->map + 1u, thread->page,
-          (unsigned)req->off, (unsigned)(req->off + req->len), (unsigned long long)req->op);
+          thread->from, thread->from + thread->span, (unsigned long long)req->op);
   if (fast_path(proc, thread, page, kind)) {
     sim_ops_hint(sim, thread);
     hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
@@ -211,7 +280,8 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread) {
   thread->hops = 0;
   thread->calm = sim_leaving(sim) ? UINT64_MAX : sim->stir;
   sim->out++;
-  thread->frame = kind != HIST_READ && rng_once_in(&sim->rng, 2);
+  if (req->ranges) input = pack_ranges(thread, thread->src, kind == HIST_WRITE);
+  thread->frame = (kind != HIST_READ || req->ranges) && rng_once_in(&sim->rng, 2);
   req->src = thread->frame ? dmi_slice_copy(thread->src, input)
                            : (struct dmi_slice){NULL, thread->src, input};
   memset(thread->dst, 0xee, sizeof(thread->dst));

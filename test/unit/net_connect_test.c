@@ -19,6 +19,10 @@
 #include "net/wire.h"
 #include "net_node.h"
 
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+#define VERSION_TEXT "wire version " TEXT(DMI_WIRE_VERSION) " of DMI"
+
 static struct dmi_msg plain(uint64_t op) {
   return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
 }
@@ -114,7 +118,7 @@ static void test_other_version(void **state) {
   assert_int_equal(send(fd, bytes, DMI_HELLO_FIRST, MSG_NOSIGNAL), DMI_HELLO_FIRST);
   const char *why = raw_refusal(fd);
   assert_non_null(strstr(why, "this process speaks wire version 250 of DMI"));
-  assert_non_null(strstr(why, "version 1:"));
+  assert_non_null(strstr(why, "version " TEXT(DMI_WIRE_VERSION) ":"));
   assert_true(node_wait_log(&a, "version 250"));
   close(fd);
   end(&a);
@@ -136,7 +140,7 @@ static void test_answer_of_other_version(void **state) {
   hello.version = 9;
   raw_say(fd, &hello);
   NODE_WAIT(&a, lost_num, 1);
-  assert_non_null(strstr(a.lost_why, "this process speaks wire version 1 of DMI"));
+  assert_non_null(strstr(a.lost_why, "this process speaks " VERSION_TEXT));
   assert_non_null(strstr(a.lost_why, "version 9"));
   close(fd);
   close(listener);
@@ -292,14 +296,14 @@ static void test_malformed(void **state) {
   int fd = raw_connect(&a);
   struct dmi_hello hello = raw_hello(3);
   raw_say(fd, &hello);
-  struct dmi_msg msg = {.type = DMI_MSG_GET};
+  struct dmi_msg msg = {.type = DMI_MSG_READ};
   dmi_wire_put(bytes, &msg);
-  bytes[16] = 1; /* a body, which GET does not have */
+  bytes[16] = 1; /* a body, which READ does not have */
   assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
   assert_int_equal(raw_read(fd, buf, sizeof buf), DMI_HELLO_BYTES);
   NODE_WAIT(&a, lost_num, 1);
   assert_int_equal(a.lost_id, 3);
-  assert_non_null(strstr(a.lost_why, "GET"));
+  assert_non_null(strstr(a.lost_why, "READ"));
   node_send(&a, 2, plain(1));
   node_send(&b, 1, plain(1));
   NODE_WAIT(&b, messages, 2);
