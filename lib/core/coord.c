@@ -111,9 +111,9 @@ void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error
 /* A process that held part of the program is lost: the program ends. */
 bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why) {
   struct dmi_coord *c = m->coord;
-  char text[256];
-  snprintf(text, sizeof(text), "process %u (%.100s) was lost: %.100s", record->dmi_id,
-           record->info.host, why);
+  const struct dmi_peer lost = {.dmi_id = record->dmi_id, .info = record->info};
+  char text[DMI_LOST_TEXT];
+  dmi_lost_text(text, &lost, why);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     uint32_t uid = c->records.at[i].uid;
@@ -122,7 +122,7 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
     dmi_pack_string(&body, text);
     dmi_member_send(m, uid, DMI_CTL_ABORT, 0, 0, &body);
   }
-  dmi_member_fatal(m, text);
+  dmi_member_fatal_lost(m, text);
   return true;
 }
 

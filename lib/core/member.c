@@ -155,12 +155,21 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->coord) dmi_coord_drop_join(m, temp);
 }
 
+void dmi_lost_text(char text[DMI_LOST_TEXT], const struct dmi_peer *peer, const char *why) {
+  if (peer) {
+    snprintf(text, DMI_LOST_TEXT, "lost process %u (%.100s): %.120s", peer->dmi_id, peer->info.host,
+             why);
+  } else {
+    snprintf(text, DMI_LOST_TEXT, "lost a process of the program: %.120s", why);
+  }
+}
+
 static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
   struct dmi_pack body;
-  char text[200];
+  char text[DMI_LOST_TEXT];
   if (uid == m->coordinator) {
-    snprintf(text, sizeof(text), "the connection to the program was lost: %s", why);
-    dmi_member_fatal(m, text);
+    dmi_lost_text(text, dmi_member_find(m, uid), why);
+    dmi_member_fatal_lost(m, text);
     return;
   }
   if (m->phase == DMI_PHASE_OUT || m->phase == DMI_PHASE_LAST) {

@@ -164,6 +164,14 @@ struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
                      int error, struct dmi_pack *body);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
+
+/* "lost process 2 (node7): ", and why; short enough for dmi_pack_string.  peer NULL: unknown. */
+#define DMI_LOST_TEXT 256
+void dmi_lost_text(char text[DMI_LOST_TEXT], const struct dmi_peer *peer, const char *why);
+
+/* As dmi_member_fatal, because a process was lost that held part of the program: `fact` says which,
+ * and the rest of the sentence what that means. */
+void dmi_member_fatal_lost(struct dmi_member *m, const char *fact);
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid);
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);

@@ -176,6 +176,15 @@ void dmi_member_fatal(struct dmi_member *m, const char *text) {
   m->phase = DMI_PHASE_FINISHED; /* from any phase */
 }
 
+void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
+  char text[400];
+  snprintf(text, sizeof(text),
+           "%.255s; this ends the program in all processes: what a lost process held cannot be "
+           "restored in this version of DMI",
+           fact);
+  dmi_member_fatal(m, text);
+}
+
 /* ---- Looking ------------------------------------------------------------------------------- */
 
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid) {

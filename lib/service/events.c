@@ -137,15 +137,9 @@ static void stop_threads(struct dmi_process *process) {
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   fprintf(stderr, "dmi: %s\n", act->text);
   process->exit_code = 1;
-  if (process->threads && dmi_threads_main_runs(process->threads)) {
-    /* User code runs that nobody could stop. */
-    fflush(NULL);
-    _exit(1);
-  }
-  if (dmi_threads_running(process->threads)) {
-    fflush(NULL);
-    _exit(1);
-  }
+  /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
+  process->cut_off =
+      dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
   dmi_net_expect_close(process->net);
   dmi_net_stop(process->net);
 }

@@ -57,6 +57,7 @@ struct dmi_process {
   struct dmi_events *events;
   int signals; /* SIGINT and SIGTERM so far */
   int exit_code;
+  bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 
   _Atomic uint32_t active;    /* bool: API calls are possible; set once dmi_id is */
   _Atomic uint32_t drain;     /* bool: leaving; the daemon looks at core.owned after each step */

@@ -65,6 +65,7 @@ void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
 
 static void on_posted(void *arg) {
   struct dmi_process *process = arg;
+  if (process->cut_off) return;
   for (;;) {
     struct dmi_post *post;
     pthread_mutex_lock(&process->post_lock);
@@ -226,6 +227,10 @@ static void *daemon_body(void *arg) {
   }
   dmi_events_carry(process);
   dmi_net_run(process->net);
+  if (process->cut_off) {
+    fflush(stdout); /* not all streams: a thread that waits for input holds its stream's lock */
+    _exit(process->exit_code);
+  }
   return NULL;
 }
 

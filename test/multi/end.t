@@ -107,6 +107,25 @@ for my $signal (qw(INT TERM)) {
   unlike($_->err, qr/finalized/, $_->name . ': not finalized') for $first, $stuck;
 }
 
+# A process that is lost ends the program: each of the others says which, and that this is the end.
+for my $victim (0 .. 2) {
+  pipe my $never, my $writer or die;
+  my @all = $t->start($program, args => ['lost', 2], name => "first of $victim", stdin => $never);
+  for my $number (1, 2) {
+    push @all, $t->start($program, join => $all[0], name => "other $number of $victim");
+    $all[$number]->expect_out(qr/^stuck$/m);    # so it has the id $number
+  }
+  $all[$victim]->signal('KILL');
+  $all[$victim]->wait_exit(signal => 'KILL');
+  for my $other (grep { $_ != $victim } 0 .. 2) {
+    $all[$other]->wait_exit(1);
+    my @lines = grep { !/^===/ } split /\n/, $all[$other]->err;
+    is(scalar @lines, 1, $all[$other]->name . ': one line');
+    like($lines[0], qr/^dmi: lost process $victim \(\S+\): .*; this ends the program in all/,
+      $all[$other]->name . ': says who was lost, and what follows');
+  }
+}
+
 for my $status (0, 3) {
   my $process = $t->start($program, args => ['exit', $status], name => "exit $status");
   $process->wait_exit($status);

@@ -9,6 +9,7 @@
  *   dmirun end_dmi stuck          a thread elsewhere does not end when its process is to leave
  *   dmirun end_dmi early          a process asks to leave that was never welcomed
  *   dmirun end_dmi exit N         DMI_main calls exit(N)
+ *   dmirun end_dmi lost N         a thread in each of N others, and all wait for ever
  *   dmirun end_dmi all            all ask to leave at once; each is dismissed
  */
 #include "multi.h"
@@ -67,6 +68,7 @@ int64_t DMI_thread(int64_t addr) {
 
 /* ---- What DMI_main does -------------------------------------------------------------------- */
 
+/* Welcomes the next process and starts a thread there. */
 static void start_elsewhere(int64_t what) {
   int64_t addr, words[2] = {what, 4711};
   DMI_thread_t thread;
@@ -151,6 +153,10 @@ void DMI_main(int argc, char **argv) {
     FAILS(DMI_goodbye(id), DMI_EBUSY);
     say("busy");
     DMI_poll(&(DMI_node_t){0}); /* for ever */
+  } else if (strcmp(way, "lost") == 0) {
+    for (int32_t i = 0; i < number; i++)
+      start_elsewhere(STUCK);
+    getchar(); /* for ever, in user code */
   } else if (strcmp(way, "last") == 0) {
     last(me);
   } else if (strcmp(way, "early") == 0) {

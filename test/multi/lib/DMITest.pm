@@ -137,6 +137,7 @@ sub compile {
 #   join => process    join the program of that one (waits until its port is known)
 #   name => 'text'     in logs and test names; default p1, p2, ...
 #   env => { ... }     more environment; undef removes
+#   stdin => handle    default /dev/null
 sub start {
   my ($self, $program, %opt) = @_;
   my @command = ("$self->{build}/bin/dmirun");
@@ -154,6 +155,7 @@ sub spawn {
     $self, $command,
     name => $opt{name} // "p$number",
     env => $opt{env} // {},
+    stdin => $opt{stdin},
     port_file => "$self->{dir}/port.$number");
   push @{ $self->{processes} }, $process;
   return $process;
@@ -322,7 +324,8 @@ sub _new {
       if (defined $opt{env}{$name}) { $ENV{$name} = $opt{env}{$name} }
       else { delete $ENV{$name} }
     }
-    open STDIN, '<', '/dev/null' or POSIX::_exit(126);
+    my ($how, $from) = $opt{stdin} ? ('<&', $opt{stdin}) : ('<', '/dev/null');
+    open STDIN, $how, $from or POSIX::_exit(126);
     open STDOUT, '>&', $out_writer or POSIX::_exit(126);
     open STDERR, '>&', $err_writer or POSIX::_exit(126);
     no warnings 'exec';
