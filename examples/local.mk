@@ -4,12 +4,14 @@
 # the source is examples/NAME.c.  Options that one example needs: examples_NAME_flags = -lpng.
 # Examples are not installed.  One that needs libpng goes into the `if HAVE_PNG` part.
 
-example_programs = examples/joinleave_dmi examples/matmat_dmi
+example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
+	examples/ep_dmi
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi
 endif
 examples_mandel_dmi_flags = -lpng
+examples_ep_dmi_flags = -lm
 
 all-local: $(example_programs)
 CLEANFILES += $(example_programs)
@@ -20,6 +22,9 @@ dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/examples/check.h bin
 dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 	$($(subst /,_,$@)_flags)
 
-$(example_programs): %: $(top_srcdir)/%.c $(top_srcdir)/examples/team.h $(dmicc_needs)
+examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/examples/farm.h \
+	$(top_srcdir)/examples/npb.h
+
+$(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)
 	@$(MKDIR_P) $(@D)
 	$(dmicc_program)

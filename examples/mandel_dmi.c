@@ -12,35 +12,20 @@
  * mandelbrot.png into its working directory; with MANDEL_TIMELINE=FILE in its environment it also
  * writes who computed which task and when.
  *
- * A thread that is told to stop does so between two tasks: whatever has been taken is finished, so
- * no task is lost and none is done twice.  A page of the image is owned by the process that
- * computed it; when that process leaves, DMI_goodbye hands the page on.
- *
- * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end is
- * made a notice: the thread that finishes the last task has its own process ask to leave, with the
- * signal that Ctrl+C sends.  DMI_main handles this like any request to leave (stops and joins the
- * threads there), and after each of them looks whether all tasks are done.  This misses no end:
- * the process of that thread is either not leaving, and the signal brings a new notice; or it is
- * leaving already, and then DMI_main has not handled its notice yet, or is still joining its
- * threads, because one of them has only just finished its task.  Nobody sleeps or asks twice.
- *
- * Ctrl+C in the first process stops the threads there.  DMI_main stays, because it alone handles
- * notices: that process is dismissed when the picture is complete, by the others.  When no other
- * is left it waits for one to join; a third Ctrl+C aborts.
+ * farm.h has the coming and going.  A page of the image is owned by the process that computed it;
+ * when that process leaves, DMI_goodbye hands the page on.
  */
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stddef.h>
-#include <time.h>
 
-#include "team.h"
+#include "farm.h"
 
 #define PICTURE "mandelbrot.png"
 
-/* The work, in global memory.  Written once by DMI_main, but for the two counters. */
+/* The work, in global memory.  Written once by DMI_main, but for the counters of the farm. */
 typedef struct {
+  farm_t farm;
   int32_t width, height; /* pixels */
   int32_t tasks;
   int32_t max_iterations;
@@ -48,8 +33,6 @@ typedef struct {
   int64_t image_addr;  /* a page per task: iterations of its pixels, int32_t */
   int64_t record_addr; /* record_t per task */
   int64_t begin_us;    /* wall clock when the program began */
-  int64_t next;        /* counter: the next task to be taken */
-  int64_t done;        /* counter: tasks whose results are in global memory */
 } job_t;
 
 /* Who computed a task, and when. */
@@ -106,19 +89,14 @@ int64_t DMI_thread(int64_t addr) {
   job_t job;
   CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  const int64_t next_addr = arg.job_addr + (int64_t)offsetof(job_t, next);
-  const int64_t done_addr = arg.job_addr + (int64_t)offsetof(job_t, done);
+  int64_t task;
   int32_t *counts = my_malloc((size_t)job.image_page);
   /* The last pixel of a page is unused by the shorter tasks. */
   memset(counts, 0, (size_t)job.image_page);
 
   printf("started\n");
   fflush(stdout);
-  while (!team_stopped(&arg)) {
-    int64_t task, done;
-    CHECK(DMI_fad(next_addr, 1, &task, DMI_PUT_ATOMIC, NULL));
-    if (task >= job.tasks) break;
-
+  while (farm_take(&arg, job.tasks, &task)) {
     record_t record = {.dmi_id = arg.dmi_id, .thread = arg.thread};
     record.start_us = clock_us() - job.begin_us;
     compute_task(&job, task, counts);
@@ -129,11 +107,7 @@ int64_t DMI_thread(int64_t addr) {
                     DMI_PUT_WRITE, NULL));
     printf("%lld ", (long long)task);
     fflush(stdout);
-
-    CHECK(DMI_fad(done_addr, 1, &done, DMI_PUT_ATOMIC, NULL));
-    /* When this thread has been told to stop, DMI_main is about to join it and to look.  The
-     * signal goes to the process, not to this thread: the runtime may have it blocked here. */
-    if (done + 1 == job.tasks && !team_stopped(&arg)) kill(getpid(), SIGINT);
+    farm_report(&arg, job.tasks, 1);
   }
   printf("finished\n");
   fflush(stdout);
@@ -245,52 +219,13 @@ static int64_t create_job(job_t *job) {
   int64_t job_addr;
   const int64_t pixels = (int64_t)job->width * job->height;
   job->image_page = (pixels + job->tasks - 1) / job->tasks * (int64_t)sizeof(int32_t);
+  job->farm = (farm_t){.tasks = job->tasks};
   job->begin_us = clock_us();
   CHECK(DMI_mmap(&job->image_addr, job->image_page, job->tasks, NULL));
   CHECK(DMI_mmap(&job->record_addr, sizeof(record_t), job->tasks, NULL));
   CHECK(DMI_mmap(&job_addr, sizeof(*job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(*job), job, DMI_EXCLUSIVE_WRITE, NULL));
   return job_addr;
-}
-
-static int all_done(const job_t *job, int64_t job_addr) {
-  const int64_t done_addr = job_addr + (int64_t)offsetof(job_t, done);
-  int64_t done;
-  CHECK(DMI_read(done_addr, sizeof(done), &done, DMI_GET_READ, NULL));
-  return done == job->tasks;
-}
-
-/* Lets processes in and out until all tasks are done.  Returns whether this process has asked to
- * leave, too. */
-static int serve_notices(const job_t *job, int64_t job_addr) {
-  teams_t teams = {0};
-  int32_t my_dmi_id;
-  int leaving = 0;
-
-  CHECK(DMI_rank(&my_dmi_id));
-  for (;;) {
-    DMI_node_t node;
-    CHECK(DMI_poll(&node));
-    if (node.state == DMI_OPEN) {
-      printf("welcome %d!\n", node.dmi_id);
-      fflush(stdout);
-      CHECK(DMI_welcome(node.dmi_id));
-      teams_start(&teams, &node, job_addr);
-    } else {
-      teams_stop(&teams, node.dmi_id);
-      printf("goodbye %d!\n", node.dmi_id);
-      fflush(stdout);
-      if (node.dmi_id == my_dmi_id) {
-        leaving = 1;
-      } else {
-        CHECK(DMI_goodbye(node.dmi_id));
-      }
-      if (all_done(job, job_addr)) break;
-    }
-  }
-  /* Elsewhere the threads found no task left and have returned, or are about to. */
-  teams_join_all(&teams);
-  return leaving;
 }
 
 void DMI_main(int argc, char **argv) {
@@ -317,7 +252,7 @@ void DMI_main(int argc, char **argv) {
   }
 
   const int64_t job_addr = create_job(&job);
-  const int leaving = serve_notices(&job, job_addr);
+  const farm_end_t end = farm_run(job_addr, 1);
   const char *timeline = getenv("MANDEL_TIMELINE");
   save_picture(&job);
   if (timeline != NULL) save_timeline(&job, timeline);
@@ -325,10 +260,5 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_munmap(job_addr, NULL));
   CHECK(DMI_munmap(job.record_addr, NULL));
   CHECK(DMI_munmap(job.image_addr, NULL));
-  if (leaving) {
-    int32_t my_dmi_id;
-    CHECK(DMI_rank(&my_dmi_id));
-    CHECK(DMI_goodbye(my_dmi_id));
-  }
-  /* No DMI thread runs anywhere now: the processes that have not left end with this function. */
+  farm_leave(end);
 }

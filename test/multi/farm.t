@@ -1,0 +1,63 @@
+#!/usr/bin/perl
+# farm.t - examples/nqueens_dmi: known counts, by any number of processes that come and go.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my %solutions = (
+  1 => 1, 2 => 0, 3 => 0, 8 => 92, 9 => 352, 10 => 724, 11 => 2680, 12 => 14200, 13 => 73712,
+  14 => 365596, 15 => 2279184, 16 => 14772512);
+
+my $t = DMITest->new(timeout => 110, wait => 60);
+my $program = $t->build . '/examples/nqueens_dmi';
+my $soak = $t->scale eq 'soak';
+my $small = $t->scale eq 'small';
+
+# The last line of the one that began, and good ends everywhere.
+sub ends_right {
+  my ($n, @all) = @_;
+  my ($count) = $all[0]->expect_out(qr/^$n queens: (\d+) solutions/m);
+  is($count, $solutions{$n}, "$n queens by " . @all);
+  $_->wait_exit(0) for @all;
+}
+
+# Alone, and by several that begin together.
+my @sizes = $soak ? (1 .. 3, 8 .. 16) : $small ? (1, 2, 8 .. 10) : (1 .. 3, 8 .. 13);
+for my $n (@sizes) {
+  my $processes = $solutions{$n} == 0 ? 1 : 1 + $n % 4;
+  my $first = $t->start($program, args => [$n, $processes], name => "$n queens");
+  ends_right($n, $first, map { $t->start($program, join => $first) } 2 .. $processes);
+}
+
+# A relay: each one works for a while, or hardly at all, and is asked to leave; nobody works until
+# the next one joins; the last one does what is left.
+{
+  my $n = $soak ? 16 : $small ? 12 : 15;
+  my $first = $t->start($program, args => [$n, 1, 4], name => 'relay 1');
+  $first->expect_out(qr/^welcome 0!/m);
+  $first->signal('INT');
+  $first->expect_out(qr/^goodbye 0!/m);
+  for my $leg (2 .. 4) {
+    my $runner = $t->start($program, join => $first, name => "relay $leg");
+    $runner->expect_err(qr/=== opened ===/);
+    $runner->signal('INT');
+    $runner->wait_exit(0);
+    like($runner->err, qr/=== left ===/, "relay $leg is dismissed while there is work");
+  }
+  unlike($first->out, qr/queens:/, 'the work is not done yet');
+  my @last = map { $t->start($program, join => $first, name => "relay last $_") } 1 .. 2;
+  ends_right($n, $first, @last);
+}
+
+# Any number may come and go at once.
+{
+  my $n = $soak ? 16 : $small ? 11 : 14;
+  my $first = $t->start($program, args => [$n, 4], name => 'crowd 1');
+  my @others = map { $t->start($program, join => $first, name => "crowd $_") } 2 .. 4;
+  $_->expect_err(qr/=== opened ===/) for @others;
+  $_->signal('INT') for grep { $_->running } @others[0, 1];
+  ends_right($n, $first, @others);
+}
+$t->done;
