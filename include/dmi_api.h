@@ -53,7 +53,7 @@ extern "C" {
 #define DMI_EMEMBER 6    /* no process with that id is a member */
 #define DMI_ENOTASKED 7  /* that process has not asked to join, or to leave */
 #define DMI_EBUSY 8      /* DMI threads still run there */
-#define DMI_ETHREAD 9    /* unknown, detached or already joined thread */
+#define DMI_ETHREAD 9    /* unknown, ended, detached or joined thread; or the caller is none */
 #define DMI_EINFUNC 10   /* called from inside DMI_function */
 #define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
@@ -157,6 +157,19 @@ int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* The handle of the calling DMI thread.  DMI_ETHREAD in DMI_main and in threads not made by DMI. */
 int32_t DMI_self(DMI_thread_t *thread_ptr);
+
+/*
+ * Sleeps until another thread wakes the calling DMI thread (chapter 5, "scheduling of threads"). A
+ * DMI_wake that came before is kept, one of them: then the call returns at once.  It returns only
+ * because of a DMI_wake, once for each at most.  What the waker did before is seen after it.
+ * DMI_ETHREAD in DMI_main and in threads not made by DMI.
+ */
+int32_t DMI_suspend(void);
+
+/* Wakes `thread`, which sleeps in DMI_suspend or does not yet; from any thread of any process.
+ * Complete once the wake has taken effect there.  DMI_ETHREAD: the thread is unknown, or has ended.
+ */
+int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* ---- Memory (chapter 4) --------------------------------------------------------------------- */
 

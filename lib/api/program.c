@@ -93,6 +93,14 @@ int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status) {
   return dmi_call_detach(dmi_runtime_process(), &thread, status);
 }
 
+int32_t DMI_suspend(void) {
+  return dmi_call_suspend(dmi_runtime_process());
+}
+
+int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status) {
+  return dmi_call_wake(dmi_runtime_process(), &thread, status);
+}
+
 int32_t DMI_self(DMI_thread_t *thread_ptr) {
   struct dmi_process *process = dmi_runtime_process();
   if (!thread_ptr) return dmi_fail(DMI_EINVAL);

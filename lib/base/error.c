@@ -37,7 +37,7 @@ const char *dmi_error_text(int32_t error) {
     case DMI_EBUSY:
       return "DMI threads still run in this process";
     case DMI_ETHREAD:
-      return "this thread is unknown, detached, or has been joined already";
+      return "this thread is unknown, has ended, is detached, or has been joined already";
     case DMI_EINFUNC:
       return "DMI functions cannot be called from inside DMI_function";
     case DMI_ENOFUNC:

@@ -16,7 +16,7 @@
 #include "service/runtime.h"
 #include "service/service_msg.h"
 
-enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH };
+enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH, WAKE };
 
 struct call {
   struct dmi_post post; /* first */
@@ -291,6 +291,39 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
     return dmi_status_refuse(status, DMI_ETHREAD);
   }
   return run(process, &call, status);
+}
+
+/* Not for the daemon thread to carry out: the calling thread sends it. */
+int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
+                      DMI_local_status_t *status) {
+  struct call own = {.kind = WAKE, .process = process}, *call = &own;
+  int32_t error = usable(process);
+  if (error == DMI_OK && (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX)) {
+    error = DMI_ETHREAD;
+  }
+  if (error == DMI_OK && status) {
+    call = malloc(sizeof(*call));
+    if (call) {
+      *call = own;
+      call->heap = true;
+    } else {
+      error = DMI_ENOMEM;
+    }
+  }
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  call->status = status ? dmi_status_of(status) : &own.own;
+  dmi_status_begin(call->status);
+  dmi_thread_wake(process, (uint32_t)thread->dmi_private[0], (uint64_t)thread->dmi_private[1],
+                  thread_done, call);
+  if (status) return DMI_TRUE;
+  error = dmi_status_wait(&own.own);
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+int32_t dmi_call_suspend(struct dmi_process *process) {
+  int32_t error = usable(process);
+  if (error == DMI_OK) error = dmi_thread_suspend();
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }
 
 struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {

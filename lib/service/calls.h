@@ -26,5 +26,8 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
                       DMI_local_status_t *status);
 int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
                         DMI_local_status_t *status);
+int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
+                      DMI_local_status_t *status);
+int32_t dmi_call_suspend(struct dmi_process *process);
 
 #endif

@@ -13,7 +13,9 @@ enum dmi_service_msg {
   DMI_SVC_JOINED,      /* op, error, off: what DMI_thread returned */
   DMI_SVC_DETACH,      /* op, version */
   DMI_SVC_DETACHED,    /* op, error */
-  DMI_SVC_LAST = DMI_SVC_DETACHED
+  DMI_SVC_WAKE,        /* op, version */
+  DMI_SVC_WOKEN,       /* op, error */
+  DMI_SVC_LAST = DMI_SVC_WOKEN
 };
 
 /* DMI_SVC_JOINED, DETACHED: the thread's process has handed its results to the coordinator. */

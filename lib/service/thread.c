@@ -1,9 +1,13 @@
 /*
  * thread.c - DMI threads.
  *
- * Everything but the threads themselves happens in the daemon thread, so the tables need no lock. A
- * thread that ends says so by a post, as its last act; its pthread is joined when that can be done
- * without waiting, or at the end of the process.
+ * Threads begin and end in the daemon thread, which alone changes the table of threads.  A thread
+ * that ends says so by a post, as its last act; its pthread is joined when that can be done without
+ * waiting, or at the end of the process.
+ *
+ * A wake is quick: the thread that calls sends it, or, in the same process, gives it, itself.  So
+ * there is a lock: it guards the table of threads while it changes, and while others than the
+ * daemon thread look into it, and all of the table of calls that have no answer.
  *
  * Failure modes: no such thread (answered DMI_ETHREAD), no memory or no more threads from the
  * system (DMI_ENOMEM), the process is leaving (DMI_ELEAVING).
@@ -20,9 +24,14 @@
 
 #include <uthash.h>
 
+#include "base/futex.h"
+#include "base/lock.h"
 #include "service/process.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
+
+/* What is kept for a thread's next DMI_suspend; see docs/threads.md. */
+enum { WAKE_NONE, WAKE_KEPT, WAKE_OVER };
 
 /* A thread of this process, until it is joined, or ended and detached. */
 struct thread {
@@ -32,8 +41,9 @@ struct thread {
   pthread_t pthread;
   int64_t arg, value;
   bool ended, detached;
-  bool reaped;     /* its pthread has been joined */
-  uint32_t joiner; /* uid of the process that waits for it, 0: none */
+  bool reaped;           /* its pthread has been joined */
+  _Atomic uint32_t wake; /* WAKE_*: any thread */
+  uint32_t joiner;       /* uid of the process that waits for it, 0: none */
   uint64_t joiner_op;
   struct dmi_post post; /* says that it ended */
 };
@@ -55,6 +65,7 @@ struct create_reply {
 };
 
 struct dmi_threads {
+  _Atomic uint32_t lock; /* see above */
   struct thread *all;
   struct thread *gone; /* forgotten, pthread not joined yet; linked by hh of its own */
   struct pending *pending;
@@ -65,14 +76,14 @@ struct dmi_threads {
   bool handed_over; /* a leave: no new threads; ended ones are the coordinator's matter */
 };
 
-static __thread uint64_t self_number;
+static __thread struct thread *self;
 
 struct dmi_threads *dmi_threads_new(void) {
   return calloc(1, sizeof(struct dmi_threads));
 }
 
 uint64_t dmi_thread_self(void) {
-  return self_number;
+  return self ? self->number : 0;
 }
 
 uint32_t dmi_threads_running(const struct dmi_threads *threads) {
@@ -97,7 +108,9 @@ static void reap(struct dmi_threads *threads, bool wait) {
 }
 
 static void forget(struct dmi_threads *threads, struct thread *thread) {
+  dmi_lock(&threads->lock);
   HASH_DEL(threads->all, thread);
+  dmi_unlock(&threads->lock);
   HASH_ADD(hh, threads->gone, number, sizeof(thread->number), thread);
   reap(threads, false);
 }
@@ -157,8 +170,9 @@ static void *thread_body(void *arg) {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
-  self_number = thread->number;
+  self = thread;
   thread->value = process->program.thread(thread->arg);
+  atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = thread_ended;
   dmi_post(process, &thread->post);
   return NULL;
@@ -190,6 +204,25 @@ static void busy_known(void *arg) {
   free(create);
 }
 
+/* It is in the table before it runs: the first thing it does may be to have itself woken. */
+static bool thread_start(struct dmi_process *process, struct thread *thread, int64_t arg) {
+  struct dmi_threads *threads = process->threads;
+  thread->number = threads->last_number + 1;
+  thread->process = process;
+  thread->arg = arg;
+  dmi_lock(&threads->lock);
+  HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
+  dmi_unlock(&threads->lock);
+  if (pthread_create(&thread->pthread, NULL, thread_body, thread) == 0) {
+    threads->last_number++;
+    return true;
+  }
+  dmi_lock(&threads->lock);
+  HASH_DEL(threads->all, thread);
+  dmi_unlock(&threads->lock);
+  return false;
+}
+
 static void create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread = NULL;
@@ -200,12 +233,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
-    if (thread && create) {
-      thread->number = threads->last_number + 1;
-      thread->process = process;
-      thread->arg = (int64_t)msg->off;
-    }
-    if (!thread || !create || pthread_create(&thread->pthread, NULL, thread_body, thread) != 0) {
+    if (!thread || !create || !thread_start(process, thread, (int64_t)msg->off)) {
       free(thread);
       free(create);
       error = DMI_ENOMEM;
@@ -215,8 +243,6 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
     reply_simple(process, from, DMI_SVC_CREATED, msg->op, error, 0);
     return;
   }
-  threads->last_number++;
-  HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
   threads->running++;
   create->process = process;
   create->to = from;
@@ -260,6 +286,36 @@ static void detach_here(struct dmi_process *process, uint32_t from, const struct
   reply_simple(process, from, DMI_SVC_DETACHED, msg->op, error, 0);
 }
 
+/* ---- Suspend and wake ----------------------------------------------------------------------- */
+
+int32_t dmi_thread_suspend(void) {
+  struct thread *thread = self;
+  uint32_t kept = WAKE_KEPT;
+  if (!thread) return DMI_ETHREAD;
+  while (!atomic_compare_exchange_strong(&thread->wake, &kept, WAKE_NONE)) {
+    dmi_futex_wait(&thread->wake, WAKE_NONE);
+    kept = WAKE_KEPT;
+  }
+  return DMI_OK;
+}
+
+/* Any thread. */
+static int32_t wake_here(struct dmi_threads *threads, uint64_t number) {
+  struct thread *thread;
+  uint32_t was = WAKE_OVER;
+  dmi_lock(&threads->lock);
+  thread = thread_find(threads, number);
+  if (thread) {
+    was = WAKE_NONE;
+    atomic_compare_exchange_strong(&thread->wake, &was, WAKE_KEPT);
+  }
+  dmi_unlock(&threads->lock);
+  if (was == WAKE_OVER) return DMI_ETHREAD;
+  /* The thread may have gone on, and ended, since: only its address is used. */
+  if (was == WAKE_NONE) dmi_futex_wake(&thread->wake, 1);
+  return DMI_OK;
+}
+
 void dmi_threads_open(struct dmi_threads *threads) {
   threads->open = true;
 }
@@ -287,27 +343,36 @@ static void answer(struct dmi_process *process, uint32_t from, const struct dmi_
   struct dmi_threads *threads = process->threads;
   struct pending *pending;
   int64_t value;
+  dmi_lock(&threads->lock);
   HASH_FIND(hh, threads->pending, &msg->op, sizeof(msg->op), pending);
-  if (!pending || pending->to != from || pending->expect != msg->type) return;
-  HASH_DEL(threads->pending, pending);
+  if (pending && (pending->to != from || pending->expect != msg->type)) pending = NULL;
+  if (pending) HASH_DEL(threads->pending, pending);
+  dmi_unlock(&threads->lock);
+  if (!pending) return;
   value = msg->type == DMI_SVC_CREATED ? (int64_t)msg->version : (int64_t)msg->off;
   pending->done(pending->arg, (int32_t)msg->error, value);
   free(pending);
   if (msg->type == DMI_SVC_CREATED) dmi_runtime_idle(process);
 }
 
-static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
-                dmi_thread_done *done, void *arg) {
-  struct dmi_threads *threads = process->threads;
+/* Any thread.  Gives the message the number that its answer will have. */
+static void ask_note(struct dmi_threads *threads, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
+                     dmi_thread_done *done, void *arg) {
   struct pending *pending = calloc(1, sizeof(*pending));
   if (!pending) abort();
-  pending->op = ++threads->last_op;
   pending->to = uid;
   pending->expect = expect;
   pending->done = done;
   pending->arg = arg;
+  dmi_lock(&threads->lock);
+  msg->op = pending->op = ++threads->last_op;
   HASH_ADD(hh, threads->pending, op, sizeof(pending->op), pending);
-  msg->op = pending->op;
+  dmi_unlock(&threads->lock);
+}
+
+static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
+                dmi_thread_done *done, void *arg) {
+  ask_note(process->threads, uid, msg, expect, done, arg);
   reply(process, uid, msg);
 }
 
@@ -337,6 +402,37 @@ void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t numbe
   ask(process, uid, &msg, DMI_SVC_DETACHED, done, arg);
 }
 
+/* The message could not be sent: nobody will answer. */
+static void ask_undo(struct dmi_threads *threads, uint64_t op) {
+  struct pending *pending;
+  dmi_lock(&threads->lock);
+  HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
+  if (pending) HASH_DEL(threads->pending, pending);
+  dmi_unlock(&threads->lock);
+  free(pending);
+}
+
+void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg) {
+  struct dmi_msg msg = {0};
+  if (uid == process->core.self) {
+    done(arg, wake_here(process->threads, number), 0);
+    return;
+  }
+  if (process->core.is_member(process->core.arg, uid)) {
+    msg.type = DMI_SVC_WAKE;
+    msg.version = number;
+    ask_note(process->threads, uid, &msg, DMI_SVC_WOKEN, done, arg);
+    if (dmi_net_send(process->net, uid, &msg)) {
+      dmi_net_flush(process->net, uid);
+      return;
+    }
+    ask_undo(process->threads, msg.op);
+  }
+  /* A process that has left had no thread any more. */
+  done(arg, DMI_ETHREAD, 0);
+}
+
 bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_SVC_CREATE:
@@ -348,9 +444,14 @@ bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct
     case DMI_SVC_DETACH:
       detach_here(process, from, msg);
       return true;
+    case DMI_SVC_WAKE:
+      reply_simple(process, from, DMI_SVC_WOKEN, msg->op, wake_here(process->threads, msg->version),
+                   0);
+      return true;
     case DMI_SVC_CREATED:
     case DMI_SVC_JOINED:
     case DMI_SVC_DETACHED:
+    case DMI_SVC_WOKEN:
       answer(process, from, msg);
       return true;
     default:

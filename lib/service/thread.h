@@ -1,8 +1,8 @@
 /*
  * thread.h - DMI threads: create, join, detach, self, across processes.
  *
- * All but dmi_thread_self runs in the daemon thread.  A thread is named by the uid of its process
- * and a number that counts up there.
+ * All but dmi_thread_self, _suspend and _wake runs in the daemon thread.  A thread is named by the
+ * uid of its process and a number that counts up there.
  */
 #ifndef DMI_SERVICE_THREAD_H
 #define DMI_SERVICE_THREAD_H
@@ -33,7 +33,14 @@ void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
 void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
                        dmi_thread_done *done, void *arg);
 
-/* DMI_SVC_CREATE .. DETACHED.  False: not from a correct peer. */
+/* Any thread.  `done` is called by it, or later by the daemon thread. */
+void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg);
+/* Sleeps until there is a wake for the calling thread, and uses it up.  DMI_ETHREAD: not a DMI
+ * thread. */
+int32_t dmi_thread_suspend(void);
+
+/* DMI_SVC_CREATE .. WOKEN.  False: not from a correct peer. */
 bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
 
 /* This process has been welcomed: threads may be created here. */
