@@ -204,6 +204,20 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status);
 
+/*
+ * Asks that the pages touched by [addr, addr + size) stay in the memory pool of the calling process
+ * when it must replace pages, as long as it has them: nothing is fetched, and other processes may
+ * still take a page away by writing to it.  Nothing is counted: a page is saved or it is not, and
+ * one DMI_unsave ends it however often it was saved; one that was not saved is left as it is.  Any
+ * range inside one mapping, also of pages that this process does not have; the call takes the time
+ * and memory of one entry.  Ends with the mapping.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE,
+ * DMI_EINVAL, DMI_ENOMEM.
+ */
+int32_t DMI_save(int64_t addr, int64_t size);
+
+/* Ends it for the pages touched by [addr, addr + size). */
+int32_t DMI_unsave(int64_t addr, int64_t size);
+
 /* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE. -------- */
 
 /* If the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets *flag_ptr to

@@ -41,6 +41,8 @@ mem_sources = \
 	lib/mem/frame.h \
 	lib/mem/mapping.c \
 	lib/mem/mapping.h \
+	lib/mem/range_set.c \
+	lib/mem/range_set.h \
 	lib/mem/space.c
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
@@ -92,6 +94,8 @@ service_sources = \
 	lib/service/program.h \
 	lib/service/runtime.c \
 	lib/service/runtime.h \
+	lib/service/save.c \
+	lib/service/save.h \
 	lib/service/service_msg.h \
 	lib/service/status.c \
 	lib/service/status.h \

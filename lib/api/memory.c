@@ -7,6 +7,7 @@
 #include "core/rmw.h"
 #include "service/calls.h"
 #include "service/runtime.h"
+#include "service/save.h"
 
 static int32_t inactive(void) {
   return dmi_fail(dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE);
@@ -30,6 +31,14 @@ int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive();
+}
+
+int32_t DMI_save(int64_t addr, int64_t size) {
+  return dmi_save(dmi_runtime_process(), addr, size, true);
+}
+
+int32_t DMI_unsave(int64_t addr, int64_t size) {
+  return dmi_save(dmi_runtime_process(), addr, size, false);
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/epoch.h"
+#include "base/lock.h"
 #include "dmi_api.h"
 
 #define FANOUT (1u << DMI_TABLE_BITS)
@@ -76,6 +77,7 @@ static void mapping_free(void *ptr) {
     free(slab);
   }
   free_nodes(atomic_load(&mapping->root), mapping->depth);
+  dmi_range_set_clear(&mapping->saved);
   pthread_mutex_destroy(&mapping->lock);
   free(mapping);
 }
@@ -163,6 +165,28 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapp
   }
   pthread_mutex_unlock(&mapping->lock);
   return page;
+}
+
+bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end, bool saved) {
+  bool good;
+  dmi_lock(&mapping->saved_lock);
+  if (saved) {
+    atomic_store(&mapping->any_saved, 1);
+    good = dmi_range_set_add(&mapping->saved, first, end);
+  } else {
+    good = dmi_range_set_remove(&mapping->saved, first, end);
+  }
+  dmi_unlock(&mapping->saved_lock);
+  return good;
+}
+
+bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index) {
+  bool saved;
+  if (!atomic_load(&mapping->any_saved)) return false;
+  dmi_lock(&mapping->saved_lock);
+  saved = dmi_range_set_has(&mapping->saved, index);
+  dmi_unlock(&mapping->saved_lock);
+  return saved;
 }
 
 static void each_below(node_slot *node, int depth, void (*visit)(struct dmi_page *, void *),

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "core/page.h"
+#include "mem/range_set.h"
 
 #define DMI_TABLE_BITS 9 /* children of a node of the page table: 2^9 */
 
@@ -33,6 +34,9 @@ struct dmi_mapping {
   struct dmi_slab *slab;     /* records live in slabs, freed with the mapping */
   struct dmi_parked *parked; /* requests for the home that is arriving, in order; guarded by the */
   struct dmi_parked **parked_end; /* process's park lock */
+  _Atomic uint32_t saved_lock;    /* guards saved */
+  _Atomic uint32_t any_saved;     /* bool: some page was saved once */
+  struct dmi_range_set saved;     /* numbers of pages that are to stay here: DMI_save */
 };
 
 /* Makes one, with one reference.  NULL: no memory. */
@@ -64,6 +68,14 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapp
  */
 void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
                       void *arg);
+
+/* Saves the pages [first, end), or ends that; any thread.  False: no memory, nothing was changed.
+ */
+bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end, bool saved);
+
+/* Must this page not be replaced here?  What replaces pages asks this of each page that it might
+ * drop, or give to another process; any thread, any lock of docs/locking.md held. */
+bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index);
 
 /* ---- All mappings of this process ---- */
 

@@ -239,6 +239,37 @@ static void test_arguments(void) {
   OK(DMI_munmap(addr, NULL));
 }
 
+/* DMI_save: nothing moves; what it saves is tested by test/unit/range_set_test.c. */
+static void test_save(void) {
+  int64_t addr, huge, num = INT64_C(1) << 30, value = 7;
+  OK(DMI_mmap(&addr, 64, 4, NULL));
+  OK(DMI_mmap(&huge, 8, num, NULL));
+  for (int i = 0; i < 2; i++) {
+    int32_t (*call)(int64_t, int64_t) = i ? DMI_unsave : DMI_save;
+    FAILS(call(0, 8), DMI_EADDR);
+    FAILS(call(-8, 8), DMI_EADDR);
+    FAILS(call(addr + 256, 8), DMI_EADDR);
+    FAILS(call(INT64_MAX, 8), DMI_EADDR);
+    FAILS(call(addr, 257), DMI_ERANGE);
+    FAILS(call(addr + 255, 2), DMI_ERANGE);
+    FAILS(call(addr, INT64_MAX), DMI_ERANGE);
+    FAILS(call(addr, -1), DMI_EINVAL);
+    OK(call(addr, 0));
+    OK(call(addr, 256));
+    OK(call(addr + 63, 2));
+    OK(call(huge, 8 * num));
+    OK(call(huge + 80, 8));
+    for (int64_t k = 0; k < 1000; k++)
+      OK(call(huge + 800 * k, 80));
+  }
+  OK(DMI_save(addr, 256));
+  OK(DMI_write(addr, 8, &value, DMI_PUT_WRITE, NULL));
+  OK(DMI_munmap(addr, NULL));
+  FAILS(DMI_save(addr, 8), DMI_EADDR);
+  FAILS(DMI_unsave(addr, 8), DMI_EADDR);
+  OK(DMI_munmap(huge, NULL));
+}
+
 static void test_errors(void) {
   EQ(early_ok, DMI_OK);
   EQ(early_ret, DMI_FALSE);
@@ -513,6 +544,7 @@ void DMI_main(int argc, char **argv) {
   gather(PROCESSES, ids);
   MUST(DMI_mmap(&report, 16, 1, NULL));
   test_errors();
+  test_save();
   test_addresses();
   test_arguments();
   test_ids();

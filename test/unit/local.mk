@@ -36,4 +36,8 @@ test_unit_ranges_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/member_pack_test
 test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
 test_unit_member_pack_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/range_set_test
+test_unit_range_set_test_SOURCES = test/unit/range_set_test.c
+test_unit_range_set_test_LDADD = $(unit_libs)
 endif
