@@ -39,6 +39,8 @@ net_sources = \
 mem_sources = \
 	lib/mem/frame.c \
 	lib/mem/frame.h \
+	lib/mem/large.c \
+	lib/mem/large.h \
 	lib/mem/mapping.c \
 	lib/mem/mapping.h \
 	lib/mem/range_set.c \

@@ -1,8 +1,8 @@
 /*
  * frame.c - reference-counted byte buffers.
  *
- * Knows nothing of pages or messages.  Large frames come straight from the kernel through malloc,
- * so a zeroed one costs no memory until it is touched.
+ * Knows nothing of pages or messages.  A zeroed large frame (large.h) costs no memory until it is
+ * touched, unless its room was in use before.
  */
 #include "mem/frame.h"
 
@@ -10,29 +10,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem/large.h"
+
 static _Atomic uint64_t total; /* bytes in live frames */
 
-static struct dmi_frame *prepare(struct dmi_frame *frame, uint64_t size) {
+_Static_assert(sizeof(struct dmi_frame) == DMI_LARGE_OWN, "a frame's head fits before its bytes");
+
+/* The address sanitizer watches what malloc gives. */
+static bool is_large(uint64_t size) {
+#ifdef __SANITIZE_ADDRESS__
+  (void)size;
+  return false;
+#else
+  return size >= DMI_LARGE_MIN;
+#endif
+}
+
+static struct dmi_frame *make(uint64_t size, bool zero) {
+  bool large = is_large(size);
+  struct dmi_frame *frame;
+  if (size > (uint64_t)PTRDIFF_MAX - sizeof(struct dmi_frame)) return NULL;
+  if (large) {
+    unsigned char *bytes = dmi_large_new(size, zero);
+    frame = bytes ? (struct dmi_frame *)(void *)(bytes - sizeof(struct dmi_frame)) : NULL;
+  } else {
+    size_t all = sizeof(struct dmi_frame) + size;
+    frame = zero ? calloc(1, all) : malloc(all);
+  }
   if (!frame) return NULL;
   atomic_init(&frame->refs, 1);
-  frame->pad = 0;
+  frame->large = large;
   frame->size = size;
   atomic_fetch_add_explicit(&total, size, memory_order_relaxed);
   return frame;
 }
 
-static bool too_large(uint64_t size) {
-  return size > (uint64_t)PTRDIFF_MAX - sizeof(struct dmi_frame);
-}
-
 struct dmi_frame *dmi_frame_new(uint64_t size) {
-  if (too_large(size)) return NULL;
-  return prepare(malloc(sizeof(struct dmi_frame) + size), size);
+  return make(size, false);
 }
 
 struct dmi_frame *dmi_frame_new_zero(uint64_t size) {
-  if (too_large(size)) return NULL;
-  return prepare(calloc(1, sizeof(struct dmi_frame) + size), size);
+  return make(size, true);
 }
 
 struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame) {
@@ -44,7 +62,10 @@ void dmi_frame_unref(struct dmi_frame *frame) {
   if (!frame) return;
   if (atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1) return;
   atomic_fetch_sub_explicit(&total, frame->size, memory_order_relaxed);
-  free(frame);
+  if (frame->large)
+    dmi_large_free(frame->bytes);
+  else
+    free(frame);
 }
 
 bool dmi_frame_is_private(struct dmi_frame *frame) {

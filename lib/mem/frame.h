@@ -13,7 +13,7 @@
 
 struct dmi_frame {
   _Atomic uint32_t refs; /* holders; the last one frees it */
-  uint32_t pad;          /* keeps bytes[] aligned to 16 */
+  uint32_t large;        /* bool: from mem/large.h, else from malloc */
   uint64_t size;         /* bytes */
   unsigned char bytes[];
 };

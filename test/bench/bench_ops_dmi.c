@@ -13,8 +13,8 @@
 
 #define MIB ((int64_t)1024 * 1024)
 #define IN_FLIGHT 64
-#define FRESH_PER_BATCH 16 /* pages of 1 MiB read for the first time */
-#define FRESH_PAGES ((BATCHES + 1) * FRESH_PER_BATCH)
+#define PER_BATCH 16 /* pages of 1 MiB read for the first time */
+#define FRESH_PAGES ((BATCHES + 1) * PER_BATCH)
 
 enum {
   READ_HIT_8,
@@ -28,6 +28,7 @@ enum {
   GET_ASYNC,
   GET_1M,
   FIRST_READ_1M,
+  FIRST_READ_FRESH,
   FIGURES
 };
 
@@ -38,6 +39,9 @@ typedef struct {
   int64_t block_addr;   /* a page of 1 MiB */
   int64_t fresh_addr;   /* FRESH_PAGES pages of 1 MiB */
   int64_t figures_addr; /* FIGURES figure_t */
+  int64_t touch_addr;   /* PER_BATCH pages of 1 MiB: a thread that gets this plan writes them; */
+                        /* 0: it measures */
+  int32_t owner;        /* the first process */
 } plan_t;
 
 /* The shortest useful read-modify-write: add out1 and answer with the old value. */
@@ -145,18 +149,46 @@ static void measure_get_1m(figure_t *figure, const plan_t *plan, char *buf) {
     figure->values[i] = (double)MIB * 1000 / figure->values[i];
 }
 
-/* Each page is read once in the whole run: a second read would find the copy. */
+static double read_batch(int64_t page_addr, char *buf) {
+  const int64_t start = now_ns();
+  for (int i = 0; i < PER_BATCH; i++) {
+    CHECK(DMI_read(page_addr + i * MIB, MIB, buf, DMI_INVALIDATE_READ, NULL));
+  }
+  return rate_mb(PER_BATCH * MIB, now_ns() - start);
+}
+
+/* First reads of pages that this process has never had: into memory that it has never touched. */
+static void measure_first_read_fresh(figure_t *figure, const plan_t *plan, char *buf) {
+  snprintf(figure->name, sizeof(figure->name), "first_read_fresh");
+  snprintf(figure->unit, sizeof(figure->unit), "MB/s");
+  for (int batch = -1; batch < BATCHES; batch++) {
+    const double rate = read_batch(plan->fresh_addr + (batch + 1) * PER_BATCH * MIB, buf);
+    if (batch >= 0) figure->values[batch] = rate;
+  }
+}
+
+/* Has the owner write a word in each page of a batch, so that all copies are void. */
+static void touch_batch(const plan_t *plan, int64_t page_addr) {
+  plan_t order = *plan;
+  DMI_thread_t thread;
+  int64_t order_addr;
+  order.touch_addr = page_addr;
+  CHECK(DMI_mmap(&order_addr, sizeof(order), 1, NULL));
+  CHECK(DMI_write(order_addr, sizeof(order), &order, DMI_EXCLUSIVE_WRITE, NULL));
+  CHECK(DMI_create(&thread, plan->owner, order_addr, NULL));
+  CHECK(DMI_join(thread, NULL, NULL));
+  CHECK(DMI_munmap(order_addr, NULL));
+}
+
+/* First reads of pages that have been written since this process last read them. */
 static void measure_first_read(figure_t *figure, const plan_t *plan, char *buf) {
-  int64_t page_addr = plan->fresh_addr;
   snprintf(figure->name, sizeof(figure->name), "first_read_1m");
   snprintf(figure->unit, sizeof(figure->unit), "MB/s");
   for (int batch = -1; batch < BATCHES; batch++) {
-    const int64_t start = now_ns();
-    for (int i = 0; i < FRESH_PER_BATCH; i++, page_addr += MIB) {
-      CHECK(DMI_read(page_addr, MIB, buf, DMI_INVALIDATE_READ, NULL));
-    }
-    const int64_t ns = now_ns() - start;
-    if (batch >= 0) figure->values[batch] = rate_mb(FRESH_PER_BATCH * MIB, ns);
+    const int64_t page_addr = plan->fresh_addr + (batch + 1) * PER_BATCH * MIB;
+    touch_batch(plan, page_addr);
+    const double rate = read_batch(page_addr, buf);
+    if (batch >= 0) figure->values[batch] = rate;
   }
 }
 
@@ -166,6 +198,13 @@ int64_t DMI_thread(int64_t addr) {
   char *buf = my_malloc((size_t)MIB);
   memset(buf, 0, (size_t)MIB);
   CHECK(DMI_read(addr, sizeof(plan), &plan, DMI_GET_READ, NULL));
+  if (plan.touch_addr != 0) {
+    for (int i = 0; i < PER_BATCH; i++) {
+      CHECK(DMI_write(plan.touch_addr + i * MIB, 8, &plan, DMI_EXCLUSIVE_WRITE, NULL));
+    }
+    my_free(buf);
+    return DMI_NULL;
+  }
 
   measure_time(&figures[GET_8], "get_8", "us", 1000, many_get_8, 1000, &plan, buf);
   measure_time(&figures[PUT_8], "put_8", "us", 1000, many_put_8, 1000, &plan, buf);
@@ -176,6 +215,7 @@ int64_t DMI_thread(int64_t addr) {
   measure_time(&figures[GET_ASYNC], "get_8_async", "us", 1000, many_get_async, 50 * IN_FLIGHT,
                &plan, buf);
   measure_get_1m(&figures[GET_1M], &plan, buf);
+  measure_first_read_fresh(&figures[FIRST_READ_FRESH], &plan, buf);
   measure_first_read(&figures[FIRST_READ_1M], &plan, buf);
   measure_time(&figures[READ_HIT_8], "read_hit_8", "ns", 1, many_hit_8, 500000, &plan, buf);
   measure_time(&figures[READ_HIT_4K], "read_hit_4k", "ns", 1, many_hit_4k, 200000, &plan, buf);
@@ -217,13 +257,14 @@ static int32_t wait_for_other(void) {
 }
 
 void DMI_main(int argc, char **argv) {
-  plan_t plan;
+  plan_t plan = {0};
   figure_t figures[FIGURES];
   DMI_thread_t thread;
   int64_t plan_addr;
   (void)argc, (void)argv;
 
   const int32_t other = wait_for_other();
+  CHECK(DMI_rank(&plan.owner));
   plan.word_addr = own_pages(4096, 1);
   plan.copy_addr = own_pages(4096, 1);
   plan.block_addr = own_pages(MIB, 1);

@@ -13,6 +13,10 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/large_test
+test_unit_large_test_SOURCES = test/unit/large_test.c
+test_unit_large_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/net_test
 test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h
 test_unit_net_test_LDADD = $(unit_libs)

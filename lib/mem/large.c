@@ -1,0 +1,230 @@
+/*
+ * large.c - room for large frames: slots of a few sizes, cut from spans of address space.
+ *
+ * Sizes fall into classes, eight to a doubling, so a slot is at most an eighth larger than asked
+ * for, and exact for a power of two.  A span holds slots of one class; a slot that is given back
+ * is the next to be used, as it is likely to be in the caches.  Slots never used yet are zero.  A
+ * span whose slots are all free goes back to the kernel, but for SPARE bytes of them, so that a
+ * program that drops a copy and fetches it again does not pay for fresh memory each time.  Above
+ * LARGEST each gets a span of its own.
+ *
+ * Does not know what the room is used for.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "mem/large.h"
+
+#include <glob.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SMALLEST_LOG 17 /* of the classes: DMI_LARGE_MIN */
+#define LARGEST_LOG 25
+#define LARGEST ((size_t)1 << LARGEST_LOG)
+#define STEPS 8 /* classes to a doubling */
+#define CLASSES ((LARGEST_LOG - SMALLEST_LOG + 1) * STEPS)
+#define SMALL_PAGE ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define SPAN ((size_t)16 << 20)  /* bytes of a span, or room for SPAN_SLOTS slots */
+#define SPAN_SLOTS 4             /* at least */
+#define SPARE ((size_t)64 << 20) /* bytes of empty spans that are kept */
+
+struct span {
+  struct span *next, **link; /* in `open` of its class, while it has a free slot */
+  struct slot *free;         /* given back, the last one first */
+  unsigned char *base;
+  size_t bytes;   /* mapped from base */
+  size_t stride;  /* from slot to slot */
+  uint32_t class; /* CLASSES: one slot, of its own */
+  uint32_t slots;
+  uint32_t begun; /* slots ever used: the first ones */
+  uint32_t live;
+};
+
+/* In front of the room, DMI_LARGE_HEAD bytes with what is the caller's. */
+struct slot {
+  struct span *span;
+  struct slot *next; /* while it is free */
+  unsigned char pad[DMI_LARGE_HEAD - DMI_LARGE_OWN - 2 * sizeof(void *)];
+};
+
+static pthread_once_t chosen = PTHREAD_ONCE_INIT;
+static bool use_huge;                                    /* by choose_huge */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
+static struct span *open_spans[CLASSES];
+static size_t spare;  /* bytes of spans that are empty */
+static size_t mapped; /* bytes of all spans */
+
+/* ---- Classes -------------------------------------------------------------------------------- */
+
+/* The smallest class that holds `size` bytes, and what it holds. */
+static uint32_t class_of(size_t size, size_t *holds) {
+  unsigned log = SMALLEST_LOG;
+  size_t step;
+  uint32_t steps;
+  if (size > LARGEST) {
+    *holds = size;
+    return CLASSES;
+  }
+  if (size <= (size_t)1 << SMALLEST_LOG) {
+    *holds = (size_t)1 << SMALLEST_LOG;
+    return 0;
+  }
+  while (size > (size_t)2 << log)
+    log++; /* 2^log < size <= 2^(log+1) */
+  step = ((size_t)1 << log) / STEPS;
+  steps = (uint32_t)((size - ((size_t)1 << log) + step - 1) / step); /* 1 .. STEPS */
+  *holds = ((size_t)1 << log) + steps * step;
+  return (log - SMALLEST_LOG) * STEPS + steps;
+}
+
+/* ---- Huge pages ----------------------------------------------------------------------------- */
+
+#define BALLOONS "/sys/bus/virtio/drivers/virtio_balloon/virtio*/features"
+#define F_REPORTING 5 /* the feature's bit; the file has a digit for each, the first one first */
+
+/* Fresh memory costs a fifth to a seventh in huge pages; but many times as much in a virtual
+ * machine that reports its free memory to its host: there the host must find each huge page anew,
+ * whereas small ones are mostly pieces of what it gave before. */
+static void choose_huge(void) {
+  glob_t found;
+  use_huge = true;
+  if (glob(BALLOONS, 0, NULL, &found) != 0) return;
+  for (size_t i = 0; i < found.gl_pathc; i++) {
+    char bits[F_REPORTING + 2] = "";
+    FILE *file = fopen(found.gl_pathv[i], "r");
+    if (!file) continue;
+    if (fgets(bits, sizeof bits, file) && strlen(bits) > F_REPORTING && bits[F_REPORTING] == '1')
+      use_huge = false;
+    fclose(file);
+  }
+  globfree(&found);
+}
+
+/* ---- Spans ---------------------------------------------------------------------------------- */
+
+/* Address space, aligned so that all of it can be huge pages. */
+static unsigned char *map(size_t bytes) {
+  size_t more = bytes + HUGE_PAGE;
+  size_t before;
+  unsigned char *all =
+      mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) return NULL;
+  before = (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;
+  if (before != 0) munmap(all, before);
+  munmap(all + before + bytes, HUGE_PAGE - before);
+  pthread_once(&chosen, choose_huge);
+  if (use_huge) madvise(all + before, bytes, MADV_HUGEPAGE); /* fails where the kernel has none */
+  return all + before;
+}
+
+static struct span *span_new(uint32_t class, size_t holds) {
+  struct span *span;
+  size_t stride = (holds + DMI_LARGE_HEAD + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+  size_t slots = class == CLASSES ? 1 : SPAN / stride;
+  size_t bytes;
+  if (class != CLASSES && slots < SPAN_SLOTS) slots = SPAN_SLOTS;
+  bytes = (slots * stride + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  span = calloc(1, sizeof(*span));
+  if (!span) return NULL;
+  span->base = map(bytes);
+  if (!span->base) {
+    free(span);
+    return NULL;
+  }
+  span->bytes = bytes;
+  span->stride = stride;
+  span->class = class;
+  span->slots = (uint32_t)slots;
+  return span;
+}
+
+static void span_free(struct span *span) {
+  munmap(span->base, span->bytes);
+  free(span);
+}
+
+static void span_open(struct span *span) {
+  if (span->class == CLASSES) return;
+  span->link = &open_spans[span->class];
+  span->next = *span->link;
+  if (span->next) span->next->link = &span->next;
+  *span->link = span;
+}
+
+static void span_close(struct span *span) {
+  if (span->class == CLASSES) return;
+  *span->link = span->next;
+  if (span->next) span->next->link = span->link;
+}
+
+/* ---- Slots ---------------------------------------------------------------------------------- */
+
+void *dmi_large_new(size_t size, bool zero) {
+  struct span *span;
+  struct slot *slot;
+  size_t holds;
+  uint32_t class = class_of(size, &holds);
+  bool fresh = false;
+  if (size > PTRDIFF_MAX - 2 * HUGE_PAGE) return NULL;
+  pthread_mutex_lock(&lock);
+  span = class < CLASSES ? open_spans[class] : NULL;
+  if (!span) {
+    span = span_new(class, holds);
+    if (!span) {
+      pthread_mutex_unlock(&lock);
+      return NULL;
+    }
+    mapped += span->bytes;
+    span_open(span);
+  } else if (span->live == 0) {
+    spare -= span->bytes;
+  }
+  span->live++;
+  slot = span->free;
+  if (slot) {
+    span->free = slot->next;
+  } else {
+    slot = (struct slot *)(void *)(span->base + span->begun++ * span->stride);
+    fresh = true;
+  }
+  if (span->live == span->slots) span_close(span);
+  pthread_mutex_unlock(&lock);
+  slot->span = span;
+  if (zero && !fresh) memset((unsigned char *)slot + DMI_LARGE_HEAD, 0, size);
+  return (unsigned char *)slot + DMI_LARGE_HEAD;
+}
+
+void dmi_large_free(void *ptr) {
+  struct slot *slot = (struct slot *)(void *)((unsigned char *)ptr - DMI_LARGE_HEAD);
+  struct span *span = slot->span;
+  bool over = false;
+  pthread_mutex_lock(&lock);
+  slot->next = span->free;
+  span->free = slot;
+  if (span->live-- == span->slots) span_open(span);
+  if (span->live == 0) {
+    over = span->class == CLASSES || spare + span->bytes > SPARE;
+    if (over) {
+      span_close(span);
+      mapped -= span->bytes;
+    } else {
+      spare += span->bytes;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  if (over) span_free(span);
+}
+
+size_t dmi_large_mapped(void) {
+  size_t bytes;
+  pthread_mutex_lock(&lock);
+  bytes = mapped;
+  pthread_mutex_unlock(&lock);
+  return bytes;
+}

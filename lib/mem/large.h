@@ -1,0 +1,28 @@
+/*
+ * large.h - room for large frames.
+ *
+ * Touching memory for the first time costs several times as much as copying into it.  So room that
+ * was given back is used again without asking the kernel, and new room is made of huge pages where
+ * they help.  Any thread.
+ */
+#ifndef DMI_MEM_LARGE_H
+#define DMI_MEM_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define DMI_LARGE_MIN ((size_t)128 << 10) /* bytes from which this is worth while */
+#define DMI_LARGE_HEAD 64                 /* bytes in front of the room */
+#define DMI_LARGE_OWN 16                  /* the last of them: the caller's */
+
+/* `size` bytes, aligned to 64; zeros if asked for.  The DMI_LARGE_OWN bytes in front are the
+ * caller's too, and undefined.  NULL: no memory. */
+void *dmi_large_new(size_t size, bool zero);
+
+/* Takes what dmi_large_new returned. */
+void dmi_large_free(void *ptr);
+
+/* Bytes mapped for room now, in use or not: for tests. */
+size_t dmi_large_mapped(void);
+
+#endif

@@ -1,0 +1,138 @@
+/* large_test.c - room for large frames: no overlaps, zeros when asked for, room used again, and
+ * given back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem/large.h"
+
+#define MIB ((size_t)1 << 20)
+#define HELD 48
+#define SPARE (64 * MIB) /* what may stay mapped when nothing is in use */
+
+/* The first and last bytes say whose room it is. */
+struct room {
+  unsigned char *ptr;
+  size_t size;
+  uint64_t mark;
+};
+
+static uint64_t next_random(uint64_t *seed) {
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return *seed >> 33;
+}
+
+static void put_marks(const struct room *room) {
+  memcpy(room->ptr - DMI_LARGE_OWN, &room->mark, 8);
+  memcpy(room->ptr, &room->mark, 8);
+  memcpy(room->ptr + room->size - 8, &room->mark, 8);
+}
+
+static void check_marks(const struct room *room) {
+  assert_memory_equal(room->ptr - DMI_LARGE_OWN, &room->mark, 8);
+  assert_memory_equal(room->ptr, &room->mark, 8);
+  assert_memory_equal(room->ptr + room->size - 8, &room->mark, 8);
+}
+
+static int is_zero(const unsigned char *ptr, size_t size) {
+  return ptr[0] == 0 && memcmp(ptr, ptr + 1, size - 1) == 0;
+}
+
+/* Random sizes, most of them powers of two as pages are, held and given back in random order. */
+static void *wander(void *arg) {
+  uint64_t seed = (uint64_t)(uintptr_t)arg;
+  struct room held[HELD] = {{0}};
+  for (uint64_t step = 1; step <= 1500; step++) {
+    struct room *room = &held[next_random(&seed) % HELD];
+    if (room->ptr) {
+      check_marks(room);
+      dmi_large_free(room->ptr);
+      room->ptr = NULL;
+      continue;
+    }
+    room->size = DMI_LARGE_MIN << next_random(&seed) % 5;
+    if (next_random(&seed) % 3 == 0) room->size += next_random(&seed) % room->size;
+    if (next_random(&seed) % 200 == 0) room->size = 33 * MIB + next_random(&seed) % MIB;
+    room->mark = step << 32 | (uintptr_t)arg;
+    bool zero = next_random(&seed) % 4 == 0;
+    room->ptr = dmi_large_new(room->size, zero);
+    assert_non_null(room->ptr);
+    assert_int_equal((uintptr_t)room->ptr % 64, 0);
+    if (zero) assert_true(is_zero(room->ptr, room->size));
+    put_marks(room);
+  }
+  for (int i = 0; i < HELD; i++) {
+    if (!held[i].ptr) continue;
+    check_marks(&held[i]);
+    dmi_large_free(held[i].ptr);
+  }
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  pthread_t threads[3];
+  (void)state;
+  for (uintptr_t i = 0; i < 3; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, wander, (void *)(i + 1)), 0);
+  for (int i = 0; i < 3; i++)
+    pthread_join(threads[i], NULL);
+  assert_true(dmi_large_mapped() <= SPARE);
+}
+
+static void test_used_again(void **state) {
+  unsigned char *first = dmi_large_new(MIB, false);
+  unsigned char *other;
+  (void)state;
+  memset(first, 7, MIB);
+  dmi_large_free(first);
+  other = dmi_large_new(MIB, false);
+  assert_ptr_equal(other, first);
+  dmi_large_free(other);
+  other = dmi_large_new(MIB, true);
+  assert_ptr_equal(other, first);
+  assert_true(is_zero(other, MIB));
+  dmi_large_free(other);
+}
+
+/* Twice as much as is kept: what is above goes back. */
+static void test_given_back(void **state) {
+  unsigned char *held[128];
+  (void)state;
+  for (int i = 0; i < 128; i++) {
+    held[i] = dmi_large_new(MIB, false);
+    held[i][0] = 1;
+  }
+  assert_true(dmi_large_mapped() >= 128 * MIB);
+  assert_true(dmi_large_mapped() <= 128 * MIB * 9 / 8 + SPARE);
+  for (int i = 0; i < 128; i++)
+    dmi_large_free(held[i]);
+  assert_true(dmi_large_mapped() <= SPARE);
+}
+
+static void test_sizes(void **state) {
+  size_t before = dmi_large_mapped();
+  unsigned char *ptr = dmi_large_new((size_t)4 << 30, true); /* costs nothing until touched */
+  (void)state;
+  assert_non_null(ptr);
+  ptr[((size_t)4 << 30) - 1] = 1;
+  dmi_large_free(ptr);
+  assert_int_equal(dmi_large_mapped(), before);
+  assert_null(dmi_large_new(PTRDIFF_MAX, false));
+  assert_null(dmi_large_new((size_t)1 << 60, false));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_used_again),
+      cmocka_unit_test(test_given_back),
+      cmocka_unit_test(test_sizes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
