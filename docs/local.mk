@@ -1,3 +1,26 @@
 # docs/local.mk - man pages and texts.
 #
-# Man pages: dist_man_MANS += docs/dmicc.1.  Texts: dist_doc_DATA += docs/NAME.md.
+# Man pages are made in the build directory, in man/ (so `man -M man DMI_read` shows them before they
+# are installed), by docs/mkman from include/*.h, bin/*.in and docs/*.7.pod: docs/man-pages.md.
+# Which pages there are is known only then; man/list names them.
+
+man_sources = $(top_srcdir)/docs/mkman $(wildcard $(top_srcdir)/docs/lib/Man*.pm \
+	$(top_srcdir)/docs/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in)
+
+all-local: man/list
+
+man/list: $(man_sources)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(PERL) $(top_srcdir)/docs/mkman $(top_srcdir) $(@D)
+
+install-data-local: man/list
+	@while read page; do \
+	  $(MKDIR_P) "$(DESTDIR)$(mandir)/$${page%/*}" && \
+	  $(INSTALL_DATA) "man/$$page" "$(DESTDIR)$(mandir)/$$page" || exit 1; \
+	done < man/list
+
+uninstall-local: man/list
+	@while read page; do rm -f "$(DESTDIR)$(mandir)/$$page"; done < man/list
+
+clean-local:
+	-rm -rf man

@@ -59,10 +59,19 @@ extern "C" {
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 
-/* Why the last DMI call of this thread that returned DMI_FALSE did so (DMI_OK before the first). */
+/*
+ * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
+ *
+ * Return value: an error number; DMI_OK before the first call that failed.  A call that succeeds
+ * leaves it as it is.
+ */
 int32_t DMI_errno(void);
 
-/* A sentence for an error number; never NULL, valid for ever, also for unknown numbers. */
+/*
+ * Gives a sentence for an error number.
+ *
+ * Return value: a string that is never NULL and stays valid for ever, also for unknown numbers.
+ */
 const char *DMI_strerror(int32_t error);
 
 /* ---- Asynchronous calls (chapter 2, "asynchronous API") ------------------------------------- */
@@ -80,14 +89,29 @@ typedef struct {
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr);
 
 /*
- * DMI_TRUE when the operation is complete, and then *ret_ptr (may be NULL) as in DMI_wait;
- * DMI_FALSE at once when it is not.
+ * Tells whether the operation that `status` was given to is complete, without waiting.  If so,
+ * *ret_ptr (may be NULL) gets what DMI_wait would store there.
+ *
+ * Return value: DMI_TRUE when the operation is complete, whether it succeeded or not; DMI_FALSE
+ * when it is not, and *ret_ptr is as it was.  Also DMI_FALSE for a `status` of NULL (DMI_EINVAL)
+ * and inside DMI_function (DMI_EINFUNC).
  */
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
 
 /* ---- The functions a program defines (chapter 2) -------------------------------------------- */
 
+/*
+ * The beginning of the program: called once, in the process that was started without -i, with the
+ * arguments that follow the program's name on the command line of dmirun.  Every program must
+ * define it.  When it has returned and no DMI thread runs anywhere, all processes end.
+ */
 void DMI_main(int argc, char **argv);
+
+/*
+ * What DMI_create starts in a process, with the `addr` that was given there, mostly the global
+ * address of the thread's arguments.  What it returns is what DMI_join stores.  A program that
+ * creates threads must define it.
+ */
 int64_t DMI_thread(int64_t addr);
 
 /*
@@ -130,10 +154,12 @@ int32_t DMI_welcome(int32_t dmi_id);
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 
-/* The id of the calling process. */
+/* Tells the id of the calling process.  DMI_EINVAL for NULL. */
 int32_t DMI_rank(int32_t *dmi_id_ptr);
 
-/* The members at this time: at most `capacity` of them, *num_ptr tells how many were stored. */
+/* Lists the members at this time: at most `capacity` of them, *num_ptr tells how many were stored.
+ * DMI_EINVAL when `num_ptr` is NULL, `capacity` is negative, or `node_array` is NULL and `capacity`
+ * is not 0. */
 int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity);
 
 /* ---- Threads (chapter 3, "creating and joining threads") ------------------------------------ */
@@ -152,10 +178,11 @@ int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
  * thread can be joined once.  DMI_ETHREAD. */
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
 
-/* Nobody will join this thread; it is forgotten when it ends.  DMI_ETHREAD. */
+/* Says that nobody will join this thread; it is forgotten when it ends.  DMI_ETHREAD. */
 int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
 
-/* The handle of the calling DMI thread.  DMI_ETHREAD in DMI_main and in threads not made by DMI. */
+/* Tells the handle of the calling DMI thread.  DMI_ETHREAD in DMI_main and in threads not made by
+ * DMI. */
 int32_t DMI_self(DMI_thread_t *thread_ptr);
 
 /*
@@ -173,13 +200,13 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* ---- Memory (chapter 4) --------------------------------------------------------------------- */
 
-#define DMI_INVALIDATE_READ ((int8_t)1) /* keep the page here until somebody writes it */
-#define DMI_UPDATE_READ ((int8_t)2)     /* keep the page here and have writes sent to it */
-#define DMI_GET_READ ((int8_t)3)        /* fetch just these bytes, keep nothing */
-#define DMI_EXCLUSIVE_WRITE ((int8_t)4) /* become the owner of the page, then write */
-#define DMI_PUT_WRITE ((int8_t)5)       /* send these bytes to the owner */
-#define DMI_EXCLUSIVE_ATOMIC ((int8_t)6)
-#define DMI_PUT_ATOMIC ((int8_t)7)
+#define DMI_INVALIDATE_READ ((int8_t)1)  /* keep the page here until somebody writes it */
+#define DMI_UPDATE_READ ((int8_t)2)      /* keep the page here and have writes sent to it */
+#define DMI_GET_READ ((int8_t)3)         /* fetch just these bytes, keep nothing */
+#define DMI_EXCLUSIVE_WRITE ((int8_t)4)  /* become the owner of the page, then write */
+#define DMI_PUT_WRITE ((int8_t)5)        /* send these bytes to the owner */
+#define DMI_EXCLUSIVE_ATOMIC ((int8_t)6) /* become the owner of the page, then operate on it */
+#define DMI_PUT_ATOMIC ((int8_t)7)       /* have the owner do it */
 
 /*
  * Maps `page_num` pages of `page_size` bytes.  All bytes read as zero until written, and a page
@@ -215,13 +242,15 @@ int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
  */
 int32_t DMI_save(int64_t addr, int64_t size);
 
-/* Ends it for the pages touched by [addr, addr + size). */
+/* Ends what DMI_save asked for, for the pages touched by [addr, addr + size).  DMI_EADDR,
+ * DMI_ERANGE, DMI_EINVAL. */
 int32_t DMI_unsave(int64_t addr, int64_t size);
 
-/* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE. -------- */
+/* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE.
+ * DMI_EADDR, DMI_EINVAL. ---------------------------------------------------------------------- */
 
-/* If the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets *flag_ptr to
- * DMI_TRUE; otherwise sets it to DMI_FALSE. */
+/* Compares and swaps: if the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets
+ * *flag_ptr to DMI_TRUE; otherwise sets it to DMI_FALSE. */
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
                 int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status);
 
@@ -242,7 +271,10 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
 
 /* ---- Local memory --------------------------------------------------------------------------- */
 
-/* malloc that never returns NULL: prints how much was asked for and ends the process instead. */
+/*
+ * malloc and free for programs that have no use for NULL: my_malloc prints how much was asked for
+ * and ends the process instead.  my_free takes what my_malloc returned, or NULL.
+ */
 void *my_malloc(size_t size);
 void my_free(void *ptr);
 
