@@ -113,7 +113,7 @@ sub _summary {
   my ($text) = @_;
   my $line = join ' ', split ' ', $text;
   $line =~ s/^(.*?[^.])\.(?: .*)?$/$1/;
-  for my $end (qr/[:;]/, qr/ \(/, qr/, (?:and|or|which|when|until|but) /, qr/,/) {
+  for my $end (qr/[:;]/, qr/ \(/, qr/, (?:and|or|which|when|until|but) /, qr/ (?:when|while) /) {
     last if length $line <= 76;
     $line =~ s/^(.{12,}?)$end.*$/$1/;
   }
