@@ -275,6 +275,7 @@ static bool begin(struct dmi_net *net, int fd) {
   shake->net = net;
   shake->fd = fd;
   ev_io_init(&shake->io, on_readable, fd, EV_READ);
+  ev_set_priority(&shake->io, 1); /* what has come counts, also when its time is over */
   ev_timer_init(&shake->patience, on_patience, net->config.patience, 0);
   shake->io.data = shake->patience.data = shake;
   ev_io_start(net->loop, &shake->io);

@@ -260,6 +260,7 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   /* The first address is tried from the loop: failing at once must not call the handler inside the
    * call of its owner. */
   ev_init(&dial->io, on_event);
+  ev_set_priority(&dial->io, 1); /* what has come counts, also when its time is over */
   ev_timer_init(&dial->patience, on_start, 0., 0.);
   dial->io.data = dial->patience.data = dial;
   ev_timer_start(net->loop, &dial->patience);

@@ -48,7 +48,7 @@ sub verdict {
 
 my $cmocka = 'echo "[==========] Running 1 test(s)."; echo "[  PASSED  ] 1 test(s)."';
 my $good = "print qq(ok 1\\n1..1\\n);";
-my @quick = qw(-t 1);
+my @quick = qw(-t 5);    # enough to start, also on a busy machine
 
 verdict('good ones', '4 passed, 0 failed', qr/^passed +[\d.]+ s  test\/multi\/a\.t$/m,
   { u => $cmocka, tap => 'echo ok 1; echo 1..1', counts => 'echo 1000 steps' },
@@ -83,12 +83,11 @@ verdict('script dies', '0 passed, 1 failed', qr/exit status/, {},
   { 'a.t' => 'print qq(ok 1\n1..1\n); die;' });
 
 my $started = time;
-verdict('a hang', '1 passed, 1 failed', qr/no end after 1 s/,
-  { u => $cmocka, hang => "$cmocka; trap '' TERM; while :; do sleep 0.1; done" }, {}, @quick);
-cmp_ok(time - $started, '<', 20, 'a hang: within its time');
-like(verdict('a hang that has something to say', '0 passed, 1 failed', qr/no end after 1 s/, {},
+like(verdict('hangs', '0 passed, 2 failed', qr/hang: no end after 5 s/,
+  { hang => "$cmocka; trap '' TERM; while :; do sleep 0.1; done" },
   { 'a.t' => '$| = 1; $SIG{TERM} = sub { print "my logs\n"; exit 1 }; sleep 1 while 1;' }, @quick),
-  qr/my logs/, 'a hang: may show its logs');
+  qr/my logs/, 'hangs: may show their logs');
+cmp_ok(time - $started, '<', 100, 'hangs: within their time');
 
 my $output = verdict('processes left behind', '0 passed, 1 failed', qr/left behind: sleep/,
   { u => "sleep 300 & echo child \$!; $cmocka" }, {});

@@ -6,7 +6,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 
-my $t = DMITest->new(timeout => 100);
+my $t = DMITest->new(timeout => 200);
 my $dir = $t->dir;
 my ($dmicc, $dmirun) = map { $t->build . "/bin/$_" } qw(dmicc dmirun);
 my $main = "#include \"dmi_api.h\"\nvoid DMI_main(int argc, char **argv) {\n";

@@ -24,7 +24,7 @@ sub true_hello {
   my $listener = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
   my $joiner = $t->start($program, name => 'lured',
     opts => [-i => '127.0.0.1', -p => $listener->sockport]);
-  $listener->timeout(20);
+  $listener->timeout($t->{wait});
   my $socket = $listener->accept or $t->fail_now('the lured joiner connects');
   my $hello = '';
   1 while length $hello < 128
@@ -70,7 +70,7 @@ sub median { my @sorted = sort { $a <=> $b } @_; return $sorted[@sorted / 2] }
 sub connection {
   my ($victim) = @_;
   return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $victim->port,
-    Timeout => 10);
+    Timeout => $t->{wait});
 }
 
 # Sends these texts and goes away: politely, or with a reset.
@@ -89,7 +89,7 @@ sub handshake {
   my $socket = connection($victim) or return;
   syswrite $socket, $mine;
   my $answer = '';
-  my $until = time + 10;
+  my $until = time + $t->{wait};
   vec(my $bits = '', fileno $socket, 1) = 1;
   while (length $answer < 128 && select my $ready = $bits, undef, undef, $until - time) {
     sysread $socket, $answer, 512, length $answer or last;
@@ -214,7 +214,9 @@ for my $victim (@victims) {
 my @loud = @laps[@quiet .. $#laps];
 note(sprintf 'laps: %d ms before, %d ms under attack (medians of %d and %d)', median(@quiet),
   median(@loud), scalar @quiet, scalar @loud);
-cmp_ok(median(@loud), '<', 10 * median(@quiet) + 100, 'the program is not slowed down grossly');
+# Not slower by seconds, as if the daemon had waited for one of them.  Other work on the machine may
+# slow it down by a lot.
+cmp_ok(median(@loud), '<', 50 * median(@quiet) + 2000, 'nobody made the program wait');
 
 $first->signal('INT');
 is(scalar $first->expect_out(qr/^verdict hostile: \d+ checks, (\d+) failed$/m), 0,

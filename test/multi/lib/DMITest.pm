@@ -372,9 +372,12 @@ sub _expect {
     return 0;
   };
   $test->wait_until($find, $what, $seconds);
-  # A match that stops where the text does, within a line, may be half of it ("port 12" of 1234).
-  if ($end == length $stream->{text} && $stream->{text} !~ /\n\z/ && $stream->{handle}) {
-    $test->_pump(0.1);
+  # A match that stops where the text does, within a line, may be half of it ("port 12" of 1234):
+  # the rest of the line gets a moment.
+  my $until = time + 2;
+  while ($end == length $stream->{text} && $stream->{text} !~ /\n\z/ && $stream->{handle}
+      && time < $until) {
+    $test->_pump($until - time);
     $find->();
   }
   $stream->{seen} = $end;
