@@ -246,6 +246,48 @@ int32_t DMI_save(int64_t addr, int64_t size);
  * DMI_ERANGE, DMI_EINVAL. */
 int32_t DMI_unsave(int64_t addr, int64_t size);
 
+/* ---- Scattered access (chapter 4, "scattered read and write") -------------------------------- */
+
+/* A local object: it means nothing in another process.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[4];
+} DMI_local_group_t;
+
+/*
+ * Makes a group of `group_num` items: item i is [addrs[i], addrs[i] + sizes[i]) of global memory
+ * and the same number of bytes at ptr_offsets[i] from the buffer that DMI_group_read and
+ * DMI_group_write are given (a negative offset is before it).  Items may lie in any mappings and
+ * pages, across page borders, and over each other; those of size 0 are left out.  The items are
+ * sorted here, once: a group is made to be used often.  The arrays are not needed afterwards.
+ *
+ * A group belongs to its process; any number of its threads may use it at the same time, with
+ * different buffers.  It takes about 40 bytes an item and page.  DMI_EINVAL (a negative size, a
+ * NULL pointer), DMI_EADDR, DMI_ERANGE (an item leaves its mapping), DMI_ENOMEM.
+ */
+int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
+                       const int64_t *ptr_offsets, int32_t group_num);
+
+/* Frees a group.  Asynchronous calls with it that are not complete go on; no thread may be inside
+ * another call with it.  DMI_EINVAL when it is no group. */
+int32_t DMI_group_destroy(DMI_local_group_t *group);
+
+/*
+ * Reads all items into the buffer at in_ptr, as DMI_GET_READ does: at most one request and one
+ * answer for each page, however many items it has, all of them at the same time; none for a page
+ * that this process owns or has a copy of.  What the items have in one page is read at one moment.
+ * There is no order between pages, or in which items reach the buffer.  DMI_EADDR when a mapping
+ * has been unmapped since, DMI_EINVAL, DMI_ENOMEM.
+ */
+int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status);
+
+/*
+ * Writes all items from the buffer at out_ptr, as DMI_PUT_WRITE does, with as few messages as
+ * DMI_group_read.  What the items have in one page is written at one moment; where items overlap,
+ * the bytes are those of the later one.  The buffer may be used again as soon as the call returns,
+ * asynchronous calls included.  Errors as for DMI_group_read.
+ */
+int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status);
+
 /* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE.
  * DMI_EADDR, DMI_EINVAL. ---------------------------------------------------------------------- */
 

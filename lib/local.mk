@@ -89,6 +89,9 @@ service_sources = \
 	lib/service/config.h \
 	lib/service/events.c \
 	lib/service/events.h \
+	lib/service/group.c \
+	lib/service/group.h \
+	lib/service/group_init.c \
 	lib/service/leave.c \
 	lib/service/ops.c \
 	lib/service/ops.h \
@@ -108,6 +111,7 @@ service_sources = \
 api_sources = \
 	lib/api/memory.c \
 	lib/api/program.c \
+	lib/api/scattered.c \
 	lib/api/start.h
 
 libdmi_la_SOURCES = \

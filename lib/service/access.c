@@ -16,37 +16,34 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "core/rmw.h"
+#include "service/group.h"
 #include "service/process.h"
-
-#define COPY_LOCKED 16384 /* bytes; longer reads copy from the frame after unlocking the page */
-#define PAGES_AT_ONCE                                                        \
-  8192 /* of a synchronous access: bounds what its operations take of memory \
-        */
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
 
-static void call_finish(struct dmi_call *call) {
+void dmi_access_call_finish(struct dmi_call *call) {
   struct dmi_status *status = call->status;
   int32_t error;
   if (atomic_fetch_sub(&call->left, 1) != 1) return;
   error = atomic_load(&call->error);
+  dmi_group_unref(call->group);
   if (call->heap) free(call);
   dmi_status_done(status, error);
 }
 
-static void call_fail(struct dmi_call *call, int32_t error) {
+void dmi_access_call_fail(struct dmi_call *call, int32_t error) {
   int32_t expected = DMI_OK;
   atomic_compare_exchange_strong(&call->error, &expected, error);
 }
 
 static void op_complete(struct dmi_process *process, struct dmi_op *op) {
   struct dmi_call *call = op->call;
-  if (op->req.error != DMI_OK) call_fail(call, op->req.error);
+  if (op->req.error != DMI_OK) dmi_access_call_fail(call, op->req.error);
   dmi_ops_remove(process->ops, op);
   dmi_mapping_unref(&process->core, op->mapping);
   dmi_slice_drop(&op->req.src);
   if (op->heap) free(op);
-  call_finish(call);
+  dmi_access_call_finish(call);
   if (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) dmi_net_post(process->net);
 }
 
@@ -88,19 +85,47 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
       continue;
     } else if (to == process->core.self) {
       dmi_post_self(process, &msg);
-    } else if (!dmi_net_send(process->net, to, &msg)) {
-      dmi_page_bounced(&process->core, page, to, &msg, out);
+    } else {
+      uint8_t type = msg.type;
+      if (dmi_net_send(process->net, to, &msg)) {
+        atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
+      } else {
+        dmi_page_bounced(&process->core, page, to, &msg, out);
+      }
     }
   }
 }
 
-void dmi_access_carry(struct dmi_process *process, struct dmi_out *out) {
+uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type) {
+  return atomic_load(&process->sent[type]);
+}
+
+void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush) {
+  for (uint32_t i = 0; i < flush->num; i++)
+    dmi_net_flush(process->net, flush->uid[i]);
+  flush->num = 0;
+}
+
+/* What is in line for `uid` goes out now or, with `later`, with the rest. */
+static void flush_to(struct dmi_process *process, uint32_t uid, struct dmi_flush *later) {
+  if (!later) {
+    dmi_net_flush(process->net, uid);
+    return;
+  }
+  for (uint32_t i = 0; i < later->num; i++) {
+    if (later->uid[i] == uid) return;
+  }
+  if (later->num == DMI_FLUSH_ROOM) dmi_access_flush(process, later);
+  later->uid[later->num++] = uid;
+}
+
+static void carry(struct dmi_process *process, struct dmi_out *out, struct dmi_flush *later) {
   uint32_t flushed = 0;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
     if (act->type != DMI_ACT_SEND || act->to == process->core.self || act->to == flushed) continue;
     flushed = act->to;
-    dmi_net_flush(process->net, flushed);
+    flush_to(process, flushed, later);
   }
   for (uint32_t i = 0; i < out->num; i++) {
     if (out->act[i].type == DMI_ACT_COMPLETE)
@@ -108,6 +133,10 @@ void dmi_access_carry(struct dmi_process *process, struct dmi_out *out) {
   }
   dmi_out_free(out);
   if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
+}
+
+void dmi_access_carry(struct dmi_process *process, struct dmi_out *out) {
+  carry(process, out, NULL);
 }
 
 static void check(struct dmi_process *process, struct dmi_page *page) {
@@ -119,8 +148,7 @@ static void check(struct dmi_process *process, struct dmi_page *page) {
 #endif
 }
 
-/* Gives the operation to the core.  It may be complete, and freed, when this returns. */
-static void op_begin(struct dmi_process *process, struct dmi_op *op) {
+void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct dmi_flush *later) {
   struct dmi_page *page = op->page;
   struct dmi_out out;
   dmi_ops_add(process->ops, op);
@@ -130,7 +158,7 @@ static void op_begin(struct dmi_process *process, struct dmi_op *op) {
   check(process, page);
   dmi_access_carry_locked(process, page, &out);
   dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  carry(process, &out, later);
 }
 
 /* ---- Hits ----------------------------------------------------------------------------------- */
@@ -144,7 +172,7 @@ static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_
     return false;
   }
   frame = page->frame;
-  if (frame && size <= COPY_LOCKED) {
+  if (frame && size <= DMI_COPY_LOCKED) {
     memcpy(buf, frame->bytes + off, size);
     dmi_unlock(&page->lock);
     return true;
@@ -201,6 +229,19 @@ static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr,
   return mapping;
 }
 
+struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
+                                       int32_t *error) {
+  bool held;
+  struct dmi_mapping *mapping = find_range(process, addr, size, &held, error);
+  if (!mapping) return NULL;
+  if (!held && !dmi_mapping_ref(mapping)) {
+    mapping = NULL;
+    *error = DMI_EADDR;
+  }
+  dmi_epoch_leave();
+  return mapping;
+}
+
 static void release_range(struct dmi_process *process, struct dmi_mapping *mapping, bool held) {
   if (held) dmi_mapping_unref(&process->core, mapping);
 }
@@ -240,14 +281,15 @@ static int32_t part_begin(struct access *access, struct dmi_call *call, struct d
   op->page = page;
   op->call = call;
   atomic_fetch_add(&call->left, 1);
-  op_begin(access->process, op);
+  dmi_access_op_begin(access->process, op, NULL);
   return DMI_OK;
 }
 
-static void call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
+void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
+  call->group = NULL;
   call->heap = heap;
   dmi_status_begin(status);
 }
@@ -260,11 +302,11 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
   struct dmi_call *call = &access->call;
   bool single, sync = access->status == NULL;
   if (sync) {
-    call_begin(call, &access->own, false);
+    dmi_access_call_begin(call, &access->own, false);
   } else {
     call = malloc(sizeof(*call));
     if (!call) return DMI_ENOMEM;
-    call_begin(call, dmi_status_of(access->status), true);
+    dmi_access_call_begin(call, dmi_status_of(access->status), true);
   }
   while (left) {
     uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
@@ -285,19 +327,20 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
         if (error != DMI_OK && op->heap) free(op);
       }
     }
-    if (error != DMI_OK) call_fail(call, error);
+    if (error != DMI_OK) dmi_access_call_fail(call, error);
     addr += size;
     buf += size;
     left -= size;
   }
-  call_finish(call);
+  dmi_access_call_finish(call);
   return DMI_OK;
 }
 
 /* The general case, with a reference to the mapping. */
 static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf) {
   uint64_t page_size = access->mapping->map.page_size;
-  uint64_t most = page_size > UINT64_MAX / PAGES_AT_ONCE ? UINT64_MAX : page_size * PAGES_AT_ONCE;
+  uint64_t most =
+      page_size > UINT64_MAX / DMI_PAGES_AT_ONCE ? UINT64_MAX : page_size * DMI_PAGES_AT_ONCE;
   int32_t error = DMI_OK;
   if (access->status) return access_parts(access, addr, size, buf);
   while (size && error == DMI_OK) {
@@ -425,7 +468,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
   struct dmi_call *call = &access->call;
   bool sync = access->status == NULL;
   if (sync) {
-    call_begin(call, &access->own, false);
+    dmi_access_call_begin(call, &access->own, false);
   } else {
     op = malloc(sizeof(*op));
     call = malloc(sizeof(*call));
@@ -434,7 +477,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
       free(call);
       return DMI_ENOMEM;
     }
-    call_begin(call, dmi_status_of(access->status), true);
+    dmi_access_call_begin(call, dmi_status_of(access->status), true);
   }
   memset(&op->req, 0, sizeof(op->req));
   op->heap = !sync;
@@ -457,7 +500,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
     return DMI_ENOMEM;
   }
   /* The operation takes over the caller's reference to the mapping. */
-  op_begin(access->process, op);
+  dmi_access_op_begin(access->process, op, NULL);
   return DMI_OK;
 }
 

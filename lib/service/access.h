@@ -8,7 +8,13 @@
 #include "mem/mapping.h"
 #include "service/status.h"
 
+struct dmi_group;
 struct dmi_process;
+
+/* Bytes; longer reads copy from the frame after unlocking the page. */
+#define DMI_COPY_LOCKED 16384
+/* Of a synchronous access: bounds what its operations take of memory. */
+#define DMI_PAGES_AT_ONCE 8192
 
 /* One operation on a page that is out, or about to be. */
 struct dmi_op {
@@ -26,8 +32,34 @@ struct dmi_call {
   _Atomic uint32_t left; /* operations not complete, and 1 until all have begun */
   _Atomic int32_t error; /* of the first that failed */
   struct dmi_status *status;
+  struct dmi_group *group; /* NULL, or one reference: its parts are in use */
   bool heap;
 };
+
+/* Begins with a count of one, which the caller's dmi_access_call_finish takes away. */
+void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap);
+void dmi_access_call_fail(struct dmi_call *call, int32_t error);
+/* One of `left` is done; with the last the status is, and the call is gone. */
+void dmi_access_call_finish(struct dmi_call *call);
+
+/* Peers for whom messages are in line that nobody has written yet. */
+#define DMI_FLUSH_ROOM 16
+struct dmi_flush {
+  uint32_t num;
+  uint32_t uid[DMI_FLUSH_ROOM];
+};
+void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush);
+
+/* Gives the operation to the core; it may be complete, and freed, when this returns.  Its message
+ * goes out at once or, with `later`, when the caller flushes that, which must be soon. */
+void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct dmi_flush *later);
+
+/* The mapping that has this range, with a reference.  NULL: *error.  Waits. */
+struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
+                                       int32_t *error);
+
+/* How many page messages of this type this process has sent to others. */
+uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type);
 
 /* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,

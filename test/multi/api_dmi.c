@@ -39,6 +39,7 @@ static int64_t forbidden_calls(int64_t addr) {
   DMI_node_t node;
   DMI_thread_t thread;
   DMI_local_status_t status;
+  DMI_local_group_t group;
   memset(&thread, 0, sizeof(thread));
 #define REFUSED(call) refused += (call) == DMI_FALSE && DMI_errno() == DMI_EINFUNC
   REFUSED(DMI_rank(&number));
@@ -54,6 +55,8 @@ static int64_t forbidden_calls(int64_t addr) {
   REFUSED(DMI_read(addr, 8, &value, DMI_GET_READ, NULL));
   REFUSED(DMI_read(addr, 8, &value, DMI_GET_READ, &status));
   REFUSED(DMI_write(addr, 8, &value, DMI_PUT_WRITE, NULL));
+  REFUSED(DMI_group_init(&group, NULL, NULL, NULL, 0));
+  REFUSED(DMI_group_destroy(&group));
   REFUSED(DMI_fad(addr, 1, &value, DMI_PUT_ATOMIC, NULL));
   REFUSED(DMI_fas(addr, 8, &value, &value, DMI_PUT_ATOMIC, NULL));
   REFUSED(DMI_cas(addr, 8, &value, &value, &flag, DMI_PUT_ATOMIC, NULL));
@@ -61,7 +64,7 @@ static int64_t forbidden_calls(int64_t addr) {
 #undef REFUSED
   return refused;
 }
-#define FORBIDDEN_CALLS 17
+#define FORBIDDEN_CALLS 19
 
 void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
                   int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {

@@ -24,6 +24,7 @@ struct note {
   unsigned char in[2 * PAGE], out[PAGE];
   uint16_t in_len, out_len, out1_len;
   uint8_t page, kind, off, len, mode; /* enum hist_kind; mode of the API */
+  uint64_t mask; /* not 0: by a group, of those bytes of the range whose bit is set */
   int8_t tag;
 };
 
@@ -83,6 +84,28 @@ static void draw(uint64_t *rng, struct note *note) {
   }
   rng_fill(rng_next(rng), note->in, note->in_len);
   note->mode = (uint8_t)rng_below(rng, 6);
+  if (note->kind > HIST_WRITE || note->len < 3 || rng_below(rng, 3)) return;
+  note->mask = rng_next(rng) & rng_next(rng) & (((uint64_t)1 << note->len) - 1);
+}
+
+/* Each byte whose bit is set, as an item of its own. */
+static void run_group(int64_t addr, struct note *note) {
+  int64_t addrs[PAGE], sizes[PAGE], offs[PAGE];
+  DMI_local_group_t group;
+  int32_t num = 0;
+  for (int i = 0; i < note->len; i++) {
+    if (!(note->mask >> i & 1)) continue;
+    addrs[num] = addr + i;
+    sizes[num] = 1;
+    offs[num++] = i;
+  }
+  OK(DMI_group_init(&group, addrs, sizes, offs, num));
+  if (note->kind == HIST_READ) {
+    OK(DMI_group_read(&group, note->out, NULL));
+  } else {
+    OK(DMI_group_write(&group, note->in, NULL));
+  }
+  OK(DMI_group_destroy(&group));
 }
 
 static void run(const struct job *job, struct note *note, const unsigned char *seen) {
@@ -91,6 +114,11 @@ static void run(const struct job *job, struct note *note, const unsigned char *s
   /* What this thread saw last: a compare-and-swap that has a chance. */
   if (note->kind == HIST_CAS) memcpy(note->in, seen + note->page * PAGE + note->off, note->len);
   note->call = now_ns();
+  if (note->mask) {
+    run_group(addr, note);
+    note->back = now_ns();
+    return;
+  }
   switch ((enum hist_kind)note->kind) {
     case HIST_READ:
       OK(DMI_read(addr, note->len, note->out, read_modes[note->mode % 3], NULL));
@@ -131,7 +159,7 @@ static int64_t work(const struct job *job) {
     struct note *note = &notes[num++];
     draw(&rng, note);
     run(job, note, seen);
-    if (note->kind == HIST_READ) {
+    if (note->kind == HIST_READ && !note->mask) {
       memcpy(seen + note->page * PAGE + note->off, note->out, note->len);
     }
     if (guest) continue;
@@ -158,6 +186,7 @@ int64_t DMI_thread(int64_t addr) {
 
 static const char *mode_name(const struct note *note) {
   static const char *const reads[] = {"INVALIDATE", "UPDATE", "GET"};
+  if (note->mask) return "GROUP";
   if (note->kind == HIST_READ) return reads[note->mode % 3];
   return note->mode % 2 ? "PUT" : "EXCLUSIVE";
 }
@@ -228,6 +257,7 @@ static void check_one(int64_t page, struct note *const notes[], const int64_t nu
                            .thread = (uint8_t)(thread % 2),
                            .kind = note->kind,
                            .off = note->off,
+                           .mask = note->mask,
                            .len = note->len,
                            .in_len = note->in_len,
                            .out_len = note->out_len,

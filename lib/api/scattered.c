@@ -1,0 +1,64 @@
+/*
+ * scattered.c - entry points: groups (chapter 4, "scattered read and write").
+ *
+ * Thin: each checks what can be seen here and calls lib/service.
+ */
+#include "base/error.h"
+#include "service/group.h"
+#include "service/runtime.h"
+
+#define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
+
+static int32_t inactive(void) {
+  return dmi_fail(dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE);
+}
+
+/* What a DMI_local_group_t has, NULL: it is none. */
+static struct dmi_group *group_of(const DMI_local_group_t *group) {
+  if (!group || group->dmi_private[0] != GROUP_MAGIC) return NULL;
+  return (struct dmi_group *)(uintptr_t)group->dmi_private[1];
+}
+
+int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
+                       const int64_t *ptr_offsets, int32_t group_num) {
+  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_group_item *item;
+  struct dmi_group *made = NULL;
+  int32_t error = DMI_OK;
+  if (!process || dmi_in_function) return inactive();
+  if (!group || group_num < 0 || (group_num && (!addrs || !sizes || !ptr_offsets)))
+    return dmi_fail(DMI_EINVAL);
+  item = malloc(((size_t)group_num + 1) * sizeof(*item));
+  if (!item) return dmi_fail(DMI_ENOMEM);
+  for (int32_t i = 0; i < group_num; i++) {
+    item[i] = (struct dmi_group_item){addrs[i], sizes[i], ptr_offsets[i]};
+    if (sizes[i] < 0) error = DMI_EINVAL;
+  }
+  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)group_num, &made);
+  free(item);
+  if (error != DMI_OK) return dmi_fail(error);
+  group->dmi_private[0] = GROUP_MAGIC;
+  group->dmi_private[1] = (int64_t)(uintptr_t)made;
+  return DMI_TRUE;
+}
+
+int32_t DMI_group_destroy(DMI_local_group_t *group) {
+  struct dmi_group *have = group_of(group);
+  if (dmi_in_function) return inactive();
+  if (!have) return dmi_fail(DMI_EINVAL);
+  group->dmi_private[0] = group->dmi_private[1] = 0;
+  dmi_group_unref(have);
+  return DMI_TRUE;
+}
+
+int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status) {
+  struct dmi_group *have = group_of(group);
+  if (!have || (!in_ptr && have->pages)) return dmi_status_refuse(status, DMI_EINVAL);
+  return dmi_group_read(have, in_ptr, status);
+}
+
+int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status) {
+  struct dmi_group *have = group_of(group);
+  if (!have || (!out_ptr && have->pages)) return dmi_status_refuse(status, DMI_EINVAL);
+  return dmi_group_write(have, out_ptr, status);
+}
