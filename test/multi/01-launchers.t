@@ -35,8 +35,11 @@ put('good.c', "$main  (void)argc; (void)argv;\n  puts(\"hello\");\n}\n");
 put('nomain.c', "#include \"dmi_api.h\"\nint unused;\n");
 put('calls.c', "void DMI_main(int, char **);\nvoid again(void) { DMI_main(0, 0); }\n");
 put('wrong.c', "$main  argc = DMI_main_is_missing;\n}\n");
+put('ownmain.c', "int main(void) { return 0; }\nvoid again(void) { }\n");
+put('twice.c', "void again(void) { }\n");
 put('undefined.c', "void nothing(void);\n$main  nothing();\n}\n");
 put('warns.c', "$main  int x;\n}\n");
+my $second = qr/^dmicc: this program defines main, .*`void DMI_main\(.*\)`$/m;
 my $missing = qr/^dmicc: this program defines no DMI_main; .*`void DMI_main\(.*\)`$/m;
 
 my @compilers = grep { local $SIG{CHLD} = 'DEFAULT'; !system "command -v $_ > /dev/null" }
@@ -57,6 +60,21 @@ for my $cc ('', @compilers) {
   ($status, $out, $err) = run("$dmicc nomain.c calls.c -o nomain");
   isnt($status, 0, "${with}DMI_main only called: refused");
   like($err, $missing, "${with}DMI_main only called: says so");
+
+  for my $linker ('', grep { -x "/usr/bin/ld.$_" } qw(gold lld)) {
+    next if $linker && $cc ne 'gcc';
+    my $use = $linker ? "-fuse-ld=$linker " : '';
+    ($status, $out, $err) = run("$dmicc ${use}ownmain.c -o ownmain");
+    isnt($status, 0, "${with}${use}main of its own: refused");
+    like($err, qr/\A$second\n\z/, "${with}${use}main of its own: one clear line");
+    ($status, $out, $err) = run("$dmicc ${use}ownmain.c good.c -o ownmain");
+    like($err, qr/\A$second\n\z/, "${with}${use}main beside DMI_main: one clear line");
+    ($status, $out, $err) = run("$dmicc ${use}ownmain.c undefined.c twice.c -o ownmain");
+    # Others than the usual linker stop at what is there twice.
+    like($err, qr/nothing/, "${with}${use}main of its own: other errors are shown") if !$linker;
+    like($err, qr/(?:multiple|duplicate)[^\n]*again/, "${with}${use}also of the same kind");
+    like($err, qr/^$second\n\z/m, "${with}${use}before it");
+  }
 
   ($status, $out, $err) = run("$dmicc wrong.c -o wrong");
   isnt($status, 0, "${with}compile error: refused");
