@@ -14,7 +14,20 @@
  *     from inside DMI_function returns DMI_FALSE with DMI_EINFUNC.
  *   - Sizes are in bytes.  Global addresses are int64_t and never 0 (DMI_NULL).
  *
- * Chapters named below are those of the DMI manual.
+ * How a program ends
+ *   - By itself, when DMI_main has returned and no DMI thread runs in any process: nothing could
+ *     ever run again then, so all processes end, with status 0.  DMI_main's own process may leave
+ *     before; the program goes on in the threads of the others.
+ *   - A process that was welcomed and is lost (it crashed, was killed, was cut off) ends the whole
+ *     program: each other process says which one was lost and ends with status 1.
+ *
+ * Chapters named below are those of the DMI manual, which describes what this interface is for:
+ *   1 about DMI: installing, compiling, running      2 a first program; rules for all calls
+ *   3 processes and threads: joining, leaving,       4 memory: pages, reading and writing, modes,
+ *     dmirun, dmimw, DMI_create                        scattered access, read-write-sets
+ *   5 synchronisation: mutexes, conditions,          6 sample programs
+ *     barriers, scheduling, read-modify-write        7 list of all calls
+ * The comments here are complete without it; where the two differ, they hold.
  */
 #ifndef DMI_API_H
 #define DMI_API_H
@@ -85,6 +98,12 @@ typedef struct {
  * Waits until the operation that `status` was given to is complete.  *ret_ptr (may be NULL) gets
  * what the synchronous call would have returned; when that is DMI_FALSE, DMI_errno() of this thread
  * is set too.  Waiting twice gives the same answer.
+ *
+ * Until then everything that the operation stores into must stay alive: the buffer of DMI_read,
+ * the places of old values, flags, addresses and handles, and *status itself.  What it only takes
+ * from memory, such as the buffer of DMI_write, may be used again as soon as the call has returned.
+ *
+ * Threads: any thread of the process that made the call, several at once as well.
  */
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr);
 
@@ -115,9 +134,13 @@ void DMI_main(int argc, char **argv);
 int64_t DMI_thread(int64_t addr);
 
 /*
- * The program's own read-modify-write.  Runs at the owner of the page, alone on that page.
- * `page_ptr` are the `size` bytes named by DMI_atomic; `in_ptr` takes the answer of `in_size` bytes
- * (zeroed before).  Must be short and must call no DMI function.
+ * The program's own read-modify-write: what DMI_atomic runs, at the owner of the page, alone on
+ * that page.  `page_ptr` are the `size` bytes named there, to be read and changed in place;
+ * `out1_ptr` and `out2_ptr` the inputs, `in_ptr` takes the answer of `in_size` bytes (zeroed
+ * before), and `tag` is the caller's.  A program that calls DMI_atomic must define it.
+ *
+ * Threads: runs in any thread of the owner's process, at the same time for different pages.  Must
+ * be short and must call no DMI function.
  */
 void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
                   int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag);
@@ -137,20 +160,41 @@ typedef struct DMI_node_t {
   char hostname[IP_SIZE]; /* host name, zero-terminated */
 } DMI_node_t;
 
-/* Waits for the next notice of a process that asks to join or leave.  Each notice of the program is
- * given to exactly one caller, in the order in which the processes asked. */
+/*
+ * Waits for the next notice of a process that asks to join or leave, and stores it in *node_ptr.
+ * Each notice of the program is given to exactly one caller, in the order in which the processes
+ * asked.  The first notice of a program is the DMI_OPEN of its first process: it is welcomed, and
+ * gets threads, like any other.
+ *
+ * Errors: DMI_EINVAL for NULL.
+ *
+ * Threads: any, also several at once in several processes; they are served in turn.
+ */
 int32_t DMI_poll(DMI_node_t *node_ptr);
 
-/* As DMI_poll, but does not wait: *flag_ptr is DMI_TRUE when *node_ptr was filled. */
+/*
+ * Looks for a notice, as DMI_poll, but does not wait for one: *flag_ptr is DMI_TRUE when *node_ptr
+ * was filled, DMI_FALSE when there is none and *node_ptr is as it was.  DMI_EINVAL for NULL.
+ */
 int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
 
-/* Admits a process that asked to join.  DMI_ENOTASKED, DMI_EMEMBER. */
+/*
+ * Admits a process that asked to join.  When it returns the process is welcome and DMI_create can
+ * start threads there; before, it lends nothing and runs nothing.
+ *
+ * Errors: DMI_EMEMBER when no member has this id, or it was lost meanwhile.  DMI_ENOTASKED when it
+ * was welcomed before, or a DMI_goodbye for it is under way.
+ */
 int32_t DMI_welcome(int32_t dmi_id);
 
 /*
  * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
- * the program, are safe elsewhere; the other processes do not pause.  DMI_EBUSY while DMI threads
- * run there (nothing changes), DMI_ENOTASKED, DMI_EMEMBER.
+ * the program, are safe elsewhere; the other processes do not pause.  DMI threads that run there
+ * must have ended before; DMI_main need not have.  A process may dismiss itself.
+ *
+ * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOTASKED when it has not
+ * asked to leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has this
+ * id, or it was dismissed before.
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 
@@ -169,16 +213,33 @@ typedef struct {
   int64_t dmi_private[2];
 } DMI_thread_t;
 
-/* Starts DMI_thread(addr) in process `dmi_id`.  DMI_EMEMBER, DMI_ELEAVING, DMI_ENOFUNC, DMI_ENOMEM.
+/*
+ * Starts a thread that runs DMI_thread(addr) in process `dmi_id`, this one or another, and stores
+ * its handle in *thread_ptr.  There is no limit on threads but the system's.
+ *
+ * Every thread must be joined or detached at some time; until then its result is kept, also after
+ * its process has left.
+ *
+ * Errors: DMI_EINVAL when `thread_ptr` is NULL.  DMI_EMEMBER when no member has this id.
+ * DMI_ELEAVING when that process is not welcome yet, or has been dismissed.  DMI_ENOFUNC when the
+ * program has no DMI_thread.  DMI_ENOMEM when that process, or its system, allows no more threads.
  */
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
                    DMI_local_status_t *status);
 
-/* Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each
- * thread can be joined once.  DMI_ETHREAD. */
+/*
+ * Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each
+ * thread can be joined once, by any thread of any process, also when its own process has left.
+ *
+ * Errors: DMI_ETHREAD when the thread is unknown, detached, or has been joined.
+ */
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
 
-/* Says that nobody will join this thread; it is forgotten when it ends.  DMI_ETHREAD. */
+/*
+ * Says that nobody will join this thread; it is forgotten when it ends.
+ *
+ * Errors: DMI_ETHREAD when the thread is unknown, detached, or has been joined.
+ */
 int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* Tells the handle of the calling DMI thread.  DMI_ETHREAD in DMI_main and in threads not made by
@@ -209,25 +270,68 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 #define DMI_PUT_ATOMIC ((int8_t)7)       /* have the owner do it */
 
 /*
- * Maps `page_num` pages of `page_size` bytes.  All bytes read as zero until written, and a page
- * costs no memory until touched.  DMI_ESIZE unless both are positive and the product is below 2^62.
+ * Maps `page_num` pages of `page_size` bytes each and stores the global address of the first byte
+ * in *addr_ptr; the pages lie one behind the other.  The address is valid in all processes.  All
+ * bytes read as zero until written, and a page costs no memory until touched: far more than all
+ * pools together may be mapped.
+ *
+ * The page is the unit that is moved, copied and kept coherent.  What one thread works on belongs
+ * into one page; what different threads write belongs into different ones.
+ *
+ * Errors: DMI_EINVAL when `addr_ptr` is NULL.  DMI_ESIZE unless both sizes are positive and their
+ * product is below 2^62.  DMI_ENOMEM when there are no addresses left.
  */
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
                  DMI_local_status_t *status);
 
-/* Unmaps what DMI_mmap returned as `addr`.  Once it returned, every access to the mapping, from any
- * process, fails with DMI_EADDR.  DMI_EADDR. */
+/*
+ * Unmaps the whole mapping whose address DMI_mmap stored as `addr`.  Once this has returned, every
+ * access to the mapping, from any process, fails with DMI_EADDR.  Accesses that are under way at
+ * the same time succeed or fail so.
+ *
+ * Errors: DMI_EADDR when `addr` is not the beginning of a mapping.
+ */
 int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
 
 /*
- * Reads [addr, addr + size) into buf.  Any alignment and any number of pages, inside one mapping.
- * Within one page the call is atomic and sequentially consistent; a range over several pages is one
- * such access per page, in no order.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE, DMI_EINVAL.
+ * Reads `size` bytes from `addr` on into `buf`.  Any alignment and any number of pages, inside one
+ * mapping; size 0 succeeds.  Within one page the call is atomic and sequentially consistent with
+ * all others; a range over several pages is one such access for each page, in no order.
+ *
+ * `mode` says what stays in this process when it does not have the page yet:
+ * - DMI_INVALIDATE_READ: a copy, until somebody writes to the page.  For what is read often and
+ *   written seldom.
+ * - DMI_UPDATE_READ: a copy that is changed with every write.  For what is written by one and
+ *   soon read by others; each write then costs a message to each copy.
+ * - DMI_GET_READ: nothing; only these bytes travel.  For what is read once, or a small part.
+ *
+ * With a `status`, `buf` must stay valid, and must not be looked at, until DMI_wait or DMI_check
+ * has said that the read is complete.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
+ * range leaves its mapping (nothing is read).  DMI_EINVAL for a negative size, a `buf` of NULL or a
+ * mode that is none for reading.  DMI_ENOMEM when this process has no memory for the page.
  */
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status);
 
-/* Writes buf to [addr, addr + size), as DMI_read.  `buf` may be used again as soon as the call
- * returns, asynchronous calls included. */
+/*
+ * Writes `size` bytes from `buf` to `addr` on.  Any alignment and any number of pages, inside one
+ * mapping; size 0 succeeds.  Atomic and sequentially consistent within one page, as DMI_read.
+ * When the write is complete, no process reads the old bytes any more.
+ *
+ * `mode` says where it takes place:
+ * - DMI_EXCLUSIVE_WRITE: here, after the page has moved here: this process becomes its owner.  For
+ *   pages that this process writes again; a write over a whole page moves no old bytes.
+ * - DMI_PUT_WRITE: at the owner, to which the bytes are sent.  For pages that several processes
+ *   write by turns, or once.
+ *
+ * `buf` may be used again as soon as the call returns, also with a `status`.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
+ * range leaves its mapping (nothing is written).  DMI_EINVAL for a negative size, a `buf` of NULL
+ * or a mode that is none for writing.  DMI_ENOMEM when there is no memory for the page; parts of
+ * the range in other pages may have been written then.
+ */
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status);
 
@@ -288,25 +392,51 @@ int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_
  */
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status);
 
-/* ---- Read-modify-write (chapter 5).  The range must lie in one page, else DMI_ERANGE.
- * DMI_EADDR, DMI_EINVAL. ---------------------------------------------------------------------- */
+/* ---- Read-modify-write (chapter 5, "read-modify-write") ------------------------------------- */
+
+/*
+ * Each operation takes place as one step, at the owner of the page, in the same order with reads
+ * and writes for all processes.  The range must lie in one page.
+ *
+ * `mode` says who that owner is:
+ * - DMI_PUT_ATOMIC: the one there is; the operation is sent to it, and its answer back.  For
+ *   counters, queues and flags that several processes use by turns.  When in doubt, this one.
+ * - DMI_EXCLUSIVE_ATOMIC: this process, to which the page is moved first.  For pages that this
+ *   process goes on using: the next operations here cost no message.  When processes take turns
+ *   at it, the page travels each time.
+ *
+ * With a `status`, what the operation stores into must stay valid until it is complete; what it
+ * takes its inputs from may be used again as soon as the call returns.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
+ * range is not in one page.  DMI_EINVAL for a size below 1, a pointer of NULL where none is allowed
+ * or a mode that is none of the two.  DMI_ENOMEM when there is no memory for the page.
+ */
 
 /* Compares and swaps: if the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets
  * *flag_ptr to DMI_TRUE; otherwise sets it to DMI_FALSE. */
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
                 int8_t *flag_ptr, int8_t mode, DMI_local_status_t *status);
 
-/* Stores *out_ptr at addr; *in_ptr gets what was there. */
+/* Fetches and stores: *in_ptr gets the `size` bytes at addr, and those of *out_ptr take their
+ * place. */
 int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, int8_t mode,
                 DMI_local_status_t *status);
 
-/* Adds `add` to the int64_t at addr; *old_ptr (may be NULL) gets what was there.  Wraps around. */
+/* Fetches and adds: *old_ptr (may be NULL) gets the 8-byte signed number at addr, in the byte order
+ * of the machine, and `add` is added to it.  Wraps around. */
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status);
 
-/* Runs DMI_function at the owner with the bytes themselves and the two inputs; in_ptr gets its
- * answer.  Inputs of 4 GiB or more together, such an answer, and tags below 0 (reserved):
- * DMI_EINVAL. DMI_ENOFUNC when the program has none. */
+/*
+ * Runs the program's DMI_function at the owner of the page, with the `size` bytes at addr
+ * themselves, the inputs *out1_ptr and *out2_ptr (NULL with size 0: none), and `tag`, which tells
+ * it what to do; *in_ptr gets its answer of `in_size` bytes.
+ *
+ * Errors: DMI_ENOFUNC when the program has no DMI_function.  DMI_EINVAL also for a negative size, a
+ * tag below 0 (those are reserved), and when the inputs together, or the answer, have 4 GiB or
+ * more.
+ */
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
                    int8_t tag, int8_t mode, DMI_local_status_t *status);
