@@ -22,7 +22,8 @@ static const struct row rows[] = {
     {"DMI_JOIN_HOST", TEXT, offsetof(struct dmi_config, join_host), 0, 0, "-i"},
     {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
     {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
-    {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1, UINT64_C(2) << 30, "-s"},
+    {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
+     "-s"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
 };
 
