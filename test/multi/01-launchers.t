@@ -117,6 +117,31 @@ is($status, 0, '--dmi-shared') or diag($err);
 ($status, $out, $err) = run("ln -s $dmicc link && ./link good.c -o good3");
 is($status, 0, 'through a symbolic link') or diag($err);
 
+# ---- What the README shows ---------------------------------------------------------------------
+
+for my $text (['README.md', '    '], ['docs/dmi.7.pod', ' ']) {
+  my ($path, $indent) = @$text;
+  open my $file, '<', $t->top . "/$path" or die;
+  my ($shown) = do { local $/; <$file> }
+    =~ /^($indent#include "dmi_api\.h"\n(?:$indent.*\n|\n)*$indent}\n)/m;
+  ok(defined $shown, "$path shows a program") or next;
+  $shown =~ s/^$indent//mg;
+  put('hello.c', $shown);
+  ($status, $out, $err) = run("$dmicc -O2 -Wall -Wextra -Werror hello.c -o hello");
+  is($status, 0, "it compiles") or next;
+  is($err, '', 'without warnings');
+  my $first = $t->start("$dir/hello");
+  my $second = $t->start("$dir/hello", join => $first);
+  $second->expect_err(qr/=== opened ===/);
+  $second->signal('INT');
+  $second->expect_err(qr/=== left ===/);
+  $second->wait_exit(0);
+  my $third = $t->start("$dir/hello", join => $first);
+  $third->expect_err(qr/=== opened ===/);
+  $first->signal('INT');
+  $_->wait_exit(0) for $first, $third;
+}
+
 # ---- dmirun ------------------------------------------------------------------------------------
 
 my $show = put('show', <<'END');
