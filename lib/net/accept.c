@@ -349,7 +349,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
     if (errno == EADDRINUSE) {
       snprintf(text, sizeof text,
                "port %u is in use on this machine, perhaps by another process of "
-               "a DMI program: choose another with dmirun -l PORT",
+               "a DMI program: choose another with dmirun -l PORT (0: any free one)",
                port);
     } else {
       snprintf(text, sizeof text,
