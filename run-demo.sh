@@ -6,6 +6,6 @@ cd "$(dirname "$0")"
 . .ci/prepare
 # shellcheck disable=SC2086
 dmi_install_packages $dmi_build_packages
-echo 'building in build/ (up to a minute the first time) ...'
+echo 'building in build/ (a minute or so the first time) ...'
 dmi_build build
 exec perl examples/demo build
