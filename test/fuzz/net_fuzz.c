@@ -232,7 +232,7 @@ static void expect_progress(struct node *good, uint64_t *before) {
 
 static void wait_for_fds(long most) {
   for (int i = 0; fd_count() > most; i++) { /* what was closed last is noticed soon */
-    if (i == 1000) fail("descriptors grow", most, fd_count());
+    if (i == 50 * node_limit()) fail("descriptors grow", most, fd_count());
     poll(NULL, 0, 20);
   }
 }

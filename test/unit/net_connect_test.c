@@ -68,7 +68,7 @@ static size_t raw_read(int fd, void *buf, size_t size) {
   size_t have = 0;
   while (have < size) {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    if (poll(&poll_fd, 1, NODE_LIMIT * 1000) != 1) break;
+    if (poll(&poll_fd, 1, node_limit() * 1000) != 1) break;
     ssize_t got = recv(fd, (char *)buf + have, size - have, 0);
     if (got <= 0) break;
     have += (size_t)got;
