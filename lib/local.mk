@@ -74,10 +74,13 @@ core_sources = \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_owner.c \
+	lib/core/page_wait.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
 	lib/core/rmw.c \
-	lib/core/rmw.h
+	lib/core/rmw.h \
+	lib/core/sync.c \
+	lib/core/sync.h
 
 # 4 service: threads, mutex, condition, barrier, groups, rwset, allocator
 service_sources = \

@@ -46,6 +46,7 @@ enum dmi_msg_type {
 #define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
 #define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
 #define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
+#define DMI_F_PARKED 0x80  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
 
 /* Kinds of copies: dmi_msg.kind of READ and DATA, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
@@ -62,7 +63,22 @@ struct dmi_range {
 };
 
 /* dmi_msg.kind of ATOMIC */
-enum dmi_rmw { DMI_RMW_CAS = 1, DMI_RMW_FAS, DMI_RMW_FAD, DMI_RMW_USER };
+enum dmi_rmw {
+  DMI_RMW_CAS = 1,
+  DMI_RMW_FAS,
+  DMI_RMW_FAD,
+  DMI_RMW_USER,
+  /* core/sync.h says what these do */
+  DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
+  DMI_RMW_SIGNAL,  /* let waiters of a condition go */
+  /* may wait at the owner (R11) */
+  DMI_RMW_LOCK,   /* take a ticket, then TURN */
+  DMI_RMW_ARRIVE, /* at a barrier, then ROUND */
+  /* only wait */
+  DMI_RMW_TURN,  /* until a ticket is served */
+  DMI_RMW_ROUND, /* until a round is over */
+  DMI_RMW_WATCH  /* until the bytes differ from the input; answers them */
+};
 
 /* One member of a copyset, as GRANT carries them in `list`. */
 struct dmi_holder {

@@ -11,6 +11,7 @@
 #include "core/page_int.h"
 #include "core/ranges.h"
 #include "core/rmw.h"
+#include "core/sync.h"
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
@@ -43,7 +44,7 @@ struct dmi_page_busy *dmi_page_busy(struct dmi_page *page) {
 void dmi_page_rest(struct dmi_page *page) {
   struct dmi_page_busy *busy = page->busy;
   if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
-      busy->fetch || busy->holders) {
+      busy->fetch || busy->holders || busy->parked.first) {
     return;
   }
   free(busy->holder);
@@ -67,7 +68,7 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
   (void)core;
   const struct dmi_page_busy *busy = page->busy;
   if (page->role != DMI_ROLE_OWNER || (page->flags & DMI_PAGE_NODATA)) return false;
-  return !busy || (!busy->current && !busy->queue.first && !busy->holders);
+  return !busy || (!busy->current && !busy->queue.first && !busy->holders && !busy->parked.first);
 }
 
 bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off, const void *src,
@@ -94,6 +95,10 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
 
 bool dmi_is_read(const struct dmi_req *req) {
   return req->type == DMI_REQ_GET || req->type == DMI_REQ_READ;
+}
+
+bool dmi_counts_in_puts(const struct dmi_req *req) {
+  return req->type == DMI_REQ_PUT || (req->type == DMI_REQ_ATOMIC && !dmi_sync_may_wait(req->kind));
 }
 
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
@@ -151,7 +156,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     msg.kind = DMI_KIND_LIST;
     msg.off = req->ranges;
   }
-  if (type != DMI_MSG_GET) dmi_page_busy(page)->puts++;
+  if (dmi_counts_in_puts(req)) dmi_page_busy(page)->puts++;
   if (type != DMI_MSG_GET || req->ranges) {
     msg.body = req->src;
     if (msg.body.frame) dmi_frame_ref(msg.body.frame);
@@ -286,7 +291,9 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
       if (!in_page(page, msg) || msg->list.len != sizeof(sizes)) return false;
       memcpy(&sizes, msg->list.ptr, sizeof(sizes));
       return (msg->body.ptr || msg->body.len == 0) &&
-             dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len);
+             dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len) &&
+             (!(msg->flags & DMI_F_PARKED) ||
+              (page->role == DMI_ROLE_PENDING && dmi_sync_is_wait(msg->kind)));
     }
     default:
       return false;
@@ -303,7 +310,9 @@ static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32
     page->flags &= (uint8_t)~DMI_PAGE_STALE;
     return;
   }
-  if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
+  if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_PARKED)) {
+    dmi_wait_arrives(page, msg);
+  } else if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
     dmi_queue_message(core, page, msg, out);
   } else if (home) {
     dmi_home_route(core, page, from, msg, out);
@@ -396,6 +405,8 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
     }
     while ((req = dmi_req_pop(&busy->queue)))
       dmi_req_fail(core, page, req, DMI_EADDR, out);
+    while ((req = dmi_req_pop(&busy->parked)))
+      dmi_req_fail(core, page, req, DMI_EADDR, out);
     while ((req = dmi_req_pop(&busy->waiters)))
       dmi_out_complete(out, req, DMI_EADDR);
     busy->holders = 0;
@@ -466,6 +477,8 @@ void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
   require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING,
           page, "operations queued at an idle owner");
   require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page, "a copyset, and not the owner");
+  require(busy->parked.first == NULL || page->role != DMI_ROLE_NONE, page,
+          "operations wait at a process that is neither owner nor pending");
   require(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, page,
           "reads wait at the owner");
 }

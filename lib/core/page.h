@@ -19,11 +19,11 @@ enum dmi_role { DMI_ROLE_NONE, DMI_ROLE_PENDING, DMI_ROLE_OWNER };
 
 /* What a dmi_req asks for.  GET..OWN also come from other processes; PULL is local only. */
 enum dmi_req_type {
-  DMI_REQ_GET,  /* read, nothing kept */
-  DMI_REQ_READ, /* read, keep a copy of `kind` */
-  DMI_REQ_PUT,  /* write at the owner */
-  DMI_REQ_EXCL, /* write after becoming owner (own only) */
-  DMI_REQ_ATOMIC,
+  DMI_REQ_GET,         /* read, nothing kept */
+  DMI_REQ_READ,        /* read, keep a copy of `kind` */
+  DMI_REQ_PUT,         /* write at the owner */
+  DMI_REQ_EXCL,        /* write after becoming owner (own only) */
+  DMI_REQ_ATOMIC,      /* kinds that may wait (core/sync.h) come as this one only */
   DMI_REQ_ATOMIC_EXCL, /* (own only) */
   DMI_REQ_OWN          /* (others only) */
 };
@@ -74,6 +74,7 @@ struct dmi_req_list {
 struct dmi_page_busy {
   struct dmi_req_list queue;   /* owner, pending: not begun */
   struct dmi_req_list waiters; /* own reads that wait */
+  struct dmi_req_list parked;  /* owner, pending: pure waits that are not over (R11) */
   struct dmi_req *current;     /* the write at work */
   struct dmi_slice bytes;      /* its new bytes */
   struct dmi_frame *answer;    /* its answer, atomics */
@@ -160,6 +161,9 @@ enum dmi_break {
   DMI_BREAK_TAILS,      /* R8: the heir is not told the tails */
   DMI_BREAK_TAKE,       /* R8: pages owned by the leaver are not taken */
   DMI_BREAK_LIST,       /* R6: a copy takes only the first range of a list */
+  DMI_BREAK_LOOK,       /* R11: a write does not look at what waits */
+  DMI_BREAK_MOVE,       /* R11: what waits stays behind when ownership moves */
+  DMI_BREAK_TOLD,       /* R11: the copy of who has to wait is not told of its write */
   DMI_BREAK_LAST
 };
 

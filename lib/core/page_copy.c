@@ -154,7 +154,7 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
     if (own->sizes.in) memcpy(own->dst, msg->body.ptr, own->sizes.in);
     bytes = msg->body.ptr + own->sizes.in;
   }
-  if (page->busy && page->busy->puts) page->busy->puts--;
+  if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
   done_copy(core, page, msg, own, bytes);
   dmi_out_complete(out, own, DMI_OK);
   dmi_waiters_look(core, page, out);
@@ -187,7 +187,7 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
   }
   if (!own) return true;
   if (msg->type == DMI_MSG_FAIL) {
-    if (wrote && page->busy && page->busy->puts) page->busy->puts--;
+    if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
     dmi_out_complete(out, own, msg->error ? (int)msg->error : DMI_EADDR);
     if (!dead) dmi_waiters_look(core, page, out);
     return true;

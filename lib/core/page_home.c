@@ -80,6 +80,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
     case DMI_MSG_PUT:
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
+      msg->flags &= (uint8_t)~DMI_F_PARKED; /* its place was with who left */
       if (atomic_load(&page->map->home) == core->self) {
         dmi_home_route(core, page, core->self, msg, out);
       } else {

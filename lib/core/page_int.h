@@ -31,6 +31,8 @@ struct dmi_page_busy *dmi_page_busy(struct dmi_page *page);
 /* Frees the busy part when nothing goes on any more. */
 void dmi_page_rest(struct dmi_page *page);
 bool dmi_is_read(const struct dmi_req *req);
+/* Is the own copy not to be read while this own operation is out? */
+bool dmi_counts_in_puts(const struct dmi_req *req);
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role);
 /* An own operation, R2, R3.  The mode has been settled. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -59,6 +61,29 @@ bool dmi_frame_own(struct dmi_page *page, bool whole);
 void dmi_req_free(struct dmi_req *req);
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
                   struct dmi_out *out);
+
+/* A request message as an operation; in no list yet. */
+struct dmi_req *dmi_req_of_message(struct dmi_msg *msg);
+/* The message that carries a waiting or queued operation on to another process. */
+struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,
+                              const struct dmi_req *req);
+/* Answers an ATOMIC: `answer` of sizes.in bytes (a reference passes), with APPLY also the new bytes
+ * (NULL: without).  `version` 0: its origin's copy has nothing to do with it. */
+void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       uint64_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       struct dmi_out *out);
+
+/* ---- page_wait.c: R11, at the owner ---- */
+/* A pure wait at the head of the queue: is over, or is parked. */
+void dmi_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                    struct dmi_out *out);
+/* The bytes of this range were written: answers what waited for it. */
+void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
+                   struct dmi_out *out);
+/* All that wait, to the next owner; before GRANT. */
+void dmi_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
+/* One of them arrives there. */
+void dmi_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
 
 /* ---- page_copy.c ---- */
 void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,

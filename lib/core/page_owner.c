@@ -7,11 +7,11 @@
 #include "core/page_int.h"
 #include "core/ranges.h"
 #include "core/rmw.h"
+#include "core/sync.h"
 
 /* ---- Operations of others ------------------------------------------------------------------- */
 
-void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
-                       struct dmi_out *out) {
+struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
   struct dmi_req *req = dmi_core_alloc(sizeof(*req));
   switch (msg->type) {
     case DMI_MSG_GET:
@@ -45,7 +45,12 @@ void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_
   req->flags = msg->flags & (DMI_F_HAVE | DMI_F_NODATA);
   req->have = msg->version;
   dmi_slice_drop(&msg->list);
-  dmi_req_push(&dmi_page_busy(page)->queue, req);
+  return req;
+}
+
+void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                       struct dmi_out *out) {
+  dmi_req_push(&dmi_page_busy(page)->queue, dmi_req_of_message(msg));
   dmi_queue_run(core, page, out);
 }
 
@@ -72,13 +77,8 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   dmi_req_free(req);
 }
 
-/* Passes a queued request of another process on as R1 says for a process without a role, so to the
- * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one,
- * and the request would run after the ownership for ever.  What the home sends to the tail is there
- * before any OWN. */
-static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                    struct dmi_out *out) {
-  uint32_t home = atomic_load(&page->map->home);
+struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,
+                              const struct dmi_req *req) {
   static const uint8_t types[] = {[DMI_REQ_GET] = DMI_MSG_GET,
                                   [DMI_REQ_READ] = DMI_MSG_READ,
                                   [DMI_REQ_PUT] = DMI_MSG_PUT,
@@ -98,6 +98,17 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
     msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
     if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
   }
+  return msg;
+}
+
+/* Passes a queued request of another process on as R1 says for a process without a role, so to the
+ * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one,
+ * and the request would run after the ownership for ever.  What the home sends to the tail is there
+ * before any OWN. */
+static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                    struct dmi_out *out) {
+  uint32_t home = atomic_load(&page->map->home);
+  struct dmi_msg msg = dmi_msg_of_req(core, page, req);
   if (req->type == DMI_REQ_OWN) { /* a second one comes from a faulty home only */
     msg.flags |= DMI_F_TAIL;
     home = page->hint;
@@ -165,12 +176,73 @@ static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, stru
 
 /* ---- Writes, R4 ----------------------------------------------------------------------------- */
 
+/* Whose copy is brought up to date by the answer, so that nobody tells it; 0: nobody's. */
+static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
+  bool told =
+      req->type == DMI_REQ_ATOMIC && dmi_sync_may_wait(req->kind) && core->broken != DMI_BREAK_TOLD;
+  return told ? 0 : req->origin;
+}
+
+void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       uint64_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       struct dmi_out *out) {
+  struct dmi_msg msg;
+  if (!req->foreign) {
+    memcpy(req->dst, answer->bytes, req->sizes.in);
+    dmi_frame_unref(answer);
+    dmi_out_complete(out, req, DMI_OK);
+    return;
+  }
+  msg = dmi_msg_about(core, page, DMI_MSG_DONE);
+  msg.origin = req->origin;
+  msg.op = req->op;
+  msg.version = version;
+  msg.len = req->sizes.in;
+  if (apply) { /* behind the answer, since the writer has a copy to change */
+    struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
+    if (!both) dmi_core_alloc(SIZE_MAX / 2);
+    memcpy(both->bytes, answer->bytes, req->sizes.in);
+    memcpy(both->bytes + req->sizes.in, apply, req->len);
+    dmi_frame_unref(answer);
+    answer = both;
+    msg.flags |= DMI_F_APPLY;
+  }
+  msg.body = (struct dmi_slice){answer, answer->bytes, answer->size};
+  dmi_out_send(out, req->origin, &msg);
+  dmi_req_free(req);
+}
+
+/* A write is answered, or an operation that has done its write begins to wait. */
+static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         const struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
+                         struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  bool told = writer_of(core, req) == 0;
+  bool apply = wrote && !told && holder_find(busy, req->origin) != NULL;
+  uint64_t version = wrote && !told ? page->version : 0;
+  struct dmi_msg msg;
+  if (req->type == DMI_REQ_ATOMIC && dmi_sync_is_wait(req->kind)) {
+    dmi_req_push(&busy->parked, req);
+  } else if (answer) {
+    dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
+  } else if (!req->foreign) {
+    dmi_out_complete(out, req, DMI_OK);
+  } else {
+    msg = dmi_msg_about(core, page, DMI_MSG_DONE);
+    msg.origin = req->origin;
+    msg.op = req->op;
+    msg.version = version;
+    if (apply) msg.flags |= DMI_F_APPLY;
+    dmi_out_send(out, req->origin, &msg);
+    dmi_req_free(req);
+  }
+}
+
 /* Step 2: the write takes effect.  `bytes` are the new ones. */
 static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
                          struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
-  bool apply = holder_find(busy, req->origin) != NULL;
   if (wrote) {
     bool whole = req->off == 0 && req->len == page->map->page_size; /* a list never is */
     if (whole && bytes->frame && bytes->frame->size == req->len) {
@@ -184,35 +256,18 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
     page->flags &= (uint8_t)~DMI_PAGE_NODATA;
     for (uint32_t i = 0; i < busy->holders; i++) {
       struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
-      if (busy->holder[i].uid == req->origin || busy->holder[i].kind != DMI_KIND_UPDATE) continue;
+      if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
+        continue;
+      }
       msg.version = page->version;
       dmi_out_send(out, busy->holder[i].uid, &msg);
     }
+    /* Before the writer: who was waiting has been so for longer. */
+    dmi_wait_look(core, page, req->ranges ? 0 : req->off,
+                  req->ranges ? page->map->page_size : req->len, out);
   }
-  if (!req->foreign) {
-    if (answer) memcpy(req->dst, answer->bytes, req->sizes.in);
-    dmi_out_complete(out, req, DMI_OK);
-  } else {
-    struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_DONE);
-    msg.origin = req->origin;
-    msg.op = req->op;
-    msg.version = wrote ? page->version : 0;
-    if (wrote && apply) msg.flags |= DMI_F_APPLY;
-    if (answer) {
-      /* The answer, and behind it the new bytes when the writer has a copy to change. */
-      bool with = wrote && apply;
-      struct dmi_frame *both = dmi_frame_new(req->sizes.in + (with ? req->len : 0));
-      if (!both) dmi_core_alloc(SIZE_MAX / 2);
-      memcpy(both->bytes, answer->bytes, req->sizes.in);
-      if (with) memcpy(both->bytes + req->sizes.in, bytes->ptr, req->len);
-      msg.len = req->sizes.in;
-      msg.body = (struct dmi_slice){both, both->bytes, both->size};
-    }
-    dmi_out_send(out, req->origin, &msg);
-    dmi_req_free(req);
-  }
+  write_answer(core, page, req, bytes, answer, wrote, out);
   dmi_slice_drop(bytes);
-  dmi_frame_unref(answer);
 }
 
 /* Step 1: tells the copies.  Returns how many acknowledgements are to come. */
@@ -228,7 +283,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
       holder_remove(busy, holder);
       continue;
     }
-    if (uid == req->origin) continue;
+    if (uid == writer_of(core, req)) continue;
     if (holder->kind == DMI_KIND_INVALIDATE) {
       holder_remove(busy, holder);
       if (core->broken == DMI_BREAK_INVALIDATE) continue;
@@ -252,6 +307,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
 static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
   struct dmi_frame *scratch;
+  bool parks;
   *answer = NULL;
   *wrote = true;
   if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
@@ -275,10 +331,22 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
   if (page->frame) memcpy(scratch->bytes, page->frame->bytes + req->off, req->len);
   *bytes = (struct dmi_slice){scratch, scratch->bytes, req->len};
-  if (!dmi_rmw_run(core, req, scratch->bytes, (*answer)->bytes)) {
-    dmi_slice_drop(bytes);
-    dmi_frame_unref(*answer);
-    return DMI_ENOFUNC;
+  switch (dmi_rmw_run(core, req, scratch->bytes, (*answer)->bytes)) {
+    case DMI_RMW_DONE:
+      break;
+    case DMI_RMW_WAITS:
+      parks = dmi_sync_park(req, (*answer)->bytes);
+      dmi_frame_unref(*answer);
+      *answer = NULL;
+      if (!parks) {
+        dmi_slice_drop(bytes);
+        return DMI_ENOMEM;
+      }
+      break;
+    default:
+      dmi_slice_drop(bytes);
+      dmi_frame_unref(*answer);
+      return DMI_ENOFUNC;
   }
   if (page->frame) {
     *wrote = memcmp(scratch->bytes, page->frame->bytes + req->off, req->len) != 0;
@@ -376,6 +444,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   } else {
     msg.body = dmi_slice_of(page->frame, 0, page->map->page_size);
   }
+  dmi_wait_move(core, page, to, out);
   dmi_out_send(out, to, &msg);
   busy->holders = 0;
   dmi_frame_unref(page->frame);
@@ -491,7 +560,11 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
         }
         break;
       default:
-        write_begin(core, page, req, out);
+        if (req->type == DMI_REQ_ATOMIC && dmi_sync_is_wait(req->kind)) {
+          dmi_wait_begin(core, page, req, out);
+        } else {
+          write_begin(core, page, req, out);
+        }
     }
   }
 }

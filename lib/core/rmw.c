@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "core/sync.h"
+
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                    uint64_t input) {
   if (sizes->out1 > input || input - sizes->out1 != sizes->out2) return false;
@@ -19,39 +21,41 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
       return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
     case DMI_RMW_USER:
       return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
+    default:
+      return dmi_sync_valid(rmw, len, sizes, input);
   }
-  return false;
 }
 
-bool dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req, unsigned char *bytes,
-                 unsigned char *answer) {
+enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req,
+                             unsigned char *bytes, unsigned char *answer) {
   const unsigned char *out1 = req->src.ptr;
   const unsigned char *out2 = out1 + req->sizes.out1;
   uint64_t old, add;
   switch ((enum dmi_rmw)req->kind) {
     case DMI_RMW_CAS:
-      if (memcmp(bytes, out1, req->len) != 0) return true;
+      if (memcmp(bytes, out1, req->len) != 0) return DMI_RMW_DONE;
       memcpy(bytes, out2, req->len);
       answer[0] = 1;
-      return true;
+      return DMI_RMW_DONE;
     case DMI_RMW_FAS:
       memcpy(answer, bytes, req->len);
       memcpy(bytes, out1, req->len);
-      return true;
+      return DMI_RMW_DONE;
     case DMI_RMW_FAD:
       memcpy(&old, bytes, 8);
       memcpy(&add, out1, 8);
       memcpy(answer, &old, 8);
       old += add;
       memcpy(bytes, &old, 8);
-      return true;
+      return DMI_RMW_DONE;
     case DMI_RMW_USER:
-      if (!core->function) return false;
+      if (!core->function) return DMI_RMW_NONE;
       /* The user's function may scribble on its inputs; they are ours or a copy, never shared. */
       core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
                      (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
                      (int64_t)req->sizes.in, req->tag);
-      return true;
+      return DMI_RMW_DONE;
+    default:
+      return dmi_sync_run(req, bytes, answer) ? DMI_RMW_DONE : DMI_RMW_WAITS;
   }
-  return false;
 }

@@ -14,9 +14,14 @@
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                    uint64_t input);
 
-/* Runs the operation on bytes[0, len), writing sizes->in bytes of answer (zeroed before).
- * False: USER, and the program has no DMI_function. */
-bool dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req, unsigned char *bytes,
-                 unsigned char *answer);
+enum dmi_rmw_end {
+  DMI_RMW_DONE,
+  DMI_RMW_WAITS, /* bytes may have been changed; what remains is a pure wait: core/sync.h */
+  DMI_RMW_NONE   /* USER, and the program has no DMI_function */
+};
+
+/* Runs the operation on bytes[0, len), writing sizes->in bytes of answer (zeroed before). */
+enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req,
+                             unsigned char *bytes, unsigned char *answer);
 
 #endif

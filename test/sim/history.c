@@ -96,8 +96,80 @@ void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size,
 }
 
 bool hist_is_pure(const struct hist *hist, const struct hist_op *op) {
-  if (op->kind == HIST_READ || op->kind == HIST_DIFFERS) return true;
-  return op->kind == HIST_CAS && op->back != HIST_OPEN && !hist->bytes[op->out];
+  switch ((enum hist_kind)op->kind) {
+    case HIST_READ:
+    case HIST_TURN:
+    case HIST_ROUND:
+    case HIST_WATCH:
+    case HIST_DIFFERS:
+      return true;
+    case HIST_CAS:
+    case HIST_TRY:
+      return op->back != HIST_OPEN && !hist->bytes[op->out];
+    default:
+      return false;
+  }
+}
+
+static uint64_t number_at(const unsigned char *bytes, uint32_t index) {
+  uint64_t value;
+  memcpy(&value, bytes + 8 * index, 8);
+  return value;
+}
+
+static void number_put(unsigned char *bytes, uint32_t index, uint64_t value) {
+  memcpy(bytes + 8 * index, &value, 8);
+}
+
+/* Tickets: [0] next, [1] serving.  Written again here: the core's own code is what is judged. */
+static bool apply_tickets(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
+  const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
+  bool known = op->back != HIST_OPEN;
+  uint64_t next = number_at(at, 0), serving = number_at(at, 1), most;
+  switch ((enum hist_kind)op->kind) {
+    case HIST_TRY:
+      if (known && (next == serving) != (out[0] == 1)) return false;
+      if (next == serving) number_put(at, 0, next + 1);
+      return true;
+    case HIST_SIGNAL:
+      most = number_at(in, 0);
+      number_put(at, 1, next - serving < most ? next : serving + most);
+      return true;
+    case HIST_LOCK:
+      if (known && number_at(out, 0) != next) return false;
+      number_put(at, 0, next + 1);
+      return true;
+    default: /* TURN */
+      return !known || serving - number_at(out, 0) < UINT64_MAX / 2 + 1;
+  }
+}
+
+/* Rounds: [0] arrived, [1] generation, [2] sum, [3] adding, [4] pnum. */
+static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
+  const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
+  bool known = op->back != HIST_OPEN;
+  uint64_t arrived = number_at(at, 0), num = op->in_len / 8u - 1, taken = 0;
+  uint64_t pnum = arrived ? number_at(at, 4) : number_at(in, 0);
+  double sum, value;
+  if (number_at(in, 0) == pnum && arrived < pnum)
+    taken = pnum - arrived < num ? pnum - arrived : num;
+  if (known && number_at(out, 0) != taken) return false;
+  if (!taken) return true;
+  memcpy(&sum, at + 24, 8);
+  if (!arrived) sum = 0;
+  for (uint64_t i = 0; i < taken; i++) {
+    memcpy(&value, in + 8 + 8 * i, 8);
+    sum += value;
+  }
+  memcpy(at + 24, &sum, 8);
+  number_put(at, 4, pnum);
+  number_put(at, 0, arrived + taken);
+  if (arrived + taken < pnum) return true;
+  if (known && memcmp(out + 8, &sum, 8) != 0) return false;
+  number_put(at, 0, 0);
+  number_put(at, 1, number_at(at, 1) + 1);
+  memcpy(at + 16, &sum, 8);
+  return true;
 }
 
 static bool apply_user(const struct hist *hist, const struct hist_op *op, unsigned char *page) {
@@ -153,8 +225,21 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       return true;
     case HIST_USER:
       return apply_user(hist, op, page);
+    case HIST_TRY:
+    case HIST_SIGNAL:
+    case HIST_LOCK:
+    case HIST_TURN:
+      return apply_tickets(hist, op, at);
+    case HIST_ARRIVE:
+      return apply_arrive(hist, op, at);
+    case HIST_ROUND:
+      return !known || !number_at(out, 0) || memcmp(at + 16, out + 8, 8) == 0;
+    case HIST_WATCH:
+      return !known || (memcmp(at, out, op->len) == 0 && memcmp(in, out, op->len) != 0);
     case HIST_DIFFERS:
       return memcmp(at, out, op->len) != 0;
+    case HIST_KINDS:
+      break;
   }
   return false;
 }
@@ -183,7 +268,8 @@ static int by_time(const void *a, const void *b) {
 }
 
 static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file) {
-  static const char *const name[] = {"read", "write", "cas", "fas", "fad", "user", "not"};
+  static const char *const name[] = {"read",   "write", "cas",  "fas",    "fad",   "user",  "try",
+                                     "signal", "lock",  "turn", "arrive", "round", "watch", "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {
     fprintf(file, "     open");

@@ -14,8 +14,28 @@
 #define HIST_PAGE_MAX 64u    /* bytes of the largest page; bits of a mask */
 #define HIST_OPEN UINT64_MAX /* time of a return that never came */
 
-/* DIFFERS is for shrinking: the page is not what `out` says. */
-enum hist_kind { HIST_READ, HIST_WRITE, HIST_CAS, HIST_FAS, HIST_FAD, HIST_USER, HIST_DIFFERS };
+/*
+ * An operation that changes something and then waits (lib/core/sync.h) is recorded as two, each of
+ * which has its moment between the same call and return.
+ * DIFFERS is for shrinking: the page is not what `out` says.
+ */
+enum hist_kind {
+  HIST_READ,
+  HIST_WRITE,
+  HIST_CAS,
+  HIST_FAS,
+  HIST_FAD,
+  HIST_USER,
+  HIST_TRY,    /* lock a pair of tickets if it is free */
+  HIST_SIGNAL, /* let waiters go */
+  HIST_LOCK,   /* take a ticket */
+  HIST_TURN,   /* see it served; the second half of an operation that waits */
+  HIST_ARRIVE, /* at a barrier: one of whose answer the sum is known only if it ended the round */
+  HIST_ROUND,  /* see the sum of a round that is over */
+  HIST_WATCH,  /* see bytes that are not those given */
+  HIST_DIFFERS,
+  HIST_KINDS
+};
 
 struct hist_op {
   uint64_t call;    /* time */

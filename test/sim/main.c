@@ -27,6 +27,9 @@ static const struct {
     {"TAILS", DMI_BREAK_TAILS},
     {"TAKE", DMI_BREAK_TAKE},
     {"LIST", DMI_BREAK_LIST},
+    {"LOOK", DMI_BREAK_LOOK},
+    {"MOVE", DMI_BREAK_MOVE},
+    {"TOLD", DMI_BREAK_TOLD},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
@@ -99,13 +102,14 @@ static bool parse(int argc, char **argv, struct args *args) {
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
-  static const char *const kinds[] = {"reads", "writes", "cas", "fas", "fad", "user"};
+  static const char *const kinds[] = {"reads",  "writes", "cas",  "fas",    "fad",   "user", "try",
+                                      "signal", "lock",   "turn", "arrive", "round", "watch"};
   printf(
       "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
       "unmapping)\n ",
       (unsigned long long)t->seeds, (unsigned long long)t->ops, (unsigned long long)t->list_ops,
       (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
-  for (int i = 0; i < 6; i++)
+  for (int i = 0; i < HIST_DIFFERS; i++)
     printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
   printf(
       "\njoins %llu, leaves %llu, mappings %llu, unmapped %llu, owner moves %llu, "
@@ -122,6 +126,9 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
   for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
     printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }
+  printf("\n%llu operations waited, %llu waits ended by a kick, %llu given up",
+         (unsigned long long)t->waited, (unsigned long long)t->kicks,
+         (unsigned long long)t->abandoned);
   printf("\n%llu checks of operations, %llu tries\n", (unsigned long long)t->checked,
          (unsigned long long)t->tries);
   printf("%.1f s, %.0f operations/s, violations %llu\n", seconds, (double)t->ops / seconds,

@@ -82,19 +82,26 @@ static bool left_bytes(const struct hist *hist, const struct hist_op *op, unsign
       old += add;
       memcpy(bytes, &old, 8);
       return true;
-    case HIST_READ:
-    case HIST_DIFFERS:
-    case HIST_USER:
+    default:
       return false;
   }
-  return false;
 }
 
 /* The bytes that the operation found, NULL: not known. */
 static const unsigned char *found_bytes(const struct hist *hist, const struct hist_op *op) {
-  if (op->back == HIST_OPEN || op->kind == HIST_USER) return NULL;
-  if (op->kind != HIST_CAS) return hist->bytes + op->out;
-  return hist->bytes[op->out] ? hist->bytes + op->in : NULL;
+  if (op->back == HIST_OPEN) return NULL;
+  switch ((enum hist_kind)op->kind) {
+    case HIST_READ:
+    case HIST_FAS:
+    case HIST_FAD:
+    case HIST_WATCH:
+    case HIST_DIFFERS:
+      return hist->bytes + op->out;
+    case HIST_CAS:
+      return hist->bytes[op->out] ? hist->bytes + op->in : NULL;
+    default:
+      return NULL;
+  }
 }
 
 /* May some other operation have seen what `op` left? */

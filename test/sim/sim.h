@@ -21,7 +21,8 @@
 #define SIM_PAGES 4u   /* per mapping, at most */
 #define SIM_THREADS 3u /* per process, at most */
 #define SIM_RANGES 6u  /* of one operation, at most */
-#define SIM_BYE 0xff   /* dmi_msg.type of the last message to a leaving process */
+#define SIM_NO_WAIT UINT32_MAX
+#define SIM_BYE 0xff /* dmi_msg.type of the last message to a leaving process */
 
 /* ---- Network: one queue for each ordered pair ---- */
 
@@ -51,9 +52,11 @@ struct sim_thread {
   bool out;   /* its operation is not complete */
   bool frame; /* its bytes are in a frame, not in src */
   uint8_t map, page;
-  uint32_t hist; /* number in the page's history */
-  uint32_t hops; /* times its request was sent */
-  uint64_t calm; /* sim.stir when it began */
+  uint32_t hist;      /* number in the page's history */
+  uint32_t hist_wait; /* of its second half, NO_WAIT: has none */
+  bool waits;         /* it is a kind that may wait at the owner */
+  uint32_t hops;      /* times its request was sent */
+  uint64_t calm;      /* sim.stir when it began */
   struct dmi_req req;
   /* Of several ranges: each is a part; `mask` has a bit for each of their bytes, from `from` on. */
   uint64_t mask;
@@ -89,9 +92,10 @@ struct sim_proc {
   struct dmi_core core;
   uint32_t slot;
   bool lives;
-  bool mute; /* its threads begin nothing any more */
+  bool mute;     /* its threads begin nothing any more */
+  bool abandons; /* it has given up waits */
   uint32_t threads;
-  struct sim_thread thread[SIM_THREADS];
+  struct sim_thread thread[SIM_THREADS + 1]; /* the last one only ends waits: sim_ops_kick */
   struct sim_pmap pmap[SIM_MAPS];
   uint64_t ops;               /* numbers of operations given out */
   uint8_t left[SIM_UIDS / 8]; /* uids that its view is without */
@@ -113,6 +117,7 @@ struct sim_map {
   bool made, unmapping, gone;
   uint32_t creator; /* uid */
   uint64_t base, page_size, page_num;
+  bool sync; /* its pages begin with tickets, or a barrier if they have the room */
   struct hist hist[SIM_PAGES];
   uint32_t grants[SIM_PAGES]; /* GRANTs under way */
   bool owned[SIM_PAGES];      /* some process has been its owner by a record */
@@ -129,7 +134,9 @@ struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
   uint64_t drops, checked, tries, quiets, parked, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
-  uint64_t by_kind[6];
+  uint64_t by_kind[HIST_KINDS];
+  uint64_t waited, kicks,
+      abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
@@ -162,6 +169,7 @@ struct sim {
   uint32_t hot_map, hot_page; /* SIM_PAGES: any page of it */
   uint32_t whole, small;      /* of 100 ranges */
   uint32_t drop;              /* of 10000 steps, how many drop a copy */
+  uint32_t kick;              /* of 10000 steps, how many end a wait */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
   uint64_t begun;             /* operations */
   uint64_t stir;              /* counts the beginnings of leaves */
@@ -217,6 +225,13 @@ bool sim_ops_begin(struct sim *sim);
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req);
 void sim_ops_fini(struct sim_thread *thread);
+/* Operations that wait on this page have done their first half. */
+void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
+/* Some thread writes what an operation waits for.  False: none waits. */
+bool sim_ops_kick(struct sim *sim);
+/* A leaver gives up what it waits for without having changed anything. */
+bool sim_ops_abandon(struct sim_proc *proc);
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op);
 /* Some process drops a copy, as if it had no room (R6); nobody is told. */
 void sim_ops_drop_copy(struct sim *sim);
 
@@ -225,6 +240,8 @@ void sim_ops_drop_copy(struct sim *sim);
 void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* After each step: one owner, and what the core itself can check. */
 void sim_check_touched(struct sim *sim);
+/* When no message is under way: what waits has a reason to. */
+void sim_check_waits(struct sim *sim);
 /* When nothing is under way: nothing waits, and every copy is like the owner's bytes. */
 void sim_check_quiet(struct sim *sim);
 /* At the end: the owner's bytes are read once more, and the histories are judged. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "checker.h"
+#include "core/sync.h"
 #include "sim.h"
 
 void sim_bad(struct sim *sim, const char *format, ...) {
@@ -124,7 +125,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
       sim_bad(sim, "p%u waits for ownership for ever: map %u page %u", proc->core.self, map + 1,
               page);
     }
-    if (busy && (busy->queue.first || busy->waiters.first || busy->current)) {
+    if (busy && (busy->queue.first || busy->waiters.first || busy->current || busy->parked.first)) {
       sim_bad(sim, "p%u: operations wait for ever: map %u page %u", proc->core.self, map + 1, page);
     }
     if (busy && (busy->puts || busy->fetch)) {
@@ -143,7 +144,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
 static void check_threads(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[i];
-    for (uint32_t t = 0; proc && t < proc->threads; t++) {
+    for (uint32_t t = 0; proc && t <= SIM_THREADS; t++) {
       struct sim_thread *thread = &proc->thread[t];
       if (!thread->out) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
@@ -155,6 +156,42 @@ static void check_threads(struct sim *sim) {
       sim_bad(sim, "p%u cannot leave: stage %d, owns %llu", proc->core.self, proc->stage,
               (unsigned long long)atomic_load(&proc->core.owned));
     }
+  }
+}
+
+/* Each operation that waits is parked at the owner, once, and its bytes are not what it waits for.
+ */
+static uint32_t check_parked(struct sim *sim, uint32_t map, uint32_t page) {
+  const struct sim_proc *owner = owner_of(sim, map, page);
+  const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
+  static const unsigned char zeros[HIST_PAGE_MAX];
+  const unsigned char *bytes = at && at->frame ? at->frame->bytes : zeros;
+  uint32_t num = 0;
+  if (!at || !at->busy) return 0;
+  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
+    const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
+    if (dmi_sync_met(req, bytes + req->off)) {
+      sim_bad(sim,
+              "lost wake-up: an operation of p%u waits at p%u for what is there: map %u page %u",
+              req->origin, owner->core.self, map + 1, page);
+    }
+    num += thread && thread->map == map && thread->page == page;
+  }
+  return num;
+}
+
+void sim_check_waits(struct sim *sim) {
+  uint32_t out = 0, parked = 0;
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; !sim->map[m].unmapping && p < sim->map[m].page_num; p++)
+      parked += check_parked(sim, m, p);
+  }
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    for (uint32_t t = 0; sim->proc[i] && t <= SIM_THREADS; t++)
+      out += sim->proc[i]->thread[t].out && sim->proc[i]->thread[t].waits;
+  }
+  if (out != parked) {
+    sim_bad(sim, "lost wait: %u operations wait, %u of them at an owner", out, parked);
   }
 }
 

@@ -56,6 +56,7 @@ void sim_map_new(struct sim *sim, struct sim_proc *proc) {
   map->creator = proc->core.self;
   map->base = (uint64_t)(sim->maps + 1) << 20;
   map->page_size = 8u << rng_below(&sim->rng, 4);
+  map->sync = map->page_size >= 16 && rng_once_in(&sim->rng, 2);
   map->page_num = rng_range(&sim->rng, 2, SIM_PAGES);
   for (uint32_t i = 0; i < SIM_PAGES; i++)
     hist_init(&map->hist[i], (uint32_t)map->page_size);
@@ -224,7 +225,7 @@ void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
 /* Does it own nothing, and do its threads want nothing any more? */
 static bool is_drained(const struct sim_proc *proc) {
   if (atomic_load(&proc->core.owned) || proc->homes_given != proc->homes_done) return false;
-  for (uint32_t t = 0; t < proc->threads; t++) {
+  for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     if (proc->thread[t].out) return false;
   }
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
@@ -296,6 +297,9 @@ static bool leave_goes_on(struct sim_proc *proc) {
     hand_over(proc);
   } else if (proc->stage == SIM_DRAINING && !proc->mute) {
     proc->mute = true;
+  } else if (proc->stage == SIM_DRAINING && rng_once_in(&proc->sim->rng, 4) &&
+             sim_ops_abandon(proc)) {
+    return true;
   } else if (proc->stage == SIM_DRAINING && is_drained(proc)) {
     make_view(proc);
   } else if (may_go(proc)) {

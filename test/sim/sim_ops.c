@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/ranges.h"
+#include "core/sync.h"
 #include "sim.h"
 
 static const char *const mode_names[] = {
@@ -29,6 +30,7 @@ void sim_ops_retune(struct sim *sim) {
   sim->hot_page = rng_below(rng, SIM_PAGES);
   sim->whole = rng_once_in(rng, 2) ? rng_range(rng, 0, 10) : rng_range(rng, 10, 70);
   sim->small = rng_range(rng, 0, 90);
+  sim->kick = rng_once_in(rng, 2) ? rng_range(rng, 0, 300) : 0;
   sim->drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
 }
@@ -155,6 +157,66 @@ static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, ui
   }
 }
 
+/* On pages that begin with tickets or a barrier: what threads do with these.  `exclusive`: no kind
+ * that may wait. */
+static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint64_t size,
+                                bool exclusive) {
+  struct dmi_req *req = &thread->req;
+  struct rng *rng = &sim->rng;
+  bool barrier = size >= sizeof(struct dmi_round) && rng_once_in(rng, 2);
+  uint64_t num, most = rng_once_in(rng, 3) ? UINT64_MAX : 1;
+  req->off = size >= 64 ? 40 : 0;
+  req->len = sizeof(struct dmi_tickets);
+  if (exclusive || (!barrier && rng_once_in(rng, 3))) { /* unlock, or count: FAD of one number */
+    req->kind = DMI_RMW_FAD;
+    req->off += rng_once_in(rng, 8) ? 0 : 8;
+    req->len = 8;
+    req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
+    num = 1;
+    memcpy(thread->src, &num, 8);
+    return HIST_FAD;
+  }
+  if (barrier) {
+    req->kind = DMI_RMW_ARRIVE;
+    req->off = 0;
+    req->len = sizeof(struct dmi_round);
+    num = rng_range(rng, 1, 3);
+    req->sizes = (struct dmi_rmw_sizes){8 + 8 * num, 0, sizeof(struct dmi_arrived)};
+    for (uint64_t i = 0; i < num; i++) {
+      double value = rng_below(rng, 1000);
+      memcpy(thread->src + 8 + 8 * i, &value, 8);
+    }
+    num = rng_once_in(rng, 10) ? 2 : 3; /* pnum */
+    memcpy(thread->src, &num, 8);
+    return HIST_ARRIVE;
+  }
+  switch (rng_below(rng, 4)) {
+    case 0:
+      req->kind = DMI_RMW_TRYLOCK;
+      req->sizes.in = 1;
+      return HIST_TRY;
+    case 1:
+      req->kind = DMI_RMW_SIGNAL;
+      req->sizes.out1 = 8;
+      memcpy(thread->src, &most, 8);
+      return HIST_SIGNAL;
+    default:
+      req->kind = DMI_RMW_LOCK;
+      req->sizes.in = 8;
+      return HIST_LOCK;
+  }
+}
+
+/* Waits until the range is not what it is now, mostly. */
+static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
+  struct dmi_req *req = &thread->req;
+  req->kind = DMI_RMW_WATCH;
+  req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+  random_bytes(sim, thread->src, req->len);
+  if (!rng_once_in(&sim->rng, 8)) peek(sim, thread->map, thread->page, req, thread->src);
+  return HIST_WATCH;
+}
+
 /* Where and what.  False: this process has no mapping to work on. */
 static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind *kind,
                  uint64_t *input, uint64_t *answer) {
@@ -180,6 +242,10 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
   thread->map = (uint8_t)map;
   thread->page = (uint8_t)page;
   req->type = (uint8_t)pick_type(sim);
+  if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
+    if (req->type == DMI_REQ_PUT) req->type = DMI_REQ_ATOMIC;
+    if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_ATOMIC_EXCL;
+  }
   req->op = ++proc->ops;
   req->dst = thread->dst;
   pick_range(sim, size, req);
@@ -202,8 +268,15 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
     *input = thread->span;
     random_bytes(sim, thread->src, thread->span);
   } else {
-    *kind = pick_atomic(sim, thread, size);
-    thread->from = (uint32_t)req->off; /* FAD has chosen anew */
+    bool exclusive = req->type == DMI_REQ_ATOMIC_EXCL;
+    if (!exclusive && rng_once_in(&sim->rng, 6)) {
+      *kind = pick_watch(sim, thread);
+    } else if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
+      *kind = pick_sync(sim, thread, size, exclusive);
+    } else {
+      *kind = pick_atomic(sim, thread, size);
+    }
+    thread->from = (uint32_t)req->off; /* some have chosen anew */
     thread->span = (uint32_t)req->len;
     *input = req->sizes.out1 + req->sizes.out2;
     *answer = req->sizes.in;
@@ -233,12 +306,19 @@ static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct d
          dmi_page_write_now(&proc->core, page, req->off, thread->src, req->len);
 }
 
+/* The second half of an operation that waits, HIST_DIFFERS: it has none. */
+static enum hist_kind second_half(enum hist_kind kind) {
+  if (kind == HIST_LOCK) return HIST_TURN;
+  return kind == HIST_ARRIVE ? HIST_ROUND : HIST_DIFFERS;
+}
+
 static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind kind,
                    uint64_t input, uint64_t answer) {
   struct sim *sim = proc->sim;
   const struct dmi_req *req = &thread->req;
   const char *mode = mode_names[req->type];
   if (req->type == DMI_REQ_READ) mode = req->kind == DMI_KIND_UPDATE ? "UPDATE" : "INVALIDATE";
+  struct hist *hist = &sim->map[thread->map].hist[thread->page];
   struct hist_op op = {.call = ++sim->now,
                        .mode = mode,
                        .uid = proc->core.self,
@@ -251,17 +331,32 @@ static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_k
                        .out_len = (uint16_t)answer,
                        .out1_len = (uint16_t)req->sizes.out1,
                        .tag = req->tag};
-  thread->hist = hist_call(&sim->map[thread->map].hist[thread->page], &op, thread->src);
+  thread->hist = hist_call(hist, &op, thread->src);
+  thread->hist_wait = SIM_NO_WAIT;
+  thread->waits = req->type == DMI_REQ_ATOMIC && dmi_sync_may_wait(req->kind);
   sim->totals->by_kind[kind]++;
   if (req->ranges) sim->totals->list_ops++;
+  if (second_half(kind) == HIST_DIFFERS) return;
+  op.call = ++sim->now;
+  op.kind = (uint8_t)second_half(kind);
+  op.in_len = 0;
+  thread->hist_wait = hist_call(hist, &op, NULL);
+  sim->totals->by_kind[op.kind]++;
 }
 
-static void begin(struct sim_proc *proc, struct sim_thread *thread) {
+static void back(struct sim *sim, const struct sim_thread *thread) {
+  struct hist *hist = &sim->map[thread->map].hist[thread->page];
+  hist_back(hist, thread->hist, ++sim->now, thread->dst);
+  if (thread->hist_wait != SIM_NO_WAIT) {
+    hist_back(hist, thread->hist_wait, ++sim->now, thread->dst);
+  }
+}
+
+/* What `thread` has been told to do. */
+static void launch(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind kind,
+                   uint64_t input, uint64_t answer) {
   struct sim *sim = proc->sim;
-  enum hist_kind kind;
-  uint64_t input, answer;
   struct dmi_out out;
-  if (!pick(proc, thread, &kind, &input, &answer)) return;
   struct dmi_page *page = sim_page_get(proc, thread->map, thread->page);
   struct dmi_req *req = &thread->req;
   record(proc, thread, kind, input, answer);
@@ -272,7 +367,7 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread) {
           thread->from, thread->from + thread->span, (unsigned long long)req->op);
   if (fast_path(proc, thread, page, kind)) {
     sim_ops_hint(sim, thread);
-    hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
+    back(sim, thread);
     sim->totals->fast_ops++;
     return;
   }
@@ -290,6 +385,12 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread) {
   sim_act(proc, thread->map, thread->page, &out);
 }
 
+static void begin(struct sim_proc *proc, struct sim_thread *thread) {
+  enum hist_kind kind;
+  uint64_t input, answer;
+  if (pick(proc, thread, &kind, &input, &answer)) launch(proc, thread, kind, input, answer);
+}
+
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
   if (!op->hint) op->hint = ++sim->effects;
@@ -298,7 +399,7 @@ void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   struct sim *sim = proc->sim;
   struct sim_thread *thread = NULL;
-  for (uint32_t t = 0; t < proc->threads; t++) {
+  for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     if (&proc->thread[t].req == req) thread = &proc->thread[t];
   }
   if (!thread || !thread->out) {
@@ -318,7 +419,7 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
     }
   } else {
     sim_ops_hint(sim, thread);
-    hist_back(&sim->map[thread->map].hist[thread->page], thread->hist, ++sim->now, thread->dst);
+    back(sim, thread);
   }
   dmi_slice_drop(&req->src);
   thread->frame = false;
@@ -358,4 +459,95 @@ bool sim_ops_begin(struct sim *sim) {
 void sim_ops_fini(struct sim_thread *thread) {
   dmi_slice_drop(&thread->req.src);
   thread->frame = false;
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
+  if (!page->busy) return;
+  for (const struct dmi_req *req = page->busy->parked.first; req; req = req->next) {
+    struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
+    if (!thread || thread->hist_wait == SIM_NO_WAIT) continue;
+    struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
+    if (op->hint) continue;
+    sim->totals->waited++;
+    sim_ops_hint(sim, thread);
+  }
+}
+
+/* The parked operation number `which`, counted over all pages; NULL: there are fewer. */
+static const struct dmi_req *parked_at(const struct sim *sim, uint32_t which, uint32_t *map,
+                                       uint32_t *page) {
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    for (uint32_t m = 0; sim->proc[i] && m < sim->maps; m++) {
+      for (uint32_t p = 0; p < SIM_PAGES; p++) {
+        const struct dmi_page *at = sim->proc[i]->pmap[m].page[p];
+        const struct dmi_req *req = at && at->busy ? at->busy->parked.first : NULL;
+        for (; req; req = req->next) {
+          *map = m;
+          *page = p;
+          if (which-- == 0) return req;
+        }
+      }
+    }
+  }
+  return NULL;
+}
+
+static uint32_t parked_num(const struct sim *sim) {
+  uint32_t num = 0, map, page;
+  while (parked_at(sim, num, &map, &page))
+    num++;
+  return num;
+}
+
+bool sim_ops_kick(struct sim *sim) {
+  uint32_t num = parked_num(sim), map = 0, page = 0, start = rng_below(&sim->rng, SIM_PROCS);
+  const struct dmi_req *req = num ? parked_at(sim, rng_below(&sim->rng, num), &map, &page) : NULL;
+  for (uint32_t i = 0; req && i < SIM_PROCS; i++) {
+    struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
+    if (!proc || proc->mute || !sim_pmap_get(proc, map)) continue;
+    struct sim_thread *thread = &proc->thread[SIM_THREADS];
+    if (thread->out) continue;
+    memset(&thread->req, 0, sizeof(thread->req));
+    thread->map = (uint8_t)map;
+    thread->page = (uint8_t)page;
+    thread->req.type = rng_once_in(&sim->rng, 2) ? DMI_REQ_PUT : DMI_REQ_EXCL;
+    thread->req.op = ++proc->ops;
+    thread->req.dst = thread->dst;
+    thread->req.off = req->off;
+    if (req->kind == DMI_RMW_WATCH) {
+      thread->req.len = 1;
+      thread->src[0] = req->src.ptr[0] ^ 0x5a;
+    } else { /* the number it waits for is the second of its object, and the first of its input */
+      thread->req.off += 8;
+      thread->req.len = 8;
+      memcpy(thread->src, req->src.ptr, 8);
+    }
+    thread->mask = 0;
+    thread->from = (uint32_t)thread->req.off;
+    thread->span = (uint32_t)thread->req.len;
+    sim->totals->kicks++;
+    launch(proc, thread, HIST_WRITE, thread->req.len, 0);
+    return true;
+  }
+  return false;
+}
+
+bool sim_ops_abandon(struct sim_proc *proc) {
+  struct sim *sim = proc->sim;
+  bool some = false;
+  if (!proc->mute || atomic_load(&proc->core.owned)) return false;
+  for (uint32_t t = 0; t < proc->threads; t++) {
+    struct sim_thread *thread = &proc->thread[t];
+    if (!thread->out || thread->req.kind != DMI_RMW_WATCH || thread->req.type != DMI_REQ_ATOMIC) {
+      continue;
+    }
+    thread->out = false;
+    sim->out--;
+    sim->totals->abandoned++;
+    proc->abandons = some = true;
+    dmi_slice_drop(&thread->req.src);
+  }
+  return some;
 }

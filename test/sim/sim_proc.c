@@ -64,7 +64,7 @@ void sim_proc_free(struct sim_proc *proc) {
     free(pmap->parked);
     free(pmap->parked_from);
   }
-  for (uint32_t t = 0; t < proc->threads; t++)
+  for (uint32_t t = 0; t <= SIM_THREADS; t++)
     sim_ops_fini(&proc->thread[t]);
   sim->slot_of[proc->core.self] = -1;
   sim->proc[proc->slot] = NULL;
@@ -156,6 +156,7 @@ static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views
 void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out) {
   /* Another thread of the runtime may take a view before what was decided here is sent. */
   uint32_t views = proc->views;
+  if (proc->pmap[map].page[page]) sim_ops_waits(proc->sim, proc->pmap[map].page[page]);
   if (out->num && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
@@ -178,9 +179,9 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
   dmi_out_free(out);
 }
 
-static struct sim_thread *thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
   struct sim_proc *proc = sim_by_uid(sim, uid);
-  for (uint32_t t = 0; proc && t < proc->threads; t++) {
+  for (uint32_t t = 0; proc && t <= SIM_THREADS; t++) {
     if (proc->thread[t].out && proc->thread[t].req.op == op) return &proc->thread[t];
   }
   return NULL;
@@ -190,12 +191,12 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   struct sim_thread *thread;
   if (msg->type > DMI_MSG_PAGE_LAST) return;
   sim->totals->by_type[msg->type]++;
-  if (msg->type == DMI_MSG_DONE && (thread = thread_of(sim, msg->origin, msg->op))) {
+  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->op))) {
     sim_ops_hint(sim, thread);
   }
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
-  thread = thread_of(sim, msg->origin, msg->op);
-  if (!thread) return;
+  thread = sim_thread_of(sim, msg->origin, msg->op);
+  if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   bool calm = thread->calm == sim->stir;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
@@ -214,6 +215,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
+  if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_RELEASE ||
          (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
@@ -278,13 +280,13 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     return;
   }
   if (answer) {
-    struct sim_thread *thread = thread_of(sim, proc->core.self, msg->op);
+    struct sim_thread *thread = sim_thread_of(sim, proc->core.self, msg->op);
     if (thread) own = &thread->req;
     if (thread && (thread->map != map || thread->page != num)) {
       sim_bad(sim, "p%u gets %s for an operation on another page", proc->core.self,
               sim_msg_name(type));
     }
-    if (!own && !sim->map[map].unmapping) {
+    if (!own && !sim->map[map].unmapping && !proc->abandons) {
       sim_bad(sim, "p%u gets %s from p%u, which nobody waits for", proc->core.self,
               sim_msg_name(type), from);
     }

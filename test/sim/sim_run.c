@@ -40,8 +40,10 @@ static void step(struct sim *sim) {
     sim_ops_drop_copy(sim);
   } else if (dice < sim->issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
+  } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
+    (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
-    (void)sim_ops_begin(sim);
+    if (!sim_ops_begin(sim)) (void)sim_ops_kick(sim);
   }
   sim_check_touched(sim);
 }
@@ -55,6 +57,10 @@ static void come_to_rest(struct sim *sim) {
     bool members = rng_once_in(&sim->rng, 10);
     more = members ? sim_member_go_on(sim) || deliver_one(sim)
                    : deliver_one(sim) || sim_member_go_on(sim);
+    if (!more) {
+      sim_check_waits(sim);
+      more = !sim->bad && sim_ops_kick(sim);
+    }
     sim_check_touched(sim);
     if (++steps > QUIET_STEPS_MAX) {
       sim_bad(sim, "does not come to rest: messages go round for ever");

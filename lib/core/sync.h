@@ -1,0 +1,73 @@
+/*
+ * sync.h - what mutexes, conditions and barriers do at the owner of their page (docs/protocol.md
+ * R11).
+ *
+ * Each is a few numbers in global memory and a few read-modify-writes on them.  Some of these
+ * operations wait: what they have to change is changed at once, and from then on they are a pure
+ * wait (TURN, ROUND, WATCH), which changes nothing and is looked at after each write to its bytes.
+ */
+#ifndef DMI_CORE_SYNC_H
+#define DMI_CORE_SYNC_H
+
+#include "core/page.h"
+
+/* Mutex, spin lock, condition.  Zero bytes are one that nobody uses. */
+struct dmi_tickets {
+  uint64_t next;    /* ticket that the next one to come gets */
+  uint64_t serving; /* mutex: the ticket that holds it, or may; condition: tickets below may go */
+};
+
+/* Barrier: one round after another.  Zero bytes are one that nobody has reached. */
+struct dmi_round {
+  uint64_t arrived;    /* of the round that is going on */
+  uint64_t generation; /* rounds that are over */
+  double sum;          /* of the last round that is over */
+  double adding;       /* of the round that is going on, so far */
+  uint64_t pnum;       /* as the first to arrive said, of the round that is going on */
+};
+
+/* Input of ARRIVE, followed by one double for each arrival. */
+struct dmi_arrive {
+  uint64_t pnum;
+};
+
+/* Most bytes of input of an ARRIVE. */
+#define DMI_SYNC_ARRIVE_MOST 65536u
+
+/* Answer of ARRIVE and ROUND. */
+struct dmi_arrived {
+  uint64_t taken; /* that many of the arrivals, the first ones, were of the round that is over now;
+                     0: the round is one of another pnum, nothing was changed */
+  double sum;
+};
+
+/* Input of ROUND. */
+struct dmi_await_round {
+  uint64_t generation; /* until that many rounds are over */
+  uint64_t taken;      /* for the answer */
+};
+
+/* May it wait at the owner?  Its origin's copy is told of its write as any other copy is, and it
+ * does not count in `puts`. */
+bool dmi_sync_may_wait(uint8_t kind);
+
+/* Waits without changing anything? */
+bool dmi_sync_is_wait(uint8_t kind);
+
+/* For the kinds from DMI_RMW_TRYLOCK on: as dmi_rmw_valid. */
+bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
+                    uint64_t input);
+
+/* Runs the operation on its bytes.  False: it has to wait; `answer` is then the input of the pure
+ * wait that it is from now on: see dmi_sync_park. */
+bool dmi_sync_run(const struct dmi_req *req, unsigned char *bytes, unsigned char *answer);
+
+/* The operation has to wait: makes the pure wait of it.  False: no memory, nothing was changed. */
+bool dmi_sync_park(struct dmi_req *req, const unsigned char *answer);
+
+/* Is the pure wait over, its bytes being these? */
+bool dmi_sync_met(const struct dmi_req *req, const unsigned char *bytes);
+/* Then: its sizes.in bytes of answer. */
+void dmi_sync_answer(const struct dmi_req *req, const unsigned char *bytes, unsigned char *answer);
+
+#endif
