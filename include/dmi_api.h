@@ -65,12 +65,13 @@ extern "C" {
 #define DMI_ENOMEM 5     /* this process has no memory left */
 #define DMI_EMEMBER 6    /* no process with that id is a member */
 #define DMI_ENOTASKED 7  /* that process has not asked to join, or to leave */
-#define DMI_EBUSY 8      /* DMI threads still run there */
+#define DMI_EBUSY 8      /* in use: DMI threads still run there, or threads hold it or wait */
 #define DMI_ETHREAD 9    /* unknown, ended, detached or joined thread; or the caller is none */
 #define DMI_EINFUNC 10   /* called from inside DMI_function */
 #define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
+#define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or holds it already */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
@@ -440,6 +441,203 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
                    int8_t tag, int8_t mode, DMI_local_status_t *status);
+
+/* ---- Mutexes (chapter 5, "mutual exclusion") ------------------------------------------------ */
+
+/*
+ * The object is `sizeof(DMI_mutex_t)` bytes of global memory at any address, also as a member of a
+ * larger struct beside ordinary data, as long as these bytes lie in one page: make the page size a
+ * multiple of what it holds.  Memory that was never written is a mutex that nobody holds.  It is
+ * usable from all processes, and whichever of them join and leave, the owner of its page included.
+ *
+ * Threads that wait sleep, and cost nothing.  The mutex goes to the one that has waited longest,
+ * with one message; nobody asks again over the network.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
+ * when the object is not in one page.
+ */
+
+/* A global object: keeps its meaning in other processes.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[2];
+} DMI_mutex_t;
+
+/* Makes a mutex at `addr`.  No thread may use it meanwhile. */
+int32_t DMI_mutex_init(int64_t addr);
+
+/*
+ * Ends a mutex; its memory is free for other use.
+ *
+ * Errors: DMI_EBUSY while a thread holds it or waits for it: nothing changes.
+ */
+int32_t DMI_mutex_destroy(int64_t addr);
+
+/*
+ * Waits until no other thread holds the mutex, and holds it then.  First come, first served, over
+ * all threads of all processes.
+ *
+ * Errors: DMI_EHOLDER when the calling thread holds it already.
+ */
+int32_t DMI_mutex_lock(int64_t addr);
+
+/*
+ * Gives the mutex to the thread that has waited longest, if there is one.
+ *
+ * Errors: DMI_EHOLDER when the calling thread does not hold it: nothing changes.
+ */
+int32_t DMI_mutex_unlock(int64_t addr);
+
+/* Locks the mutex if no thread holds it, and does not wait: *flag_ptr becomes DMI_TRUE when the
+ * calling thread got it, else DMI_FALSE.  DMI_EINVAL when `flag_ptr` is NULL. */
+int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
+
+/* ---- Conditions (chapter 5, "conditions") --------------------------------------------------- */
+
+/*
+ * The object is `sizeof(DMI_cond_t)` bytes of global memory, with the same rules as a mutex.
+ *
+ * Errors: DMI_EADDR when an address is in no mapping, or is unmapped while the thread waits.
+ * DMI_ERANGE when an object is not in one page.
+ */
+
+/* A global object: keeps its meaning in other processes.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[2];
+} DMI_cond_t;
+
+/* Makes a condition at `addr`.  No thread may use it meanwhile. */
+int32_t DMI_cond_init(int64_t addr);
+
+/*
+ * Ends a condition; its memory is free for other use.
+ *
+ * Errors: DMI_EBUSY while a thread waits: nothing changes.
+ */
+int32_t DMI_cond_destroy(int64_t addr);
+
+/*
+ * Lets the mutex go and waits for a signal, then locks the mutex again.  Letting go and waiting are
+ * one step for those that signal with the mutex held: no signal gets lost between them.
+ *
+ * Each return is due to one DMI_cond_signal or to a DMI_cond_broadcast, none comes without. Threads
+ * are woken in the order in which they came.  Another thread may have held the mutex in between,
+ * so what one waits for is to be tested in a loop all the same.
+ *
+ * Errors: DMI_EHOLDER when the calling thread does not hold the mutex: nothing changes.  After
+ * DMI_EADDR because the condition was unmapped, the thread holds the mutex.
+ */
+int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr);
+
+/* Wakes the thread that has waited longest, if there is one. */
+int32_t DMI_cond_signal(int64_t addr);
+
+/* Wakes all threads that wait now. */
+int32_t DMI_cond_broadcast(int64_t addr);
+
+/* ---- Spin locks (chapter 5, "mutual exclusion") --------------------------------------------- */
+
+/* A global object: keeps its meaning in other processes.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[2];
+} DMI_spin_t;
+
+/*
+ * Is a lock for what takes very little time: the same as a mutex (order of service, errors, one
+ * message for a hand-over), but a thread that waits keeps looking in its own process for a
+ * short while before it sleeps.
+ *
+ * Errors: as for DMI_mutex_init, DMI_mutex_destroy, DMI_mutex_lock, DMI_mutex_unlock and
+ * DMI_mutex_trylock.
+ */
+int32_t DMI_spin_init(int64_t addr);
+int32_t DMI_spin_destroy(int64_t addr);
+int32_t DMI_spin_lock(int64_t addr);
+int32_t DMI_spin_unlock(int64_t addr);
+int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
+
+/* ---- Barriers (chapter 5, "barriers") ------------------------------------------------------- */
+
+/*
+ * A barrier is `sizeof(DMI_barrier_t)` bytes of global memory, with the same rules as a mutex; each
+ * thread that comes to it has a DMI_local_barrier_t of its own.  Threads and processes may come and
+ * go between two rounds.  Threads of one process that arrive at the same time go in one message.
+ *
+ * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
+ * waits.  DMI_ERANGE when it is not in one page.
+ */
+
+/* A global object: keeps its meaning in other processes.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[5];
+} DMI_barrier_t;
+
+/* A local object: it means nothing in another process.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[2];
+} DMI_local_barrier_t;
+
+/* Makes a barrier at `addr`.  No thread may use it meanwhile. */
+int32_t DMI_barrier_init(int64_t addr);
+
+/*
+ * Ends a barrier; its memory is free for other use.
+ *
+ * Errors: DMI_EBUSY while threads wait there for others: nothing changes.
+ */
+int32_t DMI_barrier_destroy(int64_t addr);
+
+/*
+ * Prepares *barrier_ptr for the calling thread's use of the barrier at `addr`.  It must stay in its
+ * place until DMI_local_barrier_destroy.
+ *
+ * Errors: DMI_EINVAL when `barrier_ptr` is NULL.  DMI_ENOMEM.
+ */
+int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr);
+
+/*
+ * Ends the calling thread's use of a barrier.
+ *
+ * Errors: DMI_EINVAL when *barrier_ptr was not initialised, or has been destroyed.
+ */
+int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr);
+
+/*
+ * Waits until `pnum` calls of DMI_local_barrier_sync or DMI_local_barrier_allreduce have been made
+ * at the same barrier, by any threads of any processes, this one among them.  They are one round;
+ * the next one may have another `pnum` and other threads.
+ *
+ * Errors: DMI_EINVAL when `pnum` is not the one that the first thread of the round gave (it has
+ * not arrived then, and the round goes on), is below 1, or *barrier_ptr was not initialised.
+ */
+int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum);
+
+/*
+ * Does what DMI_local_barrier_sync does, and stores the sum of the `sub_sum` of all calls of the
+ * round in *sum_ptr (may be NULL; the others have added 0).  They are added in the order of
+ * arrival; all threads get the same bits.
+ *
+ * Errors: as for DMI_local_barrier_sync.
+ */
+int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
+                                    double *sum_ptr, int32_t pnum);
+
+/* ---- Watching (chapter 5) ------------------------------------------------------------------- */
+
+/*
+ * Waits until the `size` bytes at `addr` differ from those at `in_ptr`, and stores them at
+ * `out_ptr` (it may be the same place).  They are those after the first write that made a
+ * difference since the call.  Waiting costs nothing until somebody writes there: one message comes
+ * then.
+ *
+ * With a `status`, `in_ptr` may be used again as soon as the call returns; what is at `out_ptr`
+ * must stay valid until the watch is complete.  Neither a program nor a process waits for a watch
+ * that no thread waits for before it ends.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped meanwhile.  DMI_ERANGE when the
+ * range is not in one page.  DMI_EINVAL for a size below 1 or a pointer of NULL.
+ */
+int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
+                  DMI_local_status_t *status);
 
 /* ---- Local memory --------------------------------------------------------------------------- */
 

@@ -86,6 +86,8 @@ core_sources = \
 service_sources = \
 	lib/service/access.c \
 	lib/service/access.h \
+	lib/service/barrier.c \
+	lib/service/barrier.h \
 	lib/service/calls.c \
 	lib/service/calls.h \
 	lib/service/config.c \
@@ -107,6 +109,8 @@ service_sources = \
 	lib/service/service_msg.h \
 	lib/service/status.c \
 	lib/service/status.h \
+	lib/service/sync.c \
+	lib/service/sync.h \
 	lib/service/thread.c \
 	lib/service/thread.h
 
@@ -115,7 +119,8 @@ api_sources = \
 	lib/api/memory.c \
 	lib/api/program.c \
 	lib/api/scattered.c \
-	lib/api/start.h
+	lib/api/start.h \
+	lib/api/sync.c
 
 libdmi_la_SOURCES = \
 	include/dmi_api.h \

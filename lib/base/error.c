@@ -35,7 +35,7 @@ const char *dmi_error_text(int32_t error) {
     case DMI_ENOTASKED:
       return "this process has not asked to join or to leave";
     case DMI_EBUSY:
-      return "DMI threads still run in this process";
+      return "in use: DMI threads still run in this process, or threads hold it or wait for it";
     case DMI_ETHREAD:
       return "this thread is unknown, has ended, is detached, or has been joined already";
     case DMI_EINFUNC:
@@ -46,6 +46,8 @@ const char *dmi_error_text(int32_t error) {
       return "this process is leaving, or has not been welcomed yet";
     case DMI_EINACTIVE:
       return "the DMI program does not run: it has not begun, or is over";
+    case DMI_EHOLDER:
+      return "the calling thread does not hold this lock, or holds it already";
     default:
       return "unknown error number";
   }

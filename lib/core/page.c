@@ -30,6 +30,10 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_frame_unref(page->frame);
   page->frame = NULL;
   if (page->busy) {
+    struct dmi_req *req;
+    while ((req = dmi_req_pop(&page->busy->parked))) {
+      if (req->foreign) dmi_req_free(req);
+    }
     free(page->busy->holder);
     free(page->busy);
     page->busy = NULL;

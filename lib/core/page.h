@@ -187,7 +187,8 @@ struct dmi_core {
 void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
                    uint64_t index);
 
-/* Frees what the record holds; it must have been killed, or be idle. */
+/* Frees what the record holds; it must have been killed, or be idle but for what waits (R11):
+ * nobody is told, own ones stay the caller's. */
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page);
 
 /* An own operation begins.  Its range must lie in the page.  While core->heir is set it is taken as

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "core/rmw.h"
+#include "core/sync.h"
 #include "service/group.h"
 #include "service/process.h"
 
@@ -529,8 +530,28 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
     if (error != DMI_OK) dmi_mapping_unref(&process->core, access.mapping);
   }
   release_range(process, access.mapping, held);
+  if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&access.own);
   if (error == DMI_OK && !status) error = dmi_status_wait(&access.own);
   return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(status, error);
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+static void give_up(struct dmi_op *op, void *process) {
+  dmi_mapping_unref(&((struct dmi_process *)process)->core, op->mapping);
+}
+
+/* Whoever gave the status may have ended, and the status with it: it is not touched. */
+static void drop(struct dmi_op *op, void *arg) {
+  (void)arg;
+  dmi_slice_drop(&op->req.src);
+  if (op->call->heap) free(op->call);
+  if (op->heap) free(op);
+}
+
+void dmi_access_end(struct dmi_process *process) {
+  dmi_ops_each(process->ops, give_up, process); /* pages that go with it may list any of them */
+  dmi_ops_each(process->ops, drop, NULL);
 }
 
 /* ---- Messages: the daemon thread ------------------------------------------------------------ */
@@ -551,6 +572,7 @@ static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg
 static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
   uint64_t limit = page_size;
   if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, if not the user's */
+    if (msg->kind == DMI_RMW_ARRIVE) return DMI_SYNC_ARRIVE_MOST;
     return msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit;
   }
   if (msg->kind != DMI_KIND_LIST) return limit;

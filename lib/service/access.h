@@ -75,9 +75,13 @@ struct dmi_rmw_call {
   void *in;
   struct dmi_rmw_sizes sizes;
   int8_t tag, mode;
+  bool spin; /* a synchronous caller looks again and again for a while before it sleeps */
 };
 int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status);
+
+/* At the end of the process: frees the operations that nobody will ever answer. */
+void dmi_access_end(struct dmi_process *process);
 
 /* ---- For the daemon ---- */
 

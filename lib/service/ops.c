@@ -21,7 +21,7 @@ struct dmi_ops {
   _Atomic uint32_t lock; /* guards all below */
   uint32_t num, free;    /* slots; first free one */
   struct slot *slot;
-  _Atomic uint64_t out; /* operations in the table; written with the lock held */
+  _Atomic uint64_t out; /* operations in the table that count; written with the lock held */
 };
 
 struct dmi_ops *dmi_ops_new(void) {
@@ -51,6 +51,10 @@ static void grow(struct dmi_ops *ops) {
   ops->num = num;
 }
 
+static bool counts(const struct dmi_op *op) {
+  return op->req.type != DMI_REQ_ATOMIC || op->req.kind != DMI_RMW_WATCH;
+}
+
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_lock(&ops->lock);
   if (ops->free == NONE) grow(ops);
@@ -58,7 +62,7 @@ void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
   op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
-  atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
+  if (counts(op)) atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
   dmi_unlock(&ops->lock);
 }
 
@@ -68,8 +72,14 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op) {
   ops->slot[op->slot].uses++;
   ops->slot[op->slot].next_free = ops->free;
   ops->free = op->slot;
-  atomic_fetch_sub(&ops->out, 1);
+  if (counts(op)) atomic_fetch_sub(&ops->out, 1);
   dmi_unlock(&ops->lock);
+}
+
+void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *arg), void *arg) {
+  for (uint32_t i = 0; i < ops->num; i++) {
+    if (ops->slot[i].op) visit(ops->slot[i].op, arg);
+  }
 }
 
 bool dmi_ops_any(const struct dmi_ops *ops) {

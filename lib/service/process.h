@@ -17,6 +17,7 @@
 struct dmi_member;
 struct dmi_threads;
 struct dmi_leave;
+struct dmi_sync;
 
 /* Something to be done by the daemon thread, for a thread that asks. */
 struct dmi_post {
@@ -55,6 +56,7 @@ struct dmi_process {
   /* ---- the daemon's alone ---- */
   struct dmi_member *member;
   struct dmi_threads *threads; /* own lock */
+  struct dmi_sync *sync;       /* locks held and barriers used here; own lock */
   struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
   int signals; /* SIGINT and SIGTERM so far */

@@ -29,6 +29,7 @@
 #include "service/config.h"
 #include "service/events.h"
 #include "service/service_msg.h"
+#include "service/sync.h"
 
 static struct dmi_process *_Atomic the_process;
 
@@ -317,7 +318,8 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   process->core.arg = process;
   process->ops = dmi_ops_new();
   process->threads = dmi_threads_new();
-  if (!process->ops || !process->threads) abort();
+  process->sync = dmi_sync_new();
+  if (!process->ops || !process->threads || !process->sync) abort();
   atomic_init(&process->uids, uids);
   pthread_mutex_init(&process->post_lock, NULL);
   pthread_mutex_init(&process->park_lock, NULL);
@@ -331,6 +333,8 @@ static void process_free(struct dmi_process *process) {
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
   dmi_space_end(&process->core);
+  dmi_access_end(process);
+  dmi_sync_free(process->sync);
   dmi_member_free(process->member);
   if (process->net) dmi_net_free(process->net);
   atomic_store(&the_process, NULL);

@@ -3,8 +3,12 @@
  */
 #include "service/status.h"
 
+#include <sched.h>
+
 #include "base/error.h"
 #include "base/futex.h"
+
+#define SPINS 200 /* times that a spinning caller gives the processor away before it sleeps */
 
 void dmi_status_begin(struct dmi_status *status) {
   status->error = DMI_OK;
@@ -30,6 +34,11 @@ int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error) {
 bool dmi_status_is_done(struct dmi_status *status) {
   uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
   return state == DMI_STATUS_DONE;
+}
+
+void dmi_status_spin(struct dmi_status *status) {
+  for (int i = 0; i < SPINS && !dmi_status_is_done(status); i++)
+    sched_yield();
 }
 
 int32_t dmi_status_wait(struct dmi_status *status) {

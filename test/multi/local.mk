@@ -5,9 +5,9 @@
 # here.
 #
 # `make soak` runs each in its long form: litmus.t 100,000 rounds of each race, history.t 50 seeds,
-# churn.t 120 s.  The long forms one by one:
+# churn.t 120 s, sync.t a million cycles of a condition.  The long forms one by one:
 
-soak-litmus soak-history soak-churn soak-hostile: all
+soak-litmus soak-history soak-churn soak-hostile soak-sync: all
 	DMI_TEST_SCALE=soak $(run_suite) $(abs_builddir) test/multi/$(@:soak-%=%).t
 
-.PHONY: soak-litmus soak-history soak-churn soak-hostile
+.PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync
