@@ -186,15 +186,19 @@ sub _tells { return grep { $_->{type} eq 'int32_t' } @{ $_[0]{functions} } }
 
 sub _modes {
   my ($self, $group) = @_;
-  my @endings;
+  my (@endings, %named);
+  $named{$_} = 1 for $group->{comment} =~ /\b(DMI_[A-Z_]+)\b/g;
   for my $function (@{ $group->{functions} }) {
     next unless exists $function->{arg}{mode};
     my $kind = $function->{name} =~ /_read$/ ? 'READ' : $function->{name} =~ /_write$/ ? 'WRITE'
       : 'ATOMIC';
     push @endings, $kind unless grep { $_ eq $kind } @endings;
   }
-  return map { my $end = $_; grep { $_->{name} =~ /^DMI_[A-Z]+_$end$/ } $self->{api}->constants }
-    @endings;
+  my @modes = map {
+    my $end = $_;
+    grep { $_->{name} =~ /^DMI_[A-Z]+_$end$/ } $self->{api}->constants;
+  } @endings;
+  return (grep { !$named{ $_->{name} } } @modes) ? @modes : ();
 }
 
 sub _return_value {
@@ -208,8 +212,16 @@ sub _return_value {
       . 'what B<DMI_wait>(3) or B<DMI_check>(3) returns.' : '');
 }
 
+# The items of ERRORS, and what the paragraph labelled so says about none of them.
 sub _errors {
   my ($self, $group, $text, $part) = @_;
+  my (%what, @rest);
+  my $one = qr/DMI_E[A-Z]+/;
+  for my $sentence (split /(?<=[.])\s+(?=DMI_E)/, join ' ', split ' ', $part->{Errors} // '') {
+    my ($names, $when) = $sentence =~ /^($one(?:(?:, (?:and |or )?| and | or )$one)*)\b[:,]?\s*(.*)$/;
+    if (defined $names) { push @{ $what{$_} }, $when =~ s/\.$//r for $names =~ /$one/g }
+    else { push @rest, $sentence }
+  }
   my %named = map { $_ => 1 } $text =~ /\b(DMI_E[A-Z]+)\b/g;
   my @known = $self->{api}->errors;
   for my $name (sort keys %named) {
@@ -220,8 +232,11 @@ sub _errors {
   if (_tells($group) && !defined $part->{'Return value'}) {
     $named{$_} = 1 for qw(DMI_EINFUNC DMI_EINACTIVE);
   }
-  return map { ("=item B<$_->{name}>", ucfirst($self->_inline($_->{text}, $group)) . '.') }
-    grep { $named{ $_->{name} } && !_callback($group) } @known;
+  my @items = map {
+    my $text = join '. ', map { ucfirst } grep { $_ ne '' } @{ $what{ $_->{name} } // [] };
+    ("=item B<$_->{name}>", ucfirst($self->_inline($text ne '' ? $text : $_->{text}, $group)) . '.')
+  } grep { $named{ $_->{name} } && !_callback($group) } @known;
+  return (join(' ', @rest), @items);
 }
 
 sub _see_also {
@@ -290,10 +305,9 @@ sub function_page {
 
   my $value = $self->_return_value($group, \%part);
   push @pod, '=head1 RETURN VALUE', $value if $value ne '';
-  my @errors = $self->_errors($group, $all, \%part);
-  push @pod, '=head1 ERRORS' if @errors || defined $part{Errors};
-  push @pod, $self->_body($part{Errors}, $group)
-    if defined $part{Errors} && _without_errors($part{Errors}) =~ /\w/;
+  my ($about, @errors) = $self->_errors($group, $all, \%part);
+  push @pod, '=head1 ERRORS' if @errors || $about ne '';
+  push @pod, $self->_inline($about, $group) if $about ne '';
   push @pod, '=over 4', @errors, '=back' if @errors;
   for (['Threads', 'THREADS'], ['Note', 'NOTES'], ['Example', 'EXAMPLE']) {
     push @pod, "=head1 $_->[1]", $self->_body($part{ $_->[0] }, $group) if defined $part{ $_->[0] };
@@ -382,7 +396,7 @@ sub launcher_page {
   for my $section (split /^(?==head1 )/m, $pod // '') {
     my ($title) = $section =~ s/^=head1 (.*)\n// ? $1 : next;
     $section =~ s/^=cut\s*$//mg;
-    $section =~ s/^\s+|\s+$//g;
+    $section =~ s/^\n+|\s+$//g;
     $part{$title} = $section;
     push @order, $title;
   }
