@@ -25,6 +25,13 @@ my $text = join "\n", map {
 my $dir = $t->dir;
 my (%source, %program, %started, %terminal, $first);
 
+# On two cores at most, so that the elastic program is not over before somebody could join it.
+if (open my $status, '<', '/proc/self/status') {
+  my ($cpus) = map { /^Cpus_allowed_list:\s*(\S+)/ ? $1 : () } <$status>;
+  my @cpus = map { /^(\d+)-(\d+)$/ ? ($1 .. $2) : $_ } split /,/, $cpus // '';
+  system("taskset -cp $cpus[0],$cpus[1] $$ > /dev/null") if @cpus > 2;
+}
+
 # As on a terminal: a line is seen when it is printed.
 my $lines = "$dir/lines.h";
 save($lines, <<'END');
