@@ -212,17 +212,39 @@ sub _return_value {
       . 'what B<DMI_wait>(3) or B<DMI_check>(3) returns.' : '');
 }
 
-# The items of ERRORS, and what the paragraph labelled so says about none of them.
+# When each error comes, as the "Errors:" of a comment, of its section, and of functions whose errors
+# they refer to, say: { name => text }, and what they say about none of them.
+sub _when_errors {
+  my ($self, $group, $referred) = @_;
+  my $one = qr/DMI_E[A-Z]+/;
+  my (%when, @rest);
+  for my $comment ($group->{comment}, $group->{section}{text}) {
+    my (undef, %part) = _labelled($comment);
+    my %here;
+    for my $sentence (split /(?<=[.])\s+(?=DMI_E)/, join ' ', split ' ', $part{Errors} // '') {
+      my ($names, $text) =
+        $sentence =~ /^($one(?:(?:, (?:and |or )?| and | or )$one)*)\b[:,]?\s*(.*)$/;
+      if (!defined $names) { push @rest, ucfirst $sentence }
+      else { push @{ $here{$_} }, $text =~ s/\.$//r for $names =~ /$one/g }
+    }
+    $when{$_} //= join '. ', map { ucfirst } grep { $_ ne '' } @{ $here{$_} } for keys %here;
+  }
+  my ($others) = $group->{comment} =~ /\bErrors:? as for\s+([^.]*)\./;
+  for my $name ($referred || !defined $others ? () : $others =~ /\b(\w+)\b/g) {
+    my ($other) = grep { grep { $_->{name} eq $name } @{ $_->{functions} } } $self->{api}->groups;
+    next unless $other && $other != $group;
+    my ($theirs) = $self->_when_errors($other, 1);
+    $when{$_} //= $theirs->{$_} for keys %$theirs;
+    $when{$_} //= '' for $other->{comment} =~ /\b($one)\b/g;
+  }
+  return (\%when, @rest);
+}
+
+# The items of ERRORS, and what stands above them.
 sub _errors {
   my ($self, $group, $text, $part) = @_;
-  my (%what, @rest);
-  my $one = qr/DMI_E[A-Z]+/;
-  for my $sentence (split /(?<=[.])\s+(?=DMI_E)/, join ' ', split ' ', $part->{Errors} // '') {
-    my ($names, $when) = $sentence =~ /^($one(?:(?:, (?:and |or )?| and | or )$one)*)\b[:,]?\s*(.*)$/;
-    if (defined $names) { push @{ $what{$_} }, $when =~ s/\.$//r for $names =~ /$one/g }
-    else { push @rest, $sentence }
-  }
-  my %named = map { $_ => 1 } $text =~ /\b(DMI_E[A-Z]+)\b/g;
+  my ($when, @rest) = $self->_when_errors($group);
+  my %named = map { $_ => 1 } keys %$when, $text =~ /\b(DMI_E[A-Z]+)\b/g;
   my @known = $self->{api}->errors;
   for my $name (sort keys %named) {
     $self->_problem("$group->{functions}[0]{name}: no such error: $name")
@@ -233,8 +255,8 @@ sub _errors {
     $named{$_} = 1 for qw(DMI_EINFUNC DMI_EINACTIVE);
   }
   my @items = map {
-    my $text = join '. ', map { ucfirst } grep { $_ ne '' } @{ $what{ $_->{name} } // [] };
-    ("=item B<$_->{name}>", ucfirst($self->_inline($text ne '' ? $text : $_->{text}, $group)) . '.')
+    my $said = $when->{ $_->{name} } // '';
+    ("=item B<$_->{name}>", ucfirst($self->_inline($said ne '' ? $said : $_->{text}, $group)) . '.')
   } grep { $named{ $_->{name} } && !_callback($group) } @known;
   return (join(' ', @rest), @items);
 }
