@@ -5,13 +5,14 @@
 # Examples are not installed.  One that needs libpng goes into the `if HAVE_PNG` part.
 
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
-	examples/ep_dmi
+	examples/ep_dmi examples/rwset_heat
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi
 endif
 examples_mandel_dmi_flags = -lpng
 examples_ep_dmi_flags = -lm
+examples_rwset_heat_flags = -lm
 
 all-local: $(example_programs)
 CLEANFILES += $(example_programs)

@@ -72,6 +72,7 @@ extern "C" {
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 #define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or holds it already */
+#define DMI_ERWSET 15    /* a read-write-set: see DMI_rwset_decompose and DMI_local_rwset_init */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
@@ -353,45 +354,180 @@ int32_t DMI_unsave(int64_t addr, int64_t size);
 
 /* ---- Scattered access (chapter 4, "scattered read and write") -------------------------------- */
 
-/* A local object: it means nothing in another process.  Contents are private. */
+/* A group of items, for scattered access.  A local object: it means nothing in another process.
+ * Contents are private. */
 typedef struct {
   int64_t dmi_private[4];
 } DMI_local_group_t;
 
 /*
- * Makes a group of `group_num` items: item i is [addrs[i], addrs[i] + sizes[i]) of global memory
+ * Makes a group of `group_num` items.  Item i is [addrs[i], addrs[i] + sizes[i]) of global memory
  * and the same number of bytes at ptr_offsets[i] from the buffer that DMI_group_read and
- * DMI_group_write are given (a negative offset is before it).  Items may lie in any mappings and
- * pages, across page borders, and over each other; those of size 0 are left out.  The items are
- * sorted here, once: a group is made to be used often.  The arrays are not needed afterwards.
+ * DMI_group_write are given (a negative offset is before it).
  *
- * A group belongs to its process; any number of its threads may use it at the same time, with
- * different buffers.  It takes about 40 bytes an item and page.  DMI_EINVAL (a negative size, a
- * NULL pointer), DMI_EADDR, DMI_ERANGE (an item leaves its mapping), DMI_ENOMEM.
+ * Items may lie in any mappings and pages, across page borders, and over each other; those of size
+ * 0 are left out.  They are sorted here, once: a group is made to be used often.  It takes some 40
+ * bytes an item and 100 a page.  The arrays are not needed afterwards; with `group_num` 0 they may
+ * be NULL.
+ *
+ * Errors: DMI_EADDR when an item is in no mapping.  DMI_ERANGE when one leaves its mapping.
+ * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL.  DMI_ENOMEM when there is no
+ * memory for the group.
+ *
+ * Threads: a group belongs to its process; any number of threads may use it at the same time, with
+ * a buffer each.
  */
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num);
 
-/* Frees a group.  Asynchronous calls with it that are not complete go on; no thread may be inside
- * another call with it.  DMI_EINVAL when it is no group. */
+/*
+ * Frees a group.  Asynchronous calls with it that are not complete go on.
+ *
+ * Errors: DMI_EINVAL when it is no group, or has been destroyed.
+ *
+ * Threads: no other thread may be inside a call with the group.
+ */
 int32_t DMI_group_destroy(DMI_local_group_t *group);
 
 /*
- * Reads all items into the buffer at in_ptr, as DMI_GET_READ does: at most one request and one
+ * Reads all items of a group into the buffer at `in_ptr`, as DMI_GET_READ does: one request and one
  * answer for each page, however many items it has, all of them at the same time; none for a page
- * that this process owns or has a copy of.  What the items have in one page is read at one moment.
- * There is no order between pages, or in which items reach the buffer.  DMI_EADDR when a mapping
- * has been unmapped since, DMI_EINVAL, DMI_ENOMEM.
+ * that this process owns or has a copy of.
+ *
+ * What the items have in one page is read at one moment.  There is no order between pages, and none
+ * in which items reach the buffer.
+ *
+ * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL for what is no group, or a
+ * `in_ptr` of NULL.  DMI_ENOMEM when there is no memory, here or at an owner; some items may have
+ * been read then.
  */
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status);
 
 /*
- * Writes all items from the buffer at out_ptr, as DMI_PUT_WRITE does, with as few messages as
- * DMI_group_read.  What the items have in one page is written at one moment; where items overlap,
- * the bytes are those of the later one.  The buffer may be used again as soon as the call returns,
- * asynchronous calls included.  Errors as for DMI_group_read.
+ * Writes all items of a group from the buffer at `out_ptr`, as DMI_PUT_WRITE does, with as few
+ * messages as DMI_group_read.
+ *
+ * What the items have in one page is written at one moment.  Where items overlap, the bytes are
+ * those of the item that was given later.  The buffer may be used again as soon as the call
+ * returns, also with a `status`.
+ *
+ * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL for what is no group, or an
+ * `out_ptr` of NULL.  DMI_ENOMEM when there is no memory, here or at an owner; items in other pages
+ * may have been written then.
  */
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status);
+
+/* ---- Read-write-sets (chapter 4, "read-write-set") ------------------------------------------- */
+
+/*
+ * A read-write-set has the values of an irregular domain decomposition: `element_num` elements of
+ * `element_size` bytes, divided among `rwset_num` domains.  Each domain writes its own elements,
+ * step after step, and reads some of its neighbours'.  The values of a domain lie together, in a
+ * page of their own that belongs to the process that writes them: publishing them is a local write,
+ * and fetching those of the neighbours takes one request for each of these.
+ *
+ * Steps are for the program to keep apart: all have published before one fetches, and all have
+ * fetched before one publishes again.  A barrier twice a step does this, or once a step with two
+ * sets in turn.
+ */
+
+/* A read-write-set.  A global object: keeps its meaning in other processes.  Contents are private.
+ */
+typedef struct {
+  int64_t dmi_private[8];
+} DMI_rwset_t;
+
+/* One domain's part in a read-write-set.  A local object: it means nothing in another process.
+ * Contents are private. */
+typedef struct {
+  int64_t dmi_private[4];
+} DMI_local_rwset_t;
+
+/*
+ * Makes a read-write-set in the sizeof(DMI_rwset_t) bytes of global memory at `rwset_addr`, at
+ * which any process may use it from then on.  It takes 8 bytes of global memory an element, 24 a
+ * domain, and the values.
+ *
+ * Errors: DMI_EINVAL unless all three numbers are positive.  DMI_EADDR when `rwset_addr` is in no
+ * mapping.  DMI_ERANGE when there is no room for a DMI_rwset_t.  DMI_ESIZE when there are more than
+ * 2^59 elements.  DMI_ENOMEM when there is no memory.
+ */
+int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
+                       int32_t rwset_num);
+
+/*
+ * Frees a read-write-set and its values.  What DMI_local_rwset_init made of it is to be destroyed
+ * as well; other calls with that fail with DMI_EADDR.
+ *
+ * Errors: DMI_EINVAL when there is none at `rwset_addr`.  DMI_EADDR when that is in no mapping.
+ * DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM when there is no memory.
+ */
+int32_t DMI_rwset_destroy(int64_t rwset_addr);
+
+/*
+ * Declares which elements domain `my_id` writes: `write_element_num` different numbers from 0 to
+ * element_num - 1 (see DMI_rwset_init), in any order; DMI_local_rwset_write takes the values in the
+ * same order.  They are zeros at first.
+ *
+ * Each domain from 0 to rwset_num - 1 does this once, in any process, all at the same time if they
+ * like; also a domain that writes nothing.  That an element is in two domains' write sets is told
+ * to all of them by DMI_local_rwset_init.
+ *
+ * Errors: DMI_EINVAL when an element is named twice, `my_id` is no domain, a number is negative, a
+ * pointer is NULL, or there is no read-write-set at `rwset_addr`.  DMI_ERANGE when an element does
+ * not exist, or a DMI_rwset_t would leave the mapping.  DMI_ERWSET when `my_id` has decomposed
+ * before.  DMI_EADDR when `rwset_addr` is in no mapping.  DMI_ESIZE when the values of the domain
+ * are more than 2^62 bytes.  DMI_ENOMEM when there is no memory.
+ */
+int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
+                            int32_t write_element_num);
+
+/*
+ * Prepares domain `my_id`, in this process, for writing its elements and reading
+ * `read_element_num` elements: of any domains, its own among them, and some more than once if it
+ * likes.  Only after every domain has called DMI_rwset_decompose.  A domain that goes on in another
+ * process calls it again there.
+ *
+ * Errors: DMI_ERWSET when not all domains have decomposed, an element is in two write sets (of
+ * whichever domains), or one that is to be read is in none.  DMI_EINVAL when `my_id` is no domain,
+ * a number is negative, a pointer is NULL, or there is no read-write-set at `rwset_addr`.
+ * DMI_ERANGE when an element does not exist, or a DMI_rwset_t would leave the mapping.  DMI_EADDR
+ * when `rwset_addr` is in no mapping.  DMI_ESIZE when all that is read together is more than 2^63
+ * bytes. DMI_ENOMEM when there is no memory.
+ *
+ * Threads: what it makes belongs to its process, and is for one thread at a time.
+ */
+int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr, int32_t my_id,
+                             const int64_t *read_elements, int32_t read_element_num);
+
+/*
+ * Frees what DMI_local_rwset_init made.  Asynchronous calls that are not complete go on.
+ *
+ * Errors: DMI_EINVAL when there is nothing, or it has been destroyed.
+ */
+int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset);
+
+/*
+ * Publishes the values of the domain's write set from `buf`: element_size bytes for each element,
+ * in the order of DMI_rwset_decompose.  All of them change at one moment.  A local write, except
+ * for the first one after the domain has come to another process.  `buf` may be used again as soon
+ * as the call returns, also with a `status`.
+ *
+ * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or what
+ * DMI_local_rwset_init has not made.  DMI_ENOMEM when there is no memory.
+ */
+int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
+                              DMI_local_status_t *status);
+
+/*
+ * Fetches the values of the domain's read set to `buf`: element_size bytes for each element, in the
+ * order of DMI_local_rwset_init.  At most one request for each other domain, all at the same time;
+ * what comes from one domain is of one moment.
+ *
+ * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or what
+ * DMI_local_rwset_init has not made.  DMI_ENOMEM when there is no memory, here or at an owner.
+ */
+int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf, DMI_local_status_t *status);
 
 /* ---- Read-modify-write (chapter 5, "read-modify-write") ------------------------------------- */
 

@@ -106,6 +106,8 @@ service_sources = \
 	lib/service/runtime.h \
 	lib/service/save.c \
 	lib/service/save.h \
+	lib/service/rwset.c \
+	lib/service/rwset.h \
 	lib/service/service_msg.h \
 	lib/service/status.c \
 	lib/service/status.h \

@@ -1,10 +1,10 @@
 /*
- * scattered.c - entry points: groups (chapter 4, "scattered read and write").
+ * scattered.c - entry points: groups and read-write-sets (chapter 4).
  *
  * Thin: each checks what can be seen here and calls lib/service.
  */
 #include "base/error.h"
-#include "service/group.h"
+#include "service/rwset.h"
 #include "service/runtime.h"
 
 #define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
@@ -61,4 +61,80 @@ int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local
   struct dmi_group *have = group_of(group);
   if (!have || (!out_ptr && have->pages)) return dmi_status_refuse(status, DMI_EINVAL);
   return dmi_group_write(have, out_ptr, status);
+}
+
+/* ---- Read-write-sets ------------------------------------------------------------------------- */
+
+#define RWSET_MAGIC INT64_C(0x6c74657377724d44) /* "DMrwsetl" */
+
+/* Maps an error to DMI_FALSE. */
+static int32_t result(int32_t error) {
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+static bool no_list(const int64_t *elements, int32_t num) {
+  return num < 0 || (num && !elements);
+}
+
+int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
+                       int32_t rwset_num) {
+  struct dmi_process *process = dmi_runtime_process();
+  if (!process || dmi_in_function) return inactive();
+  return result(dmi_rwset_init(process, rwset_addr, element_num, element_size, rwset_num));
+}
+
+int32_t DMI_rwset_destroy(int64_t rwset_addr) {
+  struct dmi_process *process = dmi_runtime_process();
+  if (!process || dmi_in_function) return inactive();
+  return result(dmi_rwset_destroy(process, rwset_addr));
+}
+
+int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
+                            int32_t write_element_num) {
+  struct dmi_process *process = dmi_runtime_process();
+  if (!process || dmi_in_function) return inactive();
+  if (no_list(write_elements, write_element_num)) return dmi_fail(DMI_EINVAL);
+  return result(dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num));
+}
+
+static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {
+  if (!local || local->dmi_private[0] != RWSET_MAGIC) return NULL;
+  return (struct dmi_rwset *)(uintptr_t)local->dmi_private[1];
+}
+
+int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr, int32_t my_id,
+                             const int64_t *read_elements, int32_t read_element_num) {
+  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_rwset *made = NULL;
+  int32_t error;
+  if (!process || dmi_in_function) return inactive();
+  if (!local_rwset || no_list(read_elements, read_element_num)) return dmi_fail(DMI_EINVAL);
+  error = dmi_rwset_open(process, rwset_addr, my_id, read_elements, read_element_num, &made);
+  if (error != DMI_OK) return dmi_fail(error);
+  local_rwset->dmi_private[0] = RWSET_MAGIC;
+  local_rwset->dmi_private[1] = (int64_t)(uintptr_t)made;
+  return DMI_TRUE;
+}
+
+int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
+  struct dmi_rwset *have = rwset_of(local_rwset);
+  if (dmi_in_function) return inactive();
+  if (!have) return dmi_fail(DMI_EINVAL);
+  local_rwset->dmi_private[0] = local_rwset->dmi_private[1] = 0;
+  dmi_rwset_close(have);
+  return DMI_TRUE;
+}
+
+int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
+                              DMI_local_status_t *status) {
+  struct dmi_rwset *have = rwset_of(local_rwset);
+  if (!have || (!buf && have->bytes)) return dmi_status_refuse(status, DMI_EINVAL);
+  return dmi_access_write(have->process, have->addr, have->bytes, buf, DMI_EXCLUSIVE_WRITE, status);
+}
+
+int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf,
+                             DMI_local_status_t *status) {
+  struct dmi_rwset *have = rwset_of(local_rwset);
+  if (!have || (!buf && have->group->pages)) return dmi_status_refuse(status, DMI_EINVAL);
+  return dmi_group_read(have->group, buf, status);
 }

@@ -48,6 +48,9 @@ const char *dmi_error_text(int32_t error) {
       return "the DMI program does not run: it has not begun, or is over";
     case DMI_EHOLDER:
       return "the calling thread does not hold this lock, or holds it already";
+    case DMI_ERWSET:
+      return "in a read-write-set each element must be in one write set at most, and in one if it "
+             "is read; each domain decomposes once, all of them before the first reads";
     default:
       return "unknown error number";
   }

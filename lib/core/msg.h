@@ -68,6 +68,7 @@ enum dmi_rmw {
   DMI_RMW_FAS,
   DMI_RMW_FAD,
   DMI_RMW_USER,
+  DMI_RMW_CLAIM, /* fill free cells of a table: input dmi_claim[], answer: how many were not free */
   /* core/sync.h says what these do */
   DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
   DMI_RMW_SIGNAL,  /* let waiters of a condition go */
@@ -78,6 +79,13 @@ enum dmi_rmw {
   DMI_RMW_TURN,  /* until a ticket is served */
   DMI_RMW_ROUND, /* until a round is over */
   DMI_RMW_WATCH  /* until the bytes differ from the input; answers them */
+};
+
+/* One 64-bit cell, counted from the start of the operation's range, and what it shall be; it is
+ * free while it is 0. */
+struct dmi_claim {
+  uint64_t cell;
+  uint64_t value;
 };
 
 /* One member of a copyset, as GRANT carries them in `list`. */

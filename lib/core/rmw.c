@@ -19,11 +19,33 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
       return sizes->out1 == len && sizes->out2 == 0 && sizes->in == len;
     case DMI_RMW_FAD:
       return len == 8 && sizes->out1 == 8 && sizes->out2 == 0 && sizes->in == 8;
+    case DMI_RMW_CLAIM:
+      return len % 8 == 0 && sizes->out1 % sizeof(struct dmi_claim) == 0 &&
+             sizes->out1 <= len / 8 * sizeof(struct dmi_claim) && sizes->out2 == 0 &&
+             sizes->in == 8;
     case DMI_RMW_USER:
       return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
     default:
       return dmi_sync_valid(rmw, len, sizes, input);
   }
+}
+
+/* Returns how many cells were not free, or not there. */
+static uint64_t claim(unsigned char *bytes, uint64_t cells, const unsigned char *claims,
+                      uint64_t num) {
+  uint64_t taken = 0, old;
+  for (uint64_t i = 0; i < num; i++) {
+    struct dmi_claim one;
+    memcpy(&one, claims + i * sizeof(one), sizeof(one));
+    old = 1;
+    if (one.cell < cells) memcpy(&old, bytes + 8 * one.cell, 8);
+    if (old) {
+      taken++;
+    } else {
+      memcpy(bytes + 8 * one.cell, &one.value, 8);
+    }
+  }
+  return taken;
 }
 
 enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req,
@@ -47,6 +69,10 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       memcpy(answer, &old, 8);
       old += add;
       memcpy(bytes, &old, 8);
+      return DMI_RMW_DONE;
+    case DMI_RMW_CLAIM:
+      old = claim(bytes, req->len / 8, out1, req->sizes.out1 / sizeof(struct dmi_claim));
+      memcpy(answer, &old, 8);
       return DMI_RMW_DONE;
     case DMI_RMW_USER:
       if (!core->function) return DMI_RMW_NONE;

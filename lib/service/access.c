@@ -88,8 +88,9 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
       dmi_post_self(process, &msg);
     } else {
       uint8_t type = msg.type;
+      bool own = msg.origin == process->core.self;
       if (dmi_net_send(process->net, to, &msg)) {
-        atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
+        if (own) atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
       } else {
         dmi_page_bounced(&process->core, page, to, &msg, out);
       }

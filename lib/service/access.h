@@ -58,7 +58,8 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
 struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
                                        int32_t *error);
 
-/* How many page messages of this type this process has sent to others. */
+/* How many page messages of this type this process has sent to others on its own account: neither
+ * answers nor what it passes on. */
 uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type);
 
 /* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */

@@ -45,7 +45,7 @@ struct dmi_process {
   struct dmi_ops *ops;           /* own lock */
   struct dmi_uids *_Atomic uids; /* replaced at a view, old one retired */
 
-  _Atomic uint64_t sent[DMI_MSG_PAGE_LAST + 1]; /* page messages to others, by type */
+  _Atomic uint64_t sent[DMI_MSG_PAGE_LAST + 1]; /* own page messages to others, by type */
 
   pthread_mutex_t post_lock; /* guards posts, selfs */
   struct dmi_post *posts, **posts_end;

@@ -40,6 +40,7 @@ static int64_t forbidden_calls(int64_t addr) {
   DMI_thread_t thread;
   DMI_local_status_t status;
   DMI_local_group_t group;
+  DMI_local_rwset_t rwset;
   memset(&thread, 0, sizeof(thread));
 #define REFUSED(call) refused += (call) == DMI_FALSE && DMI_errno() == DMI_EINFUNC
   REFUSED(DMI_rank(&number));
@@ -57,6 +58,11 @@ static int64_t forbidden_calls(int64_t addr) {
   REFUSED(DMI_write(addr, 8, &value, DMI_PUT_WRITE, NULL));
   REFUSED(DMI_group_init(&group, NULL, NULL, NULL, 0));
   REFUSED(DMI_group_destroy(&group));
+  REFUSED(DMI_rwset_init(addr, 1, 8, 1));
+  REFUSED(DMI_rwset_destroy(addr));
+  REFUSED(DMI_rwset_decompose(addr, 0, NULL, 0));
+  REFUSED(DMI_local_rwset_init(&rwset, addr, 0, NULL, 0));
+  REFUSED(DMI_local_rwset_destroy(&rwset));
   REFUSED(DMI_fad(addr, 1, &value, DMI_PUT_ATOMIC, NULL));
   REFUSED(DMI_fas(addr, 8, &value, &value, DMI_PUT_ATOMIC, NULL));
   REFUSED(DMI_cas(addr, 8, &value, &value, &flag, DMI_PUT_ATOMIC, NULL));
@@ -64,7 +70,7 @@ static int64_t forbidden_calls(int64_t addr) {
 #undef REFUSED
   return refused;
 }
-#define FORBIDDEN_CALLS 19
+#define FORBIDDEN_CALLS 24
 
 void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
                   int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {

@@ -277,7 +277,7 @@ static void test_errors(void) {
   for (int32_t i = -3; i < 40; i++) {
     const char *text = DMI_strerror(i);
     IS(text != NULL && text[0] != '\0');
-    for (int32_t k = DMI_OK; k < i && i <= DMI_EINACTIVE; k++) {
+    for (int32_t k = DMI_OK; k < i && i <= DMI_ERWSET; k++) {
       IS(strcmp(text, DMI_strerror(k)) != 0);
     }
   }
