@@ -344,7 +344,8 @@ sub function_page {
 sub overview_page {
   my ($self, $name, $pod) = @_;
   my %list = (functions => \&_function_list, errors => \&_error_list, types => \&_type_list,
-              conventions => \&_convention_list, modes => \&_mode_list);
+              conventions => \&_convention_list, modes => \&_mode_list,
+              launchers => \&_launcher_list);
   $pod =~ s/^=for mkman (\w+)$/$list{$1} ? $list{$1}->($self) : die "mkman: $name: =for mkman $1\n"/mge;
   my %exists = map { $_ => 1 } $self->{api}->function_names, keys %{ $self->{api}->types };
   for my $other ($pod =~ /\b(DMI_[a-z][a-z0-9_]*)\b/g) {
@@ -405,11 +406,26 @@ sub _convention_list {
 
 # ---- man(1) ------------------------------------------------------------------------------------
 
-# From a launcher: its first comment, what -h prints, and the pod at its end.
-sub launcher_page {
+# To be called for each launcher before any page is made.
+sub add_launcher {
   my ($self, $name, $text) = @_;
   my ($summary) = $text =~ /^# \Q$name\E - (.*(?:\n# .*)*)/m
     or die "mkman: $name: its first comment does not say what it is\n";
+  $self->{launchers}{$name} =
+    { text => $text, summary => _escaped(_summary($summary =~ s/\n# / /gr)) };
+}
+
+sub _launcher_list {
+  my ($self) = @_;
+  my $launchers = $self->{launchers};
+  return _items(map { ("=item B<$_>(1)", ucfirst("$launchers->{$_}{summary}.")) }
+      sort keys %$launchers);
+}
+
+# From a launcher: its first comment, what -h prints, and the pod at its end.
+sub launcher_page {
+  my ($self, $name) = @_;
+  my ($text, $summary) = @{ $self->{launchers}{$name} }{qw(text summary)};
   my ($usage) = $text =~ /^my \$usage = <<'END';\n(.*?)^END$/ms
     or die "mkman: $name: no usage text\n";
   my ($pod) = $text =~ /^__END__\n(.*)/ms;
@@ -433,7 +449,7 @@ sub launcher_page {
     elsif ($line =~ /\S/) { push @other, $line }
   }
   $self->_problem("$name: -h lists no options") unless @options;
-  my @pod = ('=head1 NAME', "$name - " . _escaped(_summary($summary =~ s/\n# / /gr)));
+  my @pod = ('=head1 NAME', "$name - $summary");
   push @pod, '=head1 SYNOPSIS', join "\n", map { " $_" } @synopsis;
   push @pod, '=head1 DESCRIPTION', _escaped(join ' ', @other);
   push @pod, delete $part{DESCRIPTION} if defined $part{DESCRIPTION};
