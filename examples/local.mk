@@ -5,13 +5,17 @@
 # Examples are not installed.  One that needs libpng goes into the `if HAVE_PNG` part.
 
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
-	examples/ep_dmi examples/rwset_heat
+	examples/ep_dmi examples/cg_dmi examples/is_dmi examples/jacobi_dmi examples/swap_dmi \
+	examples/sync_dmi examples/rwset_heat
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi
 endif
 examples_mandel_dmi_flags = -lpng
 examples_ep_dmi_flags = -lm
+examples_cg_dmi_flags = -lm
+examples_is_dmi_flags = -lm
+examples_jacobi_dmi_flags = -lm
 examples_rwset_heat_flags = -lm
 
 all-local: $(example_programs)
@@ -24,7 +28,7 @@ dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 	$($(subst /,_,$@)_flags)
 
 examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/examples/farm.h \
-	$(top_srcdir)/examples/npb.h
+	$(top_srcdir)/examples/spmd.h $(top_srcdir)/examples/npb.h
 
 $(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)
 	@$(MKDIR_P) $(@D)

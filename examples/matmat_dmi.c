@@ -12,15 +12,14 @@
  * division in both phases keeps a block of A in the process that uses it.  DMI_main compares the
  * result with one that it computes by itself and prints `correct` or `wrong`.
  */
-#include "check.h"
+#include "spmd.h"
 
 enum { FILL, MULTIPLY };
 
-/* What each thread is told, in global memory. */
+/* What the threads are told, in global memory. */
 typedef struct {
   int32_t phase; /* FILL or MULTIPLY */
   int32_t n;
-  int64_t begin, end; /* rows of this thread */
   int64_t a_addr, b_addr, c_addr;
 } work_t;
 
@@ -57,20 +56,21 @@ static void multiply(const double *a, const double *b, double *c, int64_t rows, 
 
 /* ---- The threads ---------------------------------------------------------------------------- */
 
-static void fill_block(const work_t *work) {
-  const int64_t offset = rows_bytes(work->begin, work->n);
-  const int64_t bytes = rows_bytes(work->end - work->begin, work->n);
+/* A thread has the rows [begin, end). */
+static void fill_block(const work_t *work, int64_t begin, int64_t end) {
+  const int64_t offset = rows_bytes(begin, work->n);
+  const int64_t bytes = rows_bytes(end - begin, work->n);
   double *rows = my_malloc((size_t)bytes);
-  fill(rows, 0, work->begin, work->end, work->n);
+  fill(rows, 0, begin, end, work->n);
   CHECK(DMI_write(work->a_addr + offset, bytes, rows, DMI_EXCLUSIVE_WRITE, NULL));
-  fill(rows, 1, work->begin, work->end, work->n);
+  fill(rows, 1, begin, end, work->n);
   CHECK(DMI_write(work->b_addr + offset, bytes, rows, DMI_EXCLUSIVE_WRITE, NULL));
   my_free(rows);
 }
 
-static void multiply_block(const work_t *work) {
-  const int64_t n = work->n, rows = work->end - work->begin;
-  const int64_t offset = rows_bytes(work->begin, n), bytes = rows_bytes(rows, n);
+static void multiply_block(const work_t *work, int64_t begin, int64_t end) {
+  const int64_t n = work->n, rows = end - begin;
+  const int64_t offset = rows_bytes(begin, n), bytes = rows_bytes(rows, n);
   double *a = my_malloc((size_t)bytes);
   double *b = my_malloc((size_t)rows_bytes(n, n));
   double *c = my_malloc((size_t)bytes);
@@ -85,66 +85,28 @@ static void multiply_block(const work_t *work) {
 }
 
 int64_t DMI_thread(int64_t addr) {
+  spmd_arg_t arg;
   work_t work;
-  CHECK(DMI_read(addr, sizeof(work), &work, DMI_GET_READ, NULL));
-  if (work.begin == work.end) return DMI_NULL;
+  CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
+  CHECK(DMI_read(arg.job_addr, sizeof(work), &work, DMI_GET_READ, NULL));
+  const int64_t block = (work.n + arg.pnum - 1) / arg.pnum;
+  const int64_t begin = block * arg.rank;
+  const int64_t end = begin + block < work.n ? begin + block : work.n;
+  if (begin >= end) return DMI_NULL;
   if (work.phase == FILL) {
-    fill_block(&work);
+    fill_block(&work, begin, end);
   } else {
-    multiply_block(&work);
+    multiply_block(&work, begin, end);
   }
   return DMI_NULL;
 }
 
 /* ---- The first process ---------------------------------------------------------------------- */
 
-/* Waits until node_num processes are in; those that change their mind meanwhile are let go. */
-static int32_t *gather(int32_t node_num) {
-  int32_t *ids = my_malloc((size_t)node_num * sizeof(*ids));
-  int32_t num = 0;
-  while (num < node_num) {
-    DMI_node_t node;
-    CHECK(DMI_poll(&node));
-    if (node.state == DMI_OPEN) {
-      CHECK(DMI_welcome(node.dmi_id));
-      ids[num++] = node.dmi_id;
-    } else {
-      int32_t my_dmi_id;
-      CHECK(DMI_rank(&my_dmi_id));
-      if (node.dmi_id == my_dmi_id) {
-        fprintf(stderr, "stopped before %d processes had joined\n", node_num);
-        exit(EXIT_FAILURE);
-      }
-      for (int32_t i = 0; i < num; i++) {
-        if (ids[i] == node.dmi_id) ids[i--] = ids[--num];
-      }
-      CHECK(DMI_goodbye(node.dmi_id));
-    }
-  }
-  return ids;
-}
-
-/* Runs one phase on all threads and waits for its end. */
-static void run_phase(work_t work, int32_t phase, const int32_t *ids, int32_t node_num,
-                      int32_t thread_num) {
-  const int64_t pnum = (int64_t)node_num * thread_num;
-  const int64_t block = (work.n + pnum - 1) / pnum;
-  DMI_thread_t *threads = my_malloc((size_t)pnum * sizeof(*threads));
-  int64_t works_addr;
-
-  CHECK(DMI_mmap(&works_addr, sizeof(work), pnum, NULL));
-  work.phase = phase;
-  for (int64_t rank = 0; rank < pnum; rank++) {
-    const int64_t work_addr = works_addr + rank * (int64_t)sizeof(work);
-    work.begin = rank * block < work.n ? rank * block : work.n;
-    work.end = work.begin + block < work.n ? work.begin + block : work.n;
-    CHECK(DMI_write(work_addr, sizeof(work), &work, DMI_PUT_WRITE, NULL));
-    CHECK(DMI_create(&threads[rank], ids[rank / thread_num], work_addr, NULL));
-  }
-  for (int64_t rank = 0; rank < pnum; rank++)
-    CHECK(DMI_join(threads[rank], NULL, NULL));
-  CHECK(DMI_munmap(works_addr, NULL));
-  my_free(threads);
+static void run_phase(const spmd_t *spmd, int64_t work_addr, work_t *work, int32_t phase) {
+  work->phase = phase;
+  CHECK(DMI_write(work_addr, sizeof(*work), work, DMI_EXCLUSIVE_WRITE, NULL));
+  spmd_run(spmd, work_addr);
 }
 
 static int result_is_right(const work_t *work) {
@@ -171,23 +133,25 @@ void DMI_main(int argc, char **argv) {
   const int32_t node_num = check_number("node_num", argv[1], 1);
   const int32_t thread_num = check_number("thread_num", argv[2], 1);
   work_t work = {.n = check_number("n", argv[3], 1)};
-  const int64_t pnum = (int64_t)node_num * thread_num;
-  const int64_t page = rows_bytes((work.n + pnum - 1) / pnum, work.n);
+  int64_t work_addr;
+  spmd_t spmd;
 
-  CHECK(DMI_mmap(&work.a_addr, page, pnum, NULL));
-  CHECK(DMI_mmap(&work.b_addr, page, pnum, NULL));
-  CHECK(DMI_mmap(&work.c_addr, page, pnum, NULL));
-  int32_t *ids = gather(node_num);
-  run_phase(work, FILL, ids, node_num, thread_num);
-  run_phase(work, MULTIPLY, ids, node_num, thread_num);
+  spmd_gather(&spmd, node_num, thread_num);
+  const int64_t page = rows_bytes((work.n + spmd.pnum - 1) / spmd.pnum, work.n);
+  CHECK(DMI_mmap(&work.a_addr, page, spmd.pnum, NULL));
+  CHECK(DMI_mmap(&work.b_addr, page, spmd.pnum, NULL));
+  CHECK(DMI_mmap(&work.c_addr, page, spmd.pnum, NULL));
+  CHECK(DMI_mmap(&work_addr, sizeof(work), 1, NULL));
+  run_phase(&spmd, work_addr, &work, FILL);
+  run_phase(&spmd, work_addr, &work, MULTIPLY);
   const int right = result_is_right(&work);
   printf("%s\n", right ? "correct" : "wrong");
   fflush(stdout);
 
-  my_free(ids);
+  CHECK(DMI_munmap(work_addr, NULL));
   CHECK(DMI_munmap(work.c_addr, NULL));
   CHECK(DMI_munmap(work.b_addr, NULL));
   CHECK(DMI_munmap(work.a_addr, NULL));
   if (!right) exit(EXIT_FAILURE);
-  /* No DMI thread runs anywhere now: all processes end with this function. */
+  spmd_end(&spmd);
 }

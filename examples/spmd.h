@@ -1,0 +1,139 @@
+/*
+ * spmd.h - a program that runs as a team of ranked threads, spread over processes.
+ *
+ * DMI_main gathers processes and then runs phases: in each, every thread of the team is created,
+ * does its part, and is joined.  Within a phase the threads may meet at a barrier; between two
+ * phases the team may change (spmd_change): processes that asked to join or to leave since then do
+ * so, and the next phase has other ranks and another number of threads.
+ *
+ *   spmd_gather(&spmd, process_num, thread_num);
+ *   ... write the job into global memory, then as often as needed:
+ *   spmd_run(&spmd, job_addr);       DMI_thread gets the address of an spmd_arg_t
+ *   spmd_change(&spmd);              only if the program wants to be elastic
+ *   spmd_end(&spmd);
+ *
+ * Only DMI_main may use an spmd_t.
+ */
+#ifndef EXAMPLES_SPMD_H
+#define EXAMPLES_SPMD_H
+
+#include "check.h"
+
+/* What a thread finds at the address that DMI_thread gets. */
+typedef struct {
+  int64_t job_addr;     /* what to do: the program's own structure */
+  int64_t barrier_addr; /* for all threads of the phase */
+  int32_t rank;         /* from 0; threads of one process have neighbouring ranks */
+  int32_t pnum;         /* threads of the phase */
+} spmd_arg_t;
+
+typedef struct {
+  DMI_node_t *nodes;    /* processes with threads, num of them */
+  int32_t num;          /* processes */
+  int32_t pnum;         /* threads on all of them */
+  int32_t thread_num;   /* threads per process; 0: one per core */
+  int32_t my_dmi_id;    /* this process */
+  int leaving;          /* it has asked to leave; it goes in spmd_end, after the others' work */
+  int64_t barrier_addr; /* DMI_barrier_t */
+} spmd_t;
+
+static inline int32_t spmd_threads_on(const spmd_t *spmd, const DMI_node_t *node) {
+  if (spmd->thread_num > 0) return spmd->thread_num;
+  return node->core > 0 ? node->core : 1;
+}
+
+static inline void spmd_handle_notice(spmd_t *spmd, const DMI_node_t *node) {
+  if (node->state == DMI_OPEN) {
+    CHECK(DMI_welcome(node->dmi_id));
+    spmd->nodes = realloc(spmd->nodes, (size_t)(spmd->num + 1) * sizeof(*spmd->nodes));
+    if (spmd->nodes == NULL) abort();
+    spmd->nodes[spmd->num++] = *node;
+    spmd->pnum += spmd_threads_on(spmd, node);
+    return;
+  }
+  for (int32_t i = 0; i < spmd->num; i++) {
+    if (spmd->nodes[i].dmi_id != node->dmi_id) continue;
+    spmd->pnum -= spmd_threads_on(spmd, &spmd->nodes[i]);
+    spmd->nodes[i] = spmd->nodes[--spmd->num];
+    break;
+  }
+  if (node->dmi_id == spmd->my_dmi_id) {
+    spmd->leaving = 1; /* DMI_main goes on here */
+  } else {
+    CHECK(DMI_goodbye(node->dmi_id));
+  }
+}
+
+/* Waits until process_num processes are in; those that change their mind meanwhile are let go. */
+static inline void spmd_gather(spmd_t *spmd, int32_t process_num, int32_t thread_num) {
+  *spmd = (spmd_t){.thread_num = thread_num};
+  CHECK(DMI_rank(&spmd->my_dmi_id));
+  CHECK(DMI_mmap(&spmd->barrier_addr, sizeof(DMI_barrier_t), 1, NULL));
+  CHECK(DMI_barrier_init(spmd->barrier_addr));
+  while (spmd->num < process_num) {
+    DMI_node_t node;
+    CHECK(DMI_poll(&node));
+    spmd_handle_notice(spmd, &node);
+    if (spmd->leaving) {
+      fprintf(stderr, "stopped before %d processes had joined\n", process_num);
+      exit(EXIT_FAILURE);
+    }
+  }
+}
+
+/* Lets in and out who has asked for it since the last phase.  Waits for a process when none is
+ * left to work.  Returns whether the team is another one now. */
+static inline int spmd_change(spmd_t *spmd) {
+  int changed = 0;
+  for (;;) {
+    DMI_node_t node;
+    int32_t found = DMI_TRUE;
+    if (spmd->num == 0) {
+      printf("waiting for a process to join\n");
+      fflush(stdout);
+      CHECK(DMI_poll(&node));
+    } else {
+      CHECK(DMI_peek(&node, &found));
+    }
+    if (!found) return changed;
+    spmd_handle_notice(spmd, &node);
+    changed = 1;
+  }
+}
+
+/* Runs one phase on all threads and waits for its end. */
+static inline void spmd_run(const spmd_t *spmd, int64_t job_addr) {
+  DMI_thread_t *threads = my_malloc((size_t)spmd->pnum * sizeof(*threads));
+  spmd_arg_t *args = my_malloc((size_t)spmd->pnum * sizeof(*args));
+  const int64_t bytes = (int64_t)sizeof(*args) * spmd->pnum;
+  int64_t args_addr;
+  int32_t rank = 0;
+
+  for (int32_t i = 0; i < spmd->pnum; i++)
+    args[i] = (spmd_arg_t){job_addr, spmd->barrier_addr, i, spmd->pnum};
+  CHECK(DMI_mmap(&args_addr, bytes, 1, NULL));
+  CHECK(DMI_write(args_addr, bytes, args, DMI_EXCLUSIVE_WRITE, NULL));
+  for (int32_t i = 0; i < spmd->num; i++) {
+    const int32_t end = rank + spmd_threads_on(spmd, &spmd->nodes[i]);
+    for (; rank < end; rank++) {
+      const int64_t arg_addr = args_addr + rank * (int64_t)sizeof(*args);
+      CHECK(DMI_create(&threads[rank], spmd->nodes[i].dmi_id, arg_addr, NULL));
+    }
+  }
+  for (rank = 0; rank < spmd->pnum; rank++)
+    CHECK(DMI_join(threads[rank], NULL, NULL));
+  CHECK(DMI_munmap(args_addr, NULL));
+  my_free(args);
+  my_free(threads);
+}
+
+/* The last call of DMI_main.  No DMI thread runs anywhere now: processes that have not asked to
+ * leave end with DMI_main. */
+static inline void spmd_end(spmd_t *spmd) {
+  CHECK(DMI_barrier_destroy(spmd->barrier_addr));
+  CHECK(DMI_munmap(spmd->barrier_addr, NULL));
+  free(spmd->nodes);
+  if (spmd->leaving) CHECK(DMI_goodbye(spmd->my_dmi_id));
+}
+
+#endif

@@ -1,0 +1,40 @@
+#!/usr/bin/perl
+# spmd.t - the examples that run as a fixed team of threads give the right results, whatever the
+# number of processes and threads: jacobi_dmi, matmat_dmi, swap_dmi, sync_dmi.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 110, wait => 60);
+my $scale = $t->scale;
+
+# Runs an example by so many processes; returns what the first one wrote.
+sub run {
+  my ($name, $processes, @args) = @_;
+  my $program = $t->build . "/examples/${name}_dmi";
+  my $first = $t->start($program, args => \@args, name => "$name @args");
+  my @others = map { $t->start($program, join => $first, name => "$name @args, $_") }
+    2 .. $processes;
+  $_->wait_exit(0) for $first, @others;
+  like($first->out, qr/^correct$/m, "$name @args: correct");
+  note($first->out);
+  return $first->out;
+}
+
+my @shapes = $scale eq 'small' ? ([2, 2]) : ([1, 1], [1, 3], [2, 1], [3, 2], [4, 1]);
+for my $shape (@shapes) {
+  my ($num) = @$shape;
+  my $out = run('jacobi', $num, $scale eq 'soak' ? (200, 100) : (24, 30), @$shape);
+  # The same to the last digit shown: it does not depend on who computed what.
+  my ($change) = $out =~ /last change (\S+)$/m;
+  is($change, '2.553297e-02', "jacobi @$shape: the change") if $scale ne 'soak';
+  run('matmat', $num, @$shape, 60);
+  run('swap', $num, $scale eq 'soak' ? 1000 : 20, @$shape);
+  run('sync', $num, { soak => 5000, small => 10 }->{$scale} // 50, @$shape);
+}
+# More threads than planes; one plane, one iteration.
+run('jacobi', 2, 3, 7, 2, 3);
+run('jacobi', 1, 1, 1, 1, 1);
+$t->done;
