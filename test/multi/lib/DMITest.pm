@@ -96,7 +96,8 @@ sub compile {
   my ($self, $source, %opt) = @_;
   my @flags = @{ $opt{flags} // [] };
   my ($path, @with) = map { m{^/} ? $_ : "$top/$_" } $source, @{ $opt{with} // [] };
-  my $tag = join '', @flags;
+  # A file from elsewhere may have the name of another one.
+  my $tag = join '', ($path =~ m{^\Q$top\E/} ? () : dirname($path)), @flags;
   $tag =~ s/[^\w.-]/_/g;
   my $dir = "$self->{build}/test/multi/programs";
   make_path($dir);
