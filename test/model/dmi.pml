@@ -39,6 +39,7 @@
 #define W_PUT 5
 #define A_EXCL 6
 #define A_PUT 7
+#define LOCKING 8 /* take a ticket, wait until it is served: R11 */
 
 /* messages (a byte: type, flags above) */
 #define GET 1
@@ -72,6 +73,21 @@
 #define F_DROPPED 32
 #define F_NODATA 64
 #define F_CAME 128   /* OWN that was parked: it came by message */
+/* R11: ATOMIC that takes a ticket, one that waits for its turn and moves with the ownership, the
+ * answer to both; in queues and lists: own ones */
+#define LOCK 26
+#define TURN 27
+#define LOCKED 28
+#define OP_L 29
+#define OP_T 30
+#define IS_OWN(m) ((m) == OP_R || (m) == OP_W || (m) == OP_A || (m) == OP_L)
+#define IS_ATOMIC(m) ((m) == ATOMIC || (m) == OP_A)
+/* R4.1, R11.4: is process i told of a write of qo? */
+#ifdef BREAK_TOLD
+#define TOLD(i) ((i) != qo)
+#else
+#define TOLD(i) ((i) != qo || qt == LOCK)
+#endif
 
 /* The bytes of a page: two cells of 3 bits. */
 #define CELL(d, c) (((d) >> (3 * (c))) & 7)
@@ -112,7 +128,7 @@ typedef Page {
 typedef Thread {
   unsigned pc : 2;
   unsigned st : 2;
-  unsigned mode : 3;
+  unsigned mode : 4;
   byte r0, r1; /* what its reads and atomics returned */
   byte seen    /* ghost: values that were current at some time since the read began */
 };
@@ -122,6 +138,12 @@ Thread th[NT];
 chan ch[NCH] = [CAP] of { byte, byte, byte, byte, byte }; /* type, page + 2 * origin, x, v, d */
 /* queues: type, origin, x, v, d */
 chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte };
+#ifdef LOCKS
+/* parked: type, origin, x, ticket */
+chan w[NODES * NP] = [NT] of { byte, byte, byte, byte };
+byte served; /* ghost: locks that were got */
+bit inside;  /* ghost: somebody holds the lock */
+#endif
 chan sq = [8] of { byte, byte, byte, byte, byte }; /* messages to oneself: empty between events */
 byte mem[NP];      /* ghost: what the last write in effect left */
 byte granting[NP]; /* ghost: GRANTs on their way */
@@ -189,6 +211,16 @@ inline complete(a_, x_)
 #ifdef LIN
   assert(th[a_].mode > R_GET || (th[a_].seen & (1 << (x_))));
   th[a_].seen = 0;
+#endif
+#ifdef LOCKS
+  if
+  :: th[a_].mode == LOCKING ->
+     assert(!inside);         /* mutual exclusion */
+     assert((x_) == served); /* first come, first served */
+     inside = 1;
+     served++
+  :: else
+  fi;
 #endif
 #ifdef RESULTS
   if
@@ -311,14 +343,21 @@ inline begin()
         fi
      fi
   :: else ->
-     own = (th[t].mode >= A_EXCL -> OP_A : OP_W);
+     own = (th[t].mode >= A_EXCL -> (th[t].mode == LOCKING -> OP_L : OP_A) : OP_W);
+#ifdef LOCKS
+     if
+     :: own == OP_A -> inside = 0 /* the unlock begins */
+     :: else
+     fi;
+#endif
      if
      :: pg[k].role != NONE ->
         assert(nfull(q[k]));
         q[k]!own, n, t + 4 * CELLOF(t), 0, VALUE(t)
      :: else ->
         if
-        :: th[t].mode == W_PUT || th[t].mode == A_PUT || LEAVING(n) ->
+        :: own == OP_L -> request(LOCK, (t + 4 * CELLOF(t)), 0)
+        :: own != OP_L && (th[t].mode == W_PUT || th[t].mode == A_PUT || LEAVING(n)) ->
            pg[k].puts = pg[k].puts + 1;
            request((own == OP_A -> ATOMIC : PUT), (t + 4 * CELLOF(t)), VALUE(t))
         :: else ->
@@ -364,7 +403,7 @@ inline phase1()
   :: i < NODES ->
      if
      :: KIND(pg[k].copyset, i) && LEFT(n, i) -> pg[k].copyset = WITHOUT(pg[k].copyset, i)
-     :: KIND(pg[k].copyset, i) == INVALIDATING && !LEFT(n, i) && i != qo ->
+     :: KIND(pg[k].copyset, i) == INVALIDATING && !LEFT(n, i) && TOLD(i) ->
 #ifndef BREAK_INVALIDATE
         pg[k].copyset = WITHOUT(pg[k].copyset, i);
         pg[k].acks = pg[k].acks + 1;
@@ -372,7 +411,7 @@ inline phase1()
 #else
         skip
 #endif
-     :: KIND(pg[k].copyset, i) == UPDATING && !LEFT(n, i) && i != qo ->
+     :: KIND(pg[k].copyset, i) == UPDATING && !LEFT(n, i) && TOLD(i) ->
         pg[k].acks = pg[k].acks + 1;
         send(i, UPDATE, n, (qx >> 2), pg[k].version + 1, CELL(nd, (qx >> 2)))
      :: else
@@ -382,13 +421,63 @@ inline phase1()
   od
 }
 
+#ifdef LOCKS
+/* R11.1: a ticket was taken, qv: it is served at once, or the operation waits. */
+inline locked()
+{
+  if
+  :: CELL(pg[k].data, 1) != qv ->
+     if
+     :: qt == OP_L -> w[k]!OP_T, qo, qx, qv
+     :: else -> w[k]!TURN, qo, qx, qv
+     fi
+  :: CELL(pg[k].data, 1) == qv && qt == OP_L -> complete((qx & 3), qv)
+  :: else -> send(qo, LOCKED, n, qx, 0, qv)
+  fi
+}
+
+/* R11.2: something was written: who waited for it is answered. */
+inline look()
+{
+  num = len(w[k]);
+  do
+  :: num > 0 ->
+     num--;
+     w[k]?qt, qo, qx, qv;
+     if
+#ifdef BREAK_LOOK
+     :: true -> w[k]!qt, qo, qx, qv
+#else
+     :: CELL(pg[k].data, 1) != qv -> w[k]!qt, qo, qx, qv
+     :: CELL(pg[k].data, 1) == qv && qt == OP_T -> complete((qx & 3), qv)
+     :: else -> send(qo, LOCKED, n, qx, 0, qv)
+#endif
+     fi
+  :: else -> break
+  od
+}
+
+/* R11.3: what waits goes to the next owner, qo, before the GRANT. */
+inline move_waits()
+{
+  do
+  :: len(w[k]) > 0 ->
+     w[k]?mt, o, mx, md;
+#ifndef BREAK_MOVE
+     send(qo, TURN, o, mx, 0, md)
+#endif
+  :: else -> break
+  od
+}
+#endif
+
 /* R4.2: the write at the head of the queue takes effect.  nd: the new bytes. */
 inline effect()
 {
   q[k]?qt, qo, qx, qv, qd;
   assert(pg[k].nodata || pg[k].data == mem[p]); /* nothing is lost or done twice */
   qv = (pg[k].nodata -> 0 : CELL(pg[k].data, (qx >> 2))); /* what an atomic returns */
-  own = (pg[k].data != nd || (qt != ATOMIC && qt != OP_A) -> 1 : 0); /* something is written */
+  own = (pg[k].data != nd || !IS_ATOMIC(qt) -> 1 : 0); /* something is written */
   pg[k].busy = 0;
   pg[k].acks = 0;
   if
@@ -401,7 +490,7 @@ inline effect()
      do
      :: i < NODES ->
         if
-        :: KIND(pg[k].copyset, i) == UPDATING && i != qo && !LEFT(n, i) ->
+        :: KIND(pg[k].copyset, i) == UPDATING && TOLD(i) && !LEFT(n, i) ->
            send(i, RELEASE, n, 0, pg[k].version, 0)
         :: else
         fi;
@@ -424,12 +513,18 @@ inline effect()
   :: else
   fi;
   if
+#ifdef LOCKS
+  :: qt == LOCK || qt == OP_L -> locked()
+#endif
   :: qt == OP_W || qt == OP_A -> complete((qx & 3), qv)
-  :: else ->
+  :: qt == PUT || qt == ATOMIC ->
      g = (own && KIND(pg[k].copyset, qo) -> F_APPLY : 0);
      num = (own -> pg[k].version : 0);
      send(qo, DONE + g, n, qx, num, qv)
-  fi
+  fi;
+#ifdef LOCKS
+  look()
+#endif
 }
 
 /* R5: OWN of qo is at the head of the queue and was taken off it. */
@@ -440,6 +535,9 @@ inline grant()
   num = 0;
 #endif
   assert(qo != n);
+#ifdef LOCKS
+  move_waits();
+#endif
   if
   :: qx == pg[k].version + 1 -> send(qo, GRANT + F_HAVE, n, num, pg[k].version, 0)
   :: qx != pg[k].version + 1 && (qt & F_NODATA) ->
@@ -462,7 +560,7 @@ inline grant()
   :: len(q[k]) > 0 ->
      q[k]?qt, qo, qx, qv, qd;
      if
-     :: qt >= OP_R -> sq!BEGIN, (p + 2 * n), (qx & 3), 0, 0
+     :: IS_OWN(qt) -> sq!BEGIN, (p + 2 * n), (qx & 3), 0, 0
      :: else ->
 #ifdef BREAK_FORWARD
         skip
@@ -508,13 +606,14 @@ inline serve()
            nd = SET(0, (qx >> 2), nd)
         :: else ->
            if
-           :: qt == ATOMIC || qt == OP_A -> nd = RMW(CELL(pg[k].data, (qx >> 2)), nd) & 7
+           :: IS_ATOMIC(qt) -> nd = RMW(CELL(pg[k].data, (qx >> 2)), nd) & 7
+           :: qt == LOCK || qt == OP_L -> nd = (CELL(pg[k].data, (qx >> 2)) + 1) & 7
            :: else
            fi;
            nd = SET(pg[k].data, (qx >> 2), nd)
         fi;
         if
-        :: !pg[k].busy && (nd != pg[k].data || (qt != ATOMIC && qt != OP_A)) -> phase1();
+        :: !pg[k].busy && (nd != pg[k].data || !IS_ATOMIC(qt)) -> phase1();
 #ifdef BREAK_ACK_WAIT
            pg[k].acks = 0
 #endif
@@ -793,7 +892,7 @@ inline handle()
   :: mt == BEGIN ->
      t = mx;
      begin()
-  :: mt <= ATOMIC ->
+  :: mt <= ATOMIC || mt == LOCK ->
      if
      :: pg[k].role != NONE ->
         assert(nfull(q[k]));
@@ -825,10 +924,15 @@ inline handle()
      assert(pg[k].role != NONE);
      assert(nfull(q[k]));
      q[k]!(mt & (31 + F_NODATA)), o, mx, mv, md
-  :: mt == GOT ->
+  :: mt == GOT || mt == LOCKED ->
      found();
      t = mx & 3;
      complete(t, md)
+#ifdef LOCKS
+  :: mt == TURN ->
+     assert(pg[k].role == PENDING);
+     w[k]!TURN, o, mx, md
+#endif
   :: mt == DATA -> take_data()
   :: TYPE(mt) == DONE -> take_done()
   :: TYPE(mt) == GRANT -> granted()
@@ -1120,6 +1224,7 @@ inline choose_mode()
   :: MAY(W_PUT) -> m = W_PUT
   :: MAY(A_EXCL) -> m = A_EXCL
   :: MAY(A_PUT) -> m = A_PUT
+  :: MAY(LOCKING) -> m = LOCKING
   fi
 }
 
@@ -1144,6 +1249,9 @@ inline finish()
           assert(!pg[k].held || LEAVING(i)); /* the view may come before the RELEASE */
           assert(pg[k].role != PENDING && !pg[k].puts && !pg[k].fetch);
           assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
+#ifdef LOCKS
+          assert(empty(w[k]));
+#endif
           assert(pg[k].role != OWNER || (pg[k].data == mem[p] && pg[K(HOME(i), p)].tail == i));
 #ifndef NO_AGREE
           assert(pg[k].copy == ABSENT || pg[k].data == mem[p] || LEAVING(i)); /* copies agree */

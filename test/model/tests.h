@@ -168,6 +168,39 @@
 #define LITMUS skip
 #endif
 
+/*
+ * Waiting at the owner (R11): each thread takes the lock, and gives it to the next one.  Cell 0 is
+ * the next ticket, cell 1 the one that is served.  With READER the last thread reads tickets beside
+ * thread 1 instead, and must never see an old one.
+ */
+#ifdef TEST_LOCK
+#define LOCKS
+#define LIN
+#define NP 1
+#ifndef NT
+#define NT 3
+#endif
+#ifdef READER
+#define IS_READER(a) ((a) == NT - 1)
+#define TN(a) (IS_READER(a)->1 : (a))
+#else
+#define IS_READER(a) false
+#endif
+#ifndef TN
+#define TN(a) (a)
+#endif
+#ifndef U_MODES
+#define U_MODES 192
+#endif
+#define OPS(a) 2
+#define MODES(a) (IS_READER(a)->R_MODES : (PC(a) == 0->256 : U_MODES))
+#define PAGEOF(a) 0
+#define CELLOF(a) (IS_READER(a)->0 : PC(a))
+#define VALUE(a) 1
+#define RMW(old, x) (old + (x))
+#define LITMUS assert(served == (IS_READER(NT - 1)->NT - 1 : NT))
+#endif
+
 #ifndef NODES
 #define NODES 3
 #endif

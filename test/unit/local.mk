@@ -25,6 +25,10 @@ check_PROGRAMS += test/unit/net_connect_test
 test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h
 test_unit_net_connect_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/wait_test
+test_unit_wait_test_SOURCES = test/unit/wait_test.c
+test_unit_wait_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/wire_test
 test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)

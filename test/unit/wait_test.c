@@ -1,0 +1,379 @@
+/*
+ * wait_test.c - operations that wait at the owner (docs/protocol.md R11), step by step: who sends
+ * what, and how often.
+ *
+ * Three processes' cores side by side; messages are carried by hand, so that each one is counted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/page.h"
+#include "core/sync.h"
+#include "dmi_api.h"
+
+#define PROCS 3
+#define PAGE 64
+#define LINE 64 /* messages under way */
+
+struct proc {
+  struct dmi_core core;
+  struct dmi_page page;
+  struct dmi_map map;
+};
+
+/* An own operation: where its answer goes, and whether it is there. */
+struct own {
+  struct dmi_req req;
+  bool done;
+  unsigned char answer[16], input[128];
+};
+
+struct world {
+  struct proc proc[PROCS]; /* uid: index + 1 */
+  struct own *own[16];
+  uint64_t owns;
+  struct dmi_msg line[LINE]; /* in order; one channel for all is one allowed order */
+  uint32_t from[LINE], to[LINE], first, last;
+  uint32_t sent[32]; /* by type */
+};
+
+static bool is_member(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid >= 1 && uid <= PROCS;
+}
+
+static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_act *a = &out->act[i];
+    if (a->type == DMI_ACT_COMPLETE) {
+      struct own *own = (struct own *)(void *)a->req;
+      assert_false(own->done);
+      own->done = true;
+      dmi_slice_drop(&own->req.src);
+      continue;
+    }
+    assert_int_equal(a->type, DMI_ACT_SEND);
+    assert_true(w->last < LINE);
+    w->line[w->last] = a->msg;
+    w->from[w->last] = proc->core.self;
+    w->to[w->last++] = a->to;
+    w->sent[a->msg.type]++;
+  }
+  dmi_out_free(out);
+}
+
+/* Delivers the oldest message. */
+static void deliver(struct world *w) {
+  struct dmi_msg msg = w->line[w->first];
+  struct proc *proc = &w->proc[w->to[w->first] - 1];
+  struct dmi_req *req = NULL;
+  struct dmi_out out;
+  if (msg.type == DMI_MSG_DONE || msg.type == DMI_MSG_GOT || msg.type == DMI_MSG_FAIL) {
+    req = &w->own[msg.op]->req;
+  }
+  dmi_out_init(&out);
+  assert_true(dmi_page_message(&proc->core, &proc->page, w->from[w->first], &msg, req, &out));
+  dmi_page_check(&proc->core, &proc->page);
+  w->first++;
+  act(w, proc, &out);
+}
+
+/* Delivers all there is; returns how many messages that were. */
+static uint32_t settle(struct world *w) {
+  uint32_t num = 0;
+  for (; w->first < w->last; num++)
+    deliver(w);
+  w->first = w->last = 0;
+  return num;
+}
+
+static void begin(struct world *w, uint32_t who, struct own *own) {
+  struct proc *proc = &w->proc[who];
+  struct dmi_out out;
+  own->done = false;
+  own->req.op = ++w->owns % 16;
+  own->req.dst = own->answer;
+  w->own[own->req.op] = own;
+  dmi_out_init(&out);
+  dmi_page_begin(&proc->core, &proc->page, &own->req, &out);
+  act(w, proc, &out);
+}
+
+static struct own rmw(enum dmi_rmw kind, uint64_t off, uint64_t len, uint64_t input, uint64_t in) {
+  struct own own;
+  memset(&own, 0, sizeof(own));
+  own.req.type = DMI_REQ_ATOMIC;
+  own.req.kind = (uint8_t)kind;
+  own.req.off = off;
+  own.req.len = len;
+  own.req.sizes = (struct dmi_rmw_sizes){input, 0, in};
+  return own;
+}
+
+/* The input is borrowed from the operation itself, which must not move any more. */
+static void begin_with(struct world *w, uint32_t who, struct own *own, const void *input) {
+  if (input) memcpy(own->input, input, own->req.sizes.out1);
+  own->req.src = (struct dmi_slice){NULL, own->input, own->req.sizes.out1};
+  begin(w, who, own);
+}
+
+static struct own begin_lock_into(void) {
+  return rmw(DMI_RMW_LOCK, 3, sizeof(struct dmi_tickets), 0, 8);
+}
+
+static void unlock(struct world *w, uint32_t who, struct own *own) {
+  const int64_t one = 1;
+  *own = rmw(DMI_RMW_FAD, 3 + 8, 8, 8, 8);
+  begin_with(w, who, own, &one);
+}
+
+static int setup(void **state) {
+  struct world *w = calloc(1, sizeof(*w));
+  if (!w) return -1;
+  for (uint32_t i = 0; i < PROCS; i++) {
+    struct proc *proc = &w->proc[i];
+    proc->core.self = i + 1;
+    proc->core.is_member = is_member;
+    proc->map.base = 1 << 20;
+    proc->map.page_size = PAGE;
+    proc->map.page_num = 1;
+    atomic_init(&proc->map.home, 1);
+    dmi_page_init(&proc->core, &proc->map, &proc->page, 0);
+  }
+  *state = w;
+  return 0;
+}
+
+static int teardown(void **state) {
+  struct world *w = *state;
+  for (uint32_t i = 0; i < PROCS; i++)
+    dmi_page_fini(&w->proc[i].core, &w->proc[i].page);
+  free(w);
+  return dmi_frame_total() != 0;
+}
+
+/* One request and one answer, each for lock and unlock. */
+static void uncontended(void **state) {
+  struct world *w = *state;
+  struct own lock = begin_lock_into(), done;
+  begin_with(w, 1, &lock, NULL);
+  assert_int_equal(settle(w), 2);
+  assert_true(lock.done);
+  unlock(w, 1, &done);
+  assert_int_equal(settle(w), 2);
+  assert_true(done.done);
+  assert_int_equal(w->sent[DMI_MSG_ATOMIC], 2);
+  assert_int_equal(w->sent[DMI_MSG_DONE], 2);
+}
+
+/* Waiters cost one request each; an unlock answers exactly the one that is next. */
+static void hand_over(void **state) {
+  struct world *w = *state;
+  struct own held = begin_lock_into(), wait[4], done;
+  begin_with(w, 0, &held, NULL); /* the owner's own: nothing is sent */
+  assert_true(held.done);
+  assert_int_equal(settle(w), 0);
+  for (uint32_t i = 0; i < 4; i++) {
+    wait[i] = begin_lock_into();
+    begin_with(w, i % PROCS, &wait[i], NULL);
+    assert_int_equal(settle(w), i % PROCS ? 1 : 0);
+    assert_false(wait[i].done);
+  }
+  unlock(w, 0, &done);
+  for (uint32_t i = 0; i < 4; i++) {
+    uint64_t ticket;
+    (void)settle(w);
+    for (uint32_t k = 0; k < 4; k++)
+      assert_int_equal(wait[k].done, k <= i);
+    memcpy(&ticket, wait[i].answer, 8);
+    assert_int_equal(ticket, i + 1);
+    w->sent[DMI_MSG_DONE] = w->sent[DMI_MSG_ATOMIC] = 0;
+    unlock(w, 2, &done);
+    (void)settle(w);
+    /* the request of the unlock, its answer, and one DONE if the next one is not the owner's */
+    assert_int_equal(w->sent[DMI_MSG_ATOMIC], 1);
+    assert_int_equal(w->sent[DMI_MSG_DONE], 1 + (i + 1 < 4 && (i + 1) % PROCS != 0));
+  }
+  assert_int_equal(w->sent[DMI_MSG_GET] + w->sent[DMI_MSG_READ], 0);
+}
+
+/* What waits goes with the ownership, before the GRANT, and its order stays. */
+static void moves(void **state) {
+  struct world *w = *state;
+  struct own held = begin_lock_into(), own = begin_lock_into(), other = begin_lock_into(), done;
+  const int64_t one = 1;
+  uint32_t parked = 0, grant = 0;
+  begin_with(w, 0, &held, NULL);
+  begin_with(w, 0, &own, NULL);
+  begin_with(w, 1, &other, NULL);
+  (void)settle(w);
+  done = rmw(DMI_RMW_FAD, 40, 8, 8, 8); /* elsewhere in the page */
+  done.req.type = DMI_REQ_ATOMIC_EXCL;
+  begin_with(w, 2, &done, &one);
+  deliver(w); /* OWN */
+  for (uint32_t i = w->first; i < w->last; i++) {
+    assert_int_equal(w->to[i], 3);
+    if (w->line[i].type == DMI_MSG_GRANT) grant = i;
+    if (w->line[i].flags & DMI_F_PARKED) {
+      parked++;
+      assert_int_equal(w->line[i].kind, DMI_RMW_TURN);
+      assert_int_equal(w->line[i].origin, parked); /* 1 came before 2 */
+      assert_int_equal(grant, 0);
+    }
+  }
+  assert_int_equal(parked, 2);
+  assert_int_not_equal(grant, 0);
+  (void)settle(w);
+  assert_true(done.done && !own.done && !other.done);
+  unlock(w, 0, &done);
+  (void)settle(w);
+  assert_true(own.done && !other.done);
+  unlock(w, 0, &done);
+  (void)settle(w);
+  assert_true(other.done);
+}
+
+/* A round: one request and one answer for each process. */
+static void barrier(void **state) {
+  struct world *w = *state;
+  struct own arrive[PROCS];
+  struct {
+    uint64_t pnum;
+    double value[2];
+  } input = {5, {1, 10}};
+  for (uint32_t i = 0; i < PROCS; i++) {
+    struct dmi_arrived got;
+    uint64_t size = i ? 24 : 16; /* one thread of the first, two of each of the others */
+    arrive[i] = rmw(DMI_RMW_ARRIVE, 5, sizeof(struct dmi_round), size, sizeof(got));
+    begin_with(w, i, &arrive[i], &input);
+    assert_int_equal(arrive[0].done, 0);
+    (void)settle(w);
+  }
+  assert_int_equal(w->sent[DMI_MSG_ATOMIC], 2);
+  assert_int_equal(w->sent[DMI_MSG_DONE], 2);
+  for (uint32_t i = 0; i < PROCS; i++) {
+    struct dmi_arrived got;
+    assert_true(arrive[i].done);
+    memcpy(&got, arrive[i].answer, sizeof(got));
+    assert_int_equal(got.taken, i ? 2 : 1);
+    assert_true(got.sum == 23);
+  }
+}
+
+/* Arrivals that are too many for the round are left out; those with another pnum change nothing. */
+static void beyond(void **state) {
+  struct world *w = *state;
+  struct {
+    uint64_t pnum;
+    double value[4];
+  } input = {3, {1, 2, 4, 8}};
+  struct dmi_arrived got;
+  struct own first = rmw(DMI_RMW_ARRIVE, 0, sizeof(struct dmi_round), 24, sizeof(got)),
+             wrong = first, many = first;
+  begin_with(w, 1, &first, &input);
+  (void)settle(w);
+  input.pnum = 4;
+  begin_with(w, 2, &wrong, &input);
+  (void)settle(w);
+  memcpy(&got, wrong.answer, sizeof(got));
+  assert_true(wrong.done && got.taken == 0);
+  input.pnum = 3;
+  many.req.sizes.out1 = 40;
+  begin_with(w, 2, &many, &input);
+  (void)settle(w);
+  memcpy(&got, many.answer, sizeof(got));
+  assert_true(many.done && got.taken == 1 && got.sum == 4);
+  memcpy(&got, first.answer, sizeof(got));
+  assert_true(first.done && got.taken == 2 && got.sum == 4);
+}
+
+/* Nothing is sent until the bytes that are watched are written; then one answer. */
+static void watch(void **state) {
+  struct world *w = *state;
+  struct own see = rmw(DMI_RMW_WATCH, 10, 4, 4, 4), write;
+  const unsigned char zeros[4] = {0};
+  begin_with(w, 1, &see, zeros);
+  assert_int_equal(settle(w), 1);
+  memset(&write, 0, sizeof(write));
+  for (uint64_t off = 0; off < 14;
+       off += 7) { /* beside it: [0, 7), then [7, 14), with zeros there */
+    write.req = (struct dmi_req){.type = DMI_REQ_PUT, .off = off, .len = 7};
+    memset(write.input, off ? 0 : 1, 7);
+    write.req.src = (struct dmi_slice){NULL, write.input, 7};
+    begin(w, 2, &write);
+    assert_int_equal(settle(w), 2);
+    assert_true(write.done && !see.done);
+  }
+  assert_false(dmi_page_writable(&w->proc[0].core, &w->proc[0].page)); /* no short cut past it */
+  write.req = (struct dmi_req){.type = DMI_REQ_PUT, .off = 13, .len = 1};
+  write.input[0] = 9;
+  write.req.src = (struct dmi_slice){NULL, write.input, 1};
+  begin(w, 0, &write);
+  assert_int_equal(settle(w), 1);
+  assert_true(see.done);
+  assert_memory_equal(see.answer, "\0\0\0\x09", 4);
+  assert_true(dmi_page_writable(&w->proc[0].core, &w->proc[0].page));
+}
+
+/* The mapping is freed: whoever waits is told. */
+static void freed(void **state) {
+  struct world *w = *state;
+  struct own held = begin_lock_into(), own = begin_lock_into(), other = begin_lock_into();
+  struct dmi_out out;
+  begin_with(w, 0, &held, NULL);
+  begin_with(w, 0, &own, NULL);
+  begin_with(w, 1, &other, NULL);
+  (void)settle(w);
+  dmi_out_init(&out);
+  dmi_page_kill(&w->proc[0].core, &w->proc[0].page, &out);
+  act(w, &w->proc[0], &out);
+  (void)settle(w);
+  assert_true(own.done && own.req.error == DMI_EADDR);
+  assert_true(other.done && other.req.error == DMI_EADDR);
+}
+
+/* A faulty peer: what moves with the ownership must meet one that waits for it. */
+static void forged(void **state) {
+  struct world *w = *state;
+  const uint64_t ticket = 7;
+  struct dmi_rmw_sizes sizes = {8, 0, 8};
+  struct dmi_msg msg = {.type = DMI_MSG_ATOMIC,
+                        .flags = DMI_F_PARKED,
+                        .kind = DMI_RMW_TURN,
+                        .origin = 2,
+                        .len = sizeof(struct dmi_tickets),
+                        .map = 1 << 20};
+  struct dmi_out out;
+  msg.list = (struct dmi_slice){NULL, (const unsigned char *)&sizes, sizeof(sizes)};
+  msg.body = (struct dmi_slice){NULL, (const unsigned char *)&ticket, sizeof(ticket)};
+  for (uint32_t i = 0; i < 2; i++) { /* at the owner; at one that has no role */
+    dmi_out_init(&out);
+    assert_false(dmi_page_message(&w->proc[i].core, &w->proc[i].page, 3, &msg, NULL, &out));
+    assert_int_equal(out.num, 0);
+  }
+  msg.flags = 0;
+  msg.len = 8; /* too short for its kind */
+  dmi_out_init(&out);
+  assert_false(dmi_page_message(&w->proc[0].core, &w->proc[0].page, 3, &msg, NULL, &out));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(uncontended, setup, teardown),
+      cmocka_unit_test_setup_teardown(hand_over, setup, teardown),
+      cmocka_unit_test_setup_teardown(moves, setup, teardown),
+      cmocka_unit_test_setup_teardown(barrier, setup, teardown),
+      cmocka_unit_test_setup_teardown(beyond, setup, teardown),
+      cmocka_unit_test_setup_teardown(watch, setup, teardown),
+      cmocka_unit_test_setup_teardown(freed, setup, teardown),
+      cmocka_unit_test_setup_teardown(forged, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
