@@ -11,7 +11,7 @@
  * colder ones.  The points are divided among domains, whose shapes and neighbours are as irregular
  * as the mesh.  A domain computes its own points and needs, for each step, the values of some of
  * its neighbours' points: a read-write-set.  There are two of them, for the values of this step and
- * the next, so that one meeting of all threads a step is enough.
+ * the next, so that one barrier a step is enough.
  *
  * One thread works for each domain.  After every PHASE steps the threads end, and the domains are
  * dealt out anew among the processes that are there then; all that a domain knows is in its values.
@@ -156,31 +156,13 @@ typedef struct {
   int32_t domain_num;
   int32_t from, to;      /* steps of this phase */
   int64_t rwset_addr[2]; /* the values of even and of odd steps */
-  int64_t arrived_addr;  /* int64_t: threads that have come to a meeting, ever */
-  int64_t thread_addr;   /* domain_num DMI_thread_t */
+  int64_t barrier_addr;  /* DMI_barrier_t */
 } phase_t;
 
 typedef struct {
   int64_t phase_addr;
   int32_t domain;
 } task_t;
-
-/* All threads of the phase have come here.  The last one wakes the others. */
-static void meet(const phase_t *phase, int32_t domain) {
-  int64_t before;
-  CHECK(DMI_fad(phase->arrived_addr, 1, &before, DMI_PUT_ATOMIC, NULL));
-  if (before % phase->domain_num != phase->domain_num - 1) {
-    CHECK(DMI_suspend());
-    return;
-  }
-  DMI_thread_t *threads = my_malloc((size_t)phase->domain_num * sizeof(DMI_thread_t));
-  CHECK(DMI_read(phase->thread_addr, phase->domain_num * (int64_t)sizeof(DMI_thread_t), threads,
-                 DMI_GET_READ, NULL));
-  for (int32_t i = 0; i < phase->domain_num; i++) {
-    if (i != domain) CHECK(DMI_wake(threads[i], NULL));
-  }
-  my_free(threads);
-}
 
 /* ---- A domain ------------------------------------------------------------------------------- */
 
@@ -216,11 +198,13 @@ static void run_domain(const phase_t *phase, int32_t domain) {
   double *values = my_malloc((size_t)(num + 1) * sizeof(double));
   double *next = my_malloc((size_t)(own + 1) * sizeof(double));
   DMI_local_rwset_t local[2];
+  DMI_local_barrier_t barrier;
 
+  CHECK(DMI_local_barrier_init(&barrier, phase->barrier_addr));
   if (phase->from == 0) {
     for (int which = 0; which < 2; which++)
       CHECK(DMI_rwset_decompose(phase->rwset_addr[which], domain, points, own));
-    meet(phase, domain);
+    CHECK(DMI_local_barrier_sync(&barrier, phase->domain_num));
   }
   for (int which = 0; which < 2; which++)
     CHECK(DMI_local_rwset_init(&local[which], phase->rwset_addr[which], domain, points, num));
@@ -228,7 +212,7 @@ static void run_domain(const phase_t *phase, int32_t domain) {
     for (int32_t p = 0; p < own; p++)
       next[p] = warmth_at_first(&mesh, points[p]);
     CHECK(DMI_local_rwset_write(&local[0], next, NULL));
-    meet(phase, domain);
+    CHECK(DMI_local_barrier_sync(&barrier, phase->domain_num));
   }
   for (int32_t step = phase->from; step < phase->to; step++) {
     /* Its own values are here: only those of the neighbours are fetched. */
@@ -236,10 +220,11 @@ static void run_domain(const phase_t *phase, int32_t domain) {
     for (int32_t p = 0; p < own; p++)
       next[p] = next_value(&mesh, points[p], values, place);
     CHECK(DMI_local_rwset_write(&local[(step + 1) % 2], next, NULL));
-    meet(phase, domain);
+    CHECK(DMI_local_barrier_sync(&barrier, phase->domain_num));
   }
   for (int which = 0; which < 2; which++)
     CHECK(DMI_local_rwset_destroy(&local[which]));
+  CHECK(DMI_local_barrier_destroy(&barrier));
   my_free(next);
   my_free(values);
   my_free(place);
@@ -250,7 +235,6 @@ static void run_domain(const phase_t *phase, int32_t domain) {
 int64_t DMI_thread(int64_t addr) {
   task_t task;
   phase_t phase;
-  CHECK(DMI_suspend()); /* until all threads are known */
   CHECK(DMI_read(addr, sizeof(task), &task, DMI_GET_READ, NULL));
   CHECK(DMI_read(task.phase_addr, sizeof(phase), &phase, DMI_GET_READ, NULL));
   run_domain(&phase, task.domain);
@@ -312,10 +296,6 @@ static void run_phase(const phase_t *phase, const crew_t *crew, int64_t phase_ad
     CHECK(DMI_write(addr, sizeof(task), &task, DMI_EXCLUSIVE_WRITE, NULL));
     CHECK(DMI_create(&threads[i], crew->ids[i % crew->num], addr, NULL));
   }
-  CHECK(DMI_write(phase->thread_addr, phase->domain_num * (int64_t)sizeof(DMI_thread_t), threads,
-                  DMI_EXCLUSIVE_WRITE, NULL));
-  for (int32_t i = 0; i < phase->domain_num; i++)
-    CHECK(DMI_wake(threads[i], NULL));
   for (int32_t i = 0; i < phase->domain_num; i++)
     CHECK(DMI_join(threads[i], NULL, NULL));
   my_free(threads);
@@ -368,8 +348,8 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_mmap(&sets_addr, sizeof(DMI_rwset_t), 2, NULL));
   CHECK(DMI_mmap(&phase_addr, sizeof(phase), 1, NULL));
   CHECK(DMI_mmap(&tasks_addr, sizeof(task_t), phase.domain_num, NULL));
-  CHECK(DMI_mmap(&phase.arrived_addr, sizeof(int64_t), 1, NULL));
-  CHECK(DMI_mmap(&phase.thread_addr, (int64_t)sizeof(DMI_thread_t) * phase.domain_num, 1, NULL));
+  CHECK(DMI_mmap(&phase.barrier_addr, sizeof(DMI_barrier_t), 1, NULL));
+  CHECK(DMI_barrier_init(phase.barrier_addr));
   for (int which = 0; which < 2; which++) {
     phase.rwset_addr[which] = sets_addr + which * (int64_t)sizeof(DMI_rwset_t);
     CHECK(
