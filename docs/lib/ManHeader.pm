@@ -66,16 +66,19 @@ sub _items {
   return @items;
 }
 
-# Up to the semicolon that ends it (outside of braces), and the rest of that line.
+# Up to the semicolon that ends it (outside of braces), or the brace that ends the body of an inline
+# function; and the rest of that line.
 sub _declaration {
   my ($text) = @_;
   return $& if $text =~ /^[ \t]*(?:extern "C" \{|\})[ \t]*(?:\n|$)/;
-  my ($depth, $in_struct) = (0, 0);
+  my ($depth, $body, $before) = (0, 0, '');
   while ($text =~ m{\G(?:/\*.*?\*/|"(?:[^"\\]|\\.)*"|.)}sg) {
     my $token = $&;
+    $body = 1 if $token eq '{' && $depth == 0 && $before eq ')';
+    $before = $token if $token =~ /\S/;
     $depth++ if $token eq '{';
     $depth-- if $token eq '}';
-    next unless $token eq ';' && $depth == 0;
+    next unless $depth == 0 && ($token eq ';' || $token eq '}' && $body);
     $text =~ m{\G[ \t]*(?:/\*.*?\*/)?[ \t]*\n?}sg;
     return substr $text, 0, pos $text;
   }
@@ -168,11 +171,14 @@ sub _type {
 sub _prototype {
   my ($piece, $header, $line) = @_;
   $piece =~ s{/\*.*?\*/}{}gs;
+  $piece =~ s/\s*\{.*\}\s*$/;/s;
+  $piece =~ s/\s*__attribute__\s*\(\(.*?\)\)//gs;
+  $piece =~ s/^(?:extern|static|inline)\s+//g while $piece =~ /^(?:extern|static|inline)\s/;
   $piece = join ' ', split ' ', $piece;
   my ($type, $name, $args) =
-    $piece =~ /^((?:extern )?(?:const )?\w+(?: \w+)*? ?\**) ?\b(\w+) ?\((.*)\)[^()]*;$/;
+    $piece =~ /^((?:const )?\w+(?: \w+)*? ?\**) ?\b(\w+) ?\((.*)\)[^()]*;$/;
   return { name => '', header => $header, line => $line } unless defined $name;
-  $type =~ s/^extern |\s+$//g;
+  s/^\s+|\s+$//g for $type, $args;
   my @args = split /\s*,\s*/, $args;
   my %args = map { /(\w+)(?:\[\w*\])?$/ ? ($1 => $_) : () } @args;
   return { name => $name, type => $type, args => \@args, arg => \%args, header => $header,

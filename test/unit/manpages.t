@@ -30,11 +30,11 @@ ok(scalar @list, 'the build made man pages');
 my %page = map { $_ => content("$man/$_") } @list;
 
 # What a program can call, found without mkman: the names before a parenthesis in the headers,
-# their comments left out, and what the library exports.
+# comments and directives left out, and what the library exports.
 my %public;
 for my $path (glob "$top/include/*.h") {
   my $text = content($path) =~ s{/\*.*?\*/}{}gsr =~ s/^\s*#.*//mgr;
-  $public{$_} = 1 for $text =~ /\b(\w+)\s*\([^()]*\)\s*;/g;
+  $public{$_} = 1 for $text =~ /\b((?:DMI|my)_\w+)\s*\(/g;
 }
 for (`nm -D --defined-only $build/.libs/libdmi.so`) {
   $public{$1} = 1 if /^[0-9a-f]+ T ((?:DMI|my)_\w+)$/;
