@@ -55,6 +55,10 @@ core_sources = \
 	lib/core/coord_pack.c \
 	lib/core/coord_view.c \
 	lib/core/directory.c \
+	lib/core/heap.c \
+	lib/core/heap.h \
+	lib/core/heap_shape.c \
+	lib/core/heap_step.c \
 	lib/core/member.c \
 	lib/core/member.h \
 	lib/core/member_call.c \

@@ -41,6 +41,10 @@ test_sim_member_sim_SOURCES = \
 	test/sim/member_world.h
 test_sim_member_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/heap_sim
+test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
+test_sim_heap_sim_LDADD = $(sim_libs)
+
 # Ten million operations over a thousand seeds, with joins and leaves; other seeds:
 # SEEDS=1001-2000.
 SEEDS = 1-1000

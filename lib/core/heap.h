@@ -1,0 +1,174 @@
+/*
+ * heap.h - the allocator in global memory (docs/allocator.md).
+ *
+ * Pure: what it does to global memory it does by single read-modify-writes, which its surroundings
+ * (dmi_heap_env) carry out one at a time; so the product and the simulator run the same code.
+ */
+#ifndef DMI_CORE_HEAP_H
+#define DMI_CORE_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- Addresses ----------------------------------------------------------------------------- */
+
+/* The system mapping. */
+#define DMI_SYSTEM_BASE (UINT64_C(3) << 61)
+#define DMI_SYSTEM_PAGE UINT64_C(4096) /* bytes */
+#define DMI_SYSTEM_NUM (UINT64_C(1) << 48)
+
+/* What the directory keeps with each mapping: an arena's number, or one of these. */
+#define DMI_WORD_USER 0   /* made by DMI_mmap */
+#define DMI_WORD_OBJECT 1 /* one object of DMI_malloc, at its base */
+#define DMI_WORD_SYSTEM 2 /* the system mapping */
+
+/* ---- Shapes -------------------------------------------------------------------------------- */
+
+#define DMI_HEAP_RUN 0x80u       /* flag of a class: runs of pages */
+#define DMI_HEAP_SLOTS 16384u    /* most in an arena */
+#define DMI_HEAP_SIZES 65535u    /* most page sizes */
+#define DMI_HEAP_ENTRIES 255u    /* in a page of entries */
+#define DMI_HEAP_TABLES 65536u   /* pages of entries of a bin */
+#define DMI_HEAP_RUN_MOST 262144 /* bytes; larger runs have their own mapping */
+
+/* The class of objects of this size; false: each has its own mapping. */
+bool dmi_heap_class(uint64_t size, uint64_t page_size, uint8_t *cls);
+
+struct dmi_heap_shape {
+  uint64_t page_size;
+  uint64_t stride;   /* bytes of a slot */
+  uint64_t per_page; /* slots that begin in a page; 0: a slot is several pages, or one */
+  uint64_t page_num; /* of the arena */
+  uint32_t slots;
+};
+
+/* Of the arena with this number, which says class and how many there were before. */
+struct dmi_heap_shape dmi_heap_shape(uint64_t number, uint64_t page_size);
+
+/* Bytes from the arena's base. */
+uint64_t dmi_heap_offset(const struct dmi_heap_shape *shape, uint32_t slot);
+/* The slot that begins there; false: none. */
+bool dmi_heap_slot(const struct dmi_heap_shape *shape, uint64_t offset, uint32_t *slot);
+
+/* Arena numbers. */
+static inline uint64_t dmi_heap_bin(uint32_t size_number, uint8_t cls) {
+  return ((uint64_t)size_number << 8 | cls) << 24; /* the number of its first page of entries */
+}
+static inline uint8_t dmi_heap_class_of(uint64_t number) {
+  return (uint8_t)(number >> 24);
+}
+
+/* ---- Steps: read-modify-writes of kind DMI_RMW_HEAP ------------------------------------------ */
+
+enum dmi_heap_op {
+  /* a control page, dmi_heap_control_size bytes from its start */
+  DMI_HEAP_INIT = 1, /* base, a: slots */
+  DMI_HEAP_TAKE,     /* base */
+  DMI_HEAP_GIVE,     /* base, a: slot */
+  DMI_HEAP_HAS,      /* base, a: slot */
+  DMI_HEAP_COUNT,    /* base; answer a: slots taken */
+  DMI_HEAP_KILL,     /* base */
+  /* an entry, 16 bytes */
+  DMI_HEAP_LOOK,
+  DMI_HEAP_RESERVE, /* self */
+  DMI_HEAP_OPEN,    /* self, base */
+  DMI_HEAP_HOLD,    /* self, base, a: holder so far */
+  DMI_HEAP_SEIZE,   /* self, base, a: holder so far */
+  DMI_HEAP_SHUT,    /* self, base, a: version */
+  DMI_HEAP_ROOM,    /* base, a: version */
+  DMI_HEAP_LET,     /* self, base */
+  DMI_HEAP_CLEAR,   /* self, base */
+  /* a page of page sizes, all of it */
+  DMI_HEAP_SIZE /* base: the page size */
+};
+
+/* Answers. */
+enum dmi_heap_result {
+  DMI_HEAP_NOT,  /* the condition did not hold: nothing was changed */
+  DMI_HEAP_OK,   /* TAKE: a is the slot.  SIZE: a is its place */
+  DMI_HEAP_FULL, /* TAKE: a is the version.  SIZE: no place is left */
+  DMI_HEAP_GONE  /* TAKE, GIVE, HAS: it is another arena by now, or none */
+};
+
+#define DMI_HEAP_REOPENED 0x01u /* GIVE: a is the version */
+#define DMI_HEAP_EMPTY 0x02u    /* GIVE: no slot is taken any more */
+
+struct dmi_heap_in {
+  uint32_t op;   /* enum dmi_heap_op */
+  uint32_t self; /* uid */
+  uint64_t base;
+  uint32_t a;
+  uint32_t pad;
+};
+
+struct dmi_heap_out {
+  uint32_t result; /* enum dmi_heap_result */
+  uint32_t flags;
+  uint32_t a;
+  uint32_t pad;
+};
+
+struct dmi_heap_entry {
+  uint64_t base;    /* 0: none, 1: reserved */
+  uint32_t holder;  /* uid */
+  uint32_t version; /* times 2, plus 1 if there is room */
+};
+
+/* Bytes of a control page that steps work on. */
+uint64_t dmi_heap_control_size(uint32_t slots);
+
+/* A step may run on `len` bytes, with this much input and answer? */
+bool dmi_heap_step_valid(uint64_t len, uint64_t input, uint64_t answer);
+
+/* Runs one.  The answer is a dmi_heap_out, or, of LOOK, as many of the bytes as it has room for. */
+void dmi_heap_step(unsigned char *bytes, uint64_t len, const unsigned char *input,
+                   unsigned char *answer, uint64_t answer_size);
+
+/* ---- The allocator of one process ----------------------------------------------------------- */
+
+/* Deliberate faults; 0 in the product. */
+enum dmi_heap_break {
+  DMI_HEAP_BREAK_NOTHING,
+  DMI_HEAP_BREAK_ROOM,    /* a reopened arena is not announced */
+  DMI_HEAP_BREAK_VERSION, /* SHUT does not look at the version */
+  DMI_HEAP_BREAK_HOLDER,  /* arenas of processes that left are not taken */
+  DMI_HEAP_BREAK_KILL,    /* an arena is unmapped without a last look at its slots */
+  DMI_HEAP_BREAK_BASE,    /* TAKE and GIVE do not look whether the arena is still that one */
+  DMI_HEAP_BREAK_EMPTY,   /* empty arenas are kept */
+  DMI_HEAP_BREAK_LAST
+};
+extern enum dmi_heap_break dmi_heap_broken;
+
+struct dmi_heap_env {
+  void *arg;
+  uint32_t self; /* uid */
+  /* One step on [off, off + len) of a page of the system mapping; `here`: move the page here first.
+   * DMI_OK, or why it was not done. */
+  int32_t (*step)(void *arg, uint64_t page, uint64_t off, uint64_t len,
+                  const struct dmi_heap_in *in, void *answer, uint64_t answer_size, bool here);
+  int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word, uint64_t *base);
+  /* Need not be done when it returns. */
+  void (*unmap)(void *arg, uint64_t base, uint64_t word);
+  bool (*is_member)(void *arg, uint32_t uid);
+};
+
+struct dmi_heap;
+
+/* NULL: no memory. */
+struct dmi_heap *dmi_heap_new(const struct dmi_heap_env *env);
+void dmi_heap_free(struct dmi_heap *heap);
+
+/* Any thread; all return DMI_OK or DMI_E*.  DMI_E_OWN_MAPPING: the object needs its own mapping. */
+#define DMI_E_OWN_MAPPING 1001
+int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, uint64_t *addr);
+/* `offset` from the base of the arena.  DMI_EADDR: nothing is allocated there. */
+int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base,
+                      uint64_t offset);
+/* DMI_OK if an object is there. */
+int32_t dmi_heap_has(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base,
+                     uint64_t offset);
+
+/* Does this process take slots from this arena?  For tests. */
+bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t base);
+
+#endif
