@@ -352,6 +352,43 @@ int32_t DMI_save(int64_t addr, int64_t size);
  * DMI_ERANGE, DMI_EINVAL. */
 int32_t DMI_unsave(int64_t addr, int64_t size);
 
+/* ---- Objects (chapter 4, "DMI_mmap and DMI_munmap are heavy") -------------------------------- */
+
+/*
+ * Allocates `size` bytes of global memory in pages of `page_size` bytes.  Small objects share
+ * mappings: no mapping is made for each.  The bytes are undefined until written.
+ *
+ * An object that fits into a page lies in one page, so that read-modify-writes and mutexes in it
+ * work; if it takes at most half a page, it shares the page with others.  A larger one has whole
+ * pages, one behind the other; above 256 KiB, a mapping of its own.  The address is a multiple of
+ * 16 when page_size is.  Each page size has memory of its own: use few of them.
+ *
+ * Any thread of any process may free the object, also when this process has left.
+ *
+ * Errors: DMI_ESIZE unless both sizes are positive and the pages together smaller than 2^62 bytes.
+ * DMI_EINVAL when addr_ptr is NULL.  DMI_ENOMEM.
+ */
+int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size);
+
+/*
+ * Makes an object smaller or larger, or moves it to pages of another size.  *new_addr_ptr is where
+ * it is from now on, the same address or another one; the bytes up to the smaller of both sizes are
+ * kept.  Nobody may use the object meanwhile.  An `old_addr` of DMI_NULL allocates a new object.
+ * After DMI_FALSE the object is as it was.
+ *
+ * Errors: DMI_EADDR when no object begins at `old_addr`.  DMI_ESIZE, DMI_EINVAL and DMI_ENOMEM as
+ * for DMI_malloc.
+ */
+int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64_t page_size);
+
+/*
+ * Frees an object.  DMI_munmap does not: it refuses addresses of objects.
+ *
+ * Errors: DMI_EADDR when no object begins at `addr`: it was freed before, it is inside an object,
+ * or it is no address of DMI_malloc (as DMI_NULL).
+ */
+int32_t DMI_free(int64_t addr);
+
 /* ---- Scattered access (chapter 4, "scattered read and write") -------------------------------- */
 
 /* A group of items, for scattered access.  A local object: it means nothing in another process.

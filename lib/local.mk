@@ -90,6 +90,8 @@ core_sources = \
 service_sources = \
 	lib/service/access.c \
 	lib/service/access.h \
+	lib/service/alloc.c \
+	lib/service/alloc.h \
 	lib/service/barrier.c \
 	lib/service/barrier.h \
 	lib/service/calls.c \

@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "core/rmw.h"
+#include "service/alloc.h"
 #include "service/calls.h"
 #include "service/runtime.h"
 #include "service/save.h"
@@ -34,11 +35,25 @@ int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
-  return dmi_save(dmi_runtime_process(), addr, size, true);
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? dmi_save(process, addr, size, true) : inactive();
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
-  return dmi_save(dmi_runtime_process(), addr, size, false);
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? dmi_save(process, addr, size, false) : inactive();
+}
+
+int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size) {
+  return dmi_alloc_malloc(dmi_runtime_process(), addr_ptr, size, page_size);
+}
+
+int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64_t page_size) {
+  return dmi_alloc_realloc(dmi_runtime_process(), old_addr, new_addr_ptr, size, page_size);
+}
+
+int32_t DMI_free(int64_t addr) {
+  return dmi_alloc_free(dmi_runtime_process(), addr);
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {

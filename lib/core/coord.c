@@ -48,6 +48,8 @@ struct dmi_coord *dmi_coord_new(void) {
   if (!c) abort();
   c->next_uid = 1;
   c->next_base = FIRST_BASE;
+  c->system = (struct dmi_entry){DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM, c->next_uid,
+                                 DMI_WORD_SYSTEM};
   return c;
 }
 

@@ -10,7 +10,7 @@
 #define QUEUED_BYTES 25u
 #define CALLER_BYTES 12u
 #define FORGET_BYTES 24u
-#define ADOPT_BYTES 44u
+#define ADOPT_BYTES 52u
 #define RESULT_BYTES 20u
 #define KEPT_BYTES 21u
 
@@ -105,6 +105,7 @@ static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids) {
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
+  dmi_mapping_pack(pack, &c->system);
   dmi_pack_u32(pack, c->mappings.num);
   for (uint32_t i = 0; i < c->mappings.num; i++)
     dmi_mapping_pack(pack, &c->mappings.at[i]);
@@ -149,7 +150,9 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
 }
 
 static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
-  uint32_t num = dmi_unpack_count(unpack, DMI_MAPPING_BYTES);
+  uint32_t num;
+  dmi_mapping_unpack(unpack, &c->system);
+  num = dmi_unpack_count(unpack, DMI_MAPPING_BYTES);
   for (uint32_t i = 0; i < num; i++)
     dmi_mapping_unpack(unpack, DMI_LIST_ADD(&c->mappings));
   num = dmi_unpack_count(unpack, FORGET_BYTES);

@@ -6,10 +6,10 @@
  */
 #include "core/member_int.h"
 
-#define ALIGN 4096u                     /* bytes: ranges begin at multiples of it */
-#define GAP 65536u                      /* bytes after each range that are in no mapping */
-#define SIZE_END ((uint64_t)1 << 62)    /* a mapping is smaller */
-#define ADDRESS_END ((uint64_t)1 << 63) /* addresses are positive int64_t */
+#define ALIGN 4096u                  /* bytes: ranges begin at multiples of it */
+#define GAP 65536u                   /* bytes after each range that are in no mapping */
+#define SIZE_END ((uint64_t)1 << 62) /* a mapping is smaller */
+#define ADDRESS_END DMI_SYSTEM_BASE  /* behind it only the system mapping */
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
@@ -28,16 +28,20 @@ static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
 }
 
 /* The mapping that holds the address, or NULL. */
-static struct dmi_entry *lookup(const struct dmi_coord *c, uint64_t addr) {
+static struct dmi_entry *lookup(struct dmi_coord *c, uint64_t addr) {
   uint32_t i = above(c, addr);
   struct dmi_entry *mapping;
+  if (addr >= c->system.base && addr - c->system.base < DMI_SYSTEM_PAGE * DMI_SYSTEM_NUM) {
+    return &c->system;
+  }
   if (i == 0) return NULL;
   mapping = &c->mappings.at[i - 1];
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
 }
 
 /* DMI_OK and the new mapping at the end of the table, or why not. */
-static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint32_t home) {
+static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint64_t word,
+                    uint32_t home) {
   uint64_t size, room;
   struct dmi_entry *mapping;
   if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
@@ -52,11 +56,13 @@ static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, 
   mapping->page_size = page_size;
   mapping->page_num = page_num;
   mapping->home = home;
+  mapping->word = word;
   c->next_base += room;
   return DMI_OK;
 }
 
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
+  if (c->system.home == uid) c->system.home = heir;
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     if (c->mappings.at[i].home == uid) c->mappings.at[i].home = heir;
   }
@@ -82,17 +88,18 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
   struct dmi_record *home = NULL;
   struct dmi_adopt *adopt;
   struct dmi_pack out;
-  uint64_t page_size, page_num;
+  uint64_t page_size, page_num, word;
   int error;
   dmi_unpack_init(&body, &msg->body);
   page_size = dmi_unpack_u64(&body);
   page_num = dmi_unpack_u64(&body);
+  word = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   if (record->heir && m->broken != DMI_MBREAK_ADOPT) {
     home = dmi_coord_heir(c, record->uid);
     if (!home) home = dmi_coord_keeper(c, record->uid);
   }
-  error = allocate(c, page_size, page_num, home ? home->uid : record->uid);
+  error = allocate(c, page_size, page_num, word, home ? home->uid : record->uid);
   if (error) {
     dmi_coord_answer(m, &caller, error, NULL);
     return true;
@@ -177,12 +184,13 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
   struct dmi_entry *mapping;
   const struct dmi_record *home;
   struct dmi_unpack body;
-  uint64_t base;
+  uint64_t base, word;
   dmi_unpack_init(&body, &msg->body);
   base = dmi_unpack_u64(&body);
+  word = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   mapping = lookup(c, base);
-  if (!mapping || mapping->base != base) {
+  if (!mapping || mapping->base != base || mapping->word != word || mapping == &c->system) {
     dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
     return true;
   }

@@ -22,7 +22,7 @@ struct control {
 #define EIGHTH 8u
 
 uint64_t dmi_heap_control_size(uint32_t slots) {
-  return sizeof(struct control) + (slots + 63u) / 64u * 8u;
+  return sizeof(struct control) + ((uint64_t)slots + 63) / 64 * 8;
 }
 
 bool dmi_heap_step_valid(uint64_t len, uint64_t input, uint64_t answer) {

@@ -294,10 +294,16 @@ void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, stru
 
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out) {
+  dmi_member_mmap_word(m, op, page_size, page_num, DMI_WORD_USER, out);
+}
+
+void dmi_member_mmap_word(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
+                          uint64_t word, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, page_size);
   dmi_pack_u64(&body, page_num);
+  dmi_pack_u64(&body, word);
   call(m, DMI_CTL_MMAP, op, &body, out);
 }
 
@@ -309,9 +315,15 @@ void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct 
 }
 
 void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out) {
+  dmi_member_munmap_word(m, op, base, DMI_WORD_USER, out);
+}
+
+void dmi_member_munmap_word(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t word,
+                            struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, base);
+  dmi_pack_u64(&body, word);
   call(m, DMI_CTL_MUNMAP, op, &body, out);
 }
 

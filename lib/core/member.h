@@ -111,6 +111,7 @@ struct dmi_entry {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
   uint32_t home; /* uid */
+  uint64_t word; /* DMI_WORD_* of core/heap.h, or an arena's number */
 };
 
 /* The result of a DMI thread that ended and was not joined when its process left. */
@@ -298,10 +299,16 @@ void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, stru
  * FORGET behind it may be about it. */
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out);
+/* The same for the allocator, which gives the mapping its word. */
+void dmi_member_mmap_word(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
+                          uint64_t word, struct dmi_mout *out);
 /* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
 void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out);
 /* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
 void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out);
+/* The same for the allocator: DMI_EADDR unless the mapping has this word. */
+void dmi_member_munmap_word(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t word,
+                            struct dmi_mout *out);
 /* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
                        struct dmi_mout *out);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/member.h"
+#include "core/heap.h"
 #include "core/pack.h"
 #include "dmi_api.h"
 
@@ -185,7 +186,7 @@ void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 39    /* at least, packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
-#define DMI_MAPPING_BYTES 28 /* packed */
+#define DMI_MAPPING_BYTES 36 /* packed */
 
 /* member_join.c */
 void dmi_member_found(struct dmi_member *m);              /* start as the first process */
@@ -331,7 +332,8 @@ struct dmi_coord {
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
-  DMI_LIST(struct dmi_entry) mappings; /* by base */
+  struct dmi_entry system;             /* the system mapping: there from the start, for ever */
+  DMI_LIST(struct dmi_entry) mappings; /* all others, by base */
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
   DMI_LIST(struct dmi_result) results;

@@ -279,6 +279,7 @@ void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping) {
   dmi_pack_u64(pack, mapping->page_size);
   dmi_pack_u64(pack, mapping->page_num);
   dmi_pack_u32(pack, mapping->home);
+  dmi_pack_u64(pack, mapping->word);
 }
 
 void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping) {
@@ -286,4 +287,5 @@ void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping) {
   mapping->page_size = dmi_unpack_u64(unpack);
   mapping->page_num = dmi_unpack_u64(unpack);
   mapping->home = dmi_unpack_u32(unpack);
+  mapping->word = dmi_unpack_u64(unpack);
 }

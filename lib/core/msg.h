@@ -69,6 +69,7 @@ enum dmi_rmw {
   DMI_RMW_FAD,
   DMI_RMW_USER,
   DMI_RMW_CLAIM, /* fill free cells of a table: input dmi_claim[], answer: how many were not free */
+  DMI_RMW_HEAP,  /* a step of the allocator: core/heap.h */
   /* core/sync.h says what these do */
   DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
   DMI_RMW_SIGNAL,  /* let waiters of a condition go */
@@ -110,17 +111,18 @@ struct dmi_rmw_sizes {
 
 /* Fields a message does not use are zero. */
 struct dmi_msg {
-  uint8_t type;     /* enum dmi_msg_type */
-  uint8_t flags;    /* DMI_F_* */
-  uint8_t kind;     /* DMI_KIND_*, 0 or enum dmi_rmw */
-  int8_t tag;       /* ATOMIC, DMI_RMW_USER: the user's tag */
-  uint32_t origin;  /* uid of the process whose operation it is */
-  uint32_t error;   /* FAIL: DMI_E* */
-  uint64_t map;     /* base address of the mapping */
-  uint64_t page;    /* page number in the mapping */
-  uint64_t op;      /* origin's number of the operation; READ and DATA: fetch number */
-  uint64_t off;     /* bytes, in the page; of kind LIST: number of ranges */
-  uint64_t len;     /* bytes; DONE of an ATOMIC: bytes of the answer at the start of body */
+  uint8_t type;    /* enum dmi_msg_type */
+  uint8_t flags;   /* DMI_F_* */
+  uint8_t kind;    /* DMI_KIND_*, 0 or enum dmi_rmw */
+  int8_t tag;      /* ATOMIC, DMI_RMW_USER: the user's tag */
+  uint32_t origin; /* uid of the process whose operation it is */
+  uint32_t error;  /* FAIL: DMI_E* */
+  uint64_t map;    /* base address of the mapping */
+  uint64_t page;   /* page number in the mapping */
+  uint64_t op;     /* origin's number of the operation; READ and DATA: fetch number */
+  uint64_t off;    /* bytes, in the page; of kind LIST: number of ranges */
+  uint64_t len; /* bytes; HOME_BEGIN: the mapping's word; DONE of an ATOMIC: bytes of the answer at
+                   the start of body */
   uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */
   struct dmi_slice
       list; /* GRANT: dmi_holder[]; TAKE, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */

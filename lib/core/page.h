@@ -115,6 +115,7 @@ struct dmi_map {
   uint64_t base;      /* global address */
   uint64_t page_size; /* bytes */
   uint64_t page_num;
+  uint64_t word;             /* what the directory keeps with it, core/heap.h; not for the core */
   _Atomic uint32_t home;     /* uid */
   _Atomic uint32_t arriving; /* bool: home of it, but the tails are still to come: R8.2 */
 };

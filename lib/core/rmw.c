@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "core/heap.h"
 #include "core/sync.h"
 
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
@@ -25,6 +26,8 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
              sizes->in == 8;
     case DMI_RMW_USER:
       return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
+    case DMI_RMW_HEAP:
+      return sizes->out2 == 0 && dmi_heap_step_valid(len, input, sizes->in);
     default:
       return dmi_sync_valid(rmw, len, sizes, input);
   }
@@ -80,6 +83,9 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
                      (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
                      (int64_t)req->sizes.in, req->tag);
+      return DMI_RMW_DONE;
+    case DMI_RMW_HEAP:
+      dmi_heap_step(bytes, req->len, out1, answer, req->sizes.in);
       return DMI_RMW_DONE;
     default:
       return dmi_sync_run(req, bytes, answer) ? DMI_RMW_DONE : DMI_RMW_WAITS;

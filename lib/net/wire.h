@@ -23,7 +23,7 @@
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 2
+#define DMI_WIRE_VERSION 3
 
 #define DMI_WIRE_HEADER 80
 

@@ -15,6 +15,7 @@
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "core/heap.h"
 #include "core/rmw.h"
 #include "core/sync.h"
 #include "service/group.h"
@@ -203,10 +204,10 @@ static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64
 
 /* ---- Reads and writes ----------------------------------------------------------------------- */
 
-/* The mapping of a range; inside the epoch afterwards, or with a reference (*held) if it had to be
- * fetched.  NULL: *error. */
-static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr, int64_t size,
-                                      bool *held, int32_t *error) {
+/* The mapping of a range, be it the allocator's; inside the epoch afterwards, or with a reference
+ * (*held) if it had to be fetched.  NULL: *error. */
+static struct dmi_mapping *find_any(struct dmi_process *process, int64_t addr, int64_t size,
+                                    bool *held, int32_t *error) {
   struct dmi_mapping *mapping;
   *held = false;
   if (!atomic_load_explicit(&process->active, memory_order_acquire) || dmi_in_function) {
@@ -229,6 +230,15 @@ static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr,
     return NULL;
   }
   return mapping;
+}
+
+/* The same for what programs may touch. */
+static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr, int64_t size,
+                                      bool *held, int32_t *error) {
+  if (addr < (int64_t)DMI_SYSTEM_BASE) return find_any(process, addr, size, held, error);
+  *held = false;
+  *error = dmi_in_function ? DMI_EINFUNC : DMI_EADDR;
+  return NULL;
 }
 
 struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
@@ -518,7 +528,8 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
     return dmi_status_refuse(status, DMI_EINVAL);
   access.process = process;
   access.status = status;
-  access.mapping = find_range(process, rmw->addr, rmw->size, &held, &error);
+  access.mapping = (rmw->rmw == DMI_RMW_HEAP ? find_any : find_range)(process, rmw->addr, rmw->size,
+                                                                      &held, &error);
   if (!access.mapping) return dmi_status_refuse(status, error);
   index = dmi_mapping_index(access.mapping, (uint64_t)rmw->addr, &off);
   if ((uint64_t)rmw->size > access.mapping->map.page_size - off) error = DMI_ERANGE;

@@ -29,6 +29,7 @@ struct call {
   /* ---- arguments ---- */
   uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
   int64_t addr;     /* CREATE */
+  uint64_t word;    /* MMAP, MUNMAP: DMI_WORD_USER, or the allocator's */
   int32_t capacity; /* NODES */
   /* ---- where results go; may be NULL where the API allows it ---- */
   DMI_node_t *nodes;
@@ -41,7 +42,7 @@ struct call {
 static void complete(struct call *call, int32_t error) {
   struct dmi_status *status = call->status;
   if (call->heap) free(call);
-  dmi_status_done(status, error);
+  if (status) dmi_status_done(status, error);
 }
 
 /* ---- Results: the daemon thread ------------------------------------------------------------- */
@@ -56,9 +57,7 @@ static void node_fill(DMI_node_t *node, const struct dmi_notice *notice) {
 }
 
 static int32_t enter(struct call *call, const struct dmi_mact *result) {
-  struct dmi_mapping *mapping =
-      dmi_enter_mapping(call->process, result->mapping.base, result->mapping.page_size,
-                        result->mapping.page_num, result->mapping.home);
+  struct dmi_mapping *mapping = dmi_enter_mapping(call->process, &result->mapping);
   if (!mapping) return DMI_ENOMEM;
   if (call->kind == LOOKUP) {
     call->mapping = dmi_mapping_ref(mapping) ? mapping : NULL;
@@ -178,10 +177,10 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
       dmi_member_goodbye(member, op, (uint32_t)call->a, out);
       break;
     case MMAP:
-      dmi_member_mmap(member, op, call->a, call->b, out);
+      dmi_member_mmap_word(member, op, call->a, call->b, call->word, out);
       break;
     case MUNMAP:
-      dmi_member_munmap(member, op, call->a, out);
+      dmi_member_munmap_word(member, op, call->a, call->word, out);
       break;
     default:
       dmi_member_lookup(member, op, call->a, out);
@@ -261,6 +260,28 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
 int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
   struct call call = {.kind = MUNMAP, .a = (uint64_t)addr};
   return run(process, &call, status);
+}
+
+int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
+                     uint64_t word, int64_t *addr) {
+  struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .word = word, .value = addr};
+  return run(process, &call, NULL) == DMI_TRUE ? DMI_OK : dmi_error_last();
+}
+
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word) {
+  struct call call = {.kind = MUNMAP, .a = base, .word = word};
+  return run(process, &call, NULL) == DMI_TRUE ? DMI_OK : dmi_error_last();
+}
+
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word) {
+  struct call *call = calloc(1, sizeof(*call));
+  if (!call) {
+    (void)dmi_call_unmap(process, base, word);
+    return;
+  }
+  *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .word = word};
+  call->post.run = begin;
+  dmi_post(process, &call->post);
 }
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,

@@ -20,6 +20,12 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
                       int64_t page_num, DMI_local_status_t *status);
 int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status);
 
+/* For the allocator: mappings with its word.  DMI_OK or DMI_E*.  _later: nobody waits. */
+int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
+                     uint64_t word, int64_t *addr);
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word);
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word);
+
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
                         int64_t addr, DMI_local_status_t *status);
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,

@@ -169,10 +169,7 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       fprintf(stderr, "=== left ===\n");
       break;
     case DMI_MACT_ADOPT:
-      if (!dmi_enter_mapping(process, act->mapping.base, act->mapping.page_size,
-                             act->mapping.page_num, process->core.self)) {
-        abort();
-      }
+      if (!dmi_enter_mapping(process, &act->mapping)) abort();
       break;
     case DMI_MACT_FORGET:
       dmi_forget_mapping(process, act->mapping.base);

@@ -87,6 +87,7 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
   msg = about(process, mapping->map.base, DMI_MSG_HOME_BEGIN);
   msg.off = mapping->map.page_size;
   msg.version = mapping->map.page_num;
+  msg.len = mapping->map.word;
   dmi_runtime_send(process, tails.heir, &msg);
   /* From here on nobody decides here as the home; then the decisions made are collected. */
   pthread_mutex_lock(&mapping->lock);
@@ -215,6 +216,7 @@ static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg) {
   } else {
     mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->core.self);
     if (!mapping) abort();
+    mapping->map.word = msg->len;
     atomic_store(&mapping->map.arriving, 1);
     dmi_space_add(&process->core, mapping);
     return true;
@@ -325,9 +327,7 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
                            const struct dmi_mact *result) {
   struct take *take = (struct take *)(void *)wait;
   if (result->error == DMI_OK) {
-    struct dmi_mapping *mapping =
-        dmi_enter_mapping(process, result->mapping.base, result->mapping.page_size,
-                          result->mapping.page_num, result->mapping.home);
+    struct dmi_mapping *mapping = dmi_enter_mapping(process, &result->mapping);
     if (!mapping) abort();
     take_pages(process, mapping, &take->list);
   }

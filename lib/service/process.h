@@ -14,6 +14,7 @@
 #include "service/ops.h"
 #include "service/program.h"
 
+struct dmi_heap;
 struct dmi_member;
 struct dmi_threads;
 struct dmi_leave;
@@ -43,6 +44,7 @@ struct dmi_process {
   struct dmi_core core;
   struct dmi_net *net;           /* sends: any thread; else the daemon */
   struct dmi_ops *ops;           /* own lock */
+  struct dmi_heap *_Atomic heap; /* made at its first use */
   struct dmi_uids *_Atomic uids; /* replaced at a view, old one retired */
 
   _Atomic uint64_t sent[DMI_MSG_PAGE_LAST + 1]; /* own page messages to others, by type */

@@ -25,6 +25,7 @@
 
 #include "base/epoch.h"
 #include "base/lock.h"
+#include "core/heap.h"
 #include "core/member.h"
 #include "service/config.h"
 #include "service/events.h"
@@ -201,19 +202,26 @@ void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *
   }
 }
 
-struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
-                                      uint64_t page_size, uint64_t page_num, uint32_t home) {
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {
   struct dmi_mapping *mapping;
   dmi_epoch_enter();
-  mapping = dmi_space_find(base);
+  mapping = dmi_space_find(entry->base);
   dmi_epoch_leave(); /* only this thread removes mappings */
   if (mapping) return mapping;
-  mapping = dmi_mapping_new(base, page_size, page_num, home);
+  mapping = dmi_mapping_new(entry->base, entry->page_size, entry->page_num, entry->home);
+  if (mapping) mapping->map.word = entry->word;
   if (mapping) dmi_space_add(&process->core, mapping);
   return mapping;
 }
 
 /* ---- Start and end -------------------------------------------------------------------------- */
+
+/* The first process is the first home of the allocator's pages. */
+static void enter_system(struct dmi_process *process) {
+  struct dmi_entry entry = {DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM,
+                            dmi_member_uid(process->member), DMI_WORD_SYSTEM};
+  if (!dmi_enter_mapping(process, &entry)) abort();
+}
 
 static void *daemon_body(void *arg) {
   struct dmi_process *process = arg;
@@ -225,6 +233,7 @@ static void *daemon_body(void *arg) {
     randombytes_buf(program_id, sizeof(program_id));
     dmi_threads_main_begins(process);
     dmi_member_start_first(process->member, program_id, out);
+    enter_system(process);
   }
   dmi_events_carry(process);
   dmi_net_run(process->net);
@@ -332,6 +341,7 @@ static void process_free(struct dmi_process *process) {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
+  dmi_heap_free(atomic_load(&process->heap));
   dmi_space_end(&process->core);
   dmi_access_end(process);
   dmi_sync_free(process->sync);

@@ -7,6 +7,7 @@
 #include "service/process.h"
 #include "service/thread.h"
 
+struct dmi_entry;
 struct dmi_mact;
 struct dmi_mout;
 
@@ -45,8 +46,7 @@ void dmi_events_carry(struct dmi_process *process);
 
 /* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
  * memory. */
-struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, uint64_t base,
-                                      uint64_t page_size, uint64_t page_num, uint32_t home);
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry);
 
 /* ---- leave.c ---- */
 

@@ -25,6 +25,7 @@ enum {
   CAS,
   FAS,
   RMW,
+  MALLOC,
   GET_ASYNC,
   GET_1M,
   FIRST_READ_1M,
@@ -81,6 +82,16 @@ static void many_get_8(const plan_t *plan, int64_t count, char *buf) {
 static void many_put_8(const plan_t *plan, int64_t count, char *buf) {
   for (int64_t i = 0; i < count; i++) {
     CHECK(DMI_write(plan->word_addr, 8, buf, DMI_PUT_WRITE, NULL));
+  }
+}
+
+/* Allocated and freed by this process: nothing is sent. */
+static void many_malloc(const plan_t *plan, int64_t count, char *buf) {
+  int64_t addr;
+  (void)plan, (void)buf;
+  for (int64_t i = 0; i < count; i++) {
+    CHECK(DMI_malloc(&addr, 64, 4096));
+    CHECK(DMI_free(addr));
   }
 }
 
@@ -209,6 +220,7 @@ int64_t DMI_thread(int64_t addr) {
   measure_time(&figures[GET_8], "get_8", "us", 1000, many_get_8, 1000, &plan, buf);
   measure_time(&figures[PUT_8], "put_8", "us", 1000, many_put_8, 1000, &plan, buf);
   measure_time(&figures[FAD], "fad", "us", 1000, many_fad, 1000, &plan, buf);
+  measure_time(&figures[MALLOC], "malloc_free", "us", 1000, many_malloc, 1000, &plan, buf);
   measure_time(&figures[CAS], "cas", "us", 1000, many_cas, 1000, &plan, buf);
   measure_time(&figures[FAS], "fas", "us", 1000, many_fas, 1000, &plan, buf);
   measure_time(&figures[RMW], "rmw", "us", 1000, many_rmw, 1000, &plan, buf);

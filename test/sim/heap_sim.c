@@ -321,17 +321,20 @@ static void thread_body(void) {
   setcontext(me < 0 ? &main_context : &thread[me].context);
 }
 
+static void thread_begin(int i) {
+  if (!thread[i].stack) thread[i].stack = malloc(STACK);
+  getcontext(&thread[i].context);
+  thread[i].context.uc_stack.ss_sp = thread[i].stack;
+  thread[i].context.uc_stack.ss_size = STACK;
+  makecontext(&thread[i].context, thread_body, 0);
+  thread[i].runs = true;
+}
+
 /* All threads make their calls, until none is in one. */
 static void round_run(void) {
   running = ALL;
-  for (int i = 0; i < ALL; i++) {
-    if (!thread[i].stack) thread[i].stack = malloc(STACK);
-    getcontext(&thread[i].context);
-    thread[i].context.uc_stack.ss_sp = thread[i].stack;
-    thread[i].context.uc_stack.ss_size = STACK;
-    makecontext(&thread[i].context, thread_body, 0);
-    thread[i].runs = true;
-  }
+  for (int i = 0; i < ALL; i++)
+    thread_begin(i);
   me = draw();
   swapcontext(&main_context, &thread[me].context);
 }

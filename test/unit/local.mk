@@ -49,6 +49,10 @@ check_PROGRAMS += test/unit/member_pack_test
 test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
 test_unit_member_pack_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/heap_test
+test_unit_heap_test_SOURCES = test/unit/heap_test.c
+test_unit_heap_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/range_set_test
 test_unit_range_set_test_SOURCES = test/unit/range_set_test.c
 test_unit_range_set_test_LDADD = $(unit_libs)

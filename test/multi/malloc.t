@@ -1,0 +1,35 @@
+#!/usr/bin/perl
+# malloc.t - DMI_malloc, DMI_realloc, DMI_free: by all processes at once, while others join and leave.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $guests = { small => 2, soak => 1000 }->{ $ENV{DMI_TEST_SCALE} // '' } // 6;
+my $t = DMITest->new(timeout => 60 + $guests, wait => 40);
+my $program = $t->compile('test/multi/malloc_dmi.c');
+
+my $first = $t->start($program, args => [$guests]);
+my @others = $t->start($program, join => $first);
+$others[0]->expect_err(qr/=== opened ===/);    # so that it is the second for the program, too
+push @others, $t->start($program, join => $first);
+for my $round (1 .. $guests) {
+  $first->expect_out(qr/^guest $round comes$/m);
+  my $guest = $t->start($program, join => $others[0]);
+  $first->expect_out(qr/^guest $round leaves$/m);
+  $guest->signal('INT');
+  $guest->wait_exit(0);
+  $guest->err =~ /=== left ===/ or $t->problem("guest $round did not leave");
+}
+# The first process leaves, too, and with it the first home of the allocator's pages.
+$first->expect_out(qr/^the first leaves$/m);
+$first->signal('INT');
+$first->expect_err(qr/=== left ===/);
+my ($checks, $failed) = $others[0]->expect_out(qr/^verdict malloc: (\d+) checks, (\d+) failed$/m);
+is($failed, 0, 'no check failed');
+cmp_ok($checks, '>', $t->scale eq 'small' ? 2000 : 20000, "checks were made ($checks)");
+$_->wait_exit(0) for $first, @others;
+unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for $first, @others;
+note($_) for $first->out =~ /^(malloc: .*)$/mg;
+$t->done;

@@ -1,0 +1,199 @@
+/*
+ * heap_test.c - the allocator's shapes and single steps (docs/allocator.md).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../sim/rng.h"
+#include "core/heap.h"
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+static void check_shape(uint64_t number, uint64_t page_size, uint64_t size) {
+  struct dmi_heap_shape shape = dmi_heap_shape(number, page_size);
+  uint64_t before = 0;
+  assert_true(shape.stride >= size);
+  assert_in_range(shape.slots, 1, DMI_HEAP_SLOTS);
+  assert_true(dmi_heap_control_size(shape.slots) <= DMI_SYSTEM_PAGE);
+  assert_true(page_size < (UINT64_C(1) << 62) / shape.page_num);
+  for (uint32_t slot = 0; slot < shape.slots; slot += slot < 300 ? 1 : 97) {
+    uint64_t at = dmi_heap_offset(&shape, slot), in_page = at % page_size;
+    uint32_t found = ~0u;
+    assert_true(slot == 0 || at >= before);
+    before = at + shape.stride;
+    assert_true(before <= shape.page_num * page_size);
+    if (size <= page_size) assert_true(in_page + size <= page_size);
+    if (page_size % 16 == 0) assert_int_equal(at % 16, 0);
+    if (size > page_size / 2) assert_int_equal(in_page, 0);
+    assert_true(dmi_heap_slot(&shape, at, &found));
+    assert_int_equal(found, slot);
+    if (shape.stride > 1) assert_false(dmi_heap_slot(&shape, at + 1, &found));
+    if (shape.stride > 16) assert_false(dmi_heap_slot(&shape, at + 16, &found));
+  }
+  {
+    uint32_t found;
+    assert_false(dmi_heap_slot(&shape, shape.page_num * page_size, &found));
+    if (shape.per_page) {
+      assert_false(dmi_heap_slot(&shape, shape.per_page * shape.stride, &found) &&
+                   shape.per_page * shape.stride < page_size);
+    } else {
+      assert_false(dmi_heap_slot(&shape, shape.slots * shape.stride, &found));
+    }
+  }
+}
+
+static void test_shapes(void **state) {
+  static const uint64_t pages[] = {1,
+                                   2,
+                                   7,
+                                   8,
+                                   16,
+                                   31,
+                                   32,
+                                   33,
+                                   64,
+                                   100,
+                                   1000,
+                                   1024,
+                                   4095,
+                                   4096,
+                                   4097,
+                                   8192,
+                                   65536,
+                                   99999,
+                                   1 << 20,
+                                   64 << 20,
+                                   UINT64_C(1) << 40,
+                                   (UINT64_C(1) << 62) - 1};
+  (void)state;
+  for (size_t p = 0; p < sizeof(pages) / sizeof(pages[0]); p++) {
+    uint64_t page_size = pages[p];
+    for (uint64_t size = 1; size < 20000000; size += 1 + size / 13) {
+      uint8_t cls;
+      uint64_t bin;
+      struct dmi_heap_shape shape;
+      if (!dmi_heap_class(size, page_size, &cls)) {
+        assert_true(size > page_size / 2); /* a small one never needs its own mapping */
+        assert_true(size > DMI_HEAP_RUN_MOST / 4 || page_size > DMI_HEAP_RUN_MOST);
+        continue;
+      }
+      bin = dmi_heap_bin(1 + (uint32_t)p, cls);
+      shape = dmi_heap_shape(bin + 1, page_size);
+      /* little is wasted: a quarter, or up to a unit or a page */
+      assert_true(shape.stride <= size + size / 4 + (cls & DMI_HEAP_RUN ? page_size : 16));
+      assert_int_equal(dmi_heap_class_of(bin + 77), cls);
+      check_shape(bin + 1, page_size, size);
+      check_shape(bin + 20, page_size, size);
+      check_shape(bin + (3 << 8) + 255, page_size, size);
+    }
+  }
+}
+
+/* ---- A control page ------------------------------------------------------------------------- */
+
+static struct dmi_heap_out step(unsigned char *page, uint64_t len, uint32_t op, uint64_t base,
+                                uint32_t a) {
+  struct dmi_heap_in in = {.op = op, .self = 5, .base = base, .a = a};
+  struct dmi_heap_out out = {0};
+  assert_true(dmi_heap_step_valid(len, sizeof(in), sizeof(out)));
+  dmi_heap_step(page, len, (const unsigned char *)&in, (unsigned char *)&out, sizeof(out));
+  return out;
+}
+
+static void test_control(void **state) {
+  static const uint32_t sizes[] = {1, 4, 63, 64, 65, 1000, DMI_HEAP_SLOTS};
+  (void)state;
+  for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+    uint32_t slots = sizes[s], used = 0, version = 0;
+    uint64_t len = dmi_heap_control_size(slots);
+    struct rng rng = {slots};
+    unsigned char *page = malloc(len); /* just as long: a sanitizer sees what goes beyond */
+    bool *taken = calloc(slots, sizeof(bool)), closed = false;
+    memset(page, 0, len);
+    assert_int_equal(step(page, len, DMI_HEAP_TAKE, 77, 0).result, DMI_HEAP_GONE);
+    assert_int_equal(step(page, len, DMI_HEAP_INIT, 77, slots).result, DMI_HEAP_OK);
+    for (uint32_t i = 0; i < 20000 + 4 * slots; i++) {
+      bool filling = i / (slots + 10) % 2 == 0;
+      struct dmi_heap_out out;
+      uint32_t slot = rng_below(&rng, slots);
+      if (rng_below(&rng, 10) ? filling : !filling) {
+        out = step(page, len, DMI_HEAP_TAKE, 77, 0);
+        if (closed || used == slots) {
+          assert_int_equal(out.result, DMI_HEAP_FULL);
+          assert_int_equal(out.a, version);
+          closed = true;
+        } else {
+          assert_int_equal(out.result, DMI_HEAP_OK);
+          assert_true(out.a < slots && !taken[out.a]);
+          taken[out.a] = true;
+          used++;
+        }
+        continue;
+      }
+      assert_int_equal(step(page, len, DMI_HEAP_HAS, 77, slot).result,
+                       taken[slot] ? DMI_HEAP_OK : DMI_HEAP_NOT);
+      assert_int_equal(step(page, len, DMI_HEAP_GIVE, 78, slot).result, DMI_HEAP_GONE);
+      out = step(page, len, DMI_HEAP_GIVE, 77, slot);
+      assert_int_equal(out.result, taken[slot] ? DMI_HEAP_OK : DMI_HEAP_NOT);
+      used -= taken[slot];
+      if (out.result == DMI_HEAP_OK) assert_int_equal(!!(out.flags & DMI_HEAP_EMPTY), used == 0);
+      if (taken[slot] && closed && 8 * (slots - used) >= slots - slots % 8) {
+        assert_true(out.flags & DMI_HEAP_REOPENED);
+        assert_int_equal(out.a, ++version);
+        closed = false;
+      } else {
+        assert_false(out.flags & DMI_HEAP_REOPENED);
+      }
+      taken[slot] = false;
+      assert_int_equal(step(page, len, DMI_HEAP_COUNT, 77, 0).a, used);
+    }
+    assert_true(version > 0);
+    assert_int_equal(step(page, len, DMI_HEAP_GIVE, 77, slots).result, DMI_HEAP_NOT);
+    assert_int_equal(step(page, len, DMI_HEAP_KILL, 77, 0).result,
+                     used ? DMI_HEAP_NOT : DMI_HEAP_OK);
+    for (uint32_t slot = 0; slot < slots; slot++)
+      (void)step(page, len, DMI_HEAP_GIVE, 77, slot);
+    if (used) assert_int_equal(step(page, len, DMI_HEAP_KILL, 77, 0).result, DMI_HEAP_OK);
+    assert_int_equal(step(page, len, DMI_HEAP_HAS, 77, 0).result, DMI_HEAP_GONE);
+    free(page);
+    free(taken);
+  }
+}
+
+/* Any bytes, any step, any length that is allowed: nothing outside is touched. */
+static void test_hostile(void **state) {
+  struct rng rng = {1};
+  (void)state;
+  for (int i = 0; i < 100000; i++) {
+    uint64_t len = 16 + rng_below(&rng, i % 2 ? 100 : (uint32_t)DMI_SYSTEM_PAGE - 15);
+    struct dmi_heap_in in = {.op = rng_below(&rng, DMI_HEAP_SIZE + 2),
+                             .base = rng_below(&rng, 3),
+                             .a = (uint32_t)rng_next(&rng) >> rng_below(&rng, 32)};
+    unsigned char *page = malloc(len), answer[64];
+    uint32_t head[8] = {rng_below(&rng, 3), 0, rng_below(&rng, 2) ? 64 : (uint32_t)rng_next(&rng)};
+    for (uint64_t k = 0; k < len; k++)
+      page[k] = (unsigned char)rng_next(&rng);
+    memcpy(page, head, len < 12 ? len : 12);
+    assert_true(dmi_heap_step_valid(len, sizeof(in), sizeof(answer)));
+    dmi_heap_step(page, len, (const unsigned char *)&in, answer, sizeof(answer));
+    free(page);
+  }
+  assert_false(dmi_heap_step_valid(15, sizeof(struct dmi_heap_in), 16));
+  assert_false(dmi_heap_step_valid(16, 8, 16));
+  assert_false(dmi_heap_step_valid(16, sizeof(struct dmi_heap_in), 15));
+  assert_false(dmi_heap_step_valid(DMI_SYSTEM_PAGE + 1, sizeof(struct dmi_heap_in), 16));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_control),
+      cmocka_unit_test(test_hostile),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
