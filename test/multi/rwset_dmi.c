@@ -24,6 +24,7 @@ struct value {
 struct job {
   int64_t number;    /* of the domain */
   int64_t decompose; /* bool: not done yet */
+  int64_t contest;   /* bool: sets that overlap */
   int64_t steps;
   int64_t rwset;
   int64_t steppers; /* a barrier: 64-bit counter */
@@ -117,10 +118,39 @@ static void run_domain(const struct job *job) {
   my_free(writes);
 }
 
+/* All domains decompose at the same time, and two of them have one element in common: every one of
+ * them is told, in every round.  In every third round they have none. */
+static void run_contest(const struct job *job) {
+  int64_t round = 0, writes[40];
+  DMI_local_rwset_t local;
+  for (int64_t turn = 0; turn < job->steps; turn++) {
+    bool good = turn % 3 == 0;
+    for (int64_t i = 0; i < 40; i++)
+      writes[i] = i * DOMAINS + job->number;
+    if (!good && (job->number + turn) % DOMAINS == 0) writes[turn % 39] += 1;
+    if (job->number == 0) MUST(DMI_rwset_init(job->rwset, 40 * DOMAINS, 8, DOMAINS));
+    barrier(job->steppers, DOMAINS, ++round);
+    OK(DMI_rwset_decompose(job->rwset, (int32_t)job->number, writes, 40));
+    barrier(job->steppers, DOMAINS, ++round);
+    if (good) {
+      OK(DMI_local_rwset_init(&local, job->rwset, (int32_t)job->number, writes, 40));
+      OK(DMI_local_rwset_destroy(&local));
+    } else {
+      FAILS(DMI_local_rwset_init(&local, job->rwset, (int32_t)job->number, writes, 1), DMI_ERWSET);
+    }
+    barrier(job->steppers, DOMAINS, ++round);
+    if (job->number == 0) MUST(DMI_rwset_destroy(job->rwset));
+  }
+}
+
 int64_t DMI_thread(int64_t addr) {
   struct job job;
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  run_domain(&job);
+  if (job.contest) {
+    run_contest(&job);
+  } else {
+    run_domain(&job);
+  }
   check_report(job.report);
   return 0;
 }
@@ -249,6 +279,11 @@ void DMI_main(int argc, char **argv) {
 
   job.rwset = addr + 3;
   job.report = report;
+  job.contest = 1;
+  job.steps = scaled(90);
+  MUST(DMI_mmap(&job.steppers, 8, 1, NULL));
+  run(&job, ids);
+  job.contest = 0;
   job.decompose = 1;
   job.steps = scaled(STEPS);
   MUST(DMI_mmap(&job.steppers, 8, 1, NULL));
