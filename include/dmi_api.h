@@ -733,7 +733,9 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
 /*
  * A barrier is `sizeof(DMI_barrier_t)` bytes of global memory, with the same rules as a mutex; each
  * thread that comes to it has a DMI_local_barrier_t of its own.  Threads and processes may come and
- * go between two rounds.  Threads of one process that arrive at the same time go in one message.
+ * go between two rounds.  Threads of one process go in one message, if they come to every round;
+ * when fewer come than the last time, their process may wait for 0.2 ms before it goes without the
+ * others.
  *
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
  * waits.  DMI_ERANGE when it is not in one page.

@@ -9,11 +9,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Sleeps while *word == value; may return early. */
 static inline void dmi_futex_wait(_Atomic uint32_t *word, uint32_t value) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+/* The same, for at most so many nanoseconds (below a second). */
+static inline void dmi_futex_wait_for(_Atomic uint32_t *word, uint32_t value, int64_t ns) {
+  struct timespec most = {0, ns};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
 /* Wakes up to `count` sleepers.  The word itself is not looked at: it may be gone already. */

@@ -97,7 +97,7 @@ static bool turn_met(const unsigned char *bytes, const unsigned char *input) {
 static bool arrive(const struct dmi_req *req, unsigned char *bytes, unsigned char *answer) {
   struct dmi_round round;
   struct dmi_arrive head;
-  struct dmi_arrived done = {0, 0};
+  struct dmi_arrived done = {0, 0, 0};
   struct dmi_await_round wait;
   const unsigned char *values = req->src.ptr + sizeof(head);
   uint64_t num = (req->src.len - sizeof(head)) / sizeof(double);
@@ -120,13 +120,14 @@ static bool arrive(const struct dmi_req *req, unsigned char *bytes, unsigned cha
   round.arrived += done.taken;
   if (round.arrived < round.pnum) {
     memcpy(bytes, &round, sizeof(round));
-    wait = (struct dmi_await_round){round.generation + 1, done.taken};
+    wait = (struct dmi_await_round){round.generation + 1, done.taken, 0};
     memcpy(answer, &wait, sizeof(wait));
     return false;
   }
   round.generation++;
   round.arrived = 0;
   round.sum = done.sum = round.adding;
+  done.generation = round.generation;
   memcpy(bytes, &round, sizeof(round));
   memcpy(answer, &done, sizeof(done));
   return true;
@@ -147,7 +148,7 @@ static void round_answer(const unsigned char *bytes, const unsigned char *input,
   struct dmi_arrived done;
   memcpy(&round, bytes, sizeof(round));
   memcpy(&wait, input, sizeof(wait));
-  done = (struct dmi_arrived){wait.taken, round.sum};
+  done = (struct dmi_arrived){wait.taken, round.sum, round.generation};
   memcpy(answer, &done, sizeof(done));
 }
 

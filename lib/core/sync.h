@@ -39,12 +39,14 @@ struct dmi_arrived {
   uint64_t taken; /* that many of the arrivals, the first ones, were of the round that is over now;
                      0: the round is one of another pnum, nothing was changed */
   double sum;
+  uint64_t generation; /* rounds that are over, with this one */
 };
 
 /* Input of ROUND. */
 struct dmi_await_round {
   uint64_t generation; /* until that many rounds are over */
   uint64_t taken;      /* for the answer */
+  uint64_t none;
 };
 
 /* May it wait at the owner?  Its origin's copy is told of its write as any other copy is, and it

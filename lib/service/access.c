@@ -297,12 +297,16 @@ static int32_t part_begin(struct access *access, struct dmi_call *call, struct d
   return DMI_OK;
 }
 
-void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
+static void call_init(struct dmi_call *call, struct dmi_status *status, bool heap) {
+  call->group = NULL;
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
-  call->group = NULL;
   call->heap = heap;
+}
+
+void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
+  call_init(call, status, heap);
   dmi_status_begin(status);
 }
 
@@ -489,7 +493,8 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
       free(call);
       return DMI_ENOMEM;
     }
-    dmi_access_call_begin(call, dmi_status_of(access->status), true);
+    call_init(call, dmi_status_of(access->status), true);
+    if (!rmw->begun) dmi_status_begin(call->status);
   }
   memset(&op->req, 0, sizeof(op->req));
   op->heap = !sync;
@@ -516,6 +521,14 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
   return DMI_OK;
 }
 
+/* Fails before it has begun. */
+static int32_t rmw_refuse(const struct dmi_rmw_call *rmw, DMI_local_status_t *status,
+                          int32_t error) {
+  if (!rmw->begun) return dmi_status_refuse(status, error);
+  dmi_status_done(dmi_status_of(status), error);
+  return dmi_fail(error);
+}
+
 int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status) {
   struct access access;
@@ -523,14 +536,14 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   bool held, referenced;
   int32_t error = DMI_OK;
   uint64_t off, index;
-  if (rmw->size <= 0) return dmi_status_refuse(status, DMI_EINVAL);
+  if (rmw->size <= 0) return rmw_refuse(rmw, status, DMI_EINVAL);
   if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC)
-    return dmi_status_refuse(status, DMI_EINVAL);
+    return rmw_refuse(rmw, status, DMI_EINVAL);
   access.process = process;
   access.status = status;
   access.mapping = (rmw->rmw == DMI_RMW_HEAP ? find_any : find_range)(process, rmw->addr, rmw->size,
                                                                       &held, &error);
-  if (!access.mapping) return dmi_status_refuse(status, error);
+  if (!access.mapping) return rmw_refuse(rmw, status, error);
   index = dmi_mapping_index(access.mapping, (uint64_t)rmw->addr, &off);
   if ((uint64_t)rmw->size > access.mapping->map.page_size - off) error = DMI_ERANGE;
   referenced = error == DMI_OK && dmi_mapping_ref(access.mapping);
@@ -544,7 +557,7 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   release_range(process, access.mapping, held);
   if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&access.own);
   if (error == DMI_OK && !status) error = dmi_status_wait(&access.own);
-  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(status, error);
+  return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */

@@ -76,7 +76,8 @@ struct dmi_rmw_call {
   void *in;
   struct dmi_rmw_sizes sizes;
   int8_t tag, mode;
-  bool spin; /* a synchronous caller looks again and again for a while before it sleeps */
+  bool begun; /* asynchronous: the status has begun, and others may wait for it */
+  bool spin;  /* a synchronous caller looks again and again for a while before it sleeps */
 };
 int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status);

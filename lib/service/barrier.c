@@ -1,21 +1,24 @@
 /*
  * barrier.c - see barrier.h.
  *
- * A thread that arrives first in its process is the leader of a batch.  It gives the processor away
- * a few times, while threads of this process that use the barrier have not arrived, and then sends
- * the batch as one ARRIVE (core/sync.h), which is answered when the round is over.  It waits for
- * nobody in particular: a thread that comes later leads a batch of its own, so whatever the
- * threads are doing otherwise, no round waits for one that is not part of it.
+ * Threads of this process that arrive at about the same time are a batch, which goes as one ARRIVE
+ * (core/sync.h) and is answered when the round is over; the answer wakes them all.  The thread that
+ * makes the batch as large as expected sends it, at once.  Expected are as many as use the barrier,
+ * until fewer came: so in the usual case, the same threads in each round, a process sends one
+ * message and gets one.
  *
- *    thread: --lead--> COLLECTING --> sent, waits for the answer --+--> all of the round: DONE
- *            \                                                     |
- *             +-follow--> WAITING ------------------ DONE <--------+--> those beyond it: the first
- *                            \                                          of them is told to LEAD
- *                             +--- LEAD: sends what is left of the batch, at once
+ * Nobody can know whether the others will come at all: a round may be of fewer threads.  So the
+ * first of a batch waits for PATIENCE at most, sends what there is, and expects no more the next
+ * time.
+ *
+ *    thread: --the last expected, or alone-> sends the batch --+--> waits --> the round is over
+ *            \--the first-> waits, PATIENCE is over -----------+      ^ \
+ *             +--others----------------------------------------------+  +-> it had room for the
+ *                                                                           first few: the others
+ *                                                                           arrive anew
  */
 #include "service/barrier.h"
 
-#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,41 +30,32 @@
 #include "core/sync.h"
 #include "service/process.h"
 
-/* Times that a leader gives the processor away.  When nobody else runs it is soon over. */
-#define YIELDS 32
+/* Nanoseconds.  As long as a few messages take, and only when fewer come than the last time. */
+#define PATIENCE 200000
 
 /* Arrivals in one message, at most; more go in several. */
 #define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(double))
 
-enum { WAITING, LEAD, DONE };
-
-/* A thread that has arrived; on its stack. */
-struct arrival {
-  double value, sum;
-  int32_t error;          /* valid once DONE */
-  _Atomic uint32_t state; /* the last that its leader writes */
-  struct batch *batch;    /* LEAD: what it has to send */
-  struct arrival *next;
-};
-
-/* On the stack of its leader, who is its first arrival. */
+/* Threads that arrive together.  Freed by the last of them. */
 struct batch {
-  struct arrival *first, **last;
-  uint64_t num;
+  uint64_t users, num, room; /* guarded by the barrier's lock */
   int32_t pnum;
-  _Atomic uint32_t open; /* bool: others may still add themselves */
+  unsigned char *input;      /* of ARRIVE; guarded by the lock until it is closed */
+  struct dmi_arrived answer; /* valid when the status is done without error */
+  DMI_local_status_t status; /* of the ARRIVE; begun with the batch, so that all can wait for it */
 };
 
 /* A barrier that threads of this process use. */
 struct dmi_barrier {
   UT_hash_handle hh;
-  int64_t addr;           /* key */
-  uint32_t users;         /* guarded by barriers_lock */
-  _Atomic uint32_t lock;  /* guards those below but wakes */
-  uint32_t registered;    /* threads: as `users`, read here as a hint */
-  uint64_t arrived;       /* threads whose call has not returned */
-  struct batch *open;     /* being collected, NULL: none */
-  _Atomic uint32_t wakes; /* followers sleep on it; counts changes of their states */
+  int64_t addr;          /* key */
+  uint32_t users;        /* guarded by barriers_lock */
+  _Atomic uint32_t lock; /* guards those below */
+  uint64_t registered;   /* threads: as `users` */
+  uint64_t expected;     /* arrivals in a round, of this process */
+  uint64_t arrived;      /* since the last round that is known to be over */
+  uint64_t generation;   /* that round's */
+  struct batch *open;    /* being collected, NULL: none */
 };
 
 static _Atomic uint32_t barriers_lock; /* guards barriers */
@@ -79,14 +73,14 @@ struct dmi_barrier *dmi_barrier_join(int64_t addr) {
   dmi_unlock(&barriers_lock);
   if (!barrier) return NULL;
   dmi_lock(&barrier->lock);
-  barrier->registered++;
+  barrier->expected = ++barrier->registered;
   dmi_unlock(&barrier->lock);
   return barrier;
 }
 
 void dmi_barrier_part(struct dmi_barrier *barrier) {
   dmi_lock(&barrier->lock);
-  barrier->registered--;
+  barrier->expected = --barrier->registered;
   dmi_unlock(&barrier->lock);
   dmi_lock(&barriers_lock);
   if (--barrier->users) {
@@ -98,138 +92,131 @@ void dmi_barrier_part(struct dmi_barrier *barrier) {
   free(barrier);
 }
 
-/* ---- A batch -------------------------------------------------------------------------------- */
+/* ---- A batch, with the lock held ------------------------------------------------------------ */
 
-static void batch_add(struct batch *batch, struct arrival *arrival) {
-  *batch->last = arrival;
-  batch->last = &arrival->next;
+static struct batch *batch_new(int32_t pnum) {
+  struct batch *batch = calloc(1, sizeof(*batch));
+  if (!batch) return NULL;
+  batch->pnum = pnum;
+  dmi_status_begin(dmi_status_of(&batch->status));
+  return batch;
+}
+
+/* False: no memory. */
+static bool batch_add(struct batch *batch, double value) {
+  const struct dmi_arrive head = {(uint64_t)batch->pnum};
+  if (batch->num == batch->room) {
+    uint64_t room = batch->room ? 2 * batch->room : 8;
+    unsigned char *more = realloc(batch->input, sizeof(head) + room * sizeof(value));
+    if (!more) return false;
+    memcpy(more, &head, sizeof(head));
+    batch->input = more;
+    batch->room = room;
+  }
+  memcpy(batch->input + sizeof(head) + batch->num * sizeof(value), &value, sizeof(value));
   batch->num++;
+  batch->users++;
+  return true;
 }
 
-/* With the lock held: nobody else can add himself; its leader sends it. */
-static void batch_close(struct dmi_barrier *barrier, struct batch *batch) {
-  if (barrier->open == batch) barrier->open = NULL;
-  atomic_store_explicit(&batch->open, 0, memory_order_release);
+static void batch_leave(struct batch *batch) {
+  if (--batch->users) return;
+  free(batch->input);
+  free(batch);
 }
 
-/* Sends it and waits for the end of the round.  Returns an error, and how many are of that round.
- */
-static int32_t batch_send(struct dmi_process *process, struct dmi_barrier *barrier,
-                          const struct batch *batch, struct dmi_arrived *answer) {
-  unsigned char small[sizeof(struct dmi_arrive) + 16 * sizeof(double)], *input = small;
-  uint64_t size = sizeof(struct dmi_arrive) + batch->num * sizeof(double);
-  struct dmi_arrive head = {(uint64_t)batch->pnum};
-  const struct arrival *arrival = batch->first;
-  struct dmi_rmw_call call = {.rmw = DMI_RMW_ARRIVE,
-                              .addr = barrier->addr,
-                              .size = sizeof(struct dmi_round),
-                              .in = answer,
-                              .sizes = {size, 0, sizeof(*answer)},
-                              .mode = DMI_PUT_ATOMIC};
-  int32_t error = DMI_OK;
-  answer->taken = 0;
-  if (size > sizeof(small) && !(input = malloc(size))) return DMI_ENOMEM;
-  memcpy(input, &head, sizeof(head));
-  for (uint64_t i = 0; i < batch->num; i++, arrival = arrival->next) {
-    memcpy(input + sizeof(head) + i * sizeof(double), &arrival->value, sizeof(double));
+/* Adds a thread to the batch that is being collected, or begins one.  `*index`: its place there;
+ * `*sends`: the batch is closed now, and this thread has to send it.  NULL: no memory. */
+static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pnum, uint64_t *index,
+                           bool *sends) {
+  struct batch *batch = barrier->open;
+  if (!batch || batch->pnum != pnum) batch = batch_new(pnum);
+  if (!batch) return NULL;
+  *index = batch->num;
+  if (!batch_add(batch, value)) {
+    if (!batch->num) free(batch);
+    return NULL;
   }
-  call.out1 = input;
-  if (!dmi_access_rmw(process, &call, NULL)) error = dmi_error_last();
-  if (error == DMI_OK && !answer->taken) error = DMI_EINVAL; /* the round has another pnum */
-  if (error != DMI_OK) answer->taken = batch->num;
-  if (input != small) free(input);
-  return error;
+  if (!barrier->open) barrier->open = batch;
+  if (++barrier->arrived > barrier->expected) barrier->expected = barrier->arrived;
+  *sends = batch != barrier->open || barrier->arrived >= barrier->expected ||
+           batch->num >= (uint64_t)batch->pnum || batch->num >= BATCH_MOST;
+  if (*sends && barrier->open == batch) barrier->open = NULL;
+  return batch;
 }
 
-/* Tells all of the batch how it ended.  What is beyond the round becomes the business of the first
- * of those, as `rest`.  The leader, `mine`, is told by being here. */
-static void batch_end(struct dmi_barrier *barrier, struct batch *batch, struct arrival *mine,
-                      const struct dmi_arrived *answer, int32_t error) {
-  struct arrival *arrival = batch->first, *next;
-  bool others = batch->num > 1;
-  uint64_t left = batch->num - answer->taken;
-  dmi_lock(&barrier->lock);
-  barrier->arrived -= answer->taken;
-  dmi_unlock(&barrier->lock);
-  for (uint64_t i = 0; i < answer->taken; i++, arrival = next) {
-    next = arrival->next; /* it may be gone as soon as it is told */
-    arrival->sum = answer->sum;
-    arrival->error = error;
-    if (arrival != mine) atomic_store_explicit(&arrival->state, DONE, memory_order_release);
-  }
-  if (left) {
-    arrival->batch->first = arrival;
-    arrival->batch->num = left;
-    arrival->batch->pnum = batch->pnum;
-    atomic_store_explicit(&arrival->state, LEAD, memory_order_release);
-  }
-  if (!others) return;
-  atomic_fetch_add(&barrier->wakes, 1);
-  dmi_futex_wake(&barrier->wakes, INT_MAX);
+/* PATIENCE is over.  False: somebody else has closed the batch. */
+static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
+  if (barrier->open != batch) return false;
+  barrier->open = NULL;
+  barrier->expected = barrier->arrived;
+  return true;
+}
+
+/* Counts anew when a round is known to be over. */
+static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
+  if (generation == barrier->generation) return;
+  barrier->generation = generation;
+  barrier->arrived = barrier->open ? barrier->open->num : 0;
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* Adds itself to a batch that is being collected, or begins one.  Returns whether it leads. */
-static bool enter(struct dmi_barrier *barrier, struct arrival *arrival, struct batch *own) {
+/* A closed batch; its status tells how that ended. */
+static void batch_send(struct dmi_process *process, const struct dmi_barrier *barrier,
+                       struct batch *batch) {
+  struct dmi_rmw_call call = {
+      .rmw = DMI_RMW_ARRIVE,
+      .addr = barrier->addr,
+      .size = sizeof(struct dmi_round),
+      .out1 = batch->input,
+      .in = &batch->answer,
+      .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(double), 0, sizeof(batch->answer)},
+      .mode = DMI_PUT_ATOMIC,
+      .begun = true};
+  (void)dmi_access_rmw(process, &call, &batch->status);
+}
+
+/* Arrives once.  `*again`: its batch was larger than what the round had room for, and this thread
+ * was beyond. */
+static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
+                      double *sum, int32_t pnum, bool *again) {
   struct batch *batch;
-  bool leads = false;
+  uint64_t index;
+  int32_t error;
+  bool sends;
   dmi_lock(&barrier->lock);
-  barrier->arrived++;
-  batch = barrier->open;
-  if (!batch || batch->pnum != own->pnum) {
-    leads = true;
-    if (!batch) barrier->open = own;
-    batch = own;
-  }
-  batch_add(batch, arrival);
-  /* Nobody else will come, as far as we know, or there is no room: it goes. */
-  if (barrier->arrived >= barrier->registered || batch->num >= (uint64_t)batch->pnum ||
-      batch->num >= BATCH_MOST || barrier->open != batch) {
-    batch_close(barrier, batch);
-  }
+  batch = enter(barrier, value, pnum, &index, &sends);
   dmi_unlock(&barrier->lock);
-  return leads;
-}
-
-static void collect(struct dmi_barrier *barrier, struct batch *batch) {
-  for (int i = 0; i < YIELDS; i++) {
-    if (!atomic_load_explicit(&batch->open, memory_order_acquire)) return;
-    sched_yield();
+  if (!batch) return DMI_ENOMEM;
+  if (!sends && index == 0 && !dmi_status_wait_for(dmi_status_of(&batch->status), PATIENCE)) {
+    dmi_lock(&barrier->lock);
+    sends = take_over(barrier, batch);
+    dmi_unlock(&barrier->lock);
   }
+  if (sends) batch_send(process, barrier, batch);
+  error = dmi_status_wait(dmi_status_of(&batch->status));
+  if (error == DMI_OK && !batch->answer.taken) error = DMI_EINVAL; /* the round has another pnum */
+  *again = error == DMI_OK && index >= batch->answer.taken;
+  if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;
   dmi_lock(&barrier->lock);
-  batch_close(barrier, batch);
-  dmi_unlock(&barrier->lock);
-}
-
-/* Waits until its leader has told it something. */
-static uint32_t follow(struct dmi_barrier *barrier, struct arrival *arrival) {
-  for (;;) {
-    uint32_t seen = atomic_load(&barrier->wakes);
-    uint32_t state = atomic_load_explicit(&arrival->state, memory_order_acquire);
-    if (state != WAITING) return state;
-    dmi_futex_wait(&barrier->wakes, seen);
+  if (error == DMI_OK) {
+    count_end(barrier, batch->answer.generation);
+  } else if (barrier->arrived) {
+    barrier->arrived--;
   }
+  batch_leave(batch);
+  dmi_unlock(&barrier->lock);
+  return error;
 }
 
 int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
                            double *sum, int32_t pnum) {
-  struct batch own = {NULL, &own.first, 0, pnum, 1};
-  struct arrival mine = {value, 0, DMI_OK, WAITING, &own, NULL};
-  struct dmi_arrived answer;
-  int32_t error;
-  bool leads = enter(barrier, &mine, &own);
-  if (leads) {
-    collect(barrier, &own);
-  } else {
-    leads = follow(barrier, &mine) == LEAD;
+  bool again = true;
+  while (again) {
+    int32_t error = arrive(process, barrier, value, sum, pnum, &again);
+    if (error != DMI_OK) return dmi_fail(error);
   }
-  if (leads) {
-    error = batch_send(process, barrier, &own, &answer);
-    batch_end(barrier, &own, &mine, &answer, error);
-  }
-  if (mine.error != DMI_OK) return dmi_fail(mine.error);
-  if (sum) *sum = mine.sum;
   return DMI_TRUE;
 }
 

@@ -4,6 +4,7 @@
 #include "service/status.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/futex.h"
@@ -39,6 +40,21 @@ bool dmi_status_is_done(struct dmi_status *status) {
 void dmi_status_spin(struct dmi_status *status) {
   for (int i = 0; i < SPINS && !dmi_status_is_done(status); i++)
     sched_yield();
+}
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+bool dmi_status_wait_for(struct dmi_status *status, int64_t ns) {
+  const int64_t until = now_ns() + ns;
+  uint32_t state = DMI_STATUS_OUT;
+  atomic_compare_exchange_strong(&status->state, &state, DMI_STATUS_WAITED);
+  for (; ns > 0 && !dmi_status_is_done(status); ns = until - now_ns())
+    dmi_futex_wait_for(&status->state, DMI_STATUS_WAITED, ns);
+  return dmi_status_is_done(status);
 }
 
 int32_t dmi_status_wait(struct dmi_status *status) {

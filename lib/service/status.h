@@ -34,6 +34,9 @@ bool dmi_status_is_done(struct dmi_status *status);
 /* Looks for a while whether it is done, and gives others the processor in between; then gives up.
  */
 void dmi_status_spin(struct dmi_status *status);
+/* Waits for at most so many nanoseconds (below a second); returns whether it is done.  Several
+ * threads may wait for one status. */
+bool dmi_status_wait_for(struct dmi_status *status, int64_t ns);
 /* Returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);
 

@@ -32,7 +32,7 @@ struct proc {
 struct own {
   struct dmi_req req;
   bool done;
-  unsigned char answer[16], input[128];
+  unsigned char answer[24], input[128];
 };
 
 struct world {
