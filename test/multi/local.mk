@@ -5,9 +5,10 @@
 # here.
 #
 # `make soak` runs each in its long form: litmus.t 100,000 rounds of each race, history.t 50 seeds,
-# churn.t 120 s, sync.t a million cycles of a condition.  The long forms one by one:
+# churn.t 120 s, sync.t a million cycles of a condition,
+# malloc.t 1,000 joins and leaves.  The long forms one by one:
 
-soak-litmus soak-history soak-churn soak-hostile soak-sync: all
+soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc: all
 	DMI_TEST_SCALE=soak $(run_suite) $(abs_builddir) test/multi/$(@:soak-%=%).t
 
-.PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync
+.PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc
