@@ -24,8 +24,9 @@
 
 #define SEED ((uint64_t)314159265)
 #define ITERATIONS 10
-#define TESTS 5   /* keys whose ranks are looked at in every iteration */
-#define UNIT 2048 /* keys of one page; shares of threads are whole pages */
+#define TESTS 5           /* keys whose ranks are looked at in every iteration */
+#define UNIT 2048         /* keys of one page; shares of threads are whole pages */
+#define CHUNK (64 * UNIT) /* keys that a thread has in hand at once: they fit into its cache */
 
 static const char class_names[] = "SWA";
 static const struct {
@@ -66,7 +67,7 @@ typedef struct {
   /* Anew when the number of threads changes.  The values are cut into as many ranges as there are
    * threads; all are `range` long but the last ones, which are shorter or empty. */
   int64_t range;
-  int64_t counts_addr; /* a page per thread: its counts, range by range, see count_keys */
+  int64_t counts_addr; /* a page per thread: its counts, range by range, see cut_into_ranges */
   int64_t ranks_addr;  /* a page per range: for each value the number of keys up to it, int32_t */
 } job_t;
 
@@ -78,15 +79,22 @@ static int64_t share_begin(const job_t *job, int64_t rank, int64_t pnum) {
   return units * rank / pnum * UNIT;
 }
 
-static void make_keys(const job_t *job, int64_t begin, int64_t end, int32_t *keys) {
+static void make_keys(const job_t *job, int64_t begin, int64_t end) {
+  const int64_t size = (int64_t)sizeof(int32_t);
   uint64_t state = npb_skip(SEED, 4 * (uint64_t)begin);
-  for (int64_t i = 0; i < end - begin; i++) {
-    double sum = npb_random(&state);
-    sum += npb_random(&state);
-    sum += npb_random(&state);
-    sum += npb_random(&state);
-    keys[i] = (int32_t)(sum * (job->values / 4));
+  int32_t *keys = my_malloc(CHUNK * sizeof(*keys));
+  for (; begin < end; begin += CHUNK) {
+    const int64_t num = end - begin < CHUNK ? end - begin : CHUNK;
+    for (int64_t i = 0; i < num; i++) {
+      double sum = npb_random(&state);
+      sum += npb_random(&state);
+      sum += npb_random(&state);
+      sum += npb_random(&state);
+      keys[i] = (int32_t)(sum * (job->values / 4));
+    }
+    CHECK(DMI_write(job->keys_addr + begin * size, num * size, keys, DMI_EXCLUSIVE_WRITE, NULL));
   }
+  my_free(keys);
 }
 
 /* Bytes of the counts of one range: how many keys are below it, and one count per value. */
@@ -94,14 +102,22 @@ static int64_t range_bytes(const job_t *job) {
   return (1 + job->range) * (int64_t)sizeof(int32_t);
 }
 
-/* Fills `counts`, pnum ranges. */
-static void count_keys(const job_t *job, const int32_t *keys, int64_t num, int32_t *counts,
-                       int32_t pnum) {
-  int32_t *plain = calloc((size_t)(job->range * pnum), sizeof(*plain));
+/* Counts the keys [begin, end) into `plain`, which has room for all values. */
+static void count_keys(const job_t *job, int64_t begin, int64_t end, int32_t *plain) {
+  const int64_t size = (int64_t)sizeof(int32_t);
+  int32_t *keys = my_malloc(CHUNK * sizeof(*keys));
+  for (; begin < end; begin += CHUNK) {
+    const int64_t num = end - begin < CHUNK ? end - begin : CHUNK;
+    CHECK(DMI_read(job->keys_addr + begin * size, num * size, keys, DMI_INVALIDATE_READ, NULL));
+    for (int64_t i = 0; i < num; i++)
+      plain[keys[i]]++;
+  }
+  my_free(keys);
+}
+
+/* Fills `counts`, pnum ranges, from plain counts. */
+static void cut_into_ranges(const job_t *job, const int32_t *plain, int32_t *counts, int32_t pnum) {
   int32_t below = 0;
-  if (plain == NULL) abort();
-  for (int64_t i = 0; i < num; i++)
-    plain[keys[i]]++;
   for (int64_t r = 0; r < pnum; r++) {
     int32_t *range = counts + r * (1 + job->range);
     range[0] = below;
@@ -109,7 +125,6 @@ static void count_keys(const job_t *job, const int32_t *keys, int64_t num, int32
     for (int64_t i = 1; i <= job->range; i++)
       below += range[i];
   }
-  free(plain);
 }
 
 /* Adds up what all threads counted for the values of range `rank`, and writes their ranks. */
@@ -141,19 +156,20 @@ static void rank_values(const job_t *job, int32_t rank, int32_t pnum) {
   my_free(parts);
 }
 
-static void rank_phase(const spmd_arg_t *arg, const job_t *job, int64_t begin, int64_t end,
-                       int32_t *keys) {
+static void rank_phase(const spmd_arg_t *arg, const job_t *job, int64_t begin, int64_t end) {
   const int64_t page = range_bytes(job) * arg->pnum;
   int32_t *counts = my_malloc((size_t)page);
+  int32_t *plain = calloc((size_t)(job->range * arg->pnum), sizeof(*plain));
   DMI_local_barrier_t barrier;
+  if (plain == NULL) abort();
   CHECK(DMI_local_barrier_init(&barrier, arg->barrier_addr));
-  CHECK(DMI_read(job->keys_addr + begin * (int64_t)sizeof(*keys),
-                 (end - begin) * (int64_t)sizeof(*keys), keys, DMI_INVALIDATE_READ, NULL));
-  count_keys(job, keys, end - begin, counts, arg->pnum);
+  count_keys(job, begin, end, plain);
+  cut_into_ranges(job, plain, counts, arg->pnum);
   CHECK(DMI_write(job->counts_addr + arg->rank * page, page, counts, DMI_EXCLUSIVE_WRITE, NULL));
   CHECK(DMI_local_barrier_sync(&barrier, arg->pnum));
   rank_values(job, arg->rank, arg->pnum);
   CHECK(DMI_local_barrier_destroy(&barrier));
+  free(plain);
   my_free(counts);
 }
 
@@ -164,15 +180,11 @@ int64_t DMI_thread(int64_t addr) {
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
   const int64_t begin = share_begin(&job, arg.rank, arg.pnum);
   const int64_t end = share_begin(&job, arg.rank + 1, arg.pnum);
-  int32_t *keys = my_malloc((size_t)(end - begin + 1) * sizeof(*keys));
   if (job.phase == MAKE_KEYS) {
-    make_keys(&job, begin, end, keys);
-    CHECK(DMI_write(job.keys_addr + begin * (int64_t)sizeof(*keys),
-                    (end - begin) * (int64_t)sizeof(*keys), keys, DMI_EXCLUSIVE_WRITE, NULL));
+    make_keys(&job, begin, end);
   } else {
-    rank_phase(&arg, &job, begin, end, keys);
+    rank_phase(&arg, &job, begin, end);
   }
-  my_free(keys);
   return DMI_NULL;
 }
 

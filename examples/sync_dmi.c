@@ -5,7 +5,8 @@
  *   dmirun ./sync_dmi 100 2               100 rounds of each, by two processes: this one,
  *   dmirun -i HOST ./sync_dmi             and this one
  *
- * Arguments: rounds [processes [threads per process]].  Five ways, each checked and timed:
+ * Arguments: rounds [processes [threads per process]].  Five ways, each checked and timed (the
+ * barriers are timed first and then checked, for that takes messages of its own):
  *   mutex      a counter that is read and written under a lock
  *   fad        the same counter without one
  *   condition  a barrier, made of a mutex, a condition and a counter
@@ -83,9 +84,16 @@ static void wait_by_condition(const spmd_arg_t *arg) {
   CHECK(DMI_mutex_unlock(AT(mutex)));
 }
 
-/* After the barrier of a round all have arrived as often, and none has gone two rounds further. */
-static void check_arrivals(const spmd_arg_t *arg, int64_t round) {
+/* A barrier between two looks at a counter of arrivals: after round `round` of these all threads
+ * have arrived so often, and none is more than one round further. */
+static void meet_and_check(const spmd_arg_t *arg, DMI_local_barrier_t *barrier, int64_t round) {
   int64_t arrived;
+  CHECK(add(AT(arrived), 1));
+  if (barrier == NULL) {
+    wait_by_condition(arg);
+  } else {
+    CHECK(DMI_local_barrier_sync(barrier, arg->pnum));
+  }
   CHECK(DMI_read(AT(arrived), sizeof(arrived), &arrived, DMI_GET_READ, NULL));
   if (arrived < arg->pnum * round || arrived > arg->pnum * (round + 1)) CHECK(add(AT(faults), 1));
 }
@@ -160,20 +168,18 @@ static void run_all(const spmd_arg_t *arg, const job_t *job, DMI_local_barrier_t
   say(arg, "fad", begin, job->rounds);
 
   begin = clock_now();
-  for (int32_t i = 0; i < job->rounds; i++) {
-    CHECK(add(AT(arrived), 1));
+  for (int32_t i = 0; i < job->rounds; i++)
     wait_by_condition(arg);
-    check_arrivals(arg, ++round);
-  }
   say(arg, "condition", begin, job->rounds);
+  for (int32_t i = 0; i < job->rounds; i++)
+    meet_and_check(arg, NULL, ++round);
 
   begin = clock_now();
-  for (int32_t i = 0; i < job->rounds; i++) {
-    CHECK(add(AT(arrived), 1));
+  for (int32_t i = 0; i < job->rounds; i++)
     CHECK(DMI_local_barrier_sync(barrier, arg->pnum));
-    check_arrivals(arg, ++round);
-  }
   say(arg, "barrier", begin, job->rounds);
+  for (int32_t i = 0; i < job->rounds; i++)
+    meet_and_check(arg, barrier, ++round);
 
   begin = clock_now();
   for (int64_t i = 1; i <= job->rounds; i++) {

@@ -10,7 +10,7 @@ my %solutions = (
   1 => 1, 2 => 0, 3 => 0, 8 => 92, 9 => 352, 10 => 724, 11 => 2680, 12 => 14200, 13 => 73712,
   14 => 365596, 15 => 2279184, 16 => 14772512);
 
-my $t = DMITest->new(timeout => 110, wait => 60);
+my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 1800 : 110, wait => 300);
 my $program = $t->build . '/examples/nqueens_dmi';
 my $soak = $t->scale eq 'soak';
 my $small = $t->scale eq 'small';

@@ -100,7 +100,7 @@ SKIP: {
   skip 'manual03 is written for 8 cores at most', 1 if $cores > 8;
   my $program = program('03');
   # Its threads sleep for a second at a time.
-  for my $processes ($small ? 2 : $t->scale eq 'soak' ? (1 .. 4) : (1, 4)) {
+  for my $processes ($t->scale eq 'soak' ? (1 .. 4) : 3) {
     my $first = $t->start($program, name => "threads $processes");
     my @others = map { $t->start($program, join => $first) } 2 .. $processes;
     $_->expect_err(qr/=== opened ===/) for $first, @others;

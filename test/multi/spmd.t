@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 
-my $t = DMITest->new(timeout => 110, wait => 60);
+my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 1800 : 110, wait => 300);
 my $scale = $t->scale;
 
 # Runs an example by so many processes; returns what the first one wrote.
