@@ -37,6 +37,8 @@ enum what {
   SLEEP,
   ROUNDS,
   MEET,
+  COST,
+  PAIR,
   WATCH,
   FORGET,
   OWN_PAGE,
@@ -48,6 +50,19 @@ struct job {
   int64_t addr;   /* of a struct shared */
   int64_t report; /* checks */
 };
+
+/* Messages about pages that this process has sent (lib/service/access.h). */
+struct dmi_process;
+struct dmi_process *dmi_runtime_process(void);
+uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+#define MSG_LAST 15
+
+static int64_t sent_all(void) {
+  int64_t sum = 0;
+  for (int type = 1; type <= MSG_LAST; type++)
+    sum += (int64_t)dmi_access_sent(dmi_runtime_process(), type);
+  return sum;
+}
 
 static int32_t ids[PROCESSES];
 static int64_t jobs, report;
@@ -185,6 +200,41 @@ static void job_meet(const struct job *job) {
   OK(DMI_local_barrier_destroy(&barrier));
 }
 
+/* What it costs in messages, where the page is another process's and nobody else is at work here:
+ * a request for each call, also for those that wait. */
+static void job_cost(const struct job *job) {
+  int64_t all = sent_all(), zero = 0, now;
+  int32_t flag;
+  OK(DMI_mutex_lock(FIELD(job->addr, mutex)));
+  EQ(sent_all() - all, 1);
+  OK(DMI_mutex_unlock(FIELD(job->addr, mutex)));
+  EQ(sent_all() - all, 2);
+  OK(DMI_mutex_trylock(FIELD(job->addr, mutex), &flag));
+  EQ(flag, DMI_TRUE);
+  OK(DMI_cond_signal(FIELD(job->addr, cond)));
+  OK(DMI_mutex_unlock(FIELD(job->addr, mutex)));
+  EQ(sent_all() - all, 5);
+  add(FIELD(job->addr, turn), 1); /* from now on what this thread waits for may come */
+  all = sent_all();
+  OK(DMI_watch(FIELD(job->addr, watched), sizeof(now), &zero, &now, NULL));
+  EQ(sent_all() - all, 1);
+  EQ(now, 5);
+  OK(DMI_mutex_lock(FIELD(job->addr, mutex))); /* main has it, and holds it for a while */
+  EQ(sent_all() - all, 2);
+  OK(DMI_mutex_unlock(FIELD(job->addr, mutex)));
+}
+
+/* Two threads of one process: their arrivals go together, at least now and then. */
+static void job_pair(const struct job *job) {
+  DMI_local_barrier_t barrier;
+  int64_t all = sent_all();
+  OK(DMI_local_barrier_init(&barrier, FIELD(job->addr, barrier)));
+  for (int64_t i = 0; i < job->rounds; i++)
+    OK(DMI_local_barrier_sync(&barrier, 2));
+  IS(sent_all() - all < 2 * job->rounds);
+  OK(DMI_local_barrier_destroy(&barrier));
+}
+
 /* Sees the number grow; each time it is the one it was not before. */
 static void job_watch(const struct job *job) {
   int64_t seen = 0, now = 0, times = 0;
@@ -247,6 +297,12 @@ int64_t DMI_thread(int64_t addr) {
     case MEET:
       job_meet(&job);
       break;
+    case COST:
+      job_cost(&job);
+      break;
+    case PAIR:
+      job_pair(&job);
+      break;
     case WATCH:
       job_watch(&job);
       break;
@@ -301,6 +357,24 @@ static int64_t new_page(int32_t where) {
 }
 
 /* ---- Tests --------------------------------------------------------------------------------- */
+
+static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
+  DMI_thread_t threads[2] = {begin(COST, 0, where, 0, addr)};
+  int64_t tickets;
+  for (int64_t looks = 0; get(FIELD(addr, turn)) == 0; looks++)
+    look_again(looks);
+  OK(DMI_mutex_lock(FIELD(addr, mutex)));
+  tickets = get(FIELD(addr, mutex));
+  put(FIELD(addr, watched), 5);
+  wait_for_tickets(FIELD(addr, mutex), tickets + 1);
+  for (int64_t i = 0; i < 20; i++) /* writes that are none of its business */
+    put(FIELD(addr, spun), 0);
+  OK(DMI_mutex_unlock(FIELD(addr, mutex)));
+  end_all(threads, 1);
+  for (int i = 0; i < 2; i++)
+    threads[i] = begin(PAIR, i, where, rounds, addr);
+  end_all(threads, 2);
+}
 
 static void test_count(int64_t addr, int64_t rounds) {
   DMI_thread_t threads[CREW];
@@ -395,8 +469,8 @@ static void test_cond(int64_t addr, int64_t cycles) {
   end_all(threads, 2);
   EQ(get(FIELD(addr, turn)), 2 * cycles);
   /* Signals that nobody waits for are not kept. */
-  OK(DMI_cond_signal(cond));
   OK(DMI_cond_broadcast(cond));
+  OK(DMI_cond_signal(cond));
   put(FIELD(addr, woken), 0);
   tickets = get(cond);
   begin_all(threads, SLEEP, PROCESSES, 0, addr);
@@ -502,6 +576,7 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&report, 16, 1, NULL));
   for (int32_t i = 0; i < PROCESSES; i++) {
     addr = new_page(i);
+    test_cost(addr, i == 1 ? 2 : 1, 20 * scale);
     test_count(addr, 20 * scale);
     test_fifo(addr);
     test_holder(addr);
