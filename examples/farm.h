@@ -133,6 +133,10 @@ static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num) {
         present--;
       }
       if (done) break;
+      if (begun && teams.num == 0) {
+        printf("waiting for a process to join\n");
+        fflush(stdout);
+      }
     }
   }
   /* Elsewhere the threads found no task left and have returned, or are about to. */

@@ -34,21 +34,31 @@ for my $n (@sizes) {
 # A relay: each one works for a while, or hardly at all, and is asked to leave; nobody works until
 # the next one joins; the last one does what is left.
 {
-  my $n = $soak ? 16 : $small ? 12 : 15;
+  my $n = $soak ? 16 : $small ? 13 : 15;
   my $first = $t->start($program, args => [$n, 1, 4], name => 'relay 1');
+  my ($runner, @all) = ($first, $first);
   $first->expect_out(qr/^welcome 0!/m);
-  $first->signal('INT');
-  $first->expect_out(qr/^goodbye 0!/m);
-  for my $leg (2 .. 4) {
-    my $runner = $t->start($program, join => $first, name => "relay $leg");
+  my $waits = 0;
+  for my $leg (2 .. 5) {
+    $runner->signal('INT') if $runner->running;
+    # Where the machine is so busy that the work was done before the signal came, this proves less.
+    my ($what) = $first->expect_out(qr/^(waiting|$n queens)/m);
+    last if $what ne 'waiting';
+    $waits++;
+    last if $leg == 5;
+    if ($runner != $first) {
+      $runner->wait_exit(0);
+      like($runner->err, qr/=== left ===/, $runner->name . ' is dismissed while there is work');
+    }
+    push @all, $runner = $t->start($program, join => $first, name => "relay $leg");
     $runner->expect_err(qr/=== opened ===/);
-    $runner->signal('INT');
-    $runner->wait_exit(0);
-    like($runner->err, qr/=== left ===/, "relay $leg is dismissed while there is work");
   }
-  unlike($first->out, qr/queens:/, 'the work is not done yet');
-  my @last = map { $t->start($program, join => $first, name => "relay last $_") } 1 .. 2;
-  ends_right($n, $first, @last);
+  diag("only $waits of 4 were stopped in time") if $waits < 4;
+  push @all, $t->start($program, join => $first, name => 'relay last') if $waits == 4;
+  $t->wait_until(sub { !$first->running }, 'the work is done');
+  my ($count) = $first->out =~ /^$n queens: (\d+) solutions/m;
+  is($count, $solutions{$n}, "$n queens by a relay of " . @all);
+  $_->wait_exit(0) for @all;
 }
 
 # Any number may come and go at once.
