@@ -17,12 +17,19 @@ $(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(d
 	@$(MKDIR_P) $(@D)
 	$(dmicc_program)
 
+# Open MPI beside it, where it is installed (test/bench/setup).  Not part of anything else.
+MPICC = mpicc
+test/bench/mpi_ops: $(top_srcdir)/test/bench/mpi_ops.c $(top_srcdir)/test/bench/bench.h
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(MPICC) -std=gnu11 -O2 -Wall -Wextra -o $@ $<
+
 BENCH_TARGETS += bench-calls
 bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_ops
 	$(PERL) $(top_srcdir)/test/bench/bench $(abs_builddir)
 
 .PHONY: bench-calls
-CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) bench.json
+CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) test/bench/mpi_ops bench.json
 
 # lib/net alone, beside raw TCP in the same run.
 EXTRA_PROGRAMS += test/bench/net_echo

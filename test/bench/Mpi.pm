@@ -1,0 +1,134 @@
+package Mpi;
+
+# Mpi - runs mpi_ops, the measurements of Open MPI, and puts DMI's figures beside them.
+#
+# Over TCP, as DMI: never through the shared memory of one machine.  mpi_ops checks that.  Each
+# process is bound to the core to which its DMI counterpart is bound, or none is.  An MPI process
+# that waits spins; where processes share a core they are told to yield it, as mpirun itself would
+# tell them.
+use strict;
+use warnings;
+
+use File::Temp ();
+use JSON::PP   ();
+
+# The loopback interface is named because it is the one that every machine has.
+my @OPTIONS = split ' ', '--allow-run-as-root --oversubscribe --bind-to none
+  --mca pml ob1 --mca btl tcp,self --mca osc rdma,pt2pt --mca btl_tcp_if_include lo';
+my $SECONDS = 120;    # for one run
+
+# What is compared: a figure of DMI, the one of MPI, the call of MPI, and 'faster' where DMI must be.
+# Each in two places, named as in the bench.
+my @ROWS = map { in_two_places(@$_) } (
+  ['GET 8 bytes',               'get_8',         'get_8',       'MPI_Get, MPI_Win_flush', 'faster'],
+  ['GET 8 bytes',               'get_8',         'rget_8',      'MPI_Rget, MPI_Wait',     'faster'],
+  ['PUT 8 bytes',               'put_8',         'put_8',       'MPI_Put, MPI_Win_flush'],
+  ['fetch-and-add',             'fad',           'fad',         'MPI_Fetch_and_op',       'faster'],
+  ['compare-and-swap',          'cas',           'cas',         'MPI_Compare_and_swap',   'faster'],
+  ['fetch-and-store',           'fas',           'fas',         'MPI_Fetch_and_op, REPLACE'],
+  ['GET 8 bytes, 64 in flight', 'get_8_async',   'get_8_async', 'MPI_Rget, MPI_Waitall'],
+  ['GET 1 MiB',                 'get_1m',        'get_1m',      'MPI_Rget, MPI_Wait',     'faster'],
+  ['first read of 1 MiB',       'first_read_1m', 'get_1m',      'MPI_Rget, MPI_Wait',     'faster'],
+  (map { ["group read, $_ page" . ($_ > 1 ? 's' : ''),
+      "group_read_$_", "group_read_$_", 'MPI_Rget, indexed type'] } 1, 10, 100),
+  ['barrier of 2',              'barrier_2',     'barrier_2',   'MPI_Barrier'],
+  ['allreduce of 2',            'allreduce_2',   'allreduce_2', 'MPI_Allreduce'],
+);
+
+# Beside these: with as many processes as this, which are bound to no core.
+my @MANY = (4, 8);
+
+sub compared {
+  my ($what, $key, $mpi_key, $call, $target) = @_;
+  return { what => $what, key => $key, mpi_key => "mpi_$mpi_key", call => $call,
+    target => $target };
+}
+
+sub in_two_places {
+  my ($what, $key, $mpi_key, @more) = @_;
+  return (
+    compared("$what, two cores", $key,              $mpi_key,              @more),
+    compared("$what, one core",  "${key}_together", "${mpi_key}_together", @more),
+  );
+}
+
+# Takes the path of mpi_ops.  Dies with one line, which says what is missing and how to get it.
+sub new {
+  my ($class, $path) = @_;
+  my $how = 'test/bench/setup installs it';
+  my ($version) = qx{mpirun --version 2>/dev/null} =~ /Open MPI\D*([\d.]+\S*)/;
+  die "there is no Open MPI: $how\n"            if !defined $version;
+  die "there is no mpicc to build with: $how\n" if !-x $path;
+  return bless { path => $path, version => $version }, $class;
+}
+
+sub version { return $_[0]{version} }
+
+# Runs $num processes of `mpi_ops MODE`: the first on the first core given, the others on the second
+# one; no cores: on all.  Returns what they printed.
+sub run {
+  my ($mpi, $mode, $num, @cores) = @_;
+  my $online  = qx{getconf _NPROCESSORS_ONLN};
+  my $sharing = @cores ? $cores[0] == $cores[1] || $num > 2 : $num > $online;
+  my @program = ($mpi->{path}, $mode);
+  my @command =
+    ('timeout', $SECONDS, 'mpirun', @OPTIONS, '--mca', 'mpi_yield_when_idle', $sharing ? 1 : 0);
+  if (@cores) {
+    push @command, '-np', 1, 'taskset', '-c', $cores[0], @program, ':';
+    push @command, '-np', $num - 1, 'taskset', '-c', $cores[1], @program;
+  } else {
+    push @command, '-np', $num, @program;
+  }
+  my $errors = File::Temp->new;
+  my $pid    = open(my $out, '-|') // die "fork: $!\n";
+  if ($pid == 0) {
+    open STDERR, '>&', $errors or die "$errors: $!\n";
+    open STDIN, '<', '/dev/null' or die "/dev/null: $!\n";
+    exec { $command[0] } @command or die "$command[0]: $!\n";
+  }
+  my $text = do { local $/ = undef; <$out> } // '';
+  return $text if close $out;
+  open my $file, '<', "$errors" or die "$errors: $!\n";
+  die "@command\nended with status $?:\n", $text, <$file>;
+}
+
+# Runs all that the DMI programs have measured, in the same places.  Hands what is printed and a
+# suffix to $add, which returns how many figures that were.
+sub run_all {
+  my ($mpi, $add, @cores) = @_;
+  my @runs = map { [$_, '', 2, @cores], [$_, '_together', 2, @cores[0, 0]] } qw(one-sided together);
+  for my $run (@runs, map { ['together', '', $_] } @MANY) {
+    my ($mode, $suffix, @how) = @$run;
+    $add->($mpi->run($mode, @how), $suffix) > 0 or die "mpi_ops printed no figure\n";
+  }
+  return;
+}
+
+# The rows with their numbers.  $figures: name => { unit, median }.  $place names the place of a
+# number of processes.  Without a figure of DMI there is no ratio.
+sub evaluate {
+  my ($mpi, $figures, $place) = @_;
+  my @many = map {
+    my $num = $_;
+    map { compared("$_ " . $place->($num), "${_}_$num", "${_}_$num", "MPI_\u$_") }
+      qw(barrier allreduce)
+  } @MANY;
+  return map { evaluate_row($_, $figures) } @ROWS, @many;
+}
+
+sub evaluate_row {
+  my ($row, $figures) = @_;
+  my ($figure, $peer) = @$figures{ @$row{qw(key mpi_key)} };
+  die "no figure for $row->{mpi_key}\n" if !$peer;
+  my %result = (%$row, unit => $peer->{unit}, mpi_value => $peer->{median});
+  $result{$_} = undef for qw(value ratio met);
+  return \%result if !$figure;
+  die "$row->{key} and $row->{mpi_key} have two units\n" if $figure->{unit} ne $peer->{unit};
+  $result{value} = $figure->{median};
+  $result{ratio} = $result{value} / $result{mpi_value};
+  my $faster = $peer->{unit} eq 'MB/s' ? $result{ratio} > 1 : $result{ratio} < 1;
+  $result{met} = $faster ? JSON::PP::true() : JSON::PP::false() if defined $row->{target};
+  return \%result;
+}
+
+1;
