@@ -27,6 +27,7 @@ net_sources = \
 	lib/net/hello.c \
 	lib/net/hello.h \
 	lib/net/inner.h \
+	lib/net/lend.c \
 	lib/net/net.c \
 	lib/net/net.h \
 	lib/net/peer.c \

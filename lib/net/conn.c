@@ -19,11 +19,6 @@
 
 #include "net/inner.h"
 
-static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
-  (void)loop, (void)events;
-  dmi_receive(io->data);
-}
-
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)events;
   struct dmi_conn *conn = io->data;
@@ -58,7 +53,7 @@ static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
 /* What is queued for the peer goes out on it from now on. */
 static void become_way_out(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
-  peer->conn = conn;
+  dmi_lend_way_out(peer, conn);
   pthread_mutex_lock(&peer->lock);
   if (peer->state < DMI_PEER_UP) {
     peer->state = DMI_PEER_UP;
@@ -84,14 +79,17 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, ui
   conn->peer = peer;
   conn->fd = fd;
   conn->member = member;
+  if (!dmi_lend_begin(conn)) {
+    free(conn->buf);
+    free(conn);
+    return NULL;
+  }
   find_addresses(conn, their_port);
   if (dmi_addr_is_zero(&peer->addr)) peer->addr = conn->theirs;
   dmi_addr_tune(net, fd);
-  ev_io_init(&conn->readable, on_readable, fd, EV_READ);
   ev_io_init(&conn->writable, on_writable, fd, EV_WRITE);
   ev_timer_init(&conn->patience, on_patience, net->config.patience, 0);
-  conn->readable.data = conn->writable.data = conn->patience.data = conn;
-  ev_io_start(net->loop, &conn->readable);
+  conn->writable.data = conn->patience.data = conn;
   if (!member) ev_timer_start(net->loop, &conn->patience);
   conn->next = net->conns;
   if (net->conns != NULL) net->conns->prev = conn;
@@ -103,7 +101,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, ui
 /* Takes it out of the loop and all lists; frees what it holds, but not its descriptor. */
 static void dissolve(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
-  ev_io_stop(net->loop, &conn->readable);
+  dmi_lend_end(conn);
   ev_io_stop(net->loop, &conn->writable);
   ev_timer_stop(net->loop, &conn->patience);
   if (conn->prev != NULL)
@@ -112,7 +110,7 @@ static void dissolve(struct dmi_conn *conn) {
     net->conns = conn->next;
   if (conn->next != NULL) conn->next->prev = conn->prev;
   if (conn->stranger) net->stranger_num--;
-  if (conn->peer->conn == conn) conn->peer->conn = NULL;
+  if (conn->peer->conn == conn) dmi_lend_way_out(conn->peer, NULL);
   dmi_frame_unref(conn->msg.body.frame); /* of a message that never became whole */
   free(conn->list);
   free(conn->buf);
@@ -135,16 +133,17 @@ static void finish(struct dmi_conn *conn) {
   dmi_conn_lose(conn, ""); /* its peer is SHUT, so nobody is told */
 }
 
-void dmi_conn_eof(struct dmi_conn *conn) {
-  struct dmi_net *net = conn->net;
+bool dmi_conn_eof(struct dmi_conn *conn) {
   conn->got_eof = true;
   if (!conn->got_end) {
     dmi_conn_lose(conn, "it closed the connection without taking leave");
   } else if (conn->sent_end || conn->peer->conn != conn) {
     finish(conn);
   } else {
-    ev_io_stop(net->loop, &conn->readable); /* else EOF is reported for ever */
+    dmi_lend_eof(conn);
+    return true;
   }
+  return false;
 }
 
 void dmi_conn_end(struct dmi_conn *conn) {

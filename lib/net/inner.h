@@ -4,6 +4,7 @@
  *   net.c        the loop: open, run, stop, post, what other threads ask the daemon to do
  *   peer.c       who there is: table of ids, add, rename, close
  *   send.c       the queue of a peer, and writing it out from any thread
+ *   lend.c       who receives on a connection: the daemon, or a thread that waits
  *   receive.c    a connection's incoming bytes -> handler.body, handler.message
  *   conn.c       an established connection: birth, orderly end, loss
  *   accept.c     the listening socket; HELLO of those who connect to us
@@ -11,9 +12,12 @@
  *   addr.c       addresses as bytes, sockets and text
  *
  * Threads and locks: everything is the daemon's alone, except what is marked
- *   [L] guarded by the peer's `lock`, [T] by `temp_lock`, [W] by `work_lock`, [A] atomic.
- * Order: temp_lock, then a peer's lock, then work_lock.  No system call and no callback under any
- * of them.
+ *   [L] guarded by the peer's `lock`, [T] by `temp_lock`, [W] by `work_lock`, [A] atomic,
+ *   [R] by the peer's `turn_lock`; the daemon alone writes it, or only while it has the turn,
+ *   [C] of whoever has the connection's turn (docs/wire.md).
+ * Order: temp_lock, then a peer's lock, then work_lock; turn_lock, then work_lock.  No system call
+ * and no callback under any of them, but epoll_ctl under turn_lock: the turn and who is told of
+ * more bytes change together.
  */
 #ifndef DMI_NET_INNER_H
 #define DMI_NET_INNER_H
@@ -38,7 +42,10 @@
 #define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
 #define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
 #define DMI_NET_TEMP_SLOTS 256
-#define DMI_NET_WHY 600 /* bytes of a sentence */
+#define DMI_NET_WHY 600      /* bytes of a sentence */
+#define DMI_NET_BATCH 64     /* connections that are served per look at net->epoll */
+#define DMI_NET_LEND_REST 64 /* chances to borrow passed over, at most, when lending does not pay \
+                              */
 
 /* A piece of a peer's queue: bytes (headers and small payloads, copied), then one big payload. */
 struct dmi_seg {
@@ -91,9 +98,13 @@ struct dmi_net_peer {
   struct dmi_net_peer *work_next; /* [W] */
   bool dirty;                     /* in net->dirty: sent by the daemon, flushed before it sleeps */
   struct dmi_net_peer *dirty_next;
-  bool announced;                   /* dmi_net_add_peer or dmi_net_rename named it */
-  struct dmi_addr addr;             /* where it listens; all zero: unknown */
-  struct dmi_conn *conn;            /* the connection it is sent on */
+  bool announced;        /* dmi_net_add_peer or dmi_net_rename named it */
+  struct dmi_addr addr;  /* where it listens; all zero: unknown */
+  struct dmi_conn *conn; /* [R] the connection it is sent on */
+  pthread_mutex_t turn_lock;
+  int nudge;                        /* [R] event descriptor of who borrows; -1: nobody has yet */
+  uint32_t lend_rest;               /* [R] chances to borrow that are passed over from now on */
+  uint32_t lend_step;               /* [R] as many the next time */
   struct dmi_dial *dial;            /* our attempt */
   struct dmi_shake *held;           /* its attempt, not answered while ours is under way */
   struct dmi_net_peer *temp_next;   /* [T] same slot of net->temp */
@@ -102,23 +113,30 @@ struct dmi_net_peer {
 
 enum dmi_phase { DMI_PHASE_HEADER, DMI_PHASE_LIST, DMI_PHASE_BODY };
 
-/* An established connection, incoming side.  Only the daemon touches it. */
+/* Who receives on a connection: diagram and table in docs/wire.md. */
+enum dmi_turn { DMI_TURN_FREE, DMI_TURN_DAEMON, DMI_TURN_LENT, DMI_TURN_OWED, DMI_TURN_OVER };
+
+/* An established connection, incoming side. */
 struct dmi_conn {
   struct dmi_net *net;
-  struct dmi_net_peer *peer; /* whose messages these are; peer->conn is another one after a merge */
+  struct dmi_net_peer *peer; /* whose messages these are; peer->conn is another one after a merge.
+                                Does not change once `member` */
   int fd;
-  struct ev_io readable;
+  enum dmi_turn turn;       /* [R] of `peer` */
+  bool wanted;              /* [R] the daemon wants it: not lent any more */
   struct ev_io writable;    /* active while peer->blocked */
   struct ev_timer patience; /* strangers: say something; ended ones: close */
-  bool member;              /* may send what members may */
+  bool member;              /* may send what members may; set before others can find it */
   bool stranger;            /* counted in net->stranger_num: it has no uid yet */
-  bool spoken;              /* has sent a whole message */
-  bool got_end;             /* STOP has come: EOF is next */
+  bool spoken;              /* [C] has sent a whole message */
+  bool got_end;             /* [C] STOP has come: EOF is next */
   bool got_eof;             /* its direction is finished */
   bool sent_end;            /* our direction is finished and shut */
   bool shut;                /* by dmi_net_stop */
-  enum dmi_phase phase;
-  unsigned char *buf; /* bytes received, not yet consumed: [start, end) */
+  int failed;               /* [C] errno that a borrower met, 0: none */
+  bool refused;             /* [C] handler.message did not like `msg` */
+  enum dmi_phase phase;     /* [C] and so are all from here to body_got */
+  unsigned char *buf;       /* bytes received, not yet consumed: [start, end) */
   size_t cap, start, end;
   struct dmi_msg msg;  /* the message that is arriving */
   unsigned char *list; /* its list, aligned; kept for the next one */
@@ -177,7 +195,12 @@ struct dmi_net {
   struct dmi_net_handler handler;
   struct ev_loop *loop;
   struct ev_io listener;
-  struct ev_timer rest;     /* the listener pauses: no descriptors left */
+  struct ev_timer rest;                  /* the listener pauses: no descriptors left */
+  int epoll;                             /* receiving sides of all connections */
+  struct ev_io ready;                    /* `epoll` has something */
+  struct dmi_conn *batch[DMI_NET_BATCH]; /* what is being served; NULL: gone meanwhile */
+  int batch_num;
+  _Atomic uint32_t lent;    /* [A] connections that are lent, and DMI_NET_ENDED */
   struct ev_async wake;     /* work, posted or stop */
   struct ev_prepare before; /* flushes what the daemon sent */
   struct ev_signal interrupt, terminate;
@@ -209,8 +232,8 @@ struct dmi_net {
 /* net.c */
 void dmi_net_log(struct dmi_net *net, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* one line, rate-limited */
-/* Any thread, the peer's lock held: the daemon shall dmi_peer_serve it.  True: call dmi_net_wake,
- * after unlocking. */
+/* Any thread, the peer's lock or turn_lock held: the daemon shall dmi_peer_serve it.  True: call
+ * dmi_net_wake, after unlocking. */
 bool dmi_net_need_daemon(struct dmi_net_peer *peer);
 void dmi_net_wake(struct dmi_net *net);
 bool dmi_net_is_daemon(struct dmi_net *net); /* does the caller run in its daemon? */
@@ -242,15 +265,33 @@ void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until nobod
 void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */
 bool dmi_send_idle(struct dmi_net_peer *peer);   /* nothing waits to be sent */
 
-/* receive.c */
-void dmi_receive(struct dmi_conn *conn);
+/* receive.c: whoever has the turn */
+/* The daemon: first what a borrower has left.  False: the connection is gone. */
+bool dmi_receive(struct dmi_conn *conn);
+/* A borrower: what there is.  False: the daemon has to go on. */
+bool dmi_receive_lent(struct dmi_conn *conn);
+
+/* lend.c: the daemon's, all */
+#define DMI_NET_ENDED 0x80000000u /* in net->lent: the loop is over, nobody borrows any more */
+bool dmi_lend_open(struct dmi_net *net);
+void dmi_lend_close(struct dmi_net *net);
+bool dmi_lend_begin(struct dmi_conn *conn);  /* it is new; false: no memory */
+void dmi_lend_end(struct dmi_conn *conn);    /* it is about to be freed; it must not be lent */
+void dmi_lend_eof(struct dmi_conn *conn);    /* nothing more comes on it */
+void dmi_lend_resume(struct dmi_conn *conn); /* goes on if a borrower owes it; may free it */
+/* Before the end of a connection whose receiving side stands.  False: it is lent; dmi_peer_serve
+ * will be called when it is back. */
+bool dmi_lend_take(struct dmi_conn *conn);
+void dmi_lend_settle(struct dmi_net *net); /* the loop is over: waits until all are back */
+/* `conn` is the peer's way out from now on; NULL: none is. */
+void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn);
 
 /* conn.c */
 /* Takes over the socket, on which HELLOs are done; `peer` goes UP on it.  NULL: no memory. */
 struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
-void dmi_conn_eof(struct dmi_conn *conn);                   /* nothing more comes; may free it */
-void dmi_conn_end(struct dmi_conn *conn);                   /* STOP is sent; may free it */
+bool dmi_conn_eof(struct dmi_conn *conn); /* nothing more comes; false: it is freed */
+void dmi_conn_end(struct dmi_conn *conn); /* STOP is sent; may free it */
 void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */

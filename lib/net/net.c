@@ -180,7 +180,8 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   net->loop = ev_loop_new(EVFLAG_AUTO);
   if (net->loop == NULL) goto err_net;
   net->big_buffers = dmi_addr_big_buffers();
-  if (!dmi_accept_open(net, why)) goto err_loop;
+  if (!dmi_lend_open(net)) goto err_loop;
+  if (!dmi_accept_open(net, why)) goto err_lend;
   pthread_mutex_init(&net->work_lock, NULL);
   pthread_mutex_init(&net->temp_lock, NULL);
   ev_async_init(&net->wake, on_wake);
@@ -198,6 +199,8 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   }
   return net;
 
+err_lend:
+  dmi_lend_close(net);
 err_loop:
   ev_loop_destroy(net->loop);
 err_net:
@@ -225,6 +228,7 @@ void dmi_net_expect_close(struct dmi_net *net) {
 void dmi_net_run(struct dmi_net *net) {
   daemon_of = net;
   ev_run(net->loop, 0);
+  dmi_lend_settle(net);
   daemon_of = NULL;
 }
 
@@ -234,6 +238,7 @@ void dmi_net_free(struct dmi_net *net) {
   dmi_dial_free_all(net);
   dmi_conn_free_all(net);
   dmi_peer_free_all(net);
+  dmi_lend_close(net);
   ev_prepare_stop(net->loop, &net->before);
   ev_async_stop(net->loop, &net->wake);
   ev_timer_stop(net->loop, &net->ending);

@@ -5,14 +5,17 @@
  * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up
  * in the order in which they were sent.  No function here blocks.
  *
- * Threads: the daemon thread runs the loop and all callbacks.  dmi_net_send,
- * dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop may be called from any thread,
- * everything else only from the daemon's (in callbacks), or before dmi_net_run.  No callback is
- * called from inside a function declared here, except dmi_net_run.
+ * Threads: the daemon thread runs the loop and all callbacks, except that `lendable`, and `body`
+ * and `message` for what it says yes to, are also called in threads that are in dmi_net_receive;
+ * for one connection in one thread at a time.  What they send there they flush. dmi_net_send,
+ * dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop and "Lending" may be called from
+ * any thread, everything else only from the daemon's (in callbacks), or before dmi_net_run.  No
+ * callback is called from inside a function declared here, except dmi_net_run and dmi_net_receive.
  */
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,6 +51,9 @@ struct dmi_net_handler {
    * been checked against the table in wire.h, nothing else has.  False: it cannot come from a
    * correct peer; the connection is closed, `lost` follows. */
   bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
+  /* May a thread that waits take this message, of which only the header is there and which has no
+   * list?  If not, the daemon does.  NULL: the daemon takes all. */
+  bool (*lendable)(void *arg, const struct dmi_msg *msg);
   /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is
    * a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);
@@ -69,7 +75,8 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why);
 uint16_t dmi_net_port(const struct dmi_net *net);
 
-/* Runs the loop in the calling thread until dmi_net_stop.  */
+/* Runs the loop in the calling thread until dmi_net_stop.  When it returns, no connection is lent
+ * any more. */
 void dmi_net_run(struct dmi_net *net);
 /* The loop ends after what is queued has been sent and has arrived, or 2 s have passed.  Without
  * dmi_net_close before, the others take it for a loss. */
@@ -130,6 +137,30 @@ void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
 /* Writes what can be written now; the daemon goes on with the rest. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
+
+/*
+ * Lending: a thread that has flushed a request and waits for the answer receives it itself, which
+ * saves waking the daemon first (docs/wire.md).  dmi_net_borrow, dmi_net_receive,
+ * dmi_net_give_back, in this order, without anything that may block between them.
+ */
+struct dmi_net_loan {
+  struct dmi_net *net;
+  struct dmi_net_peer *peer;
+  struct dmi_conn *conn;
+  bool owed; /* the daemon has to go on */
+  bool used; /* something was received */
+};
+
+/* Borrows what comes from member `uid`.  Returns a number for dmi_net_nudge, or -1: not possible
+ * now, the caller waits in another way. */
+int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan);
+/* Hands up what comes, for all threads, until *word & bit is 0, or until the daemon has to go on.
+ */
+void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit);
+void dmi_net_give_back(struct dmi_net_loan *loan);
+/* Has the word looked at again; after changing it in another thread than the one that borrowed. Too
+ * late is no harm, before dmi_net_free. */
+void dmi_net_nudge(int nudge);
 
 /* Has `posted` called in the daemon thread. */
 void dmi_net_post(struct dmi_net *net);

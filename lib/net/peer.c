@@ -84,8 +84,9 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer *peer = calloc(1, sizeof *peer);
   if (peer == NULL) return NULL;
   peer->net = net;
-  peer->fd = -1;
+  peer->fd = peer->nudge = -1;
   pthread_mutex_init(&peer->lock, NULL);
+  pthread_mutex_init(&peer->turn_lock, NULL);
   if (id == DMI_NET_TEMP) {
     peer->id = net->next_temp;
     net->next_temp = net->next_temp == UINT32_MAX ? DMI_NET_TEMP + 1 : net->next_temp + 1;
@@ -96,6 +97,7 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
     peer->id = id;
     if (!put_uid(net, id, peer)) {
       pthread_mutex_destroy(&peer->lock);
+      pthread_mutex_destroy(&peer->turn_lock);
       free(peer);
       return NULL;
     }
@@ -111,7 +113,9 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
 /* Frees a peer that no other thread can find any more. */
 static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free(dmi_send_take_queue(peer));
+  if (peer->nudge >= 0) close(peer->nudge);
   pthread_mutex_destroy(&peer->lock);
+  pthread_mutex_destroy(&peer->turn_lock);
   free(peer);
 }
 
@@ -190,6 +194,7 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
  * -------------------------------------------------- */
 
 void dmi_peer_serve(struct dmi_net_peer *peer) {
+  if (peer->conn != NULL) dmi_lend_resume(peer->conn);
   pthread_mutex_lock(&peer->lock);
   enum dmi_peer_state state = peer->state;
   int broken = peer->broken;
@@ -198,6 +203,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   pthread_mutex_unlock(&peer->lock);
   if (state >= DMI_PEER_SHUT) return;
   if (broken != 0) {
+    if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;
     char why[DMI_NET_WHY];
     snprintf(why, sizeof why, "sending to it failed: %s", strerror(broken));
     if (peer->conn != NULL) {
@@ -256,8 +262,10 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   to->blocked = blocked;
   to->state = DMI_PEER_UP;
   pthread_mutex_unlock(&to->lock);
-  to->conn = from->conn;
-  from->conn = NULL;
+  struct dmi_conn *conn = from->conn;
+  dmi_lend_way_out(from, NULL);
+  conn->peer = to;
+  dmi_lend_way_out(to, conn);
 }
 
 void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {

@@ -7,6 +7,9 @@
  * A message whose header is not allowed closes the connection; nothing is allocated before the
  * header has passed.  Must not free the connection inside a callback's stack: what ends it is
  * returned up to dmi_receive.
+ *
+ * A borrower (lend.c) stops before the header of a message that is not for it, and leaves what is
+ * wrong with the connection for the daemon to find out again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,6 +50,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     conn->list = NULL;
     conn->list_cap = 0;
   }
+  conn->refused = !right;
   return right || fail(why, msg, "no correct process sends it");
 }
 
@@ -79,11 +83,20 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return true;
 }
 
-static bool take_header(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+/* May a borrower take it?  The layer above is asked about messages without a list only, which need
+ * no memory before their body. */
+static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
+  struct dmi_net *net = conn->net;
+  if (msg->type == DMI_WIRE_STOP || msg->list.len != 0) return false;
+  return net->handler.lendable(net->handler.arg, msg);
+}
+
+static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
-  conn->start += DMI_WIRE_HEADER;
   if (wrong == NULL && conn->got_end) wrong = "it had said that it sends nothing more";
+  if (lent && (wrong != NULL || !is_lendable(conn, msg))) return false;
+  conn->start += DMI_WIRE_HEADER;
   if (wrong != NULL) return fail(why, msg, wrong);
   if (msg->type == DMI_WIRE_STOP) {
     conn->got_end = true;
@@ -96,8 +109,8 @@ static size_t smaller(uint64_t a, size_t b) {
   return a < b ? (size_t)a : b;
 }
 
-/* Consumes what is in the buffer, as far as it goes. */
-static bool consume(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+/* Consumes what is in the buffer, as far as it goes; `lent`: as far as a borrower may. */
+static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   for (;;) {
     size_t have = conn->end - conn->start;
     struct dmi_msg *msg = &conn->msg;
@@ -105,7 +118,7 @@ static bool consume(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     switch (conn->phase) {
       case DMI_PHASE_HEADER:
         if (have < DMI_WIRE_HEADER) return true;
-        if (!take_header(conn, why)) return false;
+        if (!take_header(conn, lent, why)) return false;
         break;
       case DMI_PHASE_LIST:
         part = smaller(msg->list.len - conn->list_got, have);
@@ -185,25 +198,39 @@ static void lose_malformed(struct dmi_conn *conn, const char *why) {
   dmi_conn_lose(conn, why);
 }
 
-void dmi_receive(struct dmi_conn *conn) {
+/* False: the connection is gone. */
+static bool receive_failed(struct dmi_conn *conn, int error) {
+  char why[DMI_NET_WHY];
+  if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
+  if (error == 0) return dmi_conn_eof(conn);
+  snprintf(why, sizeof why, "receiving from it failed: %s", strerror(error));
+  dmi_conn_lose(conn, why);
+  return false;
+}
+
+bool dmi_receive(struct dmi_conn *conn) {
   char why[DMI_NET_WHY];
   size_t got = 0;
   bool drained = false;
-  for (int turn = 0; turn < TURNS && got < SHARE && !drained; turn++) {
+  bool right = conn->refused ? fail(why, &conn->msg, "no correct process sends it")
+                             : consume(conn, false, why);
+  if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
+  for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {
     int error;
-    if (!fill(conn, &got, &drained, &error)) {
-      if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return;
-      if (error == 0) {
-        dmi_conn_eof(conn);
-        return;
-      }
-      snprintf(why, sizeof why, "receiving from it failed: %s", strerror(error));
-      dmi_conn_lose(conn, why);
-      return;
-    }
-    if (!consume(conn, why)) {
-      lose_malformed(conn, why);
-      return;
-    }
+    if (!fill(conn, &got, &drained, &error)) return receive_failed(conn, error);
+    right = consume(conn, false, why);
   }
+  if (!right) lose_malformed(conn, why);
+  return right;
+}
+
+bool dmi_receive_lent(struct dmi_conn *conn) {
+  char why[DMI_NET_WHY];
+  size_t got = 0;
+  bool drained;
+  int error;
+  if (fill(conn, &got, &drained, &error)) return consume(conn, true, why);
+  if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
+  conn->failed = error; /* 0, the end of the stream, is there again for the daemon */
+  return false;
 }

@@ -41,7 +41,6 @@ void dmi_access_call_fail(struct dmi_call *call, int32_t error) {
 static void op_complete(struct dmi_process *process, struct dmi_op *op) {
   struct dmi_call *call = op->call;
   if (op->req.error != DMI_OK) dmi_access_call_fail(call, op->req.error);
-  dmi_ops_remove(process->ops, op);
   dmi_mapping_unref(&process->core, op->mapping);
   dmi_slice_drop(&op->req.src);
   if (op->heap) free(op);
@@ -81,7 +80,9 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
     struct dmi_msg msg = out->act[i].msg;
-    if (out->act[i].type == DMI_ACT_PARK) {
+    if (out->act[i].type == DMI_ACT_COMPLETE) {
+      dmi_ops_remove(process->ops, (struct dmi_op *)out->act[i].req);
+    } else if (out->act[i].type == DMI_ACT_PARK) {
       park(process, page, to, &msg, out);
     } else if (out->act[i].type != DMI_ACT_SEND) {
       continue;
@@ -151,16 +152,33 @@ static void check(struct dmi_process *process, struct dmi_page *page) {
 #endif
 }
 
+/* Who was asked by this step for an answer of the kind that a thread may receive; 0: nobody. */
+static uint32_t asked(const struct dmi_process *process, const struct dmi_out *out) {
+  for (uint32_t i = out->num; i-- > 0;) {
+    const struct dmi_act *act = &out->act[i];
+    bool request = act->msg.type == DMI_MSG_GET || act->msg.type == DMI_MSG_READ ||
+                   act->msg.type == DMI_MSG_PUT || act->msg.type == DMI_MSG_ATOMIC;
+    if (act->type == DMI_ACT_SEND && request && act->msg.origin == process->core.self &&
+        act->to != process->core.self) {
+      return act->to;
+    }
+  }
+  return 0;
+}
+
 void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct dmi_flush *later) {
   struct dmi_page *page = op->page;
   struct dmi_out out;
+  uint32_t ask;
   dmi_ops_add(process->ops, op);
   dmi_out_init(&out);
   dmi_lock(&page->lock);
   dmi_page_begin(&process->core, page, &op->req, &out);
   check(process, page);
   dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
+  ask = asked(process, &out);
+  if (ask) op->call->status->asked = ask;
+  dmi_unlock(&page->lock); /* from here on others may complete it */
   carry(process, &out, later);
 }
 
@@ -289,6 +307,7 @@ static int32_t part_begin(struct access *access, struct dmi_call *call, struct d
     dmi_slice_drop(&op->req.src);
     return DMI_EADDR;
   }
+  op->claimed = false;
   op->mapping = access->mapping;
   op->page = page;
   op->call = call;
@@ -354,6 +373,7 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
 
 /* The general case, with a reference to the mapping. */
 static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf) {
+  struct dmi_process *process = access->process;
   uint64_t page_size = access->mapping->map.page_size;
   uint64_t most =
       page_size > UINT64_MAX / DMI_PAGES_AT_ONCE ? UINT64_MAX : page_size * DMI_PAGES_AT_ONCE;
@@ -362,7 +382,7 @@ static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, u
   while (size && error == DMI_OK) {
     uint64_t part = size < most ? size : most;
     error = access_parts(access, addr, part, buf);
-    if (error == DMI_OK) error = dmi_status_wait(&access->own);
+    if (error == DMI_OK) error = dmi_access_wait(process, &access->own);
     addr += part;
     buf += part;
     size -= part;
@@ -506,6 +526,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
   op->req.sizes = rmw->sizes;
   /* FAD's old value, when nobody wants it, goes to the last 8 bytes of `small`. */
   op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
+  op->claimed = false;
   op->mapping = access->mapping;
   op->page = page;
   op->call = call;
@@ -556,8 +577,12 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   }
   release_range(process, access.mapping, held);
   if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&access.own);
-  if (error == DMI_OK && !status) error = dmi_status_wait(&access.own);
+  if (error == DMI_OK && !status) error = dmi_access_wait(process, &access.own);
   return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
+}
+
+int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status) {
+  return process ? dmi_status_receive(status, process->net) : dmi_status_wait(status);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -579,17 +604,38 @@ void dmi_access_end(struct dmi_process *process) {
   dmi_ops_each(process->ops, drop, NULL);
 }
 
-/* ---- Messages: the daemon thread ------------------------------------------------------------ */
+/* ---- Messages: any thread that receives ----------------------------------------------------- */
 
-/* The own operation that this message answers, NULL: none. */
-static struct dmi_op *answered(struct dmi_process *process, const struct dmi_msg *msg) {
+bool dmi_access_lendable(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
+         msg->type == DMI_MSG_FAIL;
+}
+
+static bool answers_operation(const struct dmi_msg *msg) {
+  if (msg->flags & DMI_F_FETCH) return false;
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
+}
+
+/* The page of the own operation that this message answers, which may have been unmapped, and its
+ * mapping with a reference.  NULL: there is none. */
+static struct dmi_page *answered_page(struct dmi_process *process, const struct dmi_msg *msg,
+                                      struct dmi_mapping **mapping) {
+  struct dmi_page *page;
+  if (!answers_operation(msg)) return NULL;
+  page = dmi_ops_page(process->ops, msg->op, mapping);
+  if (!page || ((*mapping)->map.base == msg->map && page->index == msg->page)) return page;
+  dmi_mapping_unref(&process->core, *mapping);
+  return NULL;
+}
+
+/* With the page locked: the own operation that this message answers, NULL: none. */
+static struct dmi_op *answered(struct dmi_process *process, const struct dmi_page *page,
+                               const struct dmi_msg *msg) {
   struct dmi_op *op;
-  if (msg->type != DMI_MSG_GOT && msg->type != DMI_MSG_DONE && msg->type != DMI_MSG_FAIL) {
-    return NULL;
-  }
-  if (msg->flags & DMI_F_FETCH) return NULL;
-  op = dmi_ops_find(process->ops, msg->op);
-  if (!op || op->mapping->map.base != msg->map || op->page->index != msg->page) return NULL;
+  if (!answers_operation(msg)) return NULL;
+  op = dmi_ops_find(process->ops, msg->op, page);
+  /* Its one answer is being received; this is none. */
+  if (op && op->claimed && msg->body.ptr != op->req.dst) return NULL;
   return op;
 }
 
@@ -606,22 +652,40 @@ static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
   return limit + msg->off * sizeof(struct dmi_range);
 }
 
-void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_op *op;
+/* Where the body of an answer goes: straight to the caller's buffer, or (NULL) at most *limit bytes
+ * of memory of their own. */
+static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg, uint64_t *limit) {
   struct dmi_mapping *mapping;
-  uint64_t limit = 0;
-  (void)from;
-  op = answered(process, msg);
+  struct dmi_page *page = answered_page(process, msg, &mapping);
+  struct dmi_op *op;
+  void *dst = NULL;
+  if (!page) return NULL;
+  dmi_lock(&page->lock);
+  op = answered(process, page, msg);
   if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len && !op->req.parts &&
       (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
-    return op->req.dst;
+    dst = op->req.dst;
+    op->claimed = true;
+  } else if (op && msg->type == DMI_MSG_DONE) {
+    *limit = op->req.sizes.in + op->req.len;
   }
+  dmi_unlock(&page->lock);
+  dmi_mapping_unref(&process->core, mapping);
+  return dst;
+}
+
+void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping;
+  uint64_t limit = 0, answer = 0;
+  void *dst = answer_body(process, msg, &answer);
+  (void)from;
+  if (dst) return dst;
   dmi_epoch_enter();
   mapping = dmi_space_find(msg->map);
   if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
   dmi_epoch_leave();
   if (msg->type == DMI_MSG_DONE) {
-    limit = op ? op->req.sizes.in + op->req.len : 0;
+    limit = answer;
   } else if (limit) {
     limit = request_limit(msg, limit);
   }
@@ -651,13 +715,15 @@ static bool no_room(const struct dmi_msg *msg) {
          msg->body.len && !msg->body.ptr;
 }
 
-/* With the mapping kept alive by a reference, or by `op`'s. */
+/* With the mapping kept alive by a reference. */
 static bool page_message(struct dmi_process *process, struct dmi_page *page, uint32_t from,
-                         struct dmi_msg *msg, struct dmi_op *op) {
+                         struct dmi_msg *msg) {
   struct dmi_out out;
+  struct dmi_op *op;
   bool good;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
+  op = answered(process, page, msg);
   good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
   check(process, page);
   dmi_access_carry_locked(process, page, &out);
@@ -671,16 +737,16 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
 }
 
 bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_op *op = answered(process, msg);
   struct dmi_mapping *mapping;
-  struct dmi_page *page;
+  struct dmi_page *page = answered_page(process, msg, &mapping);
   int32_t error;
   bool good = true;
-  if (op) return page_message(process, op->page, from, msg, op);
-  dmi_epoch_enter();
-  mapping = dmi_space_find(msg->map);
-  if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
-  dmi_epoch_leave();
+  if (!page) {
+    dmi_epoch_enter();
+    mapping = dmi_space_find(msg->map);
+    if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
+    dmi_epoch_leave();
+  }
   if (!mapping) return refuse(process, from, msg, DMI_EADDR);
   if (msg->page >= mapping->map.page_num) {
     good = false;
@@ -688,8 +754,8 @@ bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_m
     dmi_slice_drop(&msg->body);
   } else if (no_room(msg)) {
     (void)refuse(process, from, msg, DMI_ENOMEM);
-  } else if ((page = dmi_mapping_get(&process->core, mapping, msg->page, &error))) {
-    good = page_message(process, page, from, msg, NULL);
+  } else if (page || (page = dmi_mapping_get(&process->core, mapping, msg->page, &error))) {
+    good = page_message(process, page, from, msg);
   } else {
     (void)refuse(process, from, msg, error);
   }

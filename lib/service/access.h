@@ -22,8 +22,9 @@ struct dmi_op {
   struct dmi_mapping *mapping; /* one reference */
   struct dmi_page *page;
   struct dmi_call *call;
-  uint32_t slot;           /* place in the table of operations */
-  bool heap;               /* free it when complete */
+  uint32_t slot; /* place in the table of operations */
+  bool heap;     /* free it when complete */
+  bool claimed;  /* an answer is being received into req.dst; guarded by the page's lock */
   unsigned char small[24]; /* inputs or an answer nobody wants, when they are this small */
 };
 
@@ -85,13 +86,23 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
 /* At the end of the process: frees the operations that nobody will ever answer. */
 void dmi_access_end(struct dmi_process *process);
 
-/* ---- For the daemon ---- */
+/* Waits for a call, receiving what it waits for if that is possible.  Returns its error. */
+int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status);
+
+/* ---- For whoever receives: the daemon, or a thread that waits (docs/wire.md) ---- */
+
+/* May a thread that waits take it?  Answers: what is to be done for them is little, and no more
+ * than beginning an operation does.  Requests may run DMI_function, or wait for a home to arrive.
+ */
+bool dmi_access_lendable(const struct dmi_msg *msg);
 
 /* A page message (GET .. RELEASE).  Takes its slices over.  False: not from a correct peer. */
 bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 
 /* Where the body of a page message goes; see net.h. */
 void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
+
+/* ---- For the daemon ---- */
 
 /* Answers to ourselves, put in line by any thread. */
 void dmi_access_self(struct dmi_process *process);

@@ -194,8 +194,12 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
     sends = take_over(barrier, batch);
     dmi_unlock(&barrier->lock);
   }
-  if (sends) batch_send(process, barrier, batch);
-  error = dmi_status_wait(dmi_status_of(&batch->status));
+  if (sends) {
+    batch_send(process, barrier, batch);
+    error = dmi_access_wait(process, dmi_status_of(&batch->status));
+  } else {
+    error = dmi_status_wait(dmi_status_of(&batch->status));
+  }
   if (error == DMI_OK && !batch->answer.taken) error = DMI_EINVAL; /* the round has another pnum */
   *again = error == DMI_OK && index >= batch->answer.taken;
   if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;

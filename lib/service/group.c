@@ -156,7 +156,7 @@ static int32_t run_now(struct run *run) {
     run->call = &call;
     dmi_access_call_begin(&call, &status, false);
     run_pages(run, from, to);
-    error = dmi_status_wait(&status);
+    error = dmi_access_wait(run->group->process, &status);
   }
   return error;
 }

@@ -86,13 +86,31 @@ bool dmi_ops_any(const struct dmi_ops *ops) {
   return atomic_load(&ops->out) != 0;
 }
 
-struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number) {
+/* With the lock held. */
+static struct dmi_op *find(const struct dmi_ops *ops, uint64_t number) {
   uint32_t at = (uint32_t)number;
-  struct dmi_op *op = NULL;
+  if (at >= ops->num || ops->slot[at].uses != (uint32_t)(number >> 32)) return NULL;
+  return ops->slot[at].op;
+}
+
+struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_mapping **mapping) {
+  struct dmi_op *op;
+  struct dmi_page *page = NULL;
   dmi_lock(&ops->lock);
-  if (at < ops->num && ops->slot[at].uses == (uint32_t)(number >> 32)) op = ops->slot[at].op;
-  /* Another thread may complete one that is only in line here: it must not be touched. */
-  if (op && !atomic_load_explicit(&op->req.sent, memory_order_relaxed)) op = NULL;
+  op = find(ops, number);
+  if (op && dmi_mapping_ref(op->mapping)) {
+    page = op->page;
+    *mapping = op->mapping;
+  }
   dmi_unlock(&ops->lock);
-  return op;
+  return page;
+}
+
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page) {
+  struct dmi_op *op;
+  dmi_lock(&ops->lock);
+  op = find(ops, number);
+  if (op && op->page != page) op = NULL;
+  dmi_unlock(&ops->lock);
+  return op && atomic_load_explicit(&op->req.sent, memory_order_relaxed) ? op : NULL;
 }

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct dmi_mapping;
 struct dmi_op;
+struct dmi_page;
 
 struct dmi_ops;
 
@@ -18,6 +20,8 @@ void dmi_ops_free(struct dmi_ops *ops);
 
 /* Gives the operation a number (op->req.op, op->slot).  Any thread. */
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op);
+/* It is complete.  With its page locked, so that who has found it there has found one that stays.
+ */
 void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
 
 /* Is any operation out that takes effect whether or not somebody waits for it?  A DMI_watch does
@@ -27,8 +31,12 @@ bool dmi_ops_any(const struct dmi_ops *ops);
 /* At the end, when nothing else uses the table: all that are still in it. */
 void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *arg), void *arg);
 
-/* The operation that an answer with this number is for.  NULL: there is none (any more), or it has
- * asked nobody.  Only for the daemon, which completes those that have asked. */
-struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number);
+/* The page of the operation with this number, and its mapping with one more reference (which may
+ * have been unmapped meanwhile).  NULL: there is no such operation (any more). */
+struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_mapping **mapping);
+
+/* With this page locked: the operation on it that an answer with this number is for.  NULL: there
+ * is none, or it has asked nobody.  It stays until the page is unlocked. */
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page);
 
 #endif

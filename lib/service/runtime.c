@@ -113,6 +113,11 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   return good;
 }
 
+static bool on_lendable(void *arg, const struct dmi_msg *msg) {
+  (void)arg;
+  return dmi_access_lendable(msg);
+}
+
 static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
   dmi_member_lost(process->member, id, why, dmi_events(process));
@@ -295,8 +300,8 @@ static void tell_port(struct dmi_process *process) {
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
-  struct dmi_net_handler handler = {process,   on_body,   on_message, on_lost, on_stranger,
-                                    on_joined, on_posted, on_signal,  NULL};
+  struct dmi_net_handler handler = {process,     on_body,   on_message, on_lendable, on_lost,
+                                    on_stranger, on_joined, on_posted,  on_signal,   NULL};
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   net.listen_port = process->config.listen_port;

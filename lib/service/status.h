@@ -12,11 +12,20 @@
 
 #include "dmi_api.h"
 
-enum { DMI_STATUS_NEW, DMI_STATUS_OUT, DMI_STATUS_DONE, DMI_STATUS_WAITED };
+/* The state: 0 before the first call, else OUT or DONE; while OUT, WAITED when threads sleep on it,
+ * and from bit DMI_STATUS_NUDGE on the number of dmi_net_nudge + 1 for the one that receives. */
+#define DMI_STATUS_OUT 1u
+#define DMI_STATUS_DONE 2u
+#define DMI_STATUS_WAITED 4u
+#define DMI_STATUS_NUDGE 3
+
+struct dmi_net;
 
 struct dmi_status {
-  _Atomic uint32_t state; /* DMI_STATUS_* */
-  int32_t error;          /* DMI_E*, valid once DONE */
+  _Atomic uint32_t state;
+  int32_t error;  /* DMI_E*, valid once DONE */
+  uint32_t asked; /* uid of a member whose answer is waited for, 0: none known.  Written before the
+                     call returns, by its thread */
 };
 
 _Static_assert(sizeof(struct dmi_status) <= sizeof(DMI_local_status_t), "status fits");
@@ -39,5 +48,7 @@ void dmi_status_spin(struct dmi_status *status);
 bool dmi_status_wait_for(struct dmi_status *status, int64_t ns);
 /* Returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);
+/* The same, receiving from the member that was asked, if that is possible. */
+int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net);
 
 #endif

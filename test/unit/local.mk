@@ -29,6 +29,14 @@ check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c
 test_unit_wait_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/answer_test
+test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h
+test_unit_answer_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_lend_test
+test_unit_net_lend_test_SOURCES = test/unit/net_lend_test.c test/unit/net_node.h
+test_unit_net_lend_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/wire_test
 test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)

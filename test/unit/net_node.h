@@ -45,7 +45,10 @@ struct node {
   struct dmi_msg last; /* the last message, without slices */
   bool throw_away;     /* body answers NULL */
   bool refuse;         /* message answers false */
-  /* called in the daemon, without the lock, before it is counted; may be NULL */
+  bool lend;           /* GOT, DATA, DONE and FAIL are for threads that wait, too */
+  /* may be NULL */
+  void *(*on_body)(struct node *node, uint32_t from, struct dmi_msg *msg);
+  /* called by who receives, without the lock, before it is counted; may be NULL */
   void (*on_message)(struct node *node, uint32_t from, struct dmi_msg *msg);
   void *user;
 };
@@ -56,8 +59,8 @@ static const uint8_t node_build[16] = "build";
 
 static inline void *node_body(void *arg, uint32_t from, struct dmi_msg *msg) {
   struct node *node = arg;
-  (void)from;
   if (node->throw_away) return NULL;
+  if (node->on_body != NULL) return node->on_body(node, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame == NULL ? NULL : msg->body.frame->bytes;
 }
@@ -77,6 +80,11 @@ static inline bool node_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   pthread_cond_broadcast(&node->changed);
   pthread_mutex_unlock(&node->lock);
   return right;
+}
+
+static inline bool node_lendable(void *arg, const struct dmi_msg *msg) {
+  struct node *node = arg;
+  return node->lend && msg->type >= DMI_MSG_GOT && msg->type <= DMI_MSG_FAIL;
 }
 
 static inline void node_lost(void *arg, uint32_t id, const char *why) {
@@ -157,6 +165,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,
+                                    .lendable = node_lendable,
                                     .lost = node_lost,
                                     .stranger = node_stranger,
                                     .joined = node_joined,

@@ -1,0 +1,232 @@
+/*
+ * lend.c - who receives on a connection: the daemon, or a thread that waits for an answer.
+ *
+ * Diagram and table of the turn are in docs/wire.md.  All connections are watched by one epoll
+ * descriptor, which libev watches: so they can be armed and disarmed from any thread.
+ *
+ * Failure modes: no event descriptor is left (nobody borrows; the daemon receives), the connection
+ * fails while it is lent (the borrower owes that to the daemon).
+ *
+ * Must not: log, free or end a connection in a borrower; wait for a borrower in the daemon while
+ * the loop runs.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "net/inner.h"
+
+/* Disarmed with EPOLLET: the end of the connection is told in any case, so at least only once. */
+#define ARMED EPOLLIN
+#define DISARMED EPOLLET
+
+static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
+  struct epoll_event event = {.events = events, .data = {.ptr = conn}};
+  return epoll_ctl(conn->net->epoll, how, conn->fd, &event) == 0;
+}
+
+/* ---- The daemon's side ----------------------------------------------------------------------- */
+
+/* Receives, if it is the turn `from`. */
+static void receive(struct dmi_conn *conn, enum dmi_turn from) {
+  pthread_mutex_t *lock = &conn->peer->turn_lock;
+  pthread_mutex_lock(lock);
+  bool mine = conn->turn == from;
+  if (mine) conn->turn = DMI_TURN_DAEMON;
+  pthread_mutex_unlock(lock);
+  if (!mine || !dmi_receive(conn)) return;
+  lock = &conn->peer->turn_lock; /* it may have been renamed */
+  pthread_mutex_lock(lock);
+  if (conn->turn == DMI_TURN_DAEMON) { /* else it has ended */
+    conn->turn = DMI_TURN_FREE;
+    if (from == DMI_TURN_OWED) arm(conn, EPOLL_CTL_MOD, ARMED);
+  }
+  pthread_mutex_unlock(lock);
+}
+
+static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  struct dmi_net *net = io->data;
+  struct epoll_event ready[DMI_NET_BATCH];
+  int num = epoll_wait(net->epoll, ready, DMI_NET_BATCH, 0);
+  for (int i = 0; i < num; i++)
+    net->batch[i] = ready[i].data.ptr;
+  net->batch_num = num < 0 ? 0 : num;
+  for (int i = 0; i < net->batch_num; i++) {
+    if (net->batch[i] != NULL) receive(net->batch[i], DMI_TURN_FREE);
+  }
+  net->batch_num = 0;
+}
+
+bool dmi_lend_open(struct dmi_net *net) {
+  net->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (net->epoll < 0) return false;
+  ev_io_init(&net->ready, on_ready, net->epoll, EV_READ);
+  net->ready.data = net;
+  ev_io_start(net->loop, &net->ready);
+  return true;
+}
+
+void dmi_lend_close(struct dmi_net *net) {
+  ev_io_stop(net->loop, &net->ready);
+  close(net->epoll);
+}
+
+bool dmi_lend_begin(struct dmi_conn *conn) {
+  conn->turn = DMI_TURN_FREE;
+  return arm(conn, EPOLL_CTL_ADD, ARMED);
+}
+
+void dmi_lend_end(struct dmi_conn *conn) {
+  struct dmi_net *net = conn->net;
+  pthread_mutex_t *lock = &conn->peer->turn_lock;
+  pthread_mutex_lock(lock);
+  bool lent = conn->turn == DMI_TURN_LENT;
+  if (conn->turn != DMI_TURN_OVER) arm(conn, EPOLL_CTL_DEL, 0);
+  conn->turn = DMI_TURN_OVER;
+  pthread_mutex_unlock(lock);
+  if (lent) {
+    fprintf(stderr, "dmi: bug: a connection ends while a thread receives on it\n");
+    abort();
+  }
+  for (int i = 0; i < net->batch_num; i++) {
+    if (net->batch[i] == conn) net->batch[i] = NULL;
+  }
+}
+
+void dmi_lend_eof(struct dmi_conn *conn) {
+  pthread_mutex_lock(&conn->peer->turn_lock);
+  conn->turn = DMI_TURN_OVER;
+  arm(conn, EPOLL_CTL_DEL, 0); /* EOF would be reported for ever */
+  pthread_mutex_unlock(&conn->peer->turn_lock);
+}
+
+void dmi_lend_resume(struct dmi_conn *conn) {
+  receive(conn, DMI_TURN_OWED);
+}
+
+void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {
+  pthread_mutex_lock(&peer->turn_lock);
+  peer->conn = conn;
+  pthread_mutex_unlock(&peer->turn_lock);
+}
+
+bool dmi_lend_take(struct dmi_conn *conn) {
+  struct dmi_net_peer *peer = conn->peer;
+  pthread_mutex_lock(&peer->turn_lock);
+  bool lent = conn->turn == DMI_TURN_LENT;
+  conn->wanted = true;
+  pthread_mutex_unlock(&peer->turn_lock);
+  if (lent) dmi_net_nudge(peer->nudge); /* set once, by who borrowed first */
+  return !lent;
+}
+
+void dmi_lend_settle(struct dmi_net *net) {
+  uint32_t left;
+  atomic_fetch_or(&net->lent, DMI_NET_ENDED);
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    if (peer->conn != NULL) dmi_lend_take(peer->conn);
+  }
+  while ((left = atomic_load(&net->lent)) != DMI_NET_ENDED)
+    dmi_futex_wait(&net->lent, left);
+}
+
+/* ---- The borrower's side --------------------------------------------------------------------- */
+
+/* With the turn lock held.  True: this time not. */
+static bool rests(struct dmi_net_peer *peer) {
+  if (peer->lend_rest == 0) return false;
+  peer->lend_rest--;
+  return true;
+}
+
+/* With the turn lock held. */
+static bool can_borrow(struct dmi_net_peer *peer) {
+  struct dmi_conn *conn = peer->conn;
+  if (conn == NULL || conn->turn != DMI_TURN_FREE || conn->wanted) return false;
+  if (!conn->member || !conn->spoken) return false;
+  if ((atomic_load(&peer->net->lent) & DMI_NET_ENDED) != 0 || rests(peer)) return false;
+  if (peer->nudge < 0) peer->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  return peer->nudge >= 0;
+}
+
+int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan) {
+  if (uid >= DMI_NET_TEMP || net->handler.lendable == NULL || dmi_net_is_daemon(net)) return -1;
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  if (peer == NULL) return -1;
+  pthread_mutex_lock(&peer->turn_lock);
+  bool can = can_borrow(peer);
+  if (can) {
+    *loan = (struct dmi_net_loan){.net = net, .peer = peer, .conn = peer->conn};
+    peer->conn->turn = DMI_TURN_LENT;
+    arm(peer->conn, EPOLL_CTL_MOD, DISARMED);
+    atomic_fetch_add(&net->lent, 1);
+  }
+  int nudge = can ? peer->nudge : -1;
+  pthread_mutex_unlock(&peer->turn_lock);
+  return nudge;
+}
+
+static bool is_wanted(struct dmi_net_loan *loan) {
+  pthread_mutex_lock(&loan->peer->turn_lock);
+  bool wanted = loan->conn->wanted;
+  pthread_mutex_unlock(&loan->peer->turn_lock);
+  return wanted;
+}
+
+void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {
+  struct dmi_conn *conn = loan->conn;
+  struct pollfd fds[2] = {{.fd = conn->fd, .events = POLLIN},
+                          {.fd = loan->peer->nudge, .events = POLLIN}};
+  int cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could give it back */
+  while (!loan->owed && (atomic_load_explicit(word, memory_order_acquire) & bit) != 0) {
+    fds[0].revents = fds[1].revents = 0;
+    if (poll(fds, 2, -1) < 0 && errno != EINTR) loan->owed = true;
+    if (fds[1].revents != 0) {
+      uint64_t count;
+      if (read(fds[1].fd, &count, sizeof count) > 0 && is_wanted(loan)) loan->owed = true;
+    }
+    if (fds[0].revents != 0 && !loan->owed) {
+      loan->owed = !dmi_receive_lent(conn);
+      loan->used = true;
+    }
+  }
+  pthread_setcancelstate(cancel, NULL);
+}
+
+void dmi_net_give_back(struct dmi_net_loan *loan) {
+  struct dmi_net *net = loan->net;
+  struct dmi_net_peer *peer = loan->peer;
+  bool wake = false;
+  pthread_mutex_lock(&peer->turn_lock);
+  if (loan->owed || loan->conn->wanted) {
+    uint32_t step = peer->lend_step;
+    peer->lend_rest = step;
+    peer->lend_step = step == 0 ? 1 : step < DMI_NET_LEND_REST ? 2 * step : step;
+    loan->conn->turn = DMI_TURN_OWED;
+    wake = dmi_net_need_daemon(peer);
+  } else {
+    if (loan->used) peer->lend_step = 0;
+    loan->conn->turn = DMI_TURN_FREE;
+    arm(loan->conn, EPOLL_CTL_MOD, ARMED);
+  }
+  pthread_mutex_unlock(&peer->turn_lock);
+  if (wake) dmi_net_wake(net);
+  /* The last look at the net: after it dmi_net_run may return. */
+  if (atomic_fetch_sub(&net->lent, 1) == (DMI_NET_ENDED | 1)) dmi_futex_wake(&net->lent, 1);
+}
+
+void dmi_net_nudge(int nudge) {
+  uint64_t one = 1;
+  if (write(nudge, &one, sizeof one) < 0) return; /* full: it is on its way already */
+}

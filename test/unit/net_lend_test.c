@@ -1,0 +1,534 @@
+/*
+ * net_lend_test.c - threads that wait receive themselves (lib/net/lend.c): order, hand-over of the
+ * turn, and everything that can happen to a connection while it is lent.
+ *
+ * What several threads must not touch at once (the numbers of a sender's messages) is not locked
+ * here, so that the thread sanitizer sees a turn that two have.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/inner.h"
+#include "net_node.h"
+#include "service/status.h"
+
+#define LIMIT 60      /* seconds for all tests: a waiter that is forgotten must not wait for ever */
+#define FOR_DAEMON 96 /* a type that is never lendable */
+#define SIZE_MOST 200000
+#define THREADS 6 /* per node */
+
+/* ---- Calls: a request with a number, and its answer ------------------------------------------ */
+
+struct call {
+  struct dmi_status status;
+  _Atomic uint64_t op; /* of the request that is out */
+  unsigned char *buf;  /* where the answer's bytes go */
+};
+
+/* Of a node, as a sender and as a receiver. */
+struct side {
+  pthread_mutex_t lock; /* sending: number and place in line go together */
+  uint64_t sent[4];     /* to each uid */
+  uint64_t seen[4];     /* from each uid; whoever receives */
+  struct call call[THREADS + 1];
+  _Atomic uint64_t wrong_order, wrong_thread, wrong_bytes, lent, by_daemon;
+};
+
+static struct side sides[4];
+static _Atomic uint32_t
+    disturb; /* one answer in so many comes behind a message for the daemon; 0: none */
+
+static void side_send(struct node *node, uint32_t to, struct dmi_msg msg) {
+  struct side *side = &sides[node->uid];
+  pthread_mutex_lock(&side->lock);
+  msg.version = side->sent[to]++;
+  dmi_net_send(node->net, to, &msg);
+  pthread_mutex_unlock(&side->lock);
+  dmi_net_flush(node->net, to);
+}
+
+static unsigned char byte_of(uint64_t op, uint64_t at) {
+  return (unsigned char)(op * 31 + (op >> 32) + at);
+}
+
+/* A request says in `off` who shall answer, in `len` how much, in `origin` to whom. */
+static void answer(struct node *node, const struct dmi_msg *request) {
+  struct dmi_msg msg = {.type = DMI_MSG_GOT, .op = request->op, .len = request->len};
+  if (disturb != 0 && request->op % disturb == 0) {
+    side_send(node, request->origin, (struct dmi_msg){.type = FOR_DAEMON});
+  }
+  if (request->len != 0) {
+    struct dmi_frame *frame = dmi_frame_new(request->len);
+    for (uint64_t i = 0; i < request->len; i++)
+      frame->bytes[i] = byte_of(request->op, i);
+    msg.body = (struct dmi_slice){frame, frame->bytes, request->len};
+  }
+  side_send(node, request->origin, msg);
+}
+
+static void answer_arrives(struct side *side, const struct dmi_msg *msg) {
+  struct call *call = &side->call[msg->op >> 32];
+  if (atomic_load(&call->op) != msg->op || msg->body.len != msg->len) side->wrong_bytes++;
+  for (uint64_t i = 0; i < msg->body.len; i += 1 + i / 64) {
+    if (msg->body.ptr != call->buf || call->buf[i] != byte_of(msg->op, i)) {
+      side->wrong_bytes++;
+      break;
+    }
+  }
+  dmi_status_done(&call->status, DMI_OK);
+}
+
+static void on_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  struct side *side = &sides[node->uid];
+  bool daemon = dmi_net_is_daemon(node->net);
+  if (msg->version != side->seen[from]) side->wrong_order++;
+  side->seen[from] = msg->version + 1;
+  if (msg->type == DMI_MSG_GOT) {
+    daemon ? side->by_daemon++ : side->lent++;
+    answer_arrives(side, msg);
+    return;
+  }
+  if (!daemon) side->wrong_thread++;
+  if (msg->type != DMI_MSG_GET || msg->off == 0) return;
+  if (msg->off == node->uid)
+    answer(node, msg);
+  else
+    side_send(node, (uint32_t)msg->off, *msg);
+}
+
+static void *on_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  (void)from;
+  return sides[node->uid].call[msg->op >> 32].buf;
+}
+
+/* Asks `asked`, is answered by `by` (0: by nobody), and waits. */
+static void call_out(struct node *node, struct call *call, uint32_t asked, uint32_t by, uint64_t op,
+                     uint64_t len) {
+  struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = node->uid, .op = op, .off = by, .len = len};
+  dmi_status_begin(&call->status);
+  call->status.asked = asked;
+  atomic_store(&call->op, op);
+  side_send(node, asked, msg);
+  dmi_status_receive(&call->status, node->net);
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+static void start(struct node *nodes, uint32_t num) {
+  memset(sides, 0, sizeof sides);
+  for (uint32_t i = 0; i < num; i++) {
+    struct side *side = &sides[i + 1];
+    pthread_mutex_init(&side->lock, NULL);
+    for (int j = 0; j <= THREADS; j++)
+      side->call[j].buf = malloc(SIZE_MOST);
+    node_open(&nodes[i], i + 1);
+    nodes[i].lend = true;
+    nodes[i].on_body = on_body;
+    nodes[i].on_message = on_message;
+  }
+  for (uint32_t i = 0; i < num; i++) {
+    for (uint32_t j = 0; j < num; j++) {
+      if (i != j) node_meet(&nodes[i], &nodes[j]);
+    }
+  }
+  for (uint32_t i = 0; i < num; i++)
+    node_run(&nodes[i]);
+}
+
+static void check_sides(uint32_t num) {
+  for (uint32_t i = 1; i <= num; i++) {
+    struct side *side = &sides[i];
+    assert_int_equal(side->wrong_order, 0);
+    assert_int_equal(side->wrong_thread, 0);
+    assert_int_equal(side->wrong_bytes, 0);
+    for (int j = 0; j <= THREADS; j++)
+      free(side->call[j].buf);
+    pthread_mutex_destroy(&side->lock);
+  }
+  assert_int_equal(dmi_frame_total(), 0);
+}
+
+static void finish(struct node *nodes, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++)
+    node_expect_close(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_stop(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_free(&nodes[i]);
+  check_sides(num);
+}
+
+static bool is_free(struct node *node, uint32_t to) {
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
+  pthread_mutex_lock(&peer->turn_lock);
+  bool is = peer->conn != NULL && peer->conn->turn == DMI_TURN_FREE;
+  pthread_mutex_unlock(&peer->turn_lock);
+  return is;
+}
+
+/* A connection is lent only after the other side has said something, and the daemon is through with
+ * that. */
+static void speak(struct node *node, uint32_t to) {
+  call_out(node, &sides[node->uid].call[THREADS], to, to, (uint64_t)THREADS << 32, 0);
+  while (!is_free(node, to))
+    sched_yield();
+}
+
+static void wait_lent(struct node *node, uint32_t least) {
+  while (atomic_load(&node->net->lent) < least)
+    sched_yield();
+}
+
+/* A thread that asks and waits until somebody completes its call. */
+struct waiter {
+  struct node *node;
+  uint32_t asked, by;
+  pthread_t thread;
+};
+
+static void *waiter_main(void *arg) {
+  struct waiter *waiter = arg;
+  call_out(waiter->node, &sides[waiter->node->uid].call[0], waiter->asked, waiter->by, 5, 0);
+  return NULL;
+}
+
+static void waiter_run(struct waiter *waiter) {
+  pthread_create(&waiter->thread, NULL, waiter_main, waiter);
+  wait_lent(waiter->node, 1);
+}
+
+/* One that borrows from `asked`, which will not answer. */
+static void waiter_start(struct waiter *waiter, struct node *node, uint32_t asked) {
+  *waiter = (struct waiter){.node = node, .asked = asked};
+  speak(node, asked);
+  waiter_run(waiter);
+}
+
+/* The connection is over, so it has gone on to wait in another way. */
+static void waiter_end(struct waiter *waiter) {
+  while ((atomic_load(&waiter->node->net->lent) & ~DMI_NET_ENDED) != 0)
+    sched_yield();
+  dmi_status_done(&sides[waiter->node->uid].call[0].status, DMI_OK);
+  pthread_join(waiter->thread, NULL);
+}
+
+/* Keeps a node's daemon inside a callback, so that it neither reads nor closes anything. */
+struct gate {
+  struct node *node;
+  pthread_t thread;
+  _Atomic bool entered, open;
+};
+
+static void run_gate(struct node *node, void *arg) {
+  struct gate *gate = arg;
+  (void)node;
+  atomic_store(&gate->entered, true);
+  while (!atomic_load(&gate->open))
+    sched_yield();
+}
+
+static void *gate_main(void *arg) {
+  struct gate *gate = arg;
+  node_do(gate->node, run_gate, gate);
+  return NULL;
+}
+
+static void gate_shut(struct gate *gate, struct node *node) {
+  *gate = (struct gate){.node = node};
+  pthread_create(&gate->thread, NULL, gate_main, gate);
+  while (!atomic_load(&gate->entered))
+    sched_yield();
+}
+
+static void gate_open(struct gate *gate) {
+  atomic_store(&gate->open, true);
+  pthread_join(gate->thread, NULL);
+}
+
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+struct hammer {
+  struct node *node;
+  uint32_t number, count;
+};
+
+static void *hammer_main(void *arg) {
+  static const uint64_t sizes[] = {0, 8, 0, 600, 8, 70000, 0, 8, SIZE_MOST, 4096, 0};
+  struct hammer *hammer = arg;
+  struct node *node = hammer->node;
+  struct call *call = &sides[node->uid].call[hammer->number];
+  unsigned random = node->uid * 100 + hammer->number;
+  for (uint32_t i = 0; i < hammer->count; i++) {
+    uint32_t asked, by;
+    do {
+      asked = 1 + (uint32_t)rand_r(&random) % 3;
+    } while (asked == node->uid);
+    do {
+      by = 1 + (uint32_t)rand_r(&random) % 3;
+    } while (by == node->uid);
+    if (i % 4 != 0) by = asked; /* mostly by who is asked */
+    call_out(node, call, asked, by, (uint64_t)hammer->number << 32 | i,
+             sizes[(i + hammer->number) % 11]);
+  }
+  return NULL;
+}
+
+/* `callers` nodes out of three make calls of each other in several threads each. */
+static void hammer(uint32_t callers, uint32_t threads, uint32_t count, uint32_t disturbance) {
+  struct node nodes[3];
+  struct hammer hammers[3 * THREADS];
+  pthread_t thread[3 * THREADS];
+  const char *scale = getenv("DMI_TEST_SCALE");
+  uint32_t num = 0;
+  if (scale != NULL && strcmp(scale, "small") == 0) count /= 5;
+  disturb = disturbance;
+  start(nodes, 3);
+  for (uint32_t i = 0; i < callers; i++) {
+    for (uint32_t j = 0; j < threads; j++, num++) {
+      hammers[num] = (struct hammer){&nodes[i], j, count};
+      pthread_create(&thread[num], NULL, hammer_main, &hammers[num]);
+    }
+  }
+  for (uint32_t i = 0; i < num; i++)
+    pthread_join(thread[i], NULL);
+  for (uint32_t i = 1; i <= callers; i++) {
+    assert_int_equal(sides[i].lent + sides[i].by_daemon, (uint64_t)threads * count);
+    assert_true(sides[i].lent > 0); /* or nothing was tested */
+  }
+  finish(nodes, 3);
+}
+
+static void test_one_caller(void **state) {
+  (void)state;
+  hammer(1, 1, 1500, 0);
+}
+
+static void test_one_node(void **state) {
+  (void)state;
+  hammer(1, THREADS, 400, 0);
+}
+
+static void test_disturbed(void **state) {
+  (void)state;
+  hammer(1, THREADS, 400, 5);
+}
+
+static void test_all_nodes(void **state) {
+  (void)state;
+  hammer(3, 4, 300, 7);
+}
+
+/* ---- What can happen while it is lent -------------------------------------------------------- */
+
+/* The answer comes by another connection than the one that is waited on. */
+static void test_other_way(void **state) {
+  (void)state;
+  struct node nodes[3];
+  disturb = 0;
+  start(nodes, 3);
+  speak(&nodes[0], 2);
+  speak(&nodes[0], 3);
+  for (uint64_t i = 0; i < 100; i++)
+    call_out(&nodes[0], &sides[1].call[0], 2, 3, i, i % 2 * 100);
+  finish(nodes, 3);
+}
+
+static void *wait_too(void *arg) {
+  dmi_status_wait(arg);
+  return NULL;
+}
+
+/* A second thread waits for the same call. */
+static void test_two_wait(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter first, second;
+  struct call *call = &sides[1].call[0];
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&first, &nodes[0], 2);
+  second = first;
+  pthread_create(&second.thread, NULL, wait_too, &call->status);
+  while (!(atomic_load(&call->status.state) & DMI_STATUS_WAITED))
+    sched_yield();
+  dmi_status_done(&call->status, DMI_OK);
+  pthread_join(first.thread, NULL);
+  pthread_join(second.thread, NULL);
+  finish(nodes, 2);
+}
+
+/* The other process is gone. */
+static void test_cut(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  node_stop(&nodes[1]);
+  node_free(&nodes[1]);
+  NODE_WAIT(&nodes[0], lost_num, 1);
+  waiter_end(&waiter);
+  assert_non_null(strstr(nodes[0].lost_why, "without taking leave"));
+  node_stop(&nodes[0]);
+  assert_int_equal(nodes[0].lost_num, 1);
+  node_free(&nodes[0]);
+  check_sides(2);
+}
+
+/* It takes leave: no loss. */
+static void test_close(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  node_close(&nodes[1], 1);
+  waiter_end(&waiter);
+  finish(nodes, 2);
+}
+
+static int socket_of(struct node *node, uint32_t to) {
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
+  pthread_mutex_lock(&peer->turn_lock);
+  int fd = peer->conn->fd;
+  pthread_mutex_unlock(&peer->turn_lock);
+  return fd;
+}
+
+static void test_malformed(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  unsigned char garbage[DMI_WIRE_HEADER];
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  memset(garbage, 0xff, sizeof garbage);
+  assert_int_equal(send(socket_of(&nodes[1], 1), garbage, sizeof garbage, 0), sizeof garbage);
+  NODE_WAIT(&nodes[0], lost_num, 1);
+  waiter_end(&waiter);
+  assert_true(node_wait_log(&nodes[0], "malformed message"));
+  finish(nodes, 2);
+}
+
+/* What a borrower has handed up is not liked. */
+static void test_refused(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct gate gate;
+  disturb = 0;
+  start(nodes, 2);
+  speak(&nodes[0], 2);
+  uint64_t lent = sides[1].lent;
+  pthread_mutex_lock(&nodes[0].lock);
+  nodes[0].refuse = true;
+  pthread_mutex_unlock(&nodes[0].lock);
+  gate_shut(&gate, &nodes[1]);
+  struct waiter waiter = {.node = &nodes[0], .asked = 2, .by = 2};
+  waiter_run(&waiter);
+  gate_open(&gate);
+  NODE_WAIT(&nodes[0], lost_num, 1);
+  pthread_join(waiter.thread, NULL);
+  assert_int_equal(sides[1].lent, lent + 1);
+  assert_true(node_wait_log(&nodes[0], "no correct process sends it"));
+  finish(nodes, 2);
+}
+
+/* Sending fails, receiving would not: the daemon has to ask for it back. */
+static void test_send_fails(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  struct gate gate;
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  gate_shut(&gate, &nodes[1]);
+  shutdown(socket_of(&nodes[0], 2), SHUT_WR);
+  side_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET});
+  NODE_WAIT(&nodes[0], lost_num, 1);
+  assert_non_null(strstr(nodes[0].lost_why, "sending to it failed"));
+  waiter_end(&waiter);
+  gate_open(&gate);
+  finish(nodes, 2);
+}
+
+/* The loop ends. */
+static void test_stop(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  struct gate gate;
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  node_expect_close(&nodes[1]);
+  gate_shut(&gate, &nodes[1]);
+  node_stop(&nodes[0]);
+  assert_int_equal(atomic_load(&nodes[0].net->lent), DMI_NET_ENDED);
+  waiter_end(&waiter);
+  struct dmi_net_loan loan;
+  assert_int_equal(dmi_net_borrow(nodes[0].net, 2, &loan), -1);
+  gate_open(&gate);
+  node_stop(&nodes[1]);
+  node_free(&nodes[0]);
+  node_free(&nodes[1]);
+  check_sides(2);
+}
+
+/* Borrows and receives one message of this type.  Returns how often it could not borrow before. */
+static uint32_t receive_one(struct node *nodes, uint8_t type) {
+  struct dmi_net_loan loan;
+  struct dmi_status *status = &sides[1].call[0].status;
+  uint32_t passed = 0;
+  while (!is_free(&nodes[0], 2))
+    sched_yield();
+  while (dmi_net_borrow(nodes[0].net, 2, &loan) < 0)
+    passed++;
+  dmi_status_begin(status);
+  side_send(&nodes[1], 1, (struct dmi_msg){.type = type, .op = sides[1].call[0].op});
+  dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
+  assert_int_equal(loan.owed, type == FOR_DAEMON);
+  dmi_net_give_back(&loan);
+  return passed;
+}
+
+/* Where each wait is disturbed, lending rests; where none is, it begins again. */
+static void test_rest(void **state) {
+  (void)state;
+  static const uint32_t rests[] = {0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64};
+  struct node nodes[2];
+  disturb = 0;
+  start(nodes, 2);
+  speak(&nodes[0], 2);
+  for (int i = 0; i < 11; i++)
+    assert_int_equal(receive_one(nodes, FOR_DAEMON), rests[i]);
+  assert_int_equal(receive_one(nodes, DMI_MSG_GOT), 64);
+  assert_int_equal(receive_one(nodes, DMI_MSG_GOT), 0);
+  assert_int_equal(receive_one(nodes, FOR_DAEMON), 0);
+  assert_int_equal(receive_one(nodes, FOR_DAEMON), 0);
+  assert_int_equal(receive_one(nodes, DMI_MSG_GOT), 1);
+  finish(nodes, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_caller), cmocka_unit_test(test_one_node),
+      cmocka_unit_test(test_disturbed),  cmocka_unit_test(test_all_nodes),
+      cmocka_unit_test(test_other_way),  cmocka_unit_test(test_two_wait),
+      cmocka_unit_test(test_cut),        cmocka_unit_test(test_close),
+      cmocka_unit_test(test_malformed),  cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_send_fails), cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_rest)};
+  alarm(LIMIT);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
