@@ -64,9 +64,11 @@ sub new {
   }, $class;
   pipe $self->{wake_reader}, $self->{wake_writer} or die "DMITest: no pipe: $!\n";
   $_->blocking(0) for @$self{qw(wake_reader wake_writer)};
-  # The thread sanitizer takes the bytes for read when sendmsg has returned, but the peer may have
-  # had them, and answered, before that: a thread that then uses its buffer again does no wrong.
-  $ENV{TSAN_OPTIONS} = join ':', 'intercept_send=0', $ENV{TSAN_OPTIONS} // ();
+  # Sanitizers look at the bytes of a message when sendmsg has returned.  By then the peer may have
+  # had them, and answered, so that the thread they belong to was free to use or free its buffer.
+  for my $options (qw(ASAN_OPTIONS TSAN_OPTIONS)) {
+    $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
+  }
   $SIG{CHLD} = sub { syswrite $self->{wake_writer}, 'x' };
   $SIG{PIPE} = 'IGNORE';
   $SIG{ALRM} = sub { $self->fail_now("the test is over within $self->{timeout} s") };
