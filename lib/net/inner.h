@@ -42,10 +42,11 @@
 #define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
 #define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
 #define DMI_NET_TEMP_SLOTS 256
-#define DMI_NET_WHY 600      /* bytes of a sentence */
-#define DMI_NET_BATCH 64     /* connections that are served per look at net->epoll */
-#define DMI_NET_LEND_REST 64 /* chances to borrow passed over, at most, when lending does not pay \
-                              */
+#define DMI_NET_WHY 600  /* bytes of a sentence */
+#define DMI_NET_BATCH 64 /* connections that are served per look at net->epoll */
+#define DMI_NET_LEND_REST                                                 \
+  64 /* chances to borrow passed over, at most, when lending does not pay \
+      */
 
 /* A piece of a peer's queue: bytes (headers and small payloads, copied), then one big payload. */
 struct dmi_seg {
@@ -268,6 +269,8 @@ bool dmi_send_idle(struct dmi_net_peer *peer);   /* nothing waits to be sent */
 /* receive.c: whoever has the turn */
 /* The daemon: first what a borrower has left.  False: the connection is gone. */
 bool dmi_receive(struct dmi_conn *conn);
+/* With the turn FREE: false in the middle of a message that is for the daemon. */
+bool dmi_receive_can_lend(struct dmi_conn *conn);
 /* A borrower: what there is.  False: the daemon has to go on. */
 bool dmi_receive_lent(struct dmi_conn *conn);
 

@@ -154,6 +154,7 @@ static bool can_borrow(struct dmi_net_peer *peer) {
   struct dmi_conn *conn = peer->conn;
   if (conn == NULL || conn->turn != DMI_TURN_FREE || conn->wanted) return false;
   if (!conn->member || !conn->spoken) return false;
+  if (!dmi_receive_can_lend(conn)) return false;
   if ((atomic_load(&peer->net->lent) & DMI_NET_ENDED) != 0 || rests(peer)) return false;
   if (peer->nudge < 0) peer->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   return peer->nudge >= 0;
@@ -187,8 +188,6 @@ void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t
   struct dmi_conn *conn = loan->conn;
   struct pollfd fds[2] = {{.fd = conn->fd, .events = POLLIN},
                           {.fd = loan->peer->nudge, .events = POLLIN}};
-  int cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could give it back */
   while (!loan->owed && (atomic_load_explicit(word, memory_order_acquire) & bit) != 0) {
     fds[0].revents = fds[1].revents = 0;
     if (poll(fds, 2, -1) < 0 && errno != EINTR) loan->owed = true;
@@ -201,7 +200,6 @@ void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t
       loan->used = true;
     }
   }
-  pthread_setcancelstate(cancel, NULL);
 }
 
 void dmi_net_give_back(struct dmi_net_loan *loan) {

@@ -91,6 +91,10 @@ static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
   return net->handler.lendable(net->handler.arg, msg);
 }
 
+bool dmi_receive_can_lend(struct dmi_conn *conn) {
+  return conn->phase == DMI_PHASE_HEADER || is_lendable(conn, &conn->msg);
+}
+
 static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);

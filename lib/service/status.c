@@ -3,6 +3,7 @@
  */
 #include "service/status.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -95,7 +96,8 @@ static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
 
 int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
   struct dmi_net_loan loan;
-  int nudge = -1;
+  int nudge = -1, cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could give it back */
   if (status->asked && !dmi_status_is_done(status)) {
     nudge = dmi_net_borrow(net, status->asked, &loan);
   }
@@ -110,5 +112,6 @@ int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
     }
     dmi_net_give_back(&loan);
   }
+  pthread_setcancelstate(cancel, NULL);
   return dmi_status_wait(status);
 }

@@ -520,6 +520,44 @@ static void test_rest(void **state) {
   finish(nodes, 2);
 }
 
+static void *half_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  if (msg->type != FOR_DAEMON) return on_body(node, from, msg);
+  msg->body.frame = dmi_frame_new(msg->body.len);
+  return msg->body.frame->bytes;
+}
+
+/* The middle of a message for the daemon: who borrows then must not finish it. */
+static void test_middle(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  unsigned char bytes[DMI_WIRE_HEADER + 1000] = {0};
+  struct dmi_msg msg = {.type = FOR_DAEMON, .body = {NULL, bytes, 1000}};
+  disturb = 0;
+  start(nodes, 2);
+  nodes[0].on_body = half_body;
+  speak(&nodes[0], 2);
+  msg.version = sides[2].sent[1]++;
+  dmi_wire_put(bytes, &msg);
+  int fd = socket_of(&nodes[1], 1);
+  assert_int_equal(send(fd, bytes, DMI_WIRE_HEADER + 500, 0), DMI_WIRE_HEADER + 500);
+  struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);
+  for (bool half = false; !half; sched_yield()) {
+    pthread_mutex_lock(&peer->turn_lock);
+    half = peer->conn->turn == DMI_TURN_FREE && peer->conn->body_got == 500;
+    pthread_mutex_unlock(&peer->turn_lock);
+  }
+  waiter = (struct waiter){.node = &nodes[0], .asked = 2};
+  pthread_create(&waiter.thread, NULL, waiter_main, &waiter);
+  while ((atomic_load(&sides[1].call[0].status.state) & ~DMI_STATUS_OUT) == 0)
+    sched_yield(); /* it sleeps, or receives */
+  assert_int_equal(send(fd, bytes + DMI_WIRE_HEADER + 500, 500, 0), 500);
+  NODE_WAIT(&nodes[0], messages, 2);
+  dmi_status_done(&sides[1].call[0].status, DMI_OK);
+  pthread_join(waiter.thread, NULL);
+  finish(nodes, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_caller), cmocka_unit_test(test_one_node),
@@ -528,7 +566,7 @@ int main(void) {
       cmocka_unit_test(test_cut),        cmocka_unit_test(test_close),
       cmocka_unit_test(test_malformed),  cmocka_unit_test(test_refused),
       cmocka_unit_test(test_send_fails), cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_rest)};
+      cmocka_unit_test(test_rest),       cmocka_unit_test(test_middle)};
   alarm(LIMIT);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
