@@ -99,6 +99,8 @@ service_sources = \
 	lib/service/calls.h \
 	lib/service/config.c \
 	lib/service/config.h \
+	lib/service/early.c \
+	lib/service/early.h \
 	lib/service/events.c \
 	lib/service/events.h \
 	lib/service/group.c \

@@ -108,9 +108,9 @@ bool dmi_counts_in_puts(const struct dmi_req *req) {
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
   if (req->parts) {
     dmi_parts_read(req->part, req->parts, frame ? frame->bytes : NULL, req->dst);
-  } else if (frame) {
+  } else if (frame && !req->filled) {
     memcpy(req->dst, frame->bytes + req->off, req->len);
-  } else {
+  } else if (!frame) {
     memset(req->dst, 0, req->len);
   }
   dmi_out_complete(out, req, DMI_OK);

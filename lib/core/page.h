@@ -59,6 +59,7 @@ struct dmi_req {
   /* ---- the core's ---- */
   bool foreign;      /* made by the core, for another process */
   _Atomic bool sent; /* own: its message is out, so an answer may come; in no list here */
+  bool filled;       /* own reads, the runtime's: dst has the bytes of the DATA at hand already */
   int error;         /* DMI_OK or DMI_E*, valid at COMPLETE */
   uint8_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA */
   uint64_t have;     /* OWN with HAVE: version */

@@ -51,6 +51,10 @@ struct dmi_net_handler {
    * been checked against the table in wire.h, nothing else has.  False: it cannot come from a
    * correct peer; the connection is closed, `lost` follows. */
   bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
+  /* In a thread that waits: bytes [off, off + len) of this message's body are in `body` now. Called
+   * for large bodies, in order; not for what the daemon receives.  May be NULL. */
+  void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
+                  uint64_t len);
   /* May a thread that waits take this message, of which only the header is there and which has no
    * list?  If not, the daemon does.  NULL: the daemon takes all. */
   bool (*lendable)(void *arg, const struct dmi_msg *msg);

@@ -24,6 +24,8 @@
 #include "net/inner.h"
 
 #define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
+#define PIECE ((size_t)128 << 10)    /* bytes per call of recv in a thread that waits */
+#define LARGE ((size_t)64 << 10)     /* bodies from which handler.arrived is called */
 #define TURNS 16                     /* calls of recv per turn */
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
@@ -32,6 +34,16 @@ static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *w
   snprintf(why, DMI_NET_WHY, "it sent a malformed message (%u %s): %s", msg->type,
            name == NULL ? "?" : name, what);
   return false;
+}
+
+/* `part` more bytes of the body are here. */
+static void body_grows(struct dmi_conn *conn, bool lent, size_t part) {
+  const struct dmi_net_handler *handler = &conn->net->handler;
+  uint64_t off = conn->body_got;
+  conn->body_got += part;
+  if (!lent || part == 0 || conn->body == NULL || handler->arrived == NULL) return;
+  if (conn->msg.body.len >= LARGE)
+    handler->arrived(handler->arg, &conn->msg, conn->body, off, part);
 }
 
 /* The message is whole: hand it up. */
@@ -137,7 +149,7 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
         if (conn->body != NULL && part != 0) {
           memcpy(conn->body + conn->body_got, conn->buf + conn->start, part);
         }
-        conn->body_got += part;
+        body_grows(conn, lent, part);
         conn->start += part;
         if (conn->body_got < msg->body.len) return true;
         if (!deliver(conn, why)) return false;
@@ -162,19 +174,19 @@ static void tidy(struct dmi_conn *conn) {
 
 /* One recv.  Adds to *got; sets *drained when the socket gave less than there was room for.
  * False: *error is errno, or 0 at the end of the stream. */
-static bool fill(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
+static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
   struct iovec iov[2];
   size_t num = 0, direct = 0;
+  size_t most = lent ? PIECE : SHARE;
   tidy(conn);
   if (conn->phase == DMI_PHASE_LIST) {
-    direct = smaller(conn->msg.list.len - conn->list_got, SHARE);
+    direct = smaller(conn->msg.list.len - conn->list_got, most);
     iov[num++] = (struct iovec){conn->list + conn->list_got, direct};
   } else if (conn->phase == DMI_PHASE_BODY && conn->body != NULL) {
-    direct = smaller(conn->msg.body.len - conn->body_got, SHARE);
+    direct = smaller(conn->msg.body.len - conn->body_got, most);
     iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
   }
-  size_t room =
-      direct < SHARE ? conn->cap - conn->end : 0; /* SHARE: it may not be the last of it */
+  size_t room = direct < most ? conn->cap - conn->end : 0; /* else it may not be the last of it */
   if (room != 0) iov[num++] = (struct iovec){conn->buf + conn->end, room};
   struct msghdr in = {.msg_iov = iov, .msg_iovlen = num};
   ssize_t size = num == 1 ? recv(conn->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
@@ -190,7 +202,7 @@ static bool fill(struct dmi_conn *conn, size_t *got, bool *drained, int *error) 
   if (conn->phase == DMI_PHASE_LIST)
     conn->list_got += first;
   else
-    conn->body_got += first; /* 0 in a header */
+    body_grows(conn, lent, first); /* 0 in a header */
   conn->end += total - first;
   return true;
 }
@@ -221,7 +233,7 @@ bool dmi_receive(struct dmi_conn *conn) {
   if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
   for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {
     int error;
-    if (!fill(conn, &got, &drained, &error)) return receive_failed(conn, error);
+    if (!fill(conn, false, &got, &drained, &error)) return receive_failed(conn, error);
     right = consume(conn, false, why);
   }
   if (!right) lose_malformed(conn, why);
@@ -231,9 +243,15 @@ bool dmi_receive(struct dmi_conn *conn) {
 bool dmi_receive_lent(struct dmi_conn *conn) {
   char why[DMI_NET_WHY];
   size_t got = 0;
-  bool drained;
+  bool drained = false;
   int error;
-  if (fill(conn, &got, &drained, &error)) return consume(conn, true, why);
+  for (int turn = 0; turn < TURNS && !drained; turn++) {
+    if (!fill(conn, true, &got, &drained, &error)) goto failed;
+    if (!consume(conn, true, why)) return false;
+  }
+  return true;
+
+failed:
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
   conn->failed = error; /* 0, the end of the stream, is there again for the daemon */
   return false;

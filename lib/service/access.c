@@ -18,6 +18,7 @@
 #include "core/heap.h"
 #include "core/rmw.h"
 #include "core/sync.h"
+#include "service/early.h"
 #include "service/group.h"
 #include "service/process.h"
 
@@ -284,6 +285,7 @@ struct access {
   DMI_local_status_t *status;
   struct dmi_status own; /* the synchronous caller's */
   struct dmi_op op;      /* a synchronous access to one page needs no more */
+  bool single;           /* `op` is used */
   struct dmi_call call;
 };
 
@@ -355,6 +357,7 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
       error = DMI_OK;
     } else if (page) {
       struct dmi_op *op = single ? &access->op : malloc(sizeof(*op));
+      access->single = single;
       error = DMI_ENOMEM;
       if (op) {
         op->heap = !single;
@@ -381,8 +384,13 @@ static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, u
   if (access->status) return access_parts(access, addr, size, buf);
   while (size && error == DMI_OK) {
     uint64_t part = size < most ? size : most;
+    bool early;
+    access->single = false;
     error = access_parts(access, addr, part, buf);
+    early = error == DMI_OK && access->single && access->type == DMI_REQ_READ;
+    if (early) dmi_early_begin(&access->op);
     if (error == DMI_OK) error = dmi_access_wait(process, &access->own);
+    if (early) dmi_early_end();
     addr += part;
     buf += part;
     size -= part;
@@ -724,9 +732,11 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   dmi_out_init(&out);
   dmi_lock(&page->lock);
   op = answered(process, page, msg);
+  dmi_early_step(process->ops, page, msg);
   good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
   check(process, page);
   dmi_access_carry_locked(process, page, &out);
+  dmi_early_stepped();
   dmi_unlock(&page->lock);
   dmi_access_carry(process, &out);
   if (!good) {

@@ -106,6 +106,14 @@ struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_m
   return page;
 }
 
+bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op) {
+  bool waits;
+  dmi_lock(&ops->lock);
+  waits = find(ops, op->req.op) == op;
+  dmi_unlock(&ops->lock);
+  return waits;
+}
+
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page) {
   struct dmi_op *op;
   dmi_lock(&ops->lock);

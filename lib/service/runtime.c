@@ -28,6 +28,7 @@
 #include "core/heap.h"
 #include "core/member.h"
 #include "service/config.h"
+#include "service/early.h"
 #include "service/events.h"
 #include "service/service_msg.h"
 #include "service/sync.h"
@@ -116,6 +117,12 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
 static bool on_lendable(void *arg, const struct dmi_msg *msg) {
   (void)arg;
   return dmi_access_lendable(msg);
+}
+
+static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
+                       uint64_t len) {
+  struct dmi_process *process = arg;
+  dmi_early_arrived(process->ops, msg, body, off, len);
 }
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
@@ -300,8 +307,16 @@ static void tell_port(struct dmi_process *process) {
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
-  struct dmi_net_handler handler = {process,     on_body,   on_message, on_lendable, on_lost,
-                                    on_stranger, on_joined, on_posted,  on_signal,   NULL};
+  struct dmi_net_handler handler = {.arg = process,
+                                    .body = on_body,
+                                    .message = on_message,
+                                    .arrived = on_arrived,
+                                    .lendable = on_lendable,
+                                    .lost = on_lost,
+                                    .stranger = on_stranger,
+                                    .joined = on_joined,
+                                    .posted = on_posted,
+                                    .signal = on_signal};
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   net.listen_port = process->config.listen_port;

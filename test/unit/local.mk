@@ -29,6 +29,10 @@ check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c
 test_unit_wait_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/early_test
+test_unit_early_test_SOURCES = test/unit/early_test.c
+test_unit_early_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/answer_test
 test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h
 test_unit_answer_test_LDADD = $(unit_libs)
