@@ -59,7 +59,7 @@ extern "C" {
 /* What DMI_errno() returns.  Numbers are stable across versions. */
 #define DMI_OK 0         /* no error yet in this thread */
 #define DMI_EINVAL 1     /* an argument is outside its domain (NULL pointer, unknown mode, ...) */
-#define DMI_EADDR 2      /* the address is in no mapping: never mapped, or unmapped since */
+#define DMI_EADDR 2      /* the address is in no mapping, or nothing begins there */
 #define DMI_ERANGE 3     /* the range leaves its mapping, or must lie in one page and does not */
 #define DMI_ESIZE 4      /* page size or page count not positive, or their product too large */
 #define DMI_ENOMEM 5     /* this process has no memory left */
@@ -71,7 +71,7 @@ extern "C" {
 #define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
-#define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or holds it already */
+#define DMI_EHOLDER 14   /* the calling thread does not hold this lock; locking: it does */
 #define DMI_ERWSET 15    /* a read-write-set: see DMI_rwset_decompose and DMI_local_rwset_init */
 
 /*
@@ -233,7 +233,7 @@ int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
  * Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each
  * thread can be joined once, by any thread of any process, also when its own process has left.
  *
- * Errors: DMI_ETHREAD when the thread is unknown, detached, or has been joined.
+ * Errors: DMI_ETHREAD when the thread is unknown, detached, has been joined, or is the calling one.
  */
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
 

@@ -21,23 +21,29 @@ const char *dmi_error_text(int32_t error) {
     case DMI_OK:
       return "no error";
     case DMI_EINVAL:
-      return "an argument is not allowed here (a NULL pointer, a negative size, an unknown mode)";
+      return "an argument is not allowed here (a NULL pointer, a size or count, a mode), or the "
+             "object "
+             "has not been initialised";
     case DMI_EADDR:
-      return "the global address is in no mapping: never mapped, or unmapped since";
+      return "the global address is in no mapping (never mapped, or unmapped since), or nothing "
+             "that "
+             "this call takes begins there";
     case DMI_ERANGE:
-      return "the range leaves its mapping, or must lie in one page and does not";
+      return "the range leaves its mapping; or, for read-modify-writes, locks and DMI_watch, its "
+             "page";
     case DMI_ESIZE:
-      return "page size and page count must be positive and their product below 2^62";
+      return "sizes and counts must be positive, and page size times page count below 2^62";
     case DMI_ENOMEM:
       return "no memory left (dmirun -s sets how much a process lends)";
     case DMI_EMEMBER:
       return "no process with this id takes part in the program";
     case DMI_ENOTASKED:
-      return "this process has not asked to join or to leave";
+      return "this process has not asked to join or to leave, or has been welcomed already";
     case DMI_EBUSY:
       return "in use: DMI threads still run in this process, or threads hold it or wait for it";
     case DMI_ETHREAD:
-      return "this thread is unknown, has ended, is detached, or has been joined already";
+      return "this thread is unknown, has ended, is detached, has been joined already, waits for "
+             "itself, or is none of DMI's (as DMI_main)";
     case DMI_EINFUNC:
       return "DMI functions cannot be called from inside DMI_function";
     case DMI_ENOFUNC:
@@ -47,7 +53,7 @@ const char *dmi_error_text(int32_t error) {
     case DMI_EINACTIVE:
       return "the DMI program does not run: it has not begun, or is over";
     case DMI_EHOLDER:
-      return "the calling thread does not hold this lock, or holds it already";
+      return "the calling thread does not hold this lock; or, when it locks, holds it already";
     case DMI_ERWSET:
       return "in a read-write-set each element must be in one write set at most, and in one if it "
              "is read; each domain decomposes once, all of them before the first reads";

@@ -301,6 +301,9 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
   if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
     return dmi_status_refuse(status, DMI_ETHREAD);
   }
+  if (process && call.a == process->core.self && call.b == dmi_thread_self()) {
+    return dmi_status_refuse(status, DMI_ETHREAD); /* it would wait for itself */
+  }
   return run(process, &call, status);
 }
 

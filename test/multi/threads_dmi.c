@@ -280,6 +280,7 @@ int64_t DMI_thread(int64_t addr) {
       return result(job.number);
     case SELF:
       OK(DMI_self(&job.thread));
+      FAILS(DMI_join(job.thread, NULL, NULL), DMI_ETHREAD); /* it would wait for itself */
       OK(DMI_write(addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
       break;
     case CHAIN:
