@@ -10,8 +10,9 @@
 #include "service/runtime.h"
 #include "service/save.h"
 
+/* There is no process. */
 static int32_t inactive(void) {
-  return dmi_fail(dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE);
+  return dmi_fail(dmi_usable(NULL));
 }
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,

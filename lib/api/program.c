@@ -70,10 +70,10 @@ int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity) {
 }
 
 int32_t DMI_rank(int32_t *dmi_id_ptr) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_process *process;
   if (!dmi_id_ptr) return dmi_fail(DMI_EINVAL);
-  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
-  if (!process || !atomic_load(&process->active)) return dmi_fail(DMI_EINACTIVE);
+  process = dmi_runtime_usable();
+  if (!process) return DMI_FALSE;
   *dmi_id_ptr = process->dmi_id;
   return DMI_TRUE;
 }

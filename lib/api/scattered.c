@@ -9,10 +9,6 @@
 
 #define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
 
-static int32_t inactive(void) {
-  return dmi_fail(dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE);
-}
-
 /* What a DMI_local_group_t has, NULL: it is none. */
 static struct dmi_group *group_of(const DMI_local_group_t *group) {
   if (!group || group->dmi_private[0] != GROUP_MAGIC) return NULL;
@@ -21,11 +17,11 @@ static struct dmi_group *group_of(const DMI_local_group_t *group) {
 
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_process *process = dmi_runtime_usable();
   struct dmi_group_item *item;
   struct dmi_group *made = NULL;
   int32_t error = DMI_OK;
-  if (!process || dmi_in_function) return inactive();
+  if (!process) return DMI_FALSE;
   if (!group || group_num < 0 || (group_num && (!addrs || !sizes || !ptr_offsets)))
     return dmi_fail(DMI_EINVAL);
   item = malloc(((size_t)group_num + 1) * sizeof(*item));
@@ -44,7 +40,7 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
 
 int32_t DMI_group_destroy(DMI_local_group_t *group) {
   struct dmi_group *have = group_of(group);
-  if (dmi_in_function) return inactive();
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC); /* the program may be over */
   if (!have) return dmi_fail(DMI_EINVAL);
   group->dmi_private[0] = group->dmi_private[1] = 0;
   dmi_group_unref(have);
@@ -78,21 +74,21 @@ static bool no_list(const int64_t *elements, int32_t num) {
 
 int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
                        int32_t rwset_num) {
-  struct dmi_process *process = dmi_runtime_process();
-  if (!process || dmi_in_function) return inactive();
+  struct dmi_process *process = dmi_runtime_usable();
+  if (!process) return DMI_FALSE;
   return result(dmi_rwset_init(process, rwset_addr, element_num, element_size, rwset_num));
 }
 
 int32_t DMI_rwset_destroy(int64_t rwset_addr) {
-  struct dmi_process *process = dmi_runtime_process();
-  if (!process || dmi_in_function) return inactive();
+  struct dmi_process *process = dmi_runtime_usable();
+  if (!process) return DMI_FALSE;
   return result(dmi_rwset_destroy(process, rwset_addr));
 }
 
 int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
                             int32_t write_element_num) {
-  struct dmi_process *process = dmi_runtime_process();
-  if (!process || dmi_in_function) return inactive();
+  struct dmi_process *process = dmi_runtime_usable();
+  if (!process) return DMI_FALSE;
   if (no_list(write_elements, write_element_num)) return dmi_fail(DMI_EINVAL);
   return result(dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num));
 }
@@ -104,10 +100,10 @@ static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {
 
 int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr, int32_t my_id,
                              const int64_t *read_elements, int32_t read_element_num) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_process *process = dmi_runtime_usable();
   struct dmi_rwset *made = NULL;
   int32_t error;
-  if (!process || dmi_in_function) return inactive();
+  if (!process) return DMI_FALSE;
   if (!local_rwset || no_list(read_elements, read_element_num)) return dmi_fail(DMI_EINVAL);
   error = dmi_rwset_open(process, rwset_addr, my_id, read_elements, read_element_num, &made);
   if (error != DMI_OK) return dmi_fail(error);
@@ -118,7 +114,7 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
 
 int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  if (dmi_in_function) return inactive();
+  if (dmi_in_function) return dmi_fail(DMI_EINFUNC); /* the program may be over */
   if (!have) return dmi_fail(DMI_EINVAL);
   local_rwset->dmi_private[0] = local_rwset->dmi_private[1] = 0;
   dmi_rwset_close(have);

@@ -15,44 +15,30 @@ _Static_assert(sizeof(DMI_mutex_t) == sizeof(struct dmi_tickets) &&
                    sizeof(DMI_barrier_t) == sizeof(struct dmi_round),
                "public and private sizes are the same");
 
-/* The process, or NULL with the reason set. */
-static struct dmi_process *usable(void) {
-  struct dmi_process *process = dmi_runtime_process();
-  if (dmi_in_function) {
-    dmi_fail(DMI_EINFUNC);
-    return NULL;
-  }
-  if (!process || !atomic_load(&process->active)) {
-    dmi_fail(DMI_EINACTIVE);
-    return NULL;
-  }
-  return process;
-}
-
 /* ---- Mutex and spin lock -------------------------------------------------------------------- */
 
 static int32_t init(int64_t addr, int64_t size) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_init(process, addr, size) : DMI_FALSE;
 }
 
 static int32_t destroy(int64_t addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_destroy(process, addr) : DMI_FALSE;
 }
 
 static int32_t lock(int64_t addr, bool spin) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_lock(process, addr, spin) : DMI_FALSE;
 }
 
 static int32_t unlock(int64_t addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_unlock(process, addr) : DMI_FALSE;
 }
 
 static int32_t trylock(int64_t addr, int32_t *flag_ptr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
   return flag_ptr ? dmi_sync_trylock(process, addr, flag_ptr) : dmi_fail(DMI_EINVAL);
 }
@@ -108,17 +94,17 @@ int32_t DMI_cond_destroy(int64_t addr) {
 }
 
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_cond_wait(process, cond_addr, mutex_addr) : DMI_FALSE;
 }
 
 int32_t DMI_cond_signal(int64_t addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_signal(process, addr, 1) : DMI_FALSE;
 }
 
 int32_t DMI_cond_broadcast(int64_t addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_sync_signal(process, addr, UINT64_MAX) : DMI_FALSE;
 }
 
@@ -129,7 +115,7 @@ int32_t DMI_barrier_init(int64_t addr) {
 }
 
 int32_t DMI_barrier_destroy(int64_t addr) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   return process ? dmi_barrier_destroy(process, addr) : DMI_FALSE;
 }
 
@@ -144,7 +130,7 @@ static struct dmi_barrier *part_of(const DMI_local_barrier_t *barrier) {
 
 int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   struct dmi_barrier *barrier;
-  if (!usable()) return DMI_FALSE;
+  if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier_ptr) return dmi_fail(DMI_EINVAL);
   if (addr <= 0) return dmi_fail(DMI_EADDR);
   barrier = dmi_barrier_join(addr);
@@ -156,7 +142,7 @@ int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
 
 int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
   struct dmi_barrier *barrier = part_of(barrier_ptr);
-  if (!usable()) return DMI_FALSE;
+  if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return dmi_fail(DMI_EINVAL);
   barrier_ptr->dmi_private[0] = barrier_ptr->dmi_private[1] = 0;
   dmi_barrier_part(barrier);
@@ -166,7 +152,7 @@ int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
 int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
                                     double *sum_ptr, int32_t pnum) {
   struct dmi_barrier *barrier = part_of(barrier_ptr);
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
   if (!barrier || pnum <= 0) return dmi_fail(DMI_EINVAL);
   return dmi_barrier_arrive(process, barrier, sub_sum, sum_ptr, pnum);
@@ -180,7 +166,7 @@ int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
 
 int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status) {
-  struct dmi_process *process = usable();
+  struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
   if (!in_ptr || !out_ptr) return dmi_fail(DMI_EINVAL);
   return dmi_sync_watch(process, addr, size, in_ptr, out_ptr, status);

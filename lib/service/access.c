@@ -229,10 +229,8 @@ static struct dmi_mapping *find_any(struct dmi_process *process, int64_t addr, i
                                     bool *held, int32_t *error) {
   struct dmi_mapping *mapping;
   *held = false;
-  if (!atomic_load_explicit(&process->active, memory_order_acquire) || dmi_in_function) {
-    *error = dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE;
-    return NULL;
-  }
+  *error = dmi_usable(process);
+  if (*error != DMI_OK) return NULL;
   dmi_epoch_enter();
   mapping = dmi_space_find((uint64_t)addr);
   if (!mapping) {

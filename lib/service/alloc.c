@@ -52,8 +52,8 @@ static struct dmi_heap *heap_of(struct dmi_process *process, int32_t *error) {
                              .map = env_map,
                              .unmap = env_unmap,
                              .is_member = env_is_member};
-  *error = dmi_in_function ? DMI_EINFUNC : DMI_EINACTIVE;
-  if (dmi_in_function || !process || !atomic_load(&process->active)) return NULL;
+  *error = dmi_usable(process);
+  if (*error != DMI_OK) return NULL;
   heap = atomic_load(&process->heap);
   if (heap) return heap;
   env.self = process->core.self;

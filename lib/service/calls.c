@@ -190,14 +190,9 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
 
 /* ---- The callers ---------------------------------------------------------------------------- */
 
-static int32_t usable(const struct dmi_process *process) {
-  if (dmi_in_function) return DMI_EINFUNC;
-  return process && atomic_load(&process->active) ? DMI_OK : DMI_EINACTIVE;
-}
-
 /* Posts the call, or a copy of it when it is asynchronous. */
 static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
-  int32_t error = usable(process);
+  int32_t error = dmi_usable(process);
   if (error != DMI_OK) return dmi_status_refuse(status, error);
   call->process = process;
   call->heap = status != NULL;
@@ -321,7 +316,7 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
 int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                       DMI_local_status_t *status) {
   struct call own = {.kind = WAKE, .process = process}, *call = &own;
-  int32_t error = usable(process);
+  int32_t error = dmi_usable(process);
   if (error == DMI_OK && (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX)) {
     error = DMI_ETHREAD;
   }
@@ -345,7 +340,7 @@ int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
 }
 
 int32_t dmi_call_suspend(struct dmi_process *process) {
-  int32_t error = usable(process);
+  int32_t error = dmi_usable(process);
   if (error == DMI_OK) error = dmi_thread_suspend();
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }

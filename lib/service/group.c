@@ -173,8 +173,8 @@ static int32_t run_later(struct run *run, DMI_local_status_t *status) {
 
 /* What can be known to fail does so before any effect. */
 static int32_t can_run(const struct dmi_group *group) {
-  if (dmi_in_function) return DMI_EINFUNC;
-  if (!atomic_load_explicit(&group->process->active, memory_order_acquire)) return DMI_EINACTIVE;
+  int32_t error = dmi_usable(group->process);
+  if (error != DMI_OK) return error;
   for (uint64_t i = 0; i < group->pages; i++) {
     if (atomic_load_explicit(&group->page[i].mapping->dead, memory_order_relaxed)) return DMI_EADDR;
   }

@@ -77,6 +77,14 @@ struct dmi_process {
 /* Set while DMI_function runs in this thread. */
 extern __thread bool dmi_in_function;
 
+/* May this thread call DMI functions now?  DMI_OK; DMI_EINFUNC, if not; DMI_EINACTIVE: nobody may,
+ * as the program does not run (`process` NULL, before and after it). */
+static inline int32_t dmi_usable(const struct dmi_process *process) {
+  if (dmi_in_function) return DMI_EINFUNC;
+  if (process && atomic_load_explicit(&process->active, memory_order_acquire)) return DMI_OK;
+  return DMI_EINACTIVE;
+}
+
 /* Puts it in line for the daemon thread. */
 void dmi_post(struct dmi_process *process, struct dmi_post *post);
 

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "base/epoch.h"
+#include "base/error.h"
 #include "base/lock.h"
 #include "core/heap.h"
 #include "core/member.h"
@@ -39,6 +40,14 @@ __thread bool dmi_in_function;
 
 struct dmi_process *dmi_runtime_process(void) {
   return atomic_load_explicit(&the_process, memory_order_acquire);
+}
+
+struct dmi_process *dmi_runtime_usable(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  int32_t error = dmi_usable(process);
+  if (error == DMI_OK) return process;
+  dmi_fail(error);
+  return NULL;
 }
 
 /* ---- Work for the daemon thread ------------------------------------------------------------- */

@@ -17,6 +17,9 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
 /* The process that runs, NULL before and after. */
 struct dmi_process *dmi_runtime_process(void);
 
+/* The same for a call of this thread; NULL: it may not call now, and DMI_errno() says why. */
+struct dmi_process *dmi_runtime_usable(void);
+
 /* ---- The daemon thread's ---- */
 
 /* Sends and flushes; drops the message when the process has left. */
