@@ -91,14 +91,8 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
-  struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
-                              .addr = addr,
-                              .size = 8,
-                              .out1 = &add,
-                              .in = old_ptr,
-                              .sizes = {8, 0, 8},
-                              .mode = mode};
-  return rmw(&call, status);
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive();
 }
 
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,

@@ -587,6 +587,18 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
 }
 
+int32_t dmi_access_fad(struct dmi_process *process, int64_t addr, int64_t add, int64_t *old,
+                       int8_t mode, DMI_local_status_t *status) {
+  const struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
+                                    .addr = addr,
+                                    .size = sizeof(add),
+                                    .out1 = &add,
+                                    .in = old,
+                                    .sizes = {sizeof(add), 0, sizeof(*old)},
+                                    .mode = mode};
+  return dmi_access_rmw(process, &call, status);
+}
+
 int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status) {
   return process ? dmi_status_receive(status, process->net) : dmi_status_wait(status);
 }

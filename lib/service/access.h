@@ -83,6 +83,10 @@ struct dmi_rmw_call {
 int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status);
 
+/* Adds to the 64-bit number at `addr`; its old value goes to `old`, if that is not NULL. */
+int32_t dmi_access_fad(struct dmi_process *process, int64_t addr, int64_t add, int64_t *old,
+                       int8_t mode, DMI_local_status_t *status);
+
 /* At the end of the process: frees the operations that nobody will ever answer. */
 void dmi_access_end(struct dmi_process *process);
 

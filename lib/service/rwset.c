@@ -65,14 +65,7 @@ static int32_t put(struct dmi_process *process, int64_t addr, const void *from, 
 }
 
 static int32_t add_one(struct dmi_process *process, int64_t addr) {
-  const int64_t one = 1;
-  const struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
-                                    .addr = addr,
-                                    .size = sizeof(one),
-                                    .out1 = &one,
-                                    .sizes = {sizeof(one), 0, sizeof(one)},
-                                    .mode = DMI_PUT_ATOMIC};
-  return error_of(dmi_access_rmw(process, &call, NULL));
+  return error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
 }
 
 static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {

@@ -100,21 +100,9 @@ static struct dmi_rmw_call on_tickets(enum dmi_rmw rmw, int64_t addr) {
   return call;
 }
 
-static int32_t add(struct dmi_process *process, int64_t addr, int64_t *old,
-                   DMI_local_status_t *status) {
-  const int64_t one = 1;
-  struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
-                              .addr = addr,
-                              .size = 8,
-                              .out1 = &one,
-                              .in = old,
-                              .sizes = {8, 0, 8},
-                              .mode = DMI_PUT_ATOMIC};
-  return dmi_access_rmw(process, &call, status);
-}
-
 static int32_t serve_next(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
-  return add(process, addr + (int64_t)offsetof(struct dmi_tickets, serving), NULL, status);
+  return dmi_access_fad(process, addr + (int64_t)offsetof(struct dmi_tickets, serving), 1, NULL,
+                        DMI_PUT_ATOMIC, status);
 }
 
 int32_t dmi_sync_init(struct dmi_process *process, int64_t addr, int64_t size) {
@@ -191,7 +179,7 @@ int32_t dmi_sync_cond_wait(struct dmi_process *process, int64_t cond, int64_t mu
   int32_t woken, error;
   if (!holds(process->sync, mutex)) return dmi_fail(DMI_EHOLDER);
   /* From here on a signal counts for this thread; nobody can have seen that before the unlock. */
-  if (!add(process, cond, &ticket, NULL)) return DMI_FALSE;
+  if (!dmi_access_fad(process, cond, 1, &ticket, DMI_PUT_ATOMIC, NULL)) return DMI_FALSE;
   ticket++; /* served means: one more has been let go */
   /* Both on their way at once. */
   if (!serve_next(process, mutex, &unlocked)) return DMI_FALSE;
