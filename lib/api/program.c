@@ -27,7 +27,7 @@ const char *DMI_strerror(int32_t error) {
 }
 
 static void finish(int32_t error, int32_t *ret_ptr) {
-  int32_t ret = error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  int32_t ret = dmi_result(error);
   if (ret_ptr) *ret_ptr = ret;
 }
 

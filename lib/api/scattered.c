@@ -63,11 +63,6 @@ int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local
 
 #define RWSET_MAGIC INT64_C(0x6c74657377724d44) /* "DMrwsetl" */
 
-/* Maps an error to DMI_FALSE. */
-static int32_t result(int32_t error) {
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
-}
-
 static bool no_list(const int64_t *elements, int32_t num) {
   return num < 0 || (num && !elements);
 }
@@ -76,13 +71,13 @@ int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_
                        int32_t rwset_num) {
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
-  return result(dmi_rwset_init(process, rwset_addr, element_num, element_size, rwset_num));
+  return dmi_result(dmi_rwset_init(process, rwset_addr, element_num, element_size, rwset_num));
 }
 
 int32_t DMI_rwset_destroy(int64_t rwset_addr) {
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
-  return result(dmi_rwset_destroy(process, rwset_addr));
+  return dmi_result(dmi_rwset_destroy(process, rwset_addr));
 }
 
 int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
@@ -90,7 +85,8 @@ int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *wr
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
   if (no_list(write_elements, write_element_num)) return dmi_fail(DMI_EINVAL);
-  return result(dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num));
+  return dmi_result(
+      dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num));
 }
 
 static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {

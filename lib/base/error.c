@@ -12,6 +12,14 @@ int32_t dmi_fail(int32_t error) {
   return DMI_FALSE;
 }
 
+int32_t dmi_result(int32_t error) {
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+int32_t dmi_error_of(int32_t ret) {
+  return ret == DMI_TRUE ? DMI_OK : last;
+}
+
 int32_t dmi_error_last(void) {
   return last;
 }

@@ -24,7 +24,7 @@ static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
                               .in = answer,
                               .sizes = {sizeof(*in), 0, answer_size},
                               .mode = here ? DMI_EXCLUSIVE_ATOMIC : DMI_PUT_ATOMIC};
-  return dmi_access_rmw(arg, &call, NULL) == DMI_TRUE ? DMI_OK : dmi_error_last();
+  return dmi_error_of(dmi_access_rmw(arg, &call, NULL));
 }
 
 static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word,
@@ -118,7 +118,7 @@ int32_t dmi_alloc_malloc(struct dmi_process *process, int64_t *addr, int64_t siz
   heap = heap_of(process, &error);
   if (!heap) return dmi_fail(error);
   error = object_new(process, heap, (uint64_t)size, (uint64_t)page_size, addr);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
 
 int32_t dmi_alloc_free(struct dmi_process *process, int64_t addr) {
@@ -126,7 +126,7 @@ int32_t dmi_alloc_free(struct dmi_process *process, int64_t addr) {
   struct dmi_heap *heap = heap_of(process, &error);
   if (!heap) return dmi_fail(error);
   error = object_free(process, heap, addr);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
 
 /* ---- Realloc -------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static int32_t copy(struct dmi_process *process, int64_t to, int64_t from, int64
            dmi_access_write(process, to + at, part, buf, DMI_EXCLUSIVE_WRITE, NULL);
   }
   free(buf);
-  return good ? DMI_OK : dmi_error_last();
+  return dmi_error_of(good);
 }
 
 /* The bytes an object may use.  *same: those are the ones that `size` bytes need.  DMI_EADDR: there
@@ -199,5 +199,5 @@ int32_t dmi_alloc_realloc(struct dmi_process *process, int64_t old_addr, int64_t
   } else if (error == DMI_OK) {
     error = object_move(process, heap, old_addr, room, (uint64_t)size, (uint64_t)page_size, addr);
   }
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }

@@ -211,7 +211,7 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
   dmi_status_begin(call->status);
   dmi_post(process, &call->post);
   error = dmi_status_wait(call->status);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
 
 int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
@@ -260,12 +260,12 @@ int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_sta
 int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
                      uint64_t word, int64_t *addr) {
   struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .word = word, .value = addr};
-  return run(process, &call, NULL) == DMI_TRUE ? DMI_OK : dmi_error_last();
+  return dmi_error_of(run(process, &call, NULL));
 }
 
 int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word) {
   struct call call = {.kind = MUNMAP, .a = base, .word = word};
-  return run(process, &call, NULL) == DMI_TRUE ? DMI_OK : dmi_error_last();
+  return dmi_error_of(run(process, &call, NULL));
 }
 
 void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word) {
@@ -336,13 +336,13 @@ int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                   thread_done, call);
   if (status) return DMI_TRUE;
   error = dmi_status_wait(&own.own);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
 
 int32_t dmi_call_suspend(struct dmi_process *process) {
   int32_t error = dmi_usable(process);
   if (error == DMI_OK) error = dmi_thread_suspend();
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
 
 struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {

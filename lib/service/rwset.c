@@ -52,20 +52,16 @@ struct table {
 /* ---- Global memory, with errors in place of DMI_FALSE -----------------------------------------
  */
 
-static int32_t error_of(int32_t ret) {
-  return ret == DMI_TRUE ? DMI_OK : dmi_error_last();
-}
-
 static int32_t get(struct dmi_process *process, int64_t addr, void *to, int64_t size) {
-  return error_of(dmi_access_read(process, addr, size, to, DMI_GET_READ, NULL));
+  return dmi_error_of(dmi_access_read(process, addr, size, to, DMI_GET_READ, NULL));
 }
 
 static int32_t put(struct dmi_process *process, int64_t addr, const void *from, int64_t size) {
-  return error_of(dmi_access_write(process, addr, size, from, DMI_PUT_WRITE, NULL));
+  return dmi_error_of(dmi_access_write(process, addr, size, from, DMI_PUT_WRITE, NULL));
 }
 
 static int32_t add_one(struct dmi_process *process, int64_t addr) {
-  return error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
+  return dmi_error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
 }
 
 static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {
@@ -89,9 +85,9 @@ int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t elemen
   if (element_num <= 0 || element_size <= 0 || rwset_num <= 0) return DMI_EINVAL;
   error = get(process, addr, &old, sizeof(old)); /* is there room for it? */
   if (error != DMI_OK) return error;
-  error = error_of(dmi_call_mmap(process, &set.table, table, 1, NULL));
+  error = dmi_error_of(dmi_call_mmap(process, &set.table, table, 1, NULL));
   if (error != DMI_OK) return error;
-  error = error_of(
+  error = dmi_error_of(
       dmi_call_mmap(process, &set.where, CELLS * CELL, (element_num - 1) / CELLS + 1, NULL));
   if (error == DMI_OK) {
     error = put(process, addr, &set, sizeof(set));
@@ -113,10 +109,10 @@ int32_t dmi_rwset_destroy(struct dmi_process *process, int64_t addr) {
   error = get(process, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
   if (error == DMI_OK) error = put(process, addr, &none, sizeof(none));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++) {
-    if (domain[i].addr) error = error_of(dmi_call_munmap(process, domain[i].addr, NULL));
+    if (domain[i].addr) error = dmi_error_of(dmi_call_munmap(process, domain[i].addr, NULL));
   }
-  if (error == DMI_OK) error = error_of(dmi_call_munmap(process, set.where, NULL));
-  if (error == DMI_OK) error = error_of(dmi_call_munmap(process, set.table, NULL));
+  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.where, NULL));
+  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.table, NULL));
   free(domain);
   return error;
 }
@@ -164,7 +160,7 @@ static int32_t claim_page(struct dmi_process *process, const struct set *set, in
       .in = &batch->taken,
       .sizes = {(uint64_t)num * sizeof(*claim), 0, sizeof(batch->taken)},
       .mode = DMI_PUT_ATOMIC};
-  return error_of(dmi_access_rmw(process, &call, &batch->status));
+  return dmi_error_of(dmi_access_rmw(process, &call, &batch->status));
 }
 
 /* Claims all cells; *taken: how many others had before. */
@@ -210,7 +206,7 @@ static int32_t take_domain(struct dmi_process *process, const struct set *set, i
                                     .in = &done,
                                     .sizes = {sizeof(no), sizeof(yes), 1},
                                     .mode = DMI_PUT_ATOMIC};
-  int32_t error = error_of(dmi_access_rmw(process, &call, NULL));
+  int32_t error = dmi_error_of(dmi_access_rmw(process, &call, NULL));
   return error == DMI_OK && done != DMI_TRUE ? DMI_ERWSET : error;
 }
 
@@ -225,7 +221,7 @@ static int32_t make_domain(struct dmi_process *process, const struct set *set, i
     if (set->element_size > INT64_MAX / num) {
       error = DMI_ESIZE;
     } else {
-      error = error_of(dmi_call_mmap(process, &domain.addr, num * set->element_size, 1, NULL));
+      error = dmi_error_of(dmi_call_mmap(process, &domain.addr, num * set->element_size, 1, NULL));
     }
   }
   if (error != DMI_OK) {
@@ -272,7 +268,7 @@ static int32_t find_values(struct dmi_process *process, const struct set *set,
     item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
   }
   if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, &group);
-  if (error == DMI_OK) error = error_of(dmi_group_read(group, where, NULL));
+  if (error == DMI_OK) error = dmi_error_of(dmi_group_read(group, where, NULL));
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
     if (!where[i]) error = DMI_ERWSET;
   }

@@ -20,5 +20,5 @@ int32_t dmi_save(struct dmi_process *process, int64_t addr, int64_t size, bool s
   last = dmi_mapping_index(mapping, (uint64_t)addr + (uint64_t)size - 1, &off);
   if (!dmi_mapping_save(mapping, first, last + 1, saved)) error = DMI_ENOMEM;
   dmi_mapping_unref(&process->core, mapping);
-  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+  return dmi_result(error);
 }
