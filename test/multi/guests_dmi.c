@@ -33,19 +33,9 @@ struct job {
 
 #define FIELD(name) (job.addr + (int64_t)offsetof(struct shared, name))
 
-static int64_t get(int64_t addr) {
-  int64_t value;
-  MUST(DMI_read(addr, sizeof(value), &value, DMI_GET_READ, NULL));
-  return value;
-}
-
-static void put(int64_t addr, int64_t value) {
-  MUST(DMI_write(addr, sizeof(value), &value, DMI_PUT_WRITE, NULL));
-}
-
 /* A guest waits until the round that is the first with it is to come. */
 static int64_t first_size(struct job job) {
-  int64_t size = get(FIELD(size));
+  int64_t size = get_int64(FIELD(size));
   while (size <= job.number)
     OK(DMI_watch(FIELD(size), sizeof(size), &size, &size, NULL));
   return size;
@@ -64,17 +54,17 @@ int64_t DMI_thread(int64_t addr) {
   }
   while (job.number < size) {
     OK(DMI_mutex_lock(FIELD(mutex)));
-    put(FIELD(count), get(FIELD(count)) + 1);
+    put_int64(FIELD(count), get_int64(FIELD(count)) + 1);
     OK(DMI_mutex_unlock(FIELD(mutex)));
-    next = job.number ? 0 : (double)get(FIELD(wanted));
+    next = job.number ? 0 : (double)get_int64(FIELD(wanted));
     due += size;
     if (!OK(DMI_local_barrier_allreduce(&barrier, next, &next, (int32_t)size))) break;
     size = (int64_t)next;
     rounds++;
     if (job.number) continue;
-    put(FIELD(due), due);
-    put(FIELD(rounds), rounds);
-    put(FIELD(size), size); /* lets guests in: the round before is over */
+    put_int64(FIELD(due), due);
+    put_int64(FIELD(rounds), rounds);
+    put_int64(FIELD(size), size); /* lets guests in: the round before is over */
   }
   OK(DMI_local_barrier_destroy(&barrier));
   check_report(job.report);
@@ -93,7 +83,7 @@ static void begin(int32_t id, int64_t first, struct job job, int64_t jobs, DMI_t
 
 /* Lets the team have some rounds. */
 static void rounds_pass(struct job job, int64_t num) {
-  int64_t seen = get(FIELD(rounds)), until = seen + num;
+  int64_t seen = get_int64(FIELD(rounds)), until = seen + num;
   while (seen < until)
     OK(DMI_watch(FIELD(rounds), sizeof(seen), &seen, &seen, NULL));
 }
@@ -106,12 +96,12 @@ static void host_guest(int64_t guest, struct job job, int64_t jobs, int64_t roun
   EQ(node.state, DMI_OPEN);
   MUST(DMI_welcome(node.dmi_id));
   begin(node.dmi_id, TEAM, job, jobs, threads);
-  put(FIELD(wanted), TEAM + EACH);
+  put_int64(FIELD(wanted), TEAM + EACH);
   rounds_pass(job, rounds);
   say("guest %d works", (int)guest);
   MUST(DMI_poll(&node));
   EQ(node.state, DMI_CLOSE);
-  put(FIELD(wanted), TEAM);
+  put_int64(FIELD(wanted), TEAM);
   for (int i = 0; i < EACH; i++) {
     MUST(DMI_join(threads[i], &worked, NULL));
     IS(worked > 0);
@@ -131,18 +121,18 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&job.report, 16, 1, NULL));
   MUST(DMI_mutex_init(FIELD(mutex)));
   MUST(DMI_barrier_init(FIELD(barrier)));
-  put(FIELD(wanted), TEAM);
-  put(FIELD(size), TEAM);
+  put_int64(FIELD(wanted), TEAM);
+  put_int64(FIELD(size), TEAM);
   for (int i = 0; i < HOSTS; i++)
     begin(ids[i], EACH * i, job, jobs, &threads[EACH * i]);
   for (int64_t guest = 1; guest <= guests; guest++)
     host_guest(guest, job, jobs, scaled(50));
-  put(FIELD(wanted), 0);
+  put_int64(FIELD(wanted), 0);
   for (int i = 0; i < TEAM; i++)
     MUST(DMI_join(threads[i], NULL, NULL));
-  EQ(get(FIELD(count)), get(FIELD(due)));
+  EQ(get_int64(FIELD(count)), get_int64(FIELD(due)));
   OK(DMI_barrier_destroy(FIELD(barrier)));
   OK(DMI_mutex_destroy(FIELD(mutex)));
-  say("rounds: %d", (int)get(FIELD(rounds)));
+  say("rounds: %d", (int)get_int64(FIELD(rounds)));
   verdict("guests", job.report);
 }

@@ -190,6 +190,17 @@ __attribute__((unused)) static void look_again(int64_t looks) {
   }
 }
 
+/* The 64-bit number at addr. */
+__attribute__((unused)) static int64_t get_int64(int64_t addr) {
+  int64_t value;
+  MUST(DMI_read(addr, sizeof(value), &value, DMI_GET_READ, NULL));
+  return value;
+}
+
+__attribute__((unused)) static void put_int64(int64_t addr, int64_t value) {
+  MUST(DMI_write(addr, sizeof(value), &value, DMI_PUT_WRITE, NULL));
+}
+
 /* Waits until the 64-bit number at addr is at least `wanted`. */
 __attribute__((unused)) static void wait_for(int64_t addr, int64_t wanted) {
   int64_t value;

@@ -69,16 +69,6 @@ static int64_t jobs, report;
 
 #define FIELD(addr, name) ((int64_t) & ((struct shared *)(addr))->name)
 
-static int64_t get(int64_t addr) {
-  int64_t value;
-  MUST(DMI_read(addr, sizeof(value), &value, DMI_GET_READ, NULL));
-  return value;
-}
-
-static void put(int64_t addr, int64_t value) {
-  MUST(DMI_write(addr, sizeof(value), &value, DMI_PUT_WRITE, NULL));
-}
-
 static int64_t add(int64_t addr, int64_t num) {
   int64_t old;
   MUST(DMI_fad(addr, num, &old, DMI_PUT_ATOMIC, NULL));
@@ -87,7 +77,7 @@ static int64_t add(int64_t addr, int64_t num) {
 
 /* The first number of a mutex or condition: how many tickets were taken. */
 static void wait_for_tickets(int64_t addr, int64_t wanted) {
-  for (int64_t looks = 0; get(addr) < wanted; looks++)
+  for (int64_t looks = 0; get_int64(addr) < wanted; looks++)
     look_again(looks);
 }
 
@@ -96,7 +86,7 @@ static void wait_for_tickets(int64_t addr, int64_t wanted) {
 static void job_count(const struct job *job) {
   for (int64_t i = 0; i < job->rounds; i++) {
     OK(DMI_mutex_lock(FIELD(job->addr, mutex)));
-    put(FIELD(job->addr, counter), get(FIELD(job->addr, counter)) + 1);
+    put_int64(FIELD(job->addr, counter), get_int64(FIELD(job->addr, counter)) + 1);
     OK(DMI_mutex_unlock(FIELD(job->addr, mutex)));
   }
 }
@@ -104,7 +94,7 @@ static void job_count(const struct job *job) {
 static void job_spin(const struct job *job) {
   for (int64_t i = 0; i < job->rounds; i++) {
     OK(DMI_spin_lock(FIELD(job->addr, spin)));
-    put(FIELD(job->addr, spun), get(FIELD(job->addr, spun)) + 1);
+    put_int64(FIELD(job->addr, spun), get_int64(FIELD(job->addr, spun)) + 1);
     OK(DMI_spin_unlock(FIELD(job->addr, spin)));
   }
 }
@@ -114,7 +104,7 @@ static void job_queue(const struct job *job) {
   int64_t num;
   OK(DMI_mutex_lock(FIELD(job->addr, mutex)));
   num = add(FIELD(job->addr, num), 1);
-  put(FIELD(job->addr, order) + 8 * num, job->number);
+  put_int64(FIELD(job->addr, order) + 8 * num, job->number);
   OK(DMI_mutex_unlock(FIELD(job->addr, mutex)));
 }
 
@@ -132,7 +122,7 @@ static void job_stranger(const struct job *job) {
 static void job_ping(const struct job *job) {
   OK(DMI_mutex_lock(FIELD(job->addr, mutex)));
   for (int64_t i = 0; i < job->rounds; i++) {
-    while (get(FIELD(job->addr, turn)) % 2 != job->number)
+    while (get_int64(FIELD(job->addr, turn)) % 2 != job->number)
       OK(DMI_cond_wait(FIELD(job->addr, cond), FIELD(job->addr, mutex)));
     add(FIELD(job->addr, turn), 1);
     OK(DMI_cond_signal(FIELD(job->addr, cond)));
@@ -184,8 +174,8 @@ static void job_rounds(const struct job *job) {
                                      (int32_t)size));
       IS(sum == wanted);
     }
-    IS(get(FIELD(job->addr, reached)) >= all); /* all of this round have come */
-    if (job->number == 0) put(FIELD(job->addr, over), round + 1);
+    IS(get_int64(FIELD(job->addr, reached)) >= all); /* all of this round have come */
+    if (job->number == 0) put_int64(FIELD(job->addr, over), round + 1);
   }
   OK(DMI_local_barrier_destroy(&barrier));
 }
@@ -251,7 +241,7 @@ static void job_watch(const struct job *job) {
 static void job_forget(const struct job *job) {
   static DMI_local_status_t status[8];
   static int64_t out[8];
-  int64_t in = get(FIELD(job->addr, before));
+  int64_t in = get_int64(FIELD(job->addr, before));
   OK(DMI_watch(FIELD(job->addr, before), sizeof(in), &in, &out[job->number], &status[job->number]));
   IS(DMI_check(&status[job->number], NULL) == DMI_FALSE);
 }
@@ -361,14 +351,14 @@ static int64_t new_page(int32_t where) {
 static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
   DMI_thread_t threads[2] = {begin(COST, 0, where, 0, addr)};
   int64_t tickets;
-  for (int64_t looks = 0; get(FIELD(addr, turn)) == 0; looks++)
+  for (int64_t looks = 0; get_int64(FIELD(addr, turn)) == 0; looks++)
     look_again(looks);
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
-  tickets = get(FIELD(addr, mutex));
-  put(FIELD(addr, watched), 5);
+  tickets = get_int64(FIELD(addr, mutex));
+  put_int64(FIELD(addr, watched), 5);
   wait_for_tickets(FIELD(addr, mutex), tickets + 1);
   for (int64_t i = 0; i < 20; i++) /* writes that are none of its business */
-    put(FIELD(addr, spun), 0);
+    put_int64(FIELD(addr, spun), 0);
   OK(DMI_mutex_unlock(FIELD(addr, mutex)));
   end_all(threads, 1);
   for (int i = 0; i < 2; i++)
@@ -378,30 +368,30 @@ static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
 
 static void test_count(int64_t addr, int64_t rounds) {
   DMI_thread_t threads[CREW];
-  int64_t old = get(FIELD(addr, counter)), spun = get(FIELD(addr, spun));
+  int64_t old = get_int64(FIELD(addr, counter)), spun = get_int64(FIELD(addr, spun));
   begin_all(threads, COUNT, PROCESSES, rounds, addr);
   end_all(threads, CREW);
-  EQ(get(FIELD(addr, counter)), old + CREW * rounds);
+  EQ(get_int64(FIELD(addr, counter)), old + CREW * rounds);
   begin_all(threads, SPIN, PROCESSES, rounds, addr);
   end_all(threads, CREW);
-  EQ(get(FIELD(addr, spun)), spun + CREW * rounds);
+  EQ(get_int64(FIELD(addr, spun)), spun + CREW * rounds);
 }
 
 static void test_fifo(int64_t addr) {
   DMI_thread_t threads[CREW];
-  int64_t mutex = FIELD(addr, mutex), first = get(mutex);
-  put(FIELD(addr, num), 0);
+  int64_t mutex = FIELD(addr, mutex), first = get_int64(mutex);
+  put_int64(FIELD(addr, num), 0);
   OK(DMI_mutex_lock(mutex));
   for (int32_t i = 0; i < CREW; i++) {
     int32_t number = (i * 5 + 2) % CREW; /* some order */
     threads[i] = begin(QUEUE, number, number % PROCESSES, 0, addr);
     wait_for_tickets(mutex, first + 2 + i);
   }
-  EQ(get(FIELD(addr, num)), 0);
+  EQ(get_int64(FIELD(addr, num)), 0);
   OK(DMI_mutex_unlock(mutex));
   end_all(threads, CREW);
   for (int32_t i = 0; i < CREW; i++)
-    EQ(get(FIELD(addr, order) + 8 * i), (i * 5 + 2) % CREW);
+    EQ(get_int64(FIELD(addr, order) + 8 * i), (i * 5 + 2) % CREW);
 }
 
 static void test_holder(int64_t addr) {
@@ -463,31 +453,31 @@ static void test_bad(void) {
 static void test_cond(int64_t addr, int64_t cycles) {
   DMI_thread_t threads[CREW];
   int64_t cond = FIELD(addr, cond), tickets;
-  put(FIELD(addr, turn), 0);
+  put_int64(FIELD(addr, turn), 0);
   threads[0] = begin(PING, 0, 0, cycles, addr);
   threads[1] = begin(PING, 1, 1, cycles, addr);
   end_all(threads, 2);
-  EQ(get(FIELD(addr, turn)), 2 * cycles);
+  EQ(get_int64(FIELD(addr, turn)), 2 * cycles);
   /* Signals that nobody waits for are not kept. */
   OK(DMI_cond_broadcast(cond));
   OK(DMI_cond_signal(cond));
-  put(FIELD(addr, woken), 0);
-  tickets = get(cond);
+  put_int64(FIELD(addr, woken), 0);
+  tickets = get_int64(cond);
   begin_all(threads, SLEEP, PROCESSES, 0, addr);
   wait_for_tickets(cond, tickets + CREW);
   for (int64_t i = 0; i < 2; i++) { /* one each */
     OK(DMI_mutex_lock(FIELD(addr, mutex)));
-    EQ(get(FIELD(addr, woken)), i);
+    EQ(get_int64(FIELD(addr, woken)), i);
     OK(DMI_cond_signal(cond));
     OK(DMI_mutex_unlock(FIELD(addr, mutex)));
-    for (int64_t looks = 0; get(FIELD(addr, woken)) == i; looks++)
+    for (int64_t looks = 0; get_int64(FIELD(addr, woken)) == i; looks++)
       look_again(looks);
   }
   FAILS(DMI_cond_destroy(cond), DMI_EBUSY);
-  EQ(get(FIELD(addr, woken)), 2);
+  EQ(get_int64(FIELD(addr, woken)), 2);
   OK(DMI_cond_broadcast(cond));
   end_all(threads, CREW);
-  EQ(get(FIELD(addr, woken)), CREW);
+  EQ(get_int64(FIELD(addr, woken)), CREW);
   OK(DMI_cond_destroy(cond));
 }
 
@@ -495,8 +485,8 @@ static void test_barrier(int64_t addr, int64_t rounds) {
   DMI_thread_t threads[CREW], thread;
   DMI_local_barrier_t barrier;
   double sum;
-  put(FIELD(addr, reached), 0);
-  put(FIELD(addr, over), 0);
+  put_int64(FIELD(addr, reached), 0);
+  put_int64(FIELD(addr, over), 0);
   begin_all(threads, ROUNDS, PROCESSES, rounds, addr);
   end_all(threads, CREW);
   OK(DMI_barrier_destroy(FIELD(addr, barrier)));
@@ -521,12 +511,12 @@ static void test_watch(int64_t addr, int64_t rounds) {
   DMI_local_status_t status;
   int64_t value = 0, old = 0;
   int32_t ret = 7;
-  put(FIELD(addr, watched), 0);
+  put_int64(FIELD(addr, watched), 0);
   begin_all(threads, WATCH, PROCESSES, rounds, addr);
   OK(DMI_watch(FIELD(addr, watched), sizeof(old), &old, &value, &status));
   for (int64_t i = 1; i <= rounds; i++) {
     if (i % 4) {
-      put(FIELD(addr, watched), i);
+      put_int64(FIELD(addr, watched), i);
     } else { /* ownership moves, with all that wait */
       MUST(DMI_write(FIELD(addr, watched), sizeof(i), &i, DMI_EXCLUSIVE_WRITE, NULL));
     }
@@ -546,7 +536,7 @@ static void test_leave(int64_t scale) {
   DMI_local_status_t status;
   int32_t ret = 7;
   OK(DMI_mutex_lock(mutex));
-  first = get(mutex);
+  first = get_int64(mutex);
   begin_all(count, COUNT, 2, 100 * scale, addr);
   wait_for_tickets(mutex, first + CREW); /* all of them wait at the process that leaves */
   OK(DMI_watch(FIELD(addr, watched), sizeof(old), &old, &value, &status));
@@ -557,12 +547,12 @@ static void test_leave(int64_t scale) {
   OK(DMI_goodbye(node.dmi_id));
   IS(DMI_check(&status, NULL) == DMI_FALSE);
   OK(DMI_mutex_unlock(mutex));
-  put(FIELD(addr, watched), 9);
+  put_int64(FIELD(addr, watched), 9);
   DMI_wait(&status, &ret);
   EQ(ret, DMI_TRUE);
   EQ(value, 9);
   end_all(count, CREW);
-  EQ(get(FIELD(addr, counter)), CREW * 100 * scale);
+  EQ(get_int64(FIELD(addr, counter)), CREW * 100 * scale);
   for (int32_t i = 0; i < 3; i++) /* for those who forget a watch */
     more[i] = begin(FORGET, i, i % 2, 0, addr);
   end_all(more, 3);

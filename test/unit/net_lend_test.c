@@ -121,7 +121,8 @@ static void call_out(struct node *node, struct call *call, uint32_t asked, uint3
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-static void start(struct node *nodes, uint32_t num) {
+static void start_disturbed(struct node *nodes, uint32_t num, uint32_t disturbance) {
+  disturb = disturbance;
   memset(sides, 0, sizeof sides);
   for (uint32_t i = 0; i < num; i++) {
     struct side *side = &sides[i + 1];
@@ -140,6 +141,10 @@ static void start(struct node *nodes, uint32_t num) {
   }
   for (uint32_t i = 0; i < num; i++)
     node_run(&nodes[i]);
+}
+
+static void start(struct node *nodes, uint32_t num) {
+  start_disturbed(nodes, num, 0);
 }
 
 static void check_sides(uint32_t num) {
@@ -209,6 +214,12 @@ static void waiter_start(struct waiter *waiter, struct node *node, uint32_t aske
   *waiter = (struct waiter){.node = node, .asked = asked};
   speak(node, asked);
   waiter_run(waiter);
+}
+
+/* Two nodes, the first of which waits for the second. */
+static void start_waiting(struct node *nodes, struct waiter *waiter) {
+  start(nodes, 2);
+  waiter_start(waiter, &nodes[0], 2);
 }
 
 /* The connection is over, so it has gone on to wait in another way. */
@@ -288,8 +299,7 @@ static void hammer(uint32_t callers, uint32_t threads, uint32_t count, uint32_t 
   const char *scale = getenv("DMI_TEST_SCALE");
   uint32_t num = 0;
   if (scale != NULL && strcmp(scale, "small") == 0) count /= 5;
-  disturb = disturbance;
-  start(nodes, 3);
+  start_disturbed(nodes, 3, disturbance);
   for (uint32_t i = 0; i < callers; i++) {
     for (uint32_t j = 0; j < threads; j++, num++) {
       hammers[num] = (struct hammer){&nodes[i], j, count};
@@ -331,7 +341,6 @@ static void test_all_nodes(void **state) {
 static void test_other_way(void **state) {
   (void)state;
   struct node nodes[3];
-  disturb = 0;
   start(nodes, 3);
   speak(&nodes[0], 2);
   speak(&nodes[0], 3);
@@ -351,9 +360,7 @@ static void test_two_wait(void **state) {
   struct node nodes[2];
   struct waiter first, second;
   struct call *call = &sides[1].call[0];
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&first, &nodes[0], 2);
+  start_waiting(nodes, &first);
   second = first;
   pthread_create(&second.thread, NULL, wait_too, &call->status);
   while (!(atomic_load(&call->status.state) & DMI_STATUS_WAITED))
@@ -369,9 +376,7 @@ static void test_cut(void **state) {
   (void)state;
   struct node nodes[2];
   struct waiter waiter;
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&waiter, &nodes[0], 2);
+  start_waiting(nodes, &waiter);
   node_stop(&nodes[1]);
   node_free(&nodes[1]);
   NODE_WAIT(&nodes[0], lost_num, 1);
@@ -388,9 +393,7 @@ static void test_close(void **state) {
   (void)state;
   struct node nodes[2];
   struct waiter waiter;
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&waiter, &nodes[0], 2);
+  start_waiting(nodes, &waiter);
   node_close(&nodes[1], 1);
   waiter_end(&waiter);
   finish(nodes, 2);
@@ -409,9 +412,7 @@ static void test_malformed(void **state) {
   struct node nodes[2];
   struct waiter waiter;
   unsigned char garbage[DMI_WIRE_HEADER];
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&waiter, &nodes[0], 2);
+  start_waiting(nodes, &waiter);
   memset(garbage, 0xff, sizeof garbage);
   assert_int_equal(send(socket_of(&nodes[1], 1), garbage, sizeof garbage, 0), sizeof garbage);
   NODE_WAIT(&nodes[0], lost_num, 1);
@@ -425,7 +426,6 @@ static void test_refused(void **state) {
   (void)state;
   struct node nodes[2];
   struct gate gate;
-  disturb = 0;
   start(nodes, 2);
   speak(&nodes[0], 2);
   uint64_t lent = sides[1].lent;
@@ -449,9 +449,7 @@ static void test_send_fails(void **state) {
   struct node nodes[2];
   struct waiter waiter;
   struct gate gate;
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&waiter, &nodes[0], 2);
+  start_waiting(nodes, &waiter);
   gate_shut(&gate, &nodes[1]);
   shutdown(socket_of(&nodes[0], 2), SHUT_WR);
   side_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET});
@@ -468,9 +466,7 @@ static void test_stop(void **state) {
   struct node nodes[2];
   struct waiter waiter;
   struct gate gate;
-  disturb = 0;
-  start(nodes, 2);
-  waiter_start(&waiter, &nodes[0], 2);
+  start_waiting(nodes, &waiter);
   node_expect_close(&nodes[1]);
   gate_shut(&gate, &nodes[1]);
   node_stop(&nodes[0]);
@@ -507,7 +503,6 @@ static void test_rest(void **state) {
   (void)state;
   static const uint32_t rests[] = {0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64};
   struct node nodes[2];
-  disturb = 0;
   start(nodes, 2);
   speak(&nodes[0], 2);
   for (int i = 0; i < 11; i++)
@@ -533,7 +528,6 @@ static void test_middle(void **state) {
   struct waiter waiter;
   unsigned char bytes[DMI_WIRE_HEADER + 1000] = {0};
   struct dmi_msg msg = {.type = FOR_DAEMON, .body = {NULL, bytes, 1000}};
-  disturb = 0;
   start(nodes, 2);
   nodes[0].on_body = half_body;
   speak(&nodes[0], 2);

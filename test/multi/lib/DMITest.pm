@@ -150,6 +150,26 @@ sub start {
   return $self->spawn(\@command, %opt);
 }
 
+# Three processes of a program that says `leave now`, so that the third is asked to leave, and then
+# `join now`, so that a fourth joins.  Options as for start; `name` comes before `first` to `fourth`.
+# Returns the four.
+sub start_changing {
+  my ($self, $program, %opt) = @_;
+  my $add = sub {
+    my ($number, @join) = @_;
+    my $name = join ' ', $opt{name} // (), $number;
+    return $self->start($program, %opt, name => $name, @join);
+  };
+  my $first = $add->('first');
+  my $second = $add->('second', join => $first);
+  $second->expect_err(qr/=== opened ===/);    # so that the third is the one that leaves
+  my $third = $add->('third', join => $second);
+  $first->expect_out(qr/^leave now$/m);
+  $third->signal('INT');
+  $first->expect_out(qr/^join now$/m);
+  return ($first, $second, $third, $add->('fourth', join => $second));
+}
+
 # Starts any command; name and env as in start.
 sub spawn {
   my ($self, $command, %opt) = @_;
@@ -386,6 +406,17 @@ sub _expect {
   $stream->{seen} = $end;
   pass($what);
   return wantarray ? @caught : $caught[0];
+}
+
+# Waits for the last line of a program of multi.h: no check failed, and more than `least` were made.
+# It and @others then end by themselves, and none has complained.
+sub expect_verdict {
+  my ($self, $name, $least, @others) = @_;
+  my ($checks, $failed) = $self->expect_out(qr/^verdict $name: (\d+) checks, (\d+) failed$/m);
+  is($failed, 0, "$self->{name}: no check failed");
+  cmp_ok($checks, '>', $least, "$self->{name}: checks were made ($checks)");
+  $_->wait_exit(0) for $self, @others;
+  unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for $self, @others;
 }
 
 # Waits until the process is initialized (listens); one passed test the first time.
