@@ -61,7 +61,7 @@ struct dmi_process {
   struct dmi_sync *sync;       /* locks held and barriers used here; own lock */
   struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
-  int signals; /* SIGINT and SIGTERM so far */
+  int signals; /* the first SIGINT or SIGTERM, and each SIGINT behind it */
   int exit_code;
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 

@@ -155,9 +155,15 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   dmi_events_carry(process);
 }
 
+/* The first signal of either kind asks to leave.  Behind it only Ctrl+C counts: a batch system sends
+ * SIGTERM again for reasons of its own (warning, limit, end of the script), and no number of them
+ * may end what is on its way out in order.  It has SIGKILL for that. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
-  (void)signo;
+  if (process->signals > 0 && signo == SIGTERM) {
+    fprintf(stderr, "dmi: still here: %s\n", dmi_member_waits_for(process->member));
+    return;
+  }
   switch (++process->signals) {
     case 1:
       dmi_member_leave_asked(process->member, dmi_events(process));
