@@ -127,12 +127,9 @@ int32_t dmi_sync_destroy(struct dmi_process *process, int64_t addr) {
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-int32_t dmi_sync_lock(struct dmi_process *process, int64_t addr, bool spin) {
+/* Takes `held` over, which is new memory. */
+static int32_t lock(struct dmi_process *process, int64_t addr, bool spin, struct held *held) {
   struct dmi_rmw_call call = on_tickets(DMI_RMW_LOCK, addr);
-  struct held *held;
-  if (holds(process->sync, addr)) return dmi_fail(DMI_EHOLDER);
-  held = malloc(sizeof(*held));
-  if (!held) return dmi_fail(DMI_ENOMEM);
   call.sizes.in = sizeof(uint64_t);
   call.spin = spin;
   if (!dmi_access_rmw(process, &call, NULL)) {
@@ -141,6 +138,13 @@ int32_t dmi_sync_lock(struct dmi_process *process, int64_t addr, bool spin) {
   }
   hold(process->sync, held, addr);
   return DMI_TRUE;
+}
+
+int32_t dmi_sync_lock(struct dmi_process *process, int64_t addr, bool spin) {
+  struct held *held;
+  if (holds(process->sync, addr)) return dmi_fail(DMI_EHOLDER);
+  held = malloc(sizeof(*held));
+  return held ? lock(process, addr, spin, held) : dmi_fail(DMI_ENOMEM);
 }
 
 int32_t dmi_sync_trylock(struct dmi_process *process, int64_t addr, int32_t *flag) {
@@ -175,21 +179,32 @@ int32_t dmi_sync_unlock(struct dmi_process *process, int64_t addr) {
 int32_t dmi_sync_cond_wait(struct dmi_process *process, int64_t cond, int64_t mutex) {
   struct dmi_rmw_call turn = on_tickets(DMI_RMW_TURN, cond);
   DMI_local_status_t unlocked;
+  struct held *held;
   int64_t ticket;
   int32_t woken, error;
+  bool later;
   if (!holds(process->sync, mutex)) return dmi_fail(DMI_EHOLDER);
+  held = malloc(sizeof(*held)); /* no lack of memory may stop this thread once it has a ticket */
+  if (!held) return dmi_fail(DMI_ENOMEM);
   /* From here on a signal counts for this thread; nobody can have seen that before the unlock. */
-  if (!dmi_access_fad(process, cond, 1, &ticket, DMI_PUT_ATOMIC, NULL)) return DMI_FALSE;
+  if (!dmi_access_fad(process, cond, 1, &ticket, DMI_PUT_ATOMIC, NULL)) {
+    free(held);
+    return DMI_FALSE;
+  }
   ticket++; /* served means: one more has been let go */
-  /* Both on their way at once. */
-  if (!serve_next(process, mutex, &unlocked)) return DMI_FALSE;
+  /* Both on their way at once; a call that waits needs no memory. */
+  later = serve_next(process, mutex, &unlocked);
+  if (!later && !serve_next(process, mutex, NULL)) {
+    free(held);
+    return DMI_FALSE;
+  }
   let_go(process->sync, mutex); /* unless another thread here has it by now */
   turn.out1 = &ticket;
   turn.sizes = (struct dmi_rmw_sizes){sizeof(ticket), 0, sizeof(ticket)};
   woken = dmi_access_rmw(process, &turn, NULL);
   error = dmi_error_last();
-  (void)dmi_status_wait(dmi_status_of(&unlocked));
-  if (!dmi_sync_lock(process, mutex, false)) return DMI_FALSE;
+  if (later) (void)dmi_status_wait(dmi_status_of(&unlocked));
+  if (!lock(process, mutex, false, held)) return DMI_FALSE;
   return woken ? DMI_TRUE : dmi_fail(error);
 }
 
