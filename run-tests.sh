@@ -4,8 +4,8 @@
 #   ./run-tests.sh [--quick]
 #
 # Three builds: plain in build/, with the address and undefined sanitizers in build-asan/, with the
-# thread sanitizer in build-tsan/; --quick is the first alone.  The last line counts the tests of
-# all of them.  Exit status 0 if none failed.
+# thread sanitizer in build-tsan/; and make distcheck.  --quick is the first alone.  The last line
+# counts the tests of all of them.  Exit status 0 if none failed.
 set -u
 cd "$(dirname "$0")" || exit 1
 . .ci/prepare
@@ -60,6 +60,18 @@ built() {
   return 1
 }
 
+# Is what `make dist` packs complete?  One more test, which has its own few tests.
+distcheck() {
+  echo '== make distcheck'
+  if make -j2 -C build distcheck > build/distcheck.log 2>&1; then
+    passed=$((passed + 1))
+  else
+    echo 'make distcheck failed:'
+    grep -B 2 -A 20 -E '^failed|^ERROR|\*\*\*' build/distcheck.log | head -n 60
+    failed=$((failed + 1))
+  fi
+}
+
 no_randomization=
 # shellcheck disable=SC2086
 if ! dmi_install_packages $dmi_build_packages $dmi_test_packages; then
@@ -70,6 +82,7 @@ fi
 export DMI_TEST_SLOW=4
 built build --enable-werror && suite 'plain' build
 [ -z "$quick" ] || finish
+distcheck
 
 # Sanitizers make everything several times slower: fewer rounds, longer deadlines.
 export DMI_TEST_SCALE=small DMI_TEST_SLOW=8

@@ -6,6 +6,10 @@
 
 dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/examples.md
 
+# Programs to copy from, as they are.
+examplesdir = $(docdir)/examples
+example_files = cd $(srcdir)/examples && find . -name '*.[ch]' | LC_ALL=C sort
+
 man_sources = $(top_srcdir)/docs/mkman $(wildcard $(top_srcdir)/docs/lib/Man*.pm \
 	$(top_srcdir)/docs/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in)
 
@@ -20,9 +24,13 @@ install-data-local: man/list
 	  $(MKDIR_P) "$(DESTDIR)$(mandir)/$${page%/*}" && \
 	  $(INSTALL_DATA) "man/$$page" "$(DESTDIR)$(mandir)/$$page" || exit 1; \
 	done < man/list
+	@for file in `$(example_files)`; do \
+	  to="$(DESTDIR)$(examplesdir)/$${file#./}" && $(MKDIR_P) "$${to%/*}" && \
+	  $(INSTALL_DATA) "$(srcdir)/examples/$$file" "$$to" || exit 1; \
+	done
 
 uninstall-local: man/list
 	@while read page; do rm -f "$(DESTDIR)$(mandir)/$$page"; done < man/list
+	@for file in `$(example_files)`; do rm -f "$(DESTDIR)$(examplesdir)/$$file"; done
 
-clean-local:
-	-rm -rf man
+CLEAN_DIRS += man

@@ -68,7 +68,7 @@ sub start {
   my ($session, $name, $command, %options) = @_;
   my $port_file = "$session->{dir}/port." . scalar @{ $session->{processes} };
   my @join =
-    $options{join} ? ('-i', 'localhost', '-p', $session->port($options{join})) : ();
+    $options{join} ? ('-i', '127.0.0.1', '-p', $session->port($options{join})) : ();
   pipe my $out, my $out_end or die "pipe: $!\n";
   pipe my $err, my $err_end or die "pipe: $!\n";
 

@@ -2,7 +2,7 @@
 #
 # An example is compiled with dmicc, as a user would, by listing its program here as examples/NAME;
 # the source is examples/NAME.c.  Options that one example needs: examples_NAME_flags = -lpng.
-# Examples are not installed.  One that needs libpng goes into the `if HAVE_PNG` part.
+# Their sources are installed, with the texts (docs/local.mk).  One that needs libpng goes into the `if HAVE_PNG` part.
 
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
 	examples/ep_dmi examples/cg_dmi examples/is_dmi examples/jacobi_dmi examples/swap_dmi \

@@ -2,8 +2,12 @@
 # alphabetical order; nothing else has to change.  A file includes only its own layer and layers
 # below, by path from lib/: #include "core/page.h".
 
+# The rule for -version-info is in docs/packaging.md.  The map is for the linker of the shared
+# library only; hidden visibility alone does not keep out what the compiler adds.
 lib_LTLIBRARIES += libdmi.la
-libdmi_la_LDFLAGS = -no-undefined -version-info 0:0:0 -pthread $(DMI_SANITIZER_FLAGS)
+libdmi_la_LDFLAGS = -no-undefined -version-info 0:0:0 -pthread $(DMI_SANITIZER_FLAGS) \
+	-Wl,--version-script=$(top_srcdir)/lib/libdmi.map
+EXTRA_libdmi_la_DEPENDENCIES = $(top_srcdir)/lib/libdmi.map
 libdmi_la_LIBADD = $(DMI_LIBS)
 
 # 0 base: errors, log, configuration table, clock, containers
@@ -149,6 +153,10 @@ noinst_LIBRARIES += lib/api/libstart.a
 lib_api_libstart_a_SOURCES = lib/api/start.c lib/api/start.h
 start_DATA += dmi_start.o
 CLEANFILES += dmi_start.o
+
+# For builds that ask pkg-config instead of using dmicc.
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = dmi.pc
 
 dmi_start.o: lib/api/libstart.a
 	$(AM_V_GEN)cp lib/api/start.$(OBJEXT) $@

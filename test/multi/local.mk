@@ -12,3 +12,6 @@ soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc: all
 	DMI_TEST_SCALE=soak $(run_suite) $(abs_builddir) test/multi/$(@:soak-%=%).t
 
 .PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc
+
+# What the scripts have compiled.
+CLEAN_DIRS += test/multi/programs

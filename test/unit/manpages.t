@@ -37,7 +37,7 @@ for my $path (glob "$top/include/*.h") {
   $public{$_} = 1 for $text =~ /\b((?:DMI|my)_\w+)\s*\(/g;
 }
 for (`nm -D --defined-only $build/.libs/libdmi.so`) {
-  $public{$1} = 1 if /^[0-9a-f]+ T ((?:DMI|my)_\w+)$/;
+  $public{$1} = 1 if /^[0-9a-f]+ T ((?:DMI|my)_\w+)(?:@|$)/;
 }
 ok($public{DMI_mmap} && $public{DMI_main} && $public{my_malloc}, 'public names were found');
 is_deeply([grep { !defined $page{"man3/$_.3"} } sort keys %public], [], 'each function has a page');

@@ -1,0 +1,151 @@
+#!/usr/bin/perl
+# install.t - make install, what is installed at work, make uninstall.
+#
+# Twice: with DESTDIR, as packages are made, the tree then moved elsewhere; and under a prefix of its
+# own.  An example is compiled with the installed dmicc (static and shared) and with what pkg-config
+# says, and run with the installed dmirun.  Nothing may be used from the source or build tree: their
+# names must not be in any installed file.
+use strict;
+use warnings;
+use File::Find ();
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 110);
+my ($dir, $build, $top) = ($t->dir, $t->build, $t->top);
+
+# Runs a shell command; returns what it printed, and fails the test where it fails.
+sub run {
+  my ($command) = @_;
+  local $SIG{CHLD} = 'DEFAULT';
+  my $out = `cd $dir && { $command ; } 2>&1`;
+  $t->fail_now("$command\n$out") if $? != 0;
+  return $out;
+}
+
+# Files and links below a directory, by their path there.
+sub files {
+  my ($root) = @_;
+  my @found;
+  File::Find::find(
+    sub { push @found, $File::Find::name =~ s{^\Q$root\E/}{}r if -l || !-d }, $root) if -d $root;
+  return sort @found;
+}
+
+sub content {
+  my ($path) = @_;
+  open my $file, '<', $path or return '';
+  local $/;
+  return <$file> // '';
+}
+
+# A variable of the Makefile, for a prefix.
+sub variable {
+  my ($name, $prefix) = @_;
+  my $make = 'include Makefile\nshow-it:;@echo $(' . $name . ')\n';
+  return run("printf '$make' | make -s -C $build -f - show-it prefix=$prefix") =~ s/\n\z//r;
+}
+
+# ---- What must be there ------------------------------------------------------------------------
+
+# Is the build or source tree named?  The prefix may be in there (make distcheck).
+sub names_tree {
+  my ($text, $prefix) = @_;
+  $text =~ s/\Q$prefix\E//g;
+  return index($text, $build) >= 0 || index($text, "$top/") >= 0;
+}
+
+# `real`: where the tree stands; `prefix`: its prefix as it was configured.
+sub check_files {
+  my ($real, $prefix) = @_;
+  my @there = files($real);
+  my %there = map { $_ => 1 } @there;
+  my ($lib, $start, $doc, $man) =
+    map { variable($_, $prefix) =~ s{^\Q$prefix\E/}{}r } qw(libdir startdir docdir mandir);
+  my @wanted = (
+    'bin/dmicc', 'bin/dmirun', 'include/dmi_api.h', "$lib/libdmi.a", "$lib/libdmi.so",
+    "$lib/pkgconfig/dmi.pc", "$start/dmi_start.o", "$doc/tutorial.md", "$doc/memory-model.md",
+    "$doc/running.md", "$man/man1/dmirun.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
+    map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
+  is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
+  like(readlink("$real/$lib/libdmi.so") // "",, qr/^libdmi\.so\.\d+\.\d+\.\d+$/, 'the library has its versions');
+  my @ours = grep { !m{\.(?:a|so[.\d]*|o)$} } @there;    # compiled files name their sources
+  is_deeply([grep { names_tree(content("$real/$_"), $prefix) } @ours], [],
+    'no file names the build or source directory');
+  return $lib;
+}
+
+# ---- At work -----------------------------------------------------------------------------------
+
+# Starts a program with the installed dmirun, and a second process that joins it.
+sub runs_together {
+  my ($real, $program, $what, %env) = @_;
+  my $first = $t->spawn(["$real/bin/dmirun", -l => 0, $program], name => "$what, first", env => \%env);
+  $first->expect_err(qr/=== opened ===/);
+  my $second = $t->spawn(["$real/bin/dmirun", -l => 0, -i => '127.0.0.1', -p => $first->port, $program],
+    name => "$what, second", env => \%env);
+  $second->expect_err(qr/=== opened ===/);
+  $second->signal('INT');
+  $second->expect_err(qr/=== left ===/);
+  $second->wait_exit(0);
+  $first->signal('INT');
+  $first->expect_err(qr/=== finalized ===/);
+  $first->wait_exit(0);
+}
+
+sub check_work {
+  my ($real, $prefix, $lib) = @_;
+  my $doc = variable('docdir', $prefix) =~ s{^\Q$prefix\E}{$real}r;
+  my $source = "$doc/examples/joinleave_dmi.c";
+  local $ENV{PATH} = "$real/bin:$ENV{PATH}";
+  run("dmicc -O2 -Wall $source -o static -lm");
+  run("dmicc -O2 -Wall --dmi-shared $source -o shared -lm");
+  unlike(run('ldd ./static'), qr/libdmi/, 'dmicc links the static library');
+  like(run('ldd ./shared'), qr{libdmi\.so\.\d+ => \S*\Q$real\E}, 'and the shared one that was installed');
+  runs_together($real, "$dir/static", 'static');
+  runs_together($real, "$dir/shared", 'shared');
+
+  # What a makefile would do.  The tree may stand elsewhere than its prefix says.
+  local $ENV{PKG_CONFIG_PATH} = "$real/$lib/pkgconfig";
+  my $ask = "pkg-config --define-variable=prefix=$real";
+  my ($version) = content("$top/include/dmi_api.h") =~ /DMI_VERSION "(.*?)"/;
+  is(run("$ask --modversion dmi"), "$version\n", 'pkg-config finds it, with its version');
+  my $cc = variable('CC', $prefix);
+  run("$cc -O2 \$($ask --cflags dmi) $source -o bypkg \$($ask --libs dmi) -lm");
+  like(run("LD_LIBRARY_PATH=$real/$lib ldd ./bypkg"), qr{libdmi\.so\.\d+ => \Q$real\E},
+    'a program made with pkg-config uses the shared library');
+  runs_together($real, "$dir/bypkg", 'pkg-config', LD_LIBRARY_PATH => "$real/$lib");
+  run("$cc -O2 \$($ask --cflags dmi) $source -o bypkgstatic \$($ask --static --libs dmi | "
+    . "sed 's/-ldmi/-l:libdmi.a/') -lm");
+  unlike(run('ldd ./bypkgstatic'), qr/libdmi/, 'or, with --static, the static one');
+  runs_together($real, "$dir/bypkgstatic", 'pkg-config --static');
+}
+
+# ---- Twice -------------------------------------------------------------------------------------
+
+my $configured = run("sed -n 's/^prefix = //p' $build/Makefile") =~ s/\n//r;
+
+run("make -C $build install DESTDIR=$dir/dest");
+rename "$dir/dest$configured", "$dir/moved" or $t->fail_now("DESTDIR has $configured");
+is_deeply([files("$dir/dest")], [], 'DESTDIR: nothing is installed outside the prefix');
+check_work("$dir/moved", $configured, check_files("$dir/moved", $configured));
+my @installed = files("$dir/moved");
+rename "$dir/moved", "$dir/dest$configured" or $t->fail_now('the tree goes back');
+run("touch $dir/dest$configured/bin/of-somebody-else");
+run("make -C $build uninstall DESTDIR=$dir/dest");
+is_deeply([files("$dir/dest")], [($configured =~ s{^/}{}r) . '/bin/of-somebody-else'],
+  'uninstall leaves nothing of ' . @installed . ' files, and what is not ours');
+my @own;
+File::Find::find(sub { push @own, $File::Find::name if /dmi/ }, "$dir/dest$configured");
+is_deeply(\@own, [], 'and no directory of its own');
+
+my $own = "$dir/own";
+run("make -C $build install prefix=$own");
+is_deeply([files($own)], \@installed, 'a prefix of its own: the same files');
+my $dmicc = "$own/bin/dmicc";
+run("$dmicc -O2 $top/examples/joinleave_dmi.c -o again -lm");
+runs_together($own, "$dir/again", 'own prefix');
+run("make -C $build uninstall prefix=$own");
+is_deeply([glob "$own/*"], [], 'uninstall: the prefix is empty');
+$t->done;
