@@ -188,11 +188,7 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
 static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
                      uint64_t size, void *buf) {
   struct dmi_frame *frame;
-  dmi_lock(&page->lock);
-  if (!dmi_page_readable(&process->core, page) || (page->flags & DMI_PAGE_DEAD)) {
-    dmi_unlock(&page->lock);
-    return false;
-  }
+  if (!dmi_access_lock_readable(&process->core, page)) return false;
   frame = page->frame;
   if (frame && size <= DMI_COPY_LOCKED) {
     memcpy(buf, frame->bytes + off, size);
@@ -212,11 +208,9 @@ static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_
 
 static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
                       uint64_t size, const void *buf) {
-  bool done = false;
-  dmi_lock(&page->lock);
-  if (dmi_page_writable(&process->core, page) && !(page->flags & DMI_PAGE_DEAD)) {
-    done = dmi_page_write_now(&process->core, page, off, buf, size);
-  }
+  bool done;
+  if (!dmi_access_lock_writable(&process->core, page)) return false;
+  done = dmi_page_write_now(&process->core, page, off, buf, size);
   dmi_unlock(&page->lock);
   return done;
 }

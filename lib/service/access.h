@@ -5,6 +5,8 @@
 #ifndef DMI_SERVICE_ACCESS_H
 #define DMI_SERVICE_ACCESS_H
 
+#include "base/lock.h"
+#include "core/page.h"
 #include "mem/mapping.h"
 #include "service/status.h"
 
@@ -50,6 +52,22 @@ struct dmi_flush {
   uint32_t uid[DMI_FLUSH_ROOM];
 };
 void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush);
+
+/* Locks the page if its bytes may be read (written) here and now, without a message.  False: not,
+ * and it is not locked. */
+static inline bool dmi_access_lock_readable(const struct dmi_core *core, struct dmi_page *page) {
+  dmi_lock(&page->lock);
+  if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) return true;
+  dmi_unlock(&page->lock);
+  return false;
+}
+
+static inline bool dmi_access_lock_writable(const struct dmi_core *core, struct dmi_page *page) {
+  dmi_lock(&page->lock);
+  if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) return true;
+  dmi_unlock(&page->lock);
+  return false;
+}
 
 /* Gives the operation to the core; it may be complete, and freed, when this returns.  Its message
  * goes out at once or, with `later`, when the caller flushes that, which must be soon. */

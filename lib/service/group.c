@@ -28,11 +28,7 @@ static bool read_hit(struct dmi_process *process, const struct dmi_group_page *a
                      unsigned char *buf) {
   struct dmi_page *page = at->page;
   struct dmi_frame *frame;
-  dmi_lock(&page->lock);
-  if (!dmi_page_readable(&process->core, page) || (page->flags & DMI_PAGE_DEAD)) {
-    dmi_unlock(&page->lock);
-    return false;
-  }
+  if (!dmi_access_lock_readable(&process->core, page)) return false;
   frame = page->frame;
   if (at->len <= DMI_COPY_LOCKED) {
     dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
@@ -49,11 +45,9 @@ static bool read_hit(struct dmi_process *process, const struct dmi_group_page *a
 static bool write_hit(struct dmi_process *process, const struct dmi_group_page *at,
                       const unsigned char *buf) {
   struct dmi_page *page = at->page;
-  bool done = false;
-  dmi_lock(&page->lock);
-  if (dmi_page_writable(&process->core, page) && !(page->flags & DMI_PAGE_DEAD)) {
-    done = dmi_page_write_parts_now(&process->core, page, at->part, at->parts, buf);
-  }
+  bool done;
+  if (!dmi_access_lock_writable(&process->core, page)) return false;
+  done = dmi_page_write_parts_now(&process->core, page, at->part, at->parts, buf);
   dmi_unlock(&page->lock);
   return done;
 }
