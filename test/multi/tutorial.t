@@ -51,7 +51,7 @@ sub compile {
   my ($source, $name) = $command =~ m{\b(\w+)\.c\b.* -o (\w+)}
     or $t->fail_now("understood: dmicc $command");
   $t->fail_now("$source.c is shown before it is compiled") unless $source{$source};
-  my $all = join ' ', $t->build . '/bin/dmicc', '-Wall -Werror -include', $lines,
+  my $all = join ' ', $t->build . '/bin/dmicc', '-Wall -Wextra -Werror -include', $lines,
     $command =~ s/\s#.*//r =~ s{\b(\w+\.c)\b}{$dir/$1}gr =~ s{-o (\w+)}{-o $dir/$1}r, '2>&1';
   my $said = `$all`;
   $t->fail_now("$source.c compiles: $said") if $? || $said ne '';
