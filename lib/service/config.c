@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum type { TEXT, PORT, BYTES };
+enum type { TEXT, PORT, BYTES, INT };
 
 struct row {
   const char *name;
@@ -25,10 +25,16 @@ static const struct row rows[] = {
     {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
      "-s"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
+    {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
+    {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
 };
 
+/* The largest value of each type that is a number. */
+static const uint64_t highest[] = {
+    [PORT] = UINT16_MAX, [BYTES] = UINT64_C(1) << 62, [INT] = INT32_MAX};
+
 static bool number(const struct row *row, const char *text, uint64_t *value) {
-  uint64_t high = row->type == PORT ? 65535 : UINT64_C(1) << 62;
+  uint64_t high = highest[row->type];
   char *end;
   errno = 0;
   *value = strtoull(text, &end, 10);
@@ -55,6 +61,8 @@ bool dmi_config_read(struct dmi_config *config) {
     if (text && !number(row, text, &value)) return false;
     if (row->type == PORT) {
       *(uint16_t *)field = (uint16_t)value;
+    } else if (row->type == INT) {
+      *(int *)field = (int)value; /* UINT64_MAX: -1 */
     } else {
       *(uint64_t *)field = value;
     }

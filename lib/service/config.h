@@ -13,6 +13,8 @@ struct dmi_config {
   uint16_t listen_port;  /* DMI_LISTEN_PORT; 0: any free one */
   uint64_t pool_bytes;   /* DMI_POOL_BYTES */
   const char *port_file; /* DMI_PORT_FILE; NULL: none */
+  int ready_fd;          /* DMI_READY_FD, to be told the port; -1: none */
+  int parent;            /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
 };
 
 /* False: a variable is wrong, and a line on stderr says which. */

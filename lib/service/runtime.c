@@ -15,13 +15,16 @@
 #endif
 #include "service/runtime.h"
 
+#include <errno.h>
 #include <ev.h>
 #include <sched.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/epoch.h"
 #include "base/error.h"
@@ -319,6 +322,30 @@ static void tell_port(struct dmi_process *process) {
   }
 }
 
+/* The same for a launcher that reads a pipe (dmirun --ready-fd): an event, unlike a file. */
+static void tell_ready(struct dmi_process *process) {
+  char line[16];
+  int fd = process->config.ready_fd;
+  if (fd < 0) return;
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  if (write(fd, line, strlen(line)) < 0) {
+    fprintf(stderr, "dmi: cannot write to descriptor %d (dmirun --ready-fd): %s\n", fd,
+            strerror(errno));
+  }
+  close(fd);
+}
+
+/* From here on the end of whoever started this process asks it to leave (dmirun --with-parent).
+ * False: that one has ended already. */
+static bool follow_parent(const struct dmi_process *process) {
+  int parent = process->config.parent;
+  if (!parent) return true;
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) return true;
+  fprintf(stderr, "dmi: process %d, which started this one, has ended (dmirun --with-parent)\n",
+          parent);
+  return false;
+}
+
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
@@ -414,12 +441,14 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
   pthread_t daemon;
   int exit_code;
-  if (sodium_init() < 0 || !dmi_config_read(&process->config) || !process_open(process, argv[0])) {
+  if (sodium_init() < 0 || !dmi_config_read(&process->config) || !follow_parent(process) ||
+      !process_open(process, argv[0])) {
     process_free(process);
     return 1;
   }
   atomic_store(&the_process, process);
   tell_port(process);
+  tell_ready(process);
   fprintf(stderr, "=== initialized ===\n");
   block_signals();
   dmi_status_begin(&process->member_now);

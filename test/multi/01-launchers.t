@@ -156,7 +156,8 @@ put('plain', "no program\n");
 # dmirun ARGS leaves exactly these variables for the program.
 sub hands_on {
   my ($args, $expected) = @_;
-  local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES)} = ('stale') x 4;
+  local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES DMI_READY_FD
+    DMI_PARENT_PID)} = ('stale') x 6;
   my ($status, $out, $err) = run("$dmirun $args");
   is($out, $expected, "dmirun $args") or diag($err);
   is($status, 5, "dmirun $args: the program's own status");
@@ -177,6 +178,9 @@ hands_on('-s 2G ./show', "$l DMI_POOL_BYTES=2147483648 args: \n");
 hands_on('-s 5t ./show', "$l DMI_POOL_BYTES=5497558138880 args: \n");
 hands_on("$show two 'words here'", "$l args: two words here\n");
 hands_on("-- ./show", "$l args: \n");
+hands_on('--ready-fd 7 ./show', "$l DMI_READY_FD=7 args: \n");
+like((run("echo \$\$; $dmirun --with-parent ./show; true"))[1],
+  qr/\A(\d+)\n$l DMI_PARENT_PID=\1 args: \n/, 'dmirun --with-parent: the one who started it');
 
 # dmirun ARGS: one line, status 2, and the program is not run.
 sub refused {
@@ -208,6 +212,8 @@ refused('-s 9223372036854775808 ./show', 'too large');
 refused('-s 99999999999999999999999 ./show', 'too large');
 refused('-s 8388608T ./show', 'too large');
 refused('-l', '-l needs a value');
+refused("--ready-fd $_ ./show", "--ready-fd $_: .* from 3") for qw(2 x 65536);
+refused('--ready-fd', '--ready-fd needs a value');
 refused('-x ./show', 'unknown option -x');
 refused('--wrong ./show', 'unknown option --wrong');
 refused('./nosuch', './nosuch: no such program');
@@ -235,4 +241,16 @@ my $process = $t->start($self);
 is(scalar $process->expect_out(qr/pid (\d+) end/), $process->pid, 'dmirun becomes the program');
 $process->signal('INT');
 $process->wait_exit(9);
+
+# A launcher learns the port by a descriptor, and its end asks the process to leave, whatever ended it.
+my $launcher = $t->spawn(['/bin/sh', '-c',
+  "$dmirun -l 0 --with-parent --ready-fd 9 $dir/hello 9> $dir/ready & wait"], name => 'launcher');
+$launcher->expect_err(qr/=== opened ===/);
+open my $ready, '<', "$dir/ready" or die;
+like(do { local $/; <$ready> }, qr/\A[1-9]\d*\n\z/, '--ready-fd: the port');
+$launcher->signal('KILL');
+$launcher->expect_err(qr/=== closed ===/);
+$launcher->expect_err(qr/=== finalized ===/);
+(undef, undef, $err) = run("DMI_PARENT_PID=1 $dir/hello");
+like($err, qr/^dmi: process 1, which started this one, has ended/, 'a parent that has ended already');
 $t->done;
