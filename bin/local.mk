@@ -1,8 +1,16 @@
 # bin/local.mk - the launchers (Perl).  bin/NAME.in becomes bin/NAME; list NAME in `launchers`.
 
-launchers = bin/dmicc bin/dmirun
+launchers = bin/dmicc bin/dmirun bin/dmimw
 bin_SCRIPTS += $(launchers)
 CLEANFILES += $(launchers)
+
+# dmimw's modules: in the build tree it takes them from the source, as they are.
+perldir = $(pkgdatadir)/perl
+perldmidir = $(perldir)/DMI
+dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Frames.pm Loop.pm Member.pm \
+	NodeFile.pm Output.pm Set.pm Way.pm)
+perldmiwaydir = $(perldmidir)/Way
+dist_perldmiway_DATA = bin/lib/DMI/Way/Ssh.pm
 
 # Directories are written relative to bindir, so that an installed tree may be moved.
 $(launchers): %: $(top_srcdir)/%.in Makefile
@@ -10,6 +18,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile
 	$(AM_V_GEN)includedir=`$(relative_to_bindir) $(includedir) $(bindir)` && \
 	libdir=`$(relative_to_bindir) $(libdir) $(bindir)` && \
 	startdir=`$(relative_to_bindir) $(startdir) $(bindir)` && \
+	perldir=`$(relative_to_bindir) $(perldir) $(bindir)` && \
 	sed -e 's|@PERL[@]|$(PERL)|g' \
 	  -e 's|@VERSION[@]|$(VERSION)|g' \
 	  -e 's|@CC[@]|$(CC)|g' \
@@ -17,6 +26,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile
 	  -e 's|@DMI_SANITIZER_FLAGS[@]|$(DMI_SANITIZER_FLAGS)|g' \
 	  -e "s|@REL_INCLUDEDIR[@]|$$includedir|g" \
 	  -e "s|@REL_LIBDIR[@]|$$libdir|g" \
+	  -e "s|@REL_PERLDIR[@]|$$perldir|g" \
 	  -e "s|@REL_STARTDIR[@]|$$startdir|g" \
 	  $< > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 

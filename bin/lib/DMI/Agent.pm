@@ -1,0 +1,347 @@
+# Agent.pm - what runs beside each process that dmimw starts, on the same host (dmimw --agent).
+#
+# It starts the process, passes its output, its port and its end on to dmimw, and gives it signals.
+# When dmimw or the connection to it is gone, it asks the process to leave, waits, and in the end
+# kills it: no process outlives its dmimw for long.  The process asks to leave by itself when the
+# agent is gone (dmirun --with-parent).
+#
+# It must not: use anything but what comes with Perl, write anything but frames to stdout, or end
+# while a process of its own runs.
+package DMI::Agent;
+
+use strict;
+use warnings;
+use DMI::Frames;
+use DMI::Loop;
+use Fcntl qw(F_SETFD);
+use MIME::Base64 ();
+use POSIX ();
+use Socket qw(:DEFAULT :addrinfo);
+use Sys::Hostname ();
+
+my $default_port = 7880;
+my $most_queued = 256 << 10;    # bytes for dmimw; above, the process has to wait
+my $chunk = 64 << 10;
+
+# bin: the directory of dmirun.  Returns the exit status.
+sub run {
+  my ($class, %opt) = @_;
+  # A terminal's signals are dmimw's.  It fails, and may, where ssh has done the same.
+  POSIX::setsid();
+  my $loop = DMI::Loop->new;
+  my $self = bless {
+    loop => $loop,
+    bin => $opt{bin},
+    version => $opt{version},
+    timeout => 60,      # seconds of silence that dmimw may take
+    grace => 60,        # seconds to leave in, when dmimw is gone
+    heard => DMI::Loop::now(),
+    asked => 0,         # the process was asked to leave
+    streams => {},      # out and err of the process, while they are open
+    input => '',        # for the process, what it has not taken
+  }, $class;
+  open my $in, '<&', \*STDIN or die "dmimw: no stdin: $!\n";
+  open my $out, '>&', \*STDOUT or die "dmimw: no stdout: $!\n";
+  # Nothing that is started here may hold the connection open.
+  open STDIN, '<', '/dev/null' or die;
+  open STDOUT, '>', '/dev/null' or die;
+  $SIG{PIPE} = 'IGNORE';
+  $loop->signal($_ => sub { $self->_ask('TERM') }) for qw(TERM INT HUP);
+  $self->{frames} = DMI::Frames->new($loop, in => $in, out => $out,
+    frame => sub { $self->_frame(@_) },
+    closed => sub { $self->_lost },
+    drained => sub { $self->_look_at_queue });
+  $self->{frames}->greeting;
+  $self->{frames}->message('hello', version => $opt{version}, pid => $$,
+    host => Sys::Hostname::hostname(), ssh => $ENV{SSH_CONNECTION});
+  $self->_beat;
+  $loop->run;
+  return 0;
+}
+
+# ---- What dmimw says ---------------------------------------------------------------------------
+
+my %on = (
+  start => sub { $_[0]->_start(DMI::Frames->content($_[1])) },
+  signal => sub { $_[0]->_signal($_[1]) },
+  kill => sub { $_[0]->_kill },
+  in => sub { $_[0]->_input($_[1]) },
+  eof => sub { $_[0]{input_ends} = 1; $_[0]->_feed },
+  hold => sub { $_[0]{held} = 1 },
+  beat => sub { },
+);
+
+sub _frame {
+  my ($self, $word, $bytes) = @_;
+  $self->{heard} = DMI::Loop::now();
+  $self->{held} = 0;
+  my $call = $on{$word} or return;    # a later dmimw may say more
+  $call->($self, $bytes);
+  return;
+}
+
+# Both sides say something now and then, so that a connection that leads nowhere is noticed.
+sub _beat {
+  my ($self) = @_;
+  my $silent = DMI::Loop::now() - $self->{heard};
+  if ($silent >= $self->{timeout} && !$self->{held}) {
+    $self->{frames}->close;
+    return $self->_lost;
+  }
+  $self->{frames}->send('beat', '');
+  $self->{loop}->after($self->{timeout} / 4, sub { $self->_beat unless $self->{lost} });
+  return;
+}
+
+# dmimw is gone: leave in order, and then be gone.
+sub _lost {
+  my ($self) = @_;
+  return if $self->{lost}++;
+  return $self->{loop}->stop unless $self->{pid};
+  $self->_ask('TERM');
+  $self->_end_input;
+  $self->{loop}->after($self->{grace}, sub { $self->_kill });
+  $self->_look_at_queue;
+  return;
+}
+
+# ---- Starting ----------------------------------------------------------------------------------
+
+sub _fail {
+  my ($self, $why) = @_;
+  $self->{frames}->message('failed', why => $why);
+  $self->_finish;
+  return;
+}
+
+sub _start {
+  my ($self, $want) = @_;
+  return if $self->{pid};
+  $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
+  return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
+    if $want->{version} ne $self->{version};
+  return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};
+  my %pipe;
+  for my $name (qw(in out err ready), defined $want->{key} ? 'key' : ()) {
+    pipe my $reader, my $writer or return $self->_fail("no pipe there: $!");
+    $pipe{$name} = [$reader, $writer];
+  }
+  my ($wrong, @command) = $self->_command($want, \%pipe);
+  return $self->_fail($wrong) if $wrong;
+  if ($pipe{key}) {
+    # A key is short: the pipe takes it whole.
+    syswrite $pipe{key}[1], MIME::Base64::decode_base64($want->{key});
+    close $pipe{key}[1];
+  }
+  my $pid = fork;
+  return $self->_fail("no process there: $!") unless defined $pid;
+  $self->_become(\@command, $want, \%pipe) if $pid == 0;
+  POSIX::setpgid($pid, $pid);    # whichever of the two comes first; the other may fail
+  $self->{pid} = $pid;
+  close $pipe{in}[0];
+  close $pipe{$_}[1] for qw(out err ready);
+  close $pipe{key}[0] if $pipe{key};
+  $self->{stdin} = $pipe{in}[1];
+  $self->{stdin}->blocking(0);
+  $self->_end_input unless $want->{stdin};
+  $self->_stream($_, $pipe{$_}[0]) for qw(out err);
+  $self->_await_ready($pipe{ready}[0]);
+  $self->{loop}->child($pid, sub { $self->_ended(@_) });
+  $self->{frames}->message('begun', pid => $pid);
+  $self->_ask('TERM') if $self->{asked};
+  return;
+}
+
+# ('' or what is wrong, the command).
+sub _command {
+  my ($self, $want, $pipe) = @_;
+  my @command = ("$self->{bin}/dmirun", '--with-parent', '--ready-fd', fileno $pipe->{ready}[1]);
+  push @command, '--key', '/dev/fd/' . fileno $pipe->{key}[0] if $pipe->{key};
+  push @command, '-l', _port_is_free($default_port) ? $default_port : 0 if $want->{port} eq 'default';
+  push @command, '-l', 0 if $want->{port} eq 'any';
+  if (my $join = $want->{join}) {
+    my ($host) = grep { _resolves($_) } @{ $join->{hosts} };
+    return "this host does not know the name " . join(' or ', @{ $join->{hosts} })
+      . " of the host to join" unless defined $host;
+    push @command, '-i', $host, '-p', $join->{port};
+  }
+  return ('', @command, @{ $want->{options} }, @{ $want->{program} });
+}
+
+sub _resolves {
+  my ($name) = @_;
+  my ($error) = getaddrinfo($name, '', { socktype => SOCK_STREAM });
+  return !$error;
+}
+
+sub _port_is_free {
+  my ($port) = @_;
+  socket my $socket, AF_INET, SOCK_STREAM, 0 or return 0;
+  setsockopt $socket, SOL_SOCKET, SO_REUSEADDR, 1;
+  return bind $socket, pack_sockaddr_in($port, INADDR_ANY);
+}
+
+# The child becomes the process.
+sub _become {
+  my ($self, $command, $want, $pipe) = @_;
+  $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE CHLD);
+  POSIX::setpgid(0, 0);
+  POSIX::dup2(fileno $pipe->{in}[0], 0);
+  POSIX::dup2(fileno $pipe->{out}[1], 1);
+  POSIX::dup2(fileno $pipe->{err}[1], 2);
+  fcntl $_, F_SETFD, 0 for $pipe->{ready}[1], $pipe->{key} ? $pipe->{key}[0] : ();
+  %ENV = (%ENV, %{ $want->{env} // {} });
+  no warnings 'exec';
+  exec { $command->[0] } @$command;
+  syswrite STDERR, "dmimw: cannot run $command->[0]: $!\n";
+  POSIX::_exit(127);
+}
+
+sub _await_ready {
+  my ($self, $handle) = @_;
+  my $line = '';
+  $self->{loop}->reads($handle, sub {
+    my $count = sysread $handle, $line, 64, length $line;
+    return if !defined $count && $!{EINTR};
+    return if $count && $line !~ /\n/;
+    $self->{loop}->forget($handle);
+    close $handle;
+    $self->{frames}->message('ready', port => $1 + 0) if $line =~ /^(\d+)\n/;
+  });
+  return;
+}
+
+# ---- While it runs -----------------------------------------------------------------------------
+
+sub _stream {
+  my ($self, $name, $handle) = @_;
+  $handle->blocking(0);
+  $self->{streams}{$name} = $handle;
+  $self->_look_at_queue;
+  return;
+}
+
+# Reads from the process only while dmimw takes what it gets.  Without dmimw, what it writes is
+# dropped, so that it can go on to its end.
+sub _look_at_queue {
+  my ($self) = @_;
+  my $frames = $self->{frames} or return;    # being made
+  my $full = !$self->{lost} && $frames->queued > $most_queued;
+  for my $name (keys %{ $self->{streams} }) {
+    $self->{loop}->reads($self->{streams}{$name}, $full ? undef : sub { $self->_take($name) });
+  }
+  $self->{loop}->stop if $self->{finished} && ($frames->queued == 0 || $self->{lost});
+  return;
+}
+
+# True when there was something.
+sub _take {
+  my ($self, $name) = @_;
+  my $handle = $self->{streams}{$name} or return 0;
+  my $count = sysread $handle, my ($bytes), $chunk;
+  return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
+  if (!$count) {
+    delete $self->{streams}{$name};
+    $self->{loop}->forget($handle);
+    close $handle;
+    return 0;
+  }
+  $self->{frames}->send($name, $bytes) unless $self->{lost};
+  return 1;
+}
+
+sub _input {
+  my ($self, $bytes) = @_;
+  $self->{input} .= $bytes;
+  return $self->_feed;
+}
+
+# Gives the process what came for its stdin, and tells dmimw how much it took.
+sub _feed {
+  my ($self) = @_;
+  my $stdin = $self->{stdin};
+  if (!$stdin) {    # it has closed it: everything is taken, and dropped
+    $self->{frames}->message('took', bytes => length $self->{input}) if $self->{input} ne '';
+    $self->{input} = '';
+    return;
+  }
+  if ($self->{input} ne '') {
+    my $count = syswrite $stdin, $self->{input};
+    if (defined $count) {
+      substr $self->{input}, 0, $count, '';
+      $self->{frames}->message('took', bytes => $count);
+    }
+    elsif (!$!{EAGAIN} && !$!{EINTR}) {
+      $self->_end_input;
+      return $self->_feed;
+    }
+  }
+  $self->{loop}->writes($stdin, $self->{input} eq '' ? undef : sub { $self->_feed });
+  $self->_end_input if $self->{input} eq '' && $self->{input_ends};
+  return;
+}
+
+sub _end_input {
+  my ($self) = @_;
+  my $stdin = delete $self->{stdin} or return;
+  $self->{loop}->forget($stdin);
+  close $stdin;
+  return;
+}
+
+# ---- Its end -----------------------------------------------------------------------------------
+
+# The first request to leave.  A second one would do more than ask.
+sub _ask {
+  my ($self, $signal) = @_;
+  if (!$self->{pid}) {
+    $self->{loop}->stop if !$self->{finished};
+    return;
+  }
+  return if $self->{asked}++;
+  $self->_signal($signal);
+  return;
+}
+
+sub _signal {
+  my ($self, $signal) = @_;
+  return if !$self->{pid} || $signal !~ /^(?:INT|TERM)$/;
+  $self->{asked}++;
+  kill $signal, $self->{pid} unless $self->{status_known};
+  return;
+}
+
+# The process and all it has started.
+sub _kill {
+  my ($self) = @_;
+  return $self->{loop}->stop unless $self->{pid};
+  kill KILL => -$self->{pid};
+  return;
+}
+
+sub _ended {
+  my ($self, $status) = @_;
+  $self->{status_known} = 1;
+  kill KILL => -$self->{pid};    # what it started and did not wait for
+  # All that it wrote comes before its end.
+  for my $name (qw(out err)) { 1 while $self->_take($name) }
+  for my $name (keys %{ $self->{streams} }) {
+    my $handle = delete $self->{streams}{$name};
+    $self->{loop}->forget($handle);
+    close $handle;
+  }
+  $self->_end_input;
+  $self->{frames}->message('ended', status => $status);
+  $self->_finish;
+  return;
+}
+
+# Ends the agent when all is said.
+sub _finish {
+  my ($self) = @_;
+  $self->{finished} = 1;
+  $self->_look_at_queue;
+  return;
+}
+
+1;

@@ -1,0 +1,225 @@
+# Control.pm - a running dmimw is told from elsewhere to add and remove hosts, and asked how it is.
+#
+# Each set has a socket in a directory of the user's own; only that user can open it.  A request is a
+# line of JSON, {op => ..., ...}; answers are lines, {say => text} any number of times, and
+# {end => exit status} at last.  Whoever asks may go away at any time: what was asked for goes on.
+package DMI::Control;
+
+use strict;
+use warnings;
+use Errno ();
+use IO::Handle ();
+use JSON::PP ();
+use POSIX ();
+use Socket;
+
+my $json = JSON::PP->new->latin1->canonical;
+my $longest_request = 64 << 10;
+
+# The directory of sockets, made when it is not there.  Dies when it cannot be trusted.
+sub directory {
+  my $dir = defined $ENV{XDG_RUNTIME_DIR} && -d $ENV{XDG_RUNTIME_DIR} && -O _ && -w _
+    ? "$ENV{XDG_RUNTIME_DIR}/dmi" : '/tmp/dmi-' . $>;
+  mkdir $dir, 0700 or $!{EEXIST} or die "$dir: $!\n";
+  my ($mode, $owner) = (lstat $dir)[2, 4];
+  die "$dir: not a directory of yours alone; remove it\n"
+    unless -d _ && $owner == $> && ($mode & 077) == 0;
+  return $dir;
+}
+
+# Names of sets whose dmimw runs, the newest first.  What others left behind is removed.
+sub sets {
+  my $dir = directory();
+  opendir my $names, $dir or die "$dir: $!\n";
+  my %time;
+  for my $name (map { /^(.+)\.sock$/ ? $1 : () } readdir $names) {
+    if (my $socket = _open($name)) { $time{$name} = (stat "$dir/$name.sock")[10] // 0 }
+    elsif ($!{ECONNREFUSED}) { unlink "$dir/$name.sock" }
+  }
+  return sort { $time{$b} <=> $time{$a} || $a cmp $b } keys %time;
+}
+
+sub _open {
+  my ($name) = @_;
+  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or return;
+  return unless connect $socket, pack_sockaddr_un(directory() . "/$name.sock");
+  return $socket;
+}
+
+# ---- In dmimw ----------------------------------------------------------------------------------
+
+# Listens for requests about a set.  Dies with a reason.
+sub new {
+  my ($class, $set, $name) = @_;
+  my $path = directory() . "/$name.sock";
+  die "--set $name: too long\n" if length $path > 100;
+  if (_open($name)) { die "--set $name: that name is in use\n" }
+  unlink $path if $!{ECONNREFUSED};
+  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or die "no socket: $!\n";
+  my $mask = umask 0177;
+  my $bound = bind $socket, pack_sockaddr_un($path);
+  my $why = "$!";
+  umask $mask;
+  die "$path: $why\n" unless $bound;
+  listen $socket, 16 or die "$path: $!\n";
+  $socket->blocking(0);
+  my $self = bless { set => $set, path => $path, socket => $socket, owner => $$ }, $class;
+  $set->loop->reads($socket, sub { $self->_accept });
+  return $self;
+}
+
+sub DESTROY {
+  my ($self) = @_;
+  local ($@, $!, $?);
+  unlink $self->{path} if $self->{path} && $self->{owner} == $$;
+}
+
+sub _accept {
+  my ($self) = @_;
+  accept my $client, $self->{socket} or return;
+  $client->blocking(0);
+  my $asker = { handle => $client, got => '', queue => '' };
+  $self->{set}->loop->reads($client, sub { $self->_read($asker) });
+  return;
+}
+
+sub _read {
+  my ($self, $asker) = @_;
+  my $count = sysread $asker->{handle}, $asker->{got}, 4096, length $asker->{got};
+  return if !defined $count && ($!{EAGAIN} || $!{EINTR});
+  return $self->_close($asker) if !$count || length $asker->{got} > $longest_request;
+  return if $asker->{asked} || $asker->{got} !~ /\A(.*)\n/;
+  $asker->{asked} = 1;
+  my $request = eval { $json->decode($1) };
+  my %on = (status => \&_status, add => \&_add, remove => \&_remove);
+  my $call = ref $request eq 'HASH' && $on{ $request->{op} // '' };
+  return $self->_end($asker, 2, 'this dmimw does not know such a request') unless $call;
+  eval { $self->$call($asker, $request); 1 } or $self->_end($asker, 1, $@ =~ s/\n\z//r);
+  return;
+}
+
+sub _close {
+  my ($self, $asker) = @_;
+  my $handle = delete $asker->{handle} or return;
+  $self->{set}->loop->forget($handle);
+  $self->{set}->unwatch(delete $asker->{watch}) if $asker->{watch};
+  close $handle;
+  return;
+}
+
+sub _say {
+  my ($self, $asker, %answer) = @_;
+  return unless $asker->{handle};
+  $asker->{queue} .= $json->encode(\%answer) . "\n";
+  return $self->_write($asker);
+}
+
+sub _end {
+  my ($self, $asker, $status, $why) = @_;
+  $self->_say($asker, say => $why) if defined $why;
+  $asker->{ending} = 1;
+  return $self->_say($asker, end => $status);
+}
+
+sub _write {
+  my ($self, $asker) = @_;
+  my $handle = $asker->{handle} or return;
+  my $count = syswrite $handle, $asker->{queue};
+  if (defined $count) { substr $asker->{queue}, 0, $count, '' }
+  elsif (!$!{EAGAIN} && !$!{EINTR}) { return $self->_close($asker) }
+  return $self->_close($asker) if $asker->{ending} && $asker->{queue} eq '';
+  $self->{set}->loop->writes($handle, $asker->{queue} eq '' ? undef : sub { $self->_write($asker) });
+  return;
+}
+
+# What a user wants to know about a process at a step of it.
+sub _step {
+  my ($member) = @_;
+  my ($name, $state) = ($member->name, $member->state);
+  return "$name: " . ($member->problem // 'it has left')
+    if $member->is_final;
+  return "$name: listens on port $member->{port}" if $state eq 'listening';
+  return "$name: $state";
+}
+
+sub _add {
+  my ($self, $asker, $request) = @_;
+  my $set = $self->{set};
+  my $last = '';
+  my $watch = $asker->{watch} = sub {
+    my ($member) = @_;
+    return if $last eq $member->state;
+    $last = $member->state;
+    return if $last eq 'waiting';
+    if ($last eq 'opened') { $self->_end($asker, 0, _step($member)) }
+    elsif ($member->is_final) { $self->_end($asker, 1, _step($member)) }
+    else { $self->_say($asker, say => _step($member)) }
+  };
+  $set->add($request->{line}, $watch);
+  return;
+}
+
+sub _remove {
+  my ($self, $asker, $request) = @_;
+  my ($total, $gone, $status) = (undef, 0, 0);
+  my %last;
+  my $look = sub { $self->_end($asker, $status) if defined $total && $gone == $total };
+  my $watch = $asker->{watch} = sub {
+    my ($member) = @_;
+    my $state = $member->state;
+    return if ($last{$member} // '') eq $state;
+    $last{$member} = $state;
+    $self->_say($asker, say => _step($member));
+    return unless $member->is_final;
+    $status = 1 if defined $member->problem;
+    $gone++;
+    $look->();
+  };
+  $total = $self->{set}->remove($request->{name}, $watch);
+  return $look->();
+}
+
+sub _status {
+  my ($self, $asker) = @_;
+  my $set = $self->{set};
+  $self->_say($asker, say => sprintf '%s: %s, started %s by process %d',
+    $set->{name}, join(' ', @{ $set->{program} }), _time($set->{started}), $$);
+  my @rows = (['NAME', 'STATE', 'PORT', 'PID', 'SINCE']);
+  push @rows, [$_->name, $_->state, $_->{port} // '-', $_->{pid} // '-', _time($_->{since}),
+    $_->problem // ()] for $set->members;
+  my @width;
+  for my $row (@rows) {
+    for my $i (0 .. 3) { $width[$i] = length $row->[$i] if length $row->[$i] > ($width[$i] // 0) }
+  }
+  $self->_say($asker, say => sprintf "%-$width[0]s  %-$width[1]s  %$width[2]s  %$width[3]s  %s",
+    @$_[0 .. 3], join '  ', @$_[4 .. $#$_]) for @rows;
+  return $self->_end($asker, 0);
+}
+
+sub _time { return POSIX::strftime('%Y-%m-%d %H:%M:%S', localtime $_[0]) }
+
+# ---- In the dmimw that asks --------------------------------------------------------------------
+
+# Asks the set `name` (undef: the only one there is); prints what it says.  Returns an exit status.
+# Dies with a reason.
+sub ask {
+  my ($class, $name, %request) = @_;
+  if (!defined $name) {
+    my @sets = sets();
+    die "no dmimw of yours runs on this host\n" unless @sets;
+    die "several run on this host: --set says which one: @sets\n" if @sets > 1;
+    $name = $sets[0];
+  }
+  my $socket = _open($name) or die "no dmimw of yours with --set $name runs on this host\n";
+  $socket->autoflush(1);
+  print $socket $json->encode(\%request), "\n";
+  local $| = 1;
+  while (my $line = <$socket>) {
+    my $answer = $json->decode($line);
+    print "$answer->{say}\n" if defined $answer->{say};
+    return $answer->{end} if defined $answer->{end};
+  }
+  die "dmimw has ended\n";
+}
+
+1;

@@ -1,0 +1,172 @@
+# Frames.pm - what dmimw and its agent say to each other, over the stdin and stdout of whatever
+# connects them (a pipe, ssh, srun).  docs/dmimw.md lists the frames.
+#
+# A frame is a line "WORD LENGTH\n" and LENGTH bytes.  The agent begins with a line of its own, so
+# that what a login shell prints before it is not taken for a frame.
+#
+#   my $frames = DMI::Frames->new($loop, in => $handle, out => $handle,
+#     frame => sub { my ($word, $bytes) = @_; ... }, closed => sub { my ($why) = @_; ... });
+#   $frames->greeting    sends the agent's line        greeted => sub {...}  expects it first
+#   $frames->send($word, $bytes)
+#   $frames->message($word, key => value, ...)         as JSON; $frames->content($bytes) reads it
+package DMI::Frames;
+
+use strict;
+use warnings;
+use IO::Handle ();
+use JSON::PP ();
+
+my $greeting = "DMIMW-AGENT 1\n";
+my $longest = 16 << 20;      # bytes of one frame
+my $noise_kept = 64 << 10;   # bytes before the greeting
+# Strings are bytes: names of files and arguments need not be text in any encoding.
+my $json = JSON::PP->new->latin1->canonical;
+
+sub new {
+  my ($class, $loop, %opt) = @_;
+  my $self = bless { loop => $loop, got => '', queue => '', noise => '', %opt }, $class;
+  $_->blocking(0) for @$self{qw(in out)};
+  $self->_read_more(1);
+  return $self;
+}
+
+sub content { return $json->decode($_[1]) }
+sub noise { return $_[0]{noise} }              # what came before the greeting
+sub queued { return length $_[0]{queue} }      # bytes that wait for room
+
+sub greeting { $_[0]->_put("\n$greeting") }
+sub message { my ($self, $word, %content) = @_; return $self->send($word, $json->encode(\%content)) }
+
+sub send {
+  my ($self, $word, $bytes) = @_;
+  return $self->_put("$word " . length($bytes) . "\n$bytes");
+}
+
+sub _put {
+  my ($self, $bytes) = @_;
+  return unless $self->{out};
+  $self->{queue} .= $bytes;
+  $self->_write;
+  return;
+}
+
+sub _write {
+  my ($self) = @_;
+  my $out = $self->{out} or return;
+  while ($self->{queue} ne '') {
+    my $count = syswrite $out, $self->{queue}, 65536;
+    if (!defined $count) {
+      next if $!{EINTR};
+      last if $!{EAGAIN};
+      return $self->close_out;    # the end comes by `in`
+    }
+    substr $self->{queue}, 0, $count, '';
+  }
+  $self->{loop}->writes($out, $self->{queue} eq '' ? undef : sub { $self->_write });
+  if ($self->{drained}) { $self->{drained}->(length $self->{queue}) }
+  return;
+}
+
+# No more is sent; the other side reads an end.
+sub close_out {
+  my ($self) = @_;
+  my $out = delete $self->{out} or return;
+  $self->{queue} = '';
+  $self->{loop}->forget($out);
+  close $out;
+  $self->{drained}->(0) if $self->{drained};
+  return;
+}
+
+sub close {
+  my ($self) = @_;
+  $self->close_out;
+  my $in = delete $self->{in} or return;
+  $self->{loop}->forget($in);
+  CORE::close $in;
+  return;
+}
+
+sub paused { return $_[0]{paused} }
+
+# Takes nothing any more for a while (the output has no room).
+sub pause {
+  my ($self, $on) = @_;
+  return if !$self->{in} || !!$on == !!$self->{paused};
+  $self->{paused} = $on;
+  $self->_read_more(!$on);
+  return;
+}
+
+sub _read_more {
+  my ($self, $on) = @_;
+  $self->{loop}->reads($self->{in}, $on ? sub { $self->_read } : undef);
+  return;
+}
+
+sub _read {
+  my ($self) = @_;
+  my $in = $self->{in} or return;
+  my $count = sysread $in, $self->{got}, 65536, length $self->{got};
+  return if !defined $count && ($!{EAGAIN} || $!{EINTR});
+  if ($count) { return $self->_take }
+  my $closed = $self->{closed};
+  $self->close;
+  $closed->('the connection was closed');
+  return;
+}
+
+# All that is there already; used when the process behind it has ended.
+sub drain {
+  my ($self) = @_;
+  $self->pause(0);
+  while (my $in = $self->{in}) {
+    my $count = sysread $in, $self->{got}, 65536, length $self->{got};
+    next if !defined $count && $!{EINTR};
+    last unless $count;
+    $self->_take;
+  }
+  return;
+}
+
+sub _take {
+  my ($self) = @_;
+  return if $self->{greeted} && !$self->_skip_noise;
+  while ($self->{got} =~ /\A([a-z]+) (\d{1,9})\n/) {
+    my ($word, $length, $head) = ($1, $2, $+[0]);
+    return $self->_broken if $length > $longest;
+    return if length $self->{got} < $head + $length;
+    my $bytes = substr $self->{got}, $head, $length;
+    substr $self->{got}, 0, $head + $length, '';
+    $self->{frame}->($word, $bytes);
+    return unless $self->{in};
+  }
+  $self->_broken if $self->{got} !~ /\A(?:[a-z]{0,16}|[a-z]{1,16} \d{0,9})\z/;
+  return;
+}
+
+# True when the greeting has come.
+sub _skip_noise {
+  my ($self) = @_;
+  my $at = index "\n$self->{got}", "\n$greeting";
+  if ($at < 0) {
+    my $excess = length($self->{got}) - $noise_kept;
+    substr $self->{got}, 0, $excess, '' if $excess > 0;
+    $self->{noise} = $self->{got};
+    return 0;
+  }
+  $self->{noise} = substr $self->{got}, 0, $at;
+  substr $self->{got}, 0, $at + length $greeting, '';
+  (delete $self->{greeted})->();
+  return 1;
+}
+
+sub _broken {
+  my ($self) = @_;
+  my $closed = $self->{closed};
+  $self->close;
+  $closed->('what came is not what dmimw and its agent say to each other');
+  return;
+}
+
+1;

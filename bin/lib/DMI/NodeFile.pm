@@ -1,0 +1,62 @@
+# NodeFile.pm - a file of hosts: `host [dmirun options]` in each line, `#` begins a comment.
+#
+#   my @lines = DMI::NodeFile->read($path);      # dies with a line that says what is wrong and where
+#   my $line = DMI::NodeFile->parse($text);      # undef: nothing but a comment
+#
+# A line is { host => name or address to connect to, perhaps user@host; address => the same without
+# the user; options => [...]; port => what -l says, or undef; join => true when there is an -i }.
+package DMI::NodeFile;
+
+use strict;
+use warnings;
+use Getopt::Long ();
+use Text::ParseWords ();
+
+sub read {
+  my ($class, $path) = @_;
+  open my $file, '<', $path or die "-f $path: $!\n";
+  my @lines;
+  while (my $text = <$file>) {
+    my $line = eval { $class->parse($text) };
+    die "$path, line $.: $@" if $@;
+    push @lines, $line if $line;
+  }
+  die "$path: no host in it\n" unless @lines;
+  return @lines;
+}
+
+sub parse {
+  my ($class, $text) = @_;
+  $text =~ s/(?:^|\s)#.*//s;
+  return unless $text =~ /\S/;
+  my @words = grep { defined && $_ ne '' } Text::ParseWords::shellwords($text);
+  die "a quote is not closed\n" unless @words;
+  my ($host, @options) = @words;
+  return { host => $host, address => _address($host), options => \@options, _known(@options) };
+}
+
+sub _address {
+  my ($host) = @_;
+  # Never anything that ssh could take for an option.
+  $host =~ /^(?:[A-Za-z_][\w.-]*@)?([\w:][\w.:%-]*)$/ && $host !~ /^-/
+    or die "$host: not a host name or address\n";
+  my $address = $1;
+  die "$host: the port to listen on goes after -l: $1 -l $2\n" if $host =~ /^([^:]+):(\d*)$/;
+  return $address;
+}
+
+# The options that matter here; all others are dmirun's own business.
+sub _known {
+  my @options = @_;
+  my %opt;
+  local $SIG{__WARN__} = sub { die $_[0] };
+  my $parser = Getopt::Long::Parser->new(
+    config => [qw(bundling no_ignore_case no_auto_abbrev pass_through)]);
+  eval { $parser->getoptionsfromarray([@options], \%opt, 'l=s', 'i=s', 'p=s', 's=s'); 1 }
+    or die lcfirst $@;
+  die "-l $opt{l}: a port is a number from 0 to 65535\n"
+    if defined $opt{l} && ($opt{l} !~ /^\d{1,5}$/ || $opt{l} > 65535);
+  return (port => $opt{l}, join => defined $opt{i});
+}
+
+1;

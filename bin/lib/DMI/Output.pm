@@ -1,0 +1,116 @@
+# Output.pm - what the processes write, in whole lines: to stdout and stderr, and into log files.
+#
+# It never waits for a slow reader: lines queue up to a limit, and then `full` is called, so that
+# the processes wait instead.
+package DMI::Output;
+
+use strict;
+use warnings;
+use Errno ();
+use IO::Handle ();
+
+my $longest_line = 1 << 20;    # bytes; a longer one is passed on in pieces
+my ($full_at, $room_at) = (1 << 20, 256 << 10);
+
+# tag => put the name of the process before its lines; log => directory for a file of each process;
+# full => called with 1 and 0; broken => called when nobody reads any more.
+sub new {
+  my ($class, $loop, %opt) = @_;
+  my $self = bless { loop => $loop, parts => {}, logs => {}, %opt }, $class;
+  for my $stream ([out => \*STDOUT], [err => \*STDERR]) {
+    my ($name, $handle) = @$stream;
+    # What poll promises is room for this much; a file always has room.
+    $self->{$name} = { handle => $handle, queue => '', piece => -f $handle ? 1 << 20 : 4096 };
+  }
+  return $self;
+}
+
+# A line of dmimw's own.
+sub say {
+  my ($self, $text) = @_;
+  return $self->_put('err', "dmimw: $text\n");
+}
+
+# Bytes that process `name` wrote to 'out' or 'err'.
+sub take {
+  my ($self, $name, $stream, $bytes) = @_;
+  my $part = \($self->{parts}{$name}{$stream} //= '');
+  $$part .= $bytes;
+  my $end = rindex $$part, "\n";
+  if ($end < 0) {
+    return if length $$part < $longest_line;
+    $end = length($$part) - 1;
+  }
+  my $lines = substr $$part, 0, $end + 1, '';
+  return $self->_lines($name, $stream, $lines);
+}
+
+sub _lines {
+  my ($self, $name, $stream, $lines) = @_;
+  if (defined $self->{log}) { print { $self->_log($name) } $lines }
+  $lines =~ s/^/$name: /mg if $self->{tag};
+  return $self->_put($stream, $lines);
+}
+
+# What a process wrote last need not end with a newline.
+sub finish {
+  my ($self, $name) = @_;
+  my $parts = delete $self->{parts}{$name} || {};
+  for my $stream (sort keys %$parts) {
+    $self->_lines($name, $stream, "$parts->{$stream}\n") if $parts->{$stream} ne '';
+  }
+  my $log = delete $self->{logs}{$name} or return;
+  close $log or $self->say("--log: $name: $!");
+  return;
+}
+
+sub _log {
+  my ($self, $name) = @_;
+  return $self->{logs}{$name} //= do {
+    my $path = "$self->{log}/" . ($name =~ s{[^\w.:@-]}{.}gr) . '.log';
+    open my $file, '>>', $path or die "--log: $path: $!\n";
+    $file->autoflush(1);
+    $file;
+  };
+}
+
+sub _put {
+  my ($self, $name, $bytes) = @_;
+  my $stream = $self->{$name};
+  return if $stream->{gone};
+  $stream->{queue} .= $bytes;
+  $self->{loop}->writes($stream->{handle}, sub { $self->_write($stream) });
+  $self->_look;
+  return;
+}
+
+sub _write {
+  my ($self, $stream) = @_;
+  my $count = syswrite $stream->{handle}, $stream->{queue}, $stream->{piece};
+  if (!defined $count) {
+    return if $!{EAGAIN} || $!{EINTR};
+    $stream->{gone} = "$!";
+    $stream->{queue} = '';
+  }
+  else { substr $stream->{queue}, 0, $count, '' }
+  $self->{loop}->writes($stream->{handle}) if $stream->{queue} eq '';
+  $self->_look;
+  $self->{broken}->($stream->{gone}) if $stream->{gone};
+  return;
+}
+
+sub queued { return length($_[0]{out}{queue}) + length($_[0]{err}{queue}) }
+
+sub _look {
+  my ($self) = @_;
+  my $queued = $self->queued;
+  my $full = $queued > ($self->{is_full} ? $room_at : $full_at);
+  if ($full != ($self->{is_full} // 0)) {
+    $self->{is_full} = $full || 0;
+    $self->{full}->($self->{is_full});
+  }
+  $self->{empty}->() if $queued == 0 && $self->{empty};
+  return;
+}
+
+1;

@@ -1,0 +1,360 @@
+# Set.pm - the processes of one dmimw: who starts when, who joins by way of whom, and the end.
+#
+# The first process is started; as soon as it listens, the others join, each by way of a process that
+# takes part by then.  Ctrl+C asks all to leave; the set is over when no process and no connection is
+# left.  All waiting is the loop's.
+package DMI::Set;
+
+use strict;
+use warnings;
+use DMI::Loop;
+use DMI::Member;
+use DMI::NodeFile;
+use DMI::Output;
+use DMI::Way;
+use DMI::Way::Ssh;
+use MIME::Base64 ();
+use POSIX ();
+use Sys::Hostname ();
+
+my $input_window = 64 << 10;    # bytes of our stdin that the first process has not taken
+
+# program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
+# first => index of the line that starts the program; and the options of the command line: options,
+# tag, log, require, timeout, grace, env, dir, key, bin, where, ssh, ask, name, version.
+sub new {
+  my ($class, %opt) = @_;
+  my $loop = DMI::Loop->new;
+  my $self = bless {
+    loop => $loop, members => [], started => time, interrupts => 0, %opt,
+  }, $class;
+  $self->{output} = DMI::Output->new($loop, tag => $opt{tag}, log => $opt{log},
+    full => sub { my ($on) = @_; $_->pause($on) for @{ $self->{members} } },
+    empty => sub { $self->_look_for_end },
+    broken => sub { $self->_nobody_reads });
+  $SIG{PIPE} = 'IGNORE';
+  $loop->signal($_ => sub { $self->interrupt }) for qw(INT TERM);
+  $loop->signal(HUP => sub { $self->interrupt unless $self->{interrupts} });
+  $loop->signal(TSTP => sub { $self->_suspend });
+  $loop->signal(CONT => sub { $self->_resume });
+  return $self;
+}
+
+sub loop { return $_[0]{loop} }
+sub members { return @{ $_[0]{members} } }
+sub say { my ($self, $text) = @_; $self->{output}->say($text) }
+
+# Runs all of it; returns the exit status.
+sub run {
+  my ($self) = @_;
+  $self->_new_member($_) for @{ $self->{lines} };
+  $self->{first} = $self->{members}[ $self->{first} ];
+  $self->{first}{fed} = sub { $self->_read_input };
+  $self->_look;
+  $self->{loop}->run;
+  return $self->_exit_status;
+}
+
+# ---- Members -----------------------------------------------------------------------------------
+
+sub _new_member {
+  my ($self, $line) = @_;
+  my ($number, $name) = (0);
+  do { $number++; $name = $number == 1 ? $line->{host} : "$line->{host}/$number" }
+    while grep { $_->name eq $name && !$_->is_gone } @{ $self->{members} };
+  # The name of one that has left may be used again.
+  @{ $self->{members} } = grep { $_->name ne $name } @{ $self->{members} };
+  my $member = DMI::Member->new(
+    name => $name,
+    line => $line,
+    way => $self->_way($line),
+    # The default port is for the first process of a host; others take any.
+    port_wish => defined $line->{port} || grep({ /^-l/ } @{ $self->{options} }) ? 'given'
+      : $number == 1 ? 'default' : 'any',
+    loop => $self->{loop},
+    timeout => $self->{timeout},
+    changed => sub { $self->_changed(@_) },
+    output => sub { my ($m, $stream, $bytes) = @_;
+      $self->{output}->take($m->name, $stream, $bytes) });
+  push @{ $self->{members} }, $member;
+  return $member;
+}
+
+sub _way {
+  my ($self, $line) = @_;
+  my %opt = map { $_ => $self->{$_} } qw(bin where ssh ask);
+  return DMI::Way::Local->new(%opt)
+    if $line->{host} eq $line->{address} && DMI::Way::Local->is_here($line->{host});
+  return $self->{ways}{ssh} //= DMI::Way::Ssh->new(%opt);
+}
+
+# Lets as many connect as may at once; the first process before all others.
+sub _connect {
+  my ($self) = @_;
+  my %busy;
+  my @members = sort { ($b == $self->{first}) <=> ($a == $self->{first}) } @{ $self->{members} };
+  for my $member (grep { $_->state eq 'connecting' } @members) {
+    $busy{ $member->{way}->name }++;
+    $busy{"host $member->{line}{host}"}++;
+  }
+  for my $member (grep { $_->state eq 'waiting' } @members) {
+    my ($way, $host) = ($member->{way}, "host $member->{line}{host}");
+    # sshd turns away some when more than ten have not yet logged in.
+    next if $member->state ne 'waiting' || ($busy{ $way->name } // 0) >= $way->at_once || ($busy{$host} // 0) >= 8;
+    $busy{ $way->name }++;
+    $busy{$host}++;
+    $member->connect;
+  }
+  return;
+}
+
+# Called at every step of every process.
+sub _changed {
+  my ($self, $member) = @_;
+  if (!$member->{told_end} && $member->is_final) {
+    $member->{told_end} = 1;
+    $self->{output}->finish($member->name);
+    $self->_ended($member);
+  }
+  $_->($member) for @{ $self->{watchers}{$member} // [] };
+  $self->_look;
+  return;
+}
+
+# Does what can be done now.
+sub _look {
+  my ($self) = @_;
+  $self->{look_again} = 1;
+  return if $self->{looking};
+  # What is done changes members, which comes back here.
+  local $self->{looking} = 1;
+  while (delete $self->{look_again}) {
+    $self->_connect;
+    $self->_start($self->{first}, undef) if $self->{first}->state eq 'connected';
+    $self->_join_all;
+  }
+  $self->_read_input;
+  $self->_look_for_end;
+  return;
+}
+
+# Starts all that wait to join, when there is somebody to join.
+sub _join_all {
+  my ($self) = @_;
+  my @early = grep { !$_->is_final && !$_->is_running && $_ != $self->{first} }
+    @{ $self->{members} } or return;
+  my ($door) = sort { $b->rank <=> $a->rank } grep { $_->is_door } @{ $self->{members} };
+  if ($door) {
+    $self->_start($_, $door) for grep { $_->state eq 'connected' } @early;
+    return;
+  }
+  return if grep { $_->state eq 'starting' } @{ $self->{members} };
+  return if !$self->{first}->is_running && !$self->{first}->is_final;
+  # Nobody is left whom they could join: the program ends, or never began.
+  $self->say('not started, there is no process to join: ' . join ', ', map { $_->name } @early)
+    unless $self->{interrupts};
+  $_->fail(undef) for @early;
+  return;
+}
+
+sub _start {
+  my ($self, $member, $door) = @_;
+  my $line = $member->{line};
+  my $first = $member == $self->{first};
+  $member->{door} = $door;
+  $member->start(
+    version => $self->{version},
+    dir => $self->{dir},
+    options => [@{ $self->{options} }, @{ $line->{options} }],
+    program => $first ? $self->{program} : [$self->{program}[0]],
+    env => $self->{env},
+    port => $member->{port_wish},
+    stdin => $first ? 1 : 0,
+    timeout => $self->{timeout},
+    grace => $self->{grace},
+    defined $self->{key} ? (key => MIME::Base64::encode_base64($self->{key}, '')) : (),
+    $door && !$line->{join} ? (join => { hosts => [_names($member, $door)], port => $door->{port} })
+      : ());
+  return;
+}
+
+# The names by which `member` may reach `door`, best first: its host takes the first one it knows.
+sub _names {
+  my ($member, $door) = @_;
+  return $door->addresses if $door->{way}->name ne 'local';
+  my $name = $door->{line}{address};
+  return ($name, 'localhost') if $member->{way}->name eq 'local';
+  # This host, as it is seen from there.
+  my ($us) = split ' ', $member->{hello}{ssh} // '';
+  my $own = $name =~ /^(?:localhost|127\.|::1$)/ ? undef : $name;
+  return grep { defined } $own, $us, Sys::Hostname::hostname();
+}
+
+# ---- The end -----------------------------------------------------------------------------------
+
+sub _ended {
+  my ($self, $member) = @_;
+  my $problem = $member->problem;
+  return $self->_look_for_enough if !defined $problem;
+  # What dies when all are ended by force is no news.
+  $self->say($member->name . ": $problem") unless $self->{aborted} && $member->state eq 'ended';
+  $self->{failures}++;
+  return $self->_look_for_enough;
+}
+
+# With fewer than `require` processes that run, or may yet, the rest is asked to leave.
+sub _look_for_enough {
+  my ($self) = @_;
+  return if !$self->{failures} || $self->{interrupts} || $self->{too_few} || !$self->{require};
+  my $left = grep { !$_->is_final || !defined $_->problem } @{ $self->{members} };
+  return if $left >= $self->{require};
+  $self->{too_few} = 1;
+  $self->say("$left of the $self->{require} processes that --require asks for are left: "
+    . 'all are asked to leave');
+  $_->ask for @{ $self->{members} };
+  return;
+}
+
+sub _look_for_end {
+  my ($self) = @_;
+  return if grep { !$_->is_gone } @{ $self->{members} };
+  return if $self->{output}->queued;
+  $self->{loop}->stop;
+  return;
+}
+
+sub _exit_status {
+  my ($self) = @_;
+  return 130 if $self->{aborted};
+  my $status = $self->{first}{status} // 0;
+  return 128 + ($status & 127) if $status & 127;
+  return $status >> 8 if $status;
+  return $self->{failures} || $self->{output_gone} ? 1 : 0;
+}
+
+# Ctrl+C, or SIGTERM.
+sub interrupt {
+  my ($self) = @_;
+  my @left = grep { !$_->is_final } @{ $self->{members} };
+  my $number = ++$self->{interrupts};
+  if ($number == 1) {
+    my $running = grep { $_->is_running } @left;
+    $self->say($running == 1 ? 'asking 1 process to leave'
+      : "asking $running processes to leave") if $running;
+    $_->ask for @left;
+  }
+  elsif ($number == 2) {
+    $self->say('still there: ' . join(', ', map { $self->_where($_) } @left)) if @left;
+    $self->say('once more ends them at once');
+    $_->ask for @left;
+  }
+  else {
+    $self->say('ending all processes at once') unless $self->{aborted};
+    $self->{aborted} = 1;
+    $_->kill for @left;
+  }
+  return;
+}
+
+sub _where {
+  my ($self, $member) = @_;
+  return sprintf '%s (%s for %d s)', $member->name, $member->state, time - $member->{since};
+}
+
+# stdout or stderr is closed, as by `| head`: an end like that by SIGPIPE, but in order.
+sub _nobody_reads {
+  my ($self) = @_;
+  return if $self->{output_gone}++;
+  $self->{interrupts} ||= 1;
+  $_->ask for grep { !$_->is_final && !$_->{asked} } @{ $self->{members} };
+  return;
+}
+
+# ---- The terminal ------------------------------------------------------------------------------
+
+# Ctrl+Z stops dmimw only: the agents are told not to wait for a word from it.
+sub _suspend {
+  my ($self) = @_;
+  $_->hold for @{ $self->{members} };
+  kill STOP => $$;
+  return;
+}
+
+sub _resume {
+  my ($self) = @_;
+  $_->beat for @{ $self->{members} };
+  $self->_read_input;
+  return;
+}
+
+# Our stdin is that of the first process.  A terminal is read only when it is ours: in the background
+# it would stop us.
+sub _read_input {
+  my ($self) = @_;
+  my $first = $self->{first};
+  return if $self->{input_ended} || !ref $first;
+  my $wanted = $first->is_running && $first->{unread} < $input_window;
+  if ($wanted && -t STDIN && (POSIX::tcgetpgrp(0) // -1) != getpgrp) { $wanted = 0 }
+  $self->{loop}->reads(\*STDIN, $wanted ? sub { $self->_take_input } : undef);
+  return;
+}
+
+sub _take_input {
+  my ($self) = @_;
+  my $first = $self->{first};
+  if (-t STDIN && (POSIX::tcgetpgrp(0) // -1) != getpgrp) {
+    return $self->{loop}->reads(\*STDIN);
+  }
+  my $count = sysread STDIN, my ($bytes), 16384;
+  return if !defined $count && ($!{EAGAIN} || $!{EINTR});
+  if ($count) { $first->feed($bytes) }
+  else {
+    $self->{input_ended} = 1;
+    $self->{loop}->reads(\*STDIN);
+    $first->feed(undef);
+  }
+  $self->_read_input;
+  return;
+}
+
+# ---- From outside (Control.pm) -----------------------------------------------------------------
+
+# One more process; `watch` is called with it at each of its steps.  Dies with a reason.
+sub add {
+  my ($self, $text, $watch) = @_;
+  die "the program is about to end\n" if $self->{interrupts} || $self->{too_few};
+  my $line = DMI::NodeFile->parse($text) or die "no host given\n";
+  if (!@{ $line->{options} }) {
+    # A host of the node file that was not used yet has its options there.
+    my ($spare) = grep { $self->{spare}[$_]{host} eq $line->{host} } 0 .. $#{ $self->{spare} };
+    ($line) = splice @{ $self->{spare} }, $spare, 1 if defined $spare;
+  }
+  my $member = $self->_new_member($line);
+  $self->watch($member, $watch);
+  $self->_look;
+  return $member;
+}
+
+# Asks all processes of that name, or at that host, to leave; returns how many.  Dies with a reason.
+sub remove {
+  my ($self, $name, $watch) = @_;
+  # The first process of a host has the host's name: HOST means all there, HOST/2 that one.
+  my @named = grep { $_->name eq $name || $_->{line}{host} eq $name } @{ $self->{members} };
+  @named or die "no process of that name\n";
+  my @running = grep { !$_->is_final } @named or die "no process there any more\n";
+  $self->watch($_, $watch) for @running;
+  $_->{asked} || $_->ask for @running;
+  return scalar @running;
+}
+
+sub watch {
+  my ($self, $member, $call) = @_;
+  push @{ $self->{watchers}{$member} }, $call;
+}
+
+sub unwatch {
+  my ($self, $call) = @_;
+  for my $list (values %{ $self->{watchers} }) { @$list = grep { $_ != $call } @$list }
+}
+
+1;
