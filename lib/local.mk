@@ -48,6 +48,8 @@ mem_sources = \
 	lib/mem/large.h \
 	lib/mem/mapping.c \
 	lib/mem/mapping.h \
+	lib/mem/pool.c \
+	lib/mem/pool.h \
 	lib/mem/range_set.c \
 	lib/mem/range_set.h \
 	lib/mem/space.c

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "mem/large.h"
+#include "mem/pool.h"
 
 static _Atomic uint64_t total; /* bytes in live frames */
 
@@ -40,6 +41,7 @@ static struct dmi_frame *make(uint64_t size, bool zero) {
   if (!frame) return NULL;
   atomic_init(&frame->refs, 1);
   frame->large = large;
+  frame->counted = false;
   frame->size = size;
   atomic_fetch_add_explicit(&total, size, memory_order_relaxed);
   return frame;
@@ -59,13 +61,16 @@ struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame) {
 }
 
 void dmi_frame_unref(struct dmi_frame *frame) {
+  uint64_t counted;
   if (!frame) return;
   if (atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1) return;
+  counted = frame->counted ? frame->size : 0;
   atomic_fetch_sub_explicit(&total, frame->size, memory_order_relaxed);
   if (frame->large)
     dmi_large_free(frame->bytes);
   else
     free(frame);
+  if (counted) dmi_pool_release(counted); /* not before: what takes its place may be made at once */
 }
 
 bool dmi_frame_is_private(struct dmi_frame *frame) {

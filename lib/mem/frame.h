@@ -13,7 +13,8 @@
 
 struct dmi_frame {
   _Atomic uint32_t refs; /* holders; the last one frees it */
-  uint32_t large;        /* bool: from mem/large.h, else from malloc */
+  uint16_t large;        /* bool: from mem/large.h, else from malloc */
+  uint16_t counted;      /* bool: in the account of mem/pool.h until it is freed; set by a holder */
   uint64_t size;         /* bytes */
   unsigned char bytes[];
 };
@@ -47,7 +48,7 @@ struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len);
 /* Gives the slice's reference back, if any, and empties it. */
 void dmi_slice_drop(struct dmi_slice *slice);
 
-/* Total bytes in live frames of this process: what -s is compared with. */
+/* Total bytes in live frames of this process, of pages and of messages. */
 uint64_t dmi_frame_total(void);
 
 #endif

@@ -68,4 +68,8 @@ test_unit_heap_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/range_set_test
 test_unit_range_set_test_SOURCES = test/unit/range_set_test.c
 test_unit_range_set_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/pool_test
+test_unit_pool_test_SOURCES = test/unit/pool_test.c
+test_unit_pool_test_LDADD = $(unit_libs)
 endif

@@ -1,0 +1,50 @@
+/*
+ * pool.h - the account of the memory that this process lends to the program (docs/replacement.md,
+ * "The account").
+ *
+ * It counts: reservations, and frames that are or were the bytes of a page.  One account, as there
+ * is one process; any thread, with or without a page's lock held; nothing here waits.  A hit does
+ * not come here.
+ */
+#ifndef DMI_MEM_POOL_H
+#define DMI_MEM_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mem/frame.h"
+
+/* Begins anew, with nothing used.  `limit` 0: none.  `wake` is called with `arg` at a mark; it must
+ * not wait either, and may be called by any thread under any lock. */
+void dmi_pool_open(uint64_t limit, void (*wake)(void *arg), void *arg);
+
+/* Sets room for `bytes` aside.  False: there is none, and `wake` is called.  With `force` it is
+ * never false: bytes that come in any case. */
+bool dmi_pool_reserve(uint64_t bytes, bool force);
+
+/* The same for those who were refused before, and wait: while dmi_pool_close says that there are
+ * such, only this one and those with `force` get room, or they could wait for ever. */
+bool dmi_pool_reserve_first(uint64_t bytes);
+void dmi_pool_close(bool closed);
+
+/* Gives back what was reserved. */
+void dmi_pool_release(uint64_t bytes);
+
+/* The frame has become the bytes of a page, and counts until it is freed.  `reserved`: room for it
+ * was set aside, and becomes the frame's. */
+void dmi_pool_attach(struct dmi_frame *frame, bool reserved);
+
+/* So many bytes more (negative: fewer) are of copies that could be dropped at once. */
+void dmi_pool_copies(int64_t more);
+
+/* Calls `wake` once when more than `above` bytes are used, or fewer than `below`; later ones
+ * replace earlier ones.  Who then looks at dmi_pool_used misses no change. */
+void dmi_pool_watch(uint64_t above, uint64_t below);
+
+uint64_t dmi_pool_limit(void);      /* UINT64_MAX: none */
+uint64_t dmi_pool_used(void);       /* bytes */
+uint64_t dmi_pool_peak(void);       /* the most that were used */
+uint64_t dmi_pool_copy_bytes(void); /* of them */
+uint64_t dmi_pool_refused(void);    /* the size that was refused last; 0: none was */
+
+#endif
