@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
       .main = DMI_main,
       .thread = DMI_thread,
       .function = DMI_function,
+      .mark = DMI_PROGRAM_MARK,
   };
   return dmi_start(argc, argv, &program);
 }

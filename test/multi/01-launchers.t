@@ -109,7 +109,7 @@ ok(!-e "$dir/two words", '--dmi-show does nothing else');
 ($status, $out, $err) = run($dmicc);
 isnt($status, 0, 'no input files: refused');
 like($err, qr/^dmicc: no input files/, 'no input files: says so');
-like((run("$dmicc --help"))[1], qr/^usage: dmicc/, '--help');
+like((run("$dmicc $_"))[1], qr/^usage: dmicc/, $_) for qw(-h --help);
 like((run("$dmicc --version"))[1], qr/^dmicc \(DMI\) \d+\.\d+\.\d+\n./,
   '--version, and the compiler');
 ($status, $out, $err) = run("$dmicc --dmi-shared good.c -o shared && $dmirun -l 0 ./shared");
@@ -181,6 +181,12 @@ hands_on("-- ./show", "$l args: \n");
 hands_on('--ready-fd 7 ./show', "$l DMI_READY_FD=7 args: \n");
 like((run("echo \$\$; $dmirun --with-parent ./show; true"))[1],
   qr/\A(\d+)\n$l DMI_PARENT_PID=\1 args: \n/, 'dmirun --with-parent: the one who started it');
+hands_on("env ./show 1", "$l args: 1\n");
+hands_on("sh -c './show 2'", "$l args: 2\n");
+for my $options ('-s', '-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -s') {
+  ($status, $out, $err) = run("$dmicc $options good.c -o smaller && $dmirun -l 0 ./smaller");
+  is($status, 0, "dmirun knows the program, linked with $options") or diag($err);
+}
 
 # dmirun ARGS: one line, status 2, and the program is not run.
 sub refused {
@@ -197,7 +203,8 @@ refused('-l -1 ./show', '-l -1: .* from 0');
 refused('-l http ./show', '-l http');
 refused('-i a -p 0 ./show', '-p 0: .* from 1 to 65535');
 refused('-i a -p 65536 ./show', '-p 65536');
-refused('-p 7881 ./show', '-p without -i');
+refused('-p 7881 ./show', '-p 7881 without -i.*-i HOST -p 7881.*-l 7881');
+refused('-p 99999 ./show', '-p 99999: .* from 1 to 65535');
 refused("-i '' ./show", '-i needs a host');
 refused("-i 'a b' ./show", '-i a b');
 refused('-i a:7881 ./show', '-i a -p 7881');
@@ -220,6 +227,8 @@ refused('./nosuch', './nosuch: no such program');
 refused('./plain', './plain: not executable');
 refused("$dir", 'not a file');
 refused('show', 'show: not found in PATH; did you mean ./show');
+refused('/bin/true', '/bin/true: not a DMI program');
+refused('/bin/true 5 plain /bin/false nothing', '/bin/true: not a DMI program');
 refused('nosuchprogram', 'nosuchprogram: no such program');
 
 ($status, $out, $err) = run("$dmirun -h");

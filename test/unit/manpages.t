@@ -90,7 +90,7 @@ for my $launcher (glob "$top/bin/*.in") {
   my $text = section($page{"man1/$name.1"}, 'OPTIONS') =~ s/\\-/-/gr;
   my $items = $page{"man1/$name.1"} =~ s/\\-/-/gr =~ s/\\f.//gr;
   ok(@options >= 3, "$name --help lists options");
-  is_deeply([grep { $items !~ /^\.IP "?\Q$_\E[ "]/m } @options], [], "$name(1) has all of them");
+  is_deeply([grep { $items !~ /^\.IP "?\Q$_\E[ ",]/m } @options], [], "$name(1) has all of them");
 }
 
 # dmi(7) knows every function, error and variable of the environment.
