@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # spmd.t - the examples that run as a fixed team of threads give the right results, whatever the
-# number of processes and threads: jacobi_dmi, matmat_dmi, swap_dmi, sync_dmi.
+# number of processes and threads: jacobi_dmi, matmat_dmi, swap_dmi,
+# remoteswap_dmi, sync_dmi.
 use strict;
 use warnings;
 use FindBin;
@@ -31,6 +32,7 @@ for my $shape (@shapes) {
   my ($change) = $out =~ /last change (\S+)$/m;
   is($change, '2.553297e-02', "jacobi @$shape: the change") if $scale ne 'soak';
   run('matmat', $num, @$shape, 60);
+  run('remoteswap', $num, $scale eq 'soak' ? 200 : 9, @$shape);
   run('swap', $num, $scale eq 'soak' ? 1000 : 20, @$shape);
   run('sync', $num, { soak => 5000, small => 10 }->{$scale} // 50, @$shape);
 }
