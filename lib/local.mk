@@ -85,6 +85,7 @@ core_sources = \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_owner.c \
+	lib/core/page_room.c \
 	lib/core/page_wait.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \

@@ -31,7 +31,8 @@ enum dmi_msg_type {
   DMI_MSG_HOME_TAILS,
   DMI_MSG_HOME_END,
   DMI_MSG_HOME_DONE,
-  DMI_MSG_PAGE_LAST = DMI_MSG_HOME_DONE,
+  DMI_MSG_KEEP,
+  DMI_MSG_PAGE_LAST = DMI_MSG_KEEP,
 
   /* 32 and up: membership and services (docs/membership.md); everything is in `body`, packed as
    * lib/core/member.h and lib/service say; `op`, `error` as in answers above */
@@ -45,6 +46,7 @@ enum dmi_msg_type {
 #define DMI_F_APPLY 0x08   /* DONE: change your copy too */
 #define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
 #define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
+#define DMI_F_MUST 0x01    /* TAKE: there is room, or you are the heir: take it */
 #define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
 #define DMI_F_PARKED 0x80  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
 
@@ -95,7 +97,7 @@ struct dmi_holder {
   uint32_t kind;
 };
 
-/* One page of a TAKE (tail unused) or HOME_TAILS, in `list`. */
+/* One page of a TAKE or KEEP (tail unused) or HOME_TAILS, in `list`. */
 struct dmi_tail {
   uint64_t page;
   uint32_t tail;
@@ -125,7 +127,7 @@ struct dmi_msg {
                    the start of body */
   uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */
   struct dmi_slice
-      list; /* GRANT: dmi_holder[]; TAKE, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
+      list; /* GRANT: dmi_holder[]; TAKE, KEEP, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
   struct dmi_slice body; /* bytes of the page, of a write, inputs (out1 then out2), or an answer
                             followed, with APPLY, by the new bytes of [off, off + .. ) */
 };

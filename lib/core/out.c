@@ -62,6 +62,14 @@ void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg)
   act->msg = *msg;
 }
 
+void dmi_out_room(struct dmi_out *out, const struct dmi_page *page) {
+  struct dmi_act *act = add(out);
+  memset(act, 0, sizeof(*act));
+  act->type = DMI_ACT_ROOM;
+  act->msg.map = page->map->base;
+  act->msg.page = page->index;
+}
+
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type) {
   struct dmi_msg msg = {0};

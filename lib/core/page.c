@@ -27,8 +27,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
 
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_set_role(core, page, DMI_ROLE_NONE);
-  dmi_frame_unref(page->frame);
-  page->frame = NULL;
+  dmi_room_end(core, page);
   if (page->busy) {
     struct dmi_req *req;
     while ((req = dmi_req_pop(&page->busy->parked))) {
@@ -45,8 +44,9 @@ struct dmi_page_busy *dmi_page_busy(struct dmi_page *page) {
   return page->busy;
 }
 
-void dmi_page_rest(struct dmi_page *page) {
+void dmi_page_rest(struct dmi_core *core, struct dmi_page *page) {
   struct dmi_page_busy *busy = page->busy;
+  dmi_room_settle(core, page);
   if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
       busy->fetch || busy->holders || busy->parked.first) {
     return;
@@ -60,25 +60,33 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
   if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
   page->role = (uint8_t)role;
+  dmi_room_copies(core, page);
 }
 
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
-  if (page->role == DMI_ROLE_OWNER) return !(page->flags & DMI_PAGE_NODATA);
-  if (!page->copy || page->held) return false;
+  if (page->role == DMI_ROLE_OWNER) return !(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED));
+  if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
   return !page->busy || !page->busy->puts || core->broken == DMI_BREAK_PUTS;
 }
 
 bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page) {
   (void)core;
   const struct dmi_page_busy *busy = page->busy;
-  if (page->role != DMI_ROLE_OWNER || (page->flags & DMI_PAGE_NODATA)) return false;
+  if (page->role != DMI_ROLE_OWNER) return false;
+  if (page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED)) return false;
   return !busy || (!busy->current && !busy->queue.first && !busy->holders && !busy->parked.first);
+}
+
+/* The bytes, ready for a write that no operation is made of.  False: no room, or no memory. */
+static bool own_now(struct dmi_core *core, struct dmi_page *page, bool whole) {
+  if (dmi_frame_own(core, page, whole, false)) return true;
+  dmi_room_settle(core, page);
+  return false;
 }
 
 bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off, const void *src,
                         uint64_t len) {
-  (void)core;
-  if (!dmi_frame_own(page, off == 0 && len == page->map->page_size)) return false;
+  if (!own_now(core, page, off == 0 && len == page->map->page_size)) return false;
   memcpy(page->frame->bytes + off, src, len);
   page->version++;
   return true;
@@ -87,8 +95,7 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
 bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
                               const struct dmi_part *part, uint64_t parts,
                               const unsigned char *src) {
-  (void)core;
-  if (!dmi_frame_own(page, false)) return false;
+  if (!own_now(core, page, false)) return false;
   for (uint64_t i = 0; i < parts; i++)
     memcpy(page->frame->bytes + part[i].off, src + part[i].to, part[i].len);
   page->version++;
@@ -174,6 +181,22 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   dmi_request_send(core, page, &msg, out);
 }
 
+/* Sends READ, unless there is no room for what it would bring (R12). */
+static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
+  if (!dmi_room_get(core, page, false)) return false;
+  busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
+  busy->poisoned = false;
+  req->fetch = busy->fetch;
+  dmi_req_push(&busy->waiters, req);
+  msg.kind = req->kind;
+  msg.op = busy->fetch;
+  dmi_request_send(core, page, &msg, out);
+  return true;
+}
+
 /* R2.1 - R2.5 */
 static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                        struct dmi_out *out) {
@@ -186,24 +209,15 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   busy = dmi_page_busy(page);
   if (page->role != DMI_ROLE_NONE && !page->copy) {
     dmi_req_push(&busy->queue, req);
+    dmi_queue_run(core, page, out);
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
     dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
-  } else if (req->type == DMI_REQ_READ && !busy->puts &&
-             (!busy->fetch || !busy->poisoned || core->broken == DMI_BREAK_POISON)) {
-    bool first = !busy->fetch;
-    if (first) {
-      busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
-      busy->poisoned = false;
-    }
+  } else if (req->type == DMI_REQ_READ && !busy->puts && busy->fetch &&
+             (!busy->poisoned || core->broken == DMI_BREAK_POISON)) {
     req->fetch = busy->fetch;
     dmi_req_push(&busy->waiters, req);
-    if (first) {
-      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
-      msg.kind = req->kind;
-      msg.op = busy->fetch;
-      dmi_request_send(core, page, &msg, out);
-    }
-  } else {
+  } else if (req->type != DMI_REQ_READ || busy->puts || busy->fetch ||
+             !fetch_begin(core, page, req, out)) {
     send_own(core, page, req, DMI_MSG_GET, out);
   }
 }
@@ -219,6 +233,11 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     dmi_req_push(&dmi_page_busy(page)->queue, req);
     dmi_queue_run(core, page, out);
     return;
+  }
+  /* A leaver, and who has no room for the bytes, asks for no ownership (R8, R12). */
+  if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) &&
+      (atomic_load(&core->heir) || !dmi_room_get(core, page, false))) {
+    req->type = req->type == DMI_REQ_EXCL ? DMI_REQ_PUT : DMI_REQ_ATOMIC;
   }
   switch (req->type) {
     case DMI_REQ_PUT:
@@ -257,7 +276,7 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
     if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
   }
   dmi_own_begin(core, page, req, out);
-  dmi_page_rest(page);
+  dmi_page_rest(core, page);
 }
 
 /* ---- Messages ------------------------------------------------------------------------------- */
@@ -311,7 +330,7 @@ static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32
   bool own = msg->type == DMI_MSG_OWN;
   if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
       msg->origin == core->self && core->broken != DMI_BREAK_STALE) {
-    page->flags &= (uint8_t)~DMI_PAGE_STALE;
+    page->flags &= (uint16_t)~DMI_PAGE_STALE;
     return;
   }
   if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_PARKED)) {
@@ -388,7 +407,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   if (!good) return false;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
-  dmi_page_rest(page);
+  dmi_page_rest(core, page);
   return true;
 }
 
@@ -398,7 +417,7 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
   page->flags |= DMI_PAGE_DEAD;
-  page->flags &= (uint8_t)~DMI_PAGE_NODATA;
+  page->flags &= (uint16_t)~DMI_PAGE_NODATA;
   if (busy) {
     if (busy->current) {
       dmi_req_fail(core, page, busy->current, DMI_EADDR, out);
@@ -419,10 +438,9 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   }
   dmi_set_role(core, page, DMI_ROLE_NONE);
   page->copy = 0;
-  page->held = 0;
-  dmi_frame_unref(page->frame);
-  page->frame = NULL;
-  dmi_page_rest(page);
+  page->flags &= (uint16_t)~DMI_PAGE_HELD;
+  dmi_room_end(core, page);
+  dmi_page_rest(core, page);
 }
 
 uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply) {
@@ -463,22 +481,44 @@ static void require(bool holds, const struct dmi_page *page, const char *what) {
   abort();
 }
 
+/* R12.  All between the steps. */
+static void check_room(const struct dmi_page *page) {
+  const struct dmi_page_busy *busy = page->busy;
+  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && busy->fetch;
+  bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
+  require(!room || !page->frame, page, "room set aside beside the bytes");
+  require(!room || pending || fetch || (busy && busy->current), page,
+          "room set aside for nothing that is to come");
+  require(room || page->frame || (!pending && !fetch), page, "bytes are to come, and no room");
+  require(!(page->flags & DMI_PAGE_OFFERED) || owner, page, "offered, and not the owner");
+  require(!(page->flags & DMI_PAGE_STALLED) ||
+              (owner && !page->frame && busy && busy->queue.first && !busy->current),
+          page, "stalled, and not an idle owner without bytes and with a queue");
+  require(!(page->flags & DMI_PAGE_SPILLED) ||
+              (owner && !page->frame && !(page->flags & DMI_PAGE_NODATA)),
+          page, "spilled, and not an owner without bytes");
+  require(((page->flags & DMI_PAGE_COPY) != 0) == (page->frame && page->role == DMI_ROLE_NONE),
+          page, "copies are counted wrongly");
+}
+
 void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   (void)core;
   require(page->role != DMI_ROLE_OWNER || !page->copy, page, "an owner has a copy");
-  require(!page->held || page->copy, page, "held without a copy");
+  require(!(page->flags & DMI_PAGE_HELD) || page->copy, page, "held without a copy");
   require(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER, page,
           "no data, and not the owner");
   require(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER, page,
           "bytes without a copy");
+  check_room(page);
   if (!busy) return;
   require(busy->queue.first == NULL || page->role != DMI_ROLE_NONE, page,
           "operations queued at a process that is neither owner nor pending");
   require(busy->current == NULL || page->role == DMI_ROLE_OWNER, page,
           "a write at work, and not the owner");
   require(busy->current == NULL || busy->acks > 0, page, "a write waits for nothing");
-  require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING,
+  require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING ||
+              (page->flags & DMI_PAGE_STALLED),
           page, "operations queued at an idle owner");
   require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page, "a copyset, and not the owner");
   require(busy->parked.first == NULL || page->role != DMI_ROLE_NONE, page,

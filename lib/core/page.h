@@ -94,8 +94,7 @@ struct dmi_page {
   _Atomic uint32_t lock; /* the runtime's; the core does not look at it */
   uint8_t role;          /* enum dmi_role */
   uint8_t copy;          /* 0: ABSENT, else its DMI_KIND_* */
-  uint8_t held;          /* bool */
-  uint8_t flags;         /* DMI_PAGE_* */
+  uint16_t flags;        /* DMI_PAGE_* */
   uint32_t hint;         /* uid, 0: the home */
   uint32_t tail;         /* uid; meaningful at the home */
   uint64_t index;        /* page number */
@@ -106,10 +105,20 @@ struct dmi_page {
   struct dmi_map *map;
 };
 
-#define DMI_PAGE_NODATA 0x01 /* owner without bytes, until its first write is done */
-#define DMI_PAGE_STALE 0x02  /* an own OWN made void by a change of home is still to arrive (R9) */
-#define DMI_PAGE_DEAD 0x04   /* the mapping is unmapped */
-#define DMI_PAGE_LISTED 0x08 /* its tail came with HOME_TAILS; until HOME_END */
+_Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line");
+
+#define DMI_PAGE_NODATA 0x0001 /* owner without bytes, until its first write is done */
+#define DMI_PAGE_STALE 0x0002  /* an own OWN made void by a change of home is still to come (R9) */
+#define DMI_PAGE_DEAD 0x0004   /* the mapping is unmapped */
+#define DMI_PAGE_LISTED 0x0008 /* its tail came with HOME_TAILS; until HOME_END */
+#define DMI_PAGE_HELD 0x0010   /* the copy has bytes of an update that is not released yet */
+/* R12 */
+#define DMI_PAGE_ROOM 0x0020    /* room for its bytes is reserved here */
+#define DMI_PAGE_OFFERED 0x0040 /* owner: TAKE was sent, and neither OWN nor KEEP has come */
+#define DMI_PAGE_STALLED 0x0080 /* owner: the head of the queue waits for room, or for bytes */
+#define DMI_PAGE_SPILLED 0x0100 /* owner: its bytes are outside; frame NULL does not mean zeros */
+#define DMI_PAGE_COPY 0x0200    /* counted as a copy that could be dropped */
+#define DMI_PAGE_USED 0x0400    /* the policy's: read or written since it last looked */
 
 /* What the core needs to know of a mapping. */
 struct dmi_map {
@@ -124,8 +133,9 @@ struct dmi_map {
 enum dmi_act_type {
   DMI_ACT_SEND, /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
   DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
-  DMI_ACT_PARK /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
+  DMI_ACT_PARK, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
                   to dmi_page_message again after HOME_END */
+  DMI_ACT_ROOM  /* this page stalls (R12): call dmi_page_room, or dmi_page_unspill, some time */
 };
 
 struct dmi_act {
@@ -169,6 +179,28 @@ enum dmi_break {
   DMI_BREAK_LAST
 };
 
+/*
+ * The account of the memory for page bytes (R12).  A page's bytes take `bytes` = the page size.
+ * Called with the page locked: must not wait, nor call the core.
+ */
+struct dmi_room {
+  /* Sets room for one page aside.  False: there is none.  With `force` it is never false: the
+   * bytes come anyway. */
+  bool (*reserve)(void *arg, uint64_t bytes, bool force);
+  /* Gives a reservation back. */
+  void (*release)(void *arg, uint64_t bytes);
+  /* The frame has become the bytes of a page here; a reservation passes to it (`reserved`), or it
+   * had none.  The caller holds a reference, and others may: messages that carry it. */
+  void (*attach)(void *arg, struct dmi_frame *frame, bool reserved);
+  /* It is no page's bytes here any more; those references may live on.  After it the core gives
+   * its own reference up. */
+  void (*detach)(void *arg, struct dmi_frame *frame);
+  /* Bytes of copies that could be dropped at once: so many more, or (negative) fewer. */
+  void (*copies)(void *arg, int64_t more);
+  /* What was spilled of this page is of no use any more: overwritten, or the mapping is freed. */
+  void (*unspilled)(void *arg, struct dmi_page *page);
+};
+
 /* One process's side of the protocol. */
 struct dmi_core {
   uint32_t self; /* uid */
@@ -178,6 +210,7 @@ struct dmi_core {
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+  const struct dmi_room *room; /* NULL: there is always room */
   void *arg;
   _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record: 0 and no home: drained */
   _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
@@ -238,17 +271,45 @@ uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page)
 void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out);
 
-/* R8.3 at the leaver: sends TAKE to core->heir if the page is owned here.  Also called by the core
- * itself when a leaver comes to own a page. */
-void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
+/* R8.3 at the leaver: sends TAKE, which must be obeyed, to `to` if the page is owned here.  Called
+ * by the core itself, with the heir, when a leaver comes to own a page. */
+void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
 
 /* A message of a step could not be sent any more: `to` left between the step and the sending.  The
  * caller has published the new membership and homes before.  Takes msg's slices over. */
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out);
 
-/* R8.3 at the heir, for each page of a TAKE. */
-void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
+/* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST).  False: the page
+ * belongs into a KEEP, which the caller sends back. */
+bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out);
+/* For each page of a KEEP. */
+void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   struct dmi_out *out);
+
+/* ---- Room (R12; page_room.c): the caller decides what leaves, docs/replacement.md ---- */
+
+/* Drops a copy.  False: there is none, or it must stay for now. */
+bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page);
+
+/* Sends TAKE to `to`, a member.  Also for a page that stalls for room: where there is room its
+ * writes go on.  False: not owned, busy, or offered already. */
+bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
+
+/* After DMI_ACT_ROOM.  DMI_OK: the caller has reserved room for this page, which passes to it.  An
+ * error: the operation at the head of the queue fails with it.  The queue goes on, and may stall
+ * again, with another action.  False: nothing was changed, and a reservation stays the caller's: it
+ * does not stall (any more); or it is spilled, and the head needs the bytes (dmi_page_unspill) or
+ * is an OWN, which cannot fail. */
+bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
+
+/* Takes the bytes out of an idle page whose bytes nobody else has, and returns them with a
+ * reference (NULL: not now).  The page is spilled: an operation that needs the bytes stalls. */
+struct dmi_frame *dmi_page_spill(struct dmi_core *core, struct dmi_page *page);
+/* Puts them back: the frame passes, and a reservation for it that the caller has made.  False: not
+ * spilled any more, both stay the caller's. */
+bool dmi_page_unspill(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
+                      struct dmi_out *out);
 
 /* Aborts with a message when an invariant of docs/protocol.md does not hold (debug builds, tests).
  */

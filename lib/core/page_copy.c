@@ -15,11 +15,10 @@ static void raise_floor(struct dmi_page *page, uint64_t version) {
   if (page->busy && page->busy->fetch) page->busy->poisoned = true;
 }
 
-static void drop_copy(struct dmi_page *page) {
+static void drop_copy(struct dmi_core *core, struct dmi_page *page) {
   page->copy = 0;
-  page->held = 0;
-  dmi_frame_unref(page->frame);
-  page->frame = NULL;
+  page->flags &= (uint16_t)~DMI_PAGE_HELD;
+  dmi_page_bytes(core, page, NULL);
 }
 
 void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
@@ -54,15 +53,15 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   bool fits = page->version + 1 == msg->version ||
               (core->broken == DMI_BREAK_GAP && page->version < msg->version);
-  if (!page->copy || !fits || !dmi_frame_own(page, msg->len == page->map->page_size)) {
-    drop_copy(page);
+  if (!page->copy || !fits || !dmi_frame_own(core, page, msg->len == page->map->page_size, false)) {
+    drop_copy(core, page);
     raise_floor(page, msg->version);
     return false;
   }
   take_bytes(core, page, msg->body.ptr, msg->kind == DMI_KIND_LIST ? msg->off : 0, msg->off,
              msg->len);
   page->version = msg->version;
-  page->held = core->broken != DMI_BREAK_HOLD;
+  if (core->broken != DMI_BREAK_HOLD) page->flags |= DMI_PAGE_HELD;
   return true;
 }
 
@@ -74,7 +73,7 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     case DMI_MSG_INVALIDATE:
       reply = dmi_msg_about(core, page, DMI_MSG_INVALIDATED);
       if (!owner) {
-        drop_copy(page);
+        drop_copy(core, page);
         raise_floor(page, msg->version);
       }
       break;
@@ -83,7 +82,7 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       if (owner || !update_copy(core, page, msg)) reply.flags |= DMI_F_DROPPED;
       break;
     default: /* RELEASE */
-      if (page->held && msg->version >= page->version) page->held = 0;
+      if (msg->version >= page->version) page->flags &= (uint16_t)~DMI_PAGE_HELD;
       dmi_waiters_look(core, page, out);
       return;
   }
@@ -119,7 +118,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       (msg->version >= page->floor || core->broken == DMI_BREAK_FLOOR)) {
     page->copy = msg->kind;
     page->version = msg->version;
-    page->frame = msg->body.frame;
+    dmi_page_bytes(core, page, msg->body.frame);
     msg->body.frame = NULL;
   }
   return true;
@@ -133,12 +132,13 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
   if (page->role == DMI_ROLE_OWNER || !msg->version) return;
   if (page->copy && page->version < msg->version) {
     if ((msg->flags & DMI_F_APPLY) && fits &&
-        dmi_frame_own(page, own->len == page->map->page_size)) {
+        dmi_frame_own(core, page, own->len == page->map->page_size, false)) {
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
       page->version = msg->version;
-      page->held = 0; /* in effect, so the RELEASE still on its way is of an older one */
+      /* In effect, so the RELEASE still on its way is of an older one. */
+      page->flags &= (uint16_t)~DMI_PAGE_HELD;
     } else {
-      drop_copy(page);
+      drop_copy(core, page);
     }
   }
   raise_floor(page, msg->version);

@@ -39,7 +39,7 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
     return;
   }
   if (page->flags & DMI_PAGE_LISTED) {
-    page->flags &= (uint8_t)~DMI_PAGE_LISTED;
+    page->flags &= (uint16_t)~DMI_PAGE_LISTED;
     return;
   }
   if (page->role == DMI_ROLE_OWNER) return; /* made here since, as the home's */
@@ -54,25 +54,12 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
       dmi_own_begin(core, page, req, out);
     dmi_queue_run(core, page, out);
   }
-  dmi_page_rest(page);
-}
-
-void dmi_page_offer(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
-  struct dmi_tail entry = {page->index, 0, 0};
-  struct dmi_msg msg;
-  uint32_t heir = atomic_load(&core->heir);
-  if (!heir || page->role != DMI_ROLE_OWNER || core->broken == DMI_BREAK_TAKE) return;
-  msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
-  msg.page = 0;
-  msg.off = page->map->page_size;
-  msg.version = page->map->page_num;
-  msg.list = dmi_slice_copy(&entry, sizeof(entry));
-  if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
-  dmi_out_send(out, heir, &msg);
+  dmi_page_rest(core, page);
 }
 
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out) {
+  uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack;
   switch (msg->type) {
     case DMI_MSG_GET:
@@ -94,15 +81,14 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       ack.version = msg->version;
       dmi_owner_ack(core, page, to, &ack, out);
       break;
+    case DMI_MSG_TAKE:
+      page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
+      if (heir && heir != to) dmi_page_give(core, page, heir, out);
+      break;
     default:
       break; /* nobody is left there who would wait for it */
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
-}
-
-void dmi_page_take(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
-  if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return;
-  dmi_own_ask(core, page, false, out);
-  dmi_page_rest(page);
+  dmi_page_rest(core, page);
 }

@@ -16,6 +16,8 @@ void *dmi_core_alloc(size_t size);
 /* ---- out.c ---- */
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
+/* The page stalls. */
+void dmi_out_room(struct dmi_out *out, const struct dmi_page *page);
 void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
 
 /* A message about this page, with everything else zero. */
@@ -28,8 +30,9 @@ struct dmi_req *dmi_req_pop(struct dmi_req_list *list);
 
 /* ---- page.c ---- */
 struct dmi_page_busy *dmi_page_busy(struct dmi_page *page);
-/* Frees the busy part when nothing goes on any more. */
-void dmi_page_rest(struct dmi_page *page);
+/* At the end of a step: frees the busy part when nothing goes on any more, and gives room back that
+ * nothing will come for. */
+void dmi_page_rest(struct dmi_core *core, struct dmi_page *page);
 bool dmi_is_read(const struct dmi_req *req);
 /* Is the own copy not to be read while this own operation is out? */
 bool dmi_counts_in_puts(const struct dmi_req *req);
@@ -55,9 +58,6 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *msg, struct dmi_out *out);
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                              struct dmi_msg *msg, struct dmi_out *out);
-/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no
- * memory. */
-bool dmi_frame_own(struct dmi_page *page, bool whole);
 void dmi_req_free(struct dmi_req *req);
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
                   struct dmi_out *out);
@@ -72,6 +72,29 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                        uint64_t version, struct dmi_frame *answer, const unsigned char *apply,
                        struct dmi_out *out);
+
+/* ---- page_room.c: R12 ---- */
+/* The bytes of the page are this frame (a reference passes; NULL: absent).  The one place that sets
+ * page->frame. */
+void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame);
+/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no
+ * room (with `force`: never that), or no memory. */
+bool dmi_frame_own(struct dmi_core *core, struct dmi_page *page, bool whole, bool force);
+/* Room for the bytes: they are here, or it is reserved.  False: there is none. */
+bool dmi_room_get(struct dmi_core *core, struct dmi_page *page, bool force);
+/* Gives the reservation back if nothing is to come for it. */
+void dmi_room_settle(struct dmi_core *core, struct dmi_page *page);
+/* The role has changed, or the bytes have. */
+void dmi_room_copies(struct dmi_core *core, struct dmi_page *page);
+/* The record holds nothing any more. */
+void dmi_room_end(struct dmi_core *core, struct dmi_page *page);
+/* What was spilled is of no use any more. */
+void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page);
+/* At the owner: can the operation at the head of the queue not run for lack of room, or of bytes?
+ * If false, its room has been taken. */
+bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req);
+/* An OWN in the queue of a page that stalls goes first; taken out.  NULL: none, or it must wait. */
+struct dmi_req *dmi_room_overtake(struct dmi_page *page);
 
 /* ---- page_wait.c: R11, at the owner ---- */
 /* A pure wait at the head of the queue: is over, or is parked. */

@@ -153,18 +153,6 @@ static void holder_remove(struct dmi_page_busy *busy, struct dmi_holder *holder)
 
 /* ---- Bytes ---------------------------------------------------------------------------------- */
 
-bool dmi_frame_own(struct dmi_page *page, bool whole) {
-  uint64_t size = page->map->page_size;
-  struct dmi_frame *fresh;
-  if (page->frame && dmi_frame_is_private(page->frame)) return true;
-  fresh = page->frame || whole ? dmi_frame_new(size) : dmi_frame_new_zero(size);
-  if (!fresh) return false;
-  if (page->frame && !whole) memcpy(fresh->bytes, page->frame->bytes, size);
-  dmi_frame_unref(page->frame);
-  page->frame = fresh;
-  return true;
-}
-
 /* Puts [off, off + len) of the page, or the word that it is zero, into a message. */
 static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg) {
   if (page->frame && len) {
@@ -246,14 +234,14 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
   if (wrote) {
     bool whole = req->off == 0 && req->len == page->map->page_size; /* a list never is */
     if (whole && bytes->frame && bytes->frame->size == req->len) {
-      dmi_frame_unref(page->frame);
-      page->frame = dmi_frame_ref(bytes->frame);
+      dmi_page_bytes(core, page, dmi_frame_ref(bytes->frame));
     } else {
-      if (!dmi_frame_own(page, whole)) dmi_core_alloc(SIZE_MAX / 2);
+      if (!dmi_frame_own(core, page, whole, true)) dmi_core_alloc(SIZE_MAX / 2);
       dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
     page->version++;
-    page->flags &= (uint8_t)~DMI_PAGE_NODATA;
+    page->flags &= (uint16_t)~DMI_PAGE_NODATA;
+    if (page->flags & DMI_PAGE_SPILLED) dmi_room_overwritten(core, page);
     for (uint32_t i = 0; i < busy->holders; i++) {
       struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
       if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
@@ -364,10 +352,13 @@ static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
   struct dmi_slice bytes;
   struct dmi_frame *answer;
   bool wrote;
-  /* With copies about, the old bytes are still read here until the write takes effect. */
-  bool whole = req->off == 0 && req->len == page->map->page_size && !busy->holders;
+  bool whole = req->off == 0 && req->len == page->map->page_size;
   int error = new_bytes(core, page, req, &bytes, &answer, &wrote);
-  if (error == DMI_OK && wrote && !dmi_frame_own(page, whole)) {
+  /* A whole page in a frame takes the place of the old bytes.  Otherwise: with copies about, those
+   * are still read here until the write takes effect. */
+  bool replaces = whole && error == DMI_OK && bytes.frame && bytes.frame->size == req->len;
+  if (error == DMI_OK && wrote && !replaces &&
+      !dmi_frame_own(core, page, whole && !busy->holders, false)) {
     dmi_slice_drop(&bytes);
     dmi_frame_unref(answer);
     error = DMI_ENOMEM;
@@ -447,10 +438,10 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   dmi_wait_move(core, page, to, out);
   dmi_out_send(out, to, &msg);
   busy->holders = 0;
-  dmi_frame_unref(page->frame);
-  page->frame = NULL;
+  dmi_page_bytes(core, page, NULL);
   page->floor = page->version;
   page->hint = to;
+  page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_req_free(req);
   empty_queue(core, page, out);
@@ -484,14 +475,13 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
   if (!grant_valid(page, msg)) return false;
   busy = dmi_page_busy(page);
   if (!(msg->flags & DMI_F_HAVE)) {
-    dmi_frame_unref(page->frame);
-    page->frame = msg->body.frame;
+    dmi_page_bytes(core, page, msg->body.frame);
     msg->body.frame = NULL;
   }
   if (msg->flags & DMI_F_NODATA) page->flags |= DMI_PAGE_NODATA;
   page->version = msg->version;
   page->copy = 0;
-  page->held = 0;
+  page->flags &= (uint16_t)~DMI_PAGE_HELD;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
   busy->fetch = 0;
   for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_holder); i++) {
@@ -507,7 +497,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
     }
   }
   dmi_queue_run(core, page, out);
-  if (page->role == DMI_ROLE_OWNER) dmi_page_offer(core, page, out);
+  if (page->role == DMI_ROLE_OWNER) dmi_page_give(core, page, atomic_load(&core->heir), out);
   return true;
 }
 
@@ -543,10 +533,25 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   dmi_req_free(req);
 }
 
+/* The operation that runs now, taken out of the queue.  NULL: none, or its head stalls (R12). */
+static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  const struct dmi_req *first = page->busy->queue.first;
+  struct dmi_req *own;
+  if (!first) return NULL;
+  if (!(page->flags & DMI_PAGE_STALLED)) {
+    if (!dmi_room_stalls(core, page, first)) return dmi_req_pop(&page->busy->queue);
+    page->flags |= DMI_PAGE_STALLED;
+    dmi_out_room(out, page);
+  }
+  own = dmi_room_overtake(page);
+  if (own) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
+  return own;
+}
+
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req *req;
   while (page->role == DMI_ROLE_OWNER && page->busy && !page->busy->current &&
-         (req = dmi_req_pop(&page->busy->queue))) {
+         (req = next(core, page, out))) {
     switch (req->type) {
       case DMI_REQ_GET:
       case DMI_REQ_READ:

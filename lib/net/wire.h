@@ -23,7 +23,7 @@
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 3
+#define DMI_WIRE_VERSION 4
 
 #define DMI_WIRE_HEADER 80
 
@@ -34,7 +34,7 @@
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
 #define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
-#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, HOME_TAILS */
+#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, KEEP, HOME_TAILS */
 #define DMI_WIRE_HOLDERS ((uint64_t)8 << 20) /* GRANT: 2^20 members */
 #define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
@@ -74,6 +74,7 @@ enum dmi_wire_from {
   X(DMI_MSG_HOME_TAILS,  "HOME_TAILS",  16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_HOME_END,    "HOME_END",     0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_HOME_DONE,   "HOME_DONE",    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
+  X(DMI_MSG_KEEP,        "KEEP",        16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_WIRE_STOP,       "STOP",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
   X(DMI_CTL_JOIN,        "JOIN",         0, 0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY) \
   X(DMI_CTL_VIEW_TAKEN,  "VIEW_TAKEN",   0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \

@@ -104,7 +104,7 @@ static void offer_page(struct dmi_process *process, struct dmi_page *page) {
   struct dmi_out out;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
-  dmi_page_offer(&process->core, page, &out);
+  dmi_page_give(&process->core, page, atomic_load(&process->core.heir), &out);
   dmi_access_carry_locked(process, page, &out);
   dmi_unlock(&page->lock);
   dmi_access_carry(process, &out);
@@ -296,19 +296,36 @@ static bool home_end(struct dmi_process *process, uint32_t from, const struct dm
   return true;
 }
 
-/* A TAKE that waits for the directory to tell of the mapping. */
+/* A TAKE; it may have to wait for the directory to tell of the mapping. */
 struct take {
   struct dmi_wait wait;
+  uint32_t from;
+  bool must;
   struct dmi_slice list;
 };
 
+/* One more page of a list of at most `most` bytes. */
+static void keep_add(struct dmi_msg *keep, const struct dmi_tail *entry, uint64_t most) {
+  if (!keep->list.frame) {
+    keep->list.frame = dmi_frame_new(most);
+    if (!keep->list.frame) abort();
+    keep->list.ptr = keep->list.frame->bytes;
+  }
+  memcpy(keep->list.frame->bytes + keep->list.len, entry, sizeof(*entry));
+  keep->list.len += sizeof(*entry);
+}
+
+/* Says KEEP for those of the list that have no room here. */
 static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
-                       const struct dmi_slice *list) {
+                       const struct take *take) {
+  const struct dmi_slice *list = &take->list;
+  struct dmi_msg keep = about(process, mapping->map.base, DMI_MSG_KEEP);
   struct dmi_tail entry;
   int32_t error;
   for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
     struct dmi_page *page = NULL;
     struct dmi_out out;
+    bool taken;
     memcpy(&entry, list->ptr + at, sizeof(entry));
     if (entry.page < mapping->map.page_num) {
       page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
@@ -316,11 +333,13 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
     if (!page) continue;
     dmi_out_init(&out);
     dmi_lock(&page->lock);
-    dmi_page_take(&process->core, page, &out);
+    taken = dmi_page_take(&process->core, page, take->must, &out);
     dmi_access_carry_locked(process, page, &out);
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);
+    if (!taken) keep_add(&keep, &entry, list->len);
   }
+  if (keep.list.len) dmi_runtime_send(process, take->from, &keep);
 }
 
 static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
@@ -329,22 +348,24 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
   if (result->error == DMI_OK) {
     struct dmi_mapping *mapping = dmi_enter_mapping(process, &result->mapping);
     if (!mapping) abort();
-    take_pages(process, mapping, &take->list);
+    take_pages(process, mapping, take);
   }
   dmi_slice_drop(&take->list);
   free(take);
 }
 
-static void take(struct dmi_process *process, struct dmi_msg *msg) {
+static void take(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping = known(msg->map);
+  struct take now = {.from = from, .must = msg->flags & DMI_F_MUST, .list = msg->list};
   struct take *wait;
   if (mapping) {
-    take_pages(process, mapping, &msg->list);
+    take_pages(process, mapping, &now);
     return;
   }
   /* Not in use here so far, or unmapped meanwhile: the directory knows. */
   wait = calloc(1, sizeof(*wait));
   if (!wait) abort();
+  *wait = now;
   wait->wait.done = take_looked_up;
   wait->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
   dmi_member_lookup(process->member, dmi_wait_add(process, &wait->wait), msg->map,
@@ -352,11 +373,32 @@ static void take(struct dmi_process *process, struct dmi_msg *msg) {
   dmi_events_carry(process);
 }
 
+static void kept(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = known(msg->map);
+  struct dmi_tail entry;
+  for (uint64_t at = 0; mapping && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
+    struct dmi_page *page = NULL;
+    struct dmi_out out;
+    memcpy(&entry, msg->list.ptr + at, sizeof(entry));
+    if (entry.page < mapping->map.page_num) page = dmi_mapping_find(mapping, entry.page);
+    if (!page) continue;
+    dmi_out_init(&out);
+    dmi_lock(&page->lock);
+    dmi_page_kept(&process->core, page, from, &out);
+    dmi_access_carry_locked(process, page, &out);
+    dmi_unlock(&page->lock);
+    dmi_access_carry(process, &out);
+  }
+}
+
 bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   bool good = true;
   switch (msg->type) {
     case DMI_MSG_TAKE:
-      take(process, msg);
+      take(process, from, msg);
+      break;
+    case DMI_MSG_KEEP:
+      kept(process, from, msg);
       break;
     case DMI_MSG_HOME_BEGIN:
       good = home_begin(process, msg);

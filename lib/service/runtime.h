@@ -59,7 +59,7 @@ void dmi_leave_start(struct dmi_process *process, uint32_t heir);
 void dmi_leave_look(struct dmi_process *process);
 /* Frees what a leave keeps, at the end of the process. */
 void dmi_leave_end(struct dmi_process *process);
-/* HOME_* and TAKE. */
+/* HOME_*, TAKE and KEEP. */
 bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 /* A view without `uid`: homes go to its heir. */
 void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir);

@@ -83,9 +83,10 @@ static void say_hello(int fd, uint32_t uid, uint16_t version, size_t size) {
 
 /* A header whose lengths are not what follows, or not allowed. */
 static void say_header(int fd) {
-  static const uint8_t types[] = {DMI_MSG_GET,   DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
-                                  DMI_MSG_TAKE,  DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
-                                  DMI_WIRE_STOP, DMI_MSG_ATOMIC,     127,           200};
+  static const uint8_t types[] = {
+      DMI_MSG_GET,  DMI_MSG_PUT,  DMI_MSG_GRANT, DMI_MSG_DATA,   DMI_MSG_TAKE, DMI_MSG_HOME_TAILS,
+      DMI_CTL_JOIN, DMI_CTL_VIEW, DMI_WIRE_STOP, DMI_MSG_ATOMIC, DMI_MSG_KEEP, 127,
+      200};
   static const uint64_t lengths[] = {0,
                                      1,
                                      8,

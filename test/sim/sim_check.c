@@ -74,8 +74,8 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
             "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
             "floor %llu",
             proc->core.self, atomic_load(&proc->pmap[map].map.home), roles[at->role], at->copy,
-            at->held, at->flags, at->hint, at->tail, (unsigned long long)at->version,
-            (unsigned long long)at->floor);
+            (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
+            (unsigned long long)at->version, (unsigned long long)at->floor);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
               busy->queue.first ? "yes" : "no", busy->waiters.first ? "yes" : "no",
@@ -107,7 +107,7 @@ static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t ma
   if (memcmp(a, b, sim->map[map].page_size) != 0 || (real && copy->version != real->version)) {
     sim_bad(sim, "p%u has a stale copy: map %u page %u", proc->core.self, map + 1, page);
   }
-  if (copy->held) {
+  if (copy->flags & DMI_PAGE_HELD) {
     sim_bad(sim, "p%u holds a copy for ever: map %u page %u", proc->core.self, map + 1, page);
   }
 }

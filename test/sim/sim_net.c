@@ -30,6 +30,7 @@ static const char *const names[] = {
     [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
     [DMI_MSG_HOME_END] = "HOME_END",
     [DMI_MSG_HOME_DONE] = "HOME_DONE",
+    [DMI_MSG_KEEP] = "KEEP",
 };
 
 const char *sim_msg_name(uint32_t type) {

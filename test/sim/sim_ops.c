@@ -430,13 +430,7 @@ void sim_ops_drop_copy(struct sim *sim) {
   struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
   uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
   struct dmi_page *at = proc ? proc->pmap[map].page[page] : NULL;
-  /* Reads that wait for this copy would have to begin anew; the runtime takes another victim. */
-  if (!at || at->role != DMI_ROLE_NONE || !at->copy) return;
-  if (at->busy && at->busy->waiters.first) return;
-  at->copy = 0;
-  at->held = 0;
-  dmi_frame_unref(at->frame);
-  at->frame = NULL;
+  if (!at || !dmi_page_drop(&proc->core, at)) return;
   sim->totals->drops++;
   sim_touch(sim, map, page);
 }

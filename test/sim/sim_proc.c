@@ -174,6 +174,8 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
       case DMI_ACT_PARK:
         park(proc, map, act);
         break;
+      case DMI_ACT_ROOM:
+        break;
     }
   }
   dmi_out_free(out);
@@ -310,7 +312,7 @@ static void take_pages(struct sim_proc *proc, struct dmi_msg *msg) {
     memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
     if (!sim_pmap_get(proc, map)) break;
     dmi_out_init(&out);
-    dmi_page_take(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), &out);
+    (void)dmi_page_take(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), true, &out);
     sim_act(proc, map, (uint32_t)entry.page, &out);
   }
   dmi_slice_drop(&msg->list);

@@ -1,0 +1,224 @@
+/*
+ * page_room.c - room for the bytes of a page, and what leaves when there is none (R12).
+ *
+ * dmi_page_bytes is the one place where a page's bytes come and go, so that the account
+ * (struct dmi_room) is right.  Which pages go where is not decided here: docs/replacement.md.
+ */
+#include <string.h>
+
+#include "core/page_int.h"
+#include "core/sync.h"
+
+/* ---- The account ---------------------------------------------------------------------------- */
+
+void dmi_room_copies(struct dmi_core *core, struct dmi_page *page) {
+  bool is = page->frame && page->role == DMI_ROLE_NONE;
+  bool was = (page->flags & DMI_PAGE_COPY) != 0;
+  int64_t size = (int64_t)page->map->page_size;
+  if (is == was) return;
+  page->flags ^= DMI_PAGE_COPY;
+  if (core->room) core->room->copies(core->arg, is ? size : -size);
+}
+
+bool dmi_room_get(struct dmi_core *core, struct dmi_page *page, bool force) {
+  if (page->frame || (page->flags & DMI_PAGE_ROOM)) return true;
+  if (core->room && !core->room->reserve(core->arg, page->map->page_size, force)) return false;
+  page->flags |= DMI_PAGE_ROOM;
+  return true;
+}
+
+static void give_back(struct dmi_core *core, struct dmi_page *page) {
+  if (!(page->flags & DMI_PAGE_ROOM)) return;
+  page->flags &= (uint16_t)~DMI_PAGE_ROOM;
+  if (core->room) core->room->release(core->arg, page->map->page_size);
+}
+
+void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
+  const struct dmi_page_busy *busy = page->busy;
+  if (!(page->flags & DMI_PAGE_ROOM) || page->role == DMI_ROLE_PENDING) return;
+  if (busy && (busy->fetch || busy->current)) return;
+  give_back(core, page);
+}
+
+void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame) {
+  struct dmi_frame *old = page->frame;
+  page->frame = NULL;
+  dmi_room_copies(core, page);
+  if (old) {
+    /* What will come by GRANT was to take the place of these bytes. */
+    if (!frame && page->role == DMI_ROLE_PENDING) (void)dmi_room_get(core, page, true);
+    if (core->room) core->room->detach(core->arg, old);
+    dmi_frame_unref(old);
+  }
+  page->frame = frame;
+  if (frame) {
+    bool reserved = (page->flags & DMI_PAGE_ROOM) != 0;
+    page->flags &= (uint16_t)~DMI_PAGE_ROOM;
+    if (core->room) core->room->attach(core->arg, frame, reserved);
+  }
+  dmi_room_copies(core, page);
+}
+
+bool dmi_frame_own(struct dmi_core *core, struct dmi_page *page, bool whole, bool force) {
+  uint64_t size = page->map->page_size;
+  struct dmi_frame *fresh;
+  if (page->frame && dmi_frame_is_private(page->frame)) return true;
+  if (!dmi_room_get(core, page, force)) return false;
+  fresh = page->frame || whole ? dmi_frame_new(size) : dmi_frame_new_zero(size);
+  if (!fresh) return false;
+  if (page->frame && !whole) memcpy(fresh->bytes, page->frame->bytes, size);
+  dmi_page_bytes(core, page, fresh);
+  return true;
+}
+
+void dmi_room_end(struct dmi_core *core, struct dmi_page *page) {
+  dmi_page_bytes(core, page, NULL);
+  if (page->flags & DMI_PAGE_SPILLED) dmi_room_overwritten(core, page);
+  page->flags &= (uint16_t) ~(DMI_PAGE_OFFERED | DMI_PAGE_STALLED);
+  give_back(core, page);
+}
+
+void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page) {
+  page->flags &= (uint16_t)~DMI_PAGE_SPILLED;
+  if (core->room) core->room->unspilled(core->arg, page);
+}
+
+/* ---- Stalling ------------------------------------------------------------------------------- */
+
+static bool is_whole_write(const struct dmi_page *page, const struct dmi_req *req) {
+  return (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) && !req->ranges && req->off == 0 &&
+         req->len == page->map->page_size;
+}
+
+/* An ATOMIC may turn out to change nothing, but it runs once, so its room is there before. */
+static bool may_write(const struct dmi_req *req) {
+  if (req->type == DMI_REQ_OWN || dmi_is_read(req)) return false;
+  return req->type != DMI_REQ_ATOMIC || !dmi_sync_is_wait(req->kind);
+}
+
+bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
+  /* Without the first write of an owner without data the page would be lost. */
+  bool force = atomic_load(&core->heir) || (page->flags & DMI_PAGE_NODATA);
+  if ((page->flags & DMI_PAGE_SPILLED) && !is_whole_write(page, req)) return true;
+  return may_write(req) && !dmi_room_get(core, page, force);
+}
+
+struct dmi_req *dmi_room_overtake(struct dmi_page *page) {
+  struct dmi_req_list *queue = &page->busy->queue, rest = {NULL, NULL};
+  struct dmi_req *req, *own = NULL;
+  if (page->flags & DMI_PAGE_SPILLED) return NULL;
+  while ((req = dmi_req_pop(queue))) {
+    if (!own && req->type == DMI_REQ_OWN) {
+      own = req;
+    } else {
+      dmi_req_push(&rest, req);
+    }
+  }
+  *queue = rest;
+  return own;
+}
+
+bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
+  struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
+  bool spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
+  if (!(page->flags & DMI_PAGE_STALLED)) return false;
+  if (error == DMI_OK) {
+    if (spilled && !is_whole_write(page, first)) return false;
+    page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
+  } else {
+    if (first->type == DMI_REQ_OWN) return false;
+    dmi_req_fail(core, page, dmi_req_pop(&page->busy->queue), error, out);
+  }
+  page->flags &= (uint16_t)~DMI_PAGE_STALLED;
+  dmi_queue_run(core, page, out);
+  dmi_page_rest(core, page);
+  return true;
+}
+
+/* ---- What leaves ---------------------------------------------------------------------------- */
+
+bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
+  if (page->role != DMI_ROLE_NONE || !page->copy || (page->flags & DMI_PAGE_HELD)) return false;
+  if (page->busy && (page->busy->fetch || page->busy->waiters.first)) return false;
+  page->copy = 0;
+  dmi_page_bytes(core, page, NULL);
+  return true;
+}
+
+/* TAKE for this one page. */
+static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
+                      struct dmi_out *out) {
+  struct dmi_tail entry = {page->index, 0, 0};
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
+  if (must) msg.flags |= DMI_F_MUST;
+  msg.page = 0;
+  msg.off = page->map->page_size;
+  msg.version = page->map->page_num;
+  msg.list = dmi_slice_copy(&entry, sizeof(entry));
+  if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+  dmi_out_send(out, to, &msg);
+}
+
+bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                    struct dmi_out *out) {
+  const struct dmi_page_busy *busy = page->busy;
+  uint16_t flags = page->flags;
+  if (page->role != DMI_ROLE_OWNER || (flags & (DMI_PAGE_OFFERED | DMI_PAGE_NODATA))) return false;
+  if (busy && busy->current) return false;
+  if (busy && busy->queue.first && (flags & DMI_PAGE_SPILLED)) return false;
+  page->flags |= DMI_PAGE_OFFERED;
+  send_take(core, page, to, false, out);
+  return true;
+}
+
+void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
+  if (!atomic_load(&core->heir) || core->broken == DMI_BREAK_TAKE) return;
+  /* It stalled for room before it began to leave; now it takes what it needs. */
+  if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
+    page->flags &= (uint16_t)~DMI_PAGE_STALLED;
+    dmi_queue_run(core, page, out);
+    dmi_page_rest(core, page);
+  }
+  if (page->role != DMI_ROLE_OWNER) return;
+  page->flags |= DMI_PAGE_OFFERED;
+  send_take(core, page, to, true, out);
+}
+
+bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out) {
+  if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return true;
+  if (atomic_load(&core->heir) || !dmi_room_get(core, page, must)) return false;
+  dmi_own_ask(core, page, false, out);
+  dmi_page_rest(core, page);
+  return true;
+}
+
+void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   struct dmi_out *out) {
+  uint32_t heir = atomic_load(&core->heir);
+  page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
+  if (heir && heir != from) dmi_page_give(core, page, heir, out);
+}
+
+/* ---- Spilling ------------------------------------------------------------------------------- */
+
+struct dmi_frame *dmi_page_spill(struct dmi_core *core, struct dmi_page *page) {
+  const struct dmi_page_busy *busy = page->busy;
+  struct dmi_frame *frame = page->frame;
+  if (page->role != DMI_ROLE_OWNER || !frame || (page->flags & DMI_PAGE_NODATA)) return NULL;
+  if (busy && (busy->current || busy->queue.first || busy->holders)) return NULL;
+  dmi_frame_ref(frame);
+  dmi_page_bytes(core, page, NULL);
+  page->flags |= DMI_PAGE_SPILLED;
+  return frame;
+}
+
+bool dmi_page_unspill(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
+                      struct dmi_out *out) {
+  if (!(page->flags & DMI_PAGE_SPILLED)) return false;
+  page->flags &= (uint16_t) ~(DMI_PAGE_SPILLED | DMI_PAGE_STALLED);
+  page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
+  dmi_page_bytes(core, page, frame);
+  if (page->busy) dmi_queue_run(core, page, out);
+  dmi_page_rest(core, page);
+  return true;
+}
