@@ -106,6 +106,8 @@ service_sources = \
 	lib/service/calls.h \
 	lib/service/config.c \
 	lib/service/config.h \
+	lib/service/contact.c \
+	lib/service/contact.h \
 	lib/service/early.c \
 	lib/service/early.h \
 	lib/service/events.c \

@@ -20,11 +20,13 @@ struct row {
 
 static const struct row rows[] = {
     {"DMI_JOIN_HOST", TEXT, offsetof(struct dmi_config, join_host), 0, 0, "-i"},
+    {"DMI_JOIN_FILE", TEXT, offsetof(struct dmi_config, join_file), 0, 0, "-i @FILE"},
     {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
     {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
     {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
      "-s"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
+    {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
     {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
 };

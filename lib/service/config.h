@@ -8,13 +8,15 @@
 #include <stdint.h>
 
 struct dmi_config {
-  const char *join_host; /* DMI_JOIN_HOST; NULL: start a new program */
-  uint16_t join_port;    /* DMI_JOIN_PORT */
-  uint16_t listen_port;  /* DMI_LISTEN_PORT; 0: any free one */
-  uint64_t pool_bytes;   /* DMI_POOL_BYTES */
-  const char *port_file; /* DMI_PORT_FILE; NULL: none */
-  int ready_fd;          /* DMI_READY_FD, to be told the port; -1: none */
-  int parent;            /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
+  const char *join_host;    /* DMI_JOIN_HOST; NULL: start a new program */
+  const char *join_file;    /* DMI_JOIN_FILE: read host and port there instead; NULL: none */
+  uint16_t join_port;       /* DMI_JOIN_PORT */
+  uint16_t listen_port;     /* DMI_LISTEN_PORT; 0: any free one */
+  uint64_t pool_bytes;      /* DMI_POOL_BYTES */
+  const char *port_file;    /* DMI_PORT_FILE; NULL: none */
+  const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
+  int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
+  int parent;               /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
 };
 
 /* False: a variable is wrong, and a line on stderr says which. */

@@ -119,15 +119,36 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
     dmi_net_bar(process->net, act->removed[i].uid);
   }
   dmi_member_viewed(process->member, dmi_events(process));
+  if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
+    dmi_contact_tell(process->contact);
+  }
 }
 
 static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {
   static const struct dmi_addr none;
-  if (memcmp(&act->addr, &none, sizeof(none)) == 0) {
-    dmi_net_join(process->net, process->config.join_host, process->config.join_port);
-  } else {
+  struct dmi_seed *seed = &process->seed;
+  const char *why;
+  seed->trying = memcmp(&act->addr, &none, sizeof(none)) == 0;
+  if (!seed->trying) {
     dmi_net_join_addr(process->net, &act->addr);
+  } else if (!process->config.join_file) {
+    dmi_net_join(process->net, process->config.join_host, process->config.join_port);
+  } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why) || !why) {
+    dmi_net_join(process->net, seed->host, seed->port);
+  } else {
+    dmi_member_not_connected(process->member, why, dmi_events(process));
   }
+}
+
+bool dmi_events_seed_moved(struct dmi_process *process) {
+  struct dmi_seed *seed = &process->seed;
+  const char *why;
+  if (!seed->trying || !process->config.join_file ||
+      !dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why)) {
+    return false;
+  }
+  dmi_net_join(process->net, seed->host, seed->port);
+  return true;
 }
 
 static void stop_threads(struct dmi_process *process) {

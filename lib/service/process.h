@@ -11,6 +11,7 @@
 #include "net/net.h"
 #include "service/access.h"
 #include "service/config.h"
+#include "service/contact.h"
 #include "service/ops.h"
 #include "service/program.h"
 
@@ -39,6 +40,13 @@ struct dmi_uids {
 
 struct dmi_events;
 
+/* The member by way of which this process joins. */
+struct dmi_seed {
+  char host[DMI_CONTACT_HOST]; /* as last tried */
+  uint16_t port;
+  bool trying; /* a connection to it, not to one it sent us to, is being made */
+};
+
 struct dmi_process {
   struct dmi_program program;
   struct dmi_core core;
@@ -61,6 +69,8 @@ struct dmi_process {
   struct dmi_sync *sync;       /* locks held and barriers used here; own lock */
   struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
+  struct dmi_contact *contact;
+  struct dmi_seed seed;
   int signals; /* the first SIGINT or SIGTERM, and each SIGINT behind it */
   int exit_code;
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */

@@ -150,6 +150,7 @@ static void on_stranger(void *arg, uint32_t temp) {
 
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct dmi_process *process = arg;
+  if (why && dmi_events_seed_moved(process)) return;
   if (why) {
     dmi_member_not_connected(process->member, why, dmi_events(process));
   } else {
@@ -158,15 +159,12 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   dmi_events_carry(process);
 }
 
-/* The first signal of either kind asks to leave.  Behind it only Ctrl+C counts: a batch system sends
- * SIGTERM again for reasons of its own (warning, limit, end of the script), and no number of them
- * may end what is on its way out in order.  It has SIGKILL for that. */
+/* The first signal of either kind asks to leave.  Behind it only Ctrl+C counts: a batch system
+ * sends SIGTERM again for reasons of its own (warning, limit, end of the script), and no number of
+ * them may end what is on its way out in order.  It has SIGKILL for that. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
-  if (process->signals > 0 && signo == SIGTERM) {
-    fprintf(stderr, "dmi: still here: %s\n", dmi_member_waits_for(process->member));
-    return;
-  }
+  if (process->signals > 0 && signo == SIGTERM) return;
   switch (++process->signals) {
     case 1:
       dmi_member_leave_asked(process->member, dmi_events(process));
@@ -253,10 +251,22 @@ static void enter_system(struct dmi_process *process) {
   if (!dmi_enter_mapping(process, &entry)) abort();
 }
 
+static bool joins(const struct dmi_process *process) {
+  return process->config.join_host || process->config.join_file;
+}
+
+static void contact_end(struct dmi_process *process) {
+  if (!process->contact) return;
+  /* Whoever is the coordinator at the end has nobody to hand that over to. */
+  dmi_contact_free(process->contact,
+                   dmi_member_coordinator(process->member) == dmi_member_uid(process->member));
+  process->contact = NULL;
+}
+
 static void *daemon_body(void *arg) {
   struct dmi_process *process = arg;
   struct dmi_mout *out = dmi_events(process);
-  if (process->config.join_host) {
+  if (joins(process)) {
     dmi_member_start_join(process->member, out);
   } else {
     uint8_t program_id[16];
@@ -268,6 +278,7 @@ static void *daemon_body(void *arg) {
   dmi_events_carry(process);
   dmi_net_run(process->net);
   if (process->cut_off) {
+    contact_end(process);
     fflush(stdout); /* not all streams: a thread that waits for input holds its stream's lock */
     _exit(process->exit_code);
   }
@@ -376,6 +387,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   info.memory = process->config.pool_bytes;
   if (gethostname(info.host, sizeof(info.host) - 1) != 0) strcpy(info.host, "unknown");
   process->member = dmi_member_new(&env, &info, dmi_net_port(process->net));
+  process->contact =
+      dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->net));
   return true;
 }
 
@@ -407,6 +420,7 @@ static void process_free(struct dmi_process *process) {
   dmi_space_end(&process->core);
   dmi_access_end(process);
   dmi_sync_free(process->sync);
+  contact_end(process);
   dmi_member_free(process->member);
   if (process->net) dmi_net_free(process->net);
   atomic_store(&the_process, NULL);
@@ -457,7 +471,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     process_free(process);
     return 1;
   }
-  if (!process->config.join_host && dmi_status_wait(&process->member_now) == DMI_OK) {
+  if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
     program->main(argc, argv);
     dmi_threads_main_ends(process);
   }

@@ -46,6 +46,8 @@ uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
  * order. An event that happens while that goes on only adds to the list. */
 struct dmi_mout *dmi_events(struct dmi_process *process);
 void dmi_events_carry(struct dmi_process *process);
+/* The seed could not be reached.  True: its file tells of another one by now, which is tried. */
+bool dmi_events_seed_moved(struct dmi_process *process);
 
 /* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
  * memory. */

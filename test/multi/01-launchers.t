@@ -157,7 +157,7 @@ put('plain', "no program\n");
 sub hands_on {
   my ($args, $expected) = @_;
   local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES DMI_READY_FD
-    DMI_PARENT_PID)} = ('stale') x 6;
+    DMI_PARENT_PID DMI_JOIN_FILE DMI_CONTACT_FILE)} = ('stale') x 8;
   my ($status, $out, $err) = run("$dmirun $args");
   is($out, $expected, "dmirun $args") or diag($err);
   is($status, 5, "dmirun $args: the program's own status");
@@ -172,6 +172,12 @@ hands_on('-i node1 ./show', "DMI_JOIN_HOST=node1 $l args: \n");
 hands_on('-i 10.0.0.1 -p 7881 ./show', "DMI_JOIN_HOST=10.0.0.1 DMI_JOIN_PORT=7881 $l args: \n");
 hands_on("-i '[fe80::1%eth0]' ./show", "DMI_JOIN_HOST=fe80::1%eth0 $l args: \n");
 hands_on('-i ::1 ./show', "DMI_JOIN_HOST=::1 $l args: \n");
+hands_on('--contact new ./show', "DMI_CONTACT_FILE=$dir/new $l args: \n");
+hands_on('-i @plain ./show', "DMI_CONTACT_FILE=$dir/plain DMI_JOIN_FILE=$dir/plain $l args: \n");
+hands_on('-i @plain --contact /new ./show',
+  "DMI_CONTACT_FILE=/new DMI_JOIN_FILE=$dir/plain $l args: \n");
+hands_on('-i first --contact new ./show',
+  "DMI_CONTACT_FILE=$dir/new DMI_JOIN_HOST=first $l args: \n");
 hands_on('-s 1048576 ./show', "$l DMI_POOL_BYTES=1048576 args: \n");
 hands_on('-s 3000K ./show', "$l DMI_POOL_BYTES=3072000 args: \n");
 hands_on('-s 2G ./show', "$l DMI_POOL_BYTES=2147483648 args: \n");
@@ -209,6 +215,11 @@ refused("-i '' ./show", '-i needs a host');
 refused("-i 'a b' ./show", '-i a b');
 refused('-i a:7881 ./show', '-i a -p 7881');
 refused("-i '[::1]:7881' ./show", '-i ::1 -p 7881');
+refused('-i @ ./show', '-i @ needs the name of a file');
+refused('-i @. ./show', '-i @\.: not a file');
+refused('-i @nosuch ./show', '-i @nosuch: No such file');
+refused('-i @plain -p 1 ./show', '-p 1: the file of -i @plain');
+refused("--contact '' ./show", '--contact needs the name of a file');
 refused('-i -p ./show', '-i -p');
 refused("-s $_ ./show", "-s $_: must be at least 1M") for qw(0 0G 1 512 1048575 1023K);
 refused('-s -1 ./show', '-s -1');
