@@ -99,7 +99,9 @@ typedef struct {
 /*
  * Waits until the operation that `status` was given to is complete.  *ret_ptr (may be NULL) gets
  * what the synchronous call would have returned; when that is DMI_FALSE, DMI_errno() of this thread
- * is set too.  Waiting twice gives the same answer.
+ * is set too.  Waiting twice gives the same answer, and so does waiting for a call that was
+ * refused. A status of zero bytes, which no call was given yet, gives DMI_FALSE (DMI_EINVAL); one
+ * that was never set at all must not be waited for.
  *
  * Until then everything that the operation stores into must stay alive: the buffer of DMI_read,
  * the places of old values, flags, addresses and handles, and *status itself.  What it only takes
@@ -114,8 +116,8 @@ void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr);
  * *ret_ptr (may be NULL) gets what DMI_wait would store there.
  *
  * Return value: DMI_TRUE when the operation is complete, whether it succeeded or not; DMI_FALSE
- * when it is not, and *ret_ptr is as it was.  Also DMI_FALSE for a `status` of NULL (DMI_EINVAL)
- * and inside DMI_function (DMI_EINFUNC).
+ * when it is not, and *ret_ptr is as it was.  Also DMI_FALSE for a `status` of NULL or of zero
+ * bytes (DMI_EINVAL) and inside DMI_function (DMI_EINFUNC).
  */
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
 

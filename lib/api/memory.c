@@ -11,8 +11,8 @@
 #include "service/save.h"
 
 /* There is no process. */
-static int32_t inactive(void) {
-  return dmi_fail(dmi_usable(NULL));
+static int32_t inactive(DMI_local_status_t *status) {
+  return dmi_status_refuse(status, dmi_usable(NULL));
 }
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
@@ -26,23 +26,23 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive();
+  return process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive(status);
 }
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive();
+  return process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive(status);
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_save(process, addr, size, true) : inactive();
+  return process ? dmi_save(process, addr, size, true) : inactive(NULL);
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_save(process, addr, size, false) : inactive();
+  return process ? dmi_save(process, addr, size, false) : inactive(NULL);
 }
 
 int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size) {
@@ -59,7 +59,7 @@ int32_t DMI_free(int64_t addr) {
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_rmw(process, call, status) : inactive();
+  return process ? dmi_access_rmw(process, call, status) : inactive(status);
 }
 
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
@@ -72,7 +72,7 @@ int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swa
                               .in = flag_ptr,
                               .sizes = {(uint64_t)size, (uint64_t)size, 1},
                               .mode = mode};
-  if (!cmp_ptr || !swap_ptr || !flag_ptr) return dmi_fail(DMI_EINVAL);
+  if (!cmp_ptr || !swap_ptr || !flag_ptr) return dmi_status_refuse(status, DMI_EINVAL);
   return rmw(&call, status);
 }
 
@@ -85,14 +85,14 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
                               .in = in_ptr,
                               .sizes = {(uint64_t)size, 0, (uint64_t)size},
                               .mode = mode};
-  if (!out_ptr || !in_ptr) return dmi_fail(DMI_EINVAL);
+  if (!out_ptr || !in_ptr) return dmi_status_refuse(status, DMI_EINVAL);
   return rmw(&call, status);
 }
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive();
+  return process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive(status);
 }
 
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
@@ -111,12 +111,12 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
       .mode = mode};
   if (out1_size < 0 || out2_size < 0 || in_size < 0 || tag < 0 || (out1_size && !out1_ptr) ||
       (out2_size && !out2_ptr) || (in_size && !in_ptr)) {
-    return dmi_fail(DMI_EINVAL);
+    return dmi_status_refuse(status, DMI_EINVAL);
   }
   if ((uint64_t)out1_size + (uint64_t)out2_size > DMI_RMW_MOST ||
       (uint64_t)in_size > DMI_RMW_MOST) {
-    return dmi_fail(DMI_EINVAL);
+    return dmi_status_refuse(status, DMI_EINVAL);
   }
-  if (process && !process->program.function) return dmi_fail(DMI_ENOFUNC);
+  if (process && !process->program.function) return dmi_status_refuse(status, DMI_ENOFUNC);
   return rmw(&call, status);
 }

@@ -31,17 +31,21 @@ static void finish(int32_t error, int32_t *ret_ptr) {
   if (ret_ptr) *ret_ptr = ret;
 }
 
+/* Why one must not wait for it; DMI_OK: one may. */
+static int32_t bad_status(DMI_local_status_t *status) {
+  if (!status) return DMI_EINVAL;
+  if (dmi_in_function) return DMI_EINFUNC;
+  return dmi_status_is_new(dmi_status_of(status)) ? DMI_EINVAL : DMI_OK;
+}
+
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
-  if (!status || dmi_in_function) {
-    finish(status ? DMI_EINFUNC : DMI_EINVAL, ret_ptr);
-    return;
-  }
-  finish(dmi_status_wait(dmi_status_of(status)), ret_ptr);
+  int32_t error = bad_status(status);
+  finish(error == DMI_OK ? dmi_status_wait(dmi_status_of(status)) : error, ret_ptr);
 }
 
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
-  if (!status) return dmi_fail(DMI_EINVAL);
-  if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
+  int32_t error = bad_status(status);
+  if (error != DMI_OK) return dmi_fail(error);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
   finish(dmi_status_of(status)->error, ret_ptr);
   return DMI_TRUE;

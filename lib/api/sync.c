@@ -166,8 +166,9 @@ int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
 
 int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status) {
-  struct dmi_process *process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
-  if (!in_ptr || !out_ptr) return dmi_fail(DMI_EINVAL);
+  struct dmi_process *process = dmi_runtime_process();
+  int32_t error = dmi_usable(process);
+  if (error == DMI_OK && (!in_ptr || !out_ptr)) error = DMI_EINVAL;
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
   return dmi_sync_watch(process, addr, size, in_ptr, out_ptr, status);
 }

@@ -44,6 +44,10 @@ bool dmi_status_is_done(struct dmi_status *status) {
   return atomic_load_explicit(&status->state, memory_order_acquire) == DMI_STATUS_DONE;
 }
 
+bool dmi_status_is_new(struct dmi_status *status) {
+  return atomic_load_explicit(&status->state, memory_order_relaxed) == 0;
+}
+
 void dmi_status_spin(struct dmi_status *status) {
   for (int i = 0; i < SPINS && !dmi_status_is_done(status); i++)
     sched_yield();

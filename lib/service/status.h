@@ -40,6 +40,8 @@ void dmi_status_done(struct dmi_status *status, int32_t error);
  * ends. Returns DMI_FALSE, and DMI_errno() is set. */
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error);
 bool dmi_status_is_done(struct dmi_status *status);
+/* All zero bytes: no call was given it yet. */
+bool dmi_status_is_new(struct dmi_status *status);
 /* Looks for a while whether it is done, and gives others the processor in between; then gives up.
  */
 void dmi_status_spin(struct dmi_status *status);

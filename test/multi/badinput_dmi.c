@@ -66,7 +66,27 @@ static void all_fail(int64_t addr, int32_t error) {
   }
 }
 
-/* The same for asynchronous calls: by the call itself or by its status. */
+/* A call that is refused at once says so by its status, too. */
+static void test_refused_status(int64_t addr) {
+  for (int i = 0; i < 4; i++) {
+    DMI_local_status_t status;
+    int64_t value = 1;
+    int8_t flag;
+    int32_t ret;
+    memset(&status, 0xff, sizeof(status)); /* as it is, it would be waited for without end */
+    ret = i == 0   ? DMI_cas(addr, 8, NULL, &value, &flag, DMI_PUT_ATOMIC, &status)
+          : i == 1 ? DMI_fas(addr, 8, NULL, &value, DMI_PUT_ATOMIC, &status)
+          : i == 2 ? DMI_atomic(addr, 8, NULL, 1, NULL, 0, NULL, 0, 0, DMI_PUT_ATOMIC, &status)
+                   : DMI_watch(addr, 8, NULL, &value, &status);
+    EQ(ret, DMI_FALSE);
+    ret = DMI_TRUE;
+    DMI_wait(&status, &ret);
+    EQ(ret, DMI_FALSE);
+    EQ(DMI_errno(), DMI_EINVAL);
+  }
+}
+
+/* all_fail for asynchronous calls: by the call itself or by its status. */
 static void all_fail_later(int64_t addr, int32_t error) {
   DMI_local_status_t status;
   int64_t value = 1;
@@ -193,6 +213,13 @@ static void test_arguments(void) {
   EQ(ret, DMI_FALSE);
   EQ(DMI_errno(), DMI_EINVAL);
   FAILS(DMI_check(NULL, &ret), DMI_EINVAL);
+  memset(&status, 0, sizeof(status)); /* no call was given it */
+  ret = DMI_TRUE;
+  DMI_wait(&status, &ret);
+  EQ(ret, DMI_FALSE);
+  EQ(DMI_errno(), DMI_EINVAL);
+  FAILS(DMI_check(&status, &ret), DMI_EINVAL);
+  test_refused_status(addr);
   for (int i = 0; i < 3; i++) {
     FAILS(DMI_read(addr, 1, NULL, read_modes[i], NULL), DMI_EINVAL);
     FAILS(DMI_read(addr, -1, &value, read_modes[i], NULL), DMI_EINVAL);
