@@ -23,8 +23,6 @@ use IO::Handle;
 use IO::Socket::INET;
 use Time::HiRes qw(time);
 
-my $pidfd_open = 434;    # the number of that system call, the same everywhere
-
 sub _program {
   my ($name) = @_;
   my ($path) = grep { -x && -f _ } map { "$_/$name" } split(/:/, $ENV{PATH} // ''), '/usr/sbin',
@@ -104,12 +102,8 @@ sub wait_gone {
   my $deadline = time + $seconds;
   while (my ($line) = grep { /$regex/ } $self->running) {
     my ($pid) = $line =~ /^.*? (\d+) /;
-    my $fd = syscall $pidfd_open, $pid + 0, 0;
-    next if $fd < 0;    # gone meanwhile
-    open my $end, '<&=', $fd or die "no pidfd: $!\n";
-    vec(my $bits = '', $fd, 1) = 1;
     my $left = $deadline - time;
-    return $line if $left <= 0 || !select $bits, undef, undef, $left;
+    return $line if $left <= 0 || !DMITest::end_of($pid)->($left);
   }
   return undef;
 }
