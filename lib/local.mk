@@ -52,6 +52,8 @@ mem_sources = \
 	lib/mem/pool.h \
 	lib/mem/range_set.c \
 	lib/mem/range_set.h \
+	lib/mem/replace.c \
+	lib/mem/replace.h \
 	lib/mem/space.c
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
