@@ -93,6 +93,8 @@ core_sources = \
 	lib/core/ranges.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
+	lib/core/room.c \
+	lib/core/room.h \
 	lib/core/sync.c \
 	lib/core/sync.h
 

@@ -73,6 +73,10 @@ check_PROGRAMS += test/unit/pool_test
 test_unit_pool_test_SOURCES = test/unit/pool_test.c
 test_unit_pool_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/room_test
+test_unit_room_test_SOURCES = test/unit/room_test.c
+test_unit_room_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/replace_test
 test_unit_replace_test_SOURCES = test/unit/replace_test.c
 test_unit_replace_test_LDADD = $(unit_libs) -lm
