@@ -40,6 +40,18 @@ like(scalar `readelf -d $build/.libs/libdmi.so`, qr/SONAME.*\[libdmi\.so\.\d+\]/
 is_deeply([grep { !/\@\@DMI_\d+$/ } map { /^[0-9a-f]+ T (\S+)/ } `nm -D --defined-only $build/.libs/libdmi.so`],
   [], 'each of its functions has a version');
 
+# The Debian package says the same versions.
+my ($changelog, $symbols) = map {
+  open my $file, '<', "$FindBin::Bin/../../debian/$_" or die "$_: $!";
+  local $/;
+  <$file>;
+} qw(changelog libdmi0.symbols);
+my ($version) = $header =~ /^#define DMI_VERSION "(.*)"/m;
+like($changelog, qr/\Admi \(\Q$version\E[)-]/, "debian/changelog begins with $version");
+my ($soname) = `readelf -d $build/.libs/libdmi.so` =~ /SONAME.*\[libdmi\.so\.(\d+)\]/;
+like($symbols, qr/\Alibdmi\.so\.$soname libdmi$soname .*\n \(symver\)DMI_$soname /,
+  "the package of the library has its soname's number, $soname");
+
 my @static = defined_in('nm -g', "$build/.libs/libdmi.a");
 ok(scalar(grep { $_ eq 'dmi_start' } @static), 'libdmi.a has dmi_start');
 is_deeply([grep { !/^(?:dmi_|DMI_|my_malloc$|my_free$)/ } @static], [],
