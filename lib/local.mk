@@ -19,6 +19,8 @@ base_sources = \
 	lib/base/futex.h \
 	lib/base/lock.c \
 	lib/base/lock.h \
+	lib/base/machine.c \
+	lib/base/machine.h \
 	lib/base/version.c \
 	lib/base/version.h
 
@@ -52,8 +54,6 @@ mem_sources = \
 	lib/mem/pool.h \
 	lib/mem/range_set.c \
 	lib/mem/range_set.h \
-	lib/mem/replace.c \
-	lib/mem/replace.h \
 	lib/mem/space.c
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
@@ -93,8 +93,6 @@ core_sources = \
 	lib/core/ranges.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
-	lib/core/room.c \
-	lib/core/room.h \
 	lib/core/sync.c \
 	lib/core/sync.h
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum type { TEXT, PORT, BYTES, INT };
+enum type { TEXT, PORT, BYTES, INT, YES };
 
 struct row {
   const char *name;
@@ -28,12 +28,13 @@ static const struct row rows[] = {
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
     {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
     {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
+    {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
 };
 
 /* The largest value of each type that is a number. */
 static const uint64_t highest[] = {
-    [PORT] = UINT16_MAX, [BYTES] = UINT64_C(1) << 62, [INT] = INT32_MAX};
+    [PORT] = UINT16_MAX, [BYTES] = UINT64_C(1) << 62, [INT] = INT32_MAX, [YES] = 1};
 
 static bool number(const struct row *row, const char *text, uint64_t *value) {
   uint64_t high = highest[row->type];
@@ -65,6 +66,8 @@ bool dmi_config_read(struct dmi_config *config) {
       *(uint16_t *)field = (uint16_t)value;
     } else if (row->type == INT) {
       *(int *)field = (int)value; /* UINT64_MAX: -1 */
+    } else if (row->type == YES) {
+      *(bool *)field = value != 0;
     } else {
       *(uint64_t *)field = value;
     }

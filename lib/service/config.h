@@ -16,6 +16,7 @@ struct dmi_config {
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
+  bool bind_threads;        /* DMI_BIND_THREADS */
   int parent;               /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
 };
 

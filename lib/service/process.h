@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/machine.h"
 #include "core/page.h"
 #include "net/net.h"
 #include "service/access.h"
@@ -82,6 +83,7 @@ struct dmi_process {
   int32_t dmi_id;
   struct dmi_status member_now; /* done when this process is a member, or will never be */
   struct dmi_config config;     /* not changed after the start */
+  struct dmi_machine machine;   /* likewise */
 };
 
 /* Set while DMI_function runs in this thread. */

@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <ev.h>
-#include <sched.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -312,13 +311,6 @@ static void program_name(char name[64], const char *argv0) {
   snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
 }
 
-static uint32_t cores(void) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return (uint32_t)CPU_COUNT(&set);
-}
-
 /* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
 static void tell_port(struct dmi_process *process) {
   const char *name = process->config.port_file;
@@ -383,7 +375,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
     fprintf(stderr, "dmi: %s\n", why);
     return false;
   }
-  info.cores = cores();
+  dmi_machine_look(&process->machine);
+  info.cores = process->machine.cores;
   info.memory = process->config.pool_bytes;
   if (gethostname(info.host, sizeof(info.host) - 1) != 0) strcpy(info.host, "unknown");
   process->member = dmi_member_new(&env, &info, dmi_net_port(process->net));
@@ -427,6 +420,7 @@ static void process_free(struct dmi_process *process) {
   free(atomic_load(&process->uids));
   dmi_epoch_end();
   dmi_ops_free(process->ops);
+  dmi_machine_free(&process->machine);
   pthread_mutex_destroy(&process->post_lock);
   pthread_mutex_destroy(&process->park_lock);
   free(process);

@@ -18,6 +18,7 @@
 #include "service/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -41,7 +42,9 @@ struct thread {
   pthread_t pthread;
   int64_t arg, value;
   bool ended, detached;
-  bool reaped;           /* its pthread has been joined */
+  bool reaped; /* its pthread has been joined */
+  bool bound;  /* to processor `place` of dmi_machine.order */
+  uint32_t place;
   _Atomic uint32_t wake; /* WAKE_*: any thread */
   uint32_t joiner;       /* uid of the process that waits for it, 0: none */
   uint64_t joiner_op;
@@ -71,6 +74,7 @@ struct dmi_threads {
   struct pending *pending;
   uint64_t last_number, last_op;
   uint32_t running;
+  uint32_t *bound; /* threads by place in dmi_machine.order; NULL until one is bound */
   bool main_runs;
   bool open;        /* welcomed */
   bool handed_over; /* a leave: no new threads; ended ones are the coordinator's matter */
@@ -128,6 +132,7 @@ void dmi_threads_free(struct dmi_threads *threads) {
     HASH_DEL(threads->pending, pending);
     free(pending);
   }
+  free(threads->bound);
   free(threads);
 }
 
@@ -154,6 +159,7 @@ static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   struct dmi_threads *threads = process->threads;
   thread->ended = true;
   threads->running--;
+  if (thread->bound) threads->bound[thread->place]--;
   if (thread->joiner) {
     reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK, thread->value);
   }
@@ -204,6 +210,52 @@ static void busy_known(void *arg) {
   free(create);
 }
 
+/* The place with the fewest threads, the first among equals: so the first ones go to cores of their
+ * own, and one that comes after another has ended takes that one's place. */
+static bool choose_place(struct dmi_process *process, uint32_t *place) {
+  struct dmi_threads *threads = process->threads;
+  uint32_t num = process->machine.order_num;
+  if (!process->config.bind_threads || num == 0) return false;
+  if (!threads->bound) threads->bound = calloc(num, sizeof(*threads->bound));
+  if (!threads->bound) return false;
+  *place = 0;
+  for (uint32_t i = 1; i < num; i++) {
+    if (threads->bound[i] < threads->bound[*place]) *place = i;
+  }
+  return true;
+}
+
+/* On one processor from its first instruction on. */
+static bool create_bound(struct thread *thread, uint32_t processor) {
+  pthread_attr_t attr;
+  size_t size = CPU_ALLOC_SIZE(processor + 1);
+  cpu_set_t *set = CPU_ALLOC(processor + 1);
+  bool created = false;
+  if (!set) return false;
+  CPU_ZERO_S(size, set);
+  CPU_SET_S(processor, size, set);
+  if (pthread_attr_init(&attr) == 0) {
+    created = pthread_attr_setaffinity_np(&attr, size, set) == 0 &&
+              pthread_create(&thread->pthread, &attr, thread_body, thread) == 0;
+    pthread_attr_destroy(&attr);
+  }
+  CPU_FREE(set);
+  return created;
+}
+
+/* A processor that was taken away meanwhile is no reason to fail. */
+static bool create_pthread(struct dmi_process *process, struct thread *thread) {
+  if (choose_place(process, &thread->place)) {
+    thread->bound = true; /* before it runs: it may end at once */
+    if (create_bound(thread, process->machine.order[thread->place])) {
+      process->threads->bound[thread->place]++;
+      return true;
+    }
+    thread->bound = false;
+  }
+  return pthread_create(&thread->pthread, NULL, thread_body, thread) == 0;
+}
+
 /* It is in the table before it runs: the first thing it does may be to have itself woken. */
 static bool thread_start(struct dmi_process *process, struct thread *thread, int64_t arg) {
   struct dmi_threads *threads = process->threads;
@@ -213,7 +265,7 @@ static bool thread_start(struct dmi_process *process, struct thread *thread, int
   dmi_lock(&threads->lock);
   HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
   dmi_unlock(&threads->lock);
-  if (pthread_create(&thread->pthread, NULL, thread_body, thread) == 0) {
+  if (create_pthread(process, thread)) {
     threads->last_number++;
     return true;
   }

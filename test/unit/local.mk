@@ -13,6 +13,10 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/machine_test
+test_unit_machine_test_SOURCES = test/unit/machine_test.c
+test_unit_machine_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/large_test
 test_unit_large_test_SOURCES = test/unit/large_test.c
 test_unit_large_test_LDADD = $(unit_libs)
@@ -72,12 +76,4 @@ test_unit_range_set_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/pool_test
 test_unit_pool_test_SOURCES = test/unit/pool_test.c
 test_unit_pool_test_LDADD = $(unit_libs)
-
-check_PROGRAMS += test/unit/room_test
-test_unit_room_test_SOURCES = test/unit/room_test.c
-test_unit_room_test_LDADD = $(unit_libs)
-
-check_PROGRAMS += test/unit/replace_test
-test_unit_replace_test_SOURCES = test/unit/replace_test.c
-test_unit_replace_test_LDADD = $(unit_libs) -lm
 endif

@@ -48,12 +48,7 @@ sub take {
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { print { $self->_log($name) } $lines }
-  if ($self->{tag}) {
-    my $within = $self->{within}{$name}{$stream};    # a line of which a piece was passed on
-    $self->{within}{$name}{$stream} = $lines !~ /\n\z/;
-    $lines =~ s/^/$name: /mg;
-    substr $lines, 0, length "$name: ", '' if $within;
-  }
+  $lines =~ s/^/$name: /mg if $self->{tag};
   return $self->_put($stream, $lines);
 }
 
@@ -62,10 +57,8 @@ sub finish {
   my ($self, $name) = @_;
   my $parts = delete $self->{parts}{$name} || {};
   for my $stream (sort keys %$parts) {
-    $self->_lines($name, $stream, "$parts->{$stream}\n")
-      if $parts->{$stream} ne '' || $self->{within}{$name}{$stream};
+    $self->_lines($name, $stream, "$parts->{$stream}\n") if $parts->{$stream} ne '';
   }
-  delete $self->{within}{$name};
   my $log = delete $self->{logs}{$name} or return;
   close $log or $self->say("--log: $name: $!");
   return;
