@@ -64,7 +64,10 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
 }
 
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
-  if (page->role == DMI_ROLE_OWNER) return !(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED));
+  if (page->role == DMI_ROLE_OWNER) {
+    if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED))) return true;
+    return (page->flags & DMI_PAGE_SPILLED) && core->broken == DMI_BREAK_SPILL;
+  }
   if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
   return !page->busy || !page->busy->puts || core->broken == DMI_BREAK_PUTS;
 }
@@ -186,7 +189,7 @@ static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
                         struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
-  if (!dmi_room_get(core, page, false)) return false;
+  if (core->broken != DMI_BREAK_RESERVE && !dmi_room_get(core, page, false)) return false;
   busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
   busy->poisoned = false;
   req->fetch = busy->fetch;

@@ -176,6 +176,14 @@ enum dmi_break {
   DMI_BREAK_LOOK,       /* R11: a write does not look at what waits */
   DMI_BREAK_MOVE,       /* R11: what waits stays behind when ownership moves */
   DMI_BREAK_TOLD,       /* R11: the copy of who has to wait is not told of its write */
+  DMI_BREAK_DROP,       /* R12: a copy is dropped while the ownership is to come */
+  DMI_BREAK_LEAVER,     /* R12: a leaver takes what it is offered */
+  DMI_BREAK_KEEP,       /* R12: a leaver does not offer again what it was refused */
+  DMI_BREAK_STALL,      /* R12: a write that stalled is lost */
+  DMI_BREAK_REFUSE,     /* R12: a write that was refused has changed the page */
+  DMI_BREAK_RESERVE,    /* R12: READ is sent without room for what it brings */
+  DMI_BREAK_RETURN,     /* R12: room for what did not come is not given back */
+  DMI_BREAK_SPILL,      /* R12: a spilled page is read as if it were zero */
   DMI_BREAK_LAST
 };
 

@@ -36,6 +36,7 @@ static void give_back(struct dmi_core *core, struct dmi_page *page) {
 void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   if (!(page->flags & DMI_PAGE_ROOM) || page->role == DMI_ROLE_PENDING) return;
+  if (core->broken == DMI_BREAK_RETURN) return;
   if (busy && (busy->fetch || busy->current)) return;
   give_back(core, page);
 }
@@ -125,8 +126,13 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
   if (error == DMI_OK) {
     if (spilled && !is_whole_write(page, first)) return false;
     page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
+    if (core->broken == DMI_BREAK_STALL) (void)dmi_req_pop(&page->busy->queue);
   } else {
     if (first->type == DMI_REQ_OWN) return false;
+    if (core->broken == DMI_BREAK_REFUSE && is_whole_write(page, first) &&
+        dmi_frame_own(core, page, true, true)) {
+      memcpy(page->frame->bytes, first->src.ptr, first->len);
+    }
     dmi_req_fail(core, page, dmi_req_pop(&page->busy->queue), error, out);
   }
   page->flags &= (uint16_t)~DMI_PAGE_STALLED;
@@ -138,7 +144,8 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
 /* ---- What leaves ---------------------------------------------------------------------------- */
 
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
-  if (page->role != DMI_ROLE_NONE || !page->copy || (page->flags & DMI_PAGE_HELD)) return false;
+  if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
+  if (page->role != DMI_ROLE_NONE && core->broken != DMI_BREAK_DROP) return false;
   if (page->busy && (page->busy->fetch || page->busy->waiters.first)) return false;
   page->copy = 0;
   dmi_page_bytes(core, page, NULL);
@@ -186,7 +193,8 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return true;
-  if (atomic_load(&core->heir) || !dmi_room_get(core, page, must)) return false;
+  if (atomic_load(&core->heir) && core->broken != DMI_BREAK_LEAVER) return false;
+  if (!dmi_room_get(core, page, must)) return false;
   dmi_own_ask(core, page, false, out);
   dmi_page_rest(core, page);
   return true;
@@ -196,7 +204,7 @@ void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-  if (heir && heir != from) dmi_page_give(core, page, heir, out);
+  if (heir && heir != from && core->broken != DMI_BREAK_KEEP) dmi_page_give(core, page, heir, out);
 }
 
 /* ---- Spilling ------------------------------------------------------------------------------- */

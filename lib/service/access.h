@@ -53,18 +53,30 @@ struct dmi_flush {
 };
 void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush);
 
+/* With the page locked: it shall not be replaced soon (docs/replacement.md).  Written only when it
+ * changes, which is once for each turn of the pager's hand. */
+static inline void dmi_access_used(struct dmi_page *page) {
+  if (!(page->flags & DMI_PAGE_USED)) page->flags |= DMI_PAGE_USED;
+}
+
 /* Locks the page if its bytes may be read (written) here and now, without a message.  False: not,
  * and it is not locked. */
 static inline bool dmi_access_lock_readable(const struct dmi_core *core, struct dmi_page *page) {
   dmi_lock(&page->lock);
-  if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) return true;
+  if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
+    dmi_access_used(page);
+    return true;
+  }
   dmi_unlock(&page->lock);
   return false;
 }
 
 static inline bool dmi_access_lock_writable(const struct dmi_core *core, struct dmi_page *page) {
   dmi_lock(&page->lock);
-  if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) return true;
+  if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
+    dmi_access_used(page);
+    return true;
+  }
   dmi_unlock(&page->lock);
   return false;
 }

@@ -65,6 +65,11 @@ void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answe
   if (op->out_len) memcpy(hist->bytes + op->out, answer, op->out_len);
 }
 
+void hist_failed(struct hist *hist, uint32_t num) {
+  hist->op[num].kind = HIST_READ; /* one that never returned fits anywhere, and changes nothing */
+  hist->op[num].back = HIST_OPEN;
+}
+
 void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
               uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,
               uint16_t out_len) {

@@ -73,6 +73,9 @@ uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in);
 /* The call returned with this answer. */
 void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answer);
 
+/* The call failed: it must have changed nothing, and says nothing about the page. */
+void hist_failed(struct hist *hist, uint32_t num);
+
 /* A whole operation in one go: for hand-made histories. */
 void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
               uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,

@@ -30,6 +30,7 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_net.c \
 	test/sim/sim_ops.c \
 	test/sim/sim_proc.c \
+	test/sim/sim_room.c \
 	test/sim/sim_run.c
 test_sim_sim_LDADD = $(sim_libs)
 

@@ -30,6 +30,14 @@ static const struct {
     {"LOOK", DMI_BREAK_LOOK},
     {"MOVE", DMI_BREAK_MOVE},
     {"TOLD", DMI_BREAK_TOLD},
+    {"DROP", DMI_BREAK_DROP},
+    {"LEAVER", DMI_BREAK_LEAVER},
+    {"KEEP", DMI_BREAK_KEEP},
+    {"STALL", DMI_BREAK_STALL},
+    {"REFUSE", DMI_BREAK_REFUSE},
+    {"RESERVE", DMI_BREAK_RESERVE},
+    {"RETURN", DMI_BREAK_RETURN},
+    {"SPILL", DMI_BREAK_SPILL},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
@@ -129,6 +137,13 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
   printf("\n%llu operations waited, %llu waits ended by a kick, %llu given up",
          (unsigned long long)t->waited, (unsigned long long)t->kicks,
          (unsigned long long)t->abandoned);
+  printf(
+      "\nlittle room: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu kept, "
+      "%llu spilled, "
+      "%llu read back",
+      (unsigned long long)t->no_room, (unsigned long long)t->stalls, (unsigned long long)t->refused,
+      (unsigned long long)t->offers, (unsigned long long)t->kept, (unsigned long long)t->spills,
+      (unsigned long long)t->unspills);
   printf("\n%llu checks of operations, %llu tries\n", (unsigned long long)t->checked,
          (unsigned long long)t->tries);
   printf("%.1f s, %.0f operations/s, violations %llu\n", seconds, (double)t->ops / seconds,

@@ -76,6 +76,16 @@ struct sim_pmap {
   struct dmi_msg *parked;           /* until HOME_END */
   uint32_t *parked_from;            /* uids */
   uint32_t parked_num, parked_room;
+  struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
+};
+
+/* What a process lends (R12); all in bytes. */
+struct sim_pool {
+  uint64_t limit;
+  uint64_t reserved, bytes; /* set aside; of pages that are here */
+  int64_t copies;           /* of `bytes`, as the core says: could be dropped */
+  uint64_t over;            /* above the limit for a reason: leaving, TAKE with MUST */
+  bool excused;             /* what is reserved now has such a reason */
 };
 
 enum sim_stage {
@@ -97,6 +107,8 @@ struct sim_proc {
   uint32_t threads;
   struct sim_thread thread[SIM_THREADS + 1]; /* the last one only ends waits: sim_ops_kick */
   struct sim_pmap pmap[SIM_MAPS];
+  struct sim_pool pool;
+  bool spills;                /* has a disk */
   uint64_t ops;               /* numbers of operations given out */
   uint8_t left[SIM_UIDS / 8]; /* uids that its view is without */
   uint32_t views;             /* of sim.view, taken */
@@ -137,6 +149,7 @@ struct sim_totals {
   uint64_t by_kind[HIST_KINDS];
   uint64_t waited, kicks,
       abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */
+  uint64_t stalls, refused, offers, kept, spills, unspills, no_room; /* R12 */
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
@@ -170,6 +183,10 @@ struct sim {
   uint32_t whole, small;      /* of 100 ranges */
   uint32_t drop;              /* of 10000 steps, how many drop a copy */
   uint32_t kick;              /* of 10000 steps, how many end a wait */
+  uint32_t paging;            /* of 10000 steps, how many make room, or ask for it */
+  bool pools;                 /* processes lend little: R12 */
+  uint64_t refusals;          /* operations that were refused for lack of room, not complete */
+  bool fetch_refused;         /* a READ was, so reads may fail */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
   uint64_t begun;             /* operations */
   uint64_t stir;              /* counts the beginnings of leaves */
@@ -232,8 +249,21 @@ bool sim_ops_kick(struct sim *sim);
 /* A leaver gives up what it waits for without having changed anything. */
 bool sim_ops_abandon(struct sim_proc *proc);
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op);
-/* Some process drops a copy, as if it had no room (R6); nobody is told. */
-void sim_ops_drop_copy(struct sim *sim);
+
+/* ---- sim_room.c: pools, and what a pager might do (R12) ---- */
+void sim_room_init(struct sim_proc *proc);
+/* At the end of a process: nothing is counted any more. */
+void sim_room_fini(struct sim_proc *proc);
+/* Some process makes room, or asks for it, without need or with. */
+void sim_room_step(struct sim *sim);
+/* An operation that stalls goes on, somehow, or fails.  False: none stalls. */
+bool sim_room_go_on(struct sim *sim);
+/* Some process drops a copy. */
+void sim_room_drop(struct sim *sim);
+/* A member for a leaver's page. */
+uint32_t sim_room_heir(struct sim_proc *proc);
+/* Is the account of the process what its records say? */
+void sim_room_check(struct sim_proc *proc, bool quiet);
 
 /* ---- sim_check.c: what must hold between processes ---- */
 /* Says why this run is bad; the first reason stays. */

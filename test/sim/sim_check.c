@@ -52,6 +52,17 @@ void sim_check_touched(struct sim *sim) {
     check_owner(sim, sim->touched[i].map, sim->touched[i].page);
   }
   sim->touched_num = 0;
+  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  if (proc && sim->pools) sim_room_check(proc, false);
+}
+
+/* The bytes of a page here, wherever they are. */
+static const unsigned char *bytes_at(const struct sim_proc *proc, uint32_t map, uint32_t page) {
+  static const unsigned char zeros[HIST_PAGE_MAX];
+  const struct sim_pmap *pmap = proc ? &proc->pmap[map] : NULL;
+  if (pmap && pmap->disk[page]) return pmap->disk[page]->bytes;
+  if (pmap && pmap->page[page] && pmap->page[page]->frame) return pmap->page[page]->frame->bytes;
+  return zeros;
 }
 
 static const struct sim_proc *owner_of(const struct sim *sim, uint32_t map, uint32_t page) {
@@ -91,11 +102,9 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
 /* A copy that nobody told of a write would go on answering reads for ever. */
 static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t map, uint32_t page,
                        const struct sim_proc *owner) {
-  static const unsigned char zeros[HIST_PAGE_MAX];
   const struct dmi_page *copy = proc->pmap[map].page[page];
   const struct dmi_page *real = owner ? owner->pmap[map].page[page] : NULL;
-  const unsigned char *a = copy->frame ? copy->frame->bytes : zeros;
-  const unsigned char *b = real && real->frame ? real->frame->bytes : zeros;
+  const unsigned char *a = bytes_at(proc, map, page), *b = bytes_at(owner, map, page);
   bool listed = false;
   for (uint32_t i = 0; real && real->busy && i < real->busy->holders; i++) {
     listed |= real->busy->holder[i].uid == proc->core.self;
@@ -164,8 +173,7 @@ static void check_threads(struct sim *sim) {
 static uint32_t check_parked(struct sim *sim, uint32_t map, uint32_t page) {
   const struct sim_proc *owner = owner_of(sim, map, page);
   const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
-  static const unsigned char zeros[HIST_PAGE_MAX];
-  const unsigned char *bytes = at && at->frame ? at->frame->bytes : zeros;
+  const unsigned char *bytes = bytes_at(owner, map, page);
   uint32_t num = 0;
   if (!at || !at->busy) return 0;
   for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
@@ -197,6 +205,13 @@ void sim_check_waits(struct sim *sim) {
 
 void sim_check_quiet(struct sim *sim) {
   sim->totals->quiets++;
+  if (sim->refusals && sim->opt.broken == DMI_BREAK_NOTHING) {
+    sim_bad(sim, "%llu operations were refused and do not know it",
+            (unsigned long long)sim->refusals);
+  }
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (sim->proc[i]) sim_room_check(sim->proc[i], true);
+  }
   check_threads(sim);
   for (uint32_t m = 0; m < sim->maps; m++) {
     if (sim->map[m].unmapping) continue;
@@ -207,14 +222,12 @@ void sim_check_quiet(struct sim *sim) {
 
 /* The owner's bytes, as a last read: they must be what the order leads to. */
 static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
-  static const unsigned char zeros[HIST_PAGE_MAX];
   struct sim_map *real = &sim->map[map];
   const struct sim_proc *owner = owner_of(sim, map, page);
-  const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
   uint64_t call = ++sim->now, back = ++sim->now;
   if (real->unmapping) return;
   hist_add(&real->hist[page], call, back, 0, HIST_READ, 0, (uint8_t)real->page_size, NULL, 0,
-           at && at->frame ? at->frame->bytes : zeros, (uint16_t)real->page_size);
+           bytes_at(owner, map, page), (uint16_t)real->page_size);
 }
 
 static void print_history(struct sim *sim, uint32_t map, uint32_t page, const struct hist *hist) {

@@ -150,7 +150,7 @@ static void offer_all(struct sim_proc *proc) {
       struct dmi_out out;
       if (proc->pmap[m].known != SIM_KNOWN || !proc->pmap[m].page[p]) continue;
       dmi_out_init(&out);
-      dmi_page_give(&proc->core, sim_page_get(proc, m, p), atomic_load(&proc->core.heir), &out);
+      dmi_page_give(&proc->core, sim_page_get(proc, m, p), sim_room_heir(proc), &out);
       sim_act(proc, m, p, &out);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "core/ranges.h"
 #include "core/sync.h"
+#include "dmi_api.h"
 #include "sim.h"
 
 static const char *const mode_names[] = {
@@ -32,6 +33,7 @@ void sim_ops_retune(struct sim *sim) {
   sim->small = rng_range(rng, 0, 90);
   sim->kick = rng_once_in(rng, 2) ? rng_range(rng, 0, 300) : 0;
   sim->drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
+  sim->paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
 }
 
@@ -413,7 +415,14 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   const struct sim_map *map = &sim->map[thread->map];
   if (req->error) {
     sim->totals->failed_ops++;
-    if (!map->unmapping) {
+    bool read = req->type == DMI_REQ_READ && req->fetch && sim->fetch_refused;
+    if (req->error == DMI_ENOMEM && (read || sim->refusals)) {
+      struct hist *hist = &sim->map[thread->map].hist[thread->page];
+      if (!read) sim->refusals--;
+      sim->totals->refused++;
+      hist_failed(hist, thread->hist);
+      if (thread->hist_wait != SIM_NO_WAIT) hist_failed(hist, thread->hist_wait);
+    } else if (!map->unmapping) {
       sim_bad(sim, "p%u: an operation on a living mapping fails with %d", proc->core.self,
               req->error);
     }
@@ -424,15 +433,6 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   dmi_slice_drop(&req->src);
   thread->frame = false;
   memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
-}
-
-void sim_ops_drop_copy(struct sim *sim) {
-  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
-  uint32_t map = rng_below(&sim->rng, sim->maps), page = rng_below(&sim->rng, SIM_PAGES);
-  struct dmi_page *at = proc ? proc->pmap[map].page[page] : NULL;
-  if (!at || !dmi_page_drop(&proc->core, at)) return;
-  sim->totals->drops++;
-  sim_touch(sim, map, page);
 }
 
 bool sim_ops_begin(struct sim *sim) {

@@ -38,6 +38,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->core.is_member = is_member;
   proc->core.function = hist_user_function;
   proc->core.arg = proc;
+  sim_room_init(proc);
   sim->slot_of[proc->core.self] = (int8_t)slot;
   sim->proc[slot] = proc;
   /* It begins with the newest view, and knows nothing of mappings that are on their way out. */
@@ -64,6 +65,7 @@ void sim_proc_free(struct sim_proc *proc) {
     free(pmap->parked);
     free(pmap->parked_from);
   }
+  sim_room_fini(proc);
   for (uint32_t t = 0; t <= SIM_THREADS; t++)
     sim_ops_fini(&proc->thread[t]);
   sim->slot_of[proc->core.self] = -1;
@@ -175,6 +177,8 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
         park(proc, map, act);
         break;
       case DMI_ACT_ROOM:
+        sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
+        proc->sim->totals->stalls++;
         break;
     }
   }
@@ -200,7 +204,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   thread = sim_thread_of(sim, msg->origin, msg->op);
   if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
-  bool calm = thread->calm == sim->stir;
+  bool calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
   /* To the hint, to the home, to the tail; more only while homes move. */
   if (thread->hops > (calm ? 3 : 15)) {
@@ -210,15 +214,15 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
 
 /* What a process may want to send to one that has left, where nobody waits for it: the answer to a
  * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten
- * (a leaver that forgot it too did not wait for acknowledgements any more).  The runtime drops
- * these. */
+ * (a leaver that forgot it too did not wait for acknowledgements any more); KEEP, since a leaver
+ * that has gone owns nothing.  The runtime drops these. */
 static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (msg->type <= DMI_MSG_PAGE_LAST) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
-  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_RELEASE ||
+  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_KEEP || msg->type == DMI_MSG_RELEASE ||
          (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
 
@@ -304,16 +308,30 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   sim_act(proc, map, num, &out);
 }
 
-static void take_pages(struct sim_proc *proc, struct dmi_msg *msg) {
+/* TAKE and KEEP. */
+static void page_list(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
   for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_tail); i++) {
+    struct dmi_msg keep = {.type = DMI_MSG_KEEP, .origin = proc->core.self, .map = msg->map};
     struct dmi_tail entry;
     struct dmi_out out;
+    bool taken = true, must = msg->flags & DMI_F_MUST;
     memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
     if (!sim_pmap_get(proc, map)) break;
+    struct dmi_page *page = sim_page_get(proc, map, (uint32_t)entry.page);
     dmi_out_init(&out);
-    (void)dmi_page_take(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), true, &out);
+    proc->pool.excused = must;
+    if (msg->type == DMI_MSG_KEEP) {
+      dmi_page_kept(&proc->core, page, from, &out);
+    } else {
+      taken = dmi_page_take(&proc->core, page, must, &out);
+    }
+    proc->pool.excused = false;
     sim_act(proc, map, (uint32_t)entry.page, &out);
+    if (taken) continue;
+    keep.list = dmi_slice_copy(&entry, sizeof(entry));
+    proc->sim->totals->kept++;
+    sim_send(proc, from, &keep);
   }
   dmi_slice_drop(&msg->list);
 }
@@ -335,7 +353,8 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
       proc->byes++;
       break;
     case DMI_MSG_TAKE:
-      take_pages(proc, msg);
+    case DMI_MSG_KEEP:
+      page_list(proc, from, msg);
       break;
     case DMI_MSG_HOME_BEGIN:
     case DMI_MSG_HOME_TAILS:

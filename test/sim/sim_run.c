@@ -37,13 +37,15 @@ static void step(struct sim *sim) {
   } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
     (void)sim_member_go_on(sim);
   } else if (sim->drop && rng_below(&sim->rng, 10000) < sim->drop) {
-    sim_ops_drop_copy(sim);
+    sim_room_drop(sim);
+  } else if (sim->pools && rng_below(&sim->rng, 10000) < sim->paging) {
+    sim_room_step(sim);
   } else if (dice < sim->issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
   } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
     (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
-    if (!sim_ops_begin(sim)) (void)sim_ops_kick(sim);
+    if (!sim_ops_begin(sim) && !sim_room_go_on(sim)) (void)sim_ops_kick(sim);
   }
   sim_check_touched(sim);
 }
@@ -57,6 +59,7 @@ static void come_to_rest(struct sim *sim) {
     bool members = rng_once_in(&sim->rng, 10);
     more = members ? sim_member_go_on(sim) || deliver_one(sim)
                    : deliver_one(sim) || sim_member_go_on(sim);
+    if (!more) more = sim_room_go_on(sim);
     if (!more) {
       sim_check_waits(sim);
       more = !sim->bad && sim_ops_kick(sim);
@@ -79,6 +82,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim->hash = 0xcbf29ce484222325u;
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
+  sim->pools = rng_once_in(&sim->rng, 2);
   uint32_t procs = rng_range(&sim->rng, 3, 5), maps = rng_range(&sim->rng, 1, 3);
   for (uint32_t i = 0; i < procs; i++)
     (void)sim_proc_new(sim);

@@ -1,0 +1,364 @@
+/*
+ * sim_room.c - virtual processes that lend little room (R12), and what their pagers do.
+ *
+ * The account is kept for each record, as the processes share frames.  What leaves, and when, is
+ * chosen at random, since the protocol must be safe whatever is chosen; only where nothing else can
+ * move is room looked for until a stalled operation goes on, or nobody has any and it fails.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dmi_api.h"
+#include "sim.h"
+
+/* ---- The account ---------------------------------------------------------------------------- */
+
+static uint64_t used(const struct sim_pool *pool) {
+  return pool->reserved + pool->bytes;
+}
+
+static uint64_t over(const struct sim_pool *pool) {
+  return used(pool) > pool->limit ? used(pool) - pool->limit : 0;
+}
+
+static bool fits(const struct sim_pool *pool, uint64_t bytes) {
+  return used(pool) + bytes <= pool->limit;
+}
+
+static void more(struct sim_proc *proc) {
+  struct sim_pool *pool = &proc->pool;
+  bool excused = pool->excused || atomic_load(&proc->core.heir);
+  if (excused && over(pool) > pool->over) pool->over = over(pool);
+}
+
+static void fewer(struct sim_pool *pool) {
+  if (over(pool) < pool->over) pool->over = over(pool);
+}
+
+static bool reserve(void *arg, uint64_t bytes, bool force) {
+  struct sim_proc *proc = arg;
+  if (!force && !fits(&proc->pool, bytes)) {
+    proc->sim->totals->no_room++;
+    return false;
+  }
+  proc->pool.reserved += bytes;
+  more(proc);
+  return true;
+}
+
+static void release(void *arg, uint64_t bytes) {
+  struct sim_proc *proc = arg;
+  if (proc->pool.reserved < bytes) {
+    sim_bad(proc->sim, "p%u gives back room that it has not", proc->core.self);
+    return;
+  }
+  proc->pool.reserved -= bytes;
+  fewer(&proc->pool);
+}
+
+static void attach(void *arg, struct dmi_frame *frame, bool reserved) {
+  struct sim_proc *proc = arg;
+  proc->pool.bytes += frame->size;
+  if (reserved) release(arg, frame->size);
+  more(proc);
+}
+
+static void detach(void *arg, struct dmi_frame *frame) {
+  struct sim_proc *proc = arg;
+  proc->pool.bytes -= frame->size;
+  /* At the end of the step: a copy's room may become a reservation first, or other bytes' room. */
+}
+
+static void copies(void *arg, int64_t bytes) {
+  struct sim_proc *proc = arg;
+  proc->pool.copies += bytes;
+}
+
+static struct dmi_frame **disk_of(struct sim_proc *proc, const struct dmi_page *page) {
+  return &proc->pmap[(page->map->base >> 20) - 1].disk[page->index];
+}
+
+static void unspilled(void *arg, struct dmi_page *page) {
+  struct dmi_frame **disk = disk_of(arg, page);
+  if (!*disk) {
+    struct sim_proc *proc = arg;
+    sim_bad(proc->sim, "p%u frees what it had not spilled", proc->core.self);
+  }
+  dmi_frame_unref(*disk);
+  *disk = NULL;
+}
+
+static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+
+void sim_room_init(struct sim_proc *proc) {
+  struct sim *sim = proc->sim;
+  struct rng *rng = &sim->rng;
+  proc->core.room = &room;
+  proc->pool.limit = UINT64_MAX / 2;
+  if (!sim->pools) return;
+  proc->spills = rng_once_in(rng, 3);
+  if (rng_once_in(rng, 8)) return;
+  proc->pool.limit = rng_once_in(rng, 6) ? rng_below(rng, 64) : rng_range(rng, 64, 256);
+}
+
+void sim_room_check(struct sim_proc *proc, bool quiet) {
+  struct sim *sim = proc->sim;
+  struct sim_pool *pool = &proc->pool;
+  uint64_t reserved = 0, bytes = 0;
+  int64_t copied = 0;
+  uint16_t flags = 0;
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      const struct dmi_page *page = proc->pmap[m].page[p];
+      if (!page) continue;
+      flags |= page->flags;
+      if (page->flags & DMI_PAGE_ROOM) reserved += page->map->page_size;
+      if (page->frame) bytes += page->map->page_size;
+      if (page->frame && page->role == DMI_ROLE_NONE) copied += (int64_t)page->map->page_size;
+      if (!(page->flags & DMI_PAGE_SPILLED) != !proc->pmap[m].disk[p]) {
+        sim_bad(sim, "p%u: map %u page %u is spilled and has no bytes, or the other way round",
+                proc->core.self, m + 1, p);
+      }
+    }
+  }
+  if (reserved != pool->reserved || bytes != pool->bytes || copied != pool->copies) {
+    sim_bad(sim,
+            "p%u: the account says %llu reserved, %llu of pages, %lld of copies, not %llu, "
+            "%llu, %lld",
+            proc->core.self, (unsigned long long)pool->reserved, (unsigned long long)pool->bytes,
+            (long long)pool->copies, (unsigned long long)reserved, (unsigned long long)bytes,
+            (long long)copied);
+  }
+  fewer(pool);
+  if (over(pool) > pool->over) {
+    sim_bad(sim, "p%u has %llu bytes, more than the %llu that it lends", proc->core.self,
+            (unsigned long long)used(pool), (unsigned long long)pool->limit);
+  }
+  if (quiet && (reserved || (flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED)))) {
+    sim_bad(sim, "p%u: %llu bytes stay reserved, flags %x stay", proc->core.self,
+            (unsigned long long)reserved, flags);
+  }
+}
+
+void sim_room_fini(struct sim_proc *proc) {
+  const struct sim_pool *pool = &proc->pool;
+  if (pool->reserved || pool->bytes || pool->copies) {
+    sim_bad(proc->sim, "p%u ends with %llu bytes reserved, %llu of pages, %lld of copies",
+            proc->core.self, (unsigned long long)pool->reserved, (unsigned long long)pool->bytes,
+            (long long)pool->copies);
+  }
+}
+
+/* ---- What a pager does ---------------------------------------------------------------------- */
+
+struct place {
+  struct sim_proc *proc;
+  struct dmi_page *page;
+  uint32_t map, num;
+};
+
+/* A record of the process, any; page NULL: that one has none. */
+static struct place any_page(struct sim_proc *proc) {
+  struct sim *sim = proc->sim;
+  struct place at = {proc, NULL, rng_below(&sim->rng, sim->maps), rng_below(&sim->rng, SIM_PAGES)};
+  if (rng_once_in(&sim->rng, 2)) at.map = sim->hot_map;
+  at.page = proc->pmap[at.map].page[at.num];
+  if (at.page) sim_touch(sim, at.map, at.num);
+  return at;
+}
+
+static void act(const struct place *at, struct dmi_out *out) {
+  sim_act(at->proc, at->map, at->num, out);
+}
+
+static bool drop_copy(const struct place *at) {
+  if (!dmi_page_drop(&at->proc->core, at->page)) return false;
+  at->proc->sim->totals->drops++;
+  sim_log(at->proc->sim, "p%u drops its copy: map %u page %u", at->proc->core.self, at->map + 1,
+          at->num);
+  return true;
+}
+
+void sim_room_drop(struct sim *sim) {
+  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  struct place at;
+  if (!proc) return;
+  at = any_page(proc);
+  if (at.page) (void)drop_copy(&at);
+}
+
+/* Any process that it takes for a member, 0: none. */
+static uint32_t any_member(struct sim_proc *proc) {
+  struct sim *sim = proc->sim;
+  uint32_t start = rng_below(&sim->rng, SIM_PROCS);
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    const struct sim_proc *other = sim->proc[(start + i) % SIM_PROCS];
+    if (other && other != proc && !sim_has_left(proc, other->core.self)) return other->core.self;
+  }
+  return 0;
+}
+
+uint32_t sim_room_heir(struct sim_proc *proc) {
+  uint32_t any = rng_once_in(&proc->sim->rng, 2) ? any_member(proc) : 0;
+  return any ? any : atomic_load(&proc->core.heir);
+}
+
+static bool offer(const struct place *at, uint32_t to) {
+  struct dmi_out out;
+  if (!to || atomic_load(&at->proc->core.heir)) return false;
+  dmi_out_init(&out);
+  if (!dmi_page_offer(&at->proc->core, at->page, to, &out)) return false;
+  at->proc->sim->totals->offers++;
+  act(at, &out);
+  return true;
+}
+
+static bool spill(const struct place *at) {
+  struct dmi_frame **disk = &at->proc->pmap[at->map].disk[at->num];
+  if (!at->proc->spills || *disk) return false;
+  *disk = dmi_page_spill(&at->proc->core, at->page);
+  if (!*disk) return false;
+  at->proc->sim->totals->spills++;
+  sim_log(at->proc->sim, "p%u spills map %u page %u", at->proc->core.self, at->map + 1, at->num);
+  return true;
+}
+
+/* With room reserved. */
+static void unspill(const struct place *at) {
+  struct dmi_frame **disk = &at->proc->pmap[at->map].disk[at->num], *frame = *disk;
+  struct dmi_out out;
+  dmi_out_init(&out);
+  *disk = NULL;
+  if (!dmi_page_unspill(&at->proc->core, at->page, frame, &out)) {
+    sim_bad(at->proc->sim, "p%u cannot read back", at->proc->core.self);
+  }
+  at->proc->sim->totals->unspills++;
+  act(at, &out);
+}
+
+/* With room reserved. */
+static void go_on(const struct place *at) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  if (dmi_page_room(&at->proc->core, at->page, DMI_OK, &out)) {
+    act(at, &out);
+  } else if (at->page->flags & DMI_PAGE_SPILLED) {
+    unspill(at);
+  } else {
+    release(at->proc, at->page->map->page_size);
+  }
+}
+
+static void refuse(const struct place *at) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  struct sim *sim = at->proc->sim;
+  const struct dmi_req *first = at->page->busy->queue.first;
+  bool fetch = first->foreign && first->type == DMI_REQ_READ;
+  if (fetch) sim->fetch_refused = true; /* and all who have joined it, or will */
+  if (!fetch) sim->refusals++;
+  /* That a refused write takes room would be noticed; what it changes shall be. */
+  at->proc->pool.excused = sim->opt.broken == DMI_BREAK_REFUSE;
+  if (!dmi_page_room(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
+    sim_bad(sim, "p%u cannot refuse what stalls", at->proc->core.self);
+  }
+  at->proc->pool.excused = false;
+  act(at, &out);
+}
+
+void sim_room_step(struct sim *sim) {
+  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  struct place at;
+  if (!proc) return;
+  at = any_page(proc);
+  if (!at.page) return;
+  bool waits = at.page->flags & (DMI_PAGE_STALLED | DMI_PAGE_SPILLED);
+  switch (rng_below(&sim->rng, 6)) {
+    case 0:
+    case 1:
+      (void)drop_copy(&at);
+      break;
+    case 2:
+      (void)spill(&at);
+      break;
+    case 3:
+      if (waits && reserve(proc, at.page->map->page_size, false)) go_on(&at);
+      break;
+    default:
+      (void)offer(&at, any_member(proc));
+  }
+}
+
+/* ---- When nothing else can move ------------------------------------------------------------- */
+
+static bool make_room(struct sim_proc *proc, uint64_t bytes) {
+  struct sim *sim = proc->sim;
+  for (uint32_t m = 0; m < sim->maps && !fits(&proc->pool, bytes); m++) {
+    for (uint32_t p = 0; p < SIM_PAGES && !fits(&proc->pool, bytes); p++) {
+      struct place at = {proc, proc->pmap[m].page[p], m, p};
+      if (!at.page) continue;
+      sim_touch(sim, m, p);
+      if (!drop_copy(&at)) (void)spill(&at);
+    }
+  }
+  return fits(&proc->pool, bytes);
+}
+
+/* Who has room for the page that stalls here?  0: nobody. */
+static uint32_t with_room(struct sim_proc *proc, uint64_t bytes) {
+  struct sim *sim = proc->sim;
+  uint32_t start = rng_below(&sim->rng, SIM_PROCS);
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    struct sim_proc *other = sim->proc[(start + i) % SIM_PROCS];
+    if (!other || other == proc || other->stage != SIM_STAYS) continue;
+    if (!sim_has_left(proc, other->core.self) && make_room(other, bytes)) return other->core.self;
+  }
+  return 0;
+}
+
+/* Does a write stall that is to end somebody's wait?  Refused, it would come again for ever. */
+static bool is_kick(const struct place *at) {
+  const struct sim *sim = at->proc->sim;
+  const struct dmi_req *req = at->page->busy->queue.first;
+  const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
+  const struct sim_proc *proc = sim_by_uid(sim, req->origin);
+  return thread && thread == &proc->thread[SIM_THREADS];
+}
+
+/* OWN cannot fail; who waits may have given up, and would not know. */
+static bool may_refuse(const struct dmi_req *req) {
+  return req->type != DMI_REQ_OWN && !(req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_WATCH);
+}
+
+static void settle(const struct place *at) {
+  uint64_t bytes = at->page->map->page_size;
+  struct sim *sim = at->proc->sim;
+  bool spilled = (at->page->flags & DMI_PAGE_SPILLED) != 0;
+  if (is_kick(at)) at->proc->pool.limit += bytes;
+  if (make_room(at->proc, bytes)) {
+    (void)reserve(at->proc, bytes, false);
+    go_on(at);
+  } else if (spilled && (rng_once_in(&sim->rng, 2) || !may_refuse(at->page->busy->queue.first))) {
+    at->proc->pool.excused = true; /* one page over, to read it back */
+    (void)reserve(at->proc, bytes, true);
+    at->proc->pool.excused = false;
+    go_on(at);
+  } else if (spilled || !offer(at, with_room(at->proc, bytes))) {
+    refuse(at);
+  }
+}
+
+bool sim_room_go_on(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    for (uint32_t m = 0; sim->proc[i] && m < sim->maps; m++) {
+      for (uint32_t p = 0; p < SIM_PAGES; p++) {
+        struct place at = {sim->proc[i], sim->proc[i]->pmap[m].page[p], m, p};
+        if (!at.page || !(at.page->flags & DMI_PAGE_STALLED)) continue;
+        sim_touch(sim, m, p);
+        settle(&at);
+        return true;
+      }
+    }
+  }
+  return false;
+}
