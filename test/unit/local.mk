@@ -33,6 +33,10 @@ check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c
 test_unit_wait_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/room_test
+test_unit_room_test_SOURCES = test/unit/room_test.c
+test_unit_room_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/early_test
 test_unit_early_test_SOURCES = test/unit/early_test.c
 test_unit_early_test_LDADD = $(unit_libs)
