@@ -54,6 +54,8 @@ mem_sources = \
 	lib/mem/pool.h \
 	lib/mem/range_set.c \
 	lib/mem/range_set.h \
+	lib/mem/replace.c \
+	lib/mem/replace.h \
 	lib/mem/space.c
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
@@ -93,6 +95,8 @@ core_sources = \
 	lib/core/ranges.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
+	lib/core/room.c \
+	lib/core/room.h \
 	lib/core/sync.c \
 	lib/core/sync.h
 

@@ -80,4 +80,16 @@ test_unit_range_set_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/pool_test
 test_unit_pool_test_SOURCES = test/unit/pool_test.c
 test_unit_pool_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/room_test
+test_unit_room_test_SOURCES = test/unit/room_test.c
+test_unit_room_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/rooms_test
+test_unit_rooms_test_SOURCES = test/unit/rooms_test.c
+test_unit_rooms_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/replace_test
+test_unit_replace_test_SOURCES = test/unit/replace_test.c
+test_unit_replace_test_LDADD = $(unit_libs) -lm
 endif

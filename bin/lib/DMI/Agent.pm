@@ -89,7 +89,8 @@ sub _beat {
     return $self->_lost;
   }
   $self->{frames}->send('beat', '');
-  $self->{loop}->after($self->{timeout} / 4, sub { $self->_beat unless $self->{lost} });
+  $self->{loop}->cancel($self->{beat});
+  $self->{beat} = $self->{loop}->after($self->{timeout} / 4, sub { $self->_beat });
   return;
 }
 
@@ -97,6 +98,7 @@ sub _beat {
 sub _lost {
   my ($self) = @_;
   return if $self->{lost}++;
+  $self->{loop}->cancel(delete $self->{beat});
   return $self->{loop}->stop unless $self->{pid};
   $self->_ask('TERM');
   $self->_end_input;
@@ -118,6 +120,7 @@ sub _start {
   my ($self, $want) = @_;
   return if $self->{pid};
   $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
+  $self->_beat;    # as often as that timeout needs
   return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
     if $want->{version} ne $self->{version};
   return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};

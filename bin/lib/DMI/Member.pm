@@ -116,7 +116,9 @@ sub _let_go {
   my ($self) = @_;
   $self->{frames}->close if $self->{frames};
   my $child = $self->{child} or return;
-  $self->{let_go} //= $self->{loop}->after($patience, sub { CORE::kill(KILL => $child) });
+  $self->{let_go} //= $self->{loop}->after($patience, sub {
+    CORE::kill(KILL => $child) if ($self->{child} // 0) == $child;
+  });
   return;
 }
 
@@ -154,6 +156,9 @@ my %on = (
   hello => sub {
     my ($self, $hello) = @_;
     $self->{hello} = $hello;
+    # What was said until now is a login shell's, and no reason for anything later.
+    1 while $self->_hear;
+    $self->{said} = '';
     $self->_watch;
     $self->_enter('connected');
   },
@@ -297,7 +302,11 @@ sub fail {
   $self->{problem} = $why;
   my $state = $self->is_running || defined $why ? 'failed' : 'ended';
   $self->_let_go;
-  CORE::kill(TERM => $self->{child}) if $self->{child};
+  # An agent ends by itself, and then what connects to it does.  Where there may be none yet, that is
+  # not waited for long.
+  if ((my $child = $self->{child}) && !$self->{hello}) {
+    $self->{loop}->after(1, sub { CORE::kill(TERM => $child) if ($self->{child} // 0) == $child });
+  }
   $self->_enter($state);
   return;
 }

@@ -48,7 +48,12 @@ sub take {
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { print { $self->_log($name) } $lines }
-  $lines =~ s/^/$name: /mg if $self->{tag};
+  if ($self->{tag}) {
+    my $within = $self->{within}{$name}{$stream};    # a line of which a piece was passed on
+    $self->{within}{$name}{$stream} = $lines !~ /\n\z/;
+    $lines =~ s/^/$name: /mg;
+    substr $lines, 0, length "$name: ", '' if $within;
+  }
   return $self->_put($stream, $lines);
 }
 
@@ -57,8 +62,10 @@ sub finish {
   my ($self, $name) = @_;
   my $parts = delete $self->{parts}{$name} || {};
   for my $stream (sort keys %$parts) {
-    $self->_lines($name, $stream, "$parts->{$stream}\n") if $parts->{$stream} ne '';
+    $self->_lines($name, $stream, "$parts->{$stream}\n")
+      if $parts->{$stream} ne '' || $self->{within}{$name}{$stream};
   }
+  delete $self->{within}{$name};
   my $log = delete $self->{logs}{$name} or return;
   close $log or $self->say("--log: $name: $!");
   return;

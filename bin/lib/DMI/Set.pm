@@ -209,6 +209,7 @@ sub _look_for_enough {
   my $left = grep { !$_->is_final || !defined $_->problem } @{ $self->{members} };
   return if $left >= $self->{require};
   $self->{too_few} = 1;
+  return if !$left;
   $self->say("$left of the $self->{require} processes that --require asks for are left: "
     . 'all are asked to leave');
   $_->ask for @{ $self->{members} };

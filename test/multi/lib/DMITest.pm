@@ -248,6 +248,26 @@ sub wait_until {
   }
 }
 
+my $pidfd_open = 434;    # the number of that system call, the same on all processors
+
+# Waits for the end of a process that need not be a child: end_of(pid), called while it lives, returns
+# what to call with a number of seconds; true: it has ended.
+sub end_of {
+  my ($pid) = @_;
+  my $fd = syscall $pidfd_open, $pid + 0, 0;
+  return sub { 1 } if $fd < 0;
+  open my $end, '<&=', $fd or die "DMITest: no pidfd: $!\n";
+  return sub {
+    my $deadline = time + $_[0];
+    while (1) {
+      vec(my $bits = '', fileno $end, 1) = 1;
+      my $left = $deadline - time;
+      my $found = select $bits, undef, undef, $left > 0 ? $left : 0;
+      return $found > 0 if $found >= 0 || $left <= 0;    # else a signal
+    }
+  };
+}
+
 sub _log {
   my ($self, $process, $stream, $line) = @_;
   push @{ $self->{log} }, [time - $self->{started}, $process->{name}, $stream, $line];

@@ -1,0 +1,387 @@
+/*
+ * room.c - who has room for pages of others (docs/replacement.md).
+ *
+ * For each other member: what it said last, whether it was asked, what it asked and is to be told,
+ * and promises in both directions.  Nothing is asked twice before the answer to the first, and a
+ * member that had too little is not asked for as much before it says that it has more.
+ */
+#include "core/room.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem/replace.h"
+
+/* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another. */
+enum { ORDINARY, LEAVE, QUESTIONS };
+
+struct question {
+  uint64_t number; /* 0: none */
+  uint8_t kind;
+  uint64_t bytes, unit;
+};
+
+struct peer {
+  uint32_t uid;
+  uint64_t word;                    /* bytes it can take, less what it was offered since */
+  uint8_t word_kind;                /* for which they are: AHEAD: for both */
+  uint64_t refused[2];              /* by kind: it has no room for pages of this size */
+  struct question asked[QUESTIONS]; /* by us, no answer yet */
+  struct question asks[QUESTIONS];  /* by it, not answered yet */
+  uint64_t owed[2];                 /* by kind: it waits for room for such a page; 0: no */
+  uint64_t promised;                /* bytes reserved here for what it gives away */
+  uint64_t promise;                 /* bytes it has reserved for what we give away */
+  bool tried;                       /* it was asked for a promise in this leave */
+};
+
+struct dmi_rooms {
+  struct peer *peer;
+  uint64_t num;
+  uint64_t last_number;
+  enum dmi_room_break broken;
+  struct dmi_replace_member *member; /* room to choose in: `num` of them */
+  enum dmi_room_leave leave;
+  uint32_t heir;
+  uint64_t to_give; /* bytes, when the leave began */
+};
+
+static void *alloc(size_t num, size_t size) {
+  void *ptr = calloc(num ? num : 1, size);
+  if (!ptr) {
+    fprintf(stderr, "dmi: no memory for what is known of the other processes\n");
+    abort();
+  }
+  return ptr;
+}
+
+struct dmi_rooms *dmi_rooms_new(void) {
+  return alloc(1, sizeof(struct dmi_rooms));
+}
+
+void dmi_rooms_free(struct dmi_rooms *rooms) {
+  if (!rooms) return;
+  free(rooms->peer);
+  free(rooms->member);
+  free(rooms);
+}
+
+void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken) {
+  rooms->broken = broken;
+}
+
+enum dmi_room_leave dmi_room_leave_state(const struct dmi_rooms *rooms) {
+  return rooms->leave;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+void dmi_room_out_init(struct dmi_room_out *out) {
+  memset(out, 0, sizeof(*out));
+}
+
+void dmi_room_out_free(struct dmi_room_out *out) {
+  free(out->send);
+  dmi_room_out_init(out);
+}
+
+static void send(struct dmi_room_out *out, uint32_t to, enum dmi_room_type type, uint8_t kind,
+                 uint64_t number, uint64_t bytes, uint64_t unit) {
+  struct dmi_room_send *more;
+  if (out->num == out->room) {
+    out->room = out->room ? 2 * out->room : 8;
+    more = alloc(out->room, sizeof(*more));
+    if (out->num) memcpy(more, out->send, out->num * sizeof(*more));
+    free(out->send);
+    out->send = more;
+  }
+  out->send[out->num++] = (struct dmi_room_send){to, {(uint8_t)type, kind, number, bytes, unit}};
+}
+
+static struct peer *find(const struct dmi_rooms *rooms, uint32_t uid) {
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    if (rooms->peer[i].uid == uid) return &rooms->peer[i];
+  }
+  return NULL;
+}
+
+static void ask(struct dmi_rooms *rooms, struct peer *peer, enum dmi_room_kind kind, uint64_t bytes,
+                uint64_t unit, struct dmi_room_out *out) {
+  struct question *asked = &peer->asked[kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
+  *asked = (struct question){++rooms->last_number, (uint8_t)kind, bytes, unit};
+  send(out, peer->uid, DMI_ROOM_ASK, (uint8_t)kind, asked->number, bytes, unit);
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void give_back(struct dmi_rooms *rooms, struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    struct peer *peer = &rooms->peer[i];
+    if (peer->promise) send(out, peer->uid, DMI_ROOM_BACK, 0, 0, peer->promise, 0);
+    peer->promise = 0;
+  }
+}
+
+/* The heir if it was not asked yet, then who said that it has the most room; NULL: all were. */
+static struct peer *next_promiser(const struct dmi_rooms *rooms) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    struct peer *peer = &rooms->peer[i];
+    if (peer->tried) continue;
+    if (peer->uid == rooms->heir) return peer;
+    if (!best || peer->word > best->word) best = peer;
+  }
+  return best;
+}
+
+/* One after the other, so that nobody sets aside what is not needed. */
+static void leave_look(struct dmi_rooms *rooms, struct dmi_room_out *out) {
+  uint64_t have = 0;
+  struct peer *next;
+  if (rooms->leave != DMI_ROOM_LEAVE_ASKS) return;
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    if (rooms->peer[i].asked[LEAVE].number) return;
+    have += rooms->peer[i].promise;
+  }
+  if (have >= rooms->to_give) {
+    rooms->leave = DMI_ROOM_LEAVE_READY;
+    return;
+  }
+  next = next_promiser(rooms);
+  if (next) {
+    next->tried = true;
+    ask(rooms, next, DMI_ROOM_PROMISE, rooms->to_give - have, 1, out);
+    return;
+  }
+  rooms->leave = DMI_ROOM_LEAVE_FAILED;
+}
+
+void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, uint64_t bytes,
+                    struct dmi_room_out *out) {
+  rooms->leave = DMI_ROOM_LEAVE_ASKS;
+  rooms->heir = heir;
+  rooms->to_give = bytes;
+  for (uint64_t i = 0; i < rooms->num; i++)
+    rooms->peer[i].tried = false;
+  leave_look(rooms, out);
+}
+
+uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    struct peer *peer = &rooms->peer[i];
+    if (peer->promise < bytes) continue;
+    if (!best || peer->uid == rooms->heir ||
+        (best->uid != rooms->heir && peer->promise > best->promise)) {
+      best = peer;
+    }
+  }
+  if (!best) return rooms->heir;
+  best->promise -= bytes;
+  return best->uid;
+}
+
+void dmi_room_leave_end(struct dmi_rooms *rooms, struct dmi_room_out *out) {
+  rooms->leave = DMI_ROOM_NO_LEAVE;
+  if (rooms->broken != DMI_ROOM_BREAK_GIVE_UP) give_back(rooms, out);
+}
+
+uint64_t dmi_room_taken(struct dmi_rooms *rooms, uint32_t from, uint64_t bytes) {
+  struct peer *peer = find(rooms, from);
+  if (!peer) return 0;
+  if (bytes > peer->promised) bytes = peer->promised;
+  peer->promised -= bytes;
+  return bytes;
+}
+
+uint64_t dmi_room_promised(const struct dmi_rooms *rooms) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < rooms->num; i++)
+    bytes += rooms->peer[i].promised;
+  return bytes;
+}
+
+/* ---- The members ---------------------------------------------------------------------------- */
+
+uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t num,
+                       struct dmi_room_out *out) {
+  struct peer *fresh = alloc(num, sizeof(*fresh));
+  uint64_t freed = dmi_room_promised(rooms);
+  for (uint64_t i = 0; i < num; i++) {
+    const struct peer *old = find(rooms, uid[i]);
+    if (old) {
+      fresh[i] = *old;
+    } else {
+      fresh[i].uid = uid[i];
+      fresh[i].refused[DMI_ROOM_AHEAD] = fresh[i].refused[DMI_ROOM_URGENT] = UINT64_MAX;
+    }
+    freed -= fresh[i].promised;
+  }
+  if (rooms->broken == DMI_ROOM_BREAK_GONE && num < rooms->num) {
+    for (uint64_t i = 0; num > 0 && i < rooms->num; i++) {
+      if (rooms->peer[i].asked[ORDINARY].number) fresh[0].asked[ORDINARY].number = UINT64_MAX;
+    }
+  }
+  free(rooms->peer);
+  free(rooms->member);
+  rooms->peer = fresh;
+  rooms->num = num;
+  rooms->member = alloc(num, sizeof(*rooms->member));
+  leave_look(rooms, out);
+  return freed;
+}
+
+static bool on_ask(struct peer *peer, const struct dmi_room_msg *msg) {
+  struct question *asks = &peer->asks[msg->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
+  if (asks->number || !msg->number || !msg->unit || msg->bytes < msg->unit) return false;
+  *asks = (struct question){msg->number, msg->kind, msg->bytes, msg->unit};
+  return true;
+}
+
+static bool on_promise(struct dmi_rooms *rooms, struct peer *peer, const struct dmi_room_msg *msg,
+                       struct dmi_room_out *out) {
+  struct question *asked = &peer->asked[LEAVE];
+  if (!msg->number || msg->number != asked->number || msg->bytes > asked->bytes) return false;
+  asked->number = 0;
+  peer->promise += msg->bytes;
+  if (rooms->leave != DMI_ROOM_LEAVE_ASKS) {
+    give_back(rooms, out); /* it stays after all */
+  } else {
+    leave_look(rooms, out);
+  }
+  return true;
+}
+
+/* Room for AHEAD is room for URGENT, too; and no room for URGENT is none for AHEAD. */
+static bool on_tell(struct dmi_rooms *rooms, struct peer *peer, const struct dmi_room_msg *msg) {
+  struct question *asked = &peer->asked[ORDINARY];
+  uint64_t unit = 1;
+  if (msg->number) {
+    if (msg->number != asked->number || msg->kind != asked->kind) return false;
+    unit = asked->unit;
+    asked->number = 0;
+  }
+  peer->word = msg->bytes;
+  peer->word_kind = msg->kind;
+  if (msg->bytes >= unit) {
+    peer->refused[DMI_ROOM_URGENT] = UINT64_MAX;
+    if (msg->kind == DMI_ROOM_AHEAD) peer->refused[DMI_ROOM_AHEAD] = UINT64_MAX;
+  } else if (rooms->broken != DMI_ROOM_BREAK_REFUSED) {
+    for (int kind = 0; kind <= msg->kind; kind++) {
+      if (unit < peer->refused[kind]) peer->refused[kind] = unit;
+    }
+  }
+  return true;
+}
+
+bool dmi_room_message(struct dmi_rooms *rooms, uint32_t from, const struct dmi_room_msg *msg,
+                      uint64_t *freed, struct dmi_room_out *out) {
+  struct peer *peer = find(rooms, from);
+  *freed = 0;
+  if (msg->kind > DMI_ROOM_PROMISE) return false;
+  if (!peer) return true; /* it has left the view, and forwards only; or is not in it yet */
+  switch (msg->type) {
+    case DMI_ROOM_ASK:
+      return on_ask(peer, msg);
+    case DMI_ROOM_TELL:
+      return msg->kind == DMI_ROOM_PROMISE ? on_promise(rooms, peer, msg, out)
+                                           : on_tell(rooms, peer, msg);
+    case DMI_ROOM_BACK:
+      *freed = dmi_room_taken(rooms, from, msg->bytes);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void dmi_room_kept(struct dmi_rooms *rooms, uint32_t from) {
+  struct peer *peer = find(rooms, from);
+  if (peer) peer->word = 0;
+}
+
+/* ---- This process needs room ---------------------------------------------------------------- */
+
+/* What it can take of this kind, as far as is known. */
+static uint64_t usable(const struct peer *peer, enum dmi_room_kind kind) {
+  return peer->word_kind <= kind ? peer->word : 0;
+}
+
+enum dmi_room_have dmi_room_need(struct dmi_rooms *rooms, uint64_t bytes, uint64_t unit,
+                                 enum dmi_room_kind kind, struct dmi_room_out *out) {
+  enum dmi_room_have have = DMI_ROOM_NONE;
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    if (usable(&rooms->peer[i], kind) >= unit) return DMI_ROOM_SOME;
+  }
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    struct peer *peer = &rooms->peer[i];
+    if (!peer->asked[ORDINARY].number && unit < peer->refused[kind])
+      ask(rooms, peer, kind, bytes > unit ? bytes : unit, unit, out);
+    if (peer->asked[ORDINARY].number) have = DMI_ROOM_ASKED;
+  }
+  return have;
+}
+
+uint32_t dmi_room_pick(struct dmi_rooms *rooms, const uint32_t *holder, uint64_t holders,
+                       uint64_t bytes, enum dmi_room_kind kind) {
+  uint32_t uid;
+  for (uint64_t i = 0; i < rooms->num; i++)
+    rooms->member[i] =
+        (struct dmi_replace_member){rooms->peer[i].uid, usable(&rooms->peer[i], kind)};
+  uid = dmi_replace_target(rooms->member, rooms->num, holder, holders, bytes);
+  if (uid && rooms->broken != DMI_ROOM_BREAK_WORD) find(rooms, uid)->word -= bytes;
+  return uid;
+}
+
+/* ---- Others need room ----------------------------------------------------------------------- */
+
+bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker) {
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    for (int q = 0; q < QUESTIONS; q++) {
+      const struct question *asks = &rooms->peer[i].asks[q];
+      if (!asks->number) continue;
+      *asker = (struct dmi_room_asker){rooms->peer[i].uid, asks->kind, asks->bytes, asks->unit};
+      return true;
+    }
+  }
+  return false;
+}
+
+void dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+                     struct dmi_room_out *out) {
+  struct peer *peer = find(rooms, asker->uid);
+  struct question *asks = &peer->asks[asker->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
+  if (asker->kind == DMI_ROOM_PROMISE) {
+    peer->promised += bytes;
+  } else if (bytes < asker->unit && rooms->broken != DMI_ROOM_BREAK_OWED) {
+    for (int kind = 0; kind <= asker->kind; kind++) { /* see on_tell */
+      uint64_t *owed = &peer->owed[kind];
+      if (!*owed || asker->unit < *owed) *owed = asker->unit;
+    }
+  }
+  send(out, peer->uid, DMI_ROOM_TELL, asker->kind, asks->number, bytes, 0);
+  asks->number = 0;
+}
+
+uint64_t dmi_room_owed(const struct dmi_rooms *rooms, enum dmi_room_kind kind) {
+  uint64_t least = 0;
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    uint64_t owed = rooms->peer[i].owed[kind];
+    if (owed && (!least || owed < least)) least = owed;
+  }
+  return least;
+}
+
+void dmi_room_freed(struct dmi_rooms *rooms, uint64_t ahead, uint64_t urgent,
+                    struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    struct peer *peer = &rooms->peer[i];
+    uint64_t *owed = peer->owed;
+    if (owed[DMI_ROOM_AHEAD] && ahead >= owed[DMI_ROOM_AHEAD]) {
+      send(out, peer->uid, DMI_ROOM_TELL, DMI_ROOM_AHEAD, 0, ahead, 0);
+      owed[DMI_ROOM_AHEAD] = owed[DMI_ROOM_URGENT] = 0;
+    } else if (owed[DMI_ROOM_URGENT] && urgent >= owed[DMI_ROOM_URGENT]) {
+      send(out, peer->uid, DMI_ROOM_TELL, DMI_ROOM_URGENT, 0, urgent, 0);
+      owed[DMI_ROOM_URGENT] = 0;
+    }
+  }
+}

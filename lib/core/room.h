@@ -1,0 +1,147 @@
+/*
+ * room.h - who has room for pages of others: what this process knows of the other members, what it
+ * owes them, and the promises of a leave (docs/replacement.md, "Who has room", "Leaving").
+ *
+ * Pure: events in, messages out; how much room there is here is told by the caller.  Not for
+ * several threads at once: the caller has a lock.
+ */
+#ifndef DMI_CORE_ROOM_H
+#define DMI_CORE_ROOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What somebody asks for room for. */
+enum dmi_room_kind {
+  DMI_ROOM_AHEAD, /* a page that leaves before there is need: what is below the mark of the pager */
+  DMI_ROOM_URGENT, /* one that must leave, or a write fails: all there is */
+  DMI_ROOM_PROMISE /* those of a process that leaves: set aside for it */
+};
+
+enum dmi_room_type {
+  DMI_ROOM_ASK,  /* have you room?  Exactly one TELL answers it */
+  DMI_ROOM_TELL, /* so much.  With number 0: nobody asked now, but before it was too little */
+  DMI_ROOM_BACK  /* gives back what is left of a promise, up to `bytes` */
+};
+
+struct dmi_room_msg {
+  uint8_t type;    /* enum dmi_room_type */
+  uint8_t kind;    /* enum dmi_room_kind; BACK: 0 */
+  uint64_t number; /* ASK: of the question, from 1; TELL: of what it answers */
+  uint64_t bytes;  /* that are wanted, are there, or go back */
+  uint64_t unit;   /* ASK: less than this is of no use: the size of a page */
+};
+
+/* Messages to be sent, in order. */
+struct dmi_room_out {
+  uint64_t num, room;
+  struct dmi_room_send {
+    uint32_t to; /* uid */
+    struct dmi_room_msg msg;
+  } * send;
+};
+void dmi_room_out_init(struct dmi_room_out *out);
+void dmi_room_out_free(struct dmi_room_out *out);
+
+struct dmi_rooms;
+
+struct dmi_rooms *dmi_rooms_new(void); /* aborts without memory */
+void dmi_rooms_free(struct dmi_rooms *rooms);
+
+/* Deliberate faults, one rule switched off each, for tests. */
+enum dmi_room_break {
+  DMI_ROOM_BREAK_NOTHING,
+  DMI_ROOM_BREAK_OWED,    /* who got too little is not remembered */
+  DMI_ROOM_BREAK_REFUSED, /* who had too little is asked again and again */
+  DMI_ROOM_BREAK_GIVE_UP, /* promises are not given back when a leave ends */
+  DMI_ROOM_BREAK_GONE,    /* what a member that left did not answer is waited for */
+  DMI_ROOM_BREAK_WORD,    /* what was offered to a member is not deducted from its word */
+  DMI_ROOM_BREAK_LAST
+};
+void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken);
+
+/* How a leave stands. */
+enum dmi_room_leave {
+  DMI_ROOM_NO_LEAVE,
+  DMI_ROOM_LEAVE_ASKS,  /* an answer is to come */
+  DMI_ROOM_LEAVE_READY, /* enough was promised */
+  DMI_ROOM_LEAVE_FAILED /* there is not enough room */
+};
+enum dmi_room_leave dmi_room_leave_state(const struct dmi_rooms *rooms);
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+/* The other members.  Returns the bytes promised to those that are none any more: the caller gives
+ * them back to the account. */
+uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t num,
+                       struct dmi_room_out *out);
+
+/* A message of a member.  False, with nothing changed, when it cannot come from a correct peer.
+ * *freed: bytes for the account, as above. */
+bool dmi_room_message(struct dmi_rooms *rooms, uint32_t from, const struct dmi_room_msg *msg,
+                      uint64_t *freed, struct dmi_room_out *out);
+
+/* A page was offered to a member and came back. */
+void dmi_room_kept(struct dmi_rooms *rooms, uint32_t from);
+
+/* ---- This process needs room ---------------------------------------------------------------- */
+
+enum dmi_room_have {
+  DMI_ROOM_SOME,  /* dmi_room_pick finds somebody */
+  DMI_ROOM_ASKED, /* answers are to come */
+  DMI_ROOM_NONE   /* nobody has; those who get some will say so */
+};
+
+/* For `bytes` in all, of pages of `unit` bytes: asks those who may have room if nobody is known to.
+ * AHEAD or URGENT. */
+enum dmi_room_have dmi_room_need(struct dmi_rooms *rooms, uint64_t bytes, uint64_t unit,
+                                 enum dmi_room_kind kind, struct dmi_room_out *out);
+
+/* To whom a page of `bytes` is offered now, `holder` being the uids that may have a copy.  0:
+ * nobody is known to have room. */
+uint32_t dmi_room_pick(struct dmi_rooms *rooms, const uint32_t *holder, uint64_t holders,
+                       uint64_t bytes, enum dmi_room_kind kind);
+
+/* ---- Others need room ----------------------------------------------------------------------- */
+
+struct dmi_room_asker {
+  uint32_t uid;
+  uint8_t kind;
+  uint64_t bytes, unit;
+};
+
+/* A question that has no answer yet; false: none.  The order is that of the members. */
+bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker);
+
+/* The answer: `bytes` can be taken, or (PROMISE) have been reserved for it. */
+void dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+                     struct dmi_room_out *out);
+
+/* The smallest page that somebody waits to hear of room for; 0: nobody does. */
+uint64_t dmi_room_owed(const struct dmi_rooms *rooms, enum dmi_room_kind kind);
+
+/* There is so much room now, for AHEAD and for URGENT: those who wait for it are told. */
+void dmi_room_freed(struct dmi_rooms *rooms, uint64_t ahead, uint64_t urgent,
+                    struct dmi_room_out *out);
+
+/* A page of a process that leaves, which was promised to it, comes here.  Returns the bytes of the
+ * promise that the caller gives back to the account, since the page takes them. */
+uint64_t dmi_room_taken(struct dmi_rooms *rooms, uint32_t from, uint64_t bytes);
+
+/* Bytes set aside for others that leave. */
+uint64_t dmi_room_promised(const struct dmi_rooms *rooms);
+
+/* ---- This process leaves -------------------------------------------------------------------- */
+
+/* It has `bytes`, and `heir` takes them if it can; others, if not.  0 bytes: READY at once. */
+void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, uint64_t bytes,
+                    struct dmi_room_out *out);
+
+/* Who gets a page of `bytes`: one whose promise has room for it, the heir first; the heir, if there
+ * is none.  READY only. */
+uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes);
+
+/* All pages are gone, or (FAILED) it stays: what is left of the promises goes back. */
+void dmi_room_leave_end(struct dmi_rooms *rooms, struct dmi_room_out *out);
+
+#endif

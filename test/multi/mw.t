@@ -1,0 +1,260 @@
+#!/usr/bin/perl
+# mw.t - dmimw with processes on this host: what it accepts and refuses, who starts when and on which
+# port, output, input, signals, --add and --remove, and its exit status.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use IO::Handle;
+use IO::Socket::INET;
+use POSIX ();
+use Socket;
+
+my $t = DMITest->new(timeout => 120);
+my $dir = $t->dir;
+my $dmimw = $t->build . '/bin/dmimw';
+my $program = $t->compile('test/multi/cluster_dmi.c');
+my %env = (XDG_RUNTIME_DIR => $dir);
+my $number = 0;
+
+sub put {
+  my ($name, $text, $mode) = @_;
+  open my $file, '>', "$dir/$name" or die;
+  print $file $text;
+  close $file or die;
+  chmod $mode, "$dir/$name" if $mode;
+  return "$dir/$name";
+}
+
+sub nodes { return put('nodes.' . ++$number, join '', map { "$_\n" } @_) }
+
+sub start {
+  my ($lines, @args) = @_;
+  my %opt = ref $args[-1] eq 'HASH' ? %{ pop @args } : ();
+  return $t->spawn([$dmimw, '-f', nodes(@$lines), @args], name => 'dmimw', env => \%env, %opt);
+}
+
+# Runs it to its end; returns (status, stdout, stderr).
+sub run {
+  my ($status, @args) = @_;
+  my $process = $t->spawn([$dmimw, @args], name => 'dmimw', env => \%env);
+  $process->wait_exit($status);
+  return ($process->out, $process->err);
+}
+
+sub shows {
+  my ($process, $stream, @lines) = @_;
+  for my $line (@lines) {
+    $t->wait_until(sub {
+      return 1 if $process->$stream =~ /^\Q$line\E$/m;
+      $t->fail_now("$line (it has ended)") unless $process->running;
+      return 0;
+    }, "shows: $line");
+  }
+  return;
+}
+
+# ---- Refused: one line, status 2, nothing is started ------------------------------------------
+
+sub refused {
+  my ($why, @args) = @_;
+  my ($out, $err) = run(2, @args);
+  like($err, qr/\Admimw: [^\n]*$why[^\n]*\n\z/, "refused: @args");
+}
+
+my $two = nodes('localhost # a comment', '', '  # only that', "localhost -l 0 -s '64M'");
+refused('-f is missing', $program);
+refused('no program given', '-f', $two);
+refused("-f $dir/none: No such file", '-f', "$dir/none", $program);
+refused('unknown option -x', '-x');
+refused('unknown option --wrong', '--wrong');
+refused('--log needs a value', '--log');
+refused('-n 3: .* has only 2 hosts', '-f', $two, -n => 3, $program);
+refused('-n 0: must be a number from 1', '-f', $two, -n => 0, $program);
+refused('-m 3: only 2 lines', '-f', $two, -m => 3, $program);
+refused('-m 2: only 1 lines', '-f', $two, -n => 1, -m => 2, $program);
+refused('--require 3: only 2 lines', '-f', $two, '--require', 3, $program);
+refused('--timeout 0', '-f', $two, '--timeout', 0, $program);
+refused('--set a/b', '-f', $two, '--set', 'a/b', $program);
+refused('--log /dev/null/x', '-f', $two, '--log', '/dev/null/x', $program);
+refused('--env NOSUCHVARIABLE: not set', '-f', $two, '--env', 'NOSUCHVARIABLE', $program);
+refused('no host in it', '-f', nodes('# nothing'), $program);
+refused('line 2: a/b: not a host name', '-f', nodes('localhost', 'a/b'), $program);
+refused('line 1: -oProxyCommand=x: not a host', '-f', nodes('-oProxyCommand=x'), $program);
+refused('line 1: h:7880: the port .* -l 7880', '-f', nodes('h:7880'), $program);
+refused('line 1: -l 65536: a port', '-f', nodes('h -l 65536'), $program);
+refused('line 1: a quote is not closed', '-f', nodes("h -s '1G"), $program);
+refused('-m 1: the line of the first process says -i', '-f', nodes('localhost -i h'), $program);
+refused('go without a program', '--status', $program);
+like((run(1, '--status'))[1], qr/\Admimw: no dmimw of yours runs on this host\n\z/, 'nobody to ask');
+like((run(1, '--add', 'h', '--set', 'x'))[1], qr/\Admimw: no dmimw of yours with --set x/, 'nor by name');
+my ($help) = run(0, '-h');
+like($help, qr/  $_ /, "-h explains $_") for qw(-f -n -m -o --tag --log --require --set --add --remove
+  --status --ssh --ask --bin --dir --env --timeout --grace -h -v);
+like((run(0, '-v'))[0], qr/^dmimw \(DMI\) \d+\.\d+\.\d+$/, '-v');
+
+# ---- Who starts, and where --------------------------------------------------------------------
+
+# A port that is free now; kept free of others while it is held.
+my $given = IO::Socket::INET->new(Listen => 1, LocalAddr => '0.0.0.0', ReuseAddr => 1)->sockport;
+my $mw = start(['localhost', "127.0.0.1 -l $given -s 64M", 'localhost', 'localhost', '127.0.0.1'],
+  -n => 4, -m => 2, '--tag', '--log', "$dir/log", '--set', 'ports', $program, 'a b', '-n');
+shows($mw, 'err', map { "$_: === opened ===" } '127.0.0.1', 'localhost', 'localhost/2', 'localhost/3');
+shows($mw, 'out', '127.0.0.1: argument: a b', '127.0.0.1: argument: -n', '127.0.0.1: members: 0 1 2 3');
+my ($first) = grep { /=== initialized/ } split /\n/, $mw->err;
+is($first, '127.0.0.1: === initialized ===', '-m: that line starts the program, before all others');
+my ($status) = run(0, '--status', '--set', 'ports');
+my %port = $status =~ /^(\S+) +opened +(\d+) /mg;
+is($port{'127.0.0.1'}, $given, 'the port of -l');
+is(scalar keys %{ { reverse %port } }, 4, 'all ports differ') or diag($status);
+like($status, qr/^ports: \Q$program\E a b -n, started 20.* by process @{[$mw->pid]}$/m, 'its head');
+
+# What the node file has beyond -n keeps its options.
+my ($out) = run(0, '--add', '127.0.0.1', '--add', 'localhost -s 1G');
+like($out, qr{^127\.0\.0\.1/2: opened\nlocalhost/4: listens.*^localhost/4: opened$}ms, '--add twice');
+($out) = run(0, '--remove', 'localhost/2');
+like($out, qr{^localhost/2: it has left\n\z}m, '--remove of one of several');
+unlike($out, qr{localhost/3|localhost:}, 'and of no other');
+($out) = run(1, '--remove', 'localhost/2', '--remove', 'nosuch');
+is($out, "no process there any more\nno process of that name\n", '--remove: no such process');
+($out) = run(1, '--add', 'localhost -s 1');
+like($out, qr/^localhost\/2: ended with status 2: -s 1: must be at least 1M/m, '--add: why it failed');
+($out) = run(1, '--add', 'a/b');
+is($out, "a/b: not a host name or address\n", '--add: no host');
+($out) = run(0, '--remove', 'localhost');
+like($out, qr/^localhost: it has left$/m, '--remove of all at a host');
+like($out, qr/^localhost\/$_: it has left$/m, 'all of them') for 3, 4;
+
+# Only its user reaches it.
+is((stat "$dir/dmi")[2] & 0777, 0700, 'the directory of sockets is private');
+is((stat "$dir/dmi/ports.sock")[2] & 0777, 0600, 'so is the socket');
+refused('--set ports: that name is in use', '-f', $two, '--set', 'ports', $program);
+my $second = start(['localhost'], '--set', 'other', $program);
+shows($second, 'err', '=== opened ===');
+like((run(1, '--status'))[1], qr/several run on this host: --set says which one: other ports\n/,
+  'two sets: which one?');
+$second->signal('TERM');
+$second->wait_exit(0);
+is((run(1, '--remove', 'nosuch'))[0], "no process of that name\n", 'one set: that one');
+# Somebody who asks and goes away, and somebody who speaks nonsense, do no harm.
+for my $words ('', "{\n", "[]\n", "{\"op\":\"x\"}\n", 'x' x 100_000) {
+  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or die;
+  connect $socket, pack_sockaddr_un("$dir/dmi/ports.sock") or die;
+  $socket->autoflush(1);
+  print $socket $words;
+}
+like((run(0, '--status'))[0], qr/^127\.0\.0\.1\/2 +opened/m, 'it still answers');
+$mw->signal('INT');
+$mw->expect_err(qr/^dmimw: asking 2 processes to leave\n/m);
+$mw->wait_exit(1);    # one --add has failed
+ok(!-e "$dir/dmi/ports.sock", 'its socket is gone');
+
+# --log: a file for each process, with both streams and no tags.
+my $log = do { open my $file, '<', "$dir/log/127.0.0.1.log" or die; local $/; <$file> };
+like($log, qr/^argument: a b\n/m, '--log: stdout');
+like($log, qr/^=== initialized ===\n(?:.*\n)*=== finalized ===\n/m, '--log: stderr');
+ok(-s "$dir/log/localhost.$_.log", "--log: localhost.$_.log") for 2, 3;
+
+# ---- Input, output, environment ---------------------------------------------------------------
+
+my $chatter = put('chatter', <<'END', 0755);
+#!/usr/bin/perl
+# Stands for a program: says that it listens, and then shows what it gets.
+open my $ready, '>&=', $ENV{DMI_READY_FD};
+syswrite $ready, "1\n";
+close $ready;
+exit 0 if defined $ENV{DMI_JOIN_HOST};
+$| = 1;
+print "half a line";
+print STDERR "=== joined ===\n=== opened ===\n";
+print "$ENV{DMI_TEST_MW} $ENV{HANDED_ON} ", $ENV{KEPT_HERE} // 'unset', "\n";
+while (<STDIN>) { print "got: $_" }
+print "x" x 3_000_000, "\nlast";
+exit 7;
+END
+pipe my $input, my $typed or die;
+local @ENV{qw(DMI_TEST_MW HANDED_ON KEPT_HERE)} = ('dmi', 'on', 'here');
+$mw = start(['localhost'], '--env', 'HANDED_ON', '--tag', $chatter, { stdin => $input });
+$typed->autoflush(1);
+shows($mw, 'out', 'localhost: half a linedmi on here');
+print $typed "one\n";
+shows($mw, 'out', 'localhost: got: one');
+print $typed 'two' x 50_000;
+close $typed;
+close $input;
+$mw->wait_exit(7);
+ok($mw->out eq "localhost: half a linedmi on here\nlocalhost: got: one\nlocalhost: got: "
+  . 'two' x 50_000 . 'x' x 3_000_000 . "\nlocalhost: last\n", 'all of input and output, in whole lines')
+  or diag(length $mw->out);
+
+# A reader that goes away: the same as Ctrl+C.
+$mw = $t->spawn(['/bin/sh', '-c', "{ $dmimw -f $two --tag $program 2>$dir/err; echo \$? >$dir/status; }"
+  . " | { read line; echo \"\$line\"; exec 1>&- 0<&-; cat $dir/none 2>/dev/null; }; exit 0"],
+  name => 'piped', env => \%env);
+$mw->expect_out(qr/^localhost: members: 0\n/);
+$mw->wait_exit(0);
+is(do { open my $file, '<', "$dir/status" or die; <$file> }, "1\n", 'nobody reads: it ends, with status 1');
+like(do { open my $file, '<', "$dir/err" or die; local $/; <$file> }, qr/^localhost: === left ===/m,
+  'in order');
+
+# ---- Signals ----------------------------------------------------------------------------------
+
+$mw = start(['localhost', 'localhost'], $program);
+$mw->expect_err(qr/=== opened ===(?s:.*)=== opened ===/);
+$mw->signal('HUP');
+$mw->wait_exit(0);
+like($mw->err, qr/^dmimw: asking 2 processes to leave\n/m, 'SIGHUP asks to leave');
+
+# One that does not leave, and has a child.
+my $stubborn = put('stubborn', <<'END', 0755);
+#!/bin/sh
+trap 'echo asked' INT TERM
+echo 1 > /dev/fd/$DMI_READY_FD
+sleep 1000 & echo "child $! of $$ there"
+wait; wait; wait; wait; wait
+END
+$mw = start(['localhost'], $stubborn);
+my ($child, $parent) = $mw->expect_out(qr/child (\d+) of (\d+) there\n/);
+my @ends = map { DMITest::end_of($_) } $parent, $child;
+$mw->signal('INT');
+$mw->expect_out(qr/asked\n/);
+$mw->expect_err(qr/^dmimw: asking 1 process to leave\n\z/);
+$mw->signal('TERM');
+$mw->expect_err(qr/^dmimw: still there: localhost \(listening for \d+ s\)\ndmimw: once more ends them at once\n/);
+$mw->expect_out(qr/asked\n/);
+$mw->signal('INT');
+$mw->expect_err(qr/^dmimw: ending all processes at once\n/);
+$mw->wait_exit(130);
+ok($_->(5), 'the process and its child are gone') for @ends;
+
+# The same one, when dmimw is killed: after the time of grace.
+$mw = start(['localhost'], '--grace', 1, $stubborn);
+($child, $parent) = $mw->expect_out(qr/child (\d+) of (\d+) there\n/);
+my $end = DMITest::end_of($parent);
+$mw->signal('KILL');
+$mw->wait_exit(signal => 'KILL');
+ok($end->(20), '--grace: what does not leave is killed');
+
+# A process that dies by a signal, and one that fails.
+$mw = start(['localhost'], put('dies', "#!/bin/sh\nkill -SEGV \$\$\n", 0755));
+$mw->wait_exit(128 + 11);
+like($mw->err, qr/^dmimw: localhost: died of signal 11\n\z/, 'died of a signal');
+$mw = start(['localhost', 'localhost -s 7', 'localhost'], '--require', 3, $program);
+$mw->wait_exit(1);
+like($mw->err, qr{^dmimw: localhost/2: ended with status 2: -s 7: must be}m, 'one failed');
+like($mw->err, qr/^dmimw: 2 of the 3 processes that --require asks for are left/m, '--require');
+
+# Stopped by Ctrl+Z, dmimw can say nothing; the process runs on.
+$mw = start(['localhost'], '--timeout', 1, $program);
+$mw->expect_err(qr/=== opened ===/);
+my ($pid) = (run(0, '--status'))[0] =~ /^localhost +opened +\d+ +(\d+)/m;
+$end = DMITest::end_of($pid);
+$mw->signal('TSTP');
+waitpid $mw->pid, POSIX::WUNTRACED;
+ok(!$end->(2), 'while dmimw is stopped, its process goes on');
+$mw->signal('CONT');
+like((run(0, '--status'))[0], qr/^localhost +opened/m, 'and so does dmimw then');
+$mw->signal('INT');
+$mw->wait_exit(0);
+$t->done;
