@@ -10,7 +10,7 @@ perldmidir = $(perldir)/DMI
 dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Frames.pm Loop.pm Member.pm \
 	NodeFile.pm Output.pm Set.pm Way.pm)
 perldmiwaydir = $(perldmidir)/Way
-dist_perldmiway_DATA = bin/lib/DMI/Way/Ssh.pm
+dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 
 # Directories are written relative to bindir, so that an installed tree may be moved.
 $(launchers): %: $(top_srcdir)/%.in Makefile

@@ -4,11 +4,11 @@
 # are installed), by docs/mkman from include/*.h, bin/*.in and docs/*.7.pod: docs/man-pages.md.
 # Which pages there are is known only then; man/list names them.
 
-dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/examples.md
+dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/slurm.md docs/examples.md
 
 # Programs to copy from, as they are.
 examplesdir = $(docdir)/examples
-example_files = cd $(srcdir)/examples && find . -name '*.[ch]' | LC_ALL=C sort
+example_files = cd $(srcdir)/examples && find . -name '*.[ch]' -o -name '*.sbatch' | LC_ALL=C sort
 
 man_sources = $(top_srcdir)/docs/mkman $(wildcard $(top_srcdir)/docs/lib/Man*.pm \
 	$(top_srcdir)/docs/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in)

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# slurm.t - DMI programs under Slurm: a cluster of the test's own, and the scripts of
-# examples/slurm/ as a user would submit them.
+# slurm.t - DMI programs under Slurm: the scripts of examples/slurm/, submitted as a user would, to a
+# cluster of the test's own.
 use strict;
 use warnings;
 use FindBin;
@@ -9,11 +9,86 @@ use DMITest;
 use DMISlurm;
 
 if (my $why = DMISlurm::missing()) { plan(skip_all => $why) }
-my $t = DMITest->new(timeout => 90);
+my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 400 : 150, wait => 40);
 my $slurm = DMISlurm->new($t, nodes => 2);
+my ($start, $join) = map { $t->top . "/examples/slurm/$_.sbatch" } qw(start join);
+my ($nqueens, $joinleave) = map { $t->build . "/examples/${_}_dmi" } qw(nqueens joinleave);
+my $contact = $slurm->dir . '/dmi.contact';
+$ENV{PATH} = $t->build . "/bin:$ENV{PATH}";
 
-my $job = $slurm->submit(['--ntasks=2', '--nodes=2', '--wrap', 'srun sh -c \'echo on $SLURMD_NODENAME\'']);
-$job->expect(qr/^on n\d$/m) for 1 .. 2;
-is($job->wait_end, 'COMPLETED', 'the job has run');
+sub submit { my ($name, @arguments) = @_; return $slurm->submit(\@arguments, name => $name) }
+
+# The lines that its process showed, shortened.
+sub shown { return join ' ', $_[0]->text =~ /^=== (\w+) ===$/mg }
+my ($came, $went) = ('initialized joined opened', 'closed left finalized');
+
+# Its last process leaves, and the job ends.
+sub has_left {
+  my ($job, $state, %opt) = @_;
+  $job->expect(qr/^=== finalized ===$/m, $opt{seconds});
+  is(shown($job), $opt{shown} // "$came $went", "$job->{name}: its process has left in order");
+  is($job->wait_end, $state, "$job->{name}: state of the job");
+  unlike($job->text, qr/^(?:dmimw|dmirun|dmi): (?!asking)/m, "$job->{name}: no complaints");
+}
+
+# One job: two tasks on one node, which share its processors and its memory, and one on the other.
+{
+  my $job = submit('alone', '-N2', '-n3', '--mem=300', $start, $nqueens, 12, 3);
+  is($job->wait_end, 'COMPLETED', 'a job of three tasks has run to its end');
+  like($job->text, qr/^12 queens: 14200 solutions/m, 'the result is right');
+  is(() = $job->text =~ /^=== finalized ===$/mg, 3, 'three processes');
+  ok(!-e $contact, 'its file is gone');
+  my %nodes = map { $_ => 1 } $slurm->started($job);
+  is(join(' ', sort keys %nodes), 'n1 n2', 'on both nodes');
+}
+
+# Two jobs, one program: SIGTERM makes the process of one leave, the program ends in the other.
+{
+  my ($n, $solutions) = $t->scale eq 'small' ? (14, 365596) : (15, 2279184);
+  my $first = submit('first', '-n1', '-w', 'n1', $start, $nqueens, $n, 2);
+  $first->expect(qr/=== opened ===/);
+  my $second = submit('second', '-n1', '-w', 'n2', $join, $nqueens);
+  $second->expect(qr/=== opened ===/);
+  $slurm->run('scancel', '--signal=TERM', $second->id);
+  has_left($second, 'COMPLETED');
+  is($first->wait_end, 'COMPLETED', 'first: state of the job');
+  like($first->text, qr/^goodbye 1!\n(?:.*\n)*$n queens: $solutions solutions/m,
+    'the program dismissed it, and went on to the right result');
+}
+
+# The other ways in which a job may end.  In the end the job that began the program is one of them.
+{
+  my $first = submit('begins', '-n1', '-w', 'n1', $start, $joinleave);
+  $first->expect(qr/=== opened ===/);
+  # One more beside it on the same node, and gone again.
+  like($slurm->run('dmimw', '--add', 'n1'), qr/n1/, 'begins: grows by one process');
+  like($slurm->run('dmimw', '--status'), qr{^n1/2 .*opened}m, 'begins: has two');
+  $slurm->run('dmimw', '--remove', 'n1/2');
+  $first->expect(qr/^=== finalized ===$/m);
+  my $joiner = sub {
+    my ($name, @arguments) = @_;
+    my $job = submit($name, '-n1', '-w', 'n2', @arguments ? @arguments : ($join, $joinleave));
+    $job->expect(qr/=== opened ===/);
+    return $job;
+  };
+  my $cancelled = $joiner->('cancelled');
+  $slurm->run('scancel', $cancelled->id);
+  has_left($cancelled, 'CANCELLED');
+  # It has time to leave in (GraceTime of its partition), and then has ended by itself.
+  my $preempted = $joiner->('preempted');
+  my $urgent = submit('urgent', '-p', 'urgent', '-w', 'n2', '--exclusive', '--wrap', 'echo now');
+  has_left($preempted, 'COMPLETED');
+  $urgent->expect(qr/^now$/m);
+  $urgent->wait_end;
+  # Limits are whole minutes, looked at twice in a minute: for the long form.
+  if ($t->scale eq 'soak') {
+    has_left($joiner->('warned', '--time=1', $join, $joinleave), 'COMPLETED', seconds => 120);
+    has_left($joiner->('too long', '--time=1', '--wrap', "exec dmimw -i \@$contact $joinleave"),
+      'TIMEOUT', seconds => 150);
+  }
+  $slurm->run('scancel', '--batch', '--signal=TERM', $first->id);
+  has_left($first, 'COMPLETED', shown => "$came $came $went $went");
+  ok(!-e $contact, 'the file is gone');
+}
 $slurm->stop;
 $t->done;

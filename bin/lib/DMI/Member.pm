@@ -280,7 +280,8 @@ sub ask {
   return if $self->{asked} >= ($self->{asked_by_others} ? 1 : 2);
   $self->{asked_by_others} = 1 if !$self->{asked} && $self->rank >= $rank{closed};
   $self->{asked}++;
-  $self->{frames}->send('signal', 'INT') unless $self->{asked_by_others};
+  # Not both the same: behind a batch system's signal the first request is to be no second one.
+  $self->{frames}->send('signal', $self->{asked} == 1 ? 'TERM' : 'INT') unless $self->{asked_by_others};
   return;
 }
 

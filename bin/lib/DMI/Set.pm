@@ -12,6 +12,7 @@ use DMI::Member;
 use DMI::NodeFile;
 use DMI::Output;
 use DMI::Way;
+use DMI::Way::Slurm;
 use DMI::Way::Ssh;
 use MIME::Base64 ();
 use POSIX ();
@@ -21,7 +22,8 @@ my $input_window = 64 << 10;    # bytes of our stdin that the first process has 
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
-# tag, log, require, timeout, grace, env, dir, key, bin, where, ssh, ask, name, version.
+# tag, log, require, timeout, grace, env, dir, key, bin, where, ssh, ask, name, version;
+# slurm => true: all by srun; outside => true: options say what program all of them join.
 sub new {
   my ($class, %opt) = @_;
   my $loop = DMI::Loop->new;
@@ -33,8 +35,9 @@ sub new {
     empty => sub { $self->_look_for_end },
     broken => sub { $self->_nobody_reads });
   $SIG{PIPE} = 'IGNORE';
-  $loop->signal($_ => sub { $self->interrupt }) for qw(INT TERM);
-  $loop->signal(HUP => sub { $self->interrupt unless $self->{interrupts} });
+  $loop->signal(INT => sub { $self->interrupt });
+  # A batch system sends SIGTERM more than once, and means no more by that.
+  $loop->signal($_ => sub { $self->interrupt unless $self->{interrupts} }) for qw(TERM HUP);
   $loop->signal(TSTP => sub { $self->_suspend });
   $loop->signal(CONT => sub { $self->_resume });
   return $self;
@@ -70,7 +73,7 @@ sub _new_member {
     way => $self->_way($line),
     # The default port is for the first process of a host; others take any.
     port_wish => defined $line->{port} || grep({ /^-l/ } @{ $self->{options} }) ? 'given'
-      : $number == 1 ? 'default' : 'any',
+      : $number == 1 && !$self->{slurm} ? 'default' : 'any',
     loop => $self->{loop},
     timeout => $self->{timeout},
     changed => sub { $self->_changed(@_) },
@@ -83,6 +86,7 @@ sub _new_member {
 sub _way {
   my ($self, $line) = @_;
   my %opt = map { $_ => $self->{$_} } qw(bin where ssh ask);
+  return $self->{ways}{srun} //= DMI::Way::Slurm->new(%opt) if $self->{slurm};
   return DMI::Way::Local->new(%opt)
     if $line->{host} eq $line->{address} && DMI::Way::Local->is_here($line->{host});
   return $self->{ways}{ssh} //= DMI::Way::Ssh->new(%opt);
@@ -143,6 +147,10 @@ sub _join_all {
   my ($self) = @_;
   my @early = grep { !$_->is_final && !$_->is_running && $_ != $self->{first} }
     @{ $self->{members} } or return;
+  if ($self->{outside}) {
+    $self->_start($_, undef) for grep { $_->state eq 'connected' } @early;
+    return;
+  }
   my ($door) = sort { $b->rank <=> $a->rank } grep { $_->is_door } @{ $self->{members} };
   if ($door) {
     $self->_start($_, $door) for grep { $_->state eq 'connected' } @early;
@@ -160,7 +168,7 @@ sub _join_all {
 sub _start {
   my ($self, $member, $door) = @_;
   my $line = $member->{line};
-  my $first = $member == $self->{first};
+  my $first = $member == $self->{first} && !$self->{outside};
   $member->{door} = $door;
   $member->start(
     version => $self->{version},
@@ -293,7 +301,7 @@ sub _resume {
 sub _read_input {
   my ($self) = @_;
   my $first = $self->{first};
-  return if $self->{input_ended} || !ref $first;
+  return if $self->{input_ended} || $self->{outside} || !ref $first;
   my $wanted = $first->is_running && $first->{unread} < $input_window;
   if ($wanted && -t STDIN && (POSIX::tcgetpgrp(0) // -1) != getpgrp) { $wanted = 0 }
   $self->{loop}->reads(\*STDIN, $wanted ? sub { $self->_take_input } : undef);

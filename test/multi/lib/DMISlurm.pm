@@ -102,6 +102,16 @@ sub submit {
   return $job;
 }
 
+# The nodes on which tasks of a job were started, one each time; the batch script is none.
+sub started {
+  my ($self, $job) = @_;
+  return map {
+    my $daemon = $_;
+    my ($node) = $daemon->name =~ /^slurmd (\S+)/;
+    defined $node ? map { $node } $daemon->err =~ /launch task StepId=$job->{id}\./g : ();
+  } @{ $self->{daemons} };
+}
+
 # What is written to a file, now or later, as the output of a process: an event, without asking.
 sub _follow {
   my ($self, $file, $name) = @_;
@@ -140,7 +150,7 @@ sub _configure {
   my $user = getpwuid $> // die "DMISlurm: user $> has no name\n";
   my $nodes = join '', map {
     "NodeName=$_ NodeHostname=localhost NodeAddr=127.0.0.1 Port=" . shift(@node_ports)
-      . " CPUs=$self->{cpus} State=UNKNOWN\n"
+      . " CPUs=$self->{cpus} RealMemory=1000 State=UNKNOWN\n"
   } @{ $self->{names} };
   $self->_write('slurm.conf', <<"END");
 ClusterName=dmitest
@@ -163,9 +173,9 @@ JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/filetxt
 JobCompLoc=$dir/ended
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0
+SchedulerParameters=batch_sched_delay=1
 ReturnToService=2
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
