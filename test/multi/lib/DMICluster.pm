@@ -77,23 +77,30 @@ sub here {
     @command);
 }
 
-# What runs on all hosts and does not belong to the cluster itself: ["h1 4711 ./prog", ...].
+# What runs on all hosts and does not belong to the cluster itself: ["h1 4711 ./prog", ...].  Where the
+# hosts are one, it is "this", and what was started by that sshd or connects to it.
 sub running {
   my ($self) = @_;
   my @found;
   my %host = map { ($self->{holders}{$_}{space} => $_) } keys %{ $self->{holders} };
   for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*') {
-    my $host = $self->is_real ? $host{ readlink("/proc/$pid/ns/net") // '' } : 'this host';
-    next if !defined $host || $self->{own}{$pid};
-    open my $file, '<', "/proc/$pid/cmdline" or next;
-    my $command = do { local $/; <$file> } // '' or next;    # nothing: it has ended
-    $command =~ s/\0/ /g;
-    # sshd's own: whom it serves is another one.
-    next if $command =~ /^sshd: / && $self->is_real;
-    next if !$self->is_real && $command !~ /\Q$self->{dir}\E/;
-    push @found, "$host $pid $command" if $self->is_real || $command !~ /sshd/;
+    next if $self->{own}{$pid};
+    my $command = _content("/proc/$pid/cmdline") =~ s/\0/ /gr or next;    # nothing: it has ended
+    next if $command =~ /^sshd: |^\S*sshd -D/;
+    my $host = $self->is_real ? $host{ readlink("/proc/$pid/ns/net") // '' }
+      : $command =~ /^ssh .*\Q$self->{dir}\E/
+        || _content("/proc/$pid/environ") =~ /^SSH_CONNECTION=.* $self->{port}$/m ? 'this' : undef;
+    push @found, "$host $pid $command" if defined $host;
   }
   return sort @found;
+}
+
+sub _content {
+  my ($path) = @_;
+  open my $file, '<', $path or return '';
+  my $text = do { local $/; <$file> } // '';
+  $text =~ s/\0/\n/g if $path =~ /environ$/;
+  return $text;
 }
 
 # Waits until nothing of `running` matches; returns what does after all these seconds, or undef.
@@ -164,7 +171,7 @@ END
 sub _make_one_sshd {
   my ($self) = @_;
   my $free = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
-  my $port = $free->sockport;
+  my $port = $self->{port} = $free->sockport;
   close $free;
   mkdir '/run/sshd' if $> == 0 && !-d '/run/sshd';
   my $config = $self->_sshd_config("ListenAddress 127.0.0.1:$port");
