@@ -188,15 +188,17 @@ ok($mw->out eq "localhost: half a linedmi on here\nlocalhost: got: one\nlocalhos
   . 'two' x 50_000 . 'x' x 3_000_000 . "\nlocalhost: last\n", 'all of input and output, in whole lines')
   or diag(length $mw->out);
 
-# A reader that goes away: the same as Ctrl+C.
+# A reader that goes away: at the next line, the same as Ctrl+C.
 $mw = $t->spawn(['/bin/sh', '-c', "{ $dmimw -f $two --tag $program 2>$dir/err; echo \$? >$dir/status; }"
-  . " | { read line; echo \"\$line\"; exec 1>&- 0<&-; cat $dir/none 2>/dev/null; }; exit 0"],
-  name => 'piped', env => \%env);
+  . ' | { read line; exec 0<&-; echo "$line"; }'], name => 'piped', env => \%env);
 $mw->expect_out(qr/^localhost: members: 0\n/);
+my $asker = $t->spawn([$dmimw, '--add', 'localhost'], name => 'asker', env => \%env);
 $mw->wait_exit(0);
+$t->wait_until(sub { !$asker->running }, 'the asker ends');
+$asker->{judged} = 1;    # whether it was in time does not matter
 is(do { open my $file, '<', "$dir/status" or die; <$file> }, "1\n", 'nobody reads: it ends, with status 1');
-like(do { open my $file, '<', "$dir/err" or die; local $/; <$file> }, qr/^localhost: === left ===/m,
-  'in order');
+like(do { open my $file, '<', "$dir/err" or die; local $/; <$file> },
+  qr/^localhost: === finalized ===/m, 'in order');
 
 # ---- Signals ----------------------------------------------------------------------------------
 
@@ -244,6 +246,32 @@ $mw = start(['localhost', 'localhost -s 7', 'localhost'], '--require', 3, $progr
 $mw->wait_exit(1);
 like($mw->err, qr{^dmimw: localhost/2: ended with status 2: -s 7: must be}m, 'one failed');
 like($mw->err, qr/^dmimw: 2 of the 3 processes that --require asks for are left/m, '--require');
+
+# A program that is over before others could join is no failure; one that refuses them is.
+my $brief = put('brief', <<'END', 0755);
+#!/bin/sh
+# The first process: ends when the second one has failed to join.  The second: is refused.
+if [ -z "$DMI_JOIN_HOST" ]; then
+  echo 1 > /dev/fd/$DMI_READY_FD
+  read line < fifo
+  exit 0
+fi
+echo 1 > /dev/fd/$DMI_READY_FD
+echo '=== initialized ===' >&2
+echo 'dmi: it is not there' >&2
+[ -n "$DMI_TEST_END" ] && echo > fifo
+exit 1
+END
+POSIX::mkfifo("$dir/fifo", 0600) or die;
+$mw = start(['localhost', 'localhost'], '--dir', $dir, '--env', 'DMI_TEST_END=1', $brief);
+$mw->wait_exit(0);
+is($mw->err, "=== initialized ===\ndmimw: localhost/2: came too late, localhost has left: "
+  . "ended with status 1: it is not there\n", 'too late');
+$mw = start(['localhost', 'localhost'], '--dir', $dir, $brief);
+$mw->expect_err(qr/^dmimw: localhost\/2: ended with status 1: it is not there\n/m);
+open my $fifo, '>', "$dir/fifo" or die;
+close $fifo;
+$mw->wait_exit(1);
 
 # Stopped by Ctrl+Z, dmimw can say nothing; the process runs on.
 $mw = start(['localhost'], '--timeout', 1, $program);

@@ -159,7 +159,7 @@ sub _start {
 sub _command {
   my ($self, $want, $pipe) = @_;
   my @command = ("$self->{bin}/dmirun", '--with-parent', '--ready-fd', fileno $pipe->{ready}[1]);
-  push @command, '--key', '/dev/fd/' . fileno $pipe->{key}[0] if $pipe->{key};
+  push @command, '--key-fd', fileno $pipe->{key}[0] if $pipe->{key};
   push @command, '-l', _port_is_free($default_port) ? $default_port : 0 if $want->{port} eq 'default';
   push @command, '-l', 0 if $want->{port} eq 'any';
   if (my $join = $want->{join}) {
@@ -202,15 +202,22 @@ sub _become {
 
 sub _await_ready {
   my ($self, $handle) = @_;
-  my $line = '';
-  $self->{loop}->reads($handle, sub {
-    my $count = sysread $handle, $line, 64, length $line;
-    return if !defined $count && $!{EINTR};
-    return if $count && $line !~ /\n/;
-    $self->{loop}->forget($handle);
-    close $handle;
-    $self->{frames}->message('ready', port => $1 + 0) if $line =~ /^(\d+)\n/;
-  });
+  $handle->blocking(0);
+  $self->{ready} = $handle;
+  $self->{loop}->reads($handle, sub { $self->_take_ready });
+  return;
+}
+
+# The port, when it is there.
+sub _take_ready {
+  my ($self) = @_;
+  my $handle = $self->{ready} or return;
+  my $count = sysread $handle, my ($line), 64;    # a line so short comes whole
+  return if !defined $count && ($!{EAGAIN} || $!{EINTR});
+  delete $self->{ready};
+  $self->{loop}->forget($handle);
+  close $handle;
+  $self->{frames}->message('ready', port => $1 + 0) if ($line // '') =~ /^(\d+)\n/;
   return;
 }
 
@@ -240,6 +247,7 @@ sub _look_at_queue {
 # True when there was something.
 sub _take {
   my ($self, $name) = @_;
+  $self->_take_ready;    # which it has told before it wrote anything
   my $handle = $self->{streams}{$name} or return 0;
   my $count = sysread $handle, my ($bytes), $chunk;
   return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
@@ -326,7 +334,8 @@ sub _ended {
   my ($self, $status) = @_;
   $self->{status_known} = 1;
   kill KILL => -$self->{pid};    # what it started and did not wait for
-  # All that it wrote comes before its end.
+  # All that it told and wrote comes before its end.
+  $self->_take_ready;
   for my $name (qw(out err)) { 1 while $self->_take($name) }
   for my $name (keys %{ $self->{streams} }) {
     my $handle = delete $self->{streams}{$name};

@@ -45,6 +45,8 @@ sub is_door { return !$_[0]{asked} && $_[0]->rank >= $rank{listening} && $_[0]->
 sub is_gone { return $_[0]->is_final && !$_[0]{child} }
 # What went wrong, or undef.
 sub problem { return $_[0]{problem} }
+# It has failed to join by way of its door.
+sub was_refused { return $_[0]{door} && $_[0]{port} && $_[0]{never_joined} && defined $_[0]{problem} }
 
 sub _enter {
   my ($self, $state) = @_;
@@ -163,7 +165,7 @@ my %on = (
     $self->_enter('connected');
   },
   begun => sub { $_[0]{pid} = $_[1]{pid}; $_[0]{changed}->($_[0]) },
-  ready => sub { $_[0]{port} = $_[1]{port}; $_[0]->_enter('listening'); $_[0]->_say_held },
+  ready => sub { $_[0]{port} = $_[1]{port}; $_[0]->_enter('listening'); $_[0]->_wrote('err', '') },
   took => sub { $_[0]{unread} -= $_[1]{bytes}; $_[0]{fed}->() if $_[0]{fed} },
   failed => sub { $_[0]->fail($_[1]{why}) },
   ended => sub { $_[0]->_ended($_[1]{status}) },
@@ -204,25 +206,28 @@ sub _watch {
   return;
 }
 
-# Until it listens, what it says may be the reason why it never will: held, for one line.
+# Until it has joined, the last line of the library's own may be the reason why it never will: held, to
+# be told once, with its host.
 sub _wrote {
   my ($self, $stream, $bytes) = @_;
-  if ($stream eq 'err') {
-    if ($self->rank < $rank{listening}) {
-      $self->{held} .= $bytes;
-      $self->_say_held if length $self->{held} > 8192;
-      return;
-    }
-    $self->_progress($bytes);
+  return $self->{output}->($self, $stream, $bytes) if $stream ne 'err';
+  my $rank = $self->rank;
+  if ($rank < $rank{joined}) {
+    $self->{held} .= $bytes;
+    return if $rank < $rank{listening} && length $self->{held} < 8192;
+    $self->{held} =~ s/\A(.*?)((?:^(?:dmi|dmirun): [^\n]*\n?)?)\z/$2/ms or return;
+    $bytes = $1;
   }
-  $self->{output}->($self, $stream, $bytes);
-  return;
+  return if $bytes eq '';
+  $self->_progress($bytes);
+  $self->_say_held if $self->rank >= $rank{joined};
+  return $self->{output}->($self, $stream, $bytes);
 }
 
 sub _say_held {
   my ($self) = @_;
   my $bytes = delete $self->{held};
-  return unless defined $bytes;
+  return if ($bytes // '') eq '';
   $self->_progress($bytes);
   $self->{output}->($self, 'err', $bytes);
   return;
@@ -233,7 +238,7 @@ my $progress = qr/=== (joined|opened|closed|left) ===/;
 sub _progress {
   my ($self, $bytes) = @_;
   my @lines = split /\n/, ($self->{part} // '') . $bytes, -1;
-  $self->{part} = substr pop @lines, 0, 4096;
+  $self->{part} = substr pop(@lines) // '', 0, 4096;
   for my $line (@lines) {
     if ($line =~ /^$progress$/) { $self->_enter($1) }
     elsif ($line =~ /^(?:dmi|dmirun): (.*)/) { $self->{last_words} = $1 }
@@ -244,6 +249,7 @@ sub _progress {
 sub _ended {
   my ($self, $status) = @_;
   my $held = delete $self->{held} // '';
+  $self->{never_joined} = $self->rank < $rank{joined};
   if ($held =~ /\A(?:dmi|dmirun|dmimw): ([^\n]*)\n\z/) { $self->{last_words} = $1 }
   elsif ($held ne '') { $self->_progress($held); $self->{output}->($self, 'err', $held) }
   $self->{status} = $status;

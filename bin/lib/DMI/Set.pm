@@ -18,6 +18,7 @@ use MIME::Base64 ();
 use POSIX ();
 use Sys::Hostname ();
 
+my $news = 3;                   # seconds that the end of one process may be known later than another's
 my $input_window = 64 << 10;    # bytes of our stdin that the first process has not taken
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
@@ -202,10 +203,27 @@ sub _names {
 
 sub _ended {
   my ($self, $member) = @_;
-  my $problem = $member->problem;
-  return $self->_look_for_enough if !defined $problem;
+  return $self->_look_for_enough unless defined $member->problem;
+  return $self->_judge($member) unless $member->was_refused && !$member->{door}->is_final;
+  # Perhaps because the program ends; that news comes on another connection, and may come later.
+  $self->{judging}++;
+  $self->{loop}->after($news, sub {
+    $self->{judging}--;
+    $self->_judge($member);
+    $self->_look_for_end;
+  });
+  return;
+}
+
+sub _judge {
+  my ($self, $member) = @_;
+  my ($name, $problem) = ($member->name, $member->problem);
+  if ($member->was_refused && $member->{door}->is_final && !defined $member->{door}->problem) {
+    $self->say("$name: came too late, $member->{door}{name} has left: $problem");
+    return;
+  }
   # What dies when all are ended by force is no news.
-  $self->say($member->name . ": $problem") unless $self->{aborted} && $member->state eq 'ended';
+  $self->say("$name: $problem") unless $self->{aborted} && $member->state eq 'ended';
   $self->{failures}++;
   return $self->_look_for_enough;
 }
@@ -227,7 +245,7 @@ sub _look_for_enough {
 sub _look_for_end {
   my ($self) = @_;
   return if grep { !$_->is_gone } @{ $self->{members} };
-  return if $self->{output}->queued;
+  return if $self->{judging} || $self->{output}->queued;
   $self->{loop}->stop;
   return;
 }

@@ -270,6 +270,7 @@ sub end_of {
 
 sub _log {
   my ($self, $process, $stream, $line) = @_;
+  $line = substr($line, 0, 1000) . '...' if length $line > 1000;
   push @{ $self->{log} }, [time - $self->{started}, $process->{name}, $stream, $line];
 }
 
