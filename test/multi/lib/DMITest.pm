@@ -69,6 +69,7 @@ sub new {
   for my $options (qw(ASAN_OPTIONS TSAN_OPTIONS)) {
     $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
   }
+  $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # no dmimw but this test's is found
   $SIG{CHLD} = sub { syswrite $self->{wake_writer}, 'x' };
   $SIG{PIPE} = 'IGNORE';
   $SIG{ALRM} = sub { $self->fail_now("the test is over within $self->{timeout} s") };
