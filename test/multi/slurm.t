@@ -31,6 +31,14 @@ sub has_left {
   unlike($job->text, qr/^(?:dmimw|dmirun|dmi): (?!asking)/m, "$job->{name}: no complaints");
 }
 
+# Nothing to join: the job fails, and says why.
+{
+  my $early = submit('early', $join, $nqueens);
+  is($early->wait_end, 'FAILED', 'a job that joins before there is a program fails');
+  like($early->text, qr/^dmimw: n\d: .*\@dmi\.contact: No such file.*; the program has ended, or has not begun$/m,
+    'and says so');
+}
+
 # One job: two tasks on one node, which share its processors and its memory, and one on the other.
 {
   my $job = submit('alone', '-N2', '-n3', '--mem=300', $start, $nqueens, 12, 3);

@@ -1,0 +1,120 @@
+#!/usr/bin/perl
+# srun.t - what dmimw makes of a Slurm allocation's variables, and of the options for jobs that join:
+# without Slurm, by commands that stand in for its own.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Temp qw(tempdir);
+use POSIX ();
+use Test::More;
+
+my $top = abs_path(dirname(__FILE__) . '/../..');
+my $dmimw = "$ENV{DMI_BUILD_DIR}/bin/dmimw";
+unshift @INC, "$top/bin/lib";
+require DMI::Way::Slurm;
+
+my $dir = tempdir(CLEANUP => 1);
+delete @ENV{ grep { /^S(?:LURM|BATCH|RUN)_/ } keys %ENV };
+$ENV{PATH} = "$dir:$ENV{PATH}";
+
+sub put {
+  my ($name, $text) = @_;
+  open my $file, '>', "$dir/$name" or die;
+  print $file $text;
+  close $file or die;
+  chmod 0755, "$dir/$name";
+  return "$dir/$name";
+}
+
+# scontrol show hostnames a,b,c
+put('scontrol', "#!/bin/sh\ntest \"\$1 \$2\" = 'show hostnames' && echo \"\$3\" | tr , '\\n' | grep .\n");
+
+# An allocation, and the lines it gives, as "host:processors"; or the reason it gives none.
+sub lines {
+  my ($nodes, $tasks, $cpus, %more) = @_;
+  local %ENV = (%ENV, SLURM_JOB_ID => 1, SLURM_JOB_NODELIST => $nodes, %more);
+  $ENV{SLURM_TASKS_PER_NODE} = $tasks if defined $tasks;
+  $ENV{SLURM_JOB_CPUS_PER_NODE} = $cpus if defined $cpus;
+  my @lines = eval { DMI::Way::Slurm->lines } or return $@;
+  return join ' ', map { "$_->{host}:$_->{cpus}" } @lines;
+}
+ok(!DMI::Way::Slurm->in_allocation, 'not in an allocation');
+is(lines('a', '1', '4'), 'a:4', 'one task');
+is(lines('a,b', '1(x2)', '8(x2)'), 'a:8 b:8', 'one on each node');
+is(lines('a,b,c', '2(x2),1', '8,4(x2)'), 'a:4 a:4 b:2 b:2 c:4', 'different nodes');
+is(lines('a,b', '3,1', '7,2'), 'a:2 a:2 a:2 b:2', 'what cannot be shared evenly');
+is(lines('a', '4', '2'), 'a:0 a:0 a:0 a:0', 'more tasks than processors');
+is(lines('a,b', undef, undef), 'a:1 b:1', 'nothing said: one for each node');
+is(lines('a', 'x', '2'), "SLURM_TASKS_PER_NODE=x: not as Slurm writes it\n", 'nonsense');
+is(lines('', '1', '2'), "scontrol does not know the nodes \n", 'no nodes');
+like(lines('a', '2', '2', SLURM_STEP_NUM_TASKS => 2), qr/^started as one of 2 tasks of srun/, 'by srun');
+is(lines('a', '2', '2', SLURM_STEP_NUM_TASKS => 1), 'a:1 a:1', 'an interactive step');
+
+sub command {
+  my ($line, %env) = @_;
+  local %ENV = (PATH => $ENV{PATH}, %env);
+  return join ' ', DMI::Way::Slurm->new(bin => '/bin')->command($line);
+}
+my $command = command({ host => 'a', cpus => 3 });
+like($command, qr/^env srun .*--nodelist=a --exact --mem=0 --cpus-per-task=3 .*--unbuffered/, 'srun');
+like(command({ host => 'a', cpus => 0 }), qr/--overlap /, 'too few processors are shared');
+unlike(command({ host => 'a' }), qr/--exact|--mem/, 'one that --add asks for takes nothing away');
+is(command({ host => 'a', cpus => 3 }, SLURM_NTASKS => 4, SLURM_MEM_PER_NODE => 5, SLURM_JOB_ID => 6,
+    SLURM_CONF => 7), $command =~ s/^env/env -u SLURM_MEM_PER_NODE -u SLURM_NTASKS/r,
+  'what the job asked for is not asked for again, but its number stays');
+
+my $way = DMI::Way::Slurm->new(bin => '/bin');
+is(join(' ', $way->addresses({ address => 'n1' }, { host => 'n1' })), 'n1', 'one name');
+is(join(' ', $way->addresses({ address => 'n1' }, { host => 'real' })), 'n1 real', 'two names');
+is($way->reason("srun: error: no way\nsrun: error: that was it\n", 256), 'srun: no way', 'the first reason');
+is($way->reason('', 256), 'srun ended with status 1', 'no reason');
+
+# The program itself, with an srun that runs what it is told on this machine.
+put('srun', <<'END');
+#!/bin/sh
+for word; do case $word in --*) shift ;; *) break ;; esac; done
+exec "$@"
+END
+put('prog', <<'END');
+#!/bin/sh
+test -z "$DMI_READY_FD" || echo 1 > /dev/fd/$DMI_READY_FD
+case $DMI_JOIN_HOST$DMI_JOIN_FILE in
+  '') cat gate ;;           # it is there until the other one has joined
+  localhost) echo > gate ;;
+esac
+echo "as $DMI_JOIN_HOST/$DMI_JOIN_PORT/$DMI_JOIN_FILE/$DMI_CONTACT_FILE:$*"
+END
+
+sub run {
+  my ($arguments, %env) = @_;
+  local %ENV = (%ENV, SLURM_JOB_ID => 1, SLURM_JOB_NODELIST => 'localhost',
+    SLURM_TASKS_PER_NODE => '2', SLURM_JOB_CPUS_PER_NODE => '2', %env);
+  my $out = `cd $dir && $dmimw $arguments 2> stderr < /dev/null`;
+  my $status = $? >> 8;
+  open my $file, '<', "$dir/stderr" or die;
+  return ($status, join('', sort $out =~ /(.*\n)/g), do { local $/; <$file> } // '');
+}
+POSIX::mkfifo("$dir/gate", 0600) or die;
+my ($status, $out, $err) = run('--contact here ./prog word');
+is($out, "\nas ///$dir/here:word\nas localhost/1//$dir/here:\n", 'one starts, one joins');
+is($err, '', 'without a word');
+is($status, 0, 'well');
+($status, $out, $err) = run('-i elsewhere -p 99 ./prog word');
+is($out, "as elsewhere/99//:\n" x 2, '-i, -p: both join');
+put('there', "host 1\n");
+($status, $out, $err) = run('-i @there ./prog');
+is($out, "as //$dir/there/$dir/there:\n" x 2, '-i @FILE: both join');
+($status, $out, $err) = run('-i @nowhere ./prog');
+is($status, 2, '-i @FILE without a file: the status is dmirun\'s');
+like($err, qr/^dmimw: localhost: ended with status 2: -i \@nowhere: No such file/m, 'and says why');
+for my $wrong (['-p 9 ./prog', '-p 9: without -i HOST'], ['-i @there -p 9 ./prog', '-p 9: without'],
+  ['-n 3 ./prog', '-n 3: the allocation has only 2 hosts']) {
+  ($status, $out, $err) = run($wrong->[0]);
+  is($status, 2, "refused: dmimw $wrong->[0]");
+  like($err, qr/\Admimw: \Q$wrong->[1]\E[^\n]*\n\z/, 'in one line');
+}
+($status, $out, $err) = run('./prog', SLURM_STEP_NUM_TASKS => 2);
+is($status, 2, 'refused: started by srun');
+like($err, qr/\Admimw: started as one of 2 tasks of srun[^\n]*\n\z/, 'in one line');
+done_testing();
