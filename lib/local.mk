@@ -65,6 +65,7 @@ core_sources = \
 	lib/core/coord_notice.c \
 	lib/core/coord_pack.c \
 	lib/core/coord_view.c \
+	lib/core/copyset.c \
 	lib/core/directory.c \
 	lib/core/heap.c \
 	lib/core/heap.h \
@@ -85,10 +86,12 @@ core_sources = \
 	lib/core/out.c \
 	lib/core/page.c \
 	lib/core/page.h \
+	lib/core/page_block.c \
 	lib/core/page_copy.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_owner.c \
+	lib/core/page_pass.c \
 	lib/core/page_room.c \
 	lib/core/page_wait.c \
 	lib/core/ranges.c \

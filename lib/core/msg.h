@@ -32,7 +32,9 @@ enum dmi_msg_type {
   DMI_MSG_HOME_END,
   DMI_MSG_HOME_DONE,
   DMI_MSG_KEEP,
-  DMI_MSG_PAGE_LAST = DMI_MSG_KEEP,
+  DMI_MSG_PASS,
+  DMI_MSG_BLOCK,
+  DMI_MSG_PAGE_LAST = DMI_MSG_BLOCK,
 
   /* 32 and up: membership and services (docs/membership.md); everything is in `body`, packed as
    * lib/core/member.h and lib/service say; `op`, `error` as in answers above */
@@ -45,12 +47,14 @@ enum dmi_msg_type {
 #define DMI_F_NODATA 0x04  /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
 #define DMI_F_APPLY 0x08   /* DONE: change your copy too */
 #define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
+#define DMI_F_DIRECT 0x08  /* READ: the owner itself shall send it (R13) */
+#define DMI_F_PASSED 0x10  /* DATA, BLOCK: not from the owner (R13) */
 #define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
 #define DMI_F_MUST 0x01    /* TAKE: there is room, or you are the heir: take it */
 #define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
 #define DMI_F_PARKED 0x80  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
 
-/* Kinds of copies: dmi_msg.kind of READ and DATA, and in copysets. */
+/* Kinds of copies: dmi_msg.kind of READ, DATA, PASS and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
 
@@ -121,8 +125,8 @@ struct dmi_msg {
   uint32_t error;  /* FAIL: DMI_E* */
   uint64_t map;    /* base address of the mapping */
   uint64_t page;   /* page number in the mapping */
-  uint64_t op;     /* origin's number of the operation; READ and DATA: fetch number */
-  uint64_t off;    /* bytes, in the page; of kind LIST: number of ranges */
+  uint64_t op;     /* origin's number of the operation; READ, DATA, PASS, BLOCK: fetch number */
+  uint64_t off; /* bytes, in the page; of kind LIST: number of ranges; PASS: the fetch before it */
   uint64_t len; /* bytes; HOME_BEGIN: the mapping's word; DONE of an ATOMIC: bytes of the answer at
                    the start of body */
   uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */

@@ -33,6 +33,7 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
     while ((req = dmi_req_pop(&page->busy->parked))) {
       if (req->foreign) dmi_req_free(req);
     }
+    dmi_passes_fail(core, page, dmi_fetch_end(page->busy), NULL);
     free(page->busy->holder);
     free(page->busy);
     page->busy = NULL;
@@ -301,13 +302,17 @@ static bool ranges_valid(const struct dmi_page *page, const struct dmi_msg *msg,
   }
 }
 
+bool dmi_is_kind(uint32_t kind) {
+  return kind == DMI_KIND_INVALIDATE || kind == DMI_KIND_UPDATE;
+}
+
 /* Could a correct peer have sent this? */
 static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
       return ranges_valid(page, msg, 0);
     case DMI_MSG_READ:
-      return msg->kind == DMI_KIND_INVALIDATE || msg->kind == DMI_KIND_UPDATE;
+      return dmi_is_kind(msg->kind);
     case DMI_MSG_PUT:
       return msg->body.ptr && ranges_valid(page, msg, msg->len);
     case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
@@ -326,9 +331,8 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
   }
 }
 
-/* R1 */
-static void request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                            struct dmi_msg *msg, struct dmi_out *out) {
+void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg, struct dmi_out *out) {
   bool home = atomic_load(&page->map->home) == core->self;
   bool own = msg->type == DMI_MSG_OWN;
   if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
@@ -378,7 +382,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
       if (!request_valid(page, msg)) return false;
-      request_arrives(core, page, from, msg, out);
+      dmi_request_arrives(core, page, from, msg, out);
       *msg = (struct dmi_msg){0}; /* its slices went on */
       break;
     case DMI_MSG_GOT:
@@ -388,6 +392,13 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       break;
     case DMI_MSG_DATA:
       good = dmi_data_arrives(core, page, from, msg, out);
+      break;
+    case DMI_MSG_PASS:
+      if (!dmi_is_kind(msg->kind) || msg->origin == core->self || !msg->op) return false;
+      dmi_pass_arrives(core, page, msg, out);
+      break;
+    case DMI_MSG_BLOCK:
+      good = dmi_block_arrives(core, page, from, msg, out);
       break;
     case DMI_MSG_GRANT:
       good = dmi_owner_grant_arrives(core, page, from, msg, out);
@@ -435,8 +446,8 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
       dmi_req_fail(core, page, req, DMI_EADDR, out);
     while ((req = dmi_req_pop(&busy->waiters)))
       dmi_out_complete(out, req, DMI_EADDR);
+    dmi_passes_fail(core, page, dmi_fetch_end(busy), out);
     busy->holders = 0;
-    busy->fetch = 0;
     busy->puts = 0;
   }
   dmi_set_role(core, page, DMI_ROLE_NONE);
@@ -452,6 +463,7 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
   reply->page = msg->page;
   switch (msg->type) {
     case DMI_MSG_READ:
+    case DMI_MSG_PASS:
       reply->flags = DMI_F_FETCH; /* fall through */
     case DMI_MSG_GET:
     case DMI_MSG_PUT:
@@ -506,7 +518,6 @@ static void check_room(const struct dmi_page *page) {
 
 void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
-  (void)core;
   require(page->role != DMI_ROLE_OWNER || !page->copy, page, "an owner has a copy");
   require(!(page->flags & DMI_PAGE_HELD) || page->copy, page, "held without a copy");
   require(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER, page,
@@ -528,4 +539,11 @@ void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
           "operations wait at a process that is neither owner nor pending");
   require(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, page,
           "reads wait at the owner");
+  require(busy->passes == NULL || busy->fetch != 0, page, "passes wait for no fetch");
+  require(busy->fetch == 0 || (page->role != DMI_ROLE_OWNER && !page->copy), page,
+          "a fetch is out, and the bytes are here");
+  require(dmi_assembly_valid(page), page, "an assembly without a fetch, or of a whole page");
+  for (uint32_t i = 0; i < busy->holders; i++)
+    require(busy->holder[i].uid != core->self && busy->holder[i].depth > 0, page,
+            "a copyset with its owner in it");
 }

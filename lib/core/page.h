@@ -71,6 +71,15 @@ struct dmi_req_list {
   struct dmi_req *first, *last;
 };
 
+/* One of the copyset: it may have a copy of this kind. */
+struct dmi_sharer {
+  uint32_t uid;
+  uint32_t kind;     /* DMI_KIND_* */
+  uint32_t children; /* transfers it was given since it came in (R13) */
+  uint32_t depth;    /* in the tree of transfers; the owner's is 0 */
+  uint64_t fetch;    /* the last one of it that was decided here; 0: not known */
+};
+
 /* What is there only while something is going on, or copies exist. */
 struct dmi_page_busy {
   struct dmi_req_list queue;   /* owner, pending: not begun */
@@ -83,8 +92,11 @@ struct dmi_page_busy {
   uint32_t puts;               /* own PUT / ATOMIC without a reply */
   uint64_t fetch;              /* READ that is out, 0: none */
   bool poisoned;               /* the floor rose since it was sent */
+  struct dmi_pass *passes;     /* READs of others that wait for the fetch (R13) */
+  struct dmi_assembly *blocks; /* what BLOCKs of the fetch have brought; NULL: nothing */
   uint32_t holders, holders_room;
-  struct dmi_holder *holder; /* copyset */
+  struct dmi_sharer *holder; /* copyset */
+  uint32_t children;         /* transfers by the owner itself since the copyset was empty */
 };
 
 struct dmi_map;
@@ -184,6 +196,12 @@ enum dmi_break {
   DMI_BREAK_RESERVE,    /* R12: READ is sent without room for what it brings */
   DMI_BREAK_RETURN,     /* R12: room for what did not come is not given back */
   DMI_BREAK_SPILL,      /* R12: a spilled page is read as if it were zero */
+  DMI_BREAK_PASS,       /* R13: whatever copy there is is passed on */
+  DMI_BREAK_AFTER,      /* R13: PASS waits for any fetch */
+  DMI_BREAK_PASSES,     /* R13: forgotten when the fetch ends otherwise than by DATA */
+  DMI_BREAK_DATA,       /* R13: passed on, of whatever version DATA is */
+  DMI_BREAK_DECIDE,     /* R13: the origin of a READ that is passed is not in the copyset */
+  DMI_BREAK_DIRECT,     /* R13: a READ with DIRECT is passed, too */
   DMI_BREAK_LAST
 };
 
@@ -209,6 +227,9 @@ struct dmi_room {
   void (*unspilled)(void *arg, struct dmi_page *page);
 };
 
+#define DMI_HOP ((uint64_t)256 << 10)
+#define DMI_BLOCK ((uint64_t)256 << 10)
+
 /* One process's side of the protocol. */
 struct dmi_core {
   uint32_t self; /* uid */
@@ -220,6 +241,8 @@ struct dmi_core {
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
   const struct dmi_room *room; /* NULL: there is always room */
   void *arg;
+  uint64_t hop;             /* bytes that one more hop is worth (R13); 0: DMI_HOP */
+  uint64_t block;           /* bytes of a BLOCK; 0: DMI_BLOCK */
   _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record: 0 and no home: drained */
   _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
   _Atomic uint64_t fetches; /* fetch numbers given out */
@@ -254,13 +277,23 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
                               const unsigned char *src);
 
 /*
- * A message GET..RELEASE about this page.  GOT, DONE and FAIL without DMI_F_FETCH answer an own
- * operation: `own` is the one whose op number the message has (NULL: unknown, the message is
- * ignored), with `sent` set. Takes the slices of msg over. Returns false, changing nothing, when
- * the message cannot come from a correct peer.
+ * A message GET..RELEASE, PASS or BLOCK about this page.  GOT, DONE and FAIL without DMI_F_FETCH
+ * answer an own operation: `own` is the one whose op number the message has (NULL: unknown, the
+ * message is ignored), with `sent` set. Takes the slices of msg over. Returns false, changing
+ * nothing, when the message cannot come from a correct peer.
  */
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
+
+/* The first `got` bytes of this DATA, which belongs to the page, are in its frame; the rest is on
+ * its way. */
+void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,
+                   uint64_t got, struct dmi_out *out);
+
+/* Where the body of a BLOCK goes that has begun to arrive: straight to its place; sets
+ * msg->body.frame.  NULL: nowhere, but the message must be handed in. */
+unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                                   struct dmi_msg *msg);
 
 /* The mapping is unmapped (R10): fails everything that waits here, frees the bytes. */
 void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);

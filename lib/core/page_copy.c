@@ -94,17 +94,19 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
+  struct dmi_pass *passes;
   struct dmi_req_list all;
   struct dmi_req *req;
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
   if (!busy || !busy->fetch || busy->fetch != msg->op) return true;
-  if (msg->kind != DMI_KIND_INVALIDATE && msg->kind != DMI_KIND_UPDATE) return false;
+  if (!dmi_is_kind(msg->kind)) return false;
   if (!zero && (!msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
                 msg->body.len != page->map->page_size)) {
     return false;
   }
-  busy->fetch = 0;
-  if (from != core->self) page->hint = from;
+  passes = dmi_fetch_end(busy);
+  if (from != core->self && !(msg->flags & DMI_F_PASSED)) page->hint = from;
+  dmi_passes_answer(core, page, passes, msg, out);
   all = busy->waiters;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
@@ -161,20 +163,21 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
   return true;
 }
 
-static void fetch_fails(struct dmi_page *page, const struct dmi_msg *msg, struct dmi_out *out) {
-  struct dmi_req_list all;
+void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  uint64_t fetch = busy->fetch;
+  struct dmi_pass *passes = dmi_fetch_end(busy);
+  struct dmi_req_list all = busy->waiters;
   struct dmi_req *req;
-  if (!page->busy || !page->busy->fetch || page->busy->fetch != msg->op) return;
-  page->busy->fetch = 0;
-  all = page->busy->waiters;
-  page->busy->waiters = (struct dmi_req_list){NULL, NULL};
+  busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
-    if (req->fetch == msg->op) {
-      dmi_out_complete(out, req, (int)msg->error);
+    if (req->fetch == fetch) {
+      dmi_out_complete(out, req, error);
     } else {
-      dmi_req_push(&page->busy->waiters, req);
+      dmi_req_push(&busy->waiters, req);
     }
   }
+  dmi_passes_end(core, page, passes, out);
 }
 
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
@@ -182,7 +185,9 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
   if (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH)) {
-    fetch_fails(page, msg, out);
+    if (page->busy && page->busy->fetch && page->busy->fetch == msg->op) {
+      dmi_fetch_fails(core, page, (int)msg->error, out);
+    }
     return true;
   }
   if (!own) return true;

@@ -48,11 +48,12 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   page->tail = core->self;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
   if (page->busy) {
+    struct dmi_pass *passes = dmi_fetch_end(page->busy);
     struct dmi_req *req;
-    page->busy->fetch = 0;
     while ((req = dmi_req_pop(&page->busy->waiters)))
       dmi_own_begin(core, page, req, out);
     dmi_queue_run(core, page, out);
+    dmi_passes_end(core, page, passes, out);
   }
   dmi_page_rest(core, page);
 }
@@ -62,6 +63,12 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack;
   switch (msg->type) {
+    case DMI_MSG_PASS: /* we may be the owner still */
+      msg->type = DMI_MSG_READ;
+      msg->flags = DMI_F_DIRECT;
+      msg->version = msg->off = 0;
+      dmi_request_arrives(core, page, core->self, msg, out);
+      return;
     case DMI_MSG_GET:
     case DMI_MSG_READ:
     case DMI_MSG_PUT:

@@ -49,6 +49,55 @@ void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, stru
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out);
 
+/* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
+void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg, struct dmi_out *out);
+/* A kind of copy? */
+bool dmi_is_kind(uint32_t kind);
+
+/* ---- copyset.c: at the owner ---- */
+struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid);
+struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind);
+void dmi_copyset_remove(struct dmi_page_busy *busy, struct dmi_sharer *sharer);
+/* As GRANT carries it. */
+struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy);
+void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
+                        const struct dmi_slice *list);
+/* R13, the choice: who sends the page to `to`.  NULL: the owner itself. */
+struct dmi_sharer *dmi_copyset_choose(const struct dmi_core *core, const struct dmi_page *page,
+                                      uint32_t to);
+
+/* ---- page_pass.c: R13 ---- */
+/* At the owner, a READ at the head of the queue: its origin comes into the copyset.  True: another
+ * process will send DATA, and `req` is gone. */
+bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_out *out);
+/* At the one chosen. */
+void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                      struct dmi_out *out);
+/* The fetch is over; returns what waited for it, for one of the three below. */
+struct dmi_pass *dmi_fetch_end(struct dmi_page_busy *busy);
+/* By this DATA. */
+void dmi_passes_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                       const struct dmi_msg *data, struct dmi_out *out);
+/* In another way. */
+void dmi_passes_end(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                    struct dmi_out *out);
+/* The mapping is unmapped (out NULL: nobody is told). */
+void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                     struct dmi_out *out);
+/* The first `got` bytes of DATA of this version are in the frame. */
+void dmi_passes_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
+                     uint64_t version, uint64_t got, struct dmi_out *out);
+
+/* ---- page_block.c: R13 ---- */
+/* False: not from a correct peer. */
+bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                       struct dmi_msg *msg, struct dmi_out *out);
+void dmi_assembly_free(struct dmi_assembly *blocks);
+/* How much is there; for the invariants. */
+bool dmi_assembly_valid(const struct dmi_page *page);
+
 /* ---- page_owner.c ---- */
 /* Turns a request message into a queued operation. */
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
@@ -115,6 +164,8 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_out *out);
+/* The fetch that is out fails: so do the reads that wait for it. */
+void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
 /* Own reads that wait for the copy: serve them, or begin them anew. */
 void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 

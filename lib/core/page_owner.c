@@ -42,7 +42,7 @@ struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
   }
   req->len = msg->len;
   req->src = msg->body;
-  req->flags = msg->flags & (DMI_F_HAVE | DMI_F_NODATA);
+  req->flags = msg->flags & (msg->type == DMI_MSG_READ ? DMI_F_DIRECT : DMI_F_HAVE | DMI_F_NODATA);
   req->have = msg->version;
   dmi_slice_drop(&msg->list);
   return req;
@@ -121,36 +121,6 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
   }
 }
 
-/* ---- The copyset ---------------------------------------------------------------------------- */
-
-static struct dmi_holder *holder_find(struct dmi_page_busy *busy, uint32_t uid) {
-  for (uint32_t i = 0; i < busy->holders; i++) {
-    if (busy->holder[i].uid == uid) return &busy->holder[i];
-  }
-  return NULL;
-}
-
-static void holder_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind) {
-  struct dmi_holder *holder = holder_find(busy, uid);
-  if (!holder) {
-    if (busy->holders == busy->holders_room) {
-      uint32_t room = busy->holders_room ? 2 * busy->holders_room : 4;
-      struct dmi_holder *more = dmi_core_alloc(room * sizeof(*more));
-      if (busy->holders) memcpy(more, busy->holder, busy->holders * sizeof(*more));
-      free(busy->holder);
-      busy->holder = more;
-      busy->holders_room = room;
-    }
-    holder = &busy->holder[busy->holders++];
-    holder->uid = uid;
-  }
-  holder->kind = kind;
-}
-
-static void holder_remove(struct dmi_page_busy *busy, struct dmi_holder *holder) {
-  *holder = busy->holder[--busy->holders];
-}
-
 /* ---- Bytes ---------------------------------------------------------------------------------- */
 
 /* Puts [off, off + len) of the page, or the word that it is zero, into a message. */
@@ -206,7 +176,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
                          struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   bool told = writer_of(core, req) == 0;
-  bool apply = wrote && !told && holder_find(busy, req->origin) != NULL;
+  bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
   uint64_t version = wrote && !told ? page->version : 0;
   struct dmi_msg msg;
   if (req->type == DMI_REQ_ATOMIC && dmi_sync_is_wait(req->kind)) {
@@ -264,16 +234,16 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
   struct dmi_page_busy *busy = dmi_page_busy(page);
   uint32_t acks = 0;
   for (uint32_t i = busy->holders; i-- > 0;) {
-    struct dmi_holder *holder = &busy->holder[i];
+    struct dmi_sharer *holder = &busy->holder[i];
     uint32_t uid = holder->uid;
     struct dmi_msg msg;
     if (!core->is_member(core->arg, uid)) {
-      holder_remove(busy, holder);
+      dmi_copyset_remove(busy, holder);
       continue;
     }
     if (uid == writer_of(core, req)) continue;
     if (holder->kind == DMI_KIND_INVALIDATE) {
-      holder_remove(busy, holder);
+      dmi_copyset_remove(busy, holder);
       if (core->broken == DMI_BREAK_INVALIDATE) continue;
       msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
     } else {
@@ -383,8 +353,8 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
   struct dmi_req *req;
   if (!busy || !busy->current || msg->version != page->version + 1) return;
   if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
-    struct dmi_holder *holder = holder_find(busy, from);
-    if (holder) holder_remove(busy, holder);
+    struct dmi_sharer *holder = dmi_copyset_find(busy, from);
+    if (holder) dmi_copyset_remove(busy, holder);
   }
   if (--busy->acks) return;
   req = busy->current;
@@ -417,14 +387,13 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
                   struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_GRANT);
-  struct dmi_holder *holder;
+  struct dmi_sharer *holder;
   uint32_t to = req->origin;
   msg.origin = to;
   msg.version = page->version;
-  if ((holder = holder_find(busy, to))) holder_remove(busy, holder);
+  if ((holder = dmi_copyset_find(busy, to))) dmi_copyset_remove(busy, holder);
   if (busy->holders && core->broken != DMI_BREAK_COPYSET) {
-    msg.list = dmi_slice_copy(busy->holder, busy->holders * sizeof(*busy->holder));
-    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+    msg.list = dmi_copyset_pack(busy);
   }
   if ((req->flags & DMI_F_HAVE) && req->have == page->version) {
     msg.flags |= DMI_F_HAVE;
@@ -470,6 +439,7 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) 
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                              struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy;
+  struct dmi_pass *passes;
   struct dmi_req *req;
   (void)from;
   if (!grant_valid(page, msg)) return false;
@@ -483,12 +453,8 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
   page->copy = 0;
   page->flags &= (uint16_t)~DMI_PAGE_HELD;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
-  busy->fetch = 0;
-  for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_holder); i++) {
-    struct dmi_holder holder;
-    memcpy(&holder, msg->list.ptr + i * sizeof(holder), sizeof(holder));
-    if (holder.uid != core->self) holder_add(busy, holder.uid, holder.kind);
-  }
+  passes = dmi_fetch_end(busy);
+  dmi_copyset_unpack(core, busy, &msg->list);
   while ((req = dmi_req_pop(&busy->waiters))) {
     if (dmi_page_readable(core, page)) {
       dmi_own_serve(req, page->frame, out);
@@ -497,6 +463,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
     }
   }
   dmi_queue_run(core, page, out);
+  dmi_passes_end(core, page, passes, out);
   if (page->role == DMI_ROLE_OWNER) dmi_page_give(core, page, atomic_load(&core->heir), out);
   return true;
 }
@@ -520,8 +487,9 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
       dmi_req_fail(core, page, req, DMI_ENOMEM, out);
       return;
     }
+  } else if (dmi_pass_decide(core, page, req, out)) {
+    return;
   } else {
-    if (req->origin != core->self) holder_add(dmi_page_busy(page), req->origin, req->kind);
     msg = dmi_msg_about(core, page, DMI_MSG_DATA);
     msg.kind = req->kind;
     msg.version = page->version;

@@ -5,12 +5,13 @@
  * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up
  * in the order in which they were sent.  No function here blocks.
  *
- * Threads: the daemon thread runs the loop and all callbacks, except that `lendable`, and `body`
- * and `message` for what it says yes to, are also called in threads that are in dmi_net_receive;
- * for one connection in one thread at a time.  What they send there they flush. dmi_net_send,
- * dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop and "Lending" may be called from
- * any thread, everything else only from the daemon's (in callbacks), or before dmi_net_run.  No
- * callback is called from inside a function declared here, except dmi_net_run and dmi_net_receive.
+ * Threads: the daemon thread runs the loop and all callbacks, except that `lendable`, and `body`,
+ * `arrived` and `message` for what it says yes to, are also called in threads that are in
+ * dmi_net_receive; for one connection in one thread at a time.  What they send there they flush.
+ * dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop and "Lending" may
+ * be called from any thread, everything else only from the daemon's (in callbacks), or before
+ * dmi_net_run.  No callback is called from inside a function declared here, except dmi_net_run and
+ * dmi_net_receive.
  */
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
@@ -51,8 +52,8 @@ struct dmi_net_handler {
    * been checked against the table in wire.h, nothing else has.  False: it cannot come from a
    * correct peer; the connection is closed, `lost` follows. */
   bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
-  /* In a thread that waits: bytes [off, off + len) of this message's body are in `body` now. Called
-   * for large bodies, in order; not for what the daemon receives.  May be NULL. */
+  /* Bytes [off, off + len) of this message's body are in `body` now.  Called for large bodies, in
+   * order, in the thread that receives.  May be NULL. */
   void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                   uint64_t len);
   /* May a thread that waits take this message, of which only the header is there and which has no

@@ -25,7 +25,7 @@
 
 #define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
 #define PIECE ((size_t)128 << 10)    /* bytes per call of recv in a thread that waits */
-#define LARGE ((size_t)64 << 10)     /* bodies from which handler.arrived is called */
+#define LARGE ((size_t)64 << 10)     /* bodies of which handler.arrived is told */
 #define TURNS 16                     /* calls of recv per turn */
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
@@ -37,11 +37,11 @@ static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *w
 }
 
 /* `part` more bytes of the body are here. */
-static void body_grows(struct dmi_conn *conn, bool lent, size_t part) {
+static void body_grows(struct dmi_conn *conn, size_t part) {
   const struct dmi_net_handler *handler = &conn->net->handler;
   uint64_t off = conn->body_got;
   conn->body_got += part;
-  if (!lent || part == 0 || conn->body == NULL || handler->arrived == NULL) return;
+  if (part == 0 || conn->body == NULL || handler->arrived == NULL) return;
   if (conn->msg.body.len >= LARGE)
     handler->arrived(handler->arg, &conn->msg, conn->body, off, part);
 }
@@ -149,7 +149,7 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
         if (conn->body != NULL && part != 0) {
           memcpy(conn->body + conn->body_got, conn->buf + conn->start, part);
         }
-        body_grows(conn, lent, part);
+        body_grows(conn, part);
         conn->start += part;
         if (conn->body_got < msg->body.len) return true;
         if (!deliver(conn, why)) return false;
@@ -202,7 +202,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   if (conn->phase == DMI_PHASE_LIST)
     conn->list_got += first;
   else
-    body_grows(conn, lent, first); /* 0 in a header */
+    body_grows(conn, first); /* 0 in a header */
   conn->end += total - first;
   return true;
 }

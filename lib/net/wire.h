@@ -75,6 +75,8 @@ enum dmi_wire_from {
   X(DMI_MSG_HOME_END,    "HOME_END",     0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_HOME_DONE,   "HOME_DONE",    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_KEEP,        "KEEP",        16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
+  X(DMI_MSG_PASS,        "PASS",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
+  X(DMI_MSG_BLOCK,       "BLOCK",        0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
   X(DMI_WIRE_STOP,       "STOP",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
   X(DMI_CTL_JOIN,        "JOIN",         0, 0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY) \
   X(DMI_CTL_VIEW_TAKEN,  "VIEW_TAKEN",   0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \

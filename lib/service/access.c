@@ -75,6 +75,22 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
   if (!item) dmi_page_message(&process->core, page, from, msg, NULL, out);
 }
 
+/* Puts it in line for another process. */
+static void send_locked(struct dmi_process *process, struct dmi_page *page, uint32_t to,
+                        struct dmi_msg *msg, struct dmi_out *out) {
+  uint8_t type = msg->type;
+  uint64_t bytes = msg->body.len;
+  bool own = msg->origin == process->core.self;
+  if (!dmi_net_send(process->net, to, msg)) {
+    dmi_page_bounced(&process->core, page, to, msg, out);
+    return;
+  }
+  if (own) atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
+  if (!bytes || (type != DMI_MSG_DATA && type != DMI_MSG_BLOCK && type != DMI_MSG_GRANT)) return;
+  atomic_fetch_add_explicit(&process->pages[type].num, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&process->pages[type].bytes, bytes, memory_order_relaxed);
+}
+
 void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
                              struct dmi_out *out) {
   /* The list may grow, and move, meanwhile. */
@@ -90,19 +106,19 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
     } else if (to == process->core.self) {
       dmi_post_self(process, &msg);
     } else {
-      uint8_t type = msg.type;
-      bool own = msg.origin == process->core.self;
-      if (dmi_net_send(process->net, to, &msg)) {
-        if (own) atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
-      } else {
-        dmi_page_bounced(&process->core, page, to, &msg, out);
-      }
+      send_locked(process, page, to, &msg, out);
     }
   }
 }
 
 uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type) {
   return atomic_load(&process->sent[type]);
+}
+
+uint64_t dmi_access_bytes(const struct dmi_process *process, enum dmi_msg_type type,
+                          uint64_t *num) {
+  if (num) *num = atomic_load(&process->pages[type].num);
+  return atomic_load(&process->pages[type].bytes);
 }
 
 void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush) {
@@ -620,7 +636,11 @@ void dmi_access_end(struct dmi_process *process) {
 
 bool dmi_access_lendable(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
-         msg->type == DMI_MSG_FAIL;
+         msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
+}
+
+bool dmi_access_takes(const struct dmi_msg *msg) {
+  return msg->type <= DMI_MSG_RELEASE || msg->type == DMI_MSG_PASS || msg->type == DMI_MSG_BLOCK;
 }
 
 static bool answers_operation(const struct dmi_msg *msg) {
@@ -686,11 +706,54 @@ static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg,
   return dst;
 }
 
+/* The page that a message is about, if there is a record of it here; inside an epoch. */
+static struct dmi_page *known_page(const struct dmi_msg *msg, struct dmi_mapping **mapping) {
+  *mapping = dmi_space_find(msg->map);
+  if (!*mapping || (*mapping)->map.base != msg->map) return NULL;
+  return msg->page < (*mapping)->map.page_num ? dmi_mapping_find(*mapping, msg->page) : NULL;
+}
+
+/* A BLOCK goes to its place in the page that its fetch assembles. */
+static void *block_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page;
+  void *place = NULL;
+  dmi_epoch_enter();
+  page = known_page(msg, &mapping);
+  if (page) {
+    dmi_lock(&page->lock);
+    place = dmi_page_block_body(&process->core, page, from, msg);
+    dmi_unlock(&page->lock);
+  }
+  dmi_epoch_leave();
+  return place;
+}
+
+void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page;
+  struct dmi_out out;
+  if (msg->type != DMI_MSG_DATA) return;
+  dmi_epoch_enter();
+  page = known_page(msg, &mapping);
+  if (page && !dmi_mapping_ref(mapping)) page = NULL;
+  dmi_epoch_leave();
+  if (!page) return;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  dmi_page_part(&process->core, page, msg, got, &out);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+  dmi_mapping_unref(&process->core, mapping);
+}
+
 void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
   uint64_t limit = 0, answer = 0;
-  void *dst = answer_body(process, msg, &answer);
-  (void)from;
+  void *dst;
+  if (msg->type == DMI_MSG_BLOCK) return block_body(process, from, msg);
+  dst = answer_body(process, msg, &answer);
   if (dst) return dst;
   dmi_epoch_enter();
   mapping = dmi_space_find(msg->map);

@@ -93,6 +93,10 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr
  * answers nor what it passes on. */
 uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type);
 
+/* How many bytes of pages this process has sent to others in messages of this type (DATA, BLOCK,
+ * GRANT), and (`num` not NULL) in how many. */
+uint64_t dmi_access_bytes(const struct dmi_process *process, enum dmi_msg_type type, uint64_t *num);
+
 /* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status);
@@ -130,7 +134,13 @@ int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status);
  */
 bool dmi_access_lendable(const struct dmi_msg *msg);
 
-/* A page message (GET .. RELEASE).  Takes its slices over.  False: not from a correct peer. */
+/* GET .. RELEASE, PASS, BLOCK: one of those that dmi_access_message takes? */
+bool dmi_access_takes(const struct dmi_msg *msg);
+
+/* The first `got` bytes of the body of a large message are here. */
+void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got);
+
+/* One of these page messages.  Takes its slices over.  False: not from a correct peer. */
 bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 
 /* Where the body of a page message goes; see net.h. */

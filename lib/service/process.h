@@ -57,6 +57,9 @@ struct dmi_process {
   struct dmi_uids *_Atomic uids; /* replaced at a view, old one retired */
 
   _Atomic uint64_t sent[DMI_MSG_PAGE_LAST + 1]; /* own page messages to others, by type */
+  struct {
+    _Atomic uint64_t num, bytes;
+  } pages[DMI_MSG_PAGE_LAST + 1]; /* messages to others that brought pages, by type */
 
   pthread_mutex_t post_lock; /* guards posts, selfs */
   struct dmi_post *posts, **posts_end;

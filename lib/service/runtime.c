@@ -111,8 +111,8 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
       dmi_slice_drop(&msg->body);
       return false;
     }
-    return msg->type >= DMI_MSG_TAKE ? dmi_leave_message(process, from, msg)
-                                     : dmi_access_message(process, from, msg);
+    return dmi_access_takes(msg) ? dmi_access_message(process, from, msg)
+                                 : dmi_leave_message(process, from, msg);
   }
   if (msg->type >= DMI_SVC_CREATE) {
     good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
@@ -130,10 +130,12 @@ static bool on_lendable(void *arg, const struct dmi_msg *msg) {
   return dmi_access_lendable(msg);
 }
 
+/* In any thread that receives. */
 static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                        uint64_t len) {
   struct dmi_process *process = arg;
   dmi_early_arrived(process->ops, msg, body, off, len);
+  dmi_access_arrived(process, msg, off + len);
 }
 
 static void on_lost(void *arg, uint32_t id, const char *why) {

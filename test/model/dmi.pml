@@ -7,7 +7,7 @@
  * messages to oneself included, is one d_step: the interleavings are those of a process that
  * holds the page's lock during an event.  The one Promela process chooses the next event.
  *
- * Names follow the protocol page; R1..R9 in comments are its rules.  -DBREAK_xxx switches one
+ * Names follow the protocol page; R1..R9, R11, R13 in comments are its rules.  -DBREAK_xxx switches one
  * rule off, -DOLD_xxx brings a flaw back that the protocol had (docs/model.md).
  */
 #include "tests.h"
@@ -22,6 +22,7 @@
 #define EV_HAND 33
 #define EV_DRAINED 34
 #define EV_VIEW 36
+#define EV_BULK 40 /* and the channel: DATA, which other messages may overtake (R13) */
 
 /* roles, kinds of copies */
 #define NONE 0
@@ -73,6 +74,10 @@
 #define F_DROPPED 32
 #define F_NODATA 64
 #define F_CAME 128   /* OWN that was parked: it came by message */
+#define PASS 31      /* R13: x has the fetch before it, too: AFTER(x) */
+#define F_DIRECT 64  /* READ */
+#define F_PASSED 64  /* DATA */
+#define AFTER(x) ((x) >> 4)
 /* R11: ATOMIC that takes a ticket, one that waits for its turn and moves with the ownership, the
  * answer to both; in queues and lists: own ones */
 #define LOCK 26
@@ -117,6 +122,9 @@ typedef Page {
   unsigned tail : 2;    /* meaningful at the home */
   unsigned rec : 1;     /* this process, as home, has a record of the page */
   byte data;
+#ifdef PASSES
+  byte after; /* for each of the copyset: its fetch that was decided last; 2 bits */
+#endif
   byte copyset
 };
 
@@ -143,6 +151,11 @@ chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte };
 chan w[NODES * NP] = [NT] of { byte, byte, byte, byte };
 byte served; /* ghost: locks that were got */
 bit inside;  /* ghost: somebody holds the lock */
+#endif
+#ifdef PASSES
+/* passes: origin, x, v, d: READs of others that wait for the fetch of this process */
+chan bulk[NCH] = [BCAP] of { byte, byte, byte, byte, byte };
+chan ps[NODES * NP] = [2] of { byte, byte, byte, byte };
 #endif
 chan sq = [8] of { byte, byte, byte, byte, byte }; /* messages to oneself: empty between events */
 byte mem[NP];      /* ghost: what the last write in effect left */
@@ -197,6 +210,11 @@ inline send(to_, type_, origin_, x_, v_, d_)
      if
      :: LEFT(n, to_) -> /* only the answer to a fetch that nobody waits for may meet this */
         assert(TYPE(type_) == DATA)
+#ifdef PASSES
+     :: !LEFT(n, to_) && TYPE(type_) == DATA ->
+        assert(nfull(bulk[CI(n, to_)]));
+        bulk[CI(n, to_)]!type_, (p + 2 * (origin_)), x_, v_, d_
+#endif
      :: else ->
         assert(nfull(ch[CI(n, to_)]));
         ch[CI(n, to_)]!type_, (p + 2 * (origin_)), x_, v_, d_
@@ -549,6 +567,9 @@ inline grant()
   pg[k].floor = pg[k].version;
   pg[k].hint = qo;
   pg[k].copyset = 0;
+#ifdef PASSES
+  pg[k].after = 0;
+#endif
   drop();
 #ifdef LEAVE
   if
@@ -574,6 +595,113 @@ inline grant()
   od
 }
 
+#ifdef PASSES
+/* R13: to the owner, with DIRECT; d_: how often that has happened to this READ. */
+inline send_back(origin_, x_, d_)
+{
+  assert((d_) < 1);
+  if
+  :: pg[k].role != NONE ->
+     assert(nfull(q[k]));
+     q[k]!READ + F_DIRECT, origin_, x_, 0, (d_) + 1
+  :: else -> forward(READ + F_DIRECT, origin_, x_, 0, (d_) + 1)
+  fi
+}
+
+/* R13.1: READ of qo is decided.  With three processes there is at most one to choose. */
+inline decide()
+{
+  g = NODES;
+  i = 0;
+  do
+  :: i < NODES ->
+     if
+#ifdef BREAK_DIRECT
+     :: g == NODES && KIND(pg[k].copyset, i) && i != qo && qo != n && !LEFT(n, i) -> g = i
+#else
+     :: g == NODES && KIND(pg[k].copyset, i) && i != qo && qo != n && !LEFT(n, i) &&
+        !(qt & F_DIRECT) -> g = i
+#endif
+     :: else
+     fi;
+     i++
+  :: else -> break
+  od;
+  if
+  :: g < NODES ->
+     num = KIND(pg[k].after, g);
+     send(g, PASS, qo, (qx + 16 * num), pg[k].version, qd)
+  :: else
+  fi;
+  if
+#ifdef BREAK_DECIDE
+  :: qo != n && !LEFT(n, qo) && g == NODES ->
+#else
+  :: qo != n && !LEFT(n, qo) ->
+#endif
+     pg[k].copyset = WITH(pg[k].copyset, qo, (qx >> 2));
+     pg[k].after = WITH(pg[k].after, qo, (qx & 3))
+  :: else
+  fi;
+  if
+  :: g == NODES -> send(qo, DATA, n, qx, pg[k].version, pg[k].data)
+  :: else
+  fi
+}
+
+/* R13.2 */
+inline take_pass()
+{
+  if
+#ifdef BREAK_PASS
+  :: pg[k].copy ->
+#else
+  :: pg[k].copy && !pg[k].held && pg[k].version == mv ->
+#endif
+     send(o, DATA + F_PASSED, n, (mx & 15), mv, pg[k].data)
+#ifdef BREAK_AFTER
+  :: !pg[k].copy && pg[k].fetch ->
+#else
+  :: !pg[k].copy && pg[k].fetch && pg[k].fetch == AFTER(mx) ->
+#endif
+     assert(nfull(ps[k]));
+     ps[k]!o, (mx & 15), mv, md
+  :: else -> send_back(o, (mx & 15), md)
+  fi
+}
+
+/* R13.3: the fetch has ended by DATA of version mv, bytes md. */
+inline answer_passes()
+{
+  do
+  :: len(ps[k]) > 0 ->
+     ps[k]?qo, qx, qv, qd;
+     if
+#ifdef BREAK_DATA
+     :: true -> send(qo, DATA + F_PASSED, n, qx, qv, md)
+#else
+     :: qv == mv -> send(qo, DATA + F_PASSED, n, qx, mv, md)
+#endif
+     :: else -> send_back(qo, qx, qd)
+     fi
+  :: else -> break
+  od
+}
+
+/* In another way. */
+inline end_passes()
+{
+  do
+  :: len(ps[k]) > 0 ->
+     ps[k]?qo, qx, qv, qd;
+#ifndef BREAK_PASSES
+     send_back(qo, qx, qd)
+#endif
+  :: else -> break
+  od
+}
+#endif
+
 /* R3: runs the queue as far as possible. */
 inline serve()
 {
@@ -584,13 +712,17 @@ inline serve()
      :: qt == GET ->
         q[k]?_, _, _, _, _;
         send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
-     :: qt == READ ->
+     :: TYPE(qt) == READ ->
         q[k]?_, _, _, _, _;
+#ifdef PASSES
+        decide()
+#else
         if
         :: qo != n && !LEFT(n, qo) -> pg[k].copyset = WITH(pg[k].copyset, qo, (qx >> 2))
         :: else
         fi;
         send(qo, DATA, n, qx, pg[k].version, pg[k].data)
+#endif
      :: qt == OP_R ->
         q[k]?_, _, _, _, _;
         assert(!pg[k].nodata);
@@ -688,7 +820,10 @@ inline become_owner()
      :: else -> break
      od
   :: else
-  fi
+  fi;
+#ifdef PASSES
+  end_passes()
+#endif
 }
 
 /* R5 at the new owner. */
@@ -727,11 +862,17 @@ inline found()
 /* R6 DATA. */
 inline take_data()
 {
-  found();
+  if
+  :: !(mt & F_PASSED) -> found()
+  :: else
+  fi;
   if
   :: pg[k].fetch != 0 && pg[k].fetch == (mx & 3) ->
      pg[k].fetch = 0;
      pg[k].poisoned = 0;
+#ifdef PASSES
+     answer_passes();
+#endif
      i = 0;
      do
      :: i < NT ->
@@ -892,7 +1033,10 @@ inline handle()
   :: mt == BEGIN ->
      t = mx;
      begin()
-  :: mt <= ATOMIC || mt == LOCK ->
+#ifdef PASSES
+  :: mt == PASS -> take_pass()
+#endif
+  :: TYPE(mt) <= ATOMIC || mt == LOCK ->
      if
      :: pg[k].role != NONE ->
         assert(nfull(q[k]));
@@ -933,7 +1077,7 @@ inline handle()
      assert(pg[k].role == PENDING);
      w[k]!TURN, o, mx, md
 #endif
-  :: mt == DATA -> take_data()
+  :: TYPE(mt) == DATA -> take_data()
   :: TYPE(mt) == DONE -> take_done()
   :: TYPE(mt) == GRANT -> granted()
   :: mt == INVALIDATE ->
@@ -1095,6 +1239,13 @@ inline event()
        f = c / (NODES - 1);
        n = c % (NODES - 1);
        n = (n >= f -> n + 1 : n)
+#ifdef PASSES
+    :: c >= EV_BULK ->
+       bulk[c - EV_BULK]?mt, mp, mx, mv, md;
+       f = (c - EV_BULK) / (NODES - 1);
+       n = (c - EV_BULK) % (NODES - 1);
+       n = (n >= f -> n + 1 : n)
+#endif
 #ifdef DROPS
     :: c >= EV_DROP && c < EV_LEAVE ->
        n = c - EV_DROP;
@@ -1104,7 +1255,7 @@ inline event()
        drops++
 #endif
 #ifdef LEAVE
-    :: c >= EV_LEAVE ->
+    :: c >= EV_LEAVE && c < EV_BULK ->
        printf("LEAVE %d\n", c);
        leave_event();
        mt = 0
@@ -1249,6 +1400,9 @@ inline finish()
           assert(!pg[k].held || LEAVING(i)); /* the view may come before the RELEASE */
           assert(pg[k].role != PENDING && !pg[k].puts && !pg[k].fetch);
           assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
+#ifdef PASSES
+          assert(empty(ps[k]));
+#endif
 #ifdef LOCKS
           assert(empty(w[k]));
 #endif
@@ -1299,6 +1453,24 @@ active proctype system()
        :: len(ch[9]) > 0 -> c = 9
        :: len(ch[10]) > 0 -> c = 10
        :: len(ch[11]) > 0 -> c = 11
+#endif
+#ifdef PASSES
+       :: len(bulk[0]) > 0 -> c = EV_BULK + 0
+       :: len(bulk[1]) > 0 -> c = EV_BULK + 1
+#if NODES > 2
+       :: len(bulk[2]) > 0 -> c = EV_BULK + 2
+       :: len(bulk[3]) > 0 -> c = EV_BULK + 3
+       :: len(bulk[4]) > 0 -> c = EV_BULK + 4
+       :: len(bulk[5]) > 0 -> c = EV_BULK + 5
+#endif
+#if NODES > 3
+       :: len(bulk[6]) > 0 -> c = EV_BULK + 6
+       :: len(bulk[7]) > 0 -> c = EV_BULK + 7
+       :: len(bulk[8]) > 0 -> c = EV_BULK + 8
+       :: len(bulk[9]) > 0 -> c = EV_BULK + 9
+       :: len(bulk[10]) > 0 -> c = EV_BULK + 10
+       :: len(bulk[11]) > 0 -> c = EV_BULK + 11
+#endif
 #endif
        :: START(0)
 #if NT > 1

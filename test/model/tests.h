@@ -20,6 +20,9 @@
 #ifndef QCAP
 #define QCAP 5
 #endif
+#ifndef BCAP
+#define BCAP 3
+#endif
 #define PC(a) th[a].pc
 
 /* Where threads run, when not one in each process. */

@@ -38,6 +38,12 @@ static const struct {
     {"RESERVE", DMI_BREAK_RESERVE},
     {"RETURN", DMI_BREAK_RETURN},
     {"SPILL", DMI_BREAK_SPILL},
+    {"PASS", DMI_BREAK_PASS},
+    {"AFTER", DMI_BREAK_AFTER},
+    {"PASSES", DMI_BREAK_PASSES},
+    {"DATA", DMI_BREAK_DATA},
+    {"DECIDE", DMI_BREAK_DECIDE},
+    {"DIRECT", DMI_BREAK_DIRECT},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
@@ -132,7 +138,7 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
       (unsigned long long)t->parked, (unsigned long long)t->dropped, (unsigned long long)t->bounced,
       t->hops_max, t->hops_calm_max);
   for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
-    printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
+    if (t->by_type[i]) printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }
   printf("\n%llu operations waited, %llu waits ended by a kick, %llu given up",
          (unsigned long long)t->waited, (unsigned long long)t->kicks,

@@ -29,6 +29,7 @@
 struct sim_chan {
   struct dmi_msg *msg; /* ring */
   uint32_t first, num, room;
+  uint64_t part;  /* bytes of the first one's body that have arrived */
   uint32_t prio;  /* strategy PRIO: the highest goes first */
   uint32_t place; /* in sim_net.busy, when num > 0 */
   bool slow;      /* strategy LAG: only when nothing else can move */
@@ -188,6 +189,7 @@ struct sim {
   uint64_t refusals;          /* operations that were refused for lack of room, not complete */
   bool fetch_refused;         /* a READ was, so reads may fail */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
+  uint64_t hop, block;        /* of all processes: dmi_core */
   uint64_t begun;             /* operations */
   uint64_t stir;              /* counts the beginnings of leaves */
   uint32_t out;               /* operations not complete */
@@ -209,6 +211,9 @@ void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_m
 /* Takes the next message to arrive; false: none under way. */
 bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg);
 bool sim_net_idle(const struct sim *sim, uint32_t slot);
+/* Some more bytes of a DATA arrive: *got of them are there.  False: of none. */
+bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
+                  uint64_t *got);
 const char *sim_msg_name(uint32_t type);
 
 /* ---- sim_proc.c: one process carries out what its core says ---- */
@@ -222,6 +227,9 @@ struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page
 void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out);
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg);
 void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+/* The first `got` bytes of this DATA are there. */
+void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
+              uint64_t got);
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);
 
 /* ---- sim_member.c: joins, leaves, mappings that come and go ---- */

@@ -31,6 +31,8 @@ static const char *const names[] = {
     [DMI_MSG_HOME_END] = "HOME_END",
     [DMI_MSG_HOME_DONE] = "HOME_DONE",
     [DMI_MSG_KEEP] = "KEEP",
+    [DMI_MSG_PASS] = "PASS",
+    [DMI_MSG_BLOCK] = "BLOCK",
 };
 
 const char *sim_msg_name(uint32_t type) {
@@ -146,12 +148,28 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
   *to = id % SIM_PROCS;
   *msg = chan->msg[chan->first];
   chan->first = (chan->first + 1) & (chan->room - 1);
+  chan->part = 0;
   net->in_flight--;
   if (--chan->num == 0) {
     uint16_t last = net->busy[--net->busy_num];
     net->busy[chan->place] = last;
     chan_of(net, last)->place = chan->place;
   }
+  return true;
+}
+
+bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
+                  uint64_t *got) {
+  struct sim_net *net = &sim->net;
+  if (!net->busy_num) return false;
+  uint16_t id = any(sim);
+  struct sim_chan *chan = chan_of(net, id);
+  *msg = &chan->msg[chan->first];
+  if ((*msg)->type != DMI_MSG_DATA || chan->part + 1 >= (*msg)->body.len) return false;
+  chan->part += rng_range(&sim->rng, 1, (uint32_t)((*msg)->body.len - chan->part - 1));
+  *from = id / SIM_PROCS;
+  *to = id % SIM_PROCS;
+  *got = chan->part;
   return true;
 }
 

@@ -35,6 +35,11 @@ void sim_ops_retune(struct sim *sim) {
   sim->drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
   sim->paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
+  if (rng_once_in(rng, 3)) { /* many fetch the same page again and again: R13 */
+    sim->weight[DMI_REQ_READ] = 40;
+    sim->hot = rng_range(rng, 60, 100);
+    sim->drop = rng_range(rng, 100, 2000);
+  }
 }
 
 static uint32_t pick_type(struct sim *sim) {

@@ -39,6 +39,8 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->core.function = hist_user_function;
   proc->core.arg = proc;
   sim_room_init(proc);
+  proc->core.hop = sim->hop;
+  proc->core.block = sim->block;
   sim->slot_of[proc->core.self] = (int8_t)slot;
   sim->proc[slot] = proc;
   /* It begins with the newest view, and knows nothing of mappings that are on their way out. */
@@ -222,8 +224,8 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
-  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_KEEP || msg->type == DMI_MSG_RELEASE ||
-         (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
+  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK || msg->type == DMI_MSG_KEEP ||
+         msg->type == DMI_MSG_RELEASE || (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
 
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
@@ -334,6 +336,18 @@ static void page_list(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     sim_send(proc, from, &keep);
   }
   dmi_slice_drop(&msg->list);
+}
+
+void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
+              uint64_t got) {
+  struct sim_proc *proc = sim->proc[to_slot];
+  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
+  struct dmi_out out;
+  (void)from_slot;
+  if (!proc || !sim_pmap_get(proc, map) || !proc->pmap[map].page[msg->page]) return;
+  dmi_out_init(&out);
+  dmi_page_part(&proc->core, sim_page_get(proc, map, (uint32_t)msg->page), msg, got, &out);
+  sim_act(proc, map, (uint32_t)msg->page, &out);
 }
 
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {

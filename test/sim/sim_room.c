@@ -180,11 +180,13 @@ static bool drop_copy(const struct place *at) {
 }
 
 void sim_room_drop(struct sim *sim) {
-  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
-  struct place at;
-  if (!proc) return;
-  at = any_page(proc);
-  if (at.page) (void)drop_copy(&at);
+  for (uint32_t tries = 0; tries < 4 * SIM_PROCS; tries++) { /* most have no copy to drop */
+    struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+    struct place at;
+    if (!proc) continue;
+    at = any_page(proc);
+    if (at.page && drop_copy(&at)) return;
+  }
 }
 
 /* Any process that it takes for a member, 0: none. */

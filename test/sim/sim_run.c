@@ -22,6 +22,13 @@ void sim_log(struct sim *sim, const char *format, ...) {
 static bool deliver_one(struct sim *sim) {
   uint32_t from, to;
   struct dmi_msg msg;
+  const struct dmi_msg *first;
+  uint64_t got;
+  if (rng_once_in(&sim->rng, 3) && sim_net_part(sim, &from, &to, &first, &got)) {
+    sim->now++;
+    sim_part(sim, from, to, first, got);
+    return true;
+  }
   if (!sim_net_take(sim, &from, &to, &msg)) return false;
   sim->now++;
   sim_deliver(sim, from, to, &msg);
@@ -83,6 +90,9 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
   sim->pools = rng_once_in(&sim->rng, 2);
+  /* Mostly chains; now and then the owner sends to most. */
+  sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
+  sim->block = rng_range(&sim->rng, 1, 16);
   uint32_t procs = rng_range(&sim->rng, 3, 5), maps = rng_range(&sim->rng, 1, 3);
   for (uint32_t i = 0; i < procs; i++)
     (void)sim_proc_new(sim);

@@ -37,6 +37,10 @@ check_PROGRAMS += test/unit/room_test
 test_unit_room_test_SOURCES = test/unit/room_test.c
 test_unit_room_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/pass_test
+test_unit_pass_test_SOURCES = test/unit/pass_test.c
+test_unit_pass_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/early_test
 test_unit_early_test_SOURCES = test/unit/early_test.c
 test_unit_early_test_LDADD = $(unit_libs)
@@ -80,10 +84,6 @@ test_unit_range_set_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/pool_test
 test_unit_pool_test_SOURCES = test/unit/pool_test.c
 test_unit_pool_test_LDADD = $(unit_libs)
-
-check_PROGRAMS += test/unit/room_test
-test_unit_room_test_SOURCES = test/unit/room_test.c
-test_unit_room_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/rooms_test
 test_unit_rooms_test_SOURCES = test/unit/rooms_test.c

@@ -1,0 +1,85 @@
+/*
+ * copyset.c - at the owner: who may have a copy of the page, and who sends it to the next one (R13,
+ * "The choice").
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+
+struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid) {
+  for (uint32_t i = 0; i < busy->holders; i++) {
+    if (busy->holder[i].uid == uid) return &busy->holder[i];
+  }
+  return NULL;
+}
+
+struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind) {
+  struct dmi_sharer *sharer = dmi_copyset_find(busy, uid);
+  if (!sharer) {
+    if (busy->holders == busy->holders_room) {
+      uint32_t room = busy->holders_room ? 2 * busy->holders_room : 4;
+      struct dmi_sharer *more = dmi_core_alloc(room * sizeof(*more));
+      if (busy->holders) memcpy(more, busy->holder, busy->holders * sizeof(*more));
+      free(busy->holder);
+      busy->holder = more;
+      busy->holders_room = room;
+    }
+    if (busy->holders == 0) busy->children = 0;
+    sharer = &busy->holder[busy->holders++];
+  }
+  *sharer = (struct dmi_sharer){.uid = uid, .kind = kind, .depth = 1};
+  return sharer;
+}
+
+void dmi_copyset_remove(struct dmi_page_busy *busy, struct dmi_sharer *sharer) {
+  *sharer = busy->holder[--busy->holders];
+}
+
+struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy) {
+  uint64_t bytes = busy->holders * sizeof(struct dmi_holder);
+  struct dmi_frame *frame = dmi_frame_new(bytes);
+  if (!frame) dmi_core_alloc(SIZE_MAX / 2);
+  for (uint32_t i = 0; i < busy->holders; i++) {
+    struct dmi_holder holder = {busy->holder[i].uid, busy->holder[i].kind};
+    memcpy(frame->bytes + i * sizeof(holder), &holder, sizeof(holder));
+  }
+  return (struct dmi_slice){frame, frame->bytes, bytes};
+}
+
+void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
+                        const struct dmi_slice *list) {
+  for (uint64_t i = 0; i < list->len / sizeof(struct dmi_holder); i++) {
+    struct dmi_holder holder;
+    memcpy(&holder, list->ptr + i * sizeof(holder), sizeof(holder));
+    if (holder.uid != core->self) dmi_copyset_add(busy, holder.uid, holder.kind);
+  }
+}
+
+/* What one more transfer by a process costs, in bytes of somebody's connection. */
+static uint64_t cost(const struct dmi_core *core, const struct dmi_page *page, uint32_t children,
+                     uint32_t depth) {
+  uint64_t hop = core->hop ? core->hop : DMI_HOP;
+  uint64_t sum;
+  if (__builtin_mul_overflow(page->map->page_size, children, &sum) ||
+      __builtin_add_overflow(sum, hop * depth, &sum)) {
+    return UINT64_MAX;
+  }
+  return sum;
+}
+
+struct dmi_sharer *dmi_copyset_choose(const struct dmi_core *core, const struct dmi_page *page,
+                                      uint32_t to) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_sharer *best = NULL;
+  uint64_t least = cost(core, page, busy->children, 0);
+  for (uint32_t i = 0; i < busy->holders; i++) {
+    struct dmi_sharer *sharer = &busy->holder[i];
+    uint64_t sum = cost(core, page, sharer->children, sharer->depth);
+    if (sum > least || (sum == least && best && best->depth >= sharer->depth)) continue;
+    if (sharer->uid == to || !core->is_member(core->arg, sharer->uid)) continue;
+    best = sharer;
+    least = sum;
+  }
+  return best;
+}

@@ -1,0 +1,108 @@
+/*
+ * page_block.c - a page that comes in BLOCKs, from a process that passes it on while it arrives
+ * there (R13).
+ *
+ * The assembly is the frame that will be the page's bytes; BLOCKs come in order, from one sender.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+
+struct dmi_assembly {
+  struct dmi_frame *frame; /* of the page's size; the first `got` bytes are right */
+  uint64_t got;
+  uint64_t version;
+  uint32_t from; /* uid of the sender */
+};
+
+void dmi_assembly_free(struct dmi_assembly *blocks) {
+  if (!blocks) return;
+  dmi_frame_unref(blocks->frame);
+  free(blocks);
+}
+
+bool dmi_assembly_valid(const struct dmi_page *page) {
+  const struct dmi_assembly *blocks = page->busy->blocks;
+  return !blocks || (page->busy->fetch && blocks->got < page->map->page_size);
+}
+
+static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) {
+  uint64_t size = page->map->page_size;
+  return dmi_is_kind(msg->kind) && msg->len && msg->len <= size && msg->off <= size - msg->len &&
+         msg->body.len == msg->len;
+}
+
+/* Is it about the fetch that is out? */
+static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
+  return page->busy && page->busy->fetch && page->busy->fetch == msg->op &&
+         !(page->flags & DMI_PAGE_DEAD);
+}
+
+/* Is it the next one of the assembly? */
+static bool is_next(const struct dmi_assembly *blocks, const struct dmi_msg *msg) {
+  return blocks->got == msg->off && blocks->version == msg->version;
+}
+
+/* The assembly that a well-formed, wanted BLOCK belongs to, begun if need be.  NULL: none, or no
+ * memory. */
+static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
+                                         const struct dmi_msg *msg) {
+  struct dmi_assembly *blocks = page->busy->blocks;
+  struct dmi_frame *frame;
+  if (blocks) return blocks->from == from && is_next(blocks, msg) ? blocks : NULL;
+  if (msg->off) return NULL;
+  frame = dmi_frame_new(page->map->page_size);
+  if (!frame) return NULL;
+  blocks = dmi_core_alloc(sizeof(*blocks));
+  *blocks = (struct dmi_assembly){.frame = frame, .version = msg->version, .from = from};
+  page->busy->blocks = blocks;
+  return blocks;
+}
+
+unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                                   struct dmi_msg *msg) {
+  struct dmi_assembly *blocks;
+  (void)core;
+  if (!well_formed(page, msg) || !wanted(page, msg)) return NULL;
+  blocks = assembly_for(page, from, msg);
+  if (!blocks) return NULL;
+  msg->body.frame = dmi_frame_ref(blocks->frame);
+  return blocks->frame->bytes + msg->off;
+}
+
+/* The page is whole. */
+static bool finish(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   const struct dmi_msg *last, struct dmi_out *out) {
+  struct dmi_frame *frame = dmi_frame_ref(page->busy->blocks->frame);
+  struct dmi_msg data = *last;
+  bool good;
+  data.type = DMI_MSG_DATA;
+  data.off = data.len = 0;
+  data.body = (struct dmi_slice){frame, frame->bytes, frame->size};
+  good = dmi_data_arrives(core, page, from, &data, out);
+  dmi_slice_drop(&data.body);
+  return good;
+}
+
+bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                       struct dmi_msg *msg, struct dmi_out *out) {
+  struct dmi_assembly *blocks;
+  unsigned char *place;
+  if (!well_formed(page, msg)) return false;
+  if (!wanted(page, msg)) return true;
+  blocks = page->busy->blocks;
+  if (blocks && blocks->from == from && !is_next(blocks, msg)) return false;
+  if (blocks ? blocks->from != from : msg->off != 0) return true;
+  blocks = assembly_for(page, from, msg);
+  if (!blocks || !msg->body.ptr) {
+    dmi_fetch_fails(core, page, DMI_ENOMEM, out);
+    return true;
+  }
+  place = blocks->frame->bytes + msg->off;
+  if (msg->body.ptr != place) memcpy(place, msg->body.ptr, msg->len);
+  blocks->got += msg->len;
+  if (blocks->got == page->map->page_size) return finish(core, page, from, msg, out);
+  dmi_passes_part(core, page, blocks->frame, blocks->version, blocks->got, out);
+  return true;
+}

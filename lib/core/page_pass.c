@@ -1,0 +1,206 @@
+/*
+ * page_pass.c - a page is sent to a reader by a process that has a copy, or is receiving one (R13).
+ *
+ * The owner decides (dmi_pass_decide); the one chosen sends its copy, lets the READ wait for its
+ * own fetch, or sends it back to the owner with DIRECT.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page_int.h"
+
+/* A READ of another process that waits here for this process's fetch. */
+struct dmi_pass {
+  struct dmi_pass *next;
+  uint32_t origin;  /* uid */
+  uint8_t kind;     /* DMI_KIND_* */
+  uint64_t fetch;   /* the origin's */
+  uint64_t version; /* at which it was decided */
+  uint64_t sent;    /* bytes of the page that have gone as BLOCKs */
+};
+
+/* ---- At the owner --------------------------------------------------------------------------- */
+
+bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  struct dmi_sharer *sharer = NULL;
+  struct dmi_msg msg;
+  bool direct = (req->flags & DMI_F_DIRECT) && core->broken != DMI_BREAK_DIRECT;
+  uint32_t depth = 1;
+  if (req->origin == core->self) return false; /* needless since we own it; nobody waits */
+  if (!direct && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
+  if (sharer) {
+    msg = dmi_msg_about(core, page, DMI_MSG_PASS);
+    msg.origin = req->origin;
+    msg.kind = req->kind;
+    msg.op = req->op;
+    msg.version = page->version;
+    msg.off = sharer->fetch;
+    dmi_out_send(out, sharer->uid, &msg);
+    sharer->children++;
+    depth = sharer->depth + 1;
+  }
+  if (!sharer || core->broken != DMI_BREAK_DECIDE) {
+    struct dmi_sharer *reader = dmi_copyset_add(busy, req->origin, req->kind);
+    reader->depth = depth;
+    reader->fetch = req->op;
+  }
+  if (!sharer) {
+    busy->children++;
+    return false;
+  }
+  dmi_req_free(req);
+  return true;
+}
+
+/* ---- At the one chosen ---------------------------------------------------------------------- */
+
+static struct dmi_msg answer(const struct dmi_core *core, const struct dmi_page *page,
+                             const struct dmi_pass *pass, enum dmi_msg_type type) {
+  struct dmi_msg msg = dmi_msg_about(core, page, type);
+  msg.origin = pass->origin;
+  msg.kind = pass->kind;
+  msg.op = pass->fetch;
+  msg.version = pass->version;
+  msg.flags = DMI_F_PASSED;
+  return msg;
+}
+
+/* The whole page, NULL: zeros. */
+static void send_data(struct dmi_core *core, struct dmi_page *page, const struct dmi_pass *pass,
+                      struct dmi_frame *frame, struct dmi_out *out) {
+  struct dmi_msg msg = answer(core, page, pass, DMI_MSG_DATA);
+  if (frame) {
+    msg.body = dmi_slice_of(frame, 0, page->map->page_size);
+  } else {
+    msg.flags |= DMI_F_ZERO;
+  }
+  dmi_out_send(out, pass->origin, &msg);
+}
+
+/* What has come and has not been sent on, of a page of which `got` bytes are there: whole blocks,
+ * and the rest when it is the end. */
+static void send_blocks(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
+                        struct dmi_frame *frame, uint64_t got, struct dmi_out *out) {
+  uint64_t block = core->block ? core->block : DMI_BLOCK;
+  while (pass->sent < got) {
+    struct dmi_msg msg = answer(core, page, pass, DMI_MSG_BLOCK);
+    uint64_t len = got - pass->sent;
+    if (len > block) len = block;
+    if (len < block && got < page->map->page_size) break;
+    msg.off = pass->sent;
+    msg.len = len;
+    msg.body = dmi_slice_of(frame, pass->sent, len);
+    dmi_out_send(out, pass->origin, &msg);
+    pass->sent += len;
+  }
+}
+
+/* Back to the owner, wherever that is. */
+static void send_back(struct dmi_core *core, struct dmi_page *page, const struct dmi_pass *pass,
+                      struct dmi_out *out) {
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
+  msg.origin = pass->origin;
+  msg.kind = pass->kind;
+  msg.op = pass->fetch;
+  msg.flags = DMI_F_DIRECT;
+  dmi_request_arrives(core, page, core->self, &msg, out);
+}
+
+void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                      struct dmi_out *out) {
+  struct dmi_pass pass = {
+      .origin = msg->origin, .kind = msg->kind, .fetch = msg->op, .version = msg->version};
+  struct dmi_page_busy *busy = page->busy;
+  bool has = page->copy && ((!(page->flags & DMI_PAGE_HELD) && page->version == msg->version) ||
+                            core->broken == DMI_BREAK_PASS);
+  if (has) {
+    send_data(core, page, &pass, page->frame, out);
+  } else if (busy && busy->fetch && (busy->fetch == msg->off || core->broken == DMI_BREAK_AFTER)) {
+    struct dmi_pass *waits = dmi_core_alloc(sizeof(*waits));
+    struct dmi_pass **end = &busy->passes;
+    *waits = pass;
+    while (*end)
+      end = &(*end)->next;
+    *end = waits;
+  } else {
+    send_back(core, page, &pass, out);
+  }
+}
+
+struct dmi_pass *dmi_fetch_end(struct dmi_page_busy *busy) {
+  struct dmi_pass *passes = busy->passes;
+  dmi_assembly_free(busy->blocks);
+  busy->blocks = NULL;
+  busy->passes = NULL;
+  busy->fetch = 0;
+  return passes;
+}
+
+static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, uint64_t version) {
+  return pass->version == version || core->broken == DMI_BREAK_DATA;
+}
+
+void dmi_passes_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                       const struct dmi_msg *data, struct dmi_out *out) {
+  while (passes) {
+    struct dmi_pass *next = passes->next;
+    if (!fits(core, passes, data->version)) {
+      send_back(core, page, passes, out);
+    } else if (passes->sent && data->body.frame) {
+      send_blocks(core, page, passes, data->body.frame, page->map->page_size, out);
+    } else {
+      send_data(core, page, passes, data->body.frame, out);
+    }
+    free(passes);
+    passes = next;
+  }
+}
+
+void dmi_passes_end(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                    struct dmi_out *out) {
+  while (passes) {
+    struct dmi_pass *next = passes->next;
+    if (core->broken != DMI_BREAK_PASSES) send_back(core, page, passes, out);
+    free(passes);
+    passes = next;
+  }
+}
+
+void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                     struct dmi_out *out) {
+  while (passes) {
+    struct dmi_pass *next = passes->next;
+    if (out) {
+      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
+      msg.origin = passes->origin;
+      msg.op = passes->fetch;
+      msg.error = DMI_EADDR;
+      msg.flags = DMI_F_FETCH;
+      dmi_out_send(out, passes->origin, &msg);
+    }
+    free(passes);
+    passes = next;
+  }
+}
+
+/* ---- While it arrives ----------------------------------------------------------------------- */
+
+void dmi_passes_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
+                     uint64_t version, uint64_t got, struct dmi_out *out) {
+  for (struct dmi_pass *pass = page->busy->passes; pass; pass = pass->next) {
+    if (fits(core, pass, version)) send_blocks(core, page, pass, frame, got, out);
+  }
+}
+
+void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,
+                   uint64_t got, struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_frame *frame = data->body.frame;
+  if (!busy || !busy->passes || busy->fetch != data->op || (page->flags & DMI_PAGE_DEAD)) return;
+  /* What is not as it must be is refused when it is whole. */
+  if (!frame || frame->size != page->map->page_size || data->body.ptr != frame->bytes) return;
+  if (data->body.len != frame->size || got >= frame->size) return;
+  dmi_passes_part(core, page, frame, data->version, got, out);
+}

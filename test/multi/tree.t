@@ -1,0 +1,17 @@
+#!/usr/bin/perl
+# tree.t - a page that k processes read after one write costs its owner at most ceil(log2(k + 1))
+# transfers, for every k from 1 to 8, and the whole program exactly k.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $readers = { small => 4, soak => 15 }->{ $ENV{DMI_TEST_SCALE} // '' } // 8;
+my $t = DMITest->new(timeout => 100, wait => 60);
+my $program = $t->compile('test/multi/tree_dmi.c');
+my $first = $t->start($program, args => [$readers], name => 'writer');
+my @others = map { $t->start($program, join => $first, name => "reader $_") } 1 .. $readers;
+$first->expect_verdict('tree', 100, @others);
+note($first->out);
+$t->done;

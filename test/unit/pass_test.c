@@ -1,0 +1,420 @@
+/*
+ * pass_test.c - pages passed on by readers (docs/protocol.md R13), step by step: who sends how
+ * often, the hint, BLOCKs that no correct peer sends, and that nothing stays behind.
+ *
+ * Several processes' cores side by side; messages are carried by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/page.h"
+#include "dmi_api.h"
+
+#define PROCS 65
+#define LINE 4096 /* messages under way */
+#define PAGE 1024
+#define BLOCK 256
+
+struct proc {
+  struct dmi_core core;
+  struct dmi_page page;
+  struct dmi_map map;
+  struct dmi_req read;
+  bool done;
+  unsigned char got[PAGE];
+};
+
+struct world {
+  struct proc proc[PROCS]; /* uid: index + 1; 0 is home and owner */
+  struct dmi_msg line[LINE];
+  uint32_t from[LINE], to[LINE], first, last;
+  uint32_t transfers[PROCS]; /* DATA, or a BLOCK at offset 0, by sender */
+};
+
+static bool is_member(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid >= 1 && uid <= PROCS;
+}
+
+static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_act *a = &out->act[i];
+    if (a->type == DMI_ACT_COMPLETE) {
+      struct proc *own = (struct proc *)(void *)((char *)a->req - offsetof(struct proc, read));
+      assert_false(own->done);
+      own->done = true;
+      continue;
+    }
+    assert_int_equal(a->type, DMI_ACT_SEND);
+    assert_true(w->last < LINE);
+    if (a->msg.type == DMI_MSG_DATA || (a->msg.type == DMI_MSG_BLOCK && a->msg.off == 0))
+      w->transfers[proc->core.self - 1]++;
+    w->line[w->last] = a->msg;
+    w->from[w->last] = proc->core.self;
+    w->to[w->last++] = a->to;
+  }
+  dmi_out_free(out);
+}
+
+/* One message, handed to process `who` by hand.  Returns what the core says. */
+static bool hand(struct world *w, uint32_t who, uint32_t from, struct dmi_msg *msg) {
+  struct proc *proc = &w->proc[who];
+  struct dmi_out out;
+  bool good;
+  dmi_out_init(&out);
+  good = dmi_page_message(&proc->core, &proc->page, from, msg, NULL, &out);
+  if (!good) dmi_slice_drop(&msg->body);
+  dmi_page_check(&proc->core, &proc->page);
+  act(w, proc, &out);
+  return good;
+}
+
+static void deliver(struct world *w) {
+  struct dmi_msg msg = w->line[w->first];
+  uint32_t from = w->from[w->first], to = w->to[w->first];
+  w->first++;
+  assert_true(hand(w, to - 1, from, &msg));
+}
+
+static void settle(struct world *w) {
+  while (w->first < w->last)
+    deliver(w);
+  w->first = w->last = 0;
+}
+
+/* Takes the oldest message away without delivering it; it must be of this type. */
+static struct dmi_msg take(struct world *w, uint8_t type) {
+  assert_true(w->first < w->last);
+  assert_int_equal(w->line[w->first].type, type);
+  return w->line[w->first++];
+}
+
+static void reads(struct world *w, uint32_t who) {
+  struct proc *proc = &w->proc[who];
+  struct dmi_out out;
+  proc->done = false;
+  memset(&proc->read, 0, sizeof(proc->read));
+  memset(proc->got, 0, sizeof(proc->got));
+  proc->read.type = DMI_REQ_READ;
+  proc->read.kind = DMI_KIND_INVALIDATE;
+  proc->read.len = PAGE;
+  proc->read.dst = proc->got;
+  dmi_out_init(&out);
+  dmi_page_begin(&proc->core, &proc->page, &proc->read, &out);
+  act(w, proc, &out);
+}
+
+static unsigned char want(uint64_t at) {
+  return (unsigned char)(at * 7 + at / 256 + 1);
+}
+
+static void has_read(struct world *w, uint32_t who) {
+  assert_true(w->proc[who].done);
+  for (uint64_t i = 0; i < PAGE; i++)
+    assert_int_equal(w->proc[who].got[i], want(i));
+}
+
+static int setup(void **state) {
+  struct world *w = calloc(1, sizeof(*w));
+  unsigned char bytes[PAGE];
+  for (uint64_t i = 0; i < PAGE; i++)
+    bytes[i] = want(i);
+  for (uint32_t i = 0; w && i < PROCS; i++) {
+    struct proc *proc = &w->proc[i];
+    proc->core.self = i + 1;
+    proc->core.is_member = is_member;
+    proc->core.hop = PAGE; /* a page as 256 KiB is in the product */
+    proc->core.block = BLOCK;
+    proc->map.base = 0x1000;
+    proc->map.page_size = PAGE;
+    proc->map.page_num = 1;
+    atomic_init(&proc->map.home, 1);
+    dmi_page_init(&proc->core, &proc->map, &proc->page, 0);
+  }
+  if (w) assert_true(dmi_page_write_now(&w->proc[0].core, &w->proc[0].page, 0, bytes, PAGE));
+  *state = w;
+  return w ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  struct world *w = *state;
+  for (; w->first < w->last; w->first++) {
+    dmi_slice_drop(&w->line[w->first].list);
+    dmi_slice_drop(&w->line[w->first].body);
+  }
+  for (uint32_t i = 0; i < PROCS; i++)
+    dmi_page_fini(&w->proc[i].core, &w->proc[i].page);
+  free(w);
+  assert_int_equal(dmi_frame_total(), 0); /* nothing stays behind, an assembly least of all */
+  return 0;
+}
+
+static uint32_t log2_up(uint32_t number) {
+  uint32_t log = 0;
+  while (1u << log < number)
+    log++;
+  return log;
+}
+
+/* k readers: the owner's transfers, and the most of any reader; `sum` is k. */
+static void tree(struct world *w, uint32_t k, uint64_t hop, uint32_t *owner, uint32_t *most) {
+  uint32_t sum = 0;
+  memset(w->transfers, 0, sizeof(w->transfers));
+  for (uint32_t i = 0; i <= k; i++)
+    w->proc[i].core.hop = hop;
+  for (uint32_t i = 1; i <= k; i++)
+    reads(w, i);
+  settle(w);
+  *most = 0;
+  for (uint32_t i = 0; i <= k; i++) {
+    sum += w->transfers[i];
+    if (i && w->transfers[i] > *most) *most = w->transfers[i];
+    if (i) has_read(w, i);
+  }
+  assert_int_equal(sum, k);
+  *owner = w->transfers[0];
+}
+
+static void one_tree(uint32_t k, uint64_t hop, uint32_t *owner, uint32_t *most) {
+  void *state = NULL;
+  assert_int_equal(setup(&state), 0);
+  tree(state, k, hop, owner, most);
+  assert_int_equal(teardown(&state), 0);
+}
+
+/* The bound of the issue, for every k; small pages come from the owner; large ones in a chain. */
+static void bound(void **state) {
+  uint32_t owner, most;
+  (void)state;
+  for (uint32_t k = 1; k < PROCS; k++) {
+    one_tree(k, PAGE, &owner, &most); /* 256 KiB */
+    assert_true(owner <= log2_up(k + 1));
+    one_tree(k, PAGE / 4, &owner, &most); /* 1 MiB */
+    assert_true(owner <= log2_up(k + 1));
+    one_tree(k, PAGE / 256, &owner, &most); /* 64 MiB */
+    assert_int_equal(owner, 1);
+    assert_true(most <= 1);
+    one_tree(k, 64 * PAGE, &owner, &most); /* 4 KiB */
+    assert_int_equal(owner, k < 64 ? k : 64);
+  }
+}
+
+/* 1 has a copy, 2's READ waits at the owner, or goes to 1, as the test needs it. */
+static void copy_at_1(struct world *w) {
+  reads(w, 1);
+  settle(w);
+  has_read(w, 1);
+}
+
+/* DATA from another than the owner does not become the hint. */
+static void hint(void **state) {
+  struct world *w = *state;
+  w->proc[0].core.hop = 1;
+  copy_at_1(w);
+  reads(w, 2);
+  deliver(w); /* READ at the owner */
+  assert_int_equal(w->line[w->first].type, DMI_MSG_PASS);
+  assert_int_equal(w->to[w->first], 2);
+  settle(w);
+  has_read(w, 2);
+  assert_int_equal(w->transfers[1], 1);
+  assert_int_equal(w->proc[1].page.hint, 1);
+  assert_int_equal(w->proc[2].page.hint, 0);
+}
+
+/* The copy has been dropped: the READ goes back with DIRECT, and the owner sends. */
+static void dropped(void **state) {
+  struct world *w = *state;
+  w->proc[0].core.hop = 1;
+  copy_at_1(w);
+  assert_true(dmi_page_drop(&w->proc[1].core, &w->proc[1].page));
+  reads(w, 2);
+  settle(w);
+  has_read(w, 2);
+  assert_int_equal(w->transfers[0], 2);
+}
+
+/* DATA of 1 is under way, and 2 waits for it there.  Returns the DATA. */
+static struct dmi_msg passes(struct world *w) {
+  struct dmi_msg data;
+  w->proc[0].core.hop = 1;
+  reads(w, 1);
+  deliver(w);
+  data = take(w, DMI_MSG_DATA);
+  reads(w, 2);
+  deliver(w); /* READ */
+  deliver(w); /* PASS */
+  assert_int_equal(w->first, w->last);
+  assert_non_null(w->proc[1].page.busy->passes);
+  return data;
+}
+
+static void part(struct world *w, const struct dmi_msg *data, uint64_t got) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  dmi_page_part(&w->proc[1].core, &w->proc[1].page, data, got, &out);
+  act(w, &w->proc[1], &out);
+}
+
+/* Blocks go on while the page arrives, not before there is a whole one. */
+static void arriving(void **state) {
+  struct world *w = *state;
+  struct dmi_msg data = passes(w);
+  part(w, &data, BLOCK - 1);
+  assert_int_equal(w->first, w->last);
+  part(w, &data, 2 * BLOCK + 1);
+  assert_int_equal(w->last - w->first, 2);
+  settle(w);
+  assert_false(w->proc[2].done);
+  assert_true(hand(w, 1, 1, &data));
+  assert_int_equal(w->last - w->first, 2);
+  settle(w);
+  has_read(w, 1);
+  has_read(w, 2);
+}
+
+/* The fetch ends otherwise while half of the page has gone on: the reader gets it from the owner.
+ */
+static void gives_up(void **state) {
+  struct world *w = *state;
+  struct dmi_msg data = passes(w), fail = {.type = DMI_MSG_FAIL, .flags = DMI_F_FETCH};
+  part(w, &data, 2 * BLOCK);
+  settle(w);
+  fail.op = data.op;
+  fail.error = DMI_ENOMEM;
+  assert_true(hand(w, 1, 1, &fail));
+  assert_int_equal(w->line[w->first].type, DMI_MSG_READ);
+  assert_true(w->line[w->first].flags & DMI_F_DIRECT);
+  settle(w);
+  assert_int_equal(w->proc[1].read.error, DMI_ENOMEM);
+  has_read(w, 2);
+  assert_true(hand(w, 1, 1, &data)); /* late, and ignored */
+  assert_int_equal(w->proc[1].page.copy, 0);
+}
+
+/* The mapping is unmapped while others wait: they are told. */
+static void unmapped(void **state) {
+  struct world *w = *state;
+  struct dmi_msg data = passes(w);
+  struct dmi_out out;
+  dmi_slice_drop(&data.body);
+  dmi_out_init(&out);
+  dmi_page_kill(&w->proc[1].core, &w->proc[1].page, &out);
+  act(w, &w->proc[1], &out);
+  assert_int_equal(w->line[w->first].type, DMI_MSG_FAIL);
+  settle(w);
+  assert_true(w->proc[2].done);
+  assert_int_equal(w->proc[2].read.error, DMI_EADDR);
+}
+
+static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
+  static unsigned char bytes[PAGE];
+  struct dmi_msg msg = {.type = DMI_MSG_BLOCK,
+                        .flags = DMI_F_PASSED,
+                        .kind = DMI_KIND_INVALIDATE,
+                        .origin = 3,
+                        .map = 0x1000,
+                        .op = w->proc[2].page.busy->fetch,
+                        .off = off,
+                        .len = len,
+                        .version = 1};
+  for (uint64_t i = 0; i < PAGE; i++)
+    bytes[i] = want(i);
+  msg.body = (struct dmi_slice){NULL, bytes + (off < PAGE ? off : 0), len};
+  return msg;
+}
+
+/* What no correct peer sends is refused, and changes nothing. */
+static void malformed(void **state) {
+  struct world *w = *state;
+  static const uint64_t bad[][2] = {{0, 0},          {PAGE, 1},          {1, PAGE},
+                                    {0, PAGE + 1},   {UINT64_MAX, 2},    {2, UINT64_MAX},
+                                    {UINT64_MAX, 1}, {UINT64_MAX - 1, 3}};
+  struct dmi_msg msg;
+  struct dmi_msg data = passes(w);
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    msg = block(w, bad[i][0], bad[i][1]);
+    assert_null(dmi_page_block_body(&w->proc[2].core, &w->proc[2].page, 2, &msg));
+    assert_false(hand(w, 2, 2, &msg));
+  }
+  msg = block(w, 0, 10);
+  msg.kind = 0;
+  assert_false(hand(w, 2, 2, &msg));
+  msg = block(w, 0, 10);
+  msg.body.len = 9;
+  assert_false(hand(w, 2, 2, &msg));
+  msg = block(w, 0, 100);
+  assert_true(hand(w, 2, 2, &msg));
+  static const uint64_t next[][2] = {{0, 100}, {99, 10}, {101, 10}, {50, 500}, {200, 824}};
+  for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+    msg = block(w, next[i][0], next[i][1]);
+    assert_false(hand(w, 2, 2, &msg)); /* overlap, gap */
+  }
+  msg = block(w, 100, 100);
+  msg.version = 2;
+  assert_false(hand(w, 2, 2, &msg));
+  msg = block(w, 0, PAGE);
+  assert_true(hand(w, 2, 4, &msg)); /* another sender: ignored */
+  assert_false(w->proc[2].done);
+  msg = block(w, 100, PAGE - 100);
+  msg.op++;
+  assert_true(hand(w, 2, 2, &msg)); /* another fetch: ignored */
+  assert_false(w->proc[2].done);
+  msg = block(w, 100, PAGE - 100);
+  assert_true(hand(w, 2, 2, &msg));
+  has_read(w, 2);
+  dmi_slice_drop(&data.body);
+}
+
+/* A body is received at its place, and the place lives as long as the message. */
+static void in_place(void **state) {
+  struct world *w = *state;
+  struct dmi_msg data = passes(w), msg = block(w, 0, 100), second;
+  unsigned char *place = dmi_page_block_body(&w->proc[2].core, &w->proc[2].page, 2, &msg);
+  assert_non_null(place);
+  memcpy(place, msg.body.ptr, 100);
+  msg.body.ptr = place;
+  assert_true(hand(w, 2, 2, &msg));
+  second = block(w, 100, PAGE - 100);
+  place = dmi_page_block_body(&w->proc[2].core, &w->proc[2].page, 2, &second);
+  assert_non_null(place);
+  assert_true(hand(w, 1, 1, &data)); /* meanwhile the fetch ends by this */
+  settle(w);
+  has_read(w, 2);
+  memcpy(place, second.body.ptr, PAGE - 100);
+  second.body.ptr = place;
+  assert_true(hand(w, 2, 2, &second));
+  has_read(w, 2);
+}
+
+/* No memory for what a BLOCK brings (its body was thrown away): the read fails. */
+static void no_memory(void **state) {
+  struct world *w = *state;
+  struct dmi_msg data = passes(w), msg = block(w, 0, 100);
+  msg.body.ptr = NULL;
+  assert_true(hand(w, 2, 2, &msg));
+  assert_true(w->proc[2].done);
+  assert_int_equal(w->proc[2].read.error, DMI_ENOMEM);
+  dmi_slice_drop(&data.body);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bound),
+      cmocka_unit_test_setup_teardown(hint, setup, teardown),
+      cmocka_unit_test_setup_teardown(dropped, setup, teardown),
+      cmocka_unit_test_setup_teardown(arriving, setup, teardown),
+      cmocka_unit_test_setup_teardown(gives_up, setup, teardown),
+      cmocka_unit_test_setup_teardown(unmapped, setup, teardown),
+      cmocka_unit_test_setup_teardown(malformed, setup, teardown),
+      cmocka_unit_test_setup_teardown(in_place, setup, teardown),
+      cmocka_unit_test_setup_teardown(no_memory, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
