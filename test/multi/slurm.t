@@ -82,6 +82,13 @@ sub has_left {
   my $cancelled = $joiner->('cancelled');
   $slurm->run('scancel', $cancelled->id);
   has_left($cancelled, 'CANCELLED');
+  # Without dmimw: srun alone.
+  my $plain = submit('srun', '-n2', '-w', 'n2', '--wrap',
+    "exec srun dmirun -l 0 -i \@$contact $joinleave");
+  $plain->expect(qr/=== opened ===/) for 1, 2;
+  $slurm->run('scancel', '--signal=TERM', $plain->id);
+  is($plain->wait_end, 'COMPLETED', 'srun: state of the job');
+  is(() = $plain->text =~ /^=== left ===$/mg, 2, 'srun: both of its processes have left');
   # It has time to leave in (GraceTime of its partition), and then has ended by itself.
   my $preempted = $joiner->('preempted');
   my $urgent = submit('urgent', '-p', 'urgent', '-w', 'n2', '--exclusive', '--wrap', 'echo now');
