@@ -19,6 +19,8 @@ base_sources = \
 	lib/base/futex.h \
 	lib/base/lock.c \
 	lib/base/lock.h \
+	lib/base/log.c \
+	lib/base/log.h \
 	lib/base/machine.c \
 	lib/base/machine.h \
 	lib/base/version.c \
@@ -135,6 +137,8 @@ service_sources = \
 	lib/service/save.h \
 	lib/service/rwset.c \
 	lib/service/rwset.h \
+	lib/service/self.c \
+	lib/service/self.h \
 	lib/service/service_msg.h \
 	lib/service/status.c \
 	lib/service/status.h \

@@ -120,7 +120,9 @@ int32_t DMI_self(DMI_thread_t *thread_ptr) {
 void *my_malloc(size_t size) {
   void *ptr = malloc(size ? size : 1);
   if (!ptr) {
-    fprintf(stderr, "dmi: my_malloc: no memory left for %zu bytes\n", size);
+    fprintf(stderr,
+            "dmi: my_malloc: no memory left for %zu bytes (dmirun -s: how much DMI takes of it)\n",
+            size);
     exit(1);
   }
   return ptr;

@@ -45,7 +45,9 @@ void dmi_epoch_register(void) {
   if (!slot) {
     slot = aligned_alloc(64, sizeof(*slot));
     if (!slot) {
-      fprintf(stderr, "dmi: no memory left for a thread's bookkeeping; ending\n");
+      fprintf(stderr,
+              "dmi: no memory left for a thread's bookkeeping (a smaller dmirun -s leaves more); "
+              "ending\n");
       abort();
     }
     atomic_init(&slot->inside, 0);

@@ -18,10 +18,9 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   struct dmi_peer peer;
   struct dmi_addr ours, theirs;
   struct dmi_join *join;
-  uint16_t port;
   memset(&peer, 0, sizeof(peer));
   dmi_unpack_init(&body, &msg->body);
-  port = dmi_unpack_u16(&body);
+  dmi_addr_unpack(&body, &peer.addr);
   dmi_info_unpack(&body, &peer.info);
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->joins.num; i++) {
@@ -32,8 +31,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
     return true;
   }
   m->env.addrs(m->env.arg, temp, &ours, &theirs);
-  peer.addr = theirs;
-  peer.addr.port = port;
+  if (dmi_addr_unsaid(&peer.addr)) memcpy(peer.addr.ip, theirs.ip, sizeof(peer.addr.ip));
   join = DMI_LIST_ADD(&c->joins);
   join->temp = temp;
   join->peer = peer;

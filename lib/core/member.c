@@ -12,13 +12,13 @@
 #define PARKED_MAX 65536u /* a correct program parks a few per thread */
 
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
-                                  const struct dmi_node_info *info, uint16_t listen_port) {
+                                  const struct dmi_node_info *info, const struct dmi_addr *own) {
   struct dmi_member *m = calloc(1, sizeof(*m));
   if (!m) abort();
   m->env = *env;
   m->info = *info;
   m->info.host[DMI_HOST_MAX] = 0;
-  m->port = listen_port;
+  m->own = *own;
   return m;
 }
 

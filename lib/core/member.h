@@ -96,7 +96,7 @@ struct dmi_notice {
 struct dmi_peer {
   uint32_t uid;
   uint32_t dmi_id;
-  struct dmi_addr addr; /* as reached from here; of this process itself: all zero but the port */
+  struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
   struct dmi_node_info info;
 };
 
@@ -223,9 +223,10 @@ enum dmi_member_break {
 
 struct dmi_member;
 
-/* `listen_port` is where this process listens.  Never NULL (aborts without memory). */
+/* `own` is where this process listens; its ip all zero: wherever the others see it.  Never NULL
+ * (aborts without memory). */
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
-                                  const struct dmi_node_info *info, uint16_t listen_port);
+                                  const struct dmi_node_info *info, const struct dmi_addr *own);
 void dmi_member_free(struct dmi_member *m);
 void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken);
 

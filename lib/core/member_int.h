@@ -113,7 +113,7 @@ struct dmi_coord;
 struct dmi_member {
   struct dmi_member_env env;
   struct dmi_node_info info;
-  uint16_t port;                /* where this process listens */
+  struct dmi_addr own;          /* where this process listens; ip zero: as others see it */
   enum dmi_member_break broken; /* tests only */
   enum dmi_phase phase;
   uint32_t uid;
@@ -212,6 +212,8 @@ struct dmi_view_body {
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
+/* Has it no ip: "as you see me"? */
+bool dmi_addr_unsaid(const struct dmi_addr *addr);
 /* `coordinator`: its address as known here. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator);

@@ -22,7 +22,7 @@ void dmi_member_found(struct dmi_member *m) {
   m->dmi_id = 0;
   m->view = 1;
   self->uid = m->uid;
-  self->addr.port = m->port;
+  self->addr = m->own;
   self->info = m->info;
   m->busy = 1; /* DMI_main */
   m->busy_told = true;
@@ -59,7 +59,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   }
   m->temp = temp;
   dmi_pack_init(&body);
-  dmi_pack_u16(&body, m->port);
+  dmi_addr_pack(&body, &m->own);
   dmi_info_pack(&body, &m->info);
   dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
 }
@@ -77,7 +77,7 @@ void dmi_member_retry(struct dmi_member *m, const char *why) {
   dmi_mout_add(m->out, DMI_MACT_CONNECT);
 }
 
-static bool is_zero(const struct dmi_addr *addr) {
+bool dmi_addr_unsaid(const struct dmi_addr *addr) {
   static const uint8_t zero[16];
   return memcmp(addr->ip, zero, sizeof(zero)) == 0;
 }
@@ -92,7 +92,7 @@ static bool is_loopback(const struct dmi_addr *addr) {
  * can use, becomes the one by which we reach him. */
 struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
-  if (is_zero(addr) || (is_loopback(addr) && !is_zero(by) && !is_loopback(by))) {
+  if (dmi_addr_unsaid(addr) || (is_loopback(addr) && !dmi_addr_unsaid(by) && !is_loopback(by))) {
     memcpy(result.ip, by->ip, sizeof(result.ip));
   }
   return result;

@@ -60,8 +60,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
     struct dmi_peer *peer = &view->added[i];
     peer->addr = dmi_addr_resolve(&peer->addr, coordinator);
     if (peer->uid == m->uid) {
-      memset(&peer->addr, 0, sizeof(peer->addr));
-      peer->addr.port = m->port;
+      peer->addr = m->own;
     }
     /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME.
      */

@@ -10,7 +10,10 @@
 void *dmi_core_alloc(size_t size) {
   void *ptr = calloc(1, size);
   if (!ptr) {
-    fprintf(stderr, "dmi: no memory left for %zu bytes of bookkeeping; ending\n", size);
+    fprintf(stderr,
+            "dmi: no memory left for %zu bytes of bookkeeping (a smaller dmirun -s leaves more); "
+            "ending\n",
+            size);
     abort();
   }
   return ptr;

@@ -27,7 +27,9 @@ static __thread struct {
 static struct table *table_new(uint64_t num) {
   struct table *fresh = malloc(sizeof(*fresh) + num * sizeof(fresh->mapping[0]));
   if (!fresh) {
-    fprintf(stderr, "dmi: no memory left for the table of mappings; ending\n");
+    fprintf(stderr,
+            "dmi: no memory left for the table of mappings (a smaller dmirun -s leaves more); "
+            "ending\n");
     abort();
   }
   fresh->num = num;

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "net/inner.h"
 
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
@@ -65,6 +66,23 @@ static void become_way_out(struct dmi_conn *conn) {
   dmi_send_flush(peer);
 }
 
+static void log_new(const struct dmi_conn *conn) {
+  char text[80];
+  if (conn->member && conn->peer->id < DMI_NET_TEMP) {
+    dmi_log(DMI_LOG_INFO, "net", "connected with member %u at %s", conn->peer->id,
+            dmi_addr_text(&conn->theirs, text));
+  } else {
+    dmi_log(DMI_LOG_INFO, "net", "connected with %s, which is %s",
+            dmi_addr_text(&conn->theirs, text), conn->member ? "to be joined" : "no member yet");
+  }
+}
+
+static void log_end(const struct dmi_conn *conn, const char *why) {
+  char text[80];
+  dmi_log(DMI_LOG_INFO, "net", "the connection with %s has ended%s%s",
+          dmi_addr_text(&conn->theirs, text), *why ? ": " : "", why);
+}
+
 struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port) {
   struct dmi_net *net = peer->net;
   struct dmi_conn *conn = calloc(1, sizeof *conn);
@@ -95,6 +113,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, ui
   if (net->conns != NULL) net->conns->prev = conn;
   net->conns = conn;
   become_way_out(conn);
+  log_new(conn);
   return conn;
 }
 
@@ -121,6 +140,7 @@ void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
   int fd = conn->fd;
   struct dmi_net_peer *peer = conn->peer;
   bool way_out = peer->conn == conn;
+  log_end(conn, why);
   dissolve(conn);
   /* Before the descriptor is closed nobody may be writing to it any more: dmi_peer_lost sees to it.
    */

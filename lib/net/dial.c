@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "net/inner.h"
 
 /* What a user who joins can change. */
@@ -67,6 +68,7 @@ static void give_up(struct dmi_dial *dial) {
 
 /* This address has failed, dial->why says how.  `final`: so will the others. */
 static void failed(struct dmi_dial *dial, bool final) {
+  dmi_log(DMI_LOG_DEBUG, "net", "%s", dial->why);
   stop_attempt(dial);
   if (final) dial->at = dial->count;
   try_next(dial);
@@ -226,6 +228,7 @@ static void try_next(struct dmi_dial *dial) {
     no_connection(dial, errno);
     return;
   }
+  dmi_log(DMI_LOG_DEBUG, "net", "connecting to %s port %u", dial->host, dial->port);
   ev_io_set(&dial->io, dial->fd, EV_WRITE);
   ev_io_start(loop, &dial->io);
   ev_timer_set(&dial->patience, patience, 0);
@@ -286,6 +289,18 @@ void dmi_dial_peer(struct dmi_net_peer *peer) {
   dmi_addr_text(&peer->addr, text);
   snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
   dial->port = peer->addr.port;
+}
+
+const char *dmi_net_resolve(const char *host, struct dmi_addr *addr) {
+  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  struct addrinfo *found = NULL;
+  int error = getaddrinfo(host, NULL, &want, &found);
+  if (error != 0) return gai_strerror(error);
+  struct sockaddr_storage name = {0};
+  memcpy(&name, found->ai_addr, found->ai_addrlen);
+  dmi_addr_of_socket(addr, &name);
+  freeaddrinfo(found);
+  return NULL;
 }
 
 static struct dmi_dial *begin_join(struct dmi_net *net, size_t count) {

@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "net/inner.h"
 
 #define LOG_LINES 20 /* at most, in LOG_SECONDS */
@@ -34,7 +35,7 @@ static void say(struct dmi_net *net, const char *line) {
   if (net->handler.log != NULL)
     net->handler.log(net->handler.arg, line);
   else
-    fprintf(stderr, "dmi: %s\n", line);
+    dmi_say(DMI_LOG_WARN, "net", "%s", line);
 }
 
 void dmi_net_log(struct dmi_net *net, const char *format, ...) {

@@ -96,6 +96,9 @@ void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_i
 void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port);
 void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr);
 
+/* The first address of a name, without port.  Returns NULL, or why not.  Blocks. */
+const char *dmi_net_resolve(const char *host, struct dmi_addr *addr);
+
 /* The addresses of a connection's two ends: ours as the other reaches it, and the other's (port:
  * where it listens). */
 void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,

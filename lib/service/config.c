@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum type { TEXT, PORT, BYTES, INT, YES };
+enum type { TEXT, PORT, BYTES, INT, YES, LEVEL };
 
 struct row {
   const char *name;
@@ -23,12 +23,14 @@ static const struct row rows[] = {
     {"DMI_JOIN_FILE", TEXT, offsetof(struct dmi_config, join_file), 0, 0, "-i @FILE"},
     {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
     {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
+    {"DMI_ADVERTISE", TEXT, offsetof(struct dmi_config, advertise), 0, 0, "--advertise"},
     {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
      "-s"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
     {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
     {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
     {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
+    {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
 };
 
@@ -60,6 +62,12 @@ bool dmi_config_read(struct dmi_config *config) {
     if (row->type == TEXT) {
       *(const char **)field = text;
       continue;
+    }
+    if (row->type == LEVEL) {
+      *(enum dmi_log_level *)field = DMI_LOG_OFF;
+      if (!text || dmi_log_parse(text, field)) continue;
+      fprintf(stderr, "dmi: %s=%s is not one of off, error, warn, info, debug\n", row->name, text);
+      return false;
     }
     if (text && !number(row, text, &value)) return false;
     if (row->type == PORT) {

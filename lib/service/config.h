@@ -7,15 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log.h"
+
 struct dmi_config {
   const char *join_host;    /* DMI_JOIN_HOST; NULL: start a new program */
   const char *join_file;    /* DMI_JOIN_FILE: read host and port there instead; NULL: none */
   uint16_t join_port;       /* DMI_JOIN_PORT */
   uint16_t listen_port;     /* DMI_LISTEN_PORT; 0: any free one */
+  const char *advertise;    /* DMI_ADVERTISE: host or address for others to dial; NULL: as seen */
   uint64_t pool_bytes;      /* DMI_POOL_BYTES */
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
+  enum dmi_log_level log;   /* DMI_LOG */
   bool bind_threads;        /* DMI_BIND_THREADS */
   int parent;               /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
 };

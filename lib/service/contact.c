@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 struct dmi_contact {
   const char *file;
   char line[DMI_CONTACT_HOST + 8]; /* what this process writes */
@@ -51,7 +53,7 @@ static bool write_file(const struct dmi_contact *contact) {
 static void *writer_body(void *arg) {
   struct dmi_contact *contact = arg;
   if (!write_file(contact)) {
-    fprintf(stderr, "dmi: cannot write %s (dmirun --contact): %s\n", contact->file,
+    dmi_say(DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s", contact->file,
             strerror(errno));
   }
   return NULL;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/epoch.h"
+#include "base/log.h"
 #include "core/member.h"
 #include "service/runtime.h"
 
@@ -100,6 +101,21 @@ static int by_number(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+static void log_view(struct dmi_process *process, const struct dmi_mact *act, uint32_t num) {
+  dmi_log(DMI_LOG_INFO, "member", "view %llu: %u members, coordinator %u",
+          (unsigned long long)dmi_member_view(process->member), num,
+          dmi_member_coordinator(process->member));
+  for (uint32_t i = 0; i < act->peer_num; i++) {
+    dmi_log(DMI_LOG_INFO, "member", "member %u is there: dmi_id %u on %s, %u cores, %llu bytes",
+            act->peers[i].uid, act->peers[i].dmi_id, act->peers[i].info.host,
+            act->peers[i].info.cores, (unsigned long long)act->peers[i].info.memory);
+  }
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    dmi_log(DMI_LOG_INFO, "member", "member %u is gone; what it was home of has member %u",
+            act->removed[i].uid, act->removed[i].heir);
+  }
+}
+
 /* Publishes who is a member now, then new homes; from then on no thread sends to those that left.
  */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
@@ -108,6 +124,7 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_uids *uids = malloc(sizeof(*uids) + num * sizeof(uids->uid[0]));
   struct dmi_uids *old;
   if (!uids) abort();
+  log_view(process, act, num);
   uids->num = num;
   for (uint32_t i = 0; i < num; i++)
     uids->uid[i] = peers[i].uid;
@@ -156,7 +173,7 @@ static void stop_threads(struct dmi_process *process) {
 }
 
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
-  fprintf(stderr, "dmi: %s\n", act->text);
+  dmi_say(DMI_LOG_ERROR, "member", "%s", act->text);
   process->exit_code = 1;
   /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
   process->cut_off =
@@ -169,30 +186,38 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_JOINED:
       process->dmi_id = (int32_t)act->dmi_id;
+      dmi_log_is(act->dmi_id);
+      dmi_log(DMI_LOG_INFO, "member", "joined as member %u", act->uid);
       atomic_store(&process->active, 1);
       fprintf(stderr, "=== joined ===\n");
       dmi_status_done(&process->member_now, DMI_OK);
       break;
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
+      dmi_log(DMI_LOG_INFO, "member", "welcomed");
       fprintf(stderr, "=== opened ===\n");
       break;
     case DMI_MACT_CLOSED:
+      dmi_log(DMI_LOG_INFO, "member", "asked to leave");
       fprintf(stderr, "=== closed ===\n");
       break;
     case DMI_MACT_STOP_THREADS:
       stop_threads(process);
       break;
     case DMI_MACT_START_DRAIN:
+      dmi_log(DMI_LOG_INFO, "member", "dismissed; pages go to member %u (0: nobody)", act->uid);
       dmi_leave_start(process, act->uid);
       break;
     case DMI_MACT_LEFT:
+      dmi_log(DMI_LOG_INFO, "member", "left: all pages are elsewhere");
       fprintf(stderr, "=== left ===\n");
       break;
     case DMI_MACT_ADOPT:
       if (!dmi_enter_mapping(process, &act->mapping)) abort();
       break;
     case DMI_MACT_FORGET:
+      dmi_log(DMI_LOG_DEBUG, "memory", "mapping %#llx is unmapped",
+              (unsigned long long)act->mapping.base);
       dmi_forget_mapping(process, act->mapping.base);
       dmi_member_forgot(process->member, act->mapping.base, dmi_events(process));
       break;

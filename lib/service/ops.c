@@ -40,7 +40,10 @@ static void grow(struct dmi_ops *ops) {
   uint32_t num = ops->num ? 2 * ops->num : 64;
   struct slot *more = realloc(ops->slot, num * sizeof(*more));
   if (!more) {
-    fprintf(stderr, "dmi: no memory left for %u operations that are out; ending\n", num);
+    fprintf(stderr,
+            "dmi: no memory left for %u operations that are out (a smaller dmirun -s leaves more); "
+            "ending\n",
+            num);
     abort();
   }
   ops->slot = more;

@@ -28,11 +28,13 @@
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "core/heap.h"
 #include "core/member.h"
 #include "service/config.h"
 #include "service/early.h"
 #include "service/events.h"
+#include "service/self.h"
 #include "service/service_msg.h"
 #include "service/sync.h"
 
@@ -172,13 +174,12 @@ static void on_signal(void *arg, int signo) {
       dmi_events_carry(process);
       break;
     case 2:
-      fprintf(stderr,
-              "dmi: still here: %s; once more ends this process at once, "
-              "and with it the program\n",
+      dmi_say(DMI_LOG_WARN, "member",
+              "still here: %s; once more ends this process at once, and with it the program",
               dmi_member_waits_for(process->member));
       break;
     default:
-      fprintf(stderr, "dmi: ended by the third signal\n");
+      dmi_say(DMI_LOG_ERROR, "member", "ended by the third signal");
       _exit(130);
   }
 }
@@ -286,33 +287,6 @@ static void *daemon_body(void *arg) {
   return NULL;
 }
 
-/* What the executable is, so that all processes can be told to be the same. */
-static bool hash_program(uint8_t hash[16]) {
-  unsigned char buf[65536];
-  crypto_generichash_state state;
-  size_t got;
-  FILE *file = fopen("/proc/self/exe", "rb");
-  if (!file) return false;
-  crypto_generichash_init(&state, NULL, 0, 16);
-  while ((got = fread(buf, 1, sizeof(buf), file)) > 0)
-    crypto_generichash_update(&state, buf, got);
-  fclose(file);
-  crypto_generichash_final(&state, hash, 16);
-  return true;
-}
-
-/* Where the executable is, for messages; its end, when that is too long. */
-static void program_name(char name[64], const char *argv0) {
-  char path[4096];
-  ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (len <= 0) {
-    snprintf(name, 64, "%.63s", argv0);
-    return;
-  }
-  path[len] = '\0';
-  snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
-}
-
 /* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
 static void tell_port(struct dmi_process *process) {
   const char *name = process->config.port_file;
@@ -323,7 +297,7 @@ static void tell_port(struct dmi_process *process) {
   file = fopen(temp, "w");
   if (!file || fprintf(file, "%u\n", dmi_net_port(process->net)) < 0 || fclose(file) != 0 ||
       rename(temp, name) != 0) {
-    fprintf(stderr, "dmi: cannot write the file %s that DMI_PORT_FILE names\n", name);
+    dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names", name);
   }
 }
 
@@ -334,7 +308,7 @@ static void tell_ready(struct dmi_process *process) {
   if (fd < 0) return;
   snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
   if (write(fd, line, strlen(line)) < 0) {
-    fprintf(stderr, "dmi: cannot write to descriptor %d (dmirun --ready-fd): %s\n", fd,
+    dmi_say(DMI_LOG_WARN, "start", "cannot write to descriptor %d (dmirun --ready-fd): %s", fd,
             strerror(errno));
   }
   close(fd);
@@ -346,14 +320,15 @@ static bool follow_parent(const struct dmi_process *process) {
   int parent = process->config.parent;
   if (!parent) return true;
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) return true;
-  fprintf(stderr, "dmi: process %d, which started this one, has ended (dmirun --with-parent)\n",
-          parent);
+  dmi_say(DMI_LOG_ERROR, "start",
+          "process %d, which started this one, has ended (dmirun --with-parent)", parent);
   return false;
 }
 
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net = {0};
   struct dmi_node_info info = {0};
+  struct dmi_self self;
   struct dmi_net_handler handler = {.arg = process,
                                     .body = on_body,
                                     .message = on_message,
@@ -366,22 +341,28 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
                                     .signal = on_signal};
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
-  net.listen_port = process->config.listen_port;
-  program_name(net.name, argv0);
-  if (!hash_program(net.build)) {
-    fprintf(stderr, "dmi: cannot read /proc/self/exe to tell this program from others\n");
+  dmi_log_begin(process->config.log, "-"); /* its name may be what is wrong */
+  if (!dmi_self_find(&self, &process->config, argv0, &why)) {
+    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
+  dmi_log_begin(process->config.log, self.host);
+  net.listen_port = process->config.listen_port;
+  memcpy(net.name, self.name, sizeof(net.name));
+  memcpy(net.build, self.build, sizeof(net.build));
   process->net = dmi_net_open(&net, &handler, &why);
   if (!process->net) {
-    fprintf(stderr, "dmi: %s\n", why);
+    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
   dmi_machine_look(&process->machine);
   info.cores = process->machine.cores;
   info.memory = process->config.pool_bytes;
-  if (gethostname(info.host, sizeof(info.host) - 1) != 0) strcpy(info.host, "unknown");
-  process->member = dmi_member_new(&env, &info, dmi_net_port(process->net));
+  memcpy(info.host, self.host, sizeof(info.host));
+  self.addr.port = dmi_net_port(process->net);
+  process->member = dmi_member_new(&env, &info, &self.addr);
+  dmi_log(DMI_LOG_INFO, "start", "%s listens on port %u; %u cores, %llu bytes", self.name,
+          self.addr.port, info.cores, (unsigned long long)info.memory);
   process->contact =
       dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->net));
   return true;
@@ -463,7 +444,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   block_signals();
   dmi_status_begin(&process->member_now);
   if (pthread_create(&daemon, NULL, daemon_start, process) != 0) {
-    fprintf(stderr, "dmi: the system allows no more threads\n");
+    dmi_say(DMI_LOG_ERROR, "start", "the system allows no more threads (ulimit -u)");
     process_free(process);
     return 1;
   }

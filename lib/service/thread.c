@@ -27,6 +27,7 @@
 
 #include "base/futex.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "service/process.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
@@ -160,6 +161,7 @@ static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   thread->ended = true;
   threads->running--;
   if (thread->bound) threads->bound[thread->place]--;
+  dmi_log(DMI_LOG_DEBUG, "thread", "thread %llu has ended", (unsigned long long)thread->number);
   if (thread->joiner) {
     reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK, thread->value);
   }
@@ -295,6 +297,8 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
     reply_simple(process, from, DMI_SVC_CREATED, msg->op, error, 0);
     return;
   }
+  dmi_log(DMI_LOG_DEBUG, "thread", "thread %llu begins, created by member %u",
+          (unsigned long long)thread->number, from);
   threads->running++;
   create->process = process;
   create->to = from;

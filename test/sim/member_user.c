@@ -117,6 +117,7 @@ int world_spawn(int seed_slot) {
   static const uint8_t program_id[16] = {1, 2, 3};
   int slot = w->slots++;
   struct proc *p = &w->proc[slot];
+  struct dmi_addr own = {.port = (uint16_t)(1000 + slot)};
   struct dmi_member_env env = {(void *)(intptr_t)slot, world_connected, world_addrs};
   struct dmi_node_info info;
   struct dmi_mout out;
@@ -126,7 +127,7 @@ int world_spawn(int seed_slot) {
   p->host = (int)rnd(HOSTS);
   p->alive = true;
   p->seed = seed_slot;
-  p->m = dmi_member_new(&env, &info, (uint16_t)(1000 + slot));
+  p->m = dmi_member_new(&env, &info, &own);
   dmi_member_set_break(p->m, w->broken);
   dmi_mout_init(&out);
   if (seed_slot < 0) {

@@ -37,7 +37,7 @@ static struct dmi_member *make(void) {
   struct dmi_member_env env = {NULL, connected, addrs};
   struct dmi_node_info info = {4, 1000, "here"};
   dmi_mout_clear(&out);
-  return dmi_member_new(&env, &info, 7880);
+  return dmi_member_new(&env, &info, &(struct dmi_addr){.port = 7880});
 }
 
 static struct dmi_member *first(void) {
@@ -101,7 +101,7 @@ static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
   struct dmi_node_info info = {2, 500, "there"};
   dmi_pack_init(&body);
-  dmi_pack_u16(&body, 7881);
+  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
@@ -155,7 +155,7 @@ static void test_join(void **state) {
   struct dmi_node_info info = {2, 500, "there"};
   (void)state;
   dmi_pack_init(&body);
-  dmi_pack_u16(&body, 7881);
+  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
@@ -383,6 +383,52 @@ static void test_redirect(void **state) {
   end(m);
 }
 
+/* The first address in the view that was sent to this uid. */
+static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
+  struct dmi_unpack body;
+  struct dmi_view_body view;
+  struct dmi_addr addr = {{0}, 0};
+  uint8_t id[20];
+  dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
+  dmi_unpack_raw(&body, id, skip);
+  assert_true(dmi_view_unpack(&body, &view));
+  for (uint32_t i = 0; i < view.added_num; i++) {
+    if (type == DMI_CTL_ACCEPT ? view.added[i].uid == 1 : true) addr = view.added[i].addr;
+  }
+  dmi_view_free(&view);
+  return addr;
+}
+
+/* Where a process says that it is reached, it is: by those that are there and those to come; and
+ * the coordinator, too. */
+static void test_advertise(void **state) {
+  struct dmi_addr own = {{[10] = 0xff, [11] = 0xff, [12] = 192, [15] = 7}, 7880}, there = own, got;
+  struct dmi_member_env env = {NULL, connected, addrs};
+  struct dmi_node_info info = {4, 1000, "here"};
+  struct dmi_member *m = dmi_member_new(&env, &info, &own);
+  struct dmi_pack body;
+  (void)state;
+  dmi_mout_clear(&out);
+  dmi_member_start_first(m, program_id, &out);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  dmi_mout_clear(&out);
+  join(m, 2, 2); /* this one does not say: it is where it is seen, at 10.0.0.9 */
+  there.ip[15] = 8;
+  there.port = 7882;
+  dmi_pack_init(&body);
+  dmi_addr_pack(&body, &there);
+  dmi_info_pack(&body, &info);
+  assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
+  assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
+  got = sent_addr(2, DMI_CTL_VIEW, 0);
+  assert_memory_equal(&got, &there, sizeof(there));
+  got = sent_addr(3, DMI_CTL_ACCEPT, 20);
+  assert_memory_equal(&got, &own, sizeof(own));
+  assert_int_equal(dmi_member_peer(m, 2)->addr.ip[12], 10);
+  end(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first),    cmocka_unit_test(test_notices),
@@ -390,7 +436,7 @@ int main(void) {
       cmocka_unit_test(test_goodbye),  cmocka_unit_test(test_directory),
       cmocka_unit_test(test_end),      cmocka_unit_test(test_busy_keeps_the_program),
       cmocka_unit_test(test_lost),     cmocka_unit_test(test_rubbish),
-      cmocka_unit_test(test_redirect),
+      cmocka_unit_test(test_redirect), cmocka_unit_test(test_advertise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,22 @@
+/*
+ * self.h - who this process is for others: executable, host, address.
+ */
+#ifndef DMI_SERVICE_SELF_H
+#define DMI_SERVICE_SELF_H
+
+#include "core/member.h"
+#include "service/config.h"
+
+struct dmi_self {
+  char name[64];               /* the executable's path, or its end; for messages */
+  uint8_t build[16];           /* hash of the executable */
+  char host[DMI_HOST_MAX + 1]; /* as others reach it */
+  struct dmi_addr addr;        /* --advertise; all zero: as others see it */
+};
+
+/* False: *why says what to change (valid until the next call).  May resolve a name, which blocks.
+ */
+bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
+                   const char **why);
+
+#endif
