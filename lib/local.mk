@@ -115,6 +115,8 @@ service_sources = \
 	lib/service/barrier.h \
 	lib/service/calls.c \
 	lib/service/calls.h \
+	lib/service/check.c \
+	lib/service/check.h \
 	lib/service/config.c \
 	lib/service/config.h \
 	lib/service/contact.c \

@@ -27,6 +27,9 @@
 /* What a user who joins can change. */
 #define ADVICE "check dmirun's options -i HOST and -p PORT"
 
+/* What may be wrong with a member that the coordinator told us of. */
+#define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
+
 /* What to do about a peer that is reached but is no use, after ": ". */
 static const char *advice(const struct dmi_dial *dial) {
   return dial->join ? ADVICE : "has it ended, and something else taken its port?";
@@ -75,7 +78,7 @@ static void failed(struct dmi_dial *dial, bool final) {
 }
 
 static void no_connection(struct dmi_dial *dial, int error) {
-  const char *hint = dial->join ? ADVICE : "is a firewall between?";
+  const char *hint = dial->join ? ADVICE : PEER_ADVICE;
   if (error == ECONNREFUSED) {
     snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
              dial->port, hint);
@@ -199,7 +202,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   } else {
     snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
              dial->host, dial->port, tried,
-             dial->join ? ADVICE ", and whether a firewall is between" : "is a firewall between?");
+             dial->join ? ADVICE ", and whether a firewall is between" : PEER_ADVICE);
   }
   failed(dial, false);
 }

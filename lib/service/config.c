@@ -29,6 +29,7 @@ static const struct row rows[] = {
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
     {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
     {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
+    {"DMI_CHECK", YES, offsetof(struct dmi_config, check), 0, 0, "--check"},
     {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
     {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},

@@ -20,6 +20,7 @@ struct dmi_config {
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */
+  bool check;               /* DMI_CHECK: say what would be used, and end */
   bool bind_threads;        /* DMI_BIND_THREADS */
   int parent;               /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
 };

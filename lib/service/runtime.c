@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "core/heap.h"
 #include "core/member.h"
+#include "service/check.h"
 #include "service/config.h"
 #include "service/early.h"
 #include "service/events.h"
@@ -432,8 +433,16 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
   pthread_t daemon;
   int exit_code;
-  if (sodium_init() < 0 || !dmi_config_read(&process->config) || !follow_parent(process) ||
-      !process_open(process, argv[0])) {
+  if (sodium_init() < 0 || !dmi_config_read(&process->config)) {
+    process_free(process);
+    return 1;
+  }
+  if (process->config.check) {
+    exit_code = dmi_check(&process->config, argv[0]) ? 0 : 1;
+    process_free(process);
+    return exit_code;
+  }
+  if (!follow_parent(process) || !process_open(process, argv[0])) {
     process_free(process);
     return 1;
   }

@@ -1,0 +1,76 @@
+#!/usr/bin/perl
+# check.t - dmirun --check: what it tells is what a process uses, each thing that cannot work is one
+# line that names the option and makes the status 1, and a program that is asked does not notice.
+use strict;
+use warnings;
+use FindBin;
+use IO::Socket::INET;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 60);
+my $program = $t->compile('test/multi/advertise_dmi.c');
+my $other = $t->compile('test/multi/bind_dmi.c');
+my $dmirun = $t->build . '/bin/dmirun';
+
+# Runs it; returns its status and stdout.
+sub check {
+  my ($of, @options) = @_;
+  local $SIG{CHLD} = 'DEFAULT';
+  open my $pipe, '-|', $dmirun, '--check', @options, $of or die "dmirun: $!\n";
+  my $out = do { local $/; <$pipe> } // '';
+  close $pipe;
+  return ($? >> 8, $out);
+}
+
+my ($status, $out) = check($program, qw(-l 0 -s 16M));
+is($status, 0, 'alone: it would work') or diag($out);
+like($out, qr/^ok +program +\S+, build [0-9a-f]{8}$/m, 'the program');
+like($out, qr/^ok +cores +\d+ of \d+/m, 'cores');
+like($out, qr/^ok +memory +0\.0 GiB of \d+\.\d GiB for pages \(-s\)$/m, 'memory');
+like($out, qr/^ok +listen +port [1-9]\d* .*\(-l\)$/m, 'port');
+like($out, qr/^(?:ok|note) +name +\S+ \(this machine's own name\)/m, 'name');
+like($out, qr/^ok +join +nothing: .*-i HOST/m, 'nobody to join');
+like((check($program, qw(-l 0 -s 64T)))[1], qr/^note +memory .*65536\.0 GiB.*: less with -s$/m,
+  'more memory than there is');
+like((check($program, qw(-l 0 --bind-threads)))[1], qr/^ok +cores .*--bind-threads/m, 'binding');
+unlike($out, qr/verdict|===/, 'the program itself does not run');
+
+# A program that waits for others, one of which it never gets.
+my $first = $t->start($program, name => 'first', env => { DMI_LOG => 'info' });
+$first->expect_err(qr/=== opened ===/);
+my $port = $first->port;
+my @join = ('-i', '127.0.0.1', '-p', $port, '-l', 0);
+($status, $out) = check($program, @join);
+is($status, 0, 'a process to join: it would work') or diag($out);
+like($out, qr/^ok +join +127\.0\.0\.1 port $port \(-i, -p\): /m, 'it answers');
+($status, $out) = check($other, @join);
+is($status, 1, 'with another executable it would not');
+like($out, qr/^FAILED +join .*same executable/m, 'says so');
+($status, $out) = check($program, '-l', $port);
+is($status, 1, 'a port in use');
+like($out, qr/^FAILED +listen +port $port is in use.*-l PORT/m, 'says so, and the option');
+
+my $silent = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
+my $free = $silent->sockport;
+close $silent;
+($status, $out) = check($program, qw(-i 127.0.0.1 -l 0 -p), $free);
+is($status, 1, 'nobody there');
+like($out, qr/^FAILED +join .*port $free.*-i HOST and -p PORT/m, 'says so, and the options');
+($status, $out) = check($program, qw(-l 0 -i no.such.host.invalid));
+like("$status $out", qr/^1 .*^FAILED +join .*no\.such\.host\.invalid.*-i/ms, 'no such host');
+($status, $out) = check($program, qw(-l 0 --advertise no.such.host.invalid));
+like("$status $out", qr/^1 FAILED +name .*no\.such\.host\.invalid.*--advertise/s, 'no such name');
+# An address for documentation, which is nobody's.
+($status, $out) = check($program, qw(-l 0 --advertise 192.0.2.1));
+like("$status $out", qr/^1 .*^FAILED +name +192\.0\.2\.1 .*--advertise names another$/ms, 'not here');
+($status, $out) = check($program, qw(-l 0 --advertise 127.0.0.9));
+like("$status $out", qr/^0 .*^note +name +127\.0\.0\.9 \(--advertise\)/ms, 'here, for this machine only');
+
+# None of this has disturbed it: two join, and it ends as it should.
+my @others = map { $t->start($program, join => $first) } 1, 2;
+$first->expect_out(qr/verdict advertise: \d+ checks, 0 failed/);
+$_->wait_exit(0) for $first, @others;
+like($first->out, qr/^node 2 /m, 'they got the ids 1 and 2: nobody else was ever a member');
+unlike($first->err, qr/ member 4 /, 'nor asked');
+$t->done;
