@@ -4,8 +4,8 @@
 # are installed), by docs/mkman from include/*.h, bin/*.in and docs/*.7.pod: docs/man-pages.md.
 # Which pages there are is known only then; man/list names them.
 
-dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/cluster.md docs/slurm.md \
-	docs/examples.md docs/troubleshooting.md
+dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/security.md docs/cluster.md \
+	docs/slurm.md docs/examples.md docs/troubleshooting.md
 
 # Programs to copy from, as they are.
 examplesdir = $(docdir)/examples

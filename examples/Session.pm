@@ -54,6 +54,9 @@ sub new {
     dir       => File::Temp::tempdir(CLEANUP => 1),
     processes => [],
   }, $class;
+  # A key of its own, made by the first process, so that nothing is left in anybody's home.
+  $session->{home} = "$session->{dir}/home";
+  mkdir $session->{home} or die "$session->{home}: $!\n";
   die "$dmirun: not there; is $options{builddir} the build directory, and was make run?\n"
     if !-x $dmirun;
   return $session;
@@ -63,7 +66,7 @@ sub new {
 sub dir { return $_[0]{dir} }
 
 # Starts `dmirun COMMAND`.  join => a process: joins its program.  cwd, env => {...}: as they say.
-# core => number: runs on that processor core only.
+# core => number: runs on that processor core only.  opts => [...]: more options of dmirun.
 sub start {
   my ($session, $name, $command, %options) = @_;
   my $port_file = "$session->{dir}/port." . scalar @{ $session->{processes} };
@@ -81,12 +84,14 @@ sub start {
     my $fail = sub { print {$err_end} "$_[0]: $!\n"; $err_end->flush; POSIX::_exit(127) };
     chdir $options{cwd} or $fail->($options{cwd}) if defined $options{cwd};
     $ENV{DMI_PORT_FILE} = $port_file;
+    $ENV{HOME} = $session->{home};
+    delete @ENV{qw(DMI_KEY_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)};
     %ENV = (%ENV, %{ $options{env} || {} });
     open STDIN, '<', '/dev/null' or $fail->('/dev/null');
     POSIX::dup2(fileno $out_end, 1);
     POSIX::dup2(fileno $err_end, 2);
     my @bind = defined $options{core} ? ('taskset', '-c', $options{core}) : ();
-    my @all  = (@bind, $session->{dmirun}, '-l', 0, @join, @$command);
+    my @all  = (@bind, $session->{dmirun}, '-l', 0, @join, @{ $options{opts} || [] }, @$command);
     no warnings 'exec';
     exec { $all[0] } @all;
     $fail->($all[0]);

@@ -39,8 +39,13 @@ net_sources = \
 	lib/net/net.c \
 	lib/net/net.h \
 	lib/net/peer.c \
+	lib/net/proof.c \
+	lib/net/proof.h \
 	lib/net/receive.c \
+	lib/net/seal.c \
+	lib/net/seal.h \
 	lib/net/send.c \
+	lib/net/shake.c \
 	lib/net/wire.c \
 	lib/net/wire.h
 
@@ -128,6 +133,8 @@ service_sources = \
 	lib/service/group.c \
 	lib/service/group.h \
 	lib/service/group_init.c \
+	lib/service/key.c \
+	lib/service/key.h \
 	lib/service/leave.c \
 	lib/service/ops.c \
 	lib/service/ops.h \

@@ -23,10 +23,14 @@ bool dmi_addr_is_zero(const struct dmi_addr *addr) {
   return addr->port == 0 || memcmp(addr->ip, none, sizeof none) == 0;
 }
 
+bool dmi_addr_is_ipv4(const struct dmi_addr *addr) {
+  return memcmp(addr->ip, mapped, sizeof mapped) == 0;
+}
+
 /* IPv4 always as AF_INET: that works where there is no IPv6, too. */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out) {
   memset(out, 0, sizeof *out);
-  if (memcmp(addr->ip, mapped, sizeof mapped) == 0) {
+  if (dmi_addr_is_ipv4(addr)) {
     struct sockaddr_in *in4 = (struct sockaddr_in *)out;
     in4->sin_family = AF_INET;
     in4->sin_port = htons(addr->port);
@@ -54,9 +58,21 @@ void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in
   }
 }
 
+void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port) {
+  if (name->ss_family == AF_INET)
+    ((struct sockaddr_in *)name)->sin_port = htons(port);
+  else
+    ((struct sockaddr_in6 *)name)->sin6_port = htons(port);
+}
+
+bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *to) {
+  if (net->from_size == 0 || net->from.ss_family != to->ss_family) return true;
+  return bind(fd, (const struct sockaddr *)&net->from, net->from_size) == 0;
+}
+
 const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]) {
   char ip[INET6_ADDRSTRLEN] = "?";
-  if (memcmp(addr->ip, mapped, sizeof mapped) == 0) {
+  if (dmi_addr_is_ipv4(addr)) {
     inet_ntop(AF_INET, addr->ip + 12, ip, sizeof ip);
   } else {
     inet_ntop(AF_INET6, addr->ip, ip, sizeof ip);

@@ -51,18 +51,21 @@ static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
   conn->theirs.port = their_port;
 }
 
-/* What is queued for the peer goes out on it from now on. */
-static void become_way_out(struct dmi_conn *conn) {
+/* What is queued for the peer goes out on it from now on, through `out` if not NULL. */
+static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_lend_way_out(peer, conn);
   pthread_mutex_lock(&peer->lock);
   if (peer->state < DMI_PEER_UP) {
     peer->state = DMI_PEER_UP;
     peer->fd = conn->fd;
+    peer->out = out;
+    out = NULL;
   } else {
     conn->sent_end = true; /* closed before it connected: we only listen */
   }
   pthread_mutex_unlock(&peer->lock);
+  dmi_send_free_out(out);
   dmi_send_flush(peer);
 }
 
@@ -83,25 +86,41 @@ static void log_end(const struct dmi_conn *conn, const char *why) {
           dmi_addr_text(&conn->theirs, text), *why ? ": " : "", why);
 }
 
-struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port) {
-  struct dmi_net *net = peer->net;
+/* Frees what a connection has of memory. */
+static void free_memory(struct dmi_conn *conn) {
+  dmi_seal_free(conn->opener);
+  free(conn->in);
+  free(conn->list);
+  free(conn->buf);
+  free(conn);
+}
+
+static struct dmi_conn *allocate(bool member, const struct dmi_proof_keys *keys) {
   struct dmi_conn *conn = calloc(1, sizeof *conn);
   if (conn == NULL) return NULL;
-  conn->cap = member ? DMI_NET_BUFFER : DMI_NET_BUFFER_SMALL;
+  conn->cap = member || keys != NULL ? DMI_NET_BUFFER : DMI_NET_BUFFER_SMALL;
   conn->buf = malloc(conn->cap);
-  if (conn->buf == NULL) {
-    free(conn);
-    return NULL;
+  if (keys != NULL) {
+    conn->opener = dmi_seal_new(keys->in, 1);
+    conn->in = malloc(DMI_NET_IN);
   }
+  if (conn->buf != NULL && (keys == NULL || (conn->opener != NULL && conn->in != NULL)))
+    return conn;
+  free_memory(conn);
+  return NULL;
+}
+
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port,
+                              const struct dmi_proof_keys *keys) {
+  struct dmi_net *net = peer->net;
+  struct dmi_conn *conn = allocate(member, keys);
+  struct dmi_sealed *out = keys == NULL ? NULL : dmi_send_out(keys->out);
+  if (conn == NULL || (keys != NULL && out == NULL)) goto err;
   conn->net = net;
   conn->peer = peer;
   conn->fd = fd;
   conn->member = member;
-  if (!dmi_lend_begin(conn)) {
-    free(conn->buf);
-    free(conn);
-    return NULL;
-  }
+  if (!dmi_lend_begin(conn)) goto err;
   find_addresses(conn, their_port);
   if (dmi_addr_is_zero(&peer->addr)) peer->addr = conn->theirs;
   dmi_addr_tune(net, fd);
@@ -112,9 +131,14 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, ui
   conn->next = net->conns;
   if (net->conns != NULL) net->conns->prev = conn;
   net->conns = conn;
-  become_way_out(conn);
+  become_way_out(conn, out);
   log_new(conn);
   return conn;
+
+err:
+  dmi_send_free_out(out);
+  if (conn != NULL) free_memory(conn);
+  return NULL;
 }
 
 /* Takes it out of the loop and all lists; frees what it holds, but not its descriptor. */
@@ -131,9 +155,7 @@ static void dissolve(struct dmi_conn *conn) {
   if (conn->stranger) net->stranger_num--;
   if (conn->peer->conn == conn) dmi_lend_way_out(conn->peer, NULL);
   dmi_frame_unref(conn->msg.body.frame); /* of a message that never became whole */
-  free(conn->list);
-  free(conn->buf);
-  free(conn);
+  free_memory(conn);
 }
 
 void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
@@ -172,7 +194,10 @@ void dmi_conn_end(struct dmi_conn *conn) {
   peer->state = DMI_PEER_SHUT;
   peer->fd = -1;
   struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
+  struct dmi_sealed *out = peer->out;
+  peer->out = NULL;
   pthread_mutex_unlock(&peer->lock);
+  dmi_send_free_out(out);
   dmi_send_free(rest);
   conn->sent_end = true;
   shutdown(conn->fd, SHUT_WR);

@@ -1,11 +1,14 @@
 /*
- * dial.c - connecting to another process: addresses in turn, our HELLO, its answer.
+ * dial.c - connecting to another process: addresses in turn, CALL, its ANSWER, our HELLO, its
+ * HELLO_OK.
  *
- * Happy path: connect without blocking, HELLO, HELLO_OK, the socket becomes a connection.
+ * Happy path: connect without blocking, CALL, ANSWER made with our key, PROOF and HELLO,
+ * HELLO_OK, the socket becomes a connection.  States: docs/wire.md.
  * Failure modes: nobody listens there (at once), no answer (after DMI_NET_PATIENCE in all),
- * something that is not DMI, REFUSE.  Then the next address; when there is none, the peer is lost,
- * or `joined` says why; but if the peer has itself connected meanwhile (accept.c holds it), that
- * one is used.
+ * something that is not DMI or has another key, REFUSE, a connection that is closed without a word
+ * (tried again AGAIN times: the other may be flooded).  Then the next address; when there is none,
+ * the peer is lost, or `joined` says why; but if the peer has itself connected meanwhile (accept.c
+ * holds it), that one is used.
  *
  * The name of a host is resolved with getaddrinfo, which blocks: dmi_net_join is called before the
  * program has anything to wait for.
@@ -15,6 +18,7 @@
 #endif
 #include <errno.h>
 #include <netdb.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +34,16 @@
 /* What may be wrong with a member that the coordinator told us of. */
 #define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
 
+#define AGAIN 5          /* attempts after the first at an address that closes without a word */
+#define AGAIN_AFTER 0.05 /* seconds before the first of them, then twice as long each time */
+
 /* What to do about a peer that is reached but is no use, after ": ". */
 static const char *advice(const struct dmi_dial *dial) {
   return dial->join ? ADVICE : "has it ended, and something else taken its port?";
 }
 
 static void try_next(struct dmi_dial *dial);
+static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events);
 
 static void stop_attempt(struct dmi_dial *dial) {
   ev_io_stop(dial->net->loop, &dial->io);
@@ -48,6 +56,7 @@ void dmi_dial_cancel(struct dmi_dial *dial) {
   stop_attempt(dial);
   dial->peer->dial = NULL;
   free(dial->addrs);
+  sodium_memzero(dial, sizeof *dial);
   free(dial);
 }
 
@@ -60,7 +69,7 @@ static void give_up(struct dmi_dial *dial) {
   uint32_t id = peer->id;
   memcpy(why, dial->why, sizeof why);
   dmi_dial_cancel(dial);
-  if (peer->held != NULL && dmi_accept_held(peer->held, false)) return;
+  if (peer->held != NULL && dmi_shake_held(peer->held, false)) return;
   if (join) {
     dmi_peer_free_temp(peer);
     net->handler.joined(net->handler.arg, id, why);
@@ -102,11 +111,15 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   bool join = dial->join;
   uint32_t id = peer->id;
   int fd = dial->fd;
+  bool encrypt = dial->encrypt;
+  struct dmi_proof_keys keys = dial->keys;
   ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
   dial->fd = -1;
   dmi_dial_cancel(dial);
-  if (peer->held != NULL) dmi_accept_held(peer->held, true);
-  struct dmi_conn *conn = dmi_conn_new(peer, fd, true, hello->port);
+  if (peer->held != NULL) dmi_shake_held(peer->held, true);
+  if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
+  struct dmi_conn *conn = dmi_conn_new(peer, fd, true, hello->port, encrypt ? &keys : NULL);
+  sodium_memzero(&keys, sizeof keys);
   const char *no_memory = "there is no memory for the connection";
   if (conn == NULL) close(fd);
   if (join) {
@@ -117,10 +130,23 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   }
 }
 
-static void answered(struct dmi_dial *dial) {
+/* HELLO_OK or REFUSE has come, sealed. */
+static void judge(struct dmi_dial *dial) {
   struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
+  unsigned char bytes[DMI_REFUSE_BYTES];
   char there[80];
-  if (!dmi_hello_get(&hello, dial->buf) || hello.kind != DMI_HELLO_OK) {
+  size_t size = dmi_seal_size(dial->buf);
+  if (!dmi_seal_get_first(dial->keys.in, bytes, dial->buf) ||
+      dmi_hello_size(bytes, DMI_HELLO_FIRST) != size) {
+    not_dmi(dial);
+    return;
+  }
+  if (size == DMI_REFUSE_BYTES) {
+    dmi_refuse_get(dial->why, bytes);
+    failed(dial, true);
+    return;
+  }
+  if (!dmi_hello_get(&hello, bytes) || hello.kind != DMI_HELLO_OK) {
     not_dmi(dial);
     return;
   }
@@ -136,27 +162,119 @@ static void answered(struct dmi_dial *dial) {
   }
 }
 
-static void on_readable(struct dmi_dial *dial) {
-  size_t want = dmi_hello_size(dial->buf, dial->got);
-  ssize_t got = recv(dial->fd, dial->buf + dial->got, want - dial->got, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    snprintf(dial->why, sizeof dial->why,
-             "%s port %u closed the connection at once, so it is perhaps no DMI program%s%s: %s",
-             dial->host, dial->port, got < 0 ? ", " : "", got < 0 ? strerror(errno) : "",
-             advice(dial));
+/* ANSWER has come: PROOF and HELLO go out. */
+static void answered(struct dmi_dial *dial) {
+  struct dmi_net *net = dial->net;
+  struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_HELLO);
+  unsigned char hello[DMI_HELLO_BYTES], out[DMI_SHAKE_BYTES];
+  if (!dmi_proof_answered(&dial->proof, net->config.key, dial->buf) ||
+      !dmi_proof_make(&dial->proof, net->config.key, out, &dial->keys)) {
+    snprintf(
+        dial->why, sizeof dial->why,
+        "what answers at %s port %u does not have the key of this process: " DMI_NET_KEY_ADVICE,
+        dial->host, dial->port);
     failed(dial, false);
     return;
   }
-  dial->got = (uint16_t)(dial->got + got);
-  want = dmi_hello_size(dial->buf, dial->got);
-  if (want == 0) {
-    not_dmi(dial);
-  } else if (dial->got == want && want == DMI_REFUSE_BYTES) {
+  dial->encrypt = (dmi_proof_flags(dial->buf) & DMI_CALL_ENCRYPT) != 0;
+  if (net->encrypt && !dial->encrypt) {
+    snprintf(dial->why, sizeof dial->why,
+             "the process at %s port %u runs without encryption, and this one was started with it: "
+             "start the first process of the program with dmirun --encrypt, or this one without",
+             dial->host, dial->port);
+    failed(dial, true);
+    return;
+  }
+  dmi_hello_put(hello, &mine);
+  dmi_seal_put_first(dial->keys.out, out + DMI_PROOF_BYTES, hello, sizeof hello);
+  if (send(dial->fd, out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof out) {
+    no_connection(dial, errno);
+    return;
+  }
+  dial->state = DMI_DIAL_SAID;
+  dial->got = 0;
+}
+
+/* How many bytes are needed to know more; 0: they cannot be right. */
+static size_t wanted(const struct dmi_dial *dial) {
+  if (dial->state == DMI_DIAL_SAID) {
+    if (dial->got < DMI_SEAL_LENGTH) return DMI_SEAL_LENGTH;
+    size_t size = dmi_seal_size(dial->buf);
+    return size == DMI_HELLO_BYTES || size == DMI_REFUSE_BYTES ? size + DMI_SEAL_OVER : 0;
+  }
+  size_t size = dmi_hello_size(dial->buf, dial->got);
+  if (size == 0 || dial->got < DMI_HELLO_FIRST) return size;
+  struct dmi_hello first;
+  dmi_hello_peek(&first, dial->buf);
+  if (first.kind == DMI_HELLO_REFUSE) return size;
+  if (first.kind != DMI_HELLO_ANSWER) return 0;
+  return first.version == DMI_WIRE_VERSION ? size : DMI_HELLO_FIRST;
+}
+
+/* What was wanted is there. */
+static void take(struct dmi_dial *dial) {
+  struct dmi_hello mine, first;
+  char there[80];
+  if (dial->state == DMI_DIAL_SAID) {
+    judge(dial);
+    return;
+  }
+  dmi_hello_peek(&first, dial->buf);
+  if (first.kind == DMI_HELLO_REFUSE) {
     dmi_refuse_get(dial->why, dial->buf);
     failed(dial, true);
-  } else if (dial->got == want && want == DMI_HELLO_BYTES) {
+  } else if (first.version != DMI_WIRE_VERSION) {
+    mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
+    snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
+    (void)dmi_hello_match(&mine, &first, there, dial->why);
+    failed(dial, true);
+  } else {
     answered(dial);
+  }
+}
+
+static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  struct dmi_dial *dial = timer->data;
+  ev_set_cb(&dial->patience, on_patience);
+  try_next(dial);
+}
+
+/* It has closed without a word of its own. */
+static void closed(struct dmi_dial *dial, int error) {
+  struct ev_loop *loop = dial->net->loop;
+  double pause = AGAIN_AFTER * (double)(1u << dial->again);
+  if (dial->got == 0 && dial->again < AGAIN && ev_now(loop) + pause < dial->deadline) {
+    dial->again++;
+    dial->at--;
+    dial->state = DMI_DIAL_CONNECTING;
+    stop_attempt(dial);
+    ev_set_cb(&dial->patience, on_again);
+    ev_timer_set(&dial->patience, pause, 0);
+    ev_timer_start(loop, &dial->patience);
+    return;
+  }
+  snprintf(dial->why, sizeof dial->why,
+           "%s port %u closed the connection at once, so it is perhaps no DMI program%s%s: %s",
+           dial->host, dial->port, error != 0 ? ", " : "", error != 0 ? strerror(error) : "",
+           advice(dial));
+  failed(dial, false);
+}
+
+static void on_readable(struct dmi_dial *dial) {
+  size_t want = wanted(dial);
+  ssize_t got = recv(dial->fd, dial->buf + dial->got, want - dial->got, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    closed(dial, got < 0 ? errno : 0);
+    return;
+  }
+  dial->got = (uint16_t)(dial->got + got);
+  want = wanted(dial);
+  if (want == 0) {
+    not_dmi(dial);
+  } else if (dial->got >= want) {
+    take(dial);
   }
 }
 
@@ -168,14 +286,14 @@ static void on_connected(struct dmi_dial *dial) {
     no_connection(dial, error);
     return;
   }
-  struct dmi_hello hello = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
-  unsigned char bytes[DMI_HELLO_BYTES];
-  dmi_hello_put(bytes, &hello);
+  struct dmi_net *net = dial->net;
+  unsigned char bytes[DMI_CALL_BYTES];
+  dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
   if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
     no_connection(dial, errno);
     return;
   }
-  dial->said = true;
+  dial->state = DMI_DIAL_CALLED;
   ev_io_stop(dial->net->loop, &dial->io);
   ev_io_set(&dial->io, dial->fd, EV_READ);
   ev_io_start(dial->net->loop, &dial->io);
@@ -184,17 +302,17 @@ static void on_connected(struct dmi_dial *dial) {
 static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)loop, (void)events;
   struct dmi_dial *dial = io->data;
-  if (dial->said)
-    on_readable(dial);
-  else
+  if (dial->state == DMI_DIAL_CONNECTING)
     on_connected(dial);
+  else
+    on_readable(dial);
 }
 
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
   struct dmi_dial *dial = timer->data;
   double tried = dial->net->config.patience;
-  if (dial->said) {
+  if (dial->state != DMI_DIAL_CONNECTING) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u accepts connections but does not answer (waited %.0f s), so it is no DMI "
              "program, or one that hangs: %s",
@@ -220,10 +338,14 @@ static void try_next(struct dmi_dial *dial) {
   struct sockaddr_storage *to = &dial->addrs[dial->at++];
   socklen_t size = to->ss_family == AF_INET ? (socklen_t)sizeof(struct sockaddr_in)
                                             : (socklen_t)sizeof(struct sockaddr_in6);
-  dial->said = false;
+  dial->state = DMI_DIAL_CONNECTING;
   dial->got = 0;
   dial->fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (dial->fd < 0) {
+    no_connection(dial, errno);
+    return;
+  }
+  if (!dmi_addr_bind(dial->net, dial->fd, to)) {
     no_connection(dial, errno);
     return;
   }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/proof.h"
 #include "net/wire.h"
 
 static const unsigned char magic[4] = {'D', 'M', 'I', '1'};
@@ -25,9 +26,10 @@ enum {
   AT_ZERO_3 = 112
 };
 
-static void put_first(unsigned char *out, uint8_t kind, uint16_t version) {
+void dmi_hello_put_first(unsigned char out[DMI_HELLO_FIRST], uint8_t kind, uint16_t version) {
   memcpy(out, magic, sizeof magic);
   out[AT_KIND] = kind;
+  out[AT_ZERO] = 0;
   memcpy(out + AT_VERSION, &version, sizeof version);
 }
 
@@ -48,7 +50,7 @@ static bool all_zero(const unsigned char *bytes, size_t size) {
 
 void dmi_hello_put(unsigned char out[DMI_HELLO_BYTES], const struct dmi_hello *hello) {
   memset(out, 0, DMI_HELLO_BYTES);
-  put_first(out, hello->kind, hello->version);
+  dmi_hello_put_first(out, hello->kind, hello->version);
   memcpy(out + AT_BUILD, hello->build, sizeof hello->build);
   memcpy(out + AT_PROGRAM, hello->program, sizeof hello->program);
   memcpy(out + AT_UID, &hello->uid, sizeof hello->uid);
@@ -61,6 +63,10 @@ size_t dmi_hello_size(const unsigned char *in, size_t have) {
   if (memcmp(in, magic, check) != 0) return 0;
   if (have <= AT_KIND) return DMI_HELLO_FIRST;
   switch (in[AT_KIND]) {
+    case DMI_HELLO_CALL:
+      return DMI_CALL_BYTES;
+    case DMI_HELLO_ANSWER:
+      return DMI_ANSWER_BYTES;
     case DMI_HELLO_HELLO:
     case DMI_HELLO_OK:
       return DMI_HELLO_BYTES;
@@ -136,7 +142,7 @@ bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *their
 
 void dmi_refuse_put(unsigned char out[DMI_REFUSE_BYTES], const char *why) {
   memset(out, 0, DMI_REFUSE_BYTES);
-  put_first(out, DMI_HELLO_REFUSE, DMI_WIRE_VERSION);
+  dmi_hello_put_first(out, DMI_HELLO_REFUSE, DMI_WIRE_VERSION);
   snprintf((char *)out + DMI_HELLO_FIRST, DMI_REFUSE_TEXT, "%s", why);
 }
 

@@ -1,9 +1,10 @@
 /*
  * hello.h - the first bytes of a connection, in both directions: who we are, or why not.
  *
- * HELLO and HELLO_OK have DMI_HELLO_BYTES, REFUSE has DMI_REFUSE_BYTES.  The first 8 bytes (magic,
- * kind, wire version) and the layout of REFUSE are the same in every version of DMI, for ever, so
- * that processes of different versions can tell each other so.
+ * CALL and ANSWER come first (proof.h), in the clear; then HELLO and HELLO_OK, sealed.  HELLO and
+ * HELLO_OK have DMI_HELLO_BYTES, REFUSE has DMI_REFUSE_BYTES.  The first 8 bytes (magic, kind, wire
+ * version) and the layout of REFUSE are the same in every version of DMI, for ever, so that
+ * processes of different versions can tell each other so.
  *
  * Pure: no sockets, no allocation.
  */
@@ -21,9 +22,11 @@
 #define DMI_HELLO_NAME 64
 
 enum dmi_hello_kind {
-  DMI_HELLO_HELLO = 1, /* by the process that connects */
-  DMI_HELLO_OK = 2,    /* the other's answer; both may send messages from here on */
-  DMI_HELLO_REFUSE = 3 /* a sentence, then the connection ends */
+  DMI_HELLO_CALL = 1,   /* by the process that connects: see proof.h */
+  DMI_HELLO_ANSWER = 2, /* the other's */
+  DMI_HELLO_REFUSE = 3, /* a sentence, then the connection ends; instead of ANSWER or HELLO_OK */
+  DMI_HELLO_HELLO = 4,  /* by the process that connects */
+  DMI_HELLO_OK = 5      /* the other's answer; both may send messages from here on */
 };
 
 struct dmi_hello {
@@ -35,6 +38,9 @@ struct dmi_hello {
   uint16_t port;             /* where it listens */
   char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
 };
+
+/* The first 8 bytes of any of them. */
+void dmi_hello_put_first(unsigned char out[DMI_HELLO_FIRST], uint8_t kind, uint16_t version);
 
 void dmi_hello_put(unsigned char out[DMI_HELLO_BYTES], const struct dmi_hello *hello);
 

@@ -7,8 +7,9 @@
  *   lend.c       who receives on a connection: the daemon, or a thread that waits
  *   receive.c    a connection's incoming bytes -> handler.body, handler.message
  *   conn.c       an established connection: birth, orderly end, loss
- *   accept.c     the listening socket; HELLO of those who connect to us
- *   dial.c       connecting: addresses, HELLO, answer; joining
+ *   accept.c     the listening socket, and how many may knock at once
+ *   shake.c      the handshake of those who connect to us
+ *   dial.c       connecting: addresses, our side of the handshake; joining
  *   addr.c       addresses as bytes, sockets and text
  *
  * Threads and locks: everything is the daemon's alone, except what is marked
@@ -32,16 +33,21 @@
 
 #include "net/hello.h"
 #include "net/net.h"
+#include "net/proof.h"
+#include "net/seal.h"
 #include "net/wire.h"
 
 #define DMI_NET_COPY 512           /* payloads up to this many bytes are copied into the queue */
 #define DMI_NET_BUFFER (64 * 1024) /* of a member's connection, incoming */
 #define DMI_NET_BUFFER_SMALL 4096  /* of a stranger's */
 #define DMI_NET_PATIENCE 10.0      /* seconds: handshake, connect, first word of a stranger */
-#define DMI_NET_UNKNOWN 128        /* connections at once that have not completed HELLO */
+#define DMI_NET_UNKNOWN 256        /* connections at once that have not proved the key */
+#define DMI_NET_CROWDS 256         /* into which they are counted, by address */
 #define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
 #define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
 #define DMI_NET_TEMP_SLOTS 256
+#define DMI_NET_RECORDS 2 /* sealed at once, and room for twice as many that come */
+#define DMI_NET_IN (2 * DMI_NET_RECORDS * (DMI_SEAL_MOST + DMI_SEAL_OVER))
 #define DMI_NET_WHY 600  /* bytes of a sentence */
 #define DMI_NET_BATCH 64 /* connections that are served per look at net->epoll */
 #define DMI_NET_LEND_REST                                                 \
@@ -56,6 +62,14 @@ struct dmi_seg {
   uint64_t sent;        /* [L] bytes of `big` that are sent */
   struct dmi_slice big; /* len 0: none (yet); a segment with one takes no more bytes */
   unsigned char bytes[4096 - 64];
+};
+
+/* Records of a connection that seals: those that are not sent yet. */
+struct dmi_sealed {
+  struct dmi_seal *seal; /* of the writing thread */
+  size_t start, end;     /* [L] of bytes: what is not sent */
+  unsigned char
+      bytes[DMI_NET_RECORDS * (DMI_SEAL_MOST + DMI_SEAL_OVER)]; /* of the writing thread */
 };
 
 /*
@@ -93,6 +107,7 @@ struct dmi_net_peer {
   bool blocked; /* [L] the socket is full: the daemon waits for it */
   bool ended;   /* [L] STOP is in the queue or sent */
   struct dmi_seg *head, *tail;    /* [L] the queue; only the writing thread takes segments out */
+  struct dmi_sealed *out;         /* [L] UP, and everything is sealed; else NULL */
   struct dmi_seg *spare;          /* [L] recycled segments */
   uint32_t spares;                /* [L] how many */
   bool listed;                    /* [W] in net->work */
@@ -139,6 +154,10 @@ struct dmi_conn {
   enum dmi_phase phase;     /* [C] and so are all from here to body_got */
   unsigned char *buf;       /* bytes received, not yet consumed: [start, end) */
   size_t cap, start, end;
+  struct dmi_seal *opener; /* everything that comes is sealed; else NULL */
+  bool tampered;           /* a record did not open */
+  unsigned char *in;       /* records received, not yet opened: [in_start, in_end) */
+  size_t in_start, in_end;
   struct dmi_msg msg;  /* the message that is arriving */
   unsigned char *list; /* its list, aligned; kept for the next one */
   size_t list_cap, list_got;
@@ -148,18 +167,41 @@ struct dmi_conn {
   struct dmi_conn *prev, *next; /* net->conns */
 };
 
-/* An accepted connection whose HELLO is not complete, or which is held or refused. */
+#define DMI_SHAKE_BYTES (DMI_PROOF_BYTES + DMI_SEAL_OVER + DMI_HELLO_BYTES) /* PROOF and HELLO */
+#define DMI_NET_KEY_ADVICE \
+  "give all the same one, by copying ~/.dmi/key, or with dmirun's option --key"
+
+/* Of an accepted connection: docs/wire.md. */
+enum dmi_shake_state {
+  DMI_SHAKE_CALL,   /* CALL is to come */
+  DMI_SHAKE_PROOF,  /* ANSWER is sent; PROOF and HELLO are to come */
+  DMI_SHAKE_HELD,   /* by a peer, until our own attempt is decided */
+  DMI_SHAKE_REFUSED /* only waits for the other to close */
+};
+
+/* An accepted connection that is no struct dmi_conn yet. */
 struct dmi_shake {
   struct dmi_net *net;
   int fd;
+  enum dmi_shake_state state;
   struct ev_io io;
   struct ev_timer patience;
   struct dmi_net_peer *holder; /* not NULL: held by it, off net->shakes */
-  bool refused;                /* only waits for the other to close */
+  uint32_t slot;               /* in net->shakes */
+  uint8_t crowd;               /* of net->crowds */
+  bool proved;                 /* the other knows the key */
+  bool encrypt;                /* as we said in ANSWER */
   uint16_t got;                /* bytes of buf */
-  unsigned char buf[DMI_HELLO_BYTES];
+  unsigned char buf[DMI_SHAKE_BYTES];
+  struct dmi_proof proof;
+  struct dmi_proof_keys keys; /* once `proved` */
   struct dmi_hello hello;
-  struct dmi_shake *prev, *next; /* net->shakes, oldest first */
+};
+
+enum dmi_dial_state {
+  DMI_DIAL_CONNECTING,
+  DMI_DIAL_CALLED, /* CALL is sent */
+  DMI_DIAL_SAID    /* PROOF and HELLO are sent: the other may count on it */
 };
 
 /* An attempt to connect. */
@@ -172,12 +214,16 @@ struct dmi_dial {
   struct sockaddr_storage *addrs; /* to try, in order */
   size_t count, at;
   double deadline; /* ev_now of the end of all attempts */
+  uint32_t again;  /* attempts that ended without a word */
   int fd;          /* -1: none */
   struct ev_io io;
-  struct ev_timer patience; /* of this address */
-  bool said;                /* connected, and HELLO is sent */
+  struct ev_timer patience; /* of this address; or the pause before it is tried again */
+  enum dmi_dial_state state;
+  bool encrypt; /* as the other said in ANSWER */
+  struct dmi_proof proof;
+  struct dmi_proof_keys keys;
   uint16_t got;
-  unsigned char buf[DMI_REFUSE_BYTES];
+  unsigned char buf[DMI_REFUSE_BYTES + DMI_SEAL_OVER];
   char why[DMI_NET_WHY]; /* of the last address that failed */
 };
 
@@ -191,12 +237,22 @@ struct dmi_peer_mid {
   _Atomic(struct dmi_peer_leaf *) at[DMI_PEER_MID];
 };
 
+/* Whose lines: those about strangers must not use up the room of the others. */
+enum dmi_net_about { DMI_ABOUT_OURS, DMI_ABOUT_STRANGERS };
+
+/* How much has been said lately. */
+struct dmi_net_limit {
+  struct ev_timer end; /* of the time in which lines are counted */
+  uint32_t lines;
+};
+
 struct dmi_net {
   struct dmi_net_config config;
   struct dmi_net_handler handler;
   struct ev_loop *loop;
   struct ev_io listener;
-  struct ev_timer rest;                  /* the listener pauses: no descriptors left */
+  struct ev_timer rest;                  /* the listener pauses */
+  double rights, rights_since;           /* to accept: how many, and at what ev_now that was */
   int epoll;                             /* receiving sides of all connections */
   struct ev_io ready;                    /* `epoll` has something */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* what is being served; NULL: gone meanwhile */
@@ -224,15 +280,20 @@ struct dmi_net {
   struct dmi_net_peer *peers;
   struct dmi_net_peer *dirty;
   struct dmi_conn *conns;
-  struct dmi_shake *shakes, *shakes_last;
+  struct dmi_shake
+      *shakes[DMI_NET_UNKNOWN];    /* who has not become a connection; those held are off */
+  uint16_t crowds[DMI_NET_CROWDS]; /* how many of `shakes`, by address */
+  unsigned char crowd_key[16];     /* so that nobody can tell which addresses share one */
   uint32_t shake_num, stranger_num, unannounced;
-  double log_since;   /* ev_now when the counting began */
-  uint32_t log_lines; /* since then */
+  bool encrypt;                 /* this process's setting, or that of the program it has joined */
+  struct sockaddr_storage from; /* the address to listen at and connect from, port 0 */
+  socklen_t from_size;          /* 0: any */
+  struct dmi_net_limit log[2];  /* by enum dmi_net_about */
 };
 
 /* net.c */
-void dmi_net_log(struct dmi_net *net, const char *format, ...)
-    __attribute__((format(printf, 2, 3))); /* one line, rate-limited */
+void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* one line, rate-limited */
 /* Any thread, the peer's lock or turn_lock held: the daemon shall dmi_peer_serve it.  True: call
  * dmi_net_wake, after unlocking. */
 bool dmi_net_need_daemon(struct dmi_net_peer *peer);
@@ -258,6 +319,8 @@ void dmi_peer_serve(struct dmi_net_peer *peer);
 /* send.c */
 void dmi_send_flush(struct dmi_net_peer *peer);    /* any thread, lock not held */
 bool dmi_send_writable(struct dmi_net_peer *peer); /* the socket has room: false: no more to send */
+struct dmi_sealed *dmi_send_out(const unsigned char key[DMI_SEAL_KEY]); /* NULL: no memory */
+void dmi_send_free_out(struct dmi_sealed *out); /* nobody writes; NULL: nothing */
 bool dmi_send_append(struct dmi_net_peer *peer,
                      struct dmi_msg *msg); /* lock held; may run out of memory */
 struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer); /* lock held: and its spares */
@@ -290,8 +353,10 @@ void dmi_lend_settle(struct dmi_net *net); /* the loop is over: waits until all 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn);
 
 /* conn.c */
-/* Takes over the socket, on which HELLOs are done; `peer` goes UP on it.  NULL: no memory. */
-struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port);
+/* Takes over the socket, on which HELLOs are done; `peer` goes UP on it.  `keys`: everything is
+ * sealed from here on; NULL: nothing is.  Returns NULL when there is no memory. */
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port,
+                              const struct dmi_proof_keys *keys);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
 bool dmi_conn_eof(struct dmi_conn *conn); /* nothing more comes; false: it is freed */
 void dmi_conn_end(struct dmi_conn *conn); /* STOP is sent; may free it */
@@ -299,10 +364,16 @@ void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
+void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves the table */
+void dmi_accept_proved(struct dmi_net *net);     /* one of the table has proved the key */
+void dmi_accept_free_all(struct dmi_net *net);
+
+/* shake.c */
+struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd); /* NULL: no memory */
+void dmi_shake_drop(struct dmi_shake *shake);                 /* closes and frees it */
 /* Our own attempt to reach the peer that `shake` comes from is decided.  Returns whether `shake`
  * became the connection. */
-bool dmi_accept_held(struct dmi_shake *shake, bool ours_won);
-void dmi_accept_free_all(struct dmi_net *net);
+bool dmi_shake_held(struct dmi_shake *shake, bool ours_won);
 
 /* dial.c */
 void dmi_dial_peer(struct dmi_net_peer *peer);
@@ -312,6 +383,11 @@ void dmi_dial_free_all(struct dmi_net *net);
 /* addr.c */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out);
 void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
+bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
+void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
+/* A socket that is to connect to `to` gets our address, if we are bound to one of that family.
+ * False: errno. */
+bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *to);
 bool dmi_addr_is_zero(const struct dmi_addr *addr);
 const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]); /* "10.0.0.1 port 7880" */
 void dmi_addr_tune(struct dmi_net *net, int fd); /* options of every connection */

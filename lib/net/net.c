@@ -11,6 +11,7 @@
 #endif
 #include <linux/sockios.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,19 +39,27 @@ static void say(struct dmi_net *net, const char *line) {
     dmi_say(DMI_LOG_WARN, "net", "%s", line);
 }
 
-void dmi_net_log(struct dmi_net *net, const char *format, ...) {
+static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  struct dmi_net *net = timer->data;
+  struct dmi_net_limit *limit = (struct dmi_net_limit *)timer;
+  char line[128];
+  uint32_t more = limit->lines > LOG_LINES ? limit->lines - LOG_LINES : 0;
+  limit->lines = 0;
+  if (more == 0) return;
+  snprintf(line, sizeof line, "(%u more lines about connections%s are left out)", more,
+           limit == &net->log[DMI_ABOUT_STRANGERS] ? " from outside" : "");
+  say(net, line);
+}
+
+void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...) {
+  struct dmi_net_limit *limit = &net->log[about];
   char line[1024];
-  double now = ev_now(net->loop);
-  if (now - net->log_since >= LOG_SECONDS) {
-    if (net->log_lines > LOG_LINES) {
-      snprintf(line, sizeof line, "(%u more lines about connections are left out)",
-               net->log_lines - LOG_LINES);
-      say(net, line);
-    }
-    net->log_since = now;
-    net->log_lines = 0;
+  if (limit->lines == 0) {
+    ev_timer_set(&limit->end, LOG_SECONDS, 0);
+    ev_timer_start(net->loop, &limit->end);
   }
-  if (net->log_lines++ >= LOG_LINES) return;
+  if (limit->lines++ >= LOG_LINES) return;
   va_list args;
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);
@@ -175,6 +184,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (net == NULL) return NULL;
   net->config = *config;
   net->config.name[sizeof net->config.name - 1] = '\0';
+  net->encrypt = config->encrypt;
   if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
   net->handler = *handler;
   net->next_temp = DMI_NET_TEMP + 1;
@@ -185,6 +195,10 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (!dmi_accept_open(net, why)) goto err_lend;
   pthread_mutex_init(&net->work_lock, NULL);
   pthread_mutex_init(&net->temp_lock, NULL);
+  for (int i = 0; i < 2; i++) {
+    ev_timer_init(&net->log[i].end, on_log_end, 0, 0);
+    net->log[i].end.data = net;
+  }
   ev_async_init(&net->wake, on_wake);
   ev_prepare_init(&net->before, on_before);
   ev_timer_init(&net->ending, on_ending, 0, ENDING_LOOK);
@@ -240,6 +254,8 @@ void dmi_net_free(struct dmi_net *net) {
   dmi_conn_free_all(net);
   dmi_peer_free_all(net);
   dmi_lend_close(net);
+  for (int i = 0; i < 2; i++)
+    ev_timer_stop(net->loop, &net->log[i].end);
   ev_prepare_stop(net->loop, &net->before);
   ev_async_stop(net->loop, &net->wake);
   ev_timer_stop(net->loop, &net->ending);
@@ -250,5 +266,6 @@ void dmi_net_free(struct dmi_net *net) {
   ev_loop_destroy(net->loop);
   pthread_mutex_destroy(&net->work_lock);
   pthread_mutex_destroy(&net->temp_lock);
+  sodium_memzero(&net->config, sizeof net->config);
   free(net);
 }

@@ -112,6 +112,7 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
 
 /* Frees a peer that no other thread can find any more. */
 static void free_peer(struct dmi_net_peer *peer) {
+  dmi_send_free_out(peer->out);
   dmi_send_free(dmi_send_take_queue(peer));
   if (peer->nudge >= 0) close(peer->nudge);
   pthread_mutex_destroy(&peer->lock);
@@ -183,8 +184,11 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   }
   dmi_send_settle(peer);
   struct dmi_seg *queue = dmi_send_take_queue(peer);
+  struct dmi_sealed *out = peer->out;
+  peer->out = NULL;
   pthread_mutex_unlock(&peer->lock);
   dmi_send_free(queue);
+  dmi_send_free_out(out);
   uint32_t id = peer->id;
   if (id >= DMI_NET_TEMP) dmi_peer_free_temp(peer);
   if (wanted && !net->expect_close) net->handler.lost(net->handler.arg, id, why);
@@ -229,7 +233,7 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
   if (peer == NULL) {
     peer = dmi_peer_new(net, uid);
     if (peer == NULL) {
-      dmi_net_log(net, "no memory to take note of member %u", uid);
+      dmi_net_log(net, DMI_ABOUT_OURS, "no memory to take note of member %u", uid);
       return;
     }
     peer->announced = true;
@@ -248,6 +252,8 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   struct dmi_seg *head = from->head, *tail = from->tail;
   int fd = from->fd;
   bool blocked = from->blocked;
+  struct dmi_sealed *out = from->out;
+  from->out = NULL;
   from->head = from->tail = NULL;
   from->fd = -1;
   from->state = DMI_PEER_SHUT;
@@ -259,6 +265,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
     if (to->tail == NULL) to->tail = tail;
   }
   to->fd = fd;
+  to->out = out;
   to->blocked = blocked;
   to->state = DMI_PEER_UP;
   pthread_mutex_unlock(&to->lock);
@@ -274,7 +281,7 @@ void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
   struct dmi_conn *conn = from->conn;
   struct dmi_net_peer *to = dmi_peer_find(net, uid);
   if (to == NULL && (to = dmi_peer_new(net, uid)) == NULL) {
-    dmi_net_log(net, "no memory to take note of member %u", uid);
+    dmi_net_log(net, DMI_ABOUT_OURS, "no memory to take note of member %u", uid);
     return;
   }
   if (!to->announced && to->conn != NULL) net->unannounced--;
@@ -291,7 +298,7 @@ void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
   pthread_mutex_unlock(&to->lock);
   /* Where there is a connection by that name already, this one only goes on receiving.  What is
    * being dialled is given up, unless HELLO is out: the other may count on it. */
-  if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && !to->dial->said)) {
+  if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && to->dial->state != DMI_DIAL_SAID)) {
     if (to->dial != NULL) dmi_dial_cancel(to->dial);
     move_connection(from, to);
   } else {

@@ -8,6 +8,10 @@
  * header has passed.  Must not free the connection inside a callback's stack: what ends it is
  * returned up to dmi_receive.
  *
+ * Where everything is sealed, records are received into conn->in and opened one by one: into the
+ * buffer, or, if they are a part of a body, where that belongs.  When a turn ends, no whole record
+ * is left there, except behind what a borrower has to leave: nobody would be told of it again.
+ *
  * A borrower (lend.c) stops before the header of a message that is not for it, and leaves what is
  * wrong with the connection for the daemon to find out again.
  */
@@ -172,12 +176,34 @@ static void tidy(struct dmi_conn *conn) {
   }
 }
 
+/* fill, where everything is sealed. */
+static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
+  size_t have = conn->in_end - conn->in_start;
+  if (conn->in_start != 0 && DMI_NET_IN - conn->in_end < DMI_NET_IN / 2) {
+    memmove(conn->in, conn->in + conn->in_start, have); /* less than a record */
+    conn->in_start = 0;
+    conn->in_end = have;
+  }
+  size_t room = DMI_NET_IN - conn->in_end;
+  if (room > DMI_NET_IN / 2) room = DMI_NET_IN / 2; /* the sender seals while these are opened */
+  ssize_t size = recv(conn->fd, conn->in + conn->in_end, room, MSG_DONTWAIT);
+  if (size <= 0) {
+    *error = size < 0 ? errno : 0;
+    return false;
+  }
+  conn->in_end += (size_t)size;
+  *got += (size_t)size;
+  *drained = (size_t)size < room;
+  return true;
+}
+
 /* One recv.  Adds to *got; sets *drained when the socket gave less than there was room for.
  * False: *error is errno, or 0 at the end of the stream. */
 static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
   struct iovec iov[2];
   size_t num = 0, direct = 0;
   size_t most = lent ? PIECE : SHARE;
+  if (conn->opener != NULL) return fill_records(conn, got, drained, error);
   tidy(conn);
   if (conn->phase == DMI_PHASE_LIST) {
     direct = smaller(conn->msg.list.len - conn->list_got, most);
@@ -207,10 +233,53 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   return true;
 }
 
+/* The next record is opened if it is whole.  *whole: it was.  False: what has come is not what the
+ * other has sent. */
+static bool open_record(struct dmi_conn *conn, bool *whole) {
+  const unsigned char *record = conn->in + conn->in_start;
+  size_t have = conn->in_end - conn->in_start;
+  *whole = false;
+  if (conn->tampered) return false;
+  if (have < DMI_SEAL_LENGTH) return true;
+  size_t size = dmi_seal_size(record);
+  conn->tampered = size == 0;
+  if (size == 0 || have < size + DMI_SEAL_OVER) return size != 0;
+  bool direct = conn->phase == DMI_PHASE_BODY && conn->body != NULL && conn->start == conn->end &&
+                size <= conn->msg.body.len - conn->body_got;
+  if (!direct) tidy(conn); /* there is room: less than a header is left over */
+  unsigned char *to = direct ? conn->body + conn->body_got : conn->buf + conn->end;
+  if (!dmi_seal_get(conn->opener, to, record)) {
+    conn->tampered = true;
+    return false;
+  }
+  *whole = true;
+  conn->in_start += size + DMI_SEAL_OVER;
+  if (conn->in_start == conn->in_end) conn->in_start = conn->in_end = 0;
+  if (direct)
+    body_grows(conn, size);
+  else
+    conn->end += size;
+  return true;
+}
+
+/* Consumes all that has come, as far as it goes; `lent`: as far as a borrower may. */
+static bool consume_all(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
+  bool more = true;
+  while (more) {
+    if (!consume(conn, lent, why)) return false;
+    more = conn->opener != NULL;
+    if (more && !open_record(conn, &more)) {
+      snprintf(why, DMI_NET_WHY, "what came from it was changed on its way");
+      return false;
+    }
+  }
+  return true;
+}
+
 static void lose_malformed(struct dmi_conn *conn, const char *why) {
   char where[80];
-  dmi_net_log(conn->net, "closing the connection with %s: %s", dmi_addr_text(&conn->theirs, where),
-              why);
+  dmi_net_log(conn->net, DMI_ABOUT_OURS, "closing the connection with %s: %s",
+              dmi_addr_text(&conn->theirs, where), why);
   dmi_conn_lose(conn, why);
 }
 
@@ -229,12 +298,12 @@ bool dmi_receive(struct dmi_conn *conn) {
   size_t got = 0;
   bool drained = false;
   bool right = conn->refused ? fail(why, &conn->msg, "no correct process sends it")
-                             : consume(conn, false, why);
+                             : consume_all(conn, false, why);
   if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
   for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {
     int error;
     if (!fill(conn, false, &got, &drained, &error)) return receive_failed(conn, error);
-    right = consume(conn, false, why);
+    right = consume_all(conn, false, why);
   }
   if (!right) lose_malformed(conn, why);
   return right;
@@ -247,7 +316,7 @@ bool dmi_receive_lent(struct dmi_conn *conn) {
   int error;
   for (int turn = 0; turn < TURNS && !drained; turn++) {
     if (!fill(conn, true, &got, &drained, &error)) goto failed;
-    if (!consume(conn, true, why)) return false;
+    if (!consume_all(conn, true, why)) return false;
   }
   return true;
 

@@ -6,6 +6,9 @@
  * so nothing stays behind.  When the socket is full, or a thread has written its share, the daemon
  * goes on.
  *
+ * Where everything is sealed, the writing thread makes records of what is queued, as many as fit
+ * into peer->out, and takes it off the queue; then it sends these before it makes more.
+ *
  * Must not: make a system call or drop a payload under the lock; call the handler; change a
  * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
  */
@@ -24,6 +27,7 @@
 
 #define IOV_MOST 64
 #define SPARES_MOST 4
+#define ALONE 4096                /* payloads from this size on get records of their own */
 #define SHARE ((uint64_t)1 << 20) /* bytes one call of flush writes before it leaves the rest */
 
 /* ---- The queue ------------------------------------------------------------------------------- */
@@ -107,6 +111,7 @@ void dmi_send_free(struct dmi_seg *list) {
 
 static bool nothing_queued(const struct dmi_net_peer *peer) {
   const struct dmi_seg *seg = peer->head;
+  if (peer->out != NULL && peer->out->start < peer->out->end) return false;
   return seg == NULL || (seg->next == NULL && seg->start == seg->end && seg->big.len == 0);
 }
 
@@ -168,6 +173,69 @@ static void drop_payloads(struct dmi_seg *list) {
     dmi_slice_drop(&list->big);
 }
 
+/* ---- Sealing, by the writing thread without the lock -------------------------------------------
+ */
+
+/* The next record's parts: [*num of iov from `at`), at most DMI_SEAL_MOST bytes.  Large payloads
+ * are not mixed with anything, so that the other end can open them where they belong. */
+static size_t next_record(const struct iovec *iov, size_t at, size_t end, size_t *num) {
+  size_t size = 0;
+  for (*num = 0; at + *num < end && size < DMI_SEAL_MOST; (*num)++) {
+    size_t len = iov[at + *num].iov_len;
+    if (len >= ALONE && *num != 0) break;
+    size += len;
+    if (len >= ALONE) {
+      *num = 1;
+      break;
+    }
+  }
+  return size < DMI_SEAL_MOST ? size : DMI_SEAL_MOST;
+}
+
+/* Makes records of the parts, as many as fit; returns the size of them, and in *taken how many
+ * bytes are in them. */
+static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, uint64_t *taken) {
+  size_t end = 0;
+  for (size_t at = 0; at < num;) {
+    size_t parts, size = next_record(iov, at, num, &parts);
+    if (sizeof out->bytes - end < size + DMI_SEAL_OVER) break;
+    dmi_seal_put(out->seal, out->bytes + end, iov + at, parts, size);
+    end += size + DMI_SEAL_OVER;
+    *taken += size;
+    while (at < num && size >= iov[at].iov_len)
+      size -= iov[at++].iov_len;
+    if (size == 0) continue;
+    iov[at].iov_base = (char *)iov[at].iov_base + size;
+    iov[at].iov_len -= size;
+  }
+  return end;
+}
+
+struct dmi_sealed *dmi_send_out(const unsigned char key[DMI_SEAL_KEY]) {
+  struct dmi_sealed *out = malloc(sizeof *out);
+  if (out == NULL) return NULL;
+  out->start = out->end = 0;
+  out->seal = dmi_seal_new(key, 1); /* HELLO or HELLO_OK was the first record */
+  if (out->seal != NULL) return out;
+  free(out);
+  return NULL;
+}
+
+void dmi_send_free_out(struct dmi_sealed *out) {
+  if (out == NULL) return;
+  dmi_seal_free(out->seal);
+  free(out);
+}
+
+/* ---- To the socket ------------------------------------------------------------------------------
+ */
+
+static ssize_t send_parts(int fd, struct iovec *iov, size_t num) {
+  struct msghdr out = {.msg_iov = iov, .msg_iovlen = num};
+  return num == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                  : sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* May this thread write now?  If not, `*wake` tells whether the daemon has to be woken for it. */
 static bool may_write(struct dmi_net_peer *peer, bool *wake) {
   if (nothing_queued(peer)) return false;
@@ -175,18 +243,50 @@ static bool may_write(struct dmi_net_peer *peer, bool *wake) {
   return peer->state == DMI_PEER_UP && !peer->writing && !peer->blocked && peer->broken == 0;
 }
 
+/* Takes what was handed over off the queue.  With the lock held, which it gives up meanwhile if
+ * there is something to drop. */
+static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
+  struct dmi_seg *done = consume(peer, bytes);
+  if (done == NULL) return;
+  pthread_mutex_unlock(&peer->lock); /* dropping may free megabytes */
+  drop_payloads(done);
+  pthread_mutex_lock(&peer->lock);
+  done = keep_spares(peer, done);
+  if (done == NULL) return;
+  pthread_mutex_unlock(&peer->lock);
+  dmi_send_free(done);
+  pthread_mutex_lock(&peer->lock);
+}
+
 /* Called with the lock held, and with `writing` set by the caller; unlocks it meanwhile.  Returns
  * whether to go on. */
 static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   struct iovec iov[IOV_MOST];
-  struct msghdr out = {.msg_iov = iov, .msg_iovlen = gather(peer, iov)};
+  struct dmi_sealed *out = peer->out;
+  size_t start = out == NULL ? 0 : out->start, end = out == NULL ? 0 : out->end;
+  size_t num = start < end ? 0 : gather(peer, iov);
+  uint64_t taken = 0;
   int fd = peer->fd;
   pthread_mutex_unlock(&peer->lock);
-  ssize_t sent = out.msg_iovlen == 1
-                     ? send(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                     : sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t sent;
+  if (out == NULL) {
+    sent = send_parts(fd, iov, num);
+    if (sent > 0) taken = (uint64_t)sent;
+  } else {
+    if (num != 0) {
+      start = 0;
+      end = seal_parts(out, iov, num, &taken);
+    }
+    sent = send(fd, out->bytes + start, end - start, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) start += (size_t)sent;
+  }
   int error = sent < 0 ? errno : 0;
   pthread_mutex_lock(&peer->lock);
+  if (out != NULL) {
+    out->start = start;
+    out->end = end;
+  }
+  take_off(peer, taken);
   if (error == EINTR) return true;
   if (error == EAGAIN || error == EWOULDBLOCK) {
     peer->blocked = true;
@@ -195,18 +295,6 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   if (error != 0) {
     peer->broken = error;
     return false;
-  }
-  struct dmi_seg *done = consume(peer, (uint64_t)sent);
-  if (done != NULL) {
-    pthread_mutex_unlock(&peer->lock); /* dropping may free megabytes */
-    drop_payloads(done);
-    pthread_mutex_lock(&peer->lock);
-    done = keep_spares(peer, done);
-    if (done != NULL) {
-      pthread_mutex_unlock(&peer->lock);
-      dmi_send_free(done);
-      pthread_mutex_lock(&peer->lock);
-    }
   }
   if ((uint64_t)sent < *share) {
     *share -= (uint64_t)sent;

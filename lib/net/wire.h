@@ -1,10 +1,10 @@
 /*
  * wire.h - what travels between processes: the one list of messages, and their header.
  *
- * A connection carries two HELLOs (hello.h) and then messages: a header of DMI_WIRE_HEADER bytes,
- * `list_len` bytes of list, `body_len` bytes of body.  All integers are little-endian.  Lists are
- * arrays of the structs named in core/msg.h, as they lie in memory: DMI runs on little-endian
- * machines only (checked below).
+ * A connection carries a handshake (proof.h, hello.h) and then messages: a header of
+ * DMI_WIRE_HEADER bytes, `list_len` bytes of list, `body_len` bytes of body.  All integers are
+ * little-endian.  Lists are arrays of the structs named in core/msg.h, as they lie in memory: DMI
+ * runs on little-endian machines only (checked below).
  *
  * Pure: no sockets, no allocation, no upper layer.  docs/wire.md is the description for readers.
  */
@@ -23,7 +23,7 @@
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 5
+#define DMI_WIRE_VERSION 6
 
 #define DMI_WIRE_HEADER 80
 

@@ -35,6 +35,7 @@
 #include "service/config.h"
 #include "service/early.h"
 #include "service/events.h"
+#include "service/key.h"
 #include "service/self.h"
 #include "service/service_msg.h"
 #include "service/sync.h"
@@ -349,9 +350,13 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   }
   dmi_log_begin(process->config.log, self.host);
   net.listen_port = process->config.listen_port;
+  net.bind = process->config.bind;
+  net.encrypt = process->config.encrypt;
+  if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd)) return false;
   memcpy(net.name, self.name, sizeof(net.name));
   memcpy(net.build, self.build, sizeof(net.build));
   process->net = dmi_net_open(&net, &handler, &why);
+  sodium_memzero(net.key, sizeof net.key);
   if (!process->net) {
     dmi_say(DMI_LOG_ERROR, "start", "%s", why);
     return false;

@@ -9,7 +9,7 @@
 fuzz_libs = libdmi.la $(DMI_LIBS)
 
 check_PROGRAMS += test/fuzz/net_fuzz
-test_fuzz_net_fuzz_SOURCES = test/fuzz/net_fuzz.c test/unit/net_node.h
+test_fuzz_net_fuzz_SOURCES = test/fuzz/net_fuzz.c test/unit/net_node.h test/unit/net_raw.h
 test_fuzz_net_fuzz_LDADD = $(fuzz_libs)
 
 check_PROGRAMS += test/fuzz/wire_fuzz

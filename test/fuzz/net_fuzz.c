@@ -2,23 +2,17 @@
  * net_fuzz.c - a process among hostile connections: it stays alive, serves a good peer meanwhile,
  * and neither its memory nor its descriptors grow.
  *
- * A child process makes thousands of connections that send random bytes, halves of HELLOs, valid
- * HELLOs and then garbage, lengths that are too large or never come, other versions, or nothing.
- * It says the same in each run (fixed seed); what is timing is not.
+ * A child process makes thousands of connections that send random bytes, halves of handshakes,
+ * wrong proofs, valid HELLOs and then garbage, lengths that are too large or never come, other
+ * versions, or nothing. It says the same in each run (fixed seed), but for the keys of each
+ * connection; what is timing is not.
  */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "../unit/net_node.h"
-#include "net/hello.h"
-#include "net/wire.h"
+#include "../unit/net_raw.h"
 
 #define QUICK 12000 /* connections */
 #define SOAK 400000
@@ -46,10 +40,8 @@ static uint64_t any(void) {
 }
 
 static int dial(uint16_t port) {
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) fail("connect", errno, 0);
+  int fd = raw_connect_to(port);
+  if (fd < 0) fail("connect", errno, 0);
   return fd;
 }
 
@@ -71,14 +63,37 @@ static void say_garbage(int fd, size_t size) {
   say(fd, bytes, size);
 }
 
-static void say_hello(int fd, uint32_t uid, uint16_t version, size_t size) {
-  struct dmi_hello hello = {.kind = DMI_HELLO_HELLO, .version = version, .uid = uid};
-  unsigned char bytes[DMI_HELLO_BYTES];
-  memcpy(hello.build, node_build, 16);
-  if (uid != 0) memcpy(hello.program, node_program, 16);
-  snprintf(hello.name, sizeof hello.name, "prog");
-  dmi_hello_put(bytes, &hello);
+/* The first `size` bytes of a CALL; `version` is not what its proof says if it is not ours. */
+static void say_call(int fd, uint16_t version, bool right_key, size_t size) {
+  static const uint8_t other[DMI_KEY_BYTES] = "other";
+  struct dmi_proof proof;
+  unsigned char bytes[DMI_CALL_BYTES];
+  dmi_proof_call(&proof, right_key ? node_key : other, (uint8_t)(any() % 2), bytes);
+  dmi_hello_put_first(bytes, DMI_HELLO_CALL, version);
   say(fd, bytes, size);
+}
+
+/* The whole handshake, as far as `size` bytes of PROOF and HELLO; with some of them changed, unless
+ * `right`. */
+static void say_hello(int fd, uint32_t uid, bool right, size_t size) {
+  struct dmi_hello hello = raw_hello(uid);
+  unsigned char said[RAW_SAID];
+  if (uid == 0) memset(hello.program, 0, sizeof hello.program);
+  if (!raw_call(fd, &hello, said)) return; /* it made room for others */
+  if (!right) said[any() % sizeof said] ^= (unsigned char)(1u << any() % 8);
+  say(fd, said, size);
+}
+
+/* A HELLO of a correct process, sealed correctly, with any bytes in it. */
+static void say_strange_hello(int fd) {
+  struct dmi_hello hello = raw_hello(0);
+  unsigned char said[RAW_SAID], bytes[DMI_HELLO_BYTES];
+  if (!raw_call(fd, &hello, said)) return;
+  dmi_hello_put(bytes, &hello);
+  for (uint64_t i = 0; i < any() % 4; i++)
+    bytes[any() % sizeof bytes] = (unsigned char)any();
+  dmi_seal_put_first(raws[fd].keys.out, said + DMI_PROOF_BYTES, bytes, sizeof bytes);
+  say(fd, said, sizeof said);
 }
 
 /* A header whose lengths are not what follows, or not allowed. */
@@ -112,31 +127,44 @@ static void say_header(int fd) {
 static bool annoy(int fd) {
   /* few enough members that most come again, after they were lost */
   uint32_t uid = any() % 3 ? 0 : (uint32_t)(100 + any() % 150);
-  switch (any() % 10) {
+  switch (any() % 14) {
     case 0:
       say_garbage(fd, any() % 600);
       return false;
     case 1:
-      say_hello(fd, uid, DMI_WIRE_VERSION, any() % DMI_HELLO_BYTES);
+      say_call(fd, DMI_WIRE_VERSION, true, any() % DMI_CALL_BYTES);
       return any() % 2;
     case 2:
-    case 3:
-      say_hello(fd, uid, DMI_WIRE_VERSION, DMI_HELLO_BYTES);
+      say_call(fd, DMI_WIRE_VERSION, any() % 4 == 0, DMI_CALL_BYTES);
       say_garbage(fd, any() % 600);
+      return any() % 2;
+    case 3:
+      say_call(fd, (uint16_t)any(), true, DMI_CALL_BYTES);
       return false;
     case 4:
+      say_hello(fd, uid, true, any() % RAW_SAID);
+      return any() % 2;
     case 5:
+      say_hello(fd, uid, false, RAW_SAID);
+      return any() % 2;
     case 6:
-      say_hello(fd, uid, DMI_WIRE_VERSION, DMI_HELLO_BYTES);
-      say_header(fd);
+      say_strange_hello(fd);
       return any() % 2;
     case 7:
-      say_hello(fd, uid, (uint16_t)any(), DMI_HELLO_BYTES);
-      return false;
     case 8:
+      say_hello(fd, uid, true, RAW_SAID);
+      say_garbage(fd, any() % 600);
+      return false;
+    case 9:
+    case 10:
+    case 11:
+      say_hello(fd, uid, true, RAW_SAID);
+      say_header(fd);
+      return any() % 2;
+    case 12:
       return true; /* silent */
     default:
-      say_hello(fd, uid, DMI_WIRE_VERSION, DMI_HELLO_BYTES);
+      say_hello(fd, uid, true, RAW_SAID);
       return any() % 2;
   }
 }
@@ -257,6 +285,7 @@ static void open_victim(struct node *victim) {
   pthread_mutex_init(&victim->lock, NULL);
   pthread_cond_init(&victim->changed, NULL);
   memcpy(config.build, node_build, 16);
+  memcpy(config.key, node_key, sizeof config.key);
   victim->net = dmi_net_open(&config, &handler, &why);
   if (victim->net == NULL) fail(why, 0, 0);
   victim->uid = 1;

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #include "net/hello.h"
+#include "net/proof.h"
+#include "net/seal.h"
 #include "net/wire.h"
 
 #define QUICK 1500000
@@ -56,12 +60,24 @@ static void check_hello(const unsigned char *in) {
   if (!dmi_hello_match(&mine, &hello, "there", why)) check_text(why, sizeof why);
 }
 
+/* Nobody makes a CALL, an ANSWER or a record without the key. */
+static void check_secrets(const unsigned char *in) {
+  static const uint8_t key[DMI_KEY_BYTES] = "key";
+  unsigned char out[DMI_REFUSE_BYTES];
+  struct dmi_proof proof = {0};
+  check(!dmi_proof_called(&proof, key, in), "a CALL was made without the key");
+  check(!dmi_proof_answered(&proof, key, in), "an ANSWER was made without the key");
+  if (dmi_seal_size(in) + DMI_SEAL_OVER > DMI_REFUSE_BYTES) return;
+  check(!dmi_seal_get_first(key, out, in), "a record was sealed without the key");
+}
+
 /* All decoders on DMI_REFUSE_BYTES bytes. */
 static void one(const unsigned char *in) {
   char why[DMI_REFUSE_TEXT];
   check_header(in, true);
   check_header(in, false);
   check_hello(in);
+  check_secrets(in);
   dmi_refuse_get(why, in);
   check_text(why, sizeof why);
 }
@@ -93,7 +109,8 @@ static void valid(unsigned char *in) {
   memset(in, 0, DMI_REFUSE_BYTES);
   uint64_t kind = any() % 4;
   if (kind == 0) {
-    struct dmi_hello hello = {.kind = (uint8_t)(1 + any() % 2), .version = DMI_WIRE_VERSION};
+    struct dmi_hello hello = {.kind = (uint8_t)(DMI_HELLO_HELLO + any() % 2),
+                              .version = DMI_WIRE_VERSION};
     hello.uid = (uint32_t)any() & 0xff;
     snprintf(hello.name, sizeof hello.name, "name");
     dmi_hello_put(in, &hello);

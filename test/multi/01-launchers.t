@@ -146,7 +146,7 @@ for my $text (['README.md', '    '], ['docs/dmi.7.pod', ' ']) {
 
 my $show = put('show', <<'END');
 #!/bin/sh
-env | grep ^DMI_ | grep -v -e ^DMI_TEST -e ^DMI_BUILD | sort | tr '\n' ' '
+env | grep ^DMI_ | grep -v -e ^DMI_TEST -e ^DMI_BUILD -e '^DMI_KEY_FILE=.*/key$' | sort | tr '\n' ' '
 echo "args: $*"
 exit 5
 END
@@ -157,7 +157,8 @@ put('plain', "no program\n");
 sub hands_on {
   my ($args, $expected) = @_;
   local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES DMI_READY_FD
-    DMI_PARENT_PID DMI_JOIN_FILE DMI_CONTACT_FILE)} = ('stale') x 8;
+    DMI_PARENT_PID DMI_JOIN_FILE DMI_CONTACT_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)} =
+    ('stale') x 11;
   my ($status, $out, $err) = run("$dmirun $args");
   is($out, $expected, "dmirun $args") or diag($err);
   is($status, 5, "dmirun $args: the program's own status");
@@ -182,6 +183,10 @@ hands_on('-s 1048576 ./show', "$l DMI_POOL_BYTES=1048576 args: \n");
 hands_on('-s 3000K ./show', "$l DMI_POOL_BYTES=3072000 args: \n");
 hands_on('-s 2G ./show', "$l DMI_POOL_BYTES=2147483648 args: \n");
 hands_on('-s 5t ./show', "$l DMI_POOL_BYTES=5497558138880 args: \n");
+hands_on('--key plain ./show', "DMI_KEY_FILE=$dir/plain $l args: \n");
+hands_on('--key-fd 0 ./show < plain', "DMI_KEY_FD=0 $l args: \n");
+hands_on('--encrypt ./show', "DMI_ENCRYPT=1 $l args: \n");
+hands_on('--bind 127.0.0.1 ./show', "DMI_BIND=127.0.0.1 $l args: \n");
 hands_on("$show two 'words here'", "$l args: two words here\n");
 hands_on("-- ./show", "$l args: \n");
 hands_on('--ready-fd 7 ./show', "$l DMI_READY_FD=7 args: \n");
@@ -229,6 +234,11 @@ refused('-s 2GB ./show', '-s 2GB');
 refused('-s 9223372036854775808 ./show', 'too large');
 refused('-s 99999999999999999999999 ./show', 'too large');
 refused('-s 8388608T ./show', 'too large');
+refused('--key nosuch ./show', '--key nosuch: no such file; make one');
+refused("--key-fd $_ ./show", "--key-fd $_: .* from 0") for qw(-1 x 65536);
+refused('--key plain --key-fd 0 ./show', '--key and --key-fd');
+refused("--bind '' ./show", '--bind needs');
+refused('--key', '--key needs a value');
 refused('-l', '-l needs a value');
 refused("--ready-fd $_ ./show", "--ready-fd $_: .* from 3") for qw(2 x 65536);
 refused('--ready-fd', '--ready-fd needs a value');
@@ -244,7 +254,7 @@ refused('nosuchprogram', 'nosuchprogram: no such program');
 
 ($status, $out, $err) = run("$dmirun -h");
 is($status, 0, '-h');
-like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s -h -v);
+like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s --key --key-fd --encrypt --bind -h -v);
 like($out, qr/Ctrl\+C asks to leave.*second.*third.*ends/s, '-h tells of one, two and three Ctrl+C');
 like($out, qr/-p port.*7880.*\n.*-l port.*7880.*\n.*-s bytes.*2G/, '-h shows the defaults');
 like((run("$dmirun -v"))[1], qr/^dmirun \(DMI\) \d+\.\d+\.\d+$/, '-v');

@@ -4,6 +4,13 @@
 # of test/.  They compile their own programs with dmicc ($t->compile), so nothing has to be listed
 # here.
 #
+# Programs that tests of several processes need and that are no DMI programs go into check_tools.
+check_tools += test/multi/attack
+EXTRA_PROGRAMS += test/multi/attack
+test_multi_attack_SOURCES = test/multi/attack.c test/unit/net_node.h test/unit/net_raw.h
+test_multi_attack_LDADD = libdmi.la $(DMI_LIBS)
+CLEANFILES += test/multi/attack
+
 # `make soak` runs each in its long form: litmus.t 100,000 rounds of each race, history.t 50 seeds,
 # churn.t 120 s, sync.t a million cycles of a condition,
 # malloc.t 1,000 joins and leaves, cluster.t 20 rounds.  The long forms one by one:

@@ -26,8 +26,13 @@ test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h
 test_unit_net_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_connect_test
-test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h
+test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h \
+	test/unit/net_raw.h
 test_unit_net_connect_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/proof_test
+test_unit_proof_test_SOURCES = test/unit/proof_test.c
+test_unit_proof_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c

@@ -9,15 +9,9 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <errno.h>
 
-#include "net/hello.h"
-#include "net/wire.h"
-#include "net_node.h"
+#include "net_raw.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -37,10 +31,8 @@ static void end(struct node *node) {
 /* ---- A plain socket at the other end --------------------------------------------------------- */
 
 static int raw_connect(struct node *node) {
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(dmi_net_port(node->net))};
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+  int fd = raw_connect_to(dmi_net_port(node->net));
+  assert_true(fd >= 0);
   return fd;
 }
 
@@ -63,45 +55,6 @@ static int raw_listen(struct dmi_addr *addr) {
   return fd;
 }
 
-/* Bytes until the other end closes, or `size`. */
-static size_t raw_read(int fd, void *buf, size_t size) {
-  size_t have = 0;
-  while (have < size) {
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    if (poll(&poll_fd, 1, node_limit() * 1000) != 1) break;
-    ssize_t got = recv(fd, (char *)buf + have, size - have, 0);
-    if (got <= 0) break;
-    have += (size_t)got;
-  }
-  return have;
-}
-
-static struct dmi_hello raw_hello(uint32_t uid) {
-  struct dmi_hello hello = {.kind = DMI_HELLO_HELLO, .version = DMI_WIRE_VERSION, .uid = uid};
-  memcpy(hello.build, node_build, 16);
-  memcpy(hello.program, node_program, 16);
-  snprintf(hello.name, sizeof hello.name, "prog");
-  return hello;
-}
-
-static void raw_say(int fd, const struct dmi_hello *hello) {
-  unsigned char bytes[DMI_HELLO_BYTES];
-  dmi_hello_put(bytes, hello);
-  assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
-}
-
-/* What a REFUSE said; "" when it was something else. */
-static const char *raw_refusal(int fd) {
-  static char why[DMI_REFUSE_TEXT];
-  unsigned char bytes[DMI_REFUSE_BYTES + 1];
-  why[0] = '\0';
-  if (raw_read(fd, bytes, sizeof bytes) == DMI_REFUSE_BYTES &&
-      dmi_hello_size(bytes, DMI_HELLO_FIRST) == DMI_REFUSE_BYTES) {
-    dmi_refuse_get(why, bytes);
-  }
-  return why;
-}
-
 /* ---- HELLO ----------------------------------------------------------------------------------- */
 
 static void test_other_version(void **state) {
@@ -109,14 +62,12 @@ static void test_other_version(void **state) {
   struct node a;
   node_open(&a, 1);
   node_run(&a);
-  struct dmi_hello hello = raw_hello(2);
-  unsigned char bytes[DMI_HELLO_BYTES];
-  hello.version = 250;
-  dmi_hello_put(bytes, &hello);
+  unsigned char bytes[DMI_HELLO_FIRST];
+  dmi_hello_put_first(bytes, DMI_HELLO_CALL, 250);
   int fd = raw_connect(&a);
-  /* its HELLO may be shorter than ours: the first bytes have to do */
-  assert_int_equal(send(fd, bytes, DMI_HELLO_FIRST, MSG_NOSIGNAL), DMI_HELLO_FIRST);
-  const char *why = raw_refusal(fd);
+  /* its CALL may be shorter than ours: the first bytes have to do */
+  assert_true(raw_send(fd, bytes, sizeof bytes));
+  const char *why = raw_plain_refusal(fd);
   assert_non_null(strstr(why, "this process speaks wire version 250 of DMI"));
   assert_non_null(strstr(why, "version " TEXT(DMI_WIRE_VERSION) ":"));
   assert_true(node_wait_log(&a, "version 250"));
@@ -129,16 +80,15 @@ static void test_answer_of_other_version(void **state) {
   (void)state;
   struct node a;
   struct dmi_addr addr;
+  unsigned char bytes[DMI_HELLO_FIRST];
   int listener = raw_listen(&addr);
   node_open(&a, 1);
   dmi_net_add_peer(a.net, 2, &addr);
   node_run(&a);
   node_send(&a, 2, plain(0));
   int fd = accept(listener, NULL, NULL);
-  struct dmi_hello hello = raw_hello(2);
-  hello.kind = DMI_HELLO_OK;
-  hello.version = 9;
-  raw_say(fd, &hello);
+  dmi_hello_put_first(bytes, DMI_HELLO_ANSWER, 9);
+  assert_true(raw_send(fd, bytes, sizeof bytes));
   NODE_WAIT(&a, lost_num, 1);
   assert_non_null(strstr(a.lost_why, "this process speaks " VERSION_TEXT));
   assert_non_null(strstr(a.lost_why, "version 9"));
@@ -211,7 +161,7 @@ static void test_same_uid(void **state) {
   node_run(&a);
   struct dmi_hello hello = raw_hello(1);
   int fd = raw_connect(&a);
-  raw_say(fd, &hello);
+  assert_true(raw_say(fd, &hello));
   assert_non_null(strstr(raw_refusal(fd), "both say they are member 1"));
   close(fd);
   end(&a);
@@ -234,20 +184,19 @@ static void test_garbage(void **state) {
 static void test_silent(void **state) {
   (void)state;
   struct node a;
-  char buf[DMI_HELLO_BYTES + 1];
+  char byte;
   node_patience = 0.2;
   node_open(&a, 1);
   node_patience = 0;
   node_run(&a);
   int fd = raw_connect(&a); /* says nothing */
-  assert_int_equal(raw_read(fd, buf, 1), 0);
+  assert_int_equal(raw_read(fd, &byte, 1), 0);
   struct dmi_hello hello = raw_hello(0);
   int tries = 0;
   do { /* a stranger that does not say what it wants; on a busy machine we may be late ourselves */
     close(fd);
     fd = raw_connect(&a);
-    raw_say(fd, &hello);
-  } while (raw_read(fd, buf, sizeof buf) != DMI_HELLO_BYTES && ++tries < 50);
+  } while ((!raw_say(fd, &hello) || raw_answer(fd) != DMI_HELLO_OK) && ++tries < 50);
   assert_true(tries < 50);
   NODE_WAIT(&a, lost_num, 1);
   assert_int_equal(a.lost_id, a.stranger_id);
@@ -255,28 +204,48 @@ static void test_silent(void **state) {
   end(&a);
 }
 
-/* There is room for 128 that have not said who they are; then the oldest make room. */
+/* How many of these connections the other end has closed. */
+static int closed_of(const int *fds, int num) {
+  int count = 0;
+  char byte;
+  for (int i = 0; i < num; i++) {
+    ssize_t got = recv(fds[i], &byte, 1, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) count++;
+  }
+  return count;
+}
+
+/* There is room for 256 that have not proved the key; then some make room.  They are no harm to one
+ * that has. */
 static void test_many_silent(void **state) {
   (void)state;
-  enum { MANY = 200, ROOM = 128 };
-  struct node a, b;
+  enum { MANY = 400, ROOM = 256 };
+  struct node a, b, c;
   int fds[MANY];
-  char byte;
-  join(&a, &b); /* is not among them */
+  join(&a, &b);
   for (int i = 0; i < MANY; i++)
     fds[i] = raw_connect(&a);
-  for (int i = 0; i < MANY - ROOM; i++)
-    assert_int_equal(raw_read(fds[i], &byte, 1), 0);
-  for (int i = MANY - ROOM; i < MANY; i++) {
-    assert_int_equal(recv(fds[i], &byte, 1, MSG_DONTWAIT), -1);
+  for (int i = 0; closed_of(fds, MANY) < MANY - ROOM; i++) {
+    assert_true(i < 100 * node_limit());
+    poll(NULL, 0, 10);
   }
+  node_open(&c, 0); /* joins while the room is full */
+  dmi_net_join(c.net, "127.0.0.1", dmi_net_port(a.net));
+  node_run(&c);
+  NODE_WAIT(&c, joined_num, 1);
+  assert_true(c.joined_ok);
+  int closed = closed_of(fds, MANY);
+  assert_true(closed >= MANY - ROOM && closed <= MANY - ROOM + 8);
   struct dmi_msg ask = {.type = DMI_CTL_JOIN};
   node_send(&b, b.joined_id, ask);
-  NODE_WAIT(&a, messages, 1);
+  node_send(&c, c.joined_id, ask);
+  NODE_WAIT(&a, messages, 2);
   for (int i = 0; i < MANY; i++)
     close(fds[i]);
   node_expect_close(&a);
   node_expect_close(&b);
+  node_expect_close(&c);
+  end(&c);
   end(&a);
   end(&b);
 }
@@ -286,7 +255,7 @@ static void test_malformed(void **state) {
   (void)state;
   struct node a, b;
   unsigned char bytes[DMI_WIRE_HEADER];
-  char buf[DMI_HELLO_BYTES + 1];
+  char byte;
   const struct dmi_addr nowhere = {0};
   node_open(&a, 1);
   node_open(&b, 2);
@@ -298,12 +267,13 @@ static void test_malformed(void **state) {
   NODE_WAIT(&b, messages, 1);
   int fd = raw_connect(&a);
   struct dmi_hello hello = raw_hello(3);
-  raw_say(fd, &hello);
+  assert_true(raw_say(fd, &hello));
   struct dmi_msg msg = {.type = DMI_MSG_READ};
   dmi_wire_put(bytes, &msg);
   bytes[16] = 1; /* a body, which READ does not have */
   assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
-  assert_int_equal(raw_read(fd, buf, sizeof buf), DMI_HELLO_BYTES);
+  assert_int_equal(raw_answer(fd), DMI_HELLO_OK);
+  assert_int_equal(raw_read(fd, &byte, 1), 0);
   NODE_WAIT(&a, lost_num, 1);
   assert_int_equal(a.lost_id, 3);
   assert_non_null(strstr(a.lost_why, "READ"));
@@ -314,10 +284,261 @@ static void test_malformed(void **state) {
   /* it is not let in again */
   close(fd);
   fd = raw_connect(&a);
-  raw_say(fd, &hello);
+  assert_true(raw_say(fd, &hello));
   assert_non_null(strstr(raw_refusal(fd), "lost before"));
   close(fd);
   end(&a);
+  end(&b);
+}
+
+/* ---- The key -----------------------------------------------------------------------------------
+ */
+
+/* Both are told what to do; the joiner did not get so far as to be heard. */
+static void test_other_key(void **state) {
+  (void)state;
+  struct node a, b;
+  static const char *const words[] = {"another key", "--key", "~/.dmi/key", "127.0.0.1"};
+  node_open(&a, 1);
+  node_key[31] = 1;
+  node_open(&b, 0);
+  node_key[31] = 0;
+  check_refused(&a, &b, words, 4, "has another key than this one");
+}
+
+/* One that answers without having the key: the caller says nothing of itself. */
+static void test_answer_without_key(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_addr addr;
+  unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES];
+  uint8_t other[DMI_KEY_BYTES] = "other";
+  struct dmi_proof proof;
+  int listener = raw_listen(&addr);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  int fd = accept(listener, NULL, NULL);
+  assert_int_equal(raw_read(fd, call, sizeof call), sizeof call);
+  assert_false(dmi_proof_called(&proof, other, call));
+  dmi_proof_answer(&proof, other, 0, answer);
+  assert_true(raw_send(fd, answer, sizeof answer));
+  assert_int_equal(raw_read(fd, call, 1), 0);
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "does not have the key"));
+  close(fd);
+  close(listener);
+  end(&b);
+}
+
+/* Byte for byte what a true member has said: its CALL is answered, as nobody can tell, and that is
+ * all. */
+static void test_replay(void **state) {
+  (void)state;
+  struct node a;
+  unsigned char said[RAW_SAID], call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], byte;
+  struct dmi_hello hello = raw_hello(2);
+  const struct dmi_addr nowhere = {0};
+  node_open(&a, 1);
+  dmi_net_add_peer(a.net, 2, &nowhere);
+  node_run(&a);
+  int first = raw_connect(&a);
+  assert_true(raw_call(first, &hello, said));
+  memcpy(call, raws[first].proof.said, sizeof call);
+  assert_true(raw_send(first, said, sizeof said));
+  assert_int_equal(raw_answer(first), DMI_HELLO_OK);
+  int again = raw_connect(&a);
+  assert_true(raw_send(again, call, sizeof call));
+  assert_int_equal(raw_read(again, answer, sizeof answer), sizeof answer);
+  assert_true(raw_send(again, said, sizeof said));
+  assert_int_equal(raw_read(again, &byte, 1), 0);
+  assert_true(node_wait_log(&a, "repeats what was said before"));
+  assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), -1); /* the true one is still there */
+  assert_int_equal(NODE_NOW(&a, lost_num), 0);
+  node_expect_close(&a);
+  close(first);
+  close(again);
+  end(&a);
+}
+
+/* One bit of PROOF or of the sealed HELLO. */
+static void test_changed_hello(void **state) {
+  (void)state;
+  struct node a;
+  unsigned char said[RAW_SAID], byte;
+  struct dmi_hello hello = raw_hello(0);
+  node_open(&a, 1);
+  node_run(&a);
+  for (size_t at = 0; at < sizeof said; at += 7) {
+    int fd = raw_connect(&a);
+    assert_true(raw_call(fd, &hello, said));
+    said[at] ^= (unsigned char)(1u << at % 8);
+    assert_true(raw_send(fd, said, sizeof said));
+    assert_int_equal(raw_read(fd, &byte, 1), 0);
+    close(fd);
+  }
+  assert_int_equal(NODE_NOW(&a, strangers), 0);
+  end(&a);
+}
+
+/* What comes is cut anywhere: nothing happens, and the next one is served. */
+static void test_cut_short(void **state) {
+  (void)state;
+  struct node a;
+  unsigned char said[RAW_SAID], call[DMI_CALL_BYTES];
+  struct dmi_hello hello = raw_hello(0);
+  struct dmi_proof proof;
+  node_open(&a, 1);
+  node_run(&a);
+  dmi_proof_call(&proof, node_key, 0, call);
+  for (size_t size = 0; size < sizeof call; size += 3) {
+    int fd = raw_connect(&a);
+    assert_true(raw_send(fd, call, size));
+    close(fd);
+  }
+  for (size_t size = 0; size < sizeof said; size += 5) {
+    int fd = raw_connect(&a);
+    assert_true(raw_call(fd, &hello, said));
+    assert_true(raw_send(fd, said, size));
+    close(fd);
+  }
+  int fd = raw_connect(&a);
+  assert_true(raw_say(fd, &hello));
+  assert_int_equal(raw_answer(fd), DMI_HELLO_OK);
+  NODE_WAIT(&a, strangers, 1);
+  assert_int_equal(NODE_NOW(&a, strangers), 1);
+  close(fd);
+  end(&a);
+}
+
+/* What comes back to a caller is what it has said itself. */
+static void test_reflected(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_addr addr;
+  unsigned char call[DMI_CALL_BYTES];
+  int listener = raw_listen(&addr);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  int fd = accept(listener, NULL, NULL);
+  assert_int_equal(raw_read(fd, call, sizeof call), sizeof call);
+  call[4] = DMI_HELLO_ANSWER;
+  assert_true(raw_send(fd, call, sizeof call));
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "does not have the key"));
+  close(fd);
+  close(listener);
+  end(&b);
+}
+
+/* A connection that ends before a word was said is tried again: the other may be flooded. */
+static void test_closed_at_once(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_addr addr;
+  struct dmi_hello hello;
+  int listener = raw_listen(&addr);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  for (int i = 0; i < 3; i++)
+    close(accept(listener, NULL, NULL));
+  int fd = accept(listener, NULL, NULL);
+  assert_true(raw_welcome(fd, 0, &hello));
+  assert_int_equal(hello.uid, 0);
+  close(fd);
+  for (int i = 0; i < 2; i++)
+    close(accept(listener, NULL, NULL));
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "closed the connection at once"));
+  close(listener);
+  end(&b);
+}
+
+/* Does it say in its ANSWER that everything is sealed? */
+static bool says_sealed(struct node *node) {
+  unsigned char said[RAW_SAID];
+  struct dmi_hello hello = raw_hello(0);
+  int fd = raw_connect(node);
+  assert_true(raw_call(fd, &hello, said));
+  close(fd);
+  return (dmi_proof_flags(raws[fd].proof.said + DMI_CALL_BYTES) & DMI_CALL_ENCRYPT) != 0;
+}
+
+/* `b` joins `a`, with these settings. */
+static void join_mixed(struct node *a, bool a_seals, struct node *b, bool b_seals) {
+  struct dmi_addr addr;
+  node_encrypt = a_seals;
+  node_open(a, 1);
+  node_encrypt = b_seals;
+  node_open(b, 0);
+  node_encrypt = false;
+  addr = node_addr(a);
+  dmi_net_join_addr(b->net, &addr);
+  node_run(a);
+  node_run(b);
+  NODE_WAIT(b, joined_num, 1);
+}
+
+/* The program's setting is that of all who join it. */
+static void test_join_sealed(void **state) {
+  (void)state;
+  for (int seals = 0; seals < 3; seals++) {
+    struct node a, b;
+    struct dmi_msg ask = {.type = DMI_CTL_JOIN};
+    join_mixed(&a, seals != 0, &b, seals == 2);
+    assert_true(b.joined_ok);
+    NODE_WAIT(&a, strangers, 1);
+    node_send(&b, b.joined_id, ask);
+    NODE_WAIT(&a, messages, 1);
+    assert_int_equal(says_sealed(&a), seals != 0);
+    assert_int_equal(says_sealed(&b), seals != 0);
+    node_expect_close(&a);
+    node_expect_close(&b);
+    end(&a);
+    end(&b);
+  }
+}
+
+/* Nobody who asked for it goes on without. */
+static void test_no_downgrade(void **state) {
+  (void)state;
+  struct node a, b;
+  join_mixed(&a, false, &b, true);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "runs without encryption"));
+  assert_non_null(strstr(b.joined_why, "--encrypt"));
+  assert_int_equal(NODE_NOW(&a, strangers), 0);
+  end(&a);
+  end(&b);
+}
+
+/* The flag is part of what is proved: who clears it on the way is noticed. */
+static void test_flag_changed(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_addr addr;
+  struct dmi_proof proof;
+  unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES];
+  int listener = raw_listen(&addr);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  int fd = accept(listener, NULL, NULL);
+  assert_int_equal(raw_read(fd, call, sizeof call), sizeof call);
+  assert_true(dmi_proof_called(&proof, node_key, call));
+  dmi_proof_answer(&proof, node_key, DMI_CALL_ENCRYPT, answer);
+  answer[40] = 0;
+  assert_true(raw_send(fd, answer, sizeof answer));
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "does not have the key"));
+  close(fd);
+  close(listener);
   end(&b);
 }
 
@@ -366,7 +587,7 @@ static void test_winner_fails(void **state) {
   struct node a;
   struct dmi_addr deaf;
   struct dmi_hello hello = raw_hello(2);
-  unsigned char bytes[DMI_HELLO_BYTES + 3 * DMI_WIRE_HEADER];
+  unsigned char bytes[3 * DMI_WIRE_HEADER];
   int listener = raw_listen(&deaf);
   node_open(&a, 1);
   dmi_net_add_peer(a.net, 2, &deaf);
@@ -375,18 +596,18 @@ static void test_winner_fails(void **state) {
     node_send(&a, 2, plain(i));
   int theirs = accept(listener, NULL, NULL); /* a's attempt is under way */
   int ours = raw_connect(&a);
-  raw_say(ours, &hello);
+  assert_true(raw_say(ours, &hello));
   int mark = raw_connect(&a); /* when a has seen this one, it has seen that HELLO */
   assert_int_equal(send(mark, "?", 1, MSG_NOSIGNAL), 1);
   assert_true(node_wait_log(&a, "does not speak DMI"));
   assert_int_equal(recv(ours, bytes, 1, MSG_DONTWAIT), -1); /* not answered */
   close(theirs);
   close(listener);
+  assert_int_equal(raw_answer(ours), DMI_HELLO_OK);
   assert_int_equal(raw_read(ours, bytes, sizeof bytes), sizeof bytes);
-  assert_int_equal(bytes[4], DMI_HELLO_OK);
   for (int i = 0; i < 3; i++) {
     struct dmi_msg msg;
-    assert_null(dmi_wire_get(&msg, bytes + DMI_HELLO_BYTES + i * DMI_WIRE_HEADER, true));
+    assert_null(dmi_wire_get(&msg, bytes + i * DMI_WIRE_HEADER, true));
     assert_int_equal(msg.op, i);
   }
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
@@ -623,6 +844,16 @@ int main(void) {
                                      cmocka_unit_test(test_silent),
                                      cmocka_unit_test(test_many_silent),
                                      cmocka_unit_test(test_malformed),
+                                     cmocka_unit_test(test_other_key),
+                                     cmocka_unit_test(test_answer_without_key),
+                                     cmocka_unit_test(test_replay),
+                                     cmocka_unit_test(test_changed_hello),
+                                     cmocka_unit_test(test_cut_short),
+                                     cmocka_unit_test(test_reflected),
+                                     cmocka_unit_test(test_closed_at_once),
+                                     cmocka_unit_test(test_join_sealed),
+                                     cmocka_unit_test(test_no_downgrade),
+                                     cmocka_unit_test(test_flag_changed),
                                      cmocka_unit_test(test_both_at_once),
                                      cmocka_unit_test(test_winner_fails),
                                      cmocka_unit_test(test_port_in_use),

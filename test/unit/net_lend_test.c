@@ -407,6 +407,36 @@ static int socket_of(struct node *node, uint32_t to) {
   return fd;
 }
 
+/* Sends these bytes as the node itself would, which has nothing else to send. */
+static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, size_t size) {
+  unsigned char sealed[2000];
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
+  struct iovec iov = {(void *)(uintptr_t)bytes, size};
+  if (node_encrypt) {
+    dmi_seal_put(peer->out->seal, sealed, &iov, 1, size);
+    bytes = sealed;
+    size += DMI_SEAL_OVER;
+  }
+  assert_int_equal(send(socket_of(node, to), bytes, size, 0), size);
+}
+
+/* A record that does not open, while a thread receives. */
+static void test_tampered(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  unsigned char record[8 + DMI_SEAL_OVER] = {8};
+  if (!node_encrypt) skip();
+  disturb = 0;
+  start(nodes, 2);
+  waiter_start(&waiter, &nodes[0], 2);
+  assert_int_equal(send(socket_of(&nodes[1], 1), record, sizeof record, 0), sizeof record);
+  NODE_WAIT(&nodes[0], lost_num, 1);
+  waiter_end(&waiter);
+  assert_true(node_wait_log(&nodes[0], "was changed on its way"));
+  finish(nodes, 2);
+}
+
 static void test_malformed(void **state) {
   (void)state;
   struct node nodes[2];
@@ -414,7 +444,7 @@ static void test_malformed(void **state) {
   unsigned char garbage[DMI_WIRE_HEADER];
   start_waiting(nodes, &waiter);
   memset(garbage, 0xff, sizeof garbage);
-  assert_int_equal(send(socket_of(&nodes[1], 1), garbage, sizeof garbage, 0), sizeof garbage);
+  say_as(&nodes[1], 1, garbage, sizeof garbage);
   NODE_WAIT(&nodes[0], lost_num, 1);
   waiter_end(&waiter);
   assert_true(node_wait_log(&nodes[0], "malformed message"));
@@ -533,8 +563,7 @@ static void test_middle(void **state) {
   speak(&nodes[0], 2);
   msg.version = sides[2].sent[1]++;
   dmi_wire_put(bytes, &msg);
-  int fd = socket_of(&nodes[1], 1);
-  assert_int_equal(send(fd, bytes, DMI_WIRE_HEADER + 500, 0), DMI_WIRE_HEADER + 500);
+  say_as(&nodes[1], 1, bytes, DMI_WIRE_HEADER + 500);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);
   for (bool half = false; !half; sched_yield()) {
     pthread_mutex_lock(&peer->turn_lock);
@@ -545,7 +574,7 @@ static void test_middle(void **state) {
   pthread_create(&waiter.thread, NULL, waiter_main, &waiter);
   while ((atomic_load(&sides[1].call[0].status.state) & ~DMI_STATUS_OUT) == 0)
     sched_yield(); /* it sleeps, or receives */
-  assert_int_equal(send(fd, bytes + DMI_WIRE_HEADER + 500, 500, 0), 500);
+  say_as(&nodes[1], 1, bytes + DMI_WIRE_HEADER + 500, 500);
   NODE_WAIT(&nodes[0], messages, 2);
   dmi_status_done(&sides[1].call[0].status, DMI_OK);
   pthread_join(waiter.thread, NULL);
@@ -558,9 +587,13 @@ int main(void) {
       cmocka_unit_test(test_disturbed),  cmocka_unit_test(test_all_nodes),
       cmocka_unit_test(test_other_way),  cmocka_unit_test(test_two_wait),
       cmocka_unit_test(test_cut),        cmocka_unit_test(test_close),
-      cmocka_unit_test(test_malformed),  cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_send_fails), cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_rest),       cmocka_unit_test(test_middle)};
+      cmocka_unit_test(test_tampered),   cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
+      cmocka_unit_test(test_stop),       cmocka_unit_test(test_rest),
+      cmocka_unit_test(test_middle)};
   alarm(LIMIT);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  print_message("sealed:\n");
+  node_encrypt = true;
+  return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,8 @@ struct node {
 };
 
 static double node_patience; /* of nodes opened from now on; 0: as in the product */
+static uint8_t node_key[32] = "key";
+static bool node_encrypt;
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
 
@@ -161,7 +163,8 @@ static inline void *node_main(void *arg) {
 static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                 const uint8_t build[16], const uint8_t program[16],
                                 const char *name, const char **why) {
-  struct dmi_net_config config = {.listen_port = port, .patience = node_patience};
+  struct dmi_net_config config = {
+      .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,
@@ -175,6 +178,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   pthread_mutex_init(&node->lock, NULL);
   pthread_cond_init(&node->changed, NULL);
   memcpy(config.build, build, 16);
+  memcpy(config.key, node_key, sizeof config.key);
   snprintf(config.name, sizeof config.name, "%s", name);
   node->net = dmi_net_open(&config, &handler, why);
   node->uid = uid;

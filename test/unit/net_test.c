@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "net/seal.h"
 #include "net_node.h"
 
 /* How much to send: in builds with sanitizers a part. */
@@ -427,5 +428,14 @@ int main(void) {
       cmocka_unit_test(test_stop_drains),  cmocka_unit_test(test_expect_close),
       cmocka_unit_test(test_throw_away),   cmocka_unit_test(test_wrong_message),
       cmocka_unit_test(test_unknown)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  print_message("sealed, by %s:\n", dmi_seal_by());
+  node_encrypt = true;
+  failed += cmocka_run_group_tests(tests, NULL, NULL);
+  print_message("sealed, by libsodium:\n");
+  dmi_seal_plainly(true);
+  const struct CMUnitTest some[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_close),
+                                    cmocka_unit_test(test_stop_drains),
+                                    cmocka_unit_test(test_throw_away)};
+  return failed + cmocka_run_group_tests(some, NULL, NULL);
 }

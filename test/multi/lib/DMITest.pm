@@ -70,6 +70,10 @@ sub new {
     $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
   }
   $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # no dmimw but this test's is found
+  # A key of this test alone: nothing is made in the home of who runs it, nor depends on that.
+  $ENV{DMI_KEY_FILE} = $self->{key_file} = "$self->{dir}/key";
+  write_key($self->{key_file});
+  delete @ENV{qw(DMI_KEY_FD DMI_ENCRYPT DMI_BIND)};
   $SIG{CHLD} = sub { syswrite $self->{wake_writer}, 'x' };
   $SIG{PIPE} = 'IGNORE';
   $SIG{ALRM} = sub { $self->fail_now("the test is over within $self->{timeout} s") };
@@ -80,6 +84,19 @@ sub new {
   return $current = $self;
 }
 
+# Makes a key file.
+sub write_key {
+  my ($name) = @_;
+  open my $random, '<', '/dev/urandom' or die "/dev/urandom: $!\n";
+  read($random, my $bytes, 32) == 32 or die "/dev/urandom: $!\n";
+  my $mask = umask 077;
+  open my $file, '>', $name or die "$name: $!\n";
+  print $file unpack('H*', $bytes), "\n";
+  close $file or die "$name: $!\n";
+  umask $mask;
+}
+
+sub key_file { return $_[0]{key_file} }       # the key of the programs of this test
 sub top { return $top }                       # the source tree
 sub build { return $_[0]{build} }             # the build directory
 sub dir { return $_[0]{dir} }                 # a directory of this test, removed at its end
@@ -138,6 +155,7 @@ sub compile {
 # Starts a process of a DMI program with dmirun, listening on a port that the system chooses.
 #   args => [...]      the program's arguments
 #   opts => [...]      more options of dmirun
+# With DMI_TEST_ENCRYPT in the environment all programs encrypt.
 #   join => process    join the program of that one (waits until its port is known)
 #   name => 'text'     in logs and test names; default p1, p2, ...
 #   env => { ... }     more environment; undef removes
@@ -147,6 +165,7 @@ sub start {
   my @command = ("$self->{build}/bin/dmirun");
   push @command, -i => '127.0.0.1', -p => $opt{join}->port if $opt{join};
   push @command, -l => 0 unless grep { /^-l/ } @{ $opt{opts} // [] };
+  push @command, '--encrypt' if $ENV{DMI_TEST_ENCRYPT} && !$opt{join};
   push @command, @{ $opt{opts} // [] }, $program, @{ $opt{args} // [] };
   return $self->spawn(\@command, %opt);
 }

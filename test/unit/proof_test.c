@@ -1,0 +1,294 @@
+/*
+ * proof_test.c - who knows the key gets through, nobody else; records open as they were sealed, or
+ * not at all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/proof.h"
+#include "net/seal.h"
+#include "net/wire.h"
+
+static const uint8_t key[DMI_KEY_BYTES] = "the key", other_key[DMI_KEY_BYTES] = "the kez";
+
+/* ---- CALL, ANSWER, PROOF ----------------------------------------------------------------------
+ */
+
+/* Both ends of one connection, and what they have said. */
+struct talk {
+  struct dmi_proof caller, listener;
+  struct dmi_proof_keys caller_keys, listener_keys;
+  unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], proof[DMI_PROOF_BYTES];
+};
+
+static void hold_talk(struct talk *talk) {
+  memset(talk, 0, sizeof *talk);
+  dmi_proof_call(&talk->caller, key, 0, talk->call);
+  assert_true(dmi_proof_called(&talk->listener, key, talk->call));
+  dmi_proof_answer(&talk->listener, key, DMI_CALL_ENCRYPT, talk->answer);
+  assert_true(dmi_proof_answered(&talk->caller, key, talk->answer));
+  assert_true(dmi_proof_make(&talk->caller, key, talk->proof, &talk->caller_keys));
+}
+
+static bool ends_well(struct talk *talk) {
+  return dmi_proof_check(&talk->listener, key, talk->proof, &talk->listener_keys);
+}
+
+static void test_right(void **state) {
+  (void)state;
+  static const unsigned char none[32];
+  struct talk a, b;
+  hold_talk(&a);
+  assert_true(ends_well(&a));
+  assert_int_equal(dmi_proof_flags(a.call), 0);
+  assert_int_equal(dmi_proof_flags(a.answer), DMI_CALL_ENCRYPT);
+  assert_memory_equal(a.caller_keys.out, a.listener_keys.in, 32);
+  assert_memory_equal(a.caller_keys.in, a.listener_keys.out, 32);
+  assert_memory_not_equal(a.caller_keys.in, a.caller_keys.out, 32);
+  assert_memory_not_equal(a.caller_keys.in, none, 32);
+  assert_memory_equal(a.caller.secret, none, 32); /* what made them is forgotten */
+  assert_memory_equal(a.listener.secret, none, 32);
+  hold_talk(&b);
+  assert_true(ends_well(&b));
+  assert_memory_not_equal(a.caller_keys.in, b.caller_keys.in, 32);
+  assert_memory_not_equal(a.caller_keys.out, b.caller_keys.out, 32);
+}
+
+static void test_other_key(void **state) {
+  (void)state;
+  struct talk a;
+  struct dmi_proof_keys keys;
+  unsigned char proof[DMI_PROOF_BYTES];
+  dmi_proof_call(&a.caller, other_key, 0, a.call);
+  assert_false(dmi_proof_called(&a.listener, key, a.call));
+  hold_talk(&a);
+  assert_false(dmi_proof_answered(&a.caller, other_key, a.answer));
+  hold_talk(&a); /* who heard CALL and ANSWER, and has all but the key */
+  struct dmi_proof thief = a.caller;
+  assert_true(dmi_proof_make(&thief, other_key, proof, &keys));
+  assert_false(dmi_proof_check(&a.listener, key, proof, &keys));
+}
+
+/* What was said on one connection is worth nothing on another one. */
+static void test_replay(void **state) {
+  (void)state;
+  struct talk a, b;
+  struct dmi_proof again;
+  struct dmi_proof_keys keys;
+  unsigned char answer[DMI_ANSWER_BYTES];
+  hold_talk(&a);
+  assert_true(dmi_proof_called(&again, key, a.call)); /* nothing else can be known at this point */
+  dmi_proof_answer(&again, key, 0, answer);
+  assert_memory_not_equal(answer, a.answer, sizeof answer);
+  assert_false(dmi_proof_check(&again, key, a.proof, &keys));
+  hold_talk(&b);
+  assert_false(dmi_proof_answered(&b.caller, key, a.answer));
+  assert_false(dmi_proof_check(&b.listener, key, a.proof, &keys));
+}
+
+/* What one end says does not do as what the other would say. */
+static void test_reflection(void **state) {
+  (void)state;
+  struct talk a;
+  struct dmi_proof mirror;
+  struct dmi_proof_keys keys;
+  unsigned char turned[DMI_CALL_BYTES];
+  hold_talk(&a);
+  assert_false(dmi_proof_answered(&a.caller, key, a.call));
+  assert_false(dmi_proof_called(&mirror, key, a.answer));
+  memcpy(turned, a.call, sizeof turned); /* called by the other's name, too */
+  turned[4] = DMI_HELLO_ANSWER;
+  assert_false(dmi_proof_answered(&a.caller, key, turned));
+  memcpy(turned, a.answer, sizeof turned);
+  turned[4] = DMI_HELLO_CALL;
+  assert_false(dmi_proof_called(&mirror, key, turned));
+  assert_false(dmi_proof_check(&a.listener, key, a.call + 48, &keys));
+  assert_false(dmi_proof_check(&a.listener, key, a.answer + 48, &keys));
+}
+
+/* One bit anywhere in any of the three. */
+static void test_bits(void **state) {
+  (void)state;
+  struct talk a;
+  struct dmi_proof proof;
+  struct dmi_proof_keys keys;
+  hold_talk(&a);
+  for (size_t bit = 0; bit < 8 * DMI_CALL_BYTES; bit++) {
+    unsigned char mask = (unsigned char)(1u << bit % 8);
+    a.call[bit / 8] ^= mask;
+    assert_false(dmi_proof_called(&proof, key, a.call));
+    a.call[bit / 8] ^= mask;
+    proof = a.caller;
+    a.answer[bit / 8] ^= mask;
+    assert_false(dmi_proof_answered(&proof, key, a.answer));
+    a.answer[bit / 8] ^= mask;
+  }
+  for (size_t bit = 0; bit < 8 * DMI_PROOF_BYTES; bit++) {
+    proof = a.listener;
+    a.proof[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    assert_false(dmi_proof_check(&proof, key, a.proof, &keys));
+    a.proof[bit / 8] ^= (unsigned char)(1u << bit % 8);
+  }
+  assert_true(ends_well(&a));
+}
+
+/* Somebody between the two who puts in public keys of his own, of those that make every shared
+ * secret the same, cannot, as they are proved; a member who did so is refused. */
+static void test_weak_public_key(void **state) {
+  (void)state;
+  struct talk a;
+  memset(&a, 0, sizeof a);
+  dmi_proof_call(&a.caller, key, 0, a.call);
+  assert_true(dmi_proof_called(&a.listener, key, a.call));
+  dmi_proof_answer(&a.listener, key, 0, a.answer);
+  memset(a.caller.said + DMI_CALL_BYTES, 0, DMI_ANSWER_BYTES);
+  assert_false(dmi_proof_make(&a.caller, key, a.proof, &a.caller_keys));
+}
+
+/* ---- Records ----------------------------------------------------------------------------------
+ */
+
+#define MANY 200
+
+static const unsigned char seal_key[DMI_SEAL_KEY] = "seal";
+
+struct records {
+  unsigned char plain[MANY][300];
+  unsigned char sealed[MANY][300 + DMI_SEAL_OVER];
+  size_t size[MANY];
+};
+
+static void seal_all(struct records *records, struct dmi_seal *seal) {
+  for (int i = 0; i < MANY; i++) {
+    size_t size = records->size[i] = 1 + (size_t)i * 37 % 300, half = size / 3;
+    randombytes_buf(records->plain[i], size);
+    struct iovec iov[2] = {{records->plain[i], half}, {records->plain[i] + half, size - half}};
+    dmi_seal_put(seal, records->sealed[i], iov, 2, size);
+    assert_int_equal(dmi_seal_size(records->sealed[i]), size);
+  }
+  dmi_seal_free(seal);
+}
+
+static void open_all(const struct records *records, struct dmi_seal *seal) {
+  unsigned char out[300];
+  for (int i = 0; i < MANY; i++) {
+    assert_true(dmi_seal_get(seal, out, records->sealed[i]));
+    assert_memory_equal(out, records->plain[i], records->size[i]);
+  }
+  dmi_seal_free(seal);
+}
+
+static struct dmi_seal *new_seal(bool plainly) {
+  dmi_seal_plainly(plainly);
+  struct dmi_seal *seal = dmi_seal_new(seal_key, 0);
+  dmi_seal_plainly(false);
+  assert_non_null(seal);
+  return seal;
+}
+
+/* What one library has sealed the other opens. */
+static void test_both_libraries(void **state) {
+  (void)state;
+  static struct records records;
+  for (int i = 0; i < 4; i++) {
+    seal_all(&records, new_seal(i & 1));
+    open_all(&records, new_seal(i & 2));
+  }
+  seal_all(&records, new_seal(true));
+  unsigned char first[300 + DMI_SEAL_OVER], out[300];
+  dmi_seal_put_first(seal_key, first, records.plain[0], records.size[0]);
+  assert_memory_equal(first, records.sealed[0], records.size[0] + DMI_SEAL_OVER);
+  assert_true(dmi_seal_get_first(seal_key, out, first));
+  assert_false(dmi_seal_get_first(seal_key, out, records.sealed[1]));
+  print_message("by %s\n", dmi_seal_by());
+}
+
+/* What docs/wire.md says of the nonce and what is proved, by libsodium's other interface. */
+static void test_layout(void **state) {
+  (void)state;
+  static const unsigned char nonce[12] = {0, 0, 0, 0, 7};
+  unsigned char sealed[20 + DMI_SEAL_OVER], text[20], tag[16];
+  struct dmi_seal *seal = dmi_seal_new(seal_key, 7);
+  struct iovec iov = {"twenty bytes of text", 20};
+  dmi_seal_put(seal, sealed, &iov, 1, 20);
+  crypto_aead_chacha20poly1305_ietf_encrypt_detached(
+      text, tag, NULL, (const unsigned char *)"twenty bytes of text", 20,
+      (const unsigned char *)"\x14\0\0\0", 4, NULL, nonce, seal_key);
+  assert_memory_equal(sealed, "\x14\0\0\0", 4);
+  assert_memory_equal(sealed + 4, text, 20);
+  assert_memory_equal(sealed + 24, tag, 16);
+  dmi_seal_free(seal);
+}
+
+/* A changed bit, a record twice, one left out, two exchanged, one of another connection. */
+static void test_tampering(void **state) {
+  (void)state;
+  static struct records records;
+  unsigned char out[DMI_SEAL_MOST], copy[300 + DMI_SEAL_OVER];
+  for (int plainly = 0; plainly < 2; plainly++) {
+    struct dmi_seal *seal;
+    seal_all(&records, new_seal(plainly));
+    size_t whole = records.size[3] + DMI_SEAL_OVER;
+    for (size_t bit = 0; bit < 8 * whole; bit++) {
+      memcpy(copy, records.sealed[3], whole);
+      copy[bit / 8] ^= (unsigned char)(1u << bit % 8);
+      if (dmi_seal_size(copy) > records.size[3]) continue; /* needs more bytes than there are */
+      seal = dmi_seal_new(seal_key, 3);
+      assert_false(dmi_seal_get(seal, out, copy));
+      dmi_seal_free(seal);
+    }
+    seal = dmi_seal_new(seal_key, 0);
+    assert_true(dmi_seal_get(seal, out, records.sealed[0]));
+    assert_false(dmi_seal_get(seal, out, records.sealed[0])); /* twice */
+    dmi_seal_free(seal);
+    seal = dmi_seal_new(seal_key, 0);
+    assert_true(dmi_seal_get(seal, out, records.sealed[0]));
+    assert_false(dmi_seal_get(seal, out, records.sealed[2])); /* one left out */
+    dmi_seal_free(seal);
+    seal = dmi_seal_new(other_key, 0);
+    assert_false(dmi_seal_get(seal, out, records.sealed[0]));
+    dmi_seal_free(seal);
+  }
+}
+
+static void test_lengths(void **state) {
+  (void)state;
+  static unsigned char plain[DMI_SEAL_MOST], out[DMI_SEAL_MOST];
+  static unsigned char sealed[DMI_SEAL_MOST + DMI_SEAL_OVER];
+  unsigned char length[4] = {0};
+  assert_int_equal(dmi_seal_size(length), 0);
+  uint32_t most = DMI_SEAL_MOST + 1;
+  memcpy(length, &most, 4);
+  assert_int_equal(dmi_seal_size(length), 0);
+  memset(length, 0xff, 4);
+  assert_int_equal(dmi_seal_size(length), 0);
+  randombytes_buf(plain, sizeof plain);
+  for (int plainly = 0; plainly < 2; plainly++) {
+    struct dmi_seal *in = new_seal(plainly), *from = new_seal(!plainly);
+    struct iovec iov = {plain, sizeof plain};
+    dmi_seal_put(from, sealed, &iov, 1, sizeof plain);
+    assert_true(dmi_seal_get(in, out, sealed));
+    assert_memory_equal(out, plain, sizeof plain);
+    dmi_seal_free(in);
+    dmi_seal_free(from);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_right),     cmocka_unit_test(test_other_key),
+      cmocka_unit_test(test_replay),    cmocka_unit_test(test_reflection),
+      cmocka_unit_test(test_bits),      cmocka_unit_test(test_weak_public_key),
+      cmocka_unit_test(test_layout),    cmocka_unit_test(test_both_libraries),
+      cmocka_unit_test(test_tampering), cmocka_unit_test(test_lengths)};
+  if (sodium_init() < 0) return 1;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
