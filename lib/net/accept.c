@@ -39,12 +39,10 @@
 
 /* Connections of one address, or of one network of IPv6, are a crowd.  Some share one by chance,
  * which nobody can know. */
-static uint8_t crowd_of(struct dmi_net *net, const struct sockaddr_storage *from) {
-  struct dmi_addr addr;
+static uint8_t crowd_of(struct dmi_net *net, const struct dmi_addr *addr) {
   unsigned char hash[crypto_shorthash_BYTES];
-  dmi_addr_of_socket(&addr, from);
-  size_t size = dmi_addr_is_ipv4(&addr) ? 16 : 8;
-  crypto_shorthash(hash, addr.ip, size, net->crowd_key);
+  size_t size = dmi_addr_is_ipv4(addr) ? 16 : 8;
+  crypto_shorthash(hash, addr->ip, size, net->crowd_key);
   return hash[0];
 }
 
@@ -104,8 +102,10 @@ void dmi_accept_proved(struct dmi_net *net) {
 
 static bool begin(struct dmi_net *net, int fd, const struct sockaddr_storage *from) {
   if (net->shake_num >= DMI_NET_UNKNOWN) make_room(net);
-  struct dmi_shake *shake = dmi_shake_new(net, fd);
-  if (shake != NULL) enlist(shake, crowd_of(net, from));
+  struct dmi_addr addr;
+  dmi_addr_of_socket(&addr, from);
+  struct dmi_shake *shake = dmi_shake_new(net, fd, &addr);
+  if (shake != NULL) enlist(shake, crowd_of(net, &addr));
   return shake != NULL;
 }
 

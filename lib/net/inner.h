@@ -188,10 +188,11 @@ struct dmi_shake {
   struct ev_timer patience;
   struct dmi_net_peer *holder; /* not NULL: held by it, off net->shakes */
   uint32_t slot;               /* in net->shakes */
-  uint8_t crowd;               /* of net->crowds */
-  bool proved;                 /* the other knows the key */
-  bool encrypt;                /* as we said in ANSWER */
-  uint16_t got;                /* bytes of buf */
+  struct dmi_addr from;
+  uint8_t crowd; /* of net->crowds */
+  bool proved;   /* the other knows the key */
+  bool encrypt;  /* as we said in ANSWER */
+  uint16_t got;  /* bytes of buf */
   unsigned char buf[DMI_SHAKE_BYTES];
   struct dmi_proof proof;
   struct dmi_proof_keys keys; /* once `proved` */
@@ -369,8 +370,9 @@ void dmi_accept_proved(struct dmi_net *net);     /* one of the table has proved 
 void dmi_accept_free_all(struct dmi_net *net);
 
 /* shake.c */
-struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd); /* NULL: no memory */
-void dmi_shake_drop(struct dmi_shake *shake);                 /* closes and frees it */
+/* `from`: who has connected.  NULL: no memory. */
+struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd, const struct dmi_addr *from);
+void dmi_shake_drop(struct dmi_shake *shake); /* closes and frees it */
 /* Our own attempt to reach the peer that `shake` comes from is decided.  Returns whether `shake`
  * became the connection. */
 bool dmi_shake_held(struct dmi_shake *shake, bool ours_won);

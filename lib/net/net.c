@@ -22,8 +22,8 @@
 #include "base/log.h"
 #include "net/inner.h"
 
-#define LOG_LINES 20 /* at most, in LOG_SECONDS */
-#define LOG_SECONDS 10.0
+#define LOG_LINES 10 /* at most, in LOG_SECONDS */
+#define LOG_SECONDS 5.0
 #define ENDING_SECONDS 2.0
 #define ENDING_LOOK 0.001
 

@@ -63,11 +63,7 @@ static void ends_text(struct dmi_shake *shake, char here[80], char there[80]) {
     dmi_addr_of_socket(&addr, &name);
   }
   dmi_addr_text(&addr, here);
-  memset(&addr, 0, sizeof addr);
-  size = sizeof name;
-  if (getpeername(shake->fd, (struct sockaddr *)&name, &size) == 0) {
-    dmi_addr_of_socket(&addr, &name);
-  }
+  addr = shake->from;
   if (shake->hello.port != 0) addr.port = shake->hello.port;
   dmi_addr_text(&addr, there);
 }
@@ -331,11 +327,12 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   dmi_shake_drop(timer->data);
 }
 
-struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd) {
+struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd, const struct dmi_addr *from) {
   struct dmi_shake *shake = calloc(1, sizeof *shake);
   if (shake == NULL) return NULL;
   shake->net = net;
   shake->fd = fd;
+  shake->from = *from;
   ev_io_init(&shake->io, on_readable, fd, EV_READ);
   ev_set_priority(&shake->io, 1); /* what has come counts, also when its time is over */
   ev_timer_init(&shake->patience, on_patience, net->config.patience, 0);
