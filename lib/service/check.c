@@ -16,6 +16,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #include "base/machine.h"
 #include "net/net.h"
 #include "service/contact.h"
+#include "service/key.h"
 #include "service/self.h"
 
 #define REACH_MS 3000 /* for a connection to ourselves */
@@ -160,7 +162,7 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   if (why != NULL) {
     tell(check, BAD, "join", "%s", why);
   } else {
-    tell(check, GOOD, "join", "%s port %u (%s): a process of the same executable answers",
+    tell(check, GOOD, "join", "%s port %u (%s): a process of the same executable and key answers",
          check->host, check->port, check->config->join_file ? "-i @FILE" : "-i, -p");
     dmi_net_close(check->net, temp);
   }
@@ -214,8 +216,27 @@ static void check_join(struct check *check) {
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+/* Reads it as a process does, which also makes it when it is not there. */
+static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
+  const struct dmi_config *config = check->config;
+  const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
+  if (!dmi_key_read(key, config->key_file, config->key_fd)) {
+    tell(check, BAD, "key", "stderr says why; --key names another file");
+    return false;
+  }
+  if (config->key_fd >= 0) {
+    tell(check, GOOD, "key", "from descriptor %d (--key-fd)", config->key_fd);
+  } else {
+    tell(check, GOOD, "key", "%s (--key), which only its owner can read", file);
+  }
+  return true;
+}
+
 static bool open_net(struct check *check) {
-  struct dmi_net_config config = {.listen_port = check->config->listen_port};
+  const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
+  struct dmi_net_config config = {.listen_port = check->config->listen_port,
+                                  .bind = check->config->bind,
+                                  .encrypt = check->config->encrypt};
   struct dmi_net_handler handler = {.arg = check,
                                     .body = no_body,
                                     .message = no_message,
@@ -226,12 +247,14 @@ static bool open_net(struct check *check) {
   const char *why = NULL;
   memcpy(config.build, check->self.build, sizeof config.build);
   memcpy(config.name, check->self.name, sizeof config.name);
+  if (!check_key(check, config.key)) return false;
   check->net = dmi_net_open(&config, &handler, &why);
+  sodium_memzero(config.key, sizeof config.key);
   if (check->net == NULL) {
     tell(check, BAD, "listen", "%s", why);
     return false;
   }
-  tell(check, GOOD, "listen", "port %u on all addresses (-l)", dmi_net_port(check->net));
+  tell(check, GOOD, "listen", "port %u on %s (-l, --bind)", dmi_net_port(check->net), address);
   return true;
 }
 
