@@ -221,6 +221,9 @@ static void look_at_cores(struct dmi_machine *machine, hwloc_topology_t topology
 
 static void ask_hwloc(struct dmi_machine *machine) {
   hwloc_topology_t topology;
+  /* Where there is no /sys hwloc would tell the user so on stderr, at every start, although it then
+   * asks the system in another way. */
+  setenv("HWLOC_HIDE_ERRORS", "2", 0);
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (allowed == NULL || hwloc_topology_init(&topology) != 0) {
     hwloc_bitmap_free(allowed);

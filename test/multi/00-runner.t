@@ -93,8 +93,10 @@ my $output = verdict('processes left behind', '0 passed, 1 failed', qr/left behi
   { u => "sleep 300 & echo child \$!; $cmocka" }, {});
 my ($child) = $output =~ /child (\d+)/;
 my $state = do {
-  open my $stat, '<', "/proc/$child/stat";
-  $stat ? (split ' ', scalar <$stat>)[2] : 'gone';
+  # Also while it is read it may go.
+  my $opened = open my $stat, '<', "/proc/$child/stat";
+  my $line = $opened ? <$stat> : undef;
+  defined $line ? (split ' ', $line)[2] : 'gone';
 };
 like($state, qr/^(?:gone|Z|X)$/, 'processes left behind: killed');
 
