@@ -50,7 +50,7 @@ enum dmi_msg_type {
 #define DMI_F_DIRECT 0x08  /* READ: the owner itself shall send it (R13) */
 #define DMI_F_PASSED 0x10  /* DATA, BLOCK: not from the owner (R13) */
 #define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
-#define DMI_F_MUST 0x01    /* TAKE: there is room, or you are the heir: take it */
+#define DMI_F_MUST 0x01    /* TAKE: there is room, or you are the heir: take it; KEEP: of such */
 #define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
 #define DMI_F_PARKED 0x80  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
 

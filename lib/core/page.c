@@ -505,6 +505,7 @@ static void check_room(const struct dmi_page *page) {
   require(!room || pending || fetch || (busy && busy->current), page,
           "room set aside for nothing that is to come");
   require(room || page->frame || (!pending && !fetch), page, "bytes are to come, and no room");
+  require(room || page->frame || !busy || !busy->current, page, "a write at work without room");
   require(!(page->flags & DMI_PAGE_OFFERED) || owner, page, "offered, and not the owner");
   require(!(page->flags & DMI_PAGE_STALLED) ||
               (owner && !page->frame && busy && busy->queue.first && !busy->current),

@@ -324,8 +324,8 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 /* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST).  False: the page
  * belongs into a KEEP, which the caller sends back. */
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out);
-/* For each page of a KEEP. */
-void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+/* For each page of a KEEP (`must`: its flag MUST, that of the TAKE it answers). */
+void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
                    struct dmi_out *out);
 
 /* ---- Room (R12; page_room.c): the caller decides what leaves, docs/replacement.md ---- */

@@ -90,7 +90,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       break;
     case DMI_MSG_TAKE:
       page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-      if (heir && heir != to) dmi_page_give(core, page, heir, out);
+      if ((msg->flags & DMI_F_MUST) && heir && heir != to) dmi_page_give(core, page, heir, out);
       break;
     default:
       break; /* nobody is left there who would wait for it */

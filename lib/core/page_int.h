@@ -142,7 +142,8 @@ void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page);
 /* At the owner: can the operation at the head of the queue not run for lack of room, or of bytes?
  * If false, its room has been taken. */
 bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req);
-/* An OWN in the queue of a page that stalls goes first; taken out.  NULL: none, or it must wait. */
+/* What needs no room in the queue of a page that stalls goes first; taken out.  NULL: there is
+ * nothing, or the bytes are outside, and all must wait. */
 struct dmi_req *dmi_room_overtake(struct dmi_page *page);
 
 /* ---- page_wait.c: R11, at the owner ---- */

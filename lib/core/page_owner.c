@@ -501,19 +501,20 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   dmi_req_free(req);
 }
 
-/* The operation that runs now, taken out of the queue.  NULL: none, or its head stalls (R12). */
+/* The operation that runs now, taken out of the queue.  NULL: none, or its head stalls (R12) and
+ * nothing may pass it. */
 static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   const struct dmi_req *first = page->busy->queue.first;
-  struct dmi_req *own;
+  struct dmi_req *passes;
   if (!first) return NULL;
   if (!(page->flags & DMI_PAGE_STALLED)) {
     if (!dmi_room_stalls(core, page, first)) return dmi_req_pop(&page->busy->queue);
     page->flags |= DMI_PAGE_STALLED;
     dmi_out_room(out, page);
   }
-  own = dmi_room_overtake(page);
-  if (own) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
-  return own;
+  passes = dmi_room_overtake(page);
+  if (passes && passes->type == DMI_REQ_OWN) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
+  return passes;
 }
 
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {

@@ -106,17 +106,17 @@ bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct 
 
 struct dmi_req *dmi_room_overtake(struct dmi_page *page) {
   struct dmi_req_list *queue = &page->busy->queue, rest = {NULL, NULL};
-  struct dmi_req *req, *own = NULL;
+  struct dmi_req *req, *passes = NULL;
   if (page->flags & DMI_PAGE_SPILLED) return NULL;
   while ((req = dmi_req_pop(queue))) {
-    if (!own && req->type == DMI_REQ_OWN) {
-      own = req;
+    if (!passes && !may_write(req)) {
+      passes = req;
     } else {
       dmi_req_push(&rest, req);
     }
   }
   *queue = rest;
-  return own;
+  return passes;
 }
 
 bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
@@ -200,11 +200,12 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, stru
   return true;
 }
 
-void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
                    struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-  if (heir && heir != from && core->broken != DMI_BREAK_KEEP) dmi_page_give(core, page, heir, out);
+  if (must && heir && heir != from && core->broken != DMI_BREAK_KEEP)
+    dmi_page_give(core, page, heir, out);
 }
 
 /* ---- Spilling ------------------------------------------------------------------------------- */

@@ -339,6 +339,7 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
     dmi_access_carry(process, &out);
     if (!taken) keep_add(&keep, &entry, list->len);
   }
+  if (take->must) keep.flags = DMI_F_MUST;
   if (keep.list.len) dmi_runtime_send(process, take->from, &keep);
 }
 
@@ -384,7 +385,7 @@ static void kept(struct dmi_process *process, uint32_t from, const struct dmi_ms
     if (!page) continue;
     dmi_out_init(&out);
     dmi_lock(&page->lock);
-    dmi_page_kept(&process->core, page, from, &out);
+    dmi_page_kept(&process->core, page, from, msg->flags & DMI_F_MUST, &out);
     dmi_access_carry_locked(process, page, &out);
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);

@@ -324,13 +324,14 @@ static void page_list(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     dmi_out_init(&out);
     proc->pool.excused = must;
     if (msg->type == DMI_MSG_KEEP) {
-      dmi_page_kept(&proc->core, page, from, &out);
+      dmi_page_kept(&proc->core, page, from, must, &out);
     } else {
       taken = dmi_page_take(&proc->core, page, must, &out);
     }
     proc->pool.excused = false;
     sim_act(proc, map, (uint32_t)entry.page, &out);
     if (taken) continue;
+    if (must) keep.flags = DMI_F_MUST;
     keep.list = dmi_slice_copy(&entry, sizeof(entry));
     proc->sim->totals->kept++;
     sim_send(proc, from, &keep);

@@ -2,7 +2,7 @@
  * room_test.c - replacement (docs/protocol.md R12), one test for each row of its table, and the
  * account behind struct dmi_room.
  *
- * Three processes' cores side by side, each with a pool of some pages; messages are carried by
+ * Four processes' cores side by side, each with a pool of some pages; messages are carried by
  * hand, oldest first.  Process 1 is the home.
  */
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "core/page.h"
 #include "dmi_api.h"
 
-#define PROCS 3
+#define PROCS 4
 #define PAGE 16
 #define LINE 64 /* messages under way */
 
@@ -139,7 +139,7 @@ static void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_m
     dmi_out_free(&out);
     proc = &w->proc[from - 1];
     w->sent[DMI_MSG_KEEP]++;
-    dmi_page_kept(&proc->core, &proc->page, w->to[w->first - 1], &out);
+    dmi_page_kept(&proc->core, &proc->page, w->to[w->first - 1], must, &out);
   }
   dmi_slice_drop(&msg->list);
   act(w, proc, &out);
@@ -409,6 +409,33 @@ static void test_update_without_room(void **state) {
   assert_null(w->proc[0].page.busy); /* DROPPED: out of the copyset */
 }
 
+/* The room of who reads is set aside until the answer comes: behind a write that stalls it would be
+ * missing for ever. */
+static void test_what_needs_no_room_passes_a_stall(void **state) {
+  struct world *w = *state;
+  struct proc *one = &w->proc[0], *two = &w->proc[1];
+  struct own write, get, read;
+  one->limit = 0;
+  two->limit = PAGE;
+  write_begin(w, 1, &write, DMI_REQ_PUT, 3);
+  assert_int_equal(one->stalls, 1);
+  begin(w, 3, &get, DMI_REQ_GET, 0, 8);
+  begin(w, 2, &read, DMI_REQ_READ, 0, 8);
+  expect(two, PAGE, PAGE, 0);
+  settle(w);
+  assert_true(get.done && read.done && !write.done);
+  assert_int_equal(get.bytes[0] | read.bytes[0], 0);
+  expect(two, 0, 0, 0); /* so there is room for the write */
+  assert_true(one->page.flags & DMI_PAGE_STALLED);
+  assert_int_equal(one->stalls, 1); /* the shell knows */
+  assert_true(offer(w, 1, 2));
+  settle(w);
+  assert_true(write.done);
+  assert_int_equal(write.req.error, DMI_OK);
+  assert_int_equal(two->page.role, DMI_ROLE_OWNER);
+  assert_int_equal(value_at(w, 3), 3);
+}
+
 /* ---- Offers --------------------------------------------------------------------------------- */
 
 static void test_offer(void **state) {
@@ -525,6 +552,47 @@ static void test_leaver_gives(void **state) {
   assert_int_equal(value_at(w, 1), 7);
 }
 
+/* What it had offered before it began to leave is no promise, and the heir is not asked for it. */
+static void test_leaver_has_offered(void **state) {
+  struct world *w = *state;
+  struct proc *two = &w->proc[1];
+  struct dmi_out out;
+  write_now(w, 2, DMI_REQ_EXCL, 7);
+  w->proc[3].limit = 0;
+  assert_true(offer(w, 2, 4));
+  atomic_store(&two->core.heir, 1);
+  dmi_out_init(&out);
+  dmi_page_give(&two->core, &two->page, 3, &out);
+  act(w, two, &out);
+  settle(w);
+  assert_int_equal(w->sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->sent[DMI_MSG_TAKE], 2);
+  assert_int_equal(w->sent[DMI_MSG_GRANT], 2);
+  assert_int_equal(w->proc[2].page.role, DMI_ROLE_OWNER); /* and stays there */
+  expect(&w->proc[0], 0, 0, 0);
+}
+
+/* Whom it wanted to give to has left: the heir takes it.  An offer that comes back is none. */
+static void test_leaver_sent_back(void **state) {
+  struct world *w = *state;
+  struct proc *two = &w->proc[1];
+  struct dmi_out out;
+  write_now(w, 2, DMI_REQ_EXCL, 7);
+  assert_true(offer(w, 2, 4));
+  atomic_store(&two->core.heir, 1);
+  dmi_out_init(&out);
+  dmi_page_bounced(&two->core, &two->page, 4, &w->line[w->first++], &out);
+  assert_int_equal(out.num, 0);
+  dmi_page_give(&two->core, &two->page, 3, &out);
+  act(w, two, &out);
+  dmi_out_init(&out);
+  dmi_page_bounced(&two->core, &two->page, 3, &w->line[w->first++], &out);
+  act(w, two, &out);
+  settle(w);
+  assert_int_equal(w->proc[0].page.role, DMI_ROLE_OWNER);
+  assert_int_equal(value_at(w, 1), 7);
+}
+
 static void test_leaver_does_not_stall(void **state) {
   struct world *w = *state;
   struct proc *one = &w->proc[0];
@@ -559,12 +627,13 @@ static void test_stall(void **state) {
   settle(w);
   assert_int_equal(one->stalls, 1);
   assert_true(one->page.flags & DMI_PAGE_STALLED);
-  assert_false(put.done || get.done);
-  assert_true(dmi_page_readable(&one->core, &one->page)); /* it is zero until then */
+  assert_true(get.done && !put.done); /* it is zero until then */
+  assert_int_equal(get.bytes[0], 0);
+  assert_true(dmi_page_readable(&one->core, &one->page));
   assert_true(go_on(w, 1, DMI_OK));
   settle(w);
-  assert_true(put.done && get.done);
-  assert_int_equal(get.bytes[0], 7);
+  assert_true(put.done);
+  assert_int_equal(value_at(w, 2), 7);
   expect(one, PAGE, 0, 0);
   assert_false(go_on(w, 1, DMI_OK)); /* does not stall any more */
   expect(one, PAGE, 0, 0);
@@ -749,6 +818,7 @@ int main(void) {
       ROW(test_exclusive_reserves),
       ROW(test_copy_goes_while_pending),
       ROW(test_update_without_room),
+      ROW(test_what_needs_no_room_passes_a_stall),
       ROW(test_offer),
       ROW(test_offer_to_who_has_a_copy),
       ROW(test_kept),
@@ -757,6 +827,8 @@ int main(void) {
       ROW(test_offer_sent_back),
       ROW(test_leaver_keeps),
       ROW(test_leaver_gives),
+      ROW(test_leaver_has_offered),
+      ROW(test_leaver_sent_back),
       ROW(test_leaver_does_not_stall),
       ROW(test_stall),
       ROW(test_stalled_write_fails),
