@@ -7,7 +7,7 @@
  * messages to oneself included, is one d_step: the interleavings are those of a process that
  * holds the page's lock during an event.  The one Promela process chooses the next event.
  *
- * Names follow the protocol page; R1..R9, R11, R13 in comments are its rules.  -DBREAK_xxx switches one
+ * Names follow the protocol page; R1..R9, R11..R13 in comments are its rules.  -DBREAK_xxx switches one
  * rule off, -DOLD_xxx brings a flaw back that the protocol had (docs/model.md).
  */
 #include "tests.h"
@@ -23,6 +23,10 @@
 #define EV_DRAINED 34
 #define EV_VIEW 36
 #define EV_BULK 40 /* and the channel: DATA, which other messages may overtake (R13) */
+#define EV_OFFER 64 /* + 3 * owner + to */
+#define EV_ROOM 76
+#define EV_REFUSE 80
+#define EV_SPILL 84
 
 /* roles, kinds of copies */
 #define NONE 0
@@ -64,6 +68,14 @@
 #define HOME_END 19
 #define HOME_DONE 24
 #define DROP 25      /* not a message: the copy goes, for lack of room (R6) */
+/* R12; not messages: room, or the spilled bytes, for what stalls; none anywhere; TAKE goes to x;
+ * the bytes go to the disk */
+#define COMES (DROP + 32)
+#define REFUSED (DROP + 64)
+#define OFFERING (DROP + 96)
+#define SPILLING (DROP + 128)
+#define KEEP (DROP + 160) /* these two are messages */
+#define FAIL (DROP + 192)
 #define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
 #define OP_R 21      /* only in queues: own read, write, atomic */
 #define OP_W 22
@@ -72,6 +84,7 @@
 #define F_HAVE 32
 #define F_APPLY 32
 #define F_DROPPED 32
+#define F_MUST 32
 #define F_NODATA 64
 #define F_CAME 128   /* OWN that was parked: it came by message */
 #define PASS 31      /* R13: x has the fetch before it, too: AFTER(x) */
@@ -86,6 +99,7 @@
 #define OP_L 29
 #define OP_T 30
 #define IS_OWN(m) ((m) == OP_R || (m) == OP_W || (m) == OP_A || (m) == OP_L)
+#define IS_WRITE(m) ((m) == PUT || (m) == ATOMIC || (m) == OP_W || (m) == OP_A)
 #define IS_ATOMIC(m) ((m) == ATOMIC || (m) == OP_A)
 /* R4.1, R11.4: is process i told of a write of qo? */
 #ifdef BREAK_TOLD
@@ -111,6 +125,10 @@ typedef Page {
   unsigned nodata : 1;
   unsigned poisoned : 1;
   unsigned stale : 1;
+#ifdef ROOM
+  unsigned stalled : 1;
+  unsigned spilled : 1;
+#endif
   unsigned busy : 1;
   unsigned acks : 2;
   unsigned puts : 2;
@@ -186,9 +204,54 @@ bit orphan[NP];      /* ghost: a page without a record, owned by the home that i
 #define ARRIVING(a) false
 #define PARK(m, origin, x, v, d) assert(false)
 #endif
+#ifdef ROOM
+/* R12.  `tight`: in this event nothing can be reserved; where that matters it is counted. */
+bit tight;
+byte fulls, offers, spills;
+byte disk; /* of page 0 */
+hidden byte missed, looked, st, so, sx;
+#ifndef FULLS
+#define FULLS 2
+#endif
+#ifndef OFFERS
+#define OFFERS 0
+#endif
+#ifndef SPILLS
+#define SPILLS 0
+#endif
+#define STALLED (pg[k].stalled)
+#define SPILLED(k_) (pg[k_].spilled)
+/* Must the operation qt at the head of the queue wait?  (The first write of an owner without data
+ * never does, nor do those of a leaver.) */
+#define IS_WHOLE(m) (WHOLE && (m) == OP_W)
+#define STALLS                                                       \
+  (!pg[k].busy && !pg[k].nodata &&                                   \
+   ((pg[k].spilled && !IS_WHOLE(qt)) ||                              \
+    (tight && IS_WRITE(qt) && (pg[k].version == 0 || pg[k].spilled) && !LEAVING(n))))
+#define MAY_OFFER(a, b)                                                              \
+  (offers < OFFERS && pg[K(a, 0)].role == OWNER && !pg[K(a, 0)].busy && !LEFT(a, b) && \
+   !LEAVING(a) && !pg[K(a, 0)].nodata && (len(q[K(a, 0)]) == 0 || \
+                                          (pg[K(a, 0)].stalled && !pg[K(a, 0)].spilled)))
+#define STALLED_AT(a) (pg[K(a, 0)].stalled)
+/* Not what only waits for its bytes: the shell finds these. */
+#define MAY_REFUSE(a) (STALLED_AT(a) && !pg[K(a, 0)].spilled)
+#define MAY_SPILL(a)                                                                      \
+  (spills < SPILLS && pg[K(a, 0)].role == OWNER && pg[K(a, 0)].version > 0 &&             \
+   !pg[K(a, 0)].busy && !pg[K(a, 0)].nodata && !pg[K(a, 0)].spilled && len(q[K(a, 0)]) == 0 && \
+   pg[K(a, 0)].copyset == 0)
+#else
+#define tight false
+#define STALLED false
+#define SPILLED(k_) false
+#define STALLS false
+#endif
 #ifdef DROPS
 byte drops; /* how many copies went for lack of room; of page 0 */
+#ifdef BREAK_DROP
+#define MAY_DROP(a) (pg[K(a, 0)].copy)
+#else
 #define MAY_DROP(a) (pg[K(a, 0)].copy && pg[K(a, 0)].role == NONE)
+#endif
 #endif
 #ifdef JOIN
 bit joined;          /* JOINER: all have taken the view with it (membership.md) */
@@ -208,8 +271,8 @@ inline send(to_, type_, origin_, x_, v_, d_)
   :: (to_) == n -> sq!type_, (p + 2 * (origin_)), x_, v_, d_
   :: else ->
      if
-     :: LEFT(n, to_) -> /* only the answer to a fetch that nobody waits for may meet this */
-        assert(TYPE(type_) == DATA)
+     :: LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, KEEP */
+        assert(TYPE(type_) == DATA || (type_) == KEEP)
 #ifdef PASSES
      :: !LEFT(n, to_) && TYPE(type_) == DATA ->
         assert(nfull(bulk[CI(n, to_)]));
@@ -312,18 +375,36 @@ inline request(type_, x_, d_)
   fi
 }
 
+#ifdef BREAK_SPILL
+#define HERE (!pg[k].nodata)
+#else
+#define HERE (!pg[k].nodata && !SPILLED(k))
+#endif
 #ifdef BREAK_PUTS
 #define READABLE \
-  ((pg[k].role == OWNER && !pg[k].nodata) || (pg[k].copy && !pg[k].held))
+  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].held))
 #else
 #define READABLE \
-  ((pg[k].role == OWNER && !pg[k].nodata) || (pg[k].copy && !pg[k].held && pg[k].puts == 0))
+  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].held && pg[k].puts == 0))
 #endif
 #ifdef BREAK_POISON
 #define JOINABLE true
 #else
 #define JOINABLE (!pg[k].poisoned)
 #endif
+
+/* There was no room in this event, and that decided something. */
+inline scarce(cond_)
+{
+#ifdef ROOM
+  if
+  :: tight && (cond_) -> missed = 1
+  :: else
+  fi
+#else
+  skip
+#endif
+}
 
 /* R2: operation of thread t begins, at process n, page p. */
 inline begin()
@@ -347,7 +428,7 @@ inline begin()
            th[t].st = WAIT_COPY
         :: else ->
            if
-           :: th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch == 0 && !LEAVING(n) ->
+           :: th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch == 0 && !LEAVING(n) && !tight ->
               pg[k].fetches = (pg[k].fetches == 3 -> 1 : pg[k].fetches + 1);
               pg[k].fetch = pg[k].fetches;
               pg[k].poisoned = 0;
@@ -356,7 +437,9 @@ inline begin()
            :: th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch != 0 && JOINABLE &&
               !LEAVING(n) ->
               th[t].st = WAIT_FETCH
-           :: else -> request(GET, (t + 4 * CELLOF(t)), 0)
+           :: else ->
+              scarce(th[t].mode != R_GET && pg[k].puts == 0 && pg[k].fetch == 0);
+              request(GET, (t + 4 * CELLOF(t)), 0)
            fi
         fi
      fi
@@ -375,7 +458,9 @@ inline begin()
      :: else ->
         if
         :: own == OP_L -> request(LOCK, (t + 4 * CELLOF(t)), 0)
-        :: own != OP_L && (th[t].mode == W_PUT || th[t].mode == A_PUT || LEAVING(n)) ->
+        :: own != OP_L && (th[t].mode == W_PUT || th[t].mode == A_PUT || LEAVING(n) ||
+                           (tight && pg[k].version == 0)) ->
+           scarce(th[t].mode != W_PUT && th[t].mode != A_PUT);
            pg[k].puts = pg[k].puts + 1;
            request((own == OP_A -> ATOMIC : PUT), (t + 4 * CELLOF(t)), VALUE(t))
         :: else ->
@@ -493,7 +578,7 @@ inline move_waits()
 inline effect()
 {
   q[k]?qt, qo, qx, qv, qd;
-  assert(pg[k].nodata || pg[k].data == mem[p]); /* nothing is lost or done twice */
+  assert(pg[k].nodata || SPILLED(k) || pg[k].data == mem[p]); /* nothing is lost or done twice */
   qv = (pg[k].nodata -> 0 : CELL(pg[k].data, (qx >> 2))); /* what an atomic returns */
   own = (pg[k].data != nd || !IS_ATOMIC(qt) -> 1 : 0); /* something is written */
   pg[k].busy = 0;
@@ -503,6 +588,9 @@ inline effect()
      pg[k].data = nd;
      pg[k].version = pg[k].version + 1;
      pg[k].nodata = 0;
+#ifdef ROOM
+     pg[k].spilled = 0;
+#endif
      mem[p] = nd;
      i = 0;
      do
@@ -702,17 +790,63 @@ inline end_passes()
 }
 #endif
 
+#ifdef ROOM
+/* R12: an OWN passes what stalls: takes it out of the queue; qt 0: there is none. */
+inline overtake()
+{
+  num = len(q[k]);
+  st = 0;
+  do
+  :: num > 0 ->
+     num--;
+     q[k]?qt, qo, qx, qv, qd;
+     if
+     :: TYPE(qt) == OWNT && !st ->
+        st = qt;
+        so = qo;
+        sx = qx
+     :: else -> q[k]!qt, qo, qx, qv, qd
+     fi
+  :: else -> break
+  od;
+  qt = st;
+  qo = so;
+  qx = sx
+}
+#endif
+
 /* R3: runs the queue as far as possible. */
 inline serve()
 {
+#ifdef ROOM
+  looked = 0;
+#endif
   do
-  :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) ->
+#ifdef ROOM
+  :: pg[k].role == OWNER && STALLED && !SPILLED(k) && !looked ->
+     looked = 1;
+     overtake();
+     if
+     :: qt ->
+        pg[k].stalled = 0;
+        grant()
+     :: else
+     fi
+#endif
+  :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) && !STALLED ->
      q[k]?<qt, qo, qx, qv, qd>;
      if
+#ifdef ROOM
+     :: STALLS ->
+        scarce(!pg[k].spilled);
+        pg[k].stalled = 1
+     :: !(STALLS) && qt == GET ->
+#else
      :: qt == GET ->
+#endif
         q[k]?_, _, _, _, _;
         send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
-     :: TYPE(qt) == READ ->
+     :: TYPE(qt) == READ && !(STALLS) ->
         q[k]?_, _, _, _, _;
 #ifdef PASSES
         decide()
@@ -723,17 +857,17 @@ inline serve()
         fi;
         send(qo, DATA, n, qx, pg[k].version, pg[k].data)
 #endif
-     :: qt == OP_R ->
+     :: qt == OP_R && !(STALLS) ->
         q[k]?_, _, _, _, _;
         assert(!pg[k].nodata);
         complete(qx, CELL(pg[k].data, CELLOF(qx)))
-     :: TYPE(qt) == OWNT ->
+     :: TYPE(qt) == OWNT && !(STALLS) ->
         q[k]?_, _, _, _, _;
         grant()
      :: else -> /* a write */
         nd = VALUE(qx & 3);
         if
-        :: pg[k].nodata ->
+        :: pg[k].nodata || SPILLED(k) ->
            assert(qt == OP_W);
            nd = SET(0, (qx >> 2), nd)
         :: else ->
@@ -912,7 +1046,7 @@ inline take_done()
 #ifdef BREAK_GAP
      :: pg[k].copy && pg[k].version < mv && (mt & F_APPLY) ->
 #else
-     :: pg[k].copy && pg[k].version + 1 == mv && (mt & F_APPLY) ->
+     :: pg[k].copy && pg[k].version + 1 == mv && (mt & F_APPLY) && !(tight && mv == 1) ->
 #endif
         pg[k].data = SET(pg[k].data, (mx >> 2), nd);
         pg[k].version = mv;
@@ -921,7 +1055,9 @@ inline take_done()
 #endif
      :: else ->
         if
-        :: pg[k].copy && pg[k].version < mv -> drop()
+        :: pg[k].copy && pg[k].version < mv ->
+           scarce(mv == 1);
+           drop()
         :: else
         fi
      fi;
@@ -942,7 +1078,7 @@ inline take_update()
 #ifdef BREAK_GAP
   :: pg[k].copy && pg[k].version < mv ->
 #else
-  :: pg[k].copy && pg[k].version + 1 == mv ->
+  :: pg[k].copy && pg[k].version + 1 == mv && !(tight && pg[k].version == 0) ->
 #endif
      pg[k].data = SET(pg[k].data, mx, md);
      pg[k].version = mv;
@@ -953,6 +1089,7 @@ inline take_update()
   :: else ->
      drop();
      raise(mv);
+     scarce(mv == 1);
      send(f, UPDATED + F_DROPPED, n, 0, mv, 0)
   fi
 }
@@ -1020,7 +1157,9 @@ inline offer()
 #ifndef BREAK_TAKE
   :: n == LEAVER && handed && pg[k].role == OWNER && !offered[p] ->
      offered[p] = 1;
-     send(HEIR, TAKE, n, 0, 0, 0)
+     /* to one that has promised room, or to the heir */
+     scarce(true);
+     send((tight -> NODES - LEAVER - HEIR : HEIR), TAKE + F_MUST, n, 0, 0, 0)
 #endif
   :: else
   fi
@@ -1095,12 +1234,66 @@ inline handle()
      :: pg[k].held && mv >= pg[k].version -> pg[k].held = 0
      :: else
      fi
-#ifdef LEAVE
-  :: mt == TAKE ->
+  :: TYPE(mt) == TAKE ->
      if
+#ifndef BREAK_LEAVER
+     :: pg[k].role == NONE && LEAVING(n) -> send(f, KEEP, n, 0, 0, 0)
+     :: pg[k].role == NONE && !LEAVING(n) && tight && !(mt & F_MUST) && pg[k].version == 0 ->
+#else
+     :: pg[k].role == NONE && tight && !(mt & F_MUST) && pg[k].version == 0 ->
+#endif
+        scarce(true);
+        send(f, KEEP, n, 0, 0, 0)
      :: pg[k].role == NONE -> ask(0)
      :: else
      fi
+#ifdef ROOM
+  :: mt == KEEP ->
+#ifdef LEAVE
+     if
+     :: n == LEAVER && leaving && f != HEIR && pg[k].role == OWNER ->
+        send(HEIR, TAKE + F_MUST, n, 0, 0, 0)
+     :: else
+     fi
+#else
+     skip
+#endif
+  :: mt == FAIL ->
+     t = mx & 3;
+     pg[k].puts = pg[k].puts - 1;
+     complete(t, 0)
+  :: mt == OFFERING -> send(mx, TAKE, n, 0, 0, 0)
+  :: mt == SPILLING ->
+     disk = pg[k].data;
+     pg[k].spilled = 1;
+#ifdef BREAK_SPILL
+     pg[k].data = 0
+#else
+     pg[k].data = GARBAGE
+#endif
+  :: mt == COMES ->
+     pg[k].stalled = 0;
+     if
+     :: pg[k].spilled ->
+        pg[k].data = disk;
+        pg[k].spilled = 0
+     :: else
+#ifdef BREAK_STALL
+        -> q[k]?_, _, _, _, _
+#endif
+     fi
+  :: mt == REFUSED ->
+     pg[k].stalled = 0;
+     q[k]?qt, qo, qx, qv, qd;
+#ifdef BREAK_REFUSE
+     pg[k].data = SET(pg[k].data, (qx >> 2), VALUE(qx & 3));
+#endif
+     if
+     :: IS_OWN(qt) -> complete((qx & 3), 0)
+     :: else -> send(qo, FAIL, n, qx, 0, 0)
+     fi
+#endif
+#ifdef LEAVE
   :: mt == HOME_BEGIN ->
      arriving = 1;
      home[n] = n
@@ -1240,7 +1433,7 @@ inline event()
        n = c % (NODES - 1);
        n = (n >= f -> n + 1 : n)
 #ifdef PASSES
-    :: c >= EV_BULK ->
+    :: c >= EV_BULK && c < EV_OFFER ->
        bulk[c - EV_BULK]?mt, mp, mx, mv, md;
        f = (c - EV_BULK) / (NODES - 1);
        n = (c - EV_BULK) % (NODES - 1);
@@ -1253,6 +1446,23 @@ inline event()
        mt = DROP;
        mp = 2 * n;
        drops++
+#endif
+#ifdef ROOM
+    :: c >= EV_OFFER ->
+       n = (c < EV_ROOM -> (c - EV_OFFER) / 3 : (c - EV_ROOM) & 3);
+       f = n;
+       mp = 2 * n;
+       mx = (c - EV_OFFER) % 3;
+       if
+       :: c < EV_ROOM ->
+          mt = OFFERING;
+          offers++
+       :: c >= EV_ROOM && c < EV_REFUSE -> mt = COMES
+       :: c >= EV_REFUSE && c < EV_SPILL -> mt = REFUSED
+       :: else ->
+          mt = SPILLING;
+          spills++
+       fi
 #endif
 #ifdef LEAVE
     :: c >= EV_LEAVE && c < EV_BULK ->
@@ -1303,6 +1513,11 @@ inline event()
     :: else -> break
     od;
     invariants();
+#ifdef ROOM
+    fulls = fulls + missed;
+    missed = 0;
+    tight = 0;
+#endif
     c = 0; m = 0
   }
 }
@@ -1406,7 +1621,13 @@ inline finish()
 #ifdef LOCKS
           assert(empty(w[k]));
 #endif
-          assert(pg[k].role != OWNER || (pg[k].data == mem[p] && pg[K(HOME(i), p)].tail == i));
+          assert(pg[k].role != OWNER || pg[K(HOME(i), p)].tail == i);
+#ifdef ROOM
+          assert(!pg[k].stalled);
+          assert(pg[k].role != OWNER || (SPILLED(k) -> disk : pg[k].data) == mem[p]);
+#else
+          assert(pg[k].role != OWNER || pg[k].data == mem[p]);
+#endif
 #ifndef NO_AGREE
           assert(pg[k].copy == ABSENT || pg[k].data == mem[p] || LEAVING(i)); /* copies agree */
 #endif
@@ -1497,6 +1718,23 @@ active proctype system()
        :: drops < DROPS && MAY_DROP(1) -> c = EV_DROP + 1
        :: drops < DROPS && MAY_DROP(2) -> c = EV_DROP + 2
 #endif
+#ifdef ROOM
+       :: STALLED_AT(0) -> c = EV_ROOM + 0
+       :: STALLED_AT(1) -> c = EV_ROOM + 1
+       :: STALLED_AT(2) -> c = EV_ROOM + 2
+       :: MAY_REFUSE(0) -> c = EV_REFUSE + 0
+       :: MAY_REFUSE(1) -> c = EV_REFUSE + 1
+       :: MAY_REFUSE(2) -> c = EV_REFUSE + 2
+       :: MAY_SPILL(0) -> c = EV_SPILL + 0
+       :: MAY_SPILL(1) -> c = EV_SPILL + 1
+       :: MAY_SPILL(2) -> c = EV_SPILL + 2
+       :: MAY_OFFER(0, 1) -> c = EV_OFFER + 1
+       :: MAY_OFFER(0, 2) -> c = EV_OFFER + 2
+       :: MAY_OFFER(1, 0) -> c = EV_OFFER + 3
+       :: MAY_OFFER(1, 2) -> c = EV_OFFER + 5
+       :: MAY_OFFER(2, 0) -> c = EV_OFFER + 6
+       :: MAY_OFFER(2, 1) -> c = EV_OFFER + 7
+#endif
 #ifdef JOIN
 #ifdef LEAVE
        /* one view change at a time: not while some, but not all, have taken the other view */
@@ -1514,6 +1752,12 @@ active proctype system()
 #endif
        :: else -> finish(); break
        fi;
+#ifdef ROOM
+       if
+       :: tight = 0
+       :: fulls < FULLS && (c < EV_OFFER || (c >= EV_REFUSE && c < EV_SPILL)) -> tight = 1
+       fi;
+#endif
        event();
 again: skip
      }
