@@ -301,6 +301,7 @@ struct take {
   struct dmi_wait wait;
   uint32_t from;
   bool must;
+  uint64_t map;
   struct dmi_slice list;
 };
 
@@ -330,7 +331,10 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
     if (entry.page < mapping->map.page_num) {
       page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
     }
-    if (!page) continue;
+    if (!page) { /* the mapping is being unmapped, or no memory for a record */
+      keep_add(&keep, &entry, list->len);
+      continue;
+    }
     dmi_out_init(&out);
     dmi_lock(&page->lock);
     taken = dmi_page_take(&process->core, page, take->must, &out);
@@ -350,6 +354,13 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
     struct dmi_mapping *mapping = dmi_enter_mapping(process, &result->mapping);
     if (!mapping) abort();
     take_pages(process, mapping, take);
+  } else { /* unmapped; or this process is out and gets no answers any more: who offered must know
+            */
+    struct dmi_msg keep = about(process, take->map, DMI_MSG_KEEP);
+    if (take->must) keep.flags = DMI_F_MUST;
+    keep.list = take->list;
+    take->list = (struct dmi_slice){NULL, NULL, 0};
+    dmi_runtime_send(process, take->from, &keep);
   }
   dmi_slice_drop(&take->list);
   free(take);
@@ -357,7 +368,8 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
 
 static void take(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping = known(msg->map);
-  struct take now = {.from = from, .must = msg->flags & DMI_F_MUST, .list = msg->list};
+  struct take now = {
+      .from = from, .must = msg->flags & DMI_F_MUST, .map = msg->map, .list = msg->list};
   struct take *wait;
   if (mapping) {
     take_pages(process, mapping, &now);
