@@ -2,7 +2,8 @@
  * page_block.c - a page that comes in BLOCKs, from a process that passes it on while it arrives
  * there (R13).
  *
- * The assembly is the frame that will be the page's bytes; BLOCKs come in order, from one sender.
+ * The assembly is the frame that will be the page's bytes; BLOCKs come in order, from one sender:
+ * one that passes the page on or, if it gave up, then the owner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct dmi_assembly {
   uint64_t got;
   uint64_t version;
   uint32_t from; /* uid of the sender */
+  bool passed;   /* not from the owner */
 };
 
 void dmi_assembly_free(struct dmi_assembly *blocks) {
@@ -44,18 +46,32 @@ static bool is_next(const struct dmi_assembly *blocks, const struct dmi_msg *msg
   return blocks->got == msg->off && blocks->version == msg->version;
 }
 
+static bool is_same_stream(const struct dmi_assembly *blocks, uint32_t from,
+                           const struct dmi_msg *msg) {
+  return blocks->from == from && blocks->passed == ((msg->flags & DMI_F_PASSED) != 0);
+}
+
+/* Does the owner itself begin to send, since the one before gave up? */
+static bool replaces(const struct dmi_assembly *blocks, const struct dmi_msg *msg) {
+  return blocks->passed && !(msg->flags & DMI_F_PASSED) && msg->off == 0;
+}
+
 /* The assembly that a well-formed, wanted BLOCK belongs to, begun if need be.  NULL: none, or no
  * memory. */
 static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
                                          const struct dmi_msg *msg) {
   struct dmi_assembly *blocks = page->busy->blocks;
   struct dmi_frame *frame;
-  if (blocks) return blocks->from == from && is_next(blocks, msg) ? blocks : NULL;
-  if (msg->off) return NULL;
+  if (blocks && is_same_stream(blocks, from, msg)) return is_next(blocks, msg) ? blocks : NULL;
+  if (blocks ? !replaces(blocks, msg) : msg->off != 0) return NULL;
   frame = dmi_frame_new(page->map->page_size);
   if (!frame) return NULL;
   blocks = dmi_core_alloc(sizeof(*blocks));
-  *blocks = (struct dmi_assembly){.frame = frame, .version = msg->version, .from = from};
+  *blocks = (struct dmi_assembly){.frame = frame,
+                                  .version = msg->version,
+                                  .from = from,
+                                  .passed = (msg->flags & DMI_F_PASSED) != 0};
+  dmi_assembly_free(page->busy->blocks);
   page->busy->blocks = blocks;
   return blocks;
 }
@@ -92,8 +108,11 @@ bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fr
   if (!well_formed(page, msg)) return false;
   if (!wanted(page, msg)) return true;
   blocks = page->busy->blocks;
-  if (blocks && blocks->from == from && !is_next(blocks, msg)) return false;
-  if (blocks ? blocks->from != from : msg->off != 0) return true;
+  if (blocks && is_same_stream(blocks, from, msg)) {
+    if (!is_next(blocks, msg)) return false;
+  } else if (blocks ? !replaces(blocks, msg) : msg->off != 0) {
+    return true;
+  }
   blocks = assembly_for(page, from, msg);
   if (!blocks || !msg->body.ptr) {
     dmi_fetch_fails(core, page, DMI_ENOMEM, out);

@@ -106,7 +106,10 @@ struct dmi_net_peer {
   bool writing; /* [L] a thread is writing the queue out and has head..; it looks again */
   bool blocked; /* [L] the socket is full: the daemon waits for it */
   bool ended;   /* [L] STOP is in the queue or sent */
-  struct dmi_seg *head, *tail;    /* [L] the queue; only the writing thread takes segments out */
+  struct dmi_seg *head, *tail; /* [L] the queue; only the writing thread takes segments out */
+  /* [L] large messages, each a header and its body; `sent` bytes of it have gone over to the
+   * queue, which is not empty meanwhile */
+  struct dmi_seg *bulk, *bulk_tail;
   struct dmi_sealed *out;         /* [L] UP, and everything is sealed; else NULL */
   struct dmi_seg *spare;          /* [L] recycled segments */
   uint32_t spares;                /* [L] how many */

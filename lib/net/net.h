@@ -134,13 +134,18 @@ void dmi_net_expect_close(struct dmi_net *net);
  * Puts a message in line for a peer (connects if there is no connection) and takes over the
  * references in its slices; a borrowed slice (frame NULL) must stay valid until the peer's answer
  * to the message arrived, or `lost` was called.  Order: two calls in order (by happens-before)
- * arrive in that order.  To an id that was lost or is unknown: dropped.  Returns false, leaving the
- * message as it is, when the id was closed by dmi_net_close, or barred to this thread.
+ * arrive in that order, but BLOCKs and what is cut into them (DMI_NET_CUT) may be late.  To an id
+ * that was lost or is unknown: dropped.  Returns false, leaving the message as it is, when the id
+ * was closed by dmi_net_close, or barred to this thread.
  *
  * Nothing is written yet: call dmi_net_flush soon.  What callbacks send is flushed by itself before
  * the loop sleeps.
  */
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
+
+/* DATA with a body of this many bytes or more travels as BLOCKs, which other messages to the same
+ * peer may overtake (docs/wire.md, "Bulk"). */
+#define DMI_NET_CUT (((uint64_t)1 << 20) + 1)
 
 /* From now on only the daemon's messages to this uid are taken: it has left, and the last messages
  * to it are to follow.  Any thread's message of before is in line before them. */

@@ -9,6 +9,9 @@
  * Where everything is sealed, the writing thread makes records of what is queued, as many as fit
  * into peer->out, and takes it off the queue; then it sends these before it makes more.
  *
+ * DATA of large pages waits in a second queue, of which a piece at a time goes over to the first
+ * when that is empty, as BLOCKs (wire.md, "Bulk"): so other messages wait for a piece at most.
+ *
  * Must not: make a system call or drop a payload under the lock; call the handler; change a
  * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
  */
@@ -27,8 +30,10 @@
 
 #define IOV_MOST 64
 #define SPARES_MOST 4
-#define ALONE 4096                /* payloads from this size on get records of their own */
-#define SHARE ((uint64_t)1 << 20) /* bytes one call of flush writes before it leaves the rest */
+#define ALONE 4096                  /* payloads from this size on get records of their own */
+#define SHARE ((uint64_t)1 << 20)   /* bytes one call of flush writes before it leaves the rest */
+#define PIECE ((uint64_t)256 << 10) /* bytes of a BLOCK that a DATA is cut into */
+#define PIECES 2                    /* that go over to the queue at a time */
 
 /* ---- The queue ------------------------------------------------------------------------------- */
 
@@ -79,8 +84,110 @@ static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
   return true;
 }
 
+/* ---- Bulk ------------------------------------------------------------------------------------ */
+
+static bool is_empty(const struct dmi_net_peer *peer) {
+  const struct dmi_seg *seg = peer->head;
+  return seg == NULL || (seg->next == NULL && seg->start == seg->end && seg->big.len == 0);
+}
+
+static bool is_bulk(const struct dmi_msg *msg) {
+  if (msg->list.len != 0 || msg->body.frame == NULL) return false;
+  return msg->type == DMI_MSG_BLOCK || (msg->type == DMI_MSG_DATA && msg->body.len >= DMI_NET_CUT);
+}
+
+static void put_last(struct dmi_net_peer *peer, struct dmi_seg *seg) {
+  seg->next = NULL;
+  if (peer->tail != NULL)
+    peer->tail->next = seg;
+  else
+    peer->head = seg;
+  peer->tail = seg;
+}
+
+static struct dmi_seg *take_bulk(struct dmi_net_peer *peer) {
+  struct dmi_seg *seg = peer->bulk;
+  peer->bulk = seg->next;
+  if (peer->bulk == NULL) peer->bulk_tail = NULL;
+  return seg;
+}
+
+/* The rest of the first bulk message goes into the queue, as one BLOCK if some has gone. */
+static void rest_of_bulk(struct dmi_net_peer *peer) {
+  struct dmi_seg *seg = take_bulk(peer);
+  if (seg->sent != 0) {
+    struct dmi_msg msg;
+    (void)dmi_wire_get(&msg, seg->bytes, true); /* our own */
+    msg.type = DMI_MSG_BLOCK;
+    msg.off = seg->sent;
+    msg.len = msg.body.len = seg->big.len - seg->sent;
+    dmi_wire_put(seg->bytes, &msg);
+    seg->big.ptr += seg->sent;
+    seg->big.len -= seg->sent;
+    seg->sent = 0;
+  }
+  put_last(peer, seg);
+}
+
+/* A piece of it, of which there is more. */
+static bool piece_of_bulk(struct dmi_net_peer *peer) {
+  struct dmi_seg *from = peer->bulk, *seg = add_segment(peer);
+  struct dmi_msg msg;
+  if (seg == NULL) return false;
+  (void)dmi_wire_get(&msg, from->bytes, true);
+  msg.type = DMI_MSG_BLOCK;
+  msg.off = from->sent;
+  msg.len = msg.body.len = PIECE;
+  dmi_wire_put(seg->bytes, &msg);
+  seg->end = DMI_WIRE_HEADER;
+  seg->big = (struct dmi_slice){dmi_frame_ref(from->big.frame), from->big.ptr + from->sent, PIECE};
+  from->sent += PIECE;
+  return true;
+}
+
+/* Keeps the queue from being empty while there is bulk.  False: no memory. */
+static bool refill(struct dmi_net_peer *peer) {
+  if (peer->bulk == NULL || !is_empty(peer)) return true;
+  for (int i = 0; i < PIECES && peer->bulk != NULL; i++) {
+    struct dmi_seg *seg = peer->bulk;
+    if (seg->bytes[0] == DMI_MSG_BLOCK || seg->big.len - seg->sent <= PIECE) {
+      rest_of_bulk(peer);
+    } else if (!piece_of_bulk(peer)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* All of it, in front of what is the last message of all. */
+static void hurry_bulk(struct dmi_net_peer *peer) {
+  while (peer->bulk != NULL)
+    rest_of_bulk(peer);
+}
+
+static bool append_bulk(struct dmi_net_peer *peer, struct dmi_msg *msg) {
+  struct dmi_seg *seg = malloc(sizeof *seg);
+  if (seg == NULL) return false;
+  seg->next = NULL;
+  seg->start = 0;
+  seg->end = DMI_WIRE_HEADER;
+  seg->sent = 0;
+  dmi_wire_put(seg->bytes, msg);
+  seg->big = msg->body;
+  msg->body = (struct dmi_slice){0};
+  if (peer->bulk_tail != NULL)
+    peer->bulk_tail->next = seg;
+  else
+    peer->bulk = seg;
+  peer->bulk_tail = seg;
+  return refill(peer);
+}
+
 bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
-  struct dmi_seg *seg = room_for(peer, DMI_WIRE_HEADER);
+  struct dmi_seg *seg;
+  if (is_bulk(msg)) return append_bulk(peer, msg);
+  if (msg->type == DMI_WIRE_STOP) hurry_bulk(peer);
+  seg = room_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
   seg->end += DMI_WIRE_HEADER;
@@ -88,6 +195,7 @@ bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
 }
 
 struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer) {
+  hurry_bulk(peer);
   struct dmi_seg *list = peer->spare; /* they are not needed any more, either */
   if (peer->tail != NULL) {
     peer->tail->next = peer->spare;
@@ -109,10 +217,10 @@ void dmi_send_free(struct dmi_seg *list) {
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
+/* Bulk neither: see refill. */
 static bool nothing_queued(const struct dmi_net_peer *peer) {
-  const struct dmi_seg *seg = peer->head;
   if (peer->out != NULL && peer->out->start < peer->out->end) return false;
-  return seg == NULL || (seg->next == NULL && seg->start == seg->end && seg->big.len == 0);
+  return is_empty(peer);
 }
 
 /* The unsent bytes from the head on. */
@@ -247,6 +355,7 @@ static bool may_write(struct dmi_net_peer *peer, bool *wake) {
  * there is something to drop. */
 static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
   struct dmi_seg *done = consume(peer, bytes);
+  if (!refill(peer)) peer->broken = ENOMEM;
   if (done == NULL) return;
   pthread_mutex_unlock(&peer->lock); /* dropping may free megabytes */
   drop_payloads(done);

@@ -252,6 +252,28 @@ static void one_sided(int rank) {
   free(plan.buf);
 }
 
+/* 64 MiB from rank 0 to all, in milliseconds, as bench_tree_dmi measures it. */
+static void bcast(int rank, int num) {
+  const int words = 8 << 20, times = 3;
+  int64_t *buf = malloc((size_t)words * 8);
+  double ms[3];
+  if (buf == NULL) fail("no memory");
+  for (int time = -1; time < times; time++) {
+    for (int i = 0; i < words; i++)
+      buf[i] = rank == 0 ? (int64_t)time * words + i : -7;
+    MPI_Barrier(MPI_COMM_WORLD);
+    const int64_t start = now_ns();
+    MPI_Bcast(buf, words, MPI_INT64_T, 0, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (time >= 0) ms[time] = (double)(now_ns() - start) / 1e6;
+    for (int i = 0; i < words; i++)
+      if (buf[i] != (int64_t)time * words + i) fail("MPI_Bcast gave wrong bytes");
+  }
+  free(buf);
+  qsort(ms, (size_t)times, sizeof(double), compare_doubles);
+  if (rank == 0) printf("mpi_bcast_64m_%d %.4g ms %.4g %.4g\n", num, ms[1], ms[0], ms[2]);
+}
+
 /* A call that all make at once, as often as rank 0 finds right; rank 0 measures. */
 static void all_sides(const char *name, many_t *many, int rank, int num) {
   figure_t figure;
@@ -273,6 +295,7 @@ int main(int argc, char **argv) {
   } else if (argc == 2 && strcmp(argv[1], "together") == 0) {
     all_sides("mpi_barrier", many_barrier, rank, num);
     all_sides("mpi_allreduce", many_allreduce, rank, num);
+    if (num == 8) bcast(rank, num);
   } else {
     fail("usage: mpirun -np 2 ./mpi_ops one-sided | mpirun -np N ./mpi_ops together");
   }

@@ -24,7 +24,10 @@
 #define SIM_NO_WAIT UINT32_MAX
 #define SIM_BYE 0xff /* dmi_msg.type of the last message to a leaving process */
 
-/* ---- Network: one queue for each ordered pair ---- */
+/* ---- Network: two queues for each ordered pair ---- */
+
+/* DATA and BLOCK may be overtaken by other messages of their sender: those are bulk (R13). */
+#define SIM_ROWS (2 * SIM_PROCS)
 
 struct sim_chan {
   struct dmi_msg *msg; /* ring */
@@ -38,8 +41,8 @@ struct sim_chan {
 enum sim_strategy { SIM_UNIFORM, SIM_PRIO, SIM_LAG, SIM_BURST, SIM_STRATEGIES };
 
 struct sim_net {
-  struct sim_chan chan[SIM_PROCS][SIM_PROCS]; /* [from][to], slots */
-  uint16_t busy[SIM_PROCS * SIM_PROCS];       /* from * SIM_PROCS + to, those with messages */
+  struct sim_chan chan[SIM_ROWS][SIM_PROCS]; /* [from][to], slots; and [SIM_PROCS + from]: bulk */
+  uint16_t busy[SIM_ROWS * SIM_PROCS];       /* row * SIM_PROCS + to, those with messages */
   uint32_t busy_num;
   uint32_t in_flight; /* messages */
   enum sim_strategy strategy;

@@ -39,7 +39,7 @@ my @rules = (
   [TAILS => 20], [TAKE => 20], [LIST => 20], [LOOK => 20], [MOVE => 20], [TOLD => 200],
   [DROP => 400], [LEAVER => 200], [KEEP => 20], [STALL => 20], [REFUSE => 200],
   [RESERVE => 20], [RETURN => 20], [SPILL => 20],
-  [PASS => 4000], [AFTER => 40], [PASSES => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
+  [PASS => 2000], [AFTER => 40], [PASSES => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
 );
 for my $rule (@rules) {
   my ($name, $runs) = @$rule;

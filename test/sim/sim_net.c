@@ -1,5 +1,6 @@
 /*
- * sim_net.c - the virtual network: in order within a pair of processes, any order between pairs.
+ * sim_net.c - the virtual network: in order within a pair of processes, any order between pairs,
+ * and DATA and BLOCKs may be late.
  *
  * Rare races need some channel to be slow for long while others are fast, so the way in which the
  * next channel is chosen changes all the time.
@@ -45,7 +46,7 @@ void sim_net_init(struct sim *sim) {
 }
 
 void sim_net_fini(struct sim *sim) {
-  for (uint32_t from = 0; from < SIM_PROCS; from++) {
+  for (uint32_t from = 0; from < SIM_ROWS; from++) {
     for (uint32_t to = 0; to < SIM_PROCS; to++) {
       struct sim_chan *chan = &sim->net.chan[from][to];
       while (chan->num) {
@@ -66,14 +67,14 @@ void sim_net_retune(struct sim *sim) {
   net->burst = 0;
   uint32_t lag = rng_below(&sim->rng, 4), one = rng_below(&sim->rng, SIM_PROCS);
   uint32_t other = rng_below(&sim->rng, SIM_PROCS);
-  for (uint32_t from = 0; from < SIM_PROCS; from++) {
+  for (uint32_t from = 0; from < SIM_ROWS; from++) {
     for (uint32_t to = 0; to < SIM_PROCS; to++) {
       struct sim_chan *chan = &net->chan[from][to];
       chan->prio = (uint32_t)rng_next(&sim->rng);
       /* slow: one pair, all to a process, all from a process, or some */
-      chan->slow = lag == 0   ? from == one && to == other
+      chan->slow = lag == 0   ? from % SIM_PROCS == one && to == other
                    : lag == 1 ? to == one
-                   : lag == 2 ? from == one
+                   : lag == 2 ? from % SIM_PROCS == one
                               : rng_once_in(&sim->rng, 3);
     }
   }
@@ -81,6 +82,9 @@ void sim_net_retune(struct sim *sim) {
 
 void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg) {
   struct sim_net *net = &sim->net;
+  bool bulk = msg->type == DMI_MSG_BLOCK ||
+              (msg->type == DMI_MSG_DATA && msg->body.len && rng_once_in(&sim->rng, 2));
+  if (bulk) from += SIM_PROCS;
   struct sim_chan *chan = &net->chan[from][to];
   if (chan->num == chan->room) {
     uint32_t room = chan->room ? 2 * chan->room : 16;
@@ -144,7 +148,7 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
   if (!net->busy_num) return false;
   uint16_t id = choose(sim);
   struct sim_chan *chan = chan_of(net, id);
-  *from = id / SIM_PROCS;
+  *from = id / SIM_PROCS % SIM_PROCS;
   *to = id % SIM_PROCS;
   *msg = chan->msg[chan->first];
   chan->first = (chan->first + 1) & (chan->room - 1);
@@ -167,7 +171,7 @@ bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dm
   *msg = &chan->msg[chan->first];
   if ((*msg)->type != DMI_MSG_DATA || chan->part + 1 >= (*msg)->body.len) return false;
   chan->part += rng_range(&sim->rng, 1, (uint32_t)((*msg)->body.len - chan->part - 1));
-  *from = id / SIM_PROCS;
+  *from = id / SIM_PROCS % SIM_PROCS;
   *to = id % SIM_PROCS;
   *got = chan->part;
   return true;
@@ -176,7 +180,10 @@ bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dm
 /* Nothing under way from or to this process. */
 bool sim_net_idle(const struct sim *sim, uint32_t slot) {
   for (uint32_t other = 0; other < SIM_PROCS; other++) {
-    if (sim->net.chan[slot][other].num || sim->net.chan[other][slot].num) return false;
+    for (uint32_t row = 0; row < SIM_ROWS; row += SIM_PROCS) {
+      if (sim->net.chan[row + slot][other].num || sim->net.chan[row + other][slot].num)
+        return false;
+    }
   }
   return true;
 }

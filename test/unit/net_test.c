@@ -164,6 +164,89 @@ static void test_big_bodies(void **state) {
 }
 
 /* Lists: whole, aligned, and with a body behind them that comes in pieces. */
+/* ---- Bulk: DATA of large pages ---- */
+
+static struct {
+  uint64_t got[4];   /* bytes of the bodies, by op */
+  uint64_t whole;    /* DATA that was not cut */
+  uint64_t small;    /* other messages, */
+  uint64_t small_at; /* and how many bytes of the first body were there with the last of them */
+  uint64_t wrong;
+} bulk;
+
+static void check_bulk(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  (void)node, (void)from;
+  if (msg->type == DMI_MSG_GET) {
+    bulk.small++;
+    bulk.small_at = bulk.got[0];
+    return;
+  }
+  if (msg->type == DMI_MSG_DATA) {
+    bulk.whole++;
+    if (!pattern_holds(&msg->body, msg->op)) bulk.wrong++;
+    return;
+  }
+  if (msg->type != DMI_MSG_BLOCK || msg->op > 3 || msg->len != msg->body.len ||
+      msg->off != bulk.got[msg->op] || msg->version != 7 || msg->kind != 2 || msg->map != 0x5000) {
+    bulk.wrong++;
+    return;
+  }
+  bulk.got[msg->op] += msg->len;
+  if (!pattern_holds(&msg->body, msg->op + msg->off)) bulk.wrong++;
+}
+
+static struct dmi_msg page_data(uint64_t op, uint64_t size) {
+  struct dmi_msg msg = numbered(0, op, size);
+  msg.type = DMI_MSG_DATA;
+  msg.version = 7;
+  msg.kind = 2;
+  msg.map = 0x5000;
+  return msg;
+}
+
+/* Large DATA is cut into BLOCKs in order, and what is sent behind it goes before most of it;
+ * closing loses nothing. */
+static void test_bulk(void **state) {
+  (void)state;
+  struct node a, b;
+  const uint64_t big = (16 << 20) + 5, cut = DMI_NET_CUT;
+  const uint64_t blocks =
+      (big + (256 << 10) - 1) / (256 << 10) + (cut + (256 << 10) - 1) / (256 << 10);
+  for (int close = 0; close < 2; close++) {
+    memset(&bulk, 0, sizeof bulk);
+    start_two(&a, &b);
+    b.on_message = check_bulk;
+    struct dmi_msg msg = page_data(0, big);
+    dmi_net_send(a.net, 2, &msg);
+    msg = page_data(1, cut);
+    dmi_net_send(a.net, 2, &msg);
+    msg = page_data(2, 1000); /* a BLOCK that is passed on */
+    msg.type = DMI_MSG_BLOCK;
+    msg.len = 1000;
+    dmi_net_send(a.net, 2, &msg);
+    msg = page_data(3, cut - 1);
+    dmi_net_send(a.net, 2, &msg);
+    for (int i = 0; i < 100; i++) {
+      struct dmi_msg small = {.type = DMI_MSG_GET};
+      dmi_net_send(a.net, 2, &small);
+    }
+    if (close) {
+      node_close(&a, 2);
+      NODE_WAIT(&b, bytes, big + cut + 1000 + cut - 1);
+    } else {
+      dmi_net_flush(a.net, 2);
+      NODE_WAIT(&b, messages, blocks + 1 + 1 + 100);
+      assert_true(bulk.small_at <= 1 << 20);
+    }
+    assert_int_equal(bulk.wrong, 0);
+    /* When the last message of all goes into the queue, what has not begun goes whole before it. */
+    assert_true(bulk.got[0] == big && bulk.got[1] == (close ? 0 : cut) && bulk.got[2] == 1000);
+    assert_int_equal(bulk.whole, close ? 2 : 1);
+    assert_int_equal(bulk.small, 100);
+    end_two(&a, &b);
+  }
+}
+
 static uint64_t lists_seen;
 
 static void check_list(struct node *node, uint32_t from, struct dmi_msg *msg) {
@@ -420,14 +503,20 @@ static void test_unknown(void **state) {
 int main(void) {
   for (size_t i = 0; i < sizeof pattern; i++)
     pattern[i] = (unsigned char)i;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_two),    cmocka_unit_test(test_order_three),
-      cmocka_unit_test(test_big_bodies),   cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_four_threads), cmocka_unit_test(test_close),
-      cmocka_unit_test(test_bar),          cmocka_unit_test(test_closed_connects),
-      cmocka_unit_test(test_stop_drains),  cmocka_unit_test(test_expect_close),
-      cmocka_unit_test(test_throw_away),   cmocka_unit_test(test_wrong_message),
-      cmocka_unit_test(test_unknown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_two),
+                                     cmocka_unit_test(test_order_three),
+                                     cmocka_unit_test(test_bulk),
+                                     cmocka_unit_test(test_big_bodies),
+                                     cmocka_unit_test(test_lists),
+                                     cmocka_unit_test(test_four_threads),
+                                     cmocka_unit_test(test_close),
+                                     cmocka_unit_test(test_bar),
+                                     cmocka_unit_test(test_closed_connects),
+                                     cmocka_unit_test(test_stop_drains),
+                                     cmocka_unit_test(test_expect_close),
+                                     cmocka_unit_test(test_throw_away),
+                                     cmocka_unit_test(test_wrong_message),
+                                     cmocka_unit_test(test_unknown)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   print_message("sealed, by %s:\n", dmi_seal_by());
   node_encrypt = true;
