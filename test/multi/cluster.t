@@ -30,15 +30,14 @@ sub nodes {
 # Starts a dmimw over the hosts given.
 sub start {
   my ($lines, @args) = @_;
-  return $t->spawn([$cluster->here($dmimw, '--ssh', $cluster->ssh, '--tag', '-f', nodes(@$lines),
-    @args)], name => 'dmimw', env => { XDG_RUNTIME_DIR => $dir });
+  return $t->spawn([$cluster->here($dmimw, '--ssh', $cluster->ssh, '--tag', '--env', 'ASAN_OPTIONS',
+    '--env', 'TSAN_OPTIONS', '-f', nodes(@$lines), @args)], name => 'dmimw');
 }
 
 # Asks the dmimw that runs; returns what it printed.
 sub ask {
   my ($status, @args) = @_;
-  my $asker = $t->spawn([$cluster->here($dmimw, @args)], name => "ask $args[0]",
-    env => { XDG_RUNTIME_DIR => $dir });
+  my $asker = $t->spawn([$cluster->here($dmimw, @args)], name => "ask $args[0]");
   $asker->wait_exit($status);
   return $asker->out;
 }

@@ -15,7 +15,6 @@ my $t = DMITest->new(timeout => 120);
 my $dir = $t->dir;
 my $dmimw = $t->build . '/bin/dmimw';
 my $program = $t->compile('test/multi/cluster_dmi.c');
-my %env = (XDG_RUNTIME_DIR => $dir);
 my $number = 0;
 
 sub put {
@@ -32,13 +31,13 @@ sub nodes { return put('nodes.' . ++$number, join '', map { "$_\n" } @_) }
 sub start {
   my ($lines, @args) = @_;
   my %opt = ref $args[-1] eq 'HASH' ? %{ pop @args } : ();
-  return $t->spawn([$dmimw, '-f', nodes(@$lines), @args], name => 'dmimw', env => \%env, %opt);
+  return $t->spawn([$dmimw, '-f', nodes(@$lines), @args], name => 'dmimw', %opt);
 }
 
 # Runs it to its end; returns (status, stdout, stderr).
 sub run {
   my ($status, @args) = @_;
-  my $process = $t->spawn([$dmimw, @args], name => 'dmimw', env => \%env);
+  my $process = $t->spawn([$dmimw, @args], name => 'dmimw');
   $process->wait_exit($status);
   return ($process->out, $process->err);
 }
@@ -190,9 +189,9 @@ ok($mw->out eq "localhost: half a linedmi on here\nlocalhost: got: one\nlocalhos
 
 # A reader that goes away: at the next line, the same as Ctrl+C.
 $mw = $t->spawn(['/bin/sh', '-c', "{ $dmimw -f $two --tag $program 2>$dir/err; echo \$? >$dir/status; }"
-  . ' | { read line; exec 0<&-; echo "$line"; }'], name => 'piped', env => \%env);
+  . ' | { read line; exec 0<&-; echo "$line"; }'], name => 'piped');
 $mw->expect_out(qr/^localhost: members: 0\n/);
-my $asker = $t->spawn([$dmimw, '--add', 'localhost'], name => 'asker', env => \%env);
+my $asker = $t->spawn([$dmimw, '--add', 'localhost'], name => 'asker');
 $mw->wait_exit(0);
 $t->wait_until(sub { !$asker->running }, 'the asker ends');
 $asker->{judged} = 1;    # whether it was in time does not matter
