@@ -24,6 +24,7 @@ static const struct row rows[] = {
     {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
     {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
     {"DMI_ADVERTISE", TEXT, offsetof(struct dmi_config, advertise), 0, 0, "--advertise"},
+    {"DMI_LISTEN_ELSE", INT, offsetof(struct dmi_config, listen_else), 0, 0, "-l PORT+"},
     {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
      "-s"},
     {"DMI_BIND", TEXT, offsetof(struct dmi_config, bind), 0, 0, "--bind"},

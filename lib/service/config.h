@@ -15,6 +15,7 @@ struct dmi_config {
   uint16_t join_port;       /* DMI_JOIN_PORT */
   uint16_t listen_port;     /* DMI_LISTEN_PORT; 0: any free one */
   const char *advertise;    /* DMI_ADVERTISE: host or address for others to dial; NULL: as seen */
+  int listen_else;          /* DMI_LISTEN_ELSE; not 0: any free port where that one cannot be had */
   uint64_t pool_bytes;      /* DMI_POOL_BYTES */
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */

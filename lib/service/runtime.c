@@ -356,6 +356,10 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   memcpy(net.name, self.name, sizeof(net.name));
   memcpy(net.build, self.build, sizeof(net.build));
   process->net = dmi_net_open(&net, &handler, &why);
+  if (!process->net && process->config.listen_else) {
+    net.listen_port = 0;
+    process->net = dmi_net_open(&net, &handler, &why);
+  }
   sodium_memzero(net.key, sizeof net.key);
   if (!process->net) {
     dmi_say(DMI_LOG_ERROR, "start", "%s", why);

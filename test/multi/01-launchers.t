@@ -168,6 +168,7 @@ my $l = 'DMI_LAUNCHED=1';
 hands_on('./show', "$l args: \n");
 hands_on('./show -i x -p 1', "$l args: -i x -p 1\n");
 hands_on('-l 0 ./show', "$l DMI_LISTEN_PORT=0 args: \n");
+hands_on('-l 7900+ ./show', "DMI_LAUNCHED=1 DMI_LISTEN_ELSE=1 DMI_LISTEN_PORT=7900 args: \n");
 hands_on('-l65535 ./show', "$l DMI_LISTEN_PORT=65535 args: \n");
 hands_on('-i node1 ./show', "DMI_JOIN_HOST=node1 $l args: \n");
 hands_on('-i 10.0.0.1 -p 7881 ./show', "DMI_JOIN_HOST=10.0.0.1 DMI_JOIN_PORT=7881 $l args: \n");
@@ -212,6 +213,8 @@ refused('', 'no program given');
 refused('-l 65536 ./show', '-l 65536: .* from 0 to 65535');
 refused('-l -1 ./show', '-l -1: .* from 0');
 refused('-l http ./show', '-l http');
+refused('-l + ./show', '-l \+');
+refused('-l 1++ ./show', '-l 1\+');
 refused('-i a -p 0 ./show', '-p 0: .* from 1 to 65535');
 refused('-i a -p 65536 ./show', '-p 65536');
 refused('-p 7881 ./show', '-p 7881 without -i.*-i HOST -p 7881.*-l 7881');
@@ -271,6 +274,21 @@ my $process = $t->start($self);
 is(scalar $process->expect_out(qr/pid (\d+) end/), $process->pid, 'dmirun becomes the program');
 $process->signal('INT');
 $process->wait_exit(9);
+
+# A port in use: an error, or with + any other one.
+{
+  require IO::Socket::INET;
+  my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '0.0.0.0') or die;
+  my $port = $taken->sockport;
+  my $wants = $t->start("$dir/hello", opts => [-l => $port]);
+  $wants->wait_exit(1);
+  like($wants->err, qr/^dmi: port $port is in use/, 'a port in use');
+  my $takes = $t->start("$dir/hello", opts => [-l => "$port+"]);
+  isnt($takes->port, $port, 'any other will do');
+  $takes->expect_err(qr/=== opened ===/);
+  $takes->signal('INT');
+  $takes->wait_exit(0);
+}
 
 # A launcher learns the port by a descriptor, and its end asks the process to leave, whatever ended it.
 my $launcher = $t->spawn(['/bin/sh', '-c',

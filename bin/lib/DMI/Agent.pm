@@ -160,7 +160,7 @@ sub _command {
   my ($self, $want, $pipe) = @_;
   my @command = ("$self->{bin}/dmirun", '--with-parent', '--ready-fd', fileno $pipe->{ready}[1]);
   push @command, '--key-fd', fileno $pipe->{key}[0] if $pipe->{key};
-  push @command, '-l', _port_is_free($default_port) ? $default_port : 0 if $want->{port} eq 'default';
+  push @command, '-l', "$default_port+" if $want->{port} eq 'default';
   push @command, '-l', 0 if $want->{port} eq 'any';
   if (my $join = $want->{join}) {
     my ($host) = grep { _resolves($_) } @{ $join->{hosts} };
@@ -175,13 +175,6 @@ sub _resolves {
   my ($name) = @_;
   my ($error) = getaddrinfo($name, '', { socktype => SOCK_STREAM });
   return !$error;
-}
-
-sub _port_is_free {
-  my ($port) = @_;
-  socket my $socket, AF_INET, SOCK_STREAM, 0 or return 0;
-  setsockopt $socket, SOL_SOCKET, SO_REUSEADDR, 1;
-  return bind $socket, pack_sockaddr_in($port, INADDR_ANY);
 }
 
 # The child becomes the process.

@@ -55,7 +55,7 @@ sub _known {
   eval { $parser->getoptionsfromarray([@options], \%opt, 'l=s', 'i=s', 'p=s', 's=s'); 1 }
     or die lcfirst $@;
   die "-l $opt{l}: a port is a number from 0 to 65535\n"
-    if defined $opt{l} && ($opt{l} !~ /^\d{1,5}$/ || $opt{l} > 65535);
+    if defined $opt{l} && ($opt{l} !~ /^(\d{1,5})\+?$/ || $1 > 65535);
   return (port => $opt{l}, join => defined $opt{i});
 }
 
