@@ -82,6 +82,43 @@ for my $round (1 .. $rounds) {
 diag(sprintf '%d rounds, %s: %.2f to %.2f s each', $rounds,
   $cluster->is_real ? 'four namespaces' : 'one sshd', @times[0, -1]);
 
+# ---- The key --------------------------------------------------------------------------------------
+
+# It reaches the processes of other hosts, which have no such file, and can be seen nowhere.
+my $digits = join '', map { sprintf '%02x', int rand 256 } 1 .. 32;
+{
+  my $mask = umask 077;
+  open my $file, '>', "$dir/own-key" or die;
+  print $file "$digits\n";
+  close $file or die;
+  umask $mask;
+}
+my $mw = start([qw(h1 h2)], '--key', "$dir/own-key", $hello);
+shows($mw, 'err', 'h1: === initialized ===');
+rename "$dir/own-key", "$dir/hidden-key" or die;
+shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2));
+my @seen = grep { index(_all($_), $digits) >= 0 } map { m{(\d+)$} } glob '/proc/[0-9]*';
+is_deeply(\@seen, [], 'the key is on no command line and in no environment');
+my ($port) = ask(0, '--status') =~ /^h1 +opened +(\d+) /m;
+my @join = ('-i', $cluster->address('h1'), '-p', $port, '-l', 0);
+my $dmirun = $t->build . '/bin/dmirun';
+my $joiner = $t->spawn([$cluster->here($dmirun, @join, '--key', "$dir/hidden-key", $hello)]);
+$joiner->expect_err(qr/^=== opened ===\n/m);
+my $stranger = $t->spawn([$cluster->here($dmirun, @join, $hello)]);
+$stranger->wait_exit(1);
+$mw->signal('INT');
+$_->wait_exit(0) for $mw, $joiner;
+
+sub _all {
+  my ($pid) = @_;
+  my $text = '';
+  for my $name (qw(cmdline environ)) {
+    open my $file, '<', "/proc/$pid/$name" or next;
+    $text .= do { local $/; <$file> } // '';
+  }
+  return $text;
+}
+
 # ---- What fails --------------------------------------------------------------------------------
 
 # Waits until what matches is gone from all hosts.
@@ -98,7 +135,7 @@ sub pids_of {
 }
 
 # dmimw dies: all leave, in order.
-my $mw = start([qw(h1 h2 h3 h4)], '--log', "$dir/killed", $hello);
+$mw = start([qw(h1 h2 h3 h4)], '--log', "$dir/killed", $hello);
 shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2 h3 h4));
 $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');

@@ -181,10 +181,17 @@ sub _start {
     stdin => $first ? 1 : 0,
     timeout => $self->{timeout},
     grace => $self->{grace},
-    defined $self->{key} ? (key => MIME::Base64::encode_base64($self->{key}, '')) : (),
+    $self->_key(@{ $self->{options} }, @{ $line->{options} }),
     $door && !$line->{join} ? (join => { hosts => [_names($member, $door)], port => $door->{port} })
       : ());
   return;
+}
+
+# The key, unless options name another one.
+sub _key {
+  my ($self, @options) = @_;
+  return if !defined $self->{key} || grep { /^--key(?:-fd)?(?:=|$)/ } @options;
+  return (key => MIME::Base64::encode_base64($self->{key}, ''));
 }
 
 # The names by which `member` may reach `door`, best first: its host takes the first one it knows.

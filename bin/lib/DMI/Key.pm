@@ -1,0 +1,59 @@
+# Key.pm - the key of the program that dmimw starts, for all its processes: that of --key, of the
+# environment variable DMI_KEY_FILE, or ~/.dmi/key, which is made when it is not there.
+#
+# The same rules as in lib/service/key.c: a file of one line, 64 hexadecimal digits, that nobody else
+# can read.  The key goes to agents over their stdin, and to processes through a pipe; never onto a
+# command line or into an environment.
+package DMI::Key;
+
+use strict;
+use warnings;
+use Errno ();
+use Fcntl qw(:DEFAULT :mode);
+
+# The line that a key file holds.  Dies with a reason.
+sub read {
+  my ($class, $file) = @_;
+  return _content($file) if defined $file;
+  my $home = $ENV{HOME} // '';
+  $home = (getpwuid $>)[7] // '' unless $home =~ m{^/};
+  die "no home directory for the key: name a key file with --key\n" unless $home =~ m{^/};
+  my $dir = "$home/.dmi";
+  mkdir $dir, 0700 or $!{EEXIST} or die "cannot make the directory $dir: $!\n";
+  my ($mode, $owner) = (stat $dir)[2, 4];
+  die "$dir is not a directory that only you can change: chmod 700 it, or use --key\n"
+    unless S_ISDIR($mode) && $owner == $> && ($mode & 022) == 0;
+  _make("$dir/key") unless -e "$dir/key";
+  return _content("$dir/key");
+}
+
+sub _content {
+  my ($file) = @_;
+  sysopen my $handle, $file, O_RDONLY | O_NONBLOCK | O_NOCTTY or die "the key file $file: $!\n";
+  my ($mode, $owner) = (stat $handle)[2, 4];
+  die "the key file $file is not a file\n" unless S_ISREG($mode);
+  die "the key file $file belongs to another user\n" unless $owner == $>;
+  die "the key file $file can be read by others, so it is not secret any more: remove it and make "
+    . "another (or, if nobody has read it: chmod 600)\n" if $mode & 077;
+  my $line = <$handle> // '';
+  die "the key file $file has no key in it: that is one line of 64 hexadecimal digits\n"
+    unless $line =~ /\A[0-9A-Fa-f]{64}\n\z/;
+  return $line;
+}
+
+# A whole file gets the name, unless another process was faster.
+sub _make {
+  my ($file) = @_;
+  open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
+  CORE::read($random, my ($bytes), 40) == 40 or die "/dev/urandom: $!\n";
+  my $temp = "$file." . unpack 'H*', substr $bytes, 32, 8, '';    # a name of its own
+  sysopen my $handle, $temp, O_WRONLY | O_CREAT | O_EXCL, 0600 or die "cannot make $temp: $!\n";
+  my $good = (print $handle unpack('H*', $bytes), "\n") && close $handle
+    && (link($temp, $file) || -e $file);
+  my $why = "$!";
+  unlink $temp;
+  die "cannot make $file: $why\n" unless $good;
+  return;
+}
+
+1;
