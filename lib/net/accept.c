@@ -28,11 +28,11 @@
 
 #include "net/inner.h"
 
-#define ACCEPTS 32    /* per turn of the loop */
-#define REST 0.1      /* seconds without accepting when there are no descriptors */
-#define RATE 2000.0   /* connections a second that prove nothing */
-#define BURST 512.0   /* at once, beyond that */
-#define THROTTLE 0.02 /* seconds without accepting when there are too many */
+#define ACCEPTS 8      /* per turn of the loop */
+#define REST 0.1       /* seconds without accepting when there are no descriptors */
+#define RATE 1000.0    /* connections a second that prove nothing */
+#define BURST 512.0    /* at once, beyond that */
+#define THROTTLE 0.005 /* seconds without accepting when there are too many */
 
 /* ---- The table ---------------------------------------------------------------------------------
  */
@@ -92,6 +92,17 @@ static bool has_right(struct dmi_net *net) {
   if (net->rights < 1) return false;
   net->rights -= 1;
   return true;
+}
+
+bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]) {
+  unsigned char hash[crypto_shorthash_BYTES];
+  uint64_t mark;
+  crypto_shorthash(hash, call, DMI_CALL_BYTES, net->crowd_key);
+  memcpy(&mark, hash, sizeof mark);
+  uint64_t *place = &net->calls[mark % DMI_NET_CALLS];
+  bool repeats = *place == mark;
+  *place = mark;
+  return repeats;
 }
 
 void dmi_accept_proved(struct dmi_net *net) {

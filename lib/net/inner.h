@@ -43,6 +43,7 @@
 #define DMI_NET_PATIENCE 10.0      /* seconds: handshake, connect, first word of a stranger */
 #define DMI_NET_UNKNOWN 256        /* connections at once that have not proved the key */
 #define DMI_NET_CROWDS 256         /* into which they are counted, by address */
+#define DMI_NET_CALLS 4096         /* CALLs that are remembered: nobody says one twice */
 #define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
 #define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
 #define DMI_NET_TEMP_SLOTS 256
@@ -287,6 +288,7 @@ struct dmi_net {
   struct dmi_shake
       *shakes[DMI_NET_UNKNOWN];    /* who has not become a connection; those held are off */
   uint16_t crowds[DMI_NET_CROWDS]; /* how many of `shakes`, by address */
+  uint64_t calls[DMI_NET_CALLS];   /* hashes of the last CALLs made with the key */
   unsigned char crowd_key[16];     /* so that nobody can tell which addresses share one */
   uint32_t shake_num, stranger_num, unannounced;
   bool encrypt;                 /* this process's setting, or that of the program it has joined */
@@ -369,7 +371,9 @@ void dmi_conn_free_all(struct dmi_net *net);
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
 void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves the table */
-void dmi_accept_proved(struct dmi_net *net);     /* one of the table has proved the key */
+/* A CALL that was made with the key: has it come before, as far as we remember? */
+bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]);
+void dmi_accept_proved(struct dmi_net *net); /* one of the table has proved the key */
 void dmi_accept_free_all(struct dmi_net *net);
 
 /* shake.c */

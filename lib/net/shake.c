@@ -252,6 +252,10 @@ static void called(struct dmi_shake *shake) {
     refuse_key(shake);
     return;
   }
+  if (dmi_accept_repeats(net, shake->buf)) {
+    close_as(shake, "it repeats what another one has said");
+    return;
+  }
   shake->encrypt = net->encrypt;
   dmi_proof_answer(&shake->proof, net->config.key, shake->encrypt ? DMI_CALL_ENCRYPT : 0, answer);
   shake->state = DMI_SHAKE_PROOF;
@@ -284,7 +288,7 @@ static void proved(struct dmi_shake *shake) {
   unsigned char hello[DMI_HELLO_BYTES];
   const unsigned char *sealed = shake->buf + DMI_PROOF_BYTES;
   if (!dmi_proof_check(&shake->proof, shake->net->config.key, shake->buf, &shake->keys)) {
-    close_as(shake, "it does not have the key, but repeats what was said before");
+    close_as(shake, "it has begun with the words of another one, but does not have the key");
   } else if (dmi_seal_size(sealed) != DMI_HELLO_BYTES ||
              !dmi_seal_get_first(shake->keys.in, hello, sealed) ||
              !dmi_hello_get(&shake->hello, hello) || shake->hello.kind != DMI_HELLO_HELLO) {

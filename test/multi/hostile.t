@@ -28,7 +28,7 @@ sub bytes { return join '', map { chr int rand 256 } 1 .. $_[0] }
 my ($first, $second, $calm, $calm2);
 for my $pair ([\$first, \$second, ''], [\$calm, \$calm2, 'calm ']) {
   my ($one, $two, $name) = @$pair;
-  $$one = $t->start($program, args => [100 * $factor], name => "${name}first");
+  $$one = $t->start($program, args => [20 * ($soak ? 5 : $factor)], name => "${name}first");
   $$two = $t->start($program, join => $$one, name => "${name}second");
 }
 my @victims = ($first, $second);
@@ -173,10 +173,11 @@ sub attacked {
   } while ($soak && time < $began + 5);
   my ($attacked, $quiet) = map { laps_of($_) - shift @laps } $first, $calm;
   my $ratio = $quiet / $attacked;
-  push @ratios, $ratio;
-  is($done, $rounds * $times * @victims * ($each // 1), sprintf
-      '%s: %d times, and the program goes on; %.2f x the time of the one beside it', $name, $done,
-    $ratio);
+  my $measured = $attacked + $quiet >= 20;    # a few laps say nothing
+  push @ratios, $ratio if $measured;
+  is($done, $rounds * $times * @victims * ($each // 1),
+    "$name: $done times, and the program goes on"
+      . ($measured ? sprintf '; %.2f x the time of the one beside it', $ratio : ''));
   cmp_ok($ratio, '<=', 1.3, "$name: time against the one beside it") if $soak;
 }
 
@@ -243,7 +244,7 @@ for my $victim (@victims) {
 }
 my @sorted = sort { $a <=> $b } @ratios;
 note(sprintf 'time against the program beside it: median %.2f, most %.2f', $sorted[@sorted / 2],
-  $sorted[-1]);
+  $sorted[-1]) if @sorted;
 
 # A flood fills no log: some lines, and how many more there were.
 my $lines = () = $first->err =~ /^dmi: /mg;
