@@ -62,7 +62,7 @@ extern "C" {
 #define DMI_EADDR 2      /* the address is in no mapping, or nothing begins there */
 #define DMI_ERANGE 3     /* the range leaves its mapping, or must lie in one page and does not */
 #define DMI_ESIZE 4      /* page size or page count not positive, or their product too large */
-#define DMI_ENOMEM 5     /* this process has no memory left */
+#define DMI_ENOMEM 5     /* no room left for pages, in any process; or no memory */
 #define DMI_EMEMBER 6    /* no process with that id is a member */
 #define DMI_ENOTASKED 7  /* that process has not asked to join, or to leave */
 #define DMI_EBUSY 8      /* in use: DMI threads still run there, or threads hold it or wait */

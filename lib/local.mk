@@ -63,7 +63,9 @@ mem_sources = \
 	lib/mem/range_set.h \
 	lib/mem/replace.c \
 	lib/mem/replace.h \
-	lib/mem/space.c
+	lib/mem/space.c \
+	lib/mem/spill.c \
+	lib/mem/spill.h
 
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
 core_sources = \
@@ -138,6 +140,11 @@ service_sources = \
 	lib/service/leave.c \
 	lib/service/ops.c \
 	lib/service/ops.h \
+	lib/service/pager.c \
+	lib/service/pager.h \
+	lib/service/pager_int.h \
+	lib/service/pager_leave.c \
+	lib/service/pager_sweep.c \
 	lib/service/process.h \
 	lib/service/program.h \
 	lib/service/runtime.c \
@@ -158,6 +165,7 @@ service_sources = \
 
 # 5 api: entry points
 api_sources = \
+	lib/api/ext.c \
 	lib/api/memory.c \
 	lib/api/program.c \
 	lib/api/scattered.c \
@@ -166,6 +174,7 @@ api_sources = \
 
 libdmi_la_SOURCES = \
 	include/dmi_api.h \
+	include/dmi_ext.h \
 	$(base_sources) \
 	$(net_sources) \
 	$(mem_sources) \

@@ -42,7 +42,9 @@ const char *dmi_error_text(int32_t error) {
     case DMI_ESIZE:
       return "sizes and counts must be positive, and page size times page count below 2^62";
     case DMI_ENOMEM:
-      return "no memory left (dmirun -s sets how much a process lends)";
+      return "no room left: neither in what this process lends nor in what others do (dmirun -s "
+             "sets "
+             "how much; --spill adds a file), or the system has no memory";
     case DMI_EMEMBER:
       return "no process with this id takes part in the program";
     case DMI_ENOTASKED:

@@ -346,10 +346,12 @@ bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker)
   return false;
 }
 
-void dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+bool dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
                      struct dmi_room_out *out) {
   struct peer *peer = find(rooms, asker->uid);
-  struct question *asks = &peer->asks[asker->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
+  struct question *asks =
+      peer ? &peer->asks[asker->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY] : NULL;
+  if (!asks || !asks->number) return false;
   if (asker->kind == DMI_ROOM_PROMISE) {
     peer->promised += bytes;
   } else if (bytes < asker->unit && rooms->broken != DMI_ROOM_BREAK_OWED) {
@@ -360,6 +362,7 @@ void dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker
   }
   send(out, peer->uid, DMI_ROOM_TELL, asker->kind, asks->number, bytes, 0);
   asks->number = 0;
+  return true;
 }
 
 uint64_t dmi_room_owed(const struct dmi_rooms *rooms, enum dmi_room_kind kind) {

@@ -113,8 +113,9 @@ struct dmi_room_asker {
 /* A question that has no answer yet; false: none.  The order is that of the members. */
 bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker);
 
-/* The answer: `bytes` can be taken, or (PROMISE) have been reserved for it. */
-void dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+/* The answer: `bytes` can be taken, or (PROMISE) have been reserved for it.  False: it has left
+ * meanwhile. */
+bool dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
                      struct dmi_room_out *out);
 
 /* The smallest page that somebody waits to hear of room for; 0: nobody does. */

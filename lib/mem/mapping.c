@@ -110,6 +110,25 @@ struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t in
   return atomic_load_explicit(&node[index & (FANOUT - 1)], memory_order_acquire);
 }
 
+/* Below a node, whose first page is `first`. */
+static struct dmi_page *next_below(node_slot *node, int depth, uint64_t first, uint64_t from) {
+  int shift = (depth - 1) * DMI_TABLE_BITS;
+  for (uint64_t i = from > first ? (from - first) >> shift : 0; i < FANOUT; i++) {
+    void *child = atomic_load_explicit(&node[i], memory_order_acquire);
+    struct dmi_page *page;
+    if (!child) continue;
+    if (depth == 1) return child;
+    page = next_below(child, depth - 1, first + (i << shift), from);
+    if (page) return page;
+  }
+  return NULL;
+}
+
+struct dmi_page *dmi_mapping_next(const struct dmi_mapping *mapping, uint64_t from) {
+  node_slot *root = atomic_load_explicit(&mapping->root, memory_order_acquire);
+  return root && from < mapping->map.page_num ? next_below(root, mapping->depth, 0, from) : NULL;
+}
+
 static struct dmi_page *slab_take(struct dmi_mapping *mapping) {
   struct dmi_slab *slab = mapping->slab;
   if (!slab || slab->used == slab->room) {

@@ -37,6 +37,7 @@ struct dmi_mapping {
   _Atomic uint32_t saved_lock;    /* guards saved */
   _Atomic uint32_t any_saved;     /* bool: some page was saved once */
   struct dmi_range_set saved;     /* numbers of pages that are to stay here: DMI_save */
+  uint64_t hand;                  /* the pager's: mem/replace.h */
 };
 
 /* Makes one, with one reference.  NULL: no memory. */
@@ -68,6 +69,9 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapp
  */
 void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
                       void *arg);
+
+/* The first record of a page from number `from` on, NULL: there is none.  As dmi_mapping_find. */
+struct dmi_page *dmi_mapping_next(const struct dmi_mapping *mapping, uint64_t from);
 
 /* Saves the pages [first, end), or ends that; any thread.  False: no memory, nothing was changed.
  */

@@ -17,6 +17,7 @@ static _Atomic uint64_t used, peak, refused;
 static _Atomic int64_t copies; /* for a moment more than is used, or below zero: steps overlap */
 static _Atomic uint64_t above = UINT64_MAX, below;
 static _Atomic uint32_t closed;
+static _Atomic uint64_t refusals, patience = 1;
 
 void dmi_pool_open(uint64_t most, void (*call)(void *arg), void *arg) {
   limit = most ? most : UINT64_MAX;
@@ -27,6 +28,7 @@ void dmi_pool_open(uint64_t most, void (*call)(void *arg), void *arg) {
   atomic_store(&refused, 0);
   atomic_store(&copies, 0);
   atomic_store(&closed, 0);
+  dmi_pool_patience(1);
   dmi_pool_watch(UINT64_MAX, 0);
 }
 
@@ -51,7 +53,10 @@ static bool add(uint64_t bytes) {
   do {
     if (now > limit || bytes > limit - now) {
       atomic_store(&refused, bytes);
-      call_wake();
+      if (atomic_fetch_add(&refusals, 1) + 1 >= atomic_load(&patience)) {
+        atomic_store(&refusals, 0);
+        call_wake();
+      }
       return false;
     }
   } while (!atomic_compare_exchange_weak(&used, &now, now + bytes));
@@ -91,6 +96,11 @@ void dmi_pool_attach(struct dmi_frame *frame, bool reserved) {
 
 void dmi_pool_copies(int64_t more) {
   atomic_fetch_add_explicit(&copies, more, memory_order_relaxed);
+}
+
+void dmi_pool_patience(uint64_t most) {
+  atomic_store(&patience, most);
+  atomic_store(&refusals, 0);
 }
 
 uint64_t dmi_pool_limit(void) {

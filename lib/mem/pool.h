@@ -41,6 +41,10 @@ void dmi_pool_copies(int64_t more);
  * replace earlier ones.  Who then looks at dmi_pool_used misses no change. */
 void dmi_pool_watch(uint64_t above, uint64_t below);
 
+/* How many refusals it takes to have `wake` called; at first 1.  While nothing can leave, looking
+ * for what could at each of them would cost more than all that is refused. */
+void dmi_pool_patience(uint64_t refusals);
+
 uint64_t dmi_pool_limit(void);      /* UINT64_MAX: none */
 uint64_t dmi_pool_used(void);       /* bytes */
 uint64_t dmi_pool_peak(void);       /* the most that were used */

@@ -20,6 +20,7 @@
 #include "core/sync.h"
 #include "service/early.h"
 #include "service/group.h"
+#include "service/pager.h"
 #include "service/process.h"
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
@@ -101,6 +102,8 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
       dmi_ops_remove(process->ops, (struct dmi_op *)out->act[i].req);
     } else if (out->act[i].type == DMI_ACT_PARK) {
       park(process, page, to, &msg, out);
+    } else if (out->act[i].type == DMI_ACT_ROOM) {
+      dmi_pager_stalled(process->pager, page);
     } else if (out->act[i].type != DMI_ACT_SEND) {
       continue;
     } else if (to == process->core.self) {
@@ -153,6 +156,7 @@ static void carry(struct dmi_process *process, struct dmi_out *out, struct dmi_f
       op_complete(process, (struct dmi_op *)out->act[i].req);
   }
   dmi_out_free(out);
+  dmi_pager_stepped(process);
   if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
 }
 

@@ -17,6 +17,7 @@ struct dmi_config {
   const char *advertise;    /* DMI_ADVERTISE: host or address for others to dial; NULL: as seen */
   int listen_else;          /* DMI_LISTEN_ELSE; not 0: any free port where that one cannot be had */
   uint64_t pool_bytes;      /* DMI_POOL_BYTES */
+  const char *spill_dir;    /* DMI_SPILL_DIR; NULL: pages are not spilled */
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */

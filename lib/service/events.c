@@ -12,6 +12,7 @@
 #include "base/epoch.h"
 #include "base/log.h"
 #include "core/member.h"
+#include "service/pager.h"
 #include "service/runtime.h"
 
 struct dmi_events {
@@ -135,6 +136,7 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
     dmi_leave_removed(process, act->removed[i].uid, act->removed[i].heir);
     dmi_net_bar(process->net, act->removed[i].uid);
   }
+  dmi_pager_view(process->pager, uids);
   dmi_member_viewed(process->member, dmi_events(process));
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
     dmi_contact_tell(process->contact);
@@ -188,6 +190,7 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       process->dmi_id = (int32_t)act->dmi_id;
       dmi_log_is(act->dmi_id);
       dmi_log(DMI_LOG_INFO, "member", "joined as member %u", act->uid);
+      if (!process->config.join_host && !process->config.join_file) dmi_pager_open(process->pager);
       atomic_store(&process->active, 1);
       fprintf(stderr, "=== joined ===\n");
       dmi_status_done(&process->member_now, DMI_OK);
@@ -195,6 +198,7 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
       dmi_log(DMI_LOG_INFO, "member", "welcomed");
+      dmi_pager_open(process->pager);
       fprintf(stderr, "=== opened ===\n");
       break;
     case DMI_MACT_CLOSED:

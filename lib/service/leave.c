@@ -10,6 +10,7 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "core/member.h"
+#include "service/pager.h"
 #include "service/runtime.h"
 
 #define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
@@ -101,10 +102,13 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
 }
 
 static void offer_page(struct dmi_process *process, struct dmi_page *page) {
+  uint32_t to = atomic_load(&process->core.heir);
   struct dmi_out out;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
-  dmi_page_give(&process->core, page, atomic_load(&process->core.heir), &out);
+  if (page->frame || (page->flags & DMI_PAGE_SPILLED))
+    to = dmi_pager_give(process->pager, page->map->page_size);
+  dmi_page_give(&process->core, page, to, &out);
   dmi_access_carry_locked(process, page, &out);
   dmi_unlock(&page->lock);
   dmi_access_carry(process, &out);
@@ -144,6 +148,15 @@ static void offer_more(struct dmi_process *process) {
 }
 
 void dmi_leave_start(struct dmi_process *process, uint32_t heir) {
+  if (heir) {
+    dmi_pager_leave(process->pager, heir);
+  } else {
+    dmi_pager_keep(process->pager);
+    dmi_leave_promised(process, 0);
+  }
+}
+
+void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
   if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
   if (!process->leave) abort();
   process->leave->heir = heir;
@@ -198,6 +211,7 @@ void dmi_leave_look(struct dmi_process *process) {
   if (leave->heir && (leave->homes_out || atomic_load(&process->core.owned))) return;
   leave->said = true;
   forget_pages(process);
+  if (leave->heir) dmi_pager_leave_end(process->pager);
   atomic_store(&process->drain, 0);
   dmi_threads_hand_over(process, ended_add, &list);
   dmi_member_drained(process->member, list.ended, list.num, dmi_events(process));
@@ -335,13 +349,18 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
       keep_add(&keep, &entry, list->len);
       continue;
     }
+    if (take->must) dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     dmi_out_init(&out);
     dmi_lock(&page->lock);
     taken = dmi_page_take(&process->core, page, take->must, &out);
     dmi_access_carry_locked(process, page, &out);
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);
-    if (!taken) keep_add(&keep, &entry, list->len);
+    if (taken) {
+      dmi_pager_count_taken(process->pager);
+    } else {
+      keep_add(&keep, &entry, list->len);
+    }
   }
   if (take->must) keep.flags = DMI_F_MUST;
   if (keep.list.len) dmi_runtime_send(process, take->from, &keep);
@@ -402,6 +421,7 @@ static void kept(struct dmi_process *process, uint32_t from, const struct dmi_ms
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);
   }
+  dmi_pager_kept(process->pager, from);
 }
 
 bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {

@@ -21,6 +21,7 @@ struct dmi_member;
 struct dmi_threads;
 struct dmi_leave;
 struct dmi_sync;
+struct dmi_pager;
 
 /* Something to be done by the daemon thread, for a thread that asks. */
 struct dmi_post {
@@ -66,6 +67,9 @@ struct dmi_process {
   struct dmi_self_msg *selfs, **selfs_end;
 
   pthread_mutex_t park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
+
+  struct dmi_pager *pager;        /* own lock */
+  _Atomic uint32_t pager_curious; /* bool: it wants to know when a step of some page is over */
 
   /* ---- the daemon's alone ---- */
   struct dmi_member *member;

@@ -36,6 +36,7 @@
 #include "service/early.h"
 #include "service/events.h"
 #include "service/key.h"
+#include "service/pager.h"
 #include "service/self.h"
 #include "service/service_msg.h"
 #include "service/sync.h"
@@ -118,7 +119,9 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
     return dmi_access_takes(msg) ? dmi_access_message(process, from, msg)
                                  : dmi_leave_message(process, from, msg);
   }
-  if (msg->type >= DMI_SVC_CREATE) {
+  if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) {
+    good = from < DMI_NET_TEMP && dmi_pager_message(process->pager, from, msg);
+  } else if (msg->type >= DMI_SVC_CREATE) {
     good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
   } else {
     good = dmi_member_message(process->member, from, msg, dmi_events(process));
@@ -366,6 +369,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
     return false;
   }
   dmi_machine_look(&process->machine);
+  process->pager = dmi_pager_new(process);
+  if (!process->pager) return false;
   info.cores = process->machine.cores;
   info.memory = process->config.pool_bytes;
   memcpy(info.host, self.host, sizeof(info.host));
@@ -385,6 +390,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   process->program = *program;
   process->core.is_member = is_member;
   process->core.function = program->function ? call_function : NULL;
+  process->core.room = &dmi_pager_room;
   process->core.arg = process;
   process->ops = dmi_ops_new();
   process->threads = dmi_threads_new();
@@ -400,6 +406,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
 
 static void process_free(struct dmi_process *process) {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
+  dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
   dmi_heap_free(atomic_load(&process->heap));
@@ -412,6 +419,7 @@ static void process_free(struct dmi_process *process) {
   atomic_store(&the_process, NULL);
   free(atomic_load(&process->uids));
   dmi_epoch_end();
+  dmi_pager_free(process->pager);
   dmi_ops_free(process->ops);
   dmi_machine_free(&process->machine);
   pthread_mutex_destroy(&process->post_lock);
@@ -461,7 +469,8 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   fprintf(stderr, "=== initialized ===\n");
   block_signals();
   dmi_status_begin(&process->member_now);
-  if (pthread_create(&daemon, NULL, daemon_start, process) != 0) {
+  if (!dmi_pager_start(process->pager) ||
+      pthread_create(&daemon, NULL, daemon_start, process) != 0) {
     dmi_say(DMI_LOG_ERROR, "start", "the system allows no more threads (ulimit -u)");
     process_free(process);
     return 1;

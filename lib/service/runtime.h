@@ -57,6 +57,8 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
 
 /* START_DRAIN. */
 void dmi_leave_start(struct dmi_process *process, uint32_t heir);
+/* Room for all pages has been promised, as far as there is any: they go. */
+void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
 /* Says dmi_member_drained once that is so. */
 void dmi_leave_look(struct dmi_process *process);
 /* Frees what a leave keeps, at the end of the process. */

@@ -7,6 +7,7 @@
 #include "service/save.h"
 
 #include "base/error.h"
+#include "service/pager.h"
 
 int32_t dmi_save(struct dmi_process *process, int64_t addr, int64_t size, bool saved) {
   struct dmi_mapping *mapping;
@@ -19,6 +20,7 @@ int32_t dmi_save(struct dmi_process *process, int64_t addr, int64_t size, bool s
   first = dmi_mapping_index(mapping, (uint64_t)addr, &off);
   last = dmi_mapping_index(mapping, (uint64_t)addr + (uint64_t)size - 1, &off);
   if (!dmi_mapping_save(mapping, first, last + 1, saved)) error = DMI_ENOMEM;
+  if (!saved) dmi_pager_wake(process->pager);
   dmi_mapping_unref(&process->core, mapping);
   return dmi_result(error);
 }

@@ -1,7 +1,8 @@
 /*
  * service_msg.h - messages of threads, beside those of pages and membership.
  *
- * They carry no list and no body; the fields used are named here.
+ * They carry no list and no body; the fields used are named here.  Those of room are answered by
+ * the pager: core/room.h, docs/replacement.md.
  */
 #ifndef DMI_SERVICE_SERVICE_MSG_H
 #define DMI_SERVICE_SERVICE_MSG_H
@@ -15,7 +16,10 @@ enum dmi_service_msg {
   DMI_SVC_DETACHED,    /* op, error */
   DMI_SVC_WAKE,        /* op, version */
   DMI_SVC_WOKEN,       /* op, error */
-  DMI_SVC_LAST = DMI_SVC_WOKEN
+  DMI_SVC_ROOM_ASK,    /* op: number, kind, len: bytes, off: bytes of a page */
+  DMI_SVC_ROOM_TELL,   /* op: number asked by or 0, kind, len: bytes */
+  DMI_SVC_ROOM_BACK,   /* len: bytes */
+  DMI_SVC_LAST = DMI_SVC_ROOM_BACK
 };
 
 /* DMI_SVC_JOINED, DETACHED: the thread's process has handed its results to the coordinator. */

@@ -43,6 +43,12 @@ static void test_limit(void **state) {
   assert_false(dmi_pool_reserve(UINT64_MAX, false)); /* no overflow */
   assert_false(dmi_pool_reserve(41, false));
   assert_true(dmi_pool_reserve(40, false));
+  woken = 0;
+  dmi_pool_patience(3);
+  for (int i = 1; i <= 7; i++) {
+    assert_false(dmi_pool_reserve(1, false));
+    assert_int_equal(woken, i / 3);
+  }
 }
 
 static void test_no_limit(void **state) {

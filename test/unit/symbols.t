@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # symbols.t - what libdmi shows to the programs linked with it.
 #
-# The shared library exports what dmi_api.h declares and dmi_start: all of it, and nothing else.  In
+# The shared library exports what dmi_api.h and dmi_ext.h declare and dmi_start: all of it, and nothing else.  In
 # the static one hidden symbols can be linked against, so all of its names must have our prefixes.
 use strict;
 use warnings;
@@ -9,11 +9,11 @@ use FindBin;
 use Test::More;
 
 my $build = $ENV{DMI_BUILD_DIR} // '.';
-my $header = do {
-  open my $file, '<', "$FindBin::Bin/../../include/dmi_api.h" or die "dmi_api.h: $!";
+my $header = join '', map {
+  open my $file, '<', "$FindBin::Bin/../../include/$_" or die "$_: $!";
   local $/;
   <$file>;
-};
+} qw(dmi_api.h dmi_ext.h);
 
 # Names of functions and variables that a file defines for others.
 sub defined_in {
@@ -35,7 +35,7 @@ my $code = $header =~ s{/\*.*?\*/}{}gsr =~ s/^\s*#.*//mgr;
 my %declared = map { $_ => 1 } $code =~ /\b(DMI_[a-z_]+|my_[a-z]+)\(/g;
 ok(delete @declared{qw(DMI_main DMI_thread DMI_function)}, 'dmi_api.h names what a program defines');
 is_deeply([@exported], [sort keys %declared, 'dmi_start'],
-  'libdmi.so exports what dmi_api.h declares, and dmi_start');
+  'libdmi.so exports what the headers declare, and dmi_start');
 like(scalar `readelf -d $build/.libs/libdmi.so`, qr/SONAME.*\[libdmi\.so\.\d+\]/, 'it has a soname');
 is_deeply([grep { !/\@\@DMI_\d+$/ } map { /^[0-9a-f]+ T (\S+)/ } `nm -D --defined-only $build/.libs/libdmi.so`],
   [], 'each of its functions has a version');

@@ -1,0 +1,27 @@
+/*
+ * ext.c - entry points of dmi_ext.h.
+ */
+#include "dmi_ext.h"
+
+#include "base/error.h"
+#include "mem/pool.h"
+#include "service/pager.h"
+#include "service/runtime.h"
+
+int32_t DMI_pool(DMI_pool_t *pool_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  struct dmi_pager_counts counts;
+  if (!process) return DMI_FALSE;
+  if (!pool_ptr) return dmi_fail(DMI_EINVAL);
+  dmi_pager_counts(process->pager, &counts);
+  *pool_ptr = (DMI_pool_t){.limit = (int64_t)dmi_pool_limit(),
+                           .used = (int64_t)dmi_pool_used(),
+                           .peak = (int64_t)dmi_pool_peak(),
+                           .copies = (int64_t)dmi_pool_copy_bytes(),
+                           .tables = (int64_t)dmi_mapping_bytes(),
+                           .spilled = (int64_t)counts.spilled,
+                           .pages_sent = (int64_t)counts.sent,
+                           .pages_taken = (int64_t)counts.taken,
+                           .pages_dropped = (int64_t)counts.dropped};
+  return DMI_TRUE;
+}

@@ -1,0 +1,29 @@
+/*
+ * spill.h - a file without a name for the bytes of pages that have no room in any pool: dmirun
+ * --spill (docs/replacement.md, "Spilling").
+ *
+ * Which page has which place in the file is kept here, by the address of the page's record.  Any
+ * thread; dmi_spill_drop waits for nothing, the others for the disk.
+ */
+#ifndef DMI_MEM_SPILL_H
+#define DMI_MEM_SPILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes the file in `dir`.  False: errno says why not. */
+bool dmi_spill_open(const char *dir);
+void dmi_spill_close(void);
+bool dmi_spill_is_open(void);
+
+/* Writes the bytes of a page that has none in the file.  False: the disk has no room, or failed
+ * (errno). */
+bool dmi_spill_put(const void *page, const void *bytes, uint64_t size);
+/* Reads them.  False: there are none, or the disk failed. */
+bool dmi_spill_get(const void *page, void *bytes, uint64_t size);
+/* They are of no use any more; none: nothing to do. */
+void dmi_spill_drop(const void *page);
+
+uint64_t dmi_spill_bytes(void); /* of pages in the file */
+
+#endif

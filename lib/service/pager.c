@@ -1,0 +1,493 @@
+/*
+ * pager.c - the thread that keeps the pool within its limit, and what others tell it.
+ *
+ * The happy path: the pool rises above its mark and wakes the thread; a sweep drops copies and
+ * offers pages to members of which it is known that they have room; it sleeps until some of them
+ * are gone.  A write that stalls gets the first room there is.
+ *
+ * Failure modes: nobody is known to have room: the members are asked, and the thread sleeps until
+ * they answer.  None has any: pages are spilled, if there is a file for it, else the writes that
+ * stall fail with DMI_ENOMEM; the thread sleeps until somebody says that there is room again.
+ *
+ * It never sleeps for a time: each reason to go on is an event, and every event is counted, so that
+ * none is missed between looking and sleeping.
+ */
+#include "service/pager.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "mem/spill.h"
+#include "service/pager_int.h"
+#include "service/runtime.h"
+#include "service/service_msg.h"
+
+/* ---- The account, for the core -------------------------------------------------------------- */
+
+static bool room_reserve(void *arg, uint64_t bytes, bool force) {
+  (void)arg;
+  return dmi_pool_reserve(bytes, force);
+}
+
+static void room_release(void *arg, uint64_t bytes) {
+  (void)arg;
+  dmi_pool_release(bytes);
+}
+
+static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
+  (void)arg;
+  dmi_pool_attach(frame, reserved);
+}
+
+/* A frame counts until it is freed, whoever holds it. */
+static void room_detach(void *arg, struct dmi_frame *frame) {
+  (void)arg;
+  (void)frame;
+}
+
+static void room_copies(void *arg, int64_t more) {
+  (void)arg;
+  dmi_pool_copies(more);
+}
+
+static void room_unspilled(void *arg, struct dmi_page *page) {
+  (void)arg;
+  dmi_spill_drop(page);
+}
+
+const struct dmi_room dmi_pager_room = {
+    room_reserve, room_release, room_attach, room_detach, room_copies, room_unspilled,
+};
+
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
+static uint64_t mark(unsigned share) {
+  uint64_t bytes = dmi_pool_limit() / share, page = dmi_pool_refused();
+  uint64_t most = dmi_pool_limit() / 2;
+  if (page > bytes) bytes = page;
+  return bytes > most ? most : bytes;
+}
+
+uint64_t dmi_pager_low(void) {
+  return mark(16);
+}
+
+uint64_t dmi_pager_high(void) {
+  return mark(8);
+}
+
+static uint64_t left_below(uint64_t mark) {
+  uint64_t used = dmi_pool_used();
+  return used < mark ? mark - used : 0;
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to) {
+  if (list->num == list->room) {
+    list->room = list->room ? 2 * list->room : 16;
+    list->at = realloc(list->at, list->room * sizeof(*list->at));
+    if (!list->at) abort();
+  }
+  list->at[list->num++] = (struct dmi_held_page){page, to};
+}
+
+struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at) {
+  struct dmi_page *page = list->at[at].page;
+  memmove(&list->at[at], &list->at[at + 1], (--list->num - at) * sizeof(*list->at));
+  return page;
+}
+
+static void forget(struct dmi_pager *pager, struct dmi_held_pages *list) {
+  while (list->num) {
+    struct dmi_page *page = dmi_held_take(list, list->num - 1);
+    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
+  }
+  free(list->at);
+  memset(list, 0, sizeof(*list));
+}
+
+/* ---- Others --------------------------------------------------------------------------------- */
+
+void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < out->num; i++) {
+    const struct dmi_room_send *send = &out->send[i];
+    struct dmi_msg msg = {0};
+    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
+    msg.kind = send->msg.kind;
+    msg.origin = pager->process->core.self;
+    msg.op = send->msg.number;
+    msg.len = send->msg.bytes;
+    msg.off = send->msg.unit;
+    (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
+  }
+}
+
+void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < out->num; i++)
+    dmi_net_flush(pager->process->net, out->send[i].to);
+  dmi_room_out_free(out);
+}
+
+/* May others have something now?  With the lock held. */
+static bool can_give(const struct dmi_pager *pager) {
+  return pager->open && !pager->leaving && !pager->waiting.num && !pager->stalled.num;
+}
+
+/* What there is for others now. */
+static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind) {
+  if (!can_give(pager)) return 0;
+  return left_below(dmi_pool_limit() - (kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0));
+}
+
+/* As much as there is of what is asked for, set aside. */
+static uint64_t promise(const struct dmi_pager *pager, uint64_t bytes) {
+  for (;;) {
+    uint64_t room = room_for(pager, DMI_ROOM_PROMISE);
+    if (room > bytes) room = bytes;
+    if (!room || dmi_pool_reserve(room, false)) return room;
+  }
+}
+
+/* Copies go when others need their room. */
+static void make_room_for(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
+  uint64_t mark = dmi_pool_limit() - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0);
+  uint64_t used = dmi_pool_used();
+  bool can;
+  pthread_mutex_lock(&pager->lock);
+  can = can_give(pager);
+  pthread_mutex_unlock(&pager->lock);
+  if (!can || !dmi_pool_copy_bytes() || (used <= mark && mark - used >= asker->bytes)) return;
+  dmi_pager_sweep(pager, asker->bytes - (mark - used), DMI_CLASS_COPY, DMI_ROOM_AHEAD, false);
+}
+
+static bool answer_one(struct dmi_pager *pager) {
+  struct dmi_room_asker asker;
+  struct dmi_room_out out;
+  uint64_t bytes;
+  bool any;
+  pthread_mutex_lock(&pager->lock);
+  any = dmi_room_asker(pager->rooms, &asker);
+  pthread_mutex_unlock(&pager->lock);
+  if (!any) return false;
+  make_room_for(pager, &asker);
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, asker.bytes)
+                                         : room_for(pager, (enum dmi_room_kind)asker.kind);
+  if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
+    dmi_pool_release(bytes); /* it has left */
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+  return true;
+}
+
+static void answer_others(struct dmi_pager *pager) {
+  struct dmi_room_out out;
+  while (answer_one(pager))
+    continue;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  dmi_room_freed(pager->rooms, room_for(pager, DMI_ROOM_AHEAD), room_for(pager, DMI_ROOM_URGENT),
+                 &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+}
+
+/* ---- Pages that stall ----------------------------------------------------------------------- */
+
+/* Its bytes come back from the file, into room that is reserved. */
+static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
+  struct dmi_process *process = pager->process;
+  uint64_t size = page->map->page_size;
+  struct dmi_frame *frame = dmi_frame_new(size);
+  struct dmi_out out;
+  bool good = false;
+  if (!frame) abort();
+  if (!dmi_spill_get(page, frame->bytes, size)) {
+    bool lost;
+    dmi_lock(&page->lock);
+    lost = (page->flags & DMI_PAGE_SPILLED) && !(page->flags & DMI_PAGE_DEAD);
+    dmi_unlock(&page->lock);
+    if (lost) { /* nobody else has these bytes */
+      dmi_say(DMI_LOG_ERROR, "pager",
+              "cannot read the file for spilled pages (dmirun --spill %s): %s",
+              process->config.spill_dir, strerror(errno));
+      _exit(1);
+    }
+  }
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  good = dmi_page_unspill(&process->core, page, frame, &out);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+  if (good) {
+    dmi_spill_drop(page);
+  } else {
+    dmi_pool_release(size);
+    dmi_frame_unref(frame);
+  }
+}
+
+/* With room reserved for it: the page goes on. */
+static void go_on(struct dmi_pager *pager, struct dmi_page *page, int error) {
+  struct dmi_process *process = pager->process;
+  struct dmi_out out;
+  bool took, spilled;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock);
+  took = dmi_page_room(&process->core, page, error, &out);
+  spilled = (page->flags & (DMI_PAGE_STALLED | DMI_PAGE_SPILLED)) ==
+            (DMI_PAGE_STALLED | DMI_PAGE_SPILLED);
+  dmi_access_carry_locked(process, page, &out);
+  dmi_unlock(&page->lock);
+  dmi_access_carry(process, &out);
+  if (took || error != DMI_OK) return;
+  if (spilled) {
+    unspill(pager, page);
+  } else {
+    dmi_pool_release(page->map->page_size);
+  }
+}
+
+static bool stalls(struct dmi_page *page) {
+  bool yes;
+  dmi_lock(&page->lock);
+  yes = (page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_DEAD);
+  dmi_unlock(&page->lock);
+  return yes;
+}
+
+/* Room for those that wait, in their order, as far as it goes.  Returns the size of the first for
+ * which there is none; 0: nobody waits. */
+static uint64_t serve_stalled(struct dmi_pager *pager) {
+  struct dmi_mapping *mapping;
+  pthread_mutex_lock(&pager->lock);
+  for (uint64_t i = 0; i < pager->stalled.num; i++)
+    dmi_held_add(&pager->waiting, pager->stalled.at[i].page, 0);
+  pager->stalled.num = 0;
+  pthread_mutex_unlock(&pager->lock);
+  while (pager->waiting.num) {
+    struct dmi_page *page = pager->waiting.at[0].page;
+    bool leaver = atomic_load(&pager->process->core.heir) != 0;
+    uint64_t size = page->map->page_size;
+    if (stalls(page)) {
+      if (!dmi_pool_reserve_first(size) && !(leaver && dmi_pool_reserve(size, true))) return size;
+      go_on(pager, page, DMI_OK);
+    }
+    mapping = (struct dmi_mapping *)dmi_held_take(&pager->waiting, 0)->map;
+    dmi_mapping_unref(&pager->process->core, mapping);
+  }
+  pthread_mutex_lock(&pager->lock);
+  dmi_pool_close(pager->stalled.num != 0); /* some may have stalled again */
+  pthread_mutex_unlock(&pager->lock);
+  return 0;
+}
+
+/* There is no room for the first of those that wait, nowhere. */
+static void fail_first(struct dmi_pager *pager) {
+  struct dmi_page *page = dmi_held_take(&pager->waiting, 0);
+  bool spilled;
+  dmi_lock(&page->lock);
+  spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
+  dmi_unlock(&page->lock);
+  if (spilled) { /* what is on the disk is not lost: it comes back, whatever the limit says */
+    dmi_pool_reserve(page->map->page_size, true);
+    go_on(pager, page, DMI_OK);
+  } else {
+    go_on(pager, page, DMI_ENOMEM);
+  }
+  dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
+}
+
+/* ---- The thread ----------------------------------------------------------------------------- */
+
+/* How many bytes are to leave; `stalled`: the size of a page that waits for room. */
+static uint64_t to_leave(const struct dmi_pager *pager, uint64_t stalled) {
+  uint64_t used = dmi_pool_used(), limit = dmi_pool_limit(), need = 0;
+  if (used > limit - dmi_pager_low()) need = used - (limit - dmi_pager_high());
+  if (stalled && stalled <= limit && used + stalled - limit > need && used + stalled > limit)
+    need = used + stalled - limit;
+  return need > pager->offered_bytes ? need - pager->offered_bytes : 0;
+}
+
+/* Asks the members, for pages of `unit` bytes. */
+static enum dmi_room_have ask_members(struct dmi_pager *pager, uint64_t bytes, uint64_t unit,
+                                      enum dmi_room_kind kind) {
+  enum dmi_room_have have;
+  struct dmi_room_out out;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  have = dmi_room_need(pager->rooms, bytes, unit, kind, &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+  return have;
+}
+
+/* Nothing can leave as things are.  True: something has changed. */
+static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) {
+  enum dmi_room_kind kind = stalled ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
+  bool itself = stalled && (!pager->nowhere || stalled < pager->nowhere), busy = pager->busy_seen;
+  uint64_t unit = itself ? stalled : pager->nowhere;
+  if (!unit) return false;
+  switch (ask_members(pager, need, unit, kind)) {
+    case DMI_ROOM_ASKED:
+      return false;
+    case DMI_ROOM_SOME: /* since the sweep; or for the page that waits, but for no other */
+      if (!itself || dmi_pager_offer_stalled(pager, pager->waiting.at[0].page)) return true;
+      break;
+    default:
+      break;
+  }
+  if (dmi_spill_is_open() && dmi_pager_sweep(pager, need, DMI_CLASS_SOLE, kind, true)) return true;
+  if (!stalled) return false;
+  if (busy ||
+      pager->busy_seen) /* a page that could leave is only busy: look again when it is not */
+    return !atomic_exchange(&pager->process->pager_curious, 1);
+  fail_first(pager);
+  return true;
+}
+
+/* One look at everything.  True: there may be more to do at once. */
+static bool look_round(struct dmi_pager *pager) {
+  uint64_t stalled, need, made;
+  dmi_pager_settle(pager);
+  stalled = serve_stalled(pager);
+  answer_others(pager);
+  if (atomic_load(&pager->process->core.heir)) return false;
+  need = to_leave(pager, stalled);
+  if (!need && !stalled) return false;
+  made = need ? dmi_pager_sweep(pager, need, DMI_CLASS_SOLE,
+                                stalled ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD, false)
+              : 0;
+  if (need && made >= need) return stalled && dmi_pool_used() + stalled <= dmi_pool_limit();
+  if (made) return true;
+  if (pager->offered.num) return false; /* until some are gone */
+  return find_room(pager, need ? need : stalled, stalled);
+}
+
+/* When the pool is to call: if it rises above the mark, or falls so far that somebody can go on.
+ * False: it is there already. */
+static bool watch(struct dmi_pager *pager) {
+  uint64_t limit = dmi_pool_limit(), high = limit - dmi_pager_high();
+  uint64_t rise = limit - dmi_pager_low(), fall = 0, used = dmi_pool_used(), ahead, urgent;
+  pthread_mutex_lock(&pager->lock);
+  ahead = can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_AHEAD) : 0;
+  urgent = can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_URGENT) : 0;
+  pthread_mutex_unlock(&pager->lock);
+  if (ahead && ahead <= high) fall = high - ahead + 1;
+  if (urgent && urgent <= limit && limit - urgent + 1 > fall) fall = limit - urgent + 1;
+  if (used > rise) { /* and nothing can be done now */
+    if (rise > fall) fall = rise;
+    rise = UINT64_MAX;
+  }
+  if (pager->waiting.num || pager->offered.num) fall = used;
+  dmi_pool_watch(rise, fall);
+  used = dmi_pool_used();
+  return used <= rise && used >= fall;
+}
+
+static void *body(void *arg) {
+  struct dmi_pager *pager = arg;
+  while (!atomic_load(&pager->stop)) {
+    uint32_t seen = atomic_load(&pager->events);
+    if (look_round(pager) || !watch(pager)) continue;
+    atomic_store(&pager->sleeping, 1);
+    while (atomic_load(&pager->events) == seen)
+      dmi_futex_wait(&pager->events, seen);
+    atomic_store(&pager->sleeping, 0);
+  }
+  return NULL;
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+void dmi_pager_wake(struct dmi_pager *pager) {
+  atomic_fetch_add(&pager->events, 1);
+  if (atomic_load(&pager->sleeping)) dmi_futex_wake(&pager->events, 1);
+}
+
+static void pool_wakes(void *pager) {
+  dmi_pager_wake(pager);
+}
+
+void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
+  if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
+  pthread_mutex_lock(&pager->lock);
+  dmi_held_add(&pager->stalled, page, 0);
+  dmi_pool_close(true);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_wake(pager);
+}
+
+void dmi_pager_kept(struct dmi_pager *pager, uint32_t from) {
+  pthread_mutex_lock(&pager->lock);
+  dmi_room_kept(pager->rooms, from);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_wake(pager);
+}
+
+void dmi_pager_open(struct dmi_pager *pager) {
+  pthread_mutex_lock(&pager->lock);
+  pager->open = true;
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_wake(pager);
+}
+
+/* ---- Start and end -------------------------------------------------------------------------- */
+
+struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
+  struct dmi_pager *pager = calloc(1, sizeof(*pager));
+  if (!pager) abort();
+  if (process->config.spill_dir && !dmi_spill_open(process->config.spill_dir)) {
+    dmi_say(DMI_LOG_ERROR, "memory", "cannot make a file in %s (dmirun --spill): %s",
+            process->config.spill_dir, strerror(errno));
+    free(pager);
+    return NULL;
+  }
+  pager->process = process;
+  pager->rooms = dmi_rooms_new();
+  pthread_mutex_init(&pager->lock, NULL);
+  dmi_pool_open(process->config.pool_bytes, pool_wakes, pager);
+  return pager;
+}
+
+bool dmi_pager_start(struct dmi_pager *pager) {
+  pager->started = pthread_create(&pager->thread, NULL, body, pager) == 0;
+  return pager->started;
+}
+
+void dmi_pager_stop(struct dmi_pager *pager) {
+  if (!pager || !pager->started) return;
+  atomic_store(&pager->stop, 1);
+  dmi_pager_wake(pager);
+  pthread_join(pager->thread, NULL);
+  pager->started = false;
+  forget(pager, &pager->waiting);
+  forget(pager, &pager->stalled);
+  forget(pager, &pager->offered);
+}
+
+void dmi_pager_free(struct dmi_pager *pager) {
+  if (!pager) return;
+  dmi_pool_open(0, NULL, NULL);
+  dmi_spill_close();
+  dmi_rooms_free(pager->rooms);
+  free(pager->map);
+  pthread_mutex_destroy(&pager->lock);
+  free(pager);
+}
+
+void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *counts) {
+  counts->sent = atomic_load(&pager->sent);
+  counts->taken = atomic_load(&pager->taken);
+  counts->dropped = atomic_load(&pager->dropped);
+  counts->spilled = dmi_spill_bytes();
+}

@@ -1,0 +1,81 @@
+/*
+ * pager_int.h - what the files of the pager share; nobody else includes it.
+ */
+#ifndef DMI_SERVICE_PAGER_INT_H
+#define DMI_SERVICE_PAGER_INT_H
+
+#include "core/room.h"
+#include "mem/pool.h"
+#include "mem/replace.h"
+#include "service/pager.h"
+
+/* A page with a reference to its mapping. */
+struct dmi_held_page {
+  struct dmi_page *page;
+  uint32_t to; /* uid it was offered to */
+};
+
+struct dmi_held_pages {
+  uint64_t num, room;
+  struct dmi_held_page *at;
+};
+
+struct dmi_pager {
+  struct dmi_process *process;
+  pthread_t thread;
+  bool started;
+  _Atomic uint32_t events;   /* goes up with each; what the thread sleeps on */
+  _Atomic uint32_t sleeping; /* bool: it must be woken */
+  _Atomic uint32_t stop;     /* bool */
+  _Atomic uint64_t sent, taken, dropped;
+
+  pthread_mutex_t lock;          /* guards what follows; see docs/locking.md */
+  struct dmi_rooms *rooms;       /* who has room */
+  struct dmi_held_pages stalled; /* in their order; they have not been seen by the thread */
+  bool open;                     /* may own pages */
+  bool leaving;                  /* takes nothing more */
+  bool keeping;                  /* dismissed: takes nothing more, whatever comes of a leave */
+
+  /* ---- the daemon's alone ---- */
+  uint32_t heir; /* of a leave that waits for promises; 0: none does */
+  bool exact;    /* its bytes were counted one by one */
+
+  /* ---- the pager thread's alone ---- */
+  struct dmi_held_pages waiting; /* stalled pages, in their order */
+  struct dmi_held_pages offered; /* no answer yet */
+  uint64_t offered_bytes;
+  struct dmi_replace work;
+  struct dmi_replace_map *map; /* mappings of a sweep, each with a reference */
+  uint64_t maps, maps_room;
+  enum dmi_room_kind kind; /* of a sweep: how urgent it is */
+  bool spill;              /* of a sweep: owned pages go to the file */
+  bool spill_full;         /* ... which took no more */
+  bool spill_said;         /* that it did not was said */
+  bool busy_seen;          /* ... a page that could not go only because something goes on */
+  uint64_t nowhere;        /* ... size of the smallest pages for which nobody has room; 0 */
+};
+
+/* ---- pager_sweep.c ---- */
+/* Has pages leave, for `need` bytes that are freed now or soon.  `last` COPY: drops copies only.
+ * Returns the bytes. */
+uint64_t dmi_pager_sweep(struct dmi_pager *pager, uint64_t need, enum dmi_class last,
+                         enum dmi_room_kind kind, bool spill);
+/* Forgets offers that are no more: accepted, refused, or in vain. */
+void dmi_pager_settle(struct dmi_pager *pager);
+/* Offers a stalled page itself.  False: nobody is known to have room. */
+bool dmi_pager_offer_stalled(struct dmi_pager *pager, struct dmi_page *page);
+
+/* ---- pager.c ---- */
+void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to);
+/* Takes out the one at `at`, keeping the order; its reference is the caller's. */
+struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at);
+/* Puts in line what the rooms have to say, with the lock held, so that the order is theirs; and
+ * sends it, without. */
+void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out);
+void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out);
+
+/* Marks: docs/replacement.md. */
+uint64_t dmi_pager_low(void);
+uint64_t dmi_pager_high(void);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * pager_leave.c - the pager's part that the daemon does: who the members are, what they say of
+ * their room, and the promises of a leave.
+ *
+ * The daemon thread's; the pager's lock is held for a few instructions.
+ */
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "mem/spill.h"
+#include "service/pager_int.h"
+#include "service/runtime.h"
+#include "service/service_msg.h"
+
+static void leave_look(struct dmi_pager *pager);
+
+void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
+  uint32_t *others = malloc((uids->num + 1) * sizeof(*others)), num = 0;
+  struct dmi_room_out out;
+  uint64_t freed;
+  if (!others) abort();
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->uid[i] != pager->process->core.self) others[num++] = uids->uid[i];
+  }
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  freed = dmi_room_view(pager->rooms, others, num, &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+  free(others);
+  if (freed) dmi_pool_release(freed);
+  dmi_pager_wake(pager);
+  leave_look(pager);
+}
+
+bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_msg *msg) {
+  const struct dmi_room_msg room = {(uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op,
+                                    msg->len, msg->off};
+  struct dmi_room_out out;
+  uint64_t freed;
+  bool good;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  good = dmi_room_message(pager->rooms, from, &room, &freed, &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+  if (freed) dmi_pool_release(freed);
+  dmi_pager_wake(pager);
+  leave_look(pager);
+  return good;
+}
+
+void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
+  uint64_t freed;
+  pthread_mutex_lock(&pager->lock);
+  freed = dmi_room_taken(pager->rooms, from, bytes);
+  pthread_mutex_unlock(&pager->lock);
+  if (freed) dmi_pool_release(freed);
+}
+
+void dmi_pager_count_taken(struct dmi_pager *pager) {
+  atomic_fetch_add_explicit(&pager->taken, 1, memory_order_relaxed);
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void add_page(struct dmi_page *page, void *bytes) {
+  dmi_lock(&page->lock);
+  if (page->role == DMI_ROLE_PENDING ||
+      (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))) {
+    *(uint64_t *)bytes += page->map->page_size;
+  }
+  dmi_unlock(&page->lock);
+}
+
+static void add_mapping(struct dmi_mapping *mapping, void *bytes) {
+  dmi_mapping_each(mapping, add_page, bytes);
+}
+
+/* What this process has to give away.  Not exact: what the account says, which is as much or more,
+ * and costs nothing. */
+static uint64_t all_bytes(const struct dmi_pager *pager, bool exact) {
+  uint64_t used = dmi_pool_used() + dmi_spill_bytes(), copies = dmi_pool_copy_bytes(), bytes = 0;
+  (void)pager;
+  if (!exact) return used > copies ? used - copies : 0;
+  dmi_space_each(add_mapping, &bytes);
+  return bytes;
+}
+
+static void ask_promises(struct dmi_pager *pager, uint32_t heir, bool exact) {
+  uint64_t bytes = all_bytes(pager, exact);
+  struct dmi_room_out out;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  pager->heir = heir;
+  pager->exact = exact;
+  dmi_room_leave(pager->rooms, heir, bytes, &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+}
+
+/* With what was promised to others here it waits: they are to be gone, or through, first. */
+static void leave_look(struct dmi_pager *pager) {
+  enum dmi_room_leave state;
+  uint64_t promised;
+  if (!pager->heir) return;
+  pthread_mutex_lock(&pager->lock);
+  promised = dmi_room_promised(pager->rooms);
+  state = dmi_room_leave_state(pager->rooms);
+  pthread_mutex_unlock(&pager->lock);
+  if (state == DMI_ROOM_NO_LEAVE) {
+    if (promised) return;
+    ask_promises(pager, pager->heir, false);
+    leave_look(pager);
+  } else if (state == DMI_ROOM_LEAVE_READY) {
+    uint32_t heir = pager->heir;
+    pager->heir = 0;
+    dmi_leave_promised(pager->process, heir);
+  } else if (state == DMI_ROOM_LEAVE_FAILED) {
+    uint32_t heir = pager->heir;
+    bool exact = pager->exact;
+    dmi_pager_leave_end(pager);
+    if (!exact) {
+      ask_promises(pager, heir, true);
+      leave_look(pager);
+      return;
+    }
+    pager->heir = 0;
+    pthread_mutex_lock(&pager->lock);
+    pager->leaving = pager->keeping;
+    pthread_mutex_unlock(&pager->lock);
+    dmi_pager_wake(pager);
+    dmi_leave_promised(pager->process, heir); /* more than others have room for, then */
+  }
+}
+
+void dmi_pager_leave(struct dmi_pager *pager, uint32_t heir) {
+  pthread_mutex_lock(&pager->lock);
+  pager->leaving = true;
+  pthread_mutex_unlock(&pager->lock);
+  pager->heir = heir;
+  leave_look(pager);
+}
+
+uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes) {
+  uint32_t to;
+  pthread_mutex_lock(&pager->lock);
+  to = dmi_room_give(pager->rooms, bytes);
+  pthread_mutex_unlock(&pager->lock);
+  return to;
+}
+
+void dmi_pager_leave_end(struct dmi_pager *pager) {
+  struct dmi_room_out out;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  dmi_room_leave_end(pager->rooms, &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+}
+
+void dmi_pager_keep(struct dmi_pager *pager) {
+  pthread_mutex_lock(&pager->lock);
+  pager->leaving = pager->keeping = true;
+  pthread_mutex_unlock(&pager->lock);
+}

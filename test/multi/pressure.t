@@ -1,0 +1,78 @@
+#!/usr/bin/perl
+# pressure.t - mappings larger than what one process lends (docs/replacement.md).
+#
+# pressure_dmi says what each case does; here are the processes that it needs.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $scale = $ENV{DMI_TEST_SCALE} // '';
+my $small = $scale eq 'small';
+my $t = DMITest->new(timeout => $scale eq 'soak' ? 1200 : 120, wait => 60);
+my $program = $t->compile('test/multi/pressure_dmi.c');
+
+# `number` processes for a case, each of which lends `pool`; the second has been welcomed before
+# the third comes.
+sub start {
+  my ($case, $number, $pool, @args) = @_;
+  my @all;
+  for my $i (1 .. $number) {
+    push @all, $t->start($program, name => "$case $i", opts => [-s => ref $pool ? @$pool : $pool],
+      $i > 1 ? (join => $all[0]) : (args => [$case, $number, @args]));
+    $all[-1]->expect_err(qr/=== opened ===/) if $i > 1;
+  }
+  return @all;
+}
+
+sub finish {
+  my ($case, @all) = @_;
+  is(scalar $all[0]->expect_out(qr/^verdict pressure: \d+ checks, (\d+) failed$/m), 0,
+    "$case: all checks hold");
+  $_->wait_exit(0) for @all;
+  unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for @all;
+}
+
+sub fill {
+  my ($pool, @args) = @_;
+  my @all = start('fill', 4, $pool, @args);
+  $all[0]->expect_out(qr/^change now$/m);
+  $all[1]->signal('INT');
+  push @all, $t->start($program, name => 'fill 5', opts => [-s => $pool], join => $all[2]);
+  finish("fill @args", @all);
+}
+
+sub full {
+  my ($pool, $number, @args) = @_;
+  finish("full @args", start('full', $number, $pool, @args));
+}
+
+sub spill {
+  my ($pool, $number, @args) = @_;
+  my $dir = $t->dir;
+  finish("spill @args", start('spill', $number, [$pool, '--spill', $dir], @args));
+  opendir my $list, $dir or die "$dir: $!";
+  is_deeply([grep { /spill/ } readdir $list], [], 'the file has no name');
+}
+
+# 4 processes of 64 MiB each; a tenth of it where sanitizers make it slow.
+if ($small) {
+  fill('8M', 24, 16);
+  full('8M', 4, 38, 16);
+  spill('4M', 2, 16, 16);
+} else {
+  fill('64M', 200, 64);
+  full('64M', 4, 300, 64);
+  full('1M', 2, 3, 4);
+  spill('8M', 2, 40, 16);
+}
+if ($scale eq 'soak') {
+  for (1 .. 10) {
+    fill('64M', 200, $_ % 2 ? 4 : 1024);
+    full('64M', 4, 300, 4);
+    fill('16M', 50, 1);
+    spill('8M', 3, 100, 4);
+  }
+}
+$t->done;

@@ -1,0 +1,273 @@
+/*
+ * pressure_dmi.c - mappings larger than what one process lends: every byte right, no pool above its
+ * limit, and clean failure where there is no room.  pressure.t starts the processes.
+ *
+ *   fill PROCS MIB KIB     pages of KIB KiB, MIB MiB together.  The first process writes, reads and
+ *                          writes them again, alone; then all do, while the second leaves and
+ *                          another joins
+ *   full PROCS MIB KIB     more than there is room for: writes fail at its end
+ *   leave PROCS MIB KIB    the second cannot leave, as there is no room for its pages; then it can
+ *   spill PROCS MIB KIB    the first one has a file for what nobody has room for
+ */
+#include "multi.h"
+
+#include "dmi_ext.h"
+
+#define MIB ((int64_t)1 << 20)
+#define MOST 8 /* processes */
+
+/* What a thread is told. */
+struct job {
+  int64_t addr, size, pages; /* the mapping */
+  int64_t first, step;       /* it writes pages first, first + step, ...; step 0: none */
+  int64_t round;             /* the contents that it writes */
+  int64_t verify;            /* the contents that all pages must have, 0: it does not look */
+  int64_t report;
+};
+
+static struct job job; /* of DMI_main */
+static int64_t jobs;   /* in global memory, one for each process */
+static int32_t ids[MOST];
+
+/* ---- Contents ------------------------------------------------------------------------------- */
+
+static void contents(unsigned char *bytes, int64_t size, int64_t page, int64_t round) {
+  uint64_t word = rng_of((uint64_t)page, (uint64_t)round, 0) | 1;
+  for (int64_t at = 0; at < size; at += 8) {
+    memcpy(bytes + at, &word, size - at < 8 ? (size_t)(size - at) : 8);
+    word = word * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  }
+}
+
+/* All pages once, in an order of its own for each seed. */
+static int64_t in_order(const struct job *at, uint64_t seed, int64_t i) {
+  static const int64_t primes[] = {7919, 104729, 15485863, 32452843};
+  int64_t prime = primes[seed % 4]; /* prime, and no page count is a multiple of it */
+  return (int64_t)((__int128)(i + (int64_t)(seed % 1000)) * prime % at->pages);
+}
+
+static bool write_page(const struct job *at, int64_t page, int64_t round, int8_t mode,
+                       unsigned char *buf) {
+  contents(buf, at->size, page, round);
+  return DMI_write(at->addr + page * at->size, at->size, buf, mode, NULL) == DMI_TRUE;
+}
+
+static void verify_page(const struct job *at, int64_t page, int64_t round, int8_t mode,
+                        unsigned char *buf) {
+  unsigned char *want = buf + at->size;
+  if (round) {
+    contents(want, at->size, page, round);
+  } else {
+    memset(want, 0, (size_t)at->size);
+  }
+  if (!OK(DMI_read(at->addr + page * at->size, at->size, buf, mode, NULL))) return;
+  check_that(memcmp(buf, want, (size_t)at->size) == 0, AT, "page %" PRId64 " of round %" PRId64,
+             page, round);
+}
+
+/* Never more than a page above the limit; a page of this program's own small mappings is nothing.
+ */
+static void check_pool(const struct job *at, const char *who) {
+  DMI_pool_t pool;
+  OK(DMI_pool(&pool));
+  check_that(pool.peak <= pool.limit + at->size + 65536, AT,
+             "%s: %" PRId64 " bytes of pages with a limit of %" PRId64, who, pool.peak, pool.limit);
+  check_that(pool.limit > 0 && pool.peak > 0 && pool.used <= pool.peak, AT, "figures of a pool");
+}
+
+static void work(const struct job *at, uint64_t seed) {
+  unsigned char *buf = my_malloc((size_t)at->size * 2);
+  uint64_t rng = seed;
+  for (int64_t i = 0; at->step && i < at->pages; i++) {
+    int64_t page = in_order(at, seed, i);
+    if (page % at->step == at->first)
+      check_that(write_page(at, page, at->round, any_write(&rng), buf), AT, "write: %s",
+                 DMI_strerror(DMI_errno()));
+  }
+  for (int64_t i = 0; at->verify && i < at->pages; i++)
+    verify_page(at, in_order(at, seed + 1, i), at->verify, any_read(&rng), buf);
+  my_free(buf);
+}
+
+int64_t DMI_thread(int64_t addr) {
+  struct job mine;
+  int32_t id;
+  MUST(DMI_read(addr, sizeof(mine), &mine, DMI_GET_READ, NULL));
+  MUST(DMI_rank(&id));
+  work(&mine, (uint64_t)(mine.round * 10 + id));
+  check_pool(&mine, "a thread's process");
+  check_report(mine.report);
+  return 0;
+}
+
+/* Threads in these processes, each with its share, or (step 0) only to look. */
+static void all(const int32_t *where, int32_t num, int64_t round, int64_t verify,
+                DMI_thread_t *thread) {
+  for (int32_t i = 0; i < num; i++) {
+    struct job one = job;
+    int64_t at = jobs + where[i] * (int64_t)sizeof(one);
+    one.first = i;
+    one.step = round ? num : 0;
+    one.round = round;
+    one.verify = verify;
+    MUST(DMI_write(at, sizeof(one), &one, DMI_PUT_WRITE, NULL));
+    MUST(DMI_create(&thread[i], where[i], at, NULL));
+  }
+}
+
+static void join(DMI_thread_t *thread, int32_t num) {
+  for (int32_t i = 0; i < num; i++)
+    MUST(DMI_join(thread[i], NULL, NULL));
+}
+
+static void alone(int64_t round) {
+  struct job one = job;
+  one.step = 1;
+  one.round = one.verify = round;
+  work(&one, (uint64_t)round);
+  check_pool(&job, "the first process");
+}
+
+/* ---- The cases ------------------------------------------------------------------------------ */
+
+static void case_fill(int32_t procs) {
+  DMI_thread_t thread[MOST];
+  DMI_pool_t pool;
+  DMI_node_t node;
+  bool opened = false, closed = false;
+  int32_t leaver = ids[1];
+  alone(1);
+  alone(2);
+  OK(DMI_pool(&pool));
+  check_that(pool.pages_sent > 0, AT, "pages went to others");
+  say("alone: %" PRId64 " pages sent, %" PRId64 " dropped", pool.pages_sent, pool.pages_dropped);
+  all(ids, procs, 3, 0, thread);
+  join(thread, procs);
+  all(ids, procs, 0, 3, thread);
+  join(thread, procs);
+  say("change now");
+  while (!opened || !closed) { /* one joins, one has asked to leave */
+    MUST(DMI_poll(&node));
+    if (node.state == DMI_OPEN) {
+      MUST(DMI_welcome(node.dmi_id));
+      ids[procs] = node.dmi_id;
+      opened = true;
+    } else {
+      EQ(node.dmi_id, ids[1]);
+      closed = true;
+    }
+  }
+  ids[1] = ids[procs];
+  all(ids, procs, 4, 0, thread); /* the joiner too, while the other one leaves */
+  OK(DMI_goodbye(leaver));
+  join(thread, procs);
+  all(ids, procs, 0, 4, thread);
+  join(thread, procs);
+  check_pool(&job, "the first process");
+}
+
+static void case_full(int32_t procs) {
+  unsigned char *buf = my_malloc((size_t)job.size * 2);
+  int64_t written = 0, failed = 0, small, more = 0;
+  DMI_pool_t pool;
+  uint64_t rng = 1;
+  OK(DMI_pool(&pool));
+  MUST(DMI_mmap(&small, job.size, 16, NULL));
+  for (int64_t i = 0; i < 16; i++) {
+    contents(buf, job.size, i, 9);
+    MUST(DMI_write(small + i * job.size, job.size, buf, DMI_EXCLUSIVE_WRITE, NULL));
+  }
+  while (written < job.pages && write_page(&job, written, 1, any_write(&rng), buf))
+    written++;
+  check_that(written < job.pages, AT, "there was room for all");
+  EQ(DMI_errno(), DMI_ENOMEM);
+  IS(strstr(DMI_strerror(DMI_ENOMEM), "-s") != NULL);
+  IS(strstr(DMI_strerror(DMI_ENOMEM), "--spill") != NULL);
+  say("full: %" PRId64 " MiB written of %" PRId64, (written + 16) * job.size / MIB,
+      job.pages * job.size / MIB);
+  /* But for a few pages all that is lent was used. */
+  check_that((written + 16) * job.size > pool.limit * procs / 16 * 15, AT, "%" PRId64 " pages",
+             written);
+  for (int64_t i = job.pages - 20; i < job.pages; i++)
+    failed += !write_page(&job, i, 1, any_write(&rng), buf);
+  check_that(failed >= 15, AT, "%" PRId64 " of 20 writes failed", failed);
+  for (int64_t i = 0; i < written; i++)
+    verify_page(&job, i, 1, any_read(&rng), buf);
+  for (int64_t i = written + 1; i < job.pages - 20; i++) /* the first failed one may be torn */
+    verify_page(&job, i, 0, DMI_GET_READ, buf);
+  /* What is there can be changed. */
+  for (int64_t i = 0; i < written; i++)
+    check_that(write_page(&job, i, 2, any_write(&rng), buf), AT, "page %" PRId64 ": %s", i,
+               DMI_strerror(DMI_errno()));
+  for (int64_t i = 0; i < written; i++)
+    verify_page(&job, i, 2, any_read(&rng), buf);
+  /* And once there is room again, so can the rest. */
+  OK(DMI_munmap(small, NULL));
+  for (int64_t i = written; i < job.pages - 20 && more < 12; i++)
+    more += write_page(&job, i, 2, DMI_EXCLUSIVE_WRITE, buf);
+  check_that(more >= 8, AT, "%" PRId64 " of 16 pages have room after DMI_munmap", more);
+  check_pool(&job, "the first process");
+  my_free(buf);
+}
+
+static void case_leave(void) {
+  DMI_thread_t thread[1];
+  DMI_node_t node;
+  int64_t other;
+  struct job keep = job;
+  MUST(DMI_mmap(&other, job.size, job.pages, NULL));
+  alone(1); /* half of what there is room for */
+  keep.addr = other;
+  keep.step = 1;
+  keep.round = keep.verify = 5;
+  work(&keep, 5);
+  say("leave now");
+  MUST(DMI_poll(&node));
+  EQ(node.state, DMI_CLOSE);
+  FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
+  FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
+  all(&ids[1], 1, 0, 1, thread); /* it is as it was: threads run there */
+  join(thread, 1);
+  keep.step = 0;
+  work(&keep, 6);
+  OK(DMI_munmap(other, NULL));
+  OK(DMI_goodbye(ids[1]));
+  work(&(struct job){.addr = job.addr, .size = job.size, .pages = job.pages, .verify = 1}, 7);
+  check_pool(&job, "the first process");
+}
+
+static void case_spill(int32_t procs) {
+  DMI_thread_t thread[MOST];
+  DMI_pool_t pool;
+  alone(1);
+  OK(DMI_pool(&pool));
+  check_that(pool.spilled > 0, AT, "pages were spilled");
+  say("spill: %" PRId64 " MiB of %" PRId64 " in the file", pool.spilled / MIB,
+      job.pages * job.size / MIB);
+  alone(2);
+  all(ids, procs, 3, 0, thread);
+  join(thread, procs);
+  all(ids, procs, 0, 3, thread);
+  join(thread, procs);
+  OK(DMI_munmap(job.addr, NULL));
+  OK(DMI_pool(&pool));
+  check_that(pool.spilled < 65536, AT, "%" PRId64 " bytes are left in the file", pool.spilled);
+  check_pool(&job, "the first process");
+}
+
+void DMI_main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "fill";
+  int32_t procs = argc > 2 ? atoi(argv[2]) : 4;
+  int64_t mib = argc > 3 ? atoll(argv[3]) : 200;
+  job.size = (argc > 4 ? atoll(argv[4]) : 64) * 1024;
+  job.pages = mib * MIB / job.size;
+  gather(procs, ids);
+  MUST(DMI_mmap(&jobs, sizeof(job), 64, NULL));
+  MUST(DMI_mmap(&job.report, 16, 1, NULL));
+  MUST(DMI_mmap(&job.addr, job.size, job.pages, NULL));
+  if (strcmp(what, "fill") == 0) case_fill(procs);
+  if (strcmp(what, "full") == 0) case_full(procs);
+  if (strcmp(what, "leave") == 0) case_leave();
+  if (strcmp(what, "spill") == 0) case_spill(procs);
+  verdict("pressure", job.report);
+}
