@@ -4,8 +4,8 @@
  * Happy path: CALL comes, made with our key; ANSWER goes back; PROOF and HELLO come; HELLO matches,
  * HELLO_OK goes back, the socket becomes a connection.  The states are in docs/wire.md.  Until
  * PROOF is right nothing happens for the other that anybody could notice: it costs one struct
- * dmi_shake, a place in accept.c's table, and a hash; one that repeats a CALL it has heard, a key
- * of our own.
+ * dmi_shake, a place in accept.c's table, and a hash; one that repeats an old CALL, a key of our
+ * own.
  *
  * When both ends connect at once, the attempt of the lower uid wins.  The lower one holds the
  * other's attempt unanswered until its own is decided, and answers it after all if its own has
