@@ -113,7 +113,7 @@ sub evaluate {
     map { compared("$_ " . $place->($num), "${_}_$num", "${_}_$num", "MPI_\u$_") }
       qw(barrier allreduce)
   } @MANY;
-  push @many, compared('64 MiB to ' . $place->(8), 'bcast_64m_8', 'bcast_64m_8', 'MPI_Bcast');
+  push @many, compared('64 MiB to all ' . $place->(8), 'bcast_64m_8', 'bcast_64m_8', 'MPI_Bcast');
   return map { evaluate_row($_, $figures) } @ROWS, @many;
 }
 
