@@ -196,9 +196,10 @@ int32_t DMI_welcome(int32_t dmi_id);
  * the program, are safe elsewhere; the other processes do not pause.  DMI threads that run there
  * must have ended before; DMI_main need not have.  A process may dismiss itself.
  *
- * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOTASKED when it has not
- * asked to leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has this
- * id, or it was dismissed before.
+ * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOMEM when the processes
+ * that stay have no room for its pages (nothing changes).  DMI_ENOTASKED when it has not asked to
+ * leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has this id, or it
+ * was dismissed before.
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 

@@ -89,9 +89,18 @@ void dmi_coord_retry(struct dmi_member *m) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     struct dmi_record *heir;
-    if (record->life != DMI_LIFE_KEEPING) continue;
+    if (record->life != DMI_LIFE_KEEPING || record->no_room) continue;
     heir = dmi_coord_heir(c, record->uid);
     if (heir) begin_leave(m, record, heir);
+  }
+}
+
+/* There may be more room than before: a process was welcomed, or a mapping freed. */
+void dmi_coord_room(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (c->records.at[i].no_room) c->retry = true;
+    c->records.at[i].no_room = false;
   }
 }
 
@@ -102,11 +111,17 @@ static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
   return true;
 }
 
-static bool on_leave_no(struct dmi_member *m, struct dmi_record *record) {
+/* The second time, after KEEPING, nobody waits for the answer to a DMI_goodbye; it is tried again
+ * when there may be room: dmi_coord_room. */
+static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg) {
+  bool kept = record->goodbye.uid == 0;
   if (record->life != DMI_LIFE_LEAVING) return false;
-  dmi_record_move(record, DMI_LIFE_CLOSING);
+  if (msg->error != DMI_ENOMEM && (msg->error != DMI_EBUSY || kept)) return false;
+  dmi_record_move(record, kept ? DMI_LIFE_KEEPING : DMI_LIFE_CLOSING);
   record->heir = 0;
-  dmi_coord_answer(m, &record->goodbye, DMI_EBUSY, NULL);
+  record->no_room = kept;
+  dmi_coord_answer(m, &record->goodbye, (int)msg->error, NULL);
   m->coord->retry = true;
   return true;
 }
@@ -153,7 +168,7 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
     case DMI_CTL_LEAVE_ASK:
       return on_leave_ask(m, record);
     case DMI_CTL_LEAVE_NO:
-      return on_leave_no(m, record);
+      return on_leave_no(m, record, msg);
     case DMI_CTL_DRAINED:
       return on_drained(m, record, msg);
     default: /* GONE */

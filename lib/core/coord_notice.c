@@ -117,6 +117,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
     dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
   }
   m->coord->retry = true; /* somebody may have waited for an heir */
+  dmi_coord_room(m);
   return true;
 }
 

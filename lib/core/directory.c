@@ -212,6 +212,7 @@ static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
   dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
   dmi_uids_free(&forget->awaits);
   DMI_LIST_DROP(&c->forgets, i);
+  dmi_coord_room(m);
 }
 
 static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,

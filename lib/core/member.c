@@ -247,6 +247,10 @@ void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uin
   EVENT(dmi_leave_drained(m, ended, num));
 }
 
+void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_leave_no_room(m));
+}
+
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {
   EVENT(dmi_leave_forgot(m, base));
 }

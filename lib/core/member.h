@@ -141,7 +141,7 @@ enum dmi_mact_type {
                             creates from now on (DMI_ELEAVING).  Answer: dmi_member_stopped(no
                             thread ran) */
   DMI_MACT_START_DRAIN,  /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
-                            Answer: dmi_member_drained, once */
+                            Answer: dmi_member_drained or dmi_member_no_room, once */
   /* === left ===.  Calls about threads that ended here are answered "moved" from now on (and
    * already since dmi_member_drained was called): the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
@@ -267,6 +267,9 @@ void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out
  * only). */
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
+/* The same, with an heir: the others have no room for what is here, and nothing was changed: it
+ * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet. */
+void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to VIEW. */
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */

@@ -226,6 +226,7 @@ void dmi_member_ask_leave(struct dmi_member *m);
 bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
+void dmi_leave_no_room(struct dmi_member *m);
 void dmi_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
@@ -291,6 +292,8 @@ struct dmi_record {
   bool removed;              /* by the view change at work */
   struct dmi_caller welcome; /* waits for OPENED */
   struct dmi_caller goodbye; /* waits for DRAINED or LEAVE_NO */
+  bool no_room; /* KEEPING: nobody had room for its pages; until there may be some.  Not
+                   handed over: the next coordinator tries once */
   struct dmi_node_info info;
 };
 
@@ -378,6 +381,7 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
+void dmi_coord_room(struct dmi_member *m);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);

@@ -68,7 +68,15 @@ void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
     return;
   }
   dmi_member_move(m, DMI_PHASE_JOINED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, 0, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_EBUSY, NULL);
+}
+
+/* One that was dismissed already goes on keeping its pages. */
+void dmi_leave_no_room(struct dmi_member *m) {
+  if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
+  m->heir = 0;
+  dmi_member_move(m, m->left_shown ? DMI_PHASE_LEFT : DMI_PHASE_JOINED);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
 }
 
 static void send_drained(struct dmi_member *m) {

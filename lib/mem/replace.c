@@ -104,7 +104,7 @@ static void go_noted(struct sweep *sweep, enum dmi_class class) {
   for (i = 0; i < found->num && !enough(sweep); i++) {
     struct dmi_replace_map *map = &sweep->map[found->page[i].map];
     uint64_t bytes = sweep->env->go(sweep->env->arg, map->map, found->page[i].index, class);
-    if (bytes == DMI_REPLACE_NOWHERE) return;
+    if (bytes == DMI_REPLACE_NOWHERE) break;
     sweep->made += bytes;
   }
   if (class != DMI_CLASS_SOLE) return;

@@ -109,6 +109,7 @@ void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
     } else if (to == process->core.self) {
       dmi_post_self(process, &msg);
     } else {
+      if (msg.type == DMI_MSG_GRANT) dmi_pager_granted(process);
       send_locked(process, page, to, &msg, out);
     }
   }

@@ -156,6 +156,12 @@ void dmi_leave_start(struct dmi_process *process, uint32_t heir) {
   }
 }
 
+void dmi_leave_refused(struct dmi_process *process) {
+  if (!process->leave) dmi_threads_go_on(process->threads); /* else it was dismissed before */
+  dmi_member_no_room(process->member, dmi_events(process));
+  dmi_events_carry(process);
+}
+
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
   if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
   if (!process->leave) abort();
@@ -349,13 +355,13 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
       keep_add(&keep, &entry, list->len);
       continue;
     }
-    if (take->must) dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     dmi_out_init(&out);
     dmi_lock(&page->lock);
     taken = dmi_page_take(&process->core, page, take->must, &out);
     dmi_access_carry_locked(process, page, &out);
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);
+    if (take->must) dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     if (taken) {
       dmi_pager_count_taken(process->pager);
     } else {
@@ -492,5 +498,6 @@ void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {
   dmi_mapping_each(mapping, kill_page, process);
   parked = park_end(process, mapping);
   park_replay(process, parked);
+  dmi_pager_wake(process->pager); /* some of its pages may have stalled */
   dmi_mapping_unref(&process->core, mapping);
 }

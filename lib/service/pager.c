@@ -398,7 +398,9 @@ static void *body(void *arg) {
   struct dmi_pager *pager = arg;
   while (!atomic_load(&pager->stop)) {
     uint32_t seen = atomic_load(&pager->events);
+    atomic_store(&pager->process->pager_expects, 1);
     if (look_round(pager) || !watch(pager)) continue;
+    if (!pager->waiting.num && !pager->offered.num) atomic_store(&pager->process->pager_expects, 0);
     atomic_store(&pager->sleeping, 1);
     while (atomic_load(&pager->events) == seen)
       dmi_futex_wait(&pager->events, seen);

@@ -52,7 +52,7 @@ void dmi_pager_count_taken(struct dmi_pager *pager);
 void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes);
 
 /* This process is to leave: asks for promises for all it has (docs/replacement.md, "Leaving"). Then
- * dmi_leave_promised is called; at once, or later. */
+ * dmi_leave_promised is called, or dmi_leave_refused; at once, or later. */
 void dmi_pager_leave(struct dmi_pager *pager, uint32_t heir);
 /* Who gets a page of so many bytes. */
 uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes);
@@ -70,6 +70,12 @@ struct dmi_pager_counts {
   uint64_t spilled; /* bytes in the file now */
 };
 void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *counts);
+
+/* A page goes to its next owner: it may be one that stalls here, or was offered. */
+static inline void dmi_pager_granted(struct dmi_process *process) {
+  if (atomic_load(&process->pager_expects) && atomic_exchange(&process->pager_expects, 0))
+    dmi_pager_wake(process->pager);
+}
 
 static inline void dmi_pager_stepped(struct dmi_process *process) {
   if (__builtin_expect(atomic_load_explicit(&process->pager_curious, memory_order_relaxed), 0)) {

@@ -58,6 +58,7 @@ void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
   freed = dmi_room_taken(pager->rooms, from, bytes);
   pthread_mutex_unlock(&pager->lock);
   if (freed) dmi_pool_release(freed);
+  leave_look(pager); /* this process may wait for that itself */
 }
 
 void dmi_pager_count_taken(struct dmi_pager *pager) {
@@ -133,7 +134,7 @@ static void leave_look(struct dmi_pager *pager) {
     pager->leaving = pager->keeping;
     pthread_mutex_unlock(&pager->lock);
     dmi_pager_wake(pager);
-    dmi_leave_promised(pager->process, heir); /* more than others have room for, then */
+    dmi_leave_refused(pager->process);
   }
 }
 

@@ -69,6 +69,7 @@ struct dmi_process {
   pthread_mutex_t park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
 
   struct dmi_pager *pager;        /* own lock */
+  _Atomic uint32_t pager_expects; /* bool: pages stall or are offered; it is told of GRANTs */
   _Atomic uint32_t pager_curious; /* bool: it wants to know when a step of some page is over */
 
   /* ---- the daemon's alone ---- */

@@ -57,8 +57,9 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
 
 /* START_DRAIN. */
 void dmi_leave_start(struct dmi_process *process, uint32_t heir);
-/* Room for all pages has been promised, as far as there is any: they go. */
+/* Room for all pages has been promised, so they go; or there is none, and nothing was changed. */
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
+void dmi_leave_refused(struct dmi_process *process);
 /* Says dmi_member_drained once that is so. */
 void dmi_leave_look(struct dmi_process *process);
 /* Frees what a leave keeps, at the end of the process. */

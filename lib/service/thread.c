@@ -78,7 +78,8 @@ struct dmi_threads {
   uint32_t *bound; /* threads by place in dmi_machine.order; NULL until one is bound */
   bool main_runs;
   bool open;        /* welcomed */
-  bool handed_over; /* a leave: no new threads; ended ones are the coordinator's matter */
+  bool stopped;     /* a leave: no new threads */
+  bool handed_over; /* ... and ended ones are the coordinator's matter */
 };
 
 static __thread struct thread *self;
@@ -283,7 +284,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   struct create_reply *create;
   int32_t error = DMI_OK;
   if (!process->program.thread) error = DMI_ENOFUNC;
-  if (!threads->open || threads->handed_over) error = DMI_ELEAVING;
+  if (!threads->open || threads->stopped) error = DMI_ELEAVING;
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
@@ -378,15 +379,19 @@ void dmi_threads_open(struct dmi_threads *threads) {
 
 bool dmi_threads_stop(struct dmi_threads *threads) {
   if (threads->running) return false;
-  threads->handed_over = true;
+  threads->stopped = true;
   return true;
+}
+
+void dmi_threads_go_on(struct dmi_threads *threads) {
+  threads->stopped = false;
 }
 
 void dmi_threads_hand_over(struct dmi_process *process,
                            void (*each)(void *arg, uint64_t number, int64_t value), void *arg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread, *next;
-  dmi_threads_stop(process->threads);
+  threads->stopped = threads->handed_over = true;
   HASH_ITER(hh, threads->all, thread, next) {
     each(arg, thread->number, thread->value);
     forget(threads, thread);

@@ -48,6 +48,8 @@ void dmi_threads_open(struct dmi_threads *threads);
 
 /* A leave begins: no new threads from now on.  False, and nothing changed: threads run. */
 bool dmi_threads_stop(struct dmi_threads *threads);
+/* The leave fails: they may be created again. */
+void dmi_threads_go_on(struct dmi_threads *threads);
 
 /* The same leave: what has ended and was not joined is given to `each`, and forgotten here. */
 void dmi_threads_hand_over(struct dmi_process *process,

@@ -48,6 +48,14 @@ sub full {
   finish("full @args", start('full', $number, $pool, @args));
 }
 
+sub leave {
+  my ($pool, @args) = @_;
+  my @all = start('leave', 2, $pool, @args);
+  $all[0]->expect_out(qr/^leave now$/m);
+  $all[1]->signal('INT');
+  finish("leave @args", @all);
+}
+
 sub spill {
   my ($pool, $number, @args) = @_;
   my $dir = $t->dir;
@@ -60,17 +68,20 @@ sub spill {
 if ($small) {
   fill('8M', 24, 16);
   full('8M', 4, 38, 16);
+  leave('8M', 6, 16);
   spill('4M', 2, 16, 16);
 } else {
   fill('64M', 200, 64);
   full('64M', 4, 300, 64);
   full('1M', 2, 3, 4);
+  leave('64M', 45, 64);
   spill('8M', 2, 40, 16);
 }
 if ($scale eq 'soak') {
   for (1 .. 10) {
     fill('64M', 200, $_ % 2 ? 4 : 1024);
     full('64M', 4, 300, 4);
+    leave('64M', 45, 4);
     fill('16M', 50, 1);
     spill('8M', 3, 100, 4);
   }

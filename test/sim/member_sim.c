@@ -57,7 +57,7 @@ static bool asked_open(const struct proc *p) {
 }
 
 static bool asked_close(const struct proc *p) {
-  return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop);
+  return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop || p->refused_room);
 }
 
 /* ---- Random users -------------------------------------------------------------------------- */

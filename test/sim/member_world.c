@@ -274,6 +274,11 @@ static void do_view(int slot, const struct dmi_mact *act) {
 
 static void do_drain(int slot, uint32_t heir) {
   struct proc *p = &w->proc[slot];
+  if (heir && rnd(4) == 0) {
+    say("%d: finds no room for its pages", slot);
+    add_pending(p, PEND_NO_ROOM);
+    return;
+  }
   p->heir = heir;
   say("%d: drains to %u", slot, heir);
   for (uint32_t i = 0; heir && i < p->maps.num; i++) {
@@ -328,7 +333,8 @@ static void check_dismissal(const struct call *call, int error) {
   if (error == DMI_OK && about->dismissed) fail("%d was dismissed twice", call->slot);
   if (error == DMI_OK) about->dismissed = true;
   if (error == DMI_EBUSY && !about->refused_stop) fail("%d was not busy", call->slot);
-  if (error && error != DMI_EBUSY && sole) {
+  if (error == DMI_ENOMEM && !about->refused_room) fail("%d had room", call->slot);
+  if (error && error != DMI_EBUSY && error != DMI_ENOMEM && sole) {
     fail("the only goodbye of %d fails: %d", call->slot, error);
   }
 }
@@ -600,6 +606,11 @@ static void answer(int slot, uint32_t i) {
         p->refused_stop = true;
       }
       dmi_member_stopped(p->m, stopped, &out);
+      break;
+    case PEND_NO_ROOM:
+      p->refused_room = true;
+      if (!p->left) p->creates = p->opened; /* as before */
+      dmi_member_no_room(p->m, &out);
       break;
     case PEND_DRAINED:
       dmi_member_drained(p->m, p->ended.at, p->ended.num, &out);

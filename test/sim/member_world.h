@@ -31,6 +31,7 @@ enum pending_type {
   PEND_VIEWED,
   PEND_STOPPED,
   PEND_DRAINED,
+  PEND_NO_ROOM,
   PEND_FORGOT,
   PEND_CREATE
 };
@@ -69,6 +70,7 @@ struct proc {
   bool killed; /* by the scenario */
   bool joined, opened, closed, left;
   bool refused_stop; /* said once that threads run */
+  bool refused_room; /* said once that nobody has room for its pages */
   bool creates;      /* accepts creates */
   bool expect_close;
   bool over; /* END came */

@@ -186,6 +186,12 @@ static void test_welcome_waits_for_opened(void **state) {
   end(m);
 }
 
+static bool leave_no(struct dmi_member *m, uint32_t from, uint32_t error) {
+  struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO, .error = error};
+  dmi_mout_clear(&out);
+  return dmi_member_message(m, from, &msg, &out);
+}
+
 static void test_goodbye(void **state) {
   struct dmi_member *m = first();
   struct dmi_pack body;
@@ -202,8 +208,13 @@ static void test_goodbye(void **state) {
   dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
   dmi_mout_clear(&out);
-  assert_true(give(m, 2, DMI_CTL_LEAVE_NO, 0, NULL));
+  assert_false(leave_no(m, 2, DMI_OK)); /* a reason belongs to it */
+  assert_true(leave_no(m, 2, DMI_EBUSY));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EBUSY);
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 41, 1, &out);
+  assert_true(leave_no(m, 2, DMI_ENOMEM));
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOMEM);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 5, 1, &out);
   dmi_pack_init(&body);
