@@ -192,6 +192,7 @@ enum dmi_break {
   DMI_BREAK_LEAVER,     /* R12: a leaver takes what it is offered */
   DMI_BREAK_KEEP,       /* R12: a leaver does not offer again what it was refused */
   DMI_BREAK_STALL,      /* R12: a write that stalled is lost */
+  DMI_BREAK_BEHIND,     /* R12: reads and waits stay behind a write that stalls */
   DMI_BREAK_REFUSE,     /* R12: a write that was refused has changed the page */
   DMI_BREAK_RESERVE,    /* R12: READ is sent without room for what it brings */
   DMI_BREAK_RETURN,     /* R12: room for what did not come is not given back */

@@ -144,7 +144,7 @@ void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page);
 bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req);
 /* What needs no room in the queue of a page that stalls goes first; taken out.  NULL: there is
  * nothing, or the bytes are outside, and all must wait. */
-struct dmi_req *dmi_room_overtake(struct dmi_page *page);
+struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *page);
 
 /* ---- page_wait.c: R11, at the owner ---- */
 /* A pure wait at the head of the queue: is over, or is parked. */

@@ -512,7 +512,7 @@ static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct
     page->flags |= DMI_PAGE_STALLED;
     dmi_out_room(out, page);
   }
-  passes = dmi_room_overtake(page);
+  passes = dmi_room_overtake(core, page);
   if (passes && passes->type == DMI_REQ_OWN) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
   return passes;
 }

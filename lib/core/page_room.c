@@ -104,12 +104,13 @@ bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct 
   return may_write(req) && !dmi_room_get(core, page, force);
 }
 
-struct dmi_req *dmi_room_overtake(struct dmi_page *page) {
+struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *page) {
   struct dmi_req_list *queue = &page->busy->queue, rest = {NULL, NULL};
   struct dmi_req *req, *passes = NULL;
+  bool own_only = core->broken == DMI_BREAK_BEHIND;
   if (page->flags & DMI_PAGE_SPILLED) return NULL;
   while ((req = dmi_req_pop(queue))) {
-    if (!passes && !may_write(req)) {
+    if (!passes && !may_write(req) && (!own_only || req->type == DMI_REQ_OWN)) {
       passes = req;
     } else {
       dmi_req_push(&rest, req);

@@ -37,8 +37,8 @@ my @rules = (
   [HOLD => 40], [ACK_WAIT => 20], [INVALIDATE => 20], [FLOOR => 100], [POISON => 1000],
   [PUTS => 100], [GAP => 100], [FORWARD => 20], [COPYSET => 20], [STALE => 5000],
   [TAILS => 20], [TAKE => 20], [LIST => 20], [LOOK => 20], [MOVE => 20], [TOLD => 200],
-  [DROP => 400], [LEAVER => 200], [KEEP => 20], [STALL => 20], [REFUSE => 200],
-  [RESERVE => 20], [RETURN => 20], [SPILL => 20],
+  [DROP => 400], [LEAVER => 200], [KEEP => 20], [STALL => 20], [BEHIND => 400],
+  [REFUSE => 200], [RESERVE => 20], [RETURN => 20], [SPILL => 20],
   [PASS => 2000], [AFTER => 40], [PASSES => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
 );
 for my $rule (@rules) {

@@ -332,6 +332,19 @@ static bool may_refuse(const struct dmi_req *req) {
   return req->type != DMI_REQ_OWN && !(req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_WATCH);
 }
 
+/* A write fails for lack of room only when none anywhere is set aside for what is still to come:
+ * such room may be given back (by GRANT or DATA with ZERO), and then there was some. */
+static void check_refused(const struct place *at) {
+  const struct sim *sim = at->proc->sim;
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    const struct sim_proc *proc = sim->proc[i];
+    if (!proc || !proc->pool.reserved) continue;
+    sim_bad(at->proc->sim, "p%u: a write to map %u page %u fails, but p%u has %llu bytes reserved",
+            at->proc->core.self, at->map + 1, at->num, proc->core.self,
+            (unsigned long long)proc->pool.reserved);
+  }
+}
+
 static void settle(const struct place *at) {
   uint64_t bytes = at->page->map->page_size;
   struct sim *sim = at->proc->sim;
@@ -346,16 +359,19 @@ static void settle(const struct place *at) {
     at->proc->pool.excused = false;
     go_on(at);
   } else if (spilled || !offer(at, with_room(at->proc, bytes))) {
+    if (!spilled) check_refused(at);
     refuse(at);
   }
 }
 
-bool sim_room_go_on(struct sim *sim) {
+/* The first page that stalls, spilled or not, is helped on. */
+static bool go_on_with(struct sim *sim, bool spilled) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     for (uint32_t m = 0; sim->proc[i] && m < sim->maps; m++) {
       for (uint32_t p = 0; p < SIM_PAGES; p++) {
         struct place at = {sim->proc[i], sim->proc[i]->pmap[m].page[p], m, p};
         if (!at.page || !(at.page->flags & DMI_PAGE_STALLED)) continue;
+        if (!(at.page->flags & DMI_PAGE_SPILLED) == spilled) continue;
         sim_touch(sim, m, p);
         settle(&at);
         return true;
@@ -363,4 +379,9 @@ bool sim_room_go_on(struct sim *sim) {
     }
   }
   return false;
+}
+
+/* Nothing passes a page that is spilled, so room may be reserved for what waits behind one. */
+bool sim_room_go_on(struct sim *sim) {
+  return go_on_with(sim, true) || go_on_with(sim, false);
 }

@@ -52,7 +52,9 @@ static void step(struct sim *sim) {
   } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
     (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
-    if (!sim_ops_begin(sim) && !sim_room_go_on(sim)) (void)sim_ops_kick(sim);
+    /* What leaves may hold up what has room reserved: room is looked for after it. */
+    if (!sim_ops_begin(sim) && !sim_member_go_on(sim) && !sim_room_go_on(sim))
+      (void)sim_ops_kick(sim);
   }
   sim_check_touched(sim);
 }
