@@ -74,8 +74,9 @@
 #define REFUSED (DROP + 64)
 #define OFFERING (DROP + 96)
 #define SPILLING (DROP + 128)
-#define KEEP (DROP + 160) /* these two are messages */
+#define KEEP (DROP + 160) /* these are messages; KEEP_MUST: KEEP with the flag MUST */
 #define FAIL (DROP + 192)
+#define KEEP_MUST (DROP + 224)
 #define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
 #define OP_R 21      /* only in queues: own read, write, atomic */
 #define OP_W 22
@@ -99,7 +100,8 @@
 #define OP_L 29
 #define OP_T 30
 #define IS_OWN(m) ((m) == OP_R || (m) == OP_W || (m) == OP_A || (m) == OP_L)
-#define IS_WRITE(m) ((m) == PUT || (m) == ATOMIC || (m) == OP_W || (m) == OP_A)
+#define IS_WRITE(m) \
+  ((m) == PUT || (m) == ATOMIC || (m) == LOCK || (m) == OP_W || (m) == OP_A || (m) == OP_L)
 #define IS_ATOMIC(m) ((m) == ATOMIC || (m) == OP_A)
 /* R4.1, R11.4: is process i told of a write of qo? */
 #ifdef BREAK_TOLD
@@ -209,7 +211,7 @@ bit orphan[NP];      /* ghost: a page without a record, owned by the home that i
 bit tight;
 byte fulls, offers, spills;
 byte disk; /* of page 0 */
-hidden byte missed, looked, st, so, sx;
+hidden byte missed, looked, st, so, sx, sd;
 #ifndef FULLS
 #define FULLS 2
 #endif
@@ -233,6 +235,13 @@ hidden byte missed, looked, st, so, sx;
    !LEAVING(a) && !pg[K(a, 0)].nodata && (len(q[K(a, 0)]) == 0 || \
                                           (pg[K(a, 0)].stalled && !pg[K(a, 0)].spilled)))
 #define STALLED_AT(a) (pg[K(a, 0)].stalled)
+/* Is the TAKE that has come refused?  One with MUST is by who has begun to leave itself, as any
+ * but the heir may have. */
+#ifdef LEAVE
+#define MAY_KEEP (tight && ((mt & F_MUST) -> n != HEIR : pg[k].version == 0))
+#else
+#define MAY_KEEP (tight && pg[k].version == 0)
+#endif
 /* Not what only waits for its bytes: the shell finds these. */
 #define MAY_REFUSE(a) (STALLED_AT(a) && !pg[K(a, 0)].spilled)
 #define MAY_SPILL(a)                                                                      \
@@ -244,6 +253,7 @@ hidden byte missed, looked, st, so, sx;
 #define STALLED false
 #define SPILLED(k_) false
 #define STALLS false
+#define MAY_KEEP false
 #endif
 #ifdef DROPS
 byte drops; /* how many copies went for lack of room; of page 0 */
@@ -272,7 +282,7 @@ inline send(to_, type_, origin_, x_, v_, d_)
   :: else ->
      if
      :: LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, KEEP */
-        assert(TYPE(type_) == DATA || (type_) == KEEP)
+        assert(TYPE(type_) == DATA || (type_) == KEEP || (type_) == KEEP_MUST)
 #ifdef PASSES
      :: !LEFT(n, to_) && TYPE(type_) == DATA ->
         assert(nfull(bulk[CI(n, to_)]));
@@ -791,7 +801,7 @@ inline end_passes()
 #endif
 
 #ifdef ROOM
-/* R12: an OWN passes what stalls: takes it out of the queue; qt 0: there is none. */
+/* R12: what needs no room passes what stalls: takes it out of the queue; qt 0: there is none. */
 inline overtake()
 {
   num = len(q[k]);
@@ -801,19 +811,47 @@ inline overtake()
      num--;
      q[k]?qt, qo, qx, qv, qd;
      if
-     :: TYPE(qt) == OWNT && !st ->
+     :: !IS_WRITE(qt) && !st ->
         st = qt;
         so = qo;
-        sx = qx
+        sx = qx;
+        sd = qd
      :: else -> q[k]!qt, qo, qx, qv, qd
      fi
   :: else -> break
   od;
   qt = st;
   qo = so;
-  qx = sx
+  qx = sx;
+  qd = sd
 }
 #endif
+
+/* An operation that writes nothing, taken off the queue. */
+inline answer()
+{
+  if
+  :: qt == GET -> send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
+  :: TYPE(qt) == READ ->
+#ifdef PASSES
+     decide()
+#else
+     if
+     :: qo != n && !LEFT(n, qo) -> pg[k].copyset = WITH(pg[k].copyset, qo, (qx >> 2))
+     :: else
+     fi;
+     send(qo, DATA, n, qx, pg[k].version, pg[k].data)
+#endif
+  :: qt == OP_R ->
+     assert(!pg[k].nodata);
+     complete(qx, CELL(pg[k].data, CELLOF(qx)))
+  :: else -> /* OWN */
+#ifdef ROOM
+     pg[k].stalled = 0;
+#endif
+     grant()
+  fi
+}
 
 /* R3: runs the queue as far as possible. */
 inline serve()
@@ -824,13 +862,10 @@ inline serve()
   do
 #ifdef ROOM
   :: pg[k].role == OWNER && STALLED && !SPILLED(k) && !looked ->
-     looked = 1;
      overtake();
      if
-     :: qt ->
-        pg[k].stalled = 0;
-        grant()
-     :: else
+     :: qt -> answer()
+     :: else -> looked = 1
      fi
 #endif
   :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) && !STALLED ->
@@ -840,30 +875,10 @@ inline serve()
      :: STALLS ->
         scarce(!pg[k].spilled);
         pg[k].stalled = 1
-     :: !(STALLS) && qt == GET ->
-#else
-     :: qt == GET ->
 #endif
+     :: !(STALLS) && !IS_WRITE(qt) ->
         q[k]?_, _, _, _, _;
-        send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
-     :: TYPE(qt) == READ && !(STALLS) ->
-        q[k]?_, _, _, _, _;
-#ifdef PASSES
-        decide()
-#else
-        if
-        :: qo != n && !LEFT(n, qo) -> pg[k].copyset = WITH(pg[k].copyset, qo, (qx >> 2))
-        :: else
-        fi;
-        send(qo, DATA, n, qx, pg[k].version, pg[k].data)
-#endif
-     :: qt == OP_R && !(STALLS) ->
-        q[k]?_, _, _, _, _;
-        assert(!pg[k].nodata);
-        complete(qx, CELL(pg[k].data, CELLOF(qx)))
-     :: TYPE(qt) == OWNT && !(STALLS) ->
-        q[k]?_, _, _, _, _;
-        grant()
+        answer()
      :: else -> /* a write */
         nd = VALUE(qx & 3);
         if
@@ -1150,21 +1165,53 @@ inline home_end()
   od
 }
 
+/* R8.3: who shall take the page is asked, and nobody else while its answer may come. */
+inline give(to_)
+{
+  assert(!offered[p]);
+  offered[p] = 1;
+  send(to_, TAKE + F_MUST, n, 0, 0, 0)
+}
+
+/* R12 at the leaver: one that had promised room keeps nothing. */
+inline kept()
+{
+  if
+#ifndef BREAK_KEEP
+  :: n == LEAVER && leaving && f != HEIR && pg[k].role == OWNER ->
+     if
+     :: mt == KEEP_MUST -> offered[p] = 0
+     :: else
+     fi;
+     give(HEIR)
+#endif
+  :: else
+  fi
+}
+
 /* R8.3 at the leaver. */
 inline offer()
 {
   if
 #ifndef BREAK_TAKE
   :: n == LEAVER && handed && pg[k].role == OWNER && !offered[p] ->
-     offered[p] = 1;
      /* to one that has promised room, or to the heir */
      scarce(true);
-     send((tight -> NODES - LEAVER - HEIR : HEIR), TAKE + F_MUST, n, 0, 0, 0)
+     give((tight -> NODES - LEAVER - HEIR : HEIR))
 #endif
   :: else
   fi
 }
 #endif
+
+/* R12: TAKE is refused. */
+inline keep()
+{
+  if
+  :: mt & F_MUST -> send(f, KEEP_MUST, n, 0, 0, 0)
+  :: else -> send(f, KEEP, n, 0, 0, 0)
+  fi
+}
 
 inline handle()
 {
@@ -1237,26 +1284,24 @@ inline handle()
   :: TYPE(mt) == TAKE ->
      if
 #ifndef BREAK_LEAVER
-     :: pg[k].role == NONE && LEAVING(n) -> send(f, KEEP, n, 0, 0, 0)
-     :: pg[k].role == NONE && !LEAVING(n) && tight && !(mt & F_MUST) && pg[k].version == 0 ->
+     :: pg[k].role == NONE && LEAVING(n) -> keep()
+     :: pg[k].role == NONE && !LEAVING(n) && MAY_KEEP ->
 #else
-     :: pg[k].role == NONE && tight && !(mt & F_MUST) && pg[k].version == 0 ->
+     :: pg[k].role == NONE && MAY_KEEP ->
 #endif
         scarce(true);
-        send(f, KEEP, n, 0, 0, 0)
+        keep()
      :: pg[k].role == NONE -> ask(0)
      :: else
      fi
 #ifdef ROOM
-  :: mt == KEEP ->
-#ifdef LEAVE
-     if
-     :: n == LEAVER && leaving && f != HEIR && pg[k].role == OWNER ->
-        send(HEIR, TAKE + F_MUST, n, 0, 0, 0)
-     :: else
-     fi
+#if defined(OLD_KEEP) && defined(LEAVE)
+  :: mt == KEEP -> kept()
 #else
-     skip
+  :: mt == KEEP /* the page stays here */
+#endif
+#ifdef LEAVE
+  :: mt == KEEP_MUST -> kept()
 #endif
   :: mt == FAIL ->
      t = mx & 3;
