@@ -32,7 +32,14 @@ struct peer {
   uint64_t owed[2];                 /* by kind: it waits for room for such a page; 0: no */
   uint64_t promised;                /* bytes reserved here for what it gives away */
   uint64_t promise;                 /* bytes it has reserved for what we give away */
+  uint64_t planned;                 /* of them for pages in the list of shares */
   bool tried;                       /* it was asked for a promise in this leave */
+};
+
+/* Pages of one size that one member is to get. */
+struct share {
+  uint32_t uid;
+  uint64_t size, num;
 };
 
 struct dmi_rooms {
@@ -43,7 +50,10 @@ struct dmi_rooms {
   struct dmi_replace_member *member; /* room to choose in: `num` of them */
   enum dmi_room_leave leave;
   uint32_t heir;
-  uint64_t to_give; /* bytes, when the leave began */
+  struct dmi_room_lot *lot; /* what there was when the leave began; largest pages first */
+  uint64_t lots;
+  struct share *share; /* who gets what, as far as was promised */
+  uint64_t shares;
 };
 
 static void *alloc(size_t num, size_t size) {
@@ -63,6 +73,8 @@ void dmi_rooms_free(struct dmi_rooms *rooms) {
   if (!rooms) return;
   free(rooms->peer);
   free(rooms->member);
+  free(rooms->lot);
+  free(rooms->share);
   free(rooms);
 }
 
@@ -118,7 +130,7 @@ static void give_back(struct dmi_rooms *rooms, struct dmi_room_out *out) {
   for (uint64_t i = 0; i < rooms->num; i++) {
     struct peer *peer = &rooms->peer[i];
     if (peer->promise) send(out, peer->uid, DMI_ROOM_BACK, 0, 0, peer->promise, 0);
-    peer->promise = 0;
+    peer->promise = peer->planned = 0;
   }
 }
 
@@ -134,55 +146,115 @@ static struct peer *next_promiser(const struct dmi_rooms *rooms) {
   return best;
 }
 
+static void share(struct dmi_rooms *rooms, struct peer *peer, uint64_t size, uint64_t *left) {
+  uint64_t fit = (peer->promise - peer->planned) / size;
+  if (fit > *left) fit = *left;
+  if (!fit) return;
+  rooms->share[rooms->shares++] = (struct share){peer->uid, size, fit};
+  peer->planned += fit * size;
+  *left -= fit;
+}
+
+/* Who gets what, whole pages, larger ones first and the heir before others.  Returns the bytes of
+ * pages that fit nowhere, *unit: the size of the smallest of them. */
+static uint64_t plan(struct dmi_rooms *rooms, uint64_t *unit) {
+  struct peer *heir = find(rooms, rooms->heir);
+  uint64_t missing = 0;
+  free(rooms->share);
+  rooms->share = alloc(rooms->lots * rooms->num, sizeof(*rooms->share));
+  rooms->shares = 0;
+  for (uint64_t i = 0; i < rooms->num; i++)
+    rooms->peer[i].planned = 0;
+  for (uint64_t l = 0; l < rooms->lots; l++) {
+    uint64_t size = rooms->lot[l].size, left = rooms->lot[l].num;
+    if (heir) share(rooms, heir, size, &left);
+    for (uint64_t i = 0; i < rooms->num; i++) {
+      if (&rooms->peer[i] != heir) share(rooms, &rooms->peer[i], size, &left);
+    }
+    missing += left * size;
+    if (left) *unit = size;
+  }
+  for (uint64_t i = 0; rooms->broken == DMI_ROOM_BREAK_WHOLE && i < rooms->num; i++) {
+    uint64_t left = rooms->peer[i].promise - rooms->peer[i].planned;
+    missing -= left < missing ? left : missing;
+  }
+  return missing;
+}
+
 /* One after the other, so that nobody sets aside what is not needed. */
 static void leave_look(struct dmi_rooms *rooms, struct dmi_room_out *out) {
-  uint64_t have = 0;
+  uint64_t missing, unit = 0;
   struct peer *next;
   if (rooms->leave != DMI_ROOM_LEAVE_ASKS) return;
   for (uint64_t i = 0; i < rooms->num; i++) {
     if (rooms->peer[i].asked[LEAVE].number) return;
-    have += rooms->peer[i].promise;
   }
-  if (have >= rooms->to_give) {
+  missing = plan(rooms, &unit);
+  if (!missing) {
     rooms->leave = DMI_ROOM_LEAVE_READY;
     return;
   }
   next = next_promiser(rooms);
   if (next) {
     next->tried = true;
-    ask(rooms, next, DMI_ROOM_PROMISE, rooms->to_give - have, 1, out);
+    ask(rooms, next, DMI_ROOM_PROMISE, missing, unit, out);
     return;
   }
   rooms->leave = DMI_ROOM_LEAVE_FAILED;
 }
 
-void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, uint64_t bytes,
-                    struct dmi_room_out *out) {
+static int larger_first(const void *left, const void *right) {
+  const struct dmi_room_lot *a = left, *b = right;
+  return (a->size < b->size) - (a->size > b->size);
+}
+
+void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, const struct dmi_room_lot *lot,
+                    uint64_t lots, struct dmi_room_out *out) {
   rooms->leave = DMI_ROOM_LEAVE_ASKS;
   rooms->heir = heir;
-  rooms->to_give = bytes;
+  free(rooms->lot);
+  rooms->lot = alloc(lots, sizeof(*lot));
+  rooms->lots = lots;
+  if (lots) memcpy(rooms->lot, lot, lots * sizeof(*lot));
+  qsort(rooms->lot, lots, sizeof(*lot), larger_first);
   for (uint64_t i = 0; i < rooms->num; i++)
     rooms->peer[i].tried = false;
   leave_look(rooms, out);
 }
 
-uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes) {
+/* What was promised beyond the pages that were counted: for those that got bytes since. */
+static struct peer *spare(const struct dmi_rooms *rooms, uint64_t bytes) {
   struct peer *best = NULL;
   for (uint64_t i = 0; i < rooms->num; i++) {
     struct peer *peer = &rooms->peer[i];
-    if (peer->promise < bytes) continue;
-    if (!best || peer->uid == rooms->heir ||
-        (best->uid != rooms->heir && peer->promise > best->promise)) {
-      best = peer;
-    }
+    uint64_t left = peer->promise - peer->planned;
+    if (left < bytes) continue;
+    if (peer->uid == rooms->heir) return peer;
+    if (!best || left > best->promise - best->planned) best = peer;
   }
-  if (!best) return rooms->heir;
-  best->promise -= bytes;
-  return best->uid;
+  return best;
+}
+
+uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes) {
+  struct peer *peer;
+  for (uint64_t i = 0; i < rooms->shares; i++) {
+    struct share *at = &rooms->share[i];
+    peer = at->size == bytes ? find(rooms, at->uid) : NULL;
+    if (!peer) continue;
+    if (!--at->num) *at = rooms->share[--rooms->shares];
+    peer->planned -= bytes;
+    peer->promise -= bytes;
+    return peer->uid;
+  }
+  peer = spare(rooms, bytes);
+  if (!peer) return rooms->heir;
+  peer->promise -= bytes;
+  return peer->uid;
 }
 
 void dmi_room_leave_end(struct dmi_rooms *rooms, struct dmi_room_out *out) {
   rooms->leave = DMI_ROOM_NO_LEAVE;
+  rooms->shares = 0;
   if (rooms->broken != DMI_ROOM_BREAK_GIVE_UP) give_back(rooms, out);
 }
 

@@ -56,6 +56,7 @@ enum dmi_room_break {
   DMI_ROOM_BREAK_GIVE_UP, /* promises are not given back when a leave ends */
   DMI_ROOM_BREAK_GONE,    /* what a member that left did not answer is waited for */
   DMI_ROOM_BREAK_WORD,    /* what was offered to a member is not deducted from its word */
+  DMI_ROOM_BREAK_WHOLE,   /* promises are counted as sums of bytes, not in whole pages */
   DMI_ROOM_BREAK_LAST
 };
 void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken);
@@ -134,12 +135,19 @@ uint64_t dmi_room_promised(const struct dmi_rooms *rooms);
 
 /* ---- This process leaves -------------------------------------------------------------------- */
 
-/* It has `bytes`, and `heir` takes them if it can; others, if not.  0 bytes: READY at once. */
-void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, uint64_t bytes,
-                    struct dmi_room_out *out);
+/* Pages of one size. */
+struct dmi_room_lot {
+  uint64_t size, num; /* bytes of each; pages */
+};
 
-/* Who gets a page of `bytes`: one whose promise has room for it, the heir first; the heir, if there
- * is none.  READY only. */
+/* It has these pages, in any order, each size once; `heir` takes them if it can; others, if not.
+ * READY is said when each of them fits as a whole.  No pages: READY at once. */
+void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, const struct dmi_room_lot *lot,
+                    uint64_t lots, struct dmi_room_out *out);
+
+/* Who gets a page of `bytes`, in any order: one of those that were counted goes where its room is;
+ * one more (it got its bytes since) to who has promised more than is needed, or else to the heir.
+ * READY only. */
 uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes);
 
 /* All pages are gone, or (FAILED) it stays: what is left of the promises goes back. */

@@ -143,12 +143,13 @@ static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind)
   return left_below(dmi_pool_limit() - (kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0));
 }
 
-/* As much as there is of what is asked for, set aside. */
-static uint64_t promise(const struct dmi_pager *pager, uint64_t bytes) {
+/* As much as there is of what is asked for, set aside, if it is enough for a page. */
+static uint64_t promise(const struct dmi_pager *pager, const struct dmi_room_asker *asker) {
   for (;;) {
     uint64_t room = room_for(pager, DMI_ROOM_PROMISE);
-    if (room > bytes) room = bytes;
-    if (!room || dmi_pool_reserve(room, false)) return room;
+    if (room > asker->bytes) room = asker->bytes;
+    if (room < asker->unit) return 0;
+    if (dmi_pool_reserve(room, false)) return room;
   }
 }
 
@@ -176,7 +177,7 @@ static bool answer_one(struct dmi_pager *pager) {
   make_room_for(pager, &asker);
   dmi_room_out_init(&out);
   pthread_mutex_lock(&pager->lock);
-  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, asker.bytes)
+  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
                                          : room_for(pager, (enum dmi_room_kind)asker.kind);
   if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
     dmi_pool_release(bytes); /* it has left */

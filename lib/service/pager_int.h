@@ -38,7 +38,6 @@ struct dmi_pager {
 
   /* ---- the daemon's alone ---- */
   uint32_t heir; /* of a leave that waits for promises; 0: none does */
-  bool exact;    /* its bytes were counted one by one */
 
   /* ---- the pager thread's alone ---- */
   struct dmi_held_pages waiting; /* stalled pages, in their order */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
-#include "mem/spill.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
@@ -67,40 +66,51 @@ void dmi_pager_count_taken(struct dmi_pager *pager) {
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static void add_page(struct dmi_page *page, void *bytes) {
+/* What this process has to give away. */
+struct count {
+  struct dmi_room_lot *lot;
+  uint64_t lots, room;
+  uint64_t pages; /* of the mapping at hand */
+};
+
+static void add_page(struct dmi_page *page, void *arg) {
+  struct count *count = arg;
   dmi_lock(&page->lock);
-  if (page->role == DMI_ROLE_PENDING ||
-      (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))) {
-    *(uint64_t *)bytes += page->map->page_size;
-  }
+  count->pages +=
+      page->role == DMI_ROLE_PENDING ||
+      (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)));
   dmi_unlock(&page->lock);
 }
 
-static void add_mapping(struct dmi_mapping *mapping, void *bytes) {
-  dmi_mapping_each(mapping, add_page, bytes);
+static void add_mapping(struct dmi_mapping *mapping, void *arg) {
+  struct count *count = arg;
+  uint64_t at = 0;
+  count->pages = 0;
+  dmi_mapping_each(mapping, add_page, count);
+  if (!count->pages) return;
+  while (at < count->lots && count->lot[at].size != mapping->map.page_size)
+    at++;
+  if (at == count->room) {
+    count->room = count->room ? 2 * count->room : 16;
+    count->lot = realloc(count->lot, count->room * sizeof(*count->lot));
+    if (!count->lot) abort();
+  }
+  if (at == count->lots)
+    count->lot[count->lots++] = (struct dmi_room_lot){mapping->map.page_size, 0};
+  count->lot[at].num += count->pages;
 }
 
-/* What this process has to give away.  Not exact: what the account says, which is as much or more,
- * and costs nothing. */
-static uint64_t all_bytes(const struct dmi_pager *pager, bool exact) {
-  uint64_t used = dmi_pool_used() + dmi_spill_bytes(), copies = dmi_pool_copy_bytes(), bytes = 0;
-  (void)pager;
-  if (!exact) return used > copies ? used - copies : 0;
-  dmi_space_each(add_mapping, &bytes);
-  return bytes;
-}
-
-static void ask_promises(struct dmi_pager *pager, uint32_t heir, bool exact) {
-  uint64_t bytes = all_bytes(pager, exact);
+static void ask_promises(struct dmi_pager *pager) {
+  struct count count = {NULL, 0, 0, 0};
   struct dmi_room_out out;
+  dmi_space_each(add_mapping, &count);
   dmi_room_out_init(&out);
   pthread_mutex_lock(&pager->lock);
-  pager->heir = heir;
-  pager->exact = exact;
-  dmi_room_leave(pager->rooms, heir, bytes, &out);
+  dmi_room_leave(pager->rooms, pager->heir, count.lot, count.lots, &out);
   dmi_pager_say(pager, &out);
   pthread_mutex_unlock(&pager->lock);
   dmi_pager_flush(pager, &out);
+  free(count.lot);
 }
 
 /* With what was promised to others here it waits: they are to be gone, or through, first. */
@@ -114,21 +124,14 @@ static void leave_look(struct dmi_pager *pager) {
   pthread_mutex_unlock(&pager->lock);
   if (state == DMI_ROOM_NO_LEAVE) {
     if (promised) return;
-    ask_promises(pager, pager->heir, false);
+    ask_promises(pager);
     leave_look(pager);
   } else if (state == DMI_ROOM_LEAVE_READY) {
     uint32_t heir = pager->heir;
     pager->heir = 0;
     dmi_leave_promised(pager->process, heir);
   } else if (state == DMI_ROOM_LEAVE_FAILED) {
-    uint32_t heir = pager->heir;
-    bool exact = pager->exact;
     dmi_pager_leave_end(pager);
-    if (!exact) {
-      ask_promises(pager, heir, true);
-      leave_look(pager);
-      return;
-    }
     pager->heir = 0;
     pthread_mutex_lock(&pager->lock);
     pager->leaving = pager->keeping;

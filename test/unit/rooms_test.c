@@ -111,18 +111,26 @@ static void test_asked(void **state) {
   dmi_rooms_free(rooms);
 }
 
+/* 3 is the heir. */
+static void leave_with(struct dmi_rooms *rooms, uint64_t size1, uint64_t num1, uint64_t size2,
+                       uint64_t num2, struct dmi_room_out *out) {
+  const struct dmi_room_lot lot[] = {{size1, num1}, {size2, num2}};
+  dmi_room_leave(rooms, 3, lot, num2 ? 2 : num1 ? 1 : 0, out);
+}
+
 static void test_leave(void **state) {
   struct dmi_rooms *rooms = dmi_rooms_new();
   struct dmi_room_out out;
+  uint64_t given[5] = {0};
   (void)state;
   dmi_room_out_init(&out);
   dmi_room_view(rooms, others, 3, &out);
-  dmi_room_leave(rooms, 3, 0, &out); /* nothing to give */
+  leave_with(rooms, 0, 0, 0, 0, &out); /* nothing to give */
   assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_READY);
   assert_int_equal(out.num, 0);
   dmi_room_leave_end(rooms, &out);
   /* Enough at the heir: nobody else is asked. */
-  dmi_room_leave(rooms, 3, 100, &out);
+  leave_with(rooms, 40, 1, 60, 1, &out);
   assert_int_equal(out.num, 1);
   assert_sent(&out, 0, 3, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 100);
   assert_true(give(rooms, 3, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 1, 100, 0, &out));
@@ -133,7 +141,7 @@ static void test_leave(void **state) {
   dmi_room_leave_end(rooms, &out);
   assert_sent(&out, 1, 3, DMI_ROOM_BACK, 0, 40);
   /* Not enough there: the others one by one, for the rest. */
-  dmi_room_leave(rooms, 3, 100, &out);
+  leave_with(rooms, 20, 4, 10, 2, &out);
   assert_true(give(rooms, 3, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 2, 30, 0, &out));
   assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_ASKS);
   assert_sent(&out, 3, 2, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 70);
@@ -141,15 +149,17 @@ static void test_leave(void **state) {
   assert_sent(&out, 4, 4, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 50);
   assert_true(give(rooms, 4, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 4, 50, 0, &out));
   assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_READY);
-  assert_int_equal(dmi_room_give(rooms, 20), 3);
-  assert_int_equal(dmi_room_give(rooms, 20), 4);
-  assert_int_equal(dmi_room_give(rooms, 20), 4);
-  assert_int_equal(dmi_room_give(rooms, 20), 2);
-  assert_int_equal(dmi_room_give(rooms, 10), 3);
+  for (int i = 0; i < 4; i++)
+    given[dmi_room_give(rooms, 20)] += 20;
+  for (int i = 0; i < 2; i++)
+    given[dmi_room_give(rooms, 10)] += 10;
+  assert_int_equal(given[3], 30);
+  assert_int_equal(given[2], 20);
+  assert_int_equal(given[4], 50);
   dmi_room_leave_end(rooms, &out);
   /* Not enough anywhere: all of it goes back. */
   out.num = 0;
-  dmi_room_leave(rooms, 3, 100, &out);
+  leave_with(rooms, 10, 9, 1, 10, &out);
   assert_true(give(rooms, 3, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 5, 30, 0, &out));
   assert_true(give(rooms, 2, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 6, 0, 0, &out));
   assert_true(give(rooms, 4, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 7, 69, 0, &out));
@@ -162,6 +172,42 @@ static void test_leave(void **state) {
   dmi_rooms_free(rooms);
 }
 
+/* Sums of bytes are not enough: a page goes to one process as a whole. */
+static void test_leave_whole(void **state) {
+  struct dmi_rooms *rooms = dmi_rooms_new();
+  struct dmi_room_out out;
+  (void)state;
+  dmi_room_out_init(&out);
+  dmi_room_view(rooms, others, 3, &out);
+  leave_with(rooms, 100, 2, 0, 0, &out);
+  assert_sent(&out, 0, 3, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 200);
+  assert_int_equal(out.send[0].msg.unit, 100);
+  assert_true(give(rooms, 3, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 1, 150, 0, &out));
+  assert_sent(&out, 1, 2, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 100); /* one page is missing, not 50 */
+  assert_true(give(rooms, 2, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 2, 50, 0, &out));
+  assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_ASKS);
+  assert_true(give(rooms, 4, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 3, 99, 0, &out));
+  assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_FAILED);
+  out.num = 0;
+  dmi_room_leave_end(rooms, &out);
+  assert_int_equal(out.num, 3);
+  /* A large and two small ones, in whatever order they go: the large one has its place kept. */
+  out.num = 0;
+  leave_with(rooms, 50, 2, 100, 1, &out);
+  assert_true(give(rooms, 3, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 4, 150, 0, &out));
+  assert_sent(&out, 1, 2, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 50);
+  assert_true(give(rooms, 2, DMI_ROOM_TELL, DMI_ROOM_PROMISE, 5, 50, 0, &out));
+  assert_int_equal(dmi_room_leave_state(rooms), DMI_ROOM_LEAVE_READY);
+  (void)dmi_room_give(rooms, 50);
+  (void)dmi_room_give(rooms, 50);
+  assert_int_equal(dmi_room_give(rooms, 100), 3);
+  out.num = 0;
+  dmi_room_leave_end(rooms, &out);
+  assert_int_equal(out.num, 0); /* all was used */
+  dmi_room_out_free(&out);
+  dmi_rooms_free(rooms);
+}
+
 static void test_rubbish(void **state) {
   struct dmi_rooms *rooms = dmi_rooms_new();
   struct dmi_room_out out;
@@ -169,7 +215,7 @@ static void test_rubbish(void **state) {
   dmi_room_out_init(&out);
   dmi_room_view(rooms, others, 3, &out);
   assert_int_equal(dmi_room_need(rooms, 10, 10, DMI_ROOM_AHEAD, &out), DMI_ROOM_ASKED);
-  dmi_room_leave(rooms, 3, 100, &out); /* question 4 */
+  leave_with(rooms, 100, 1, 0, 0, &out); /* question 4 */
   assert_true(give(rooms, 2, DMI_ROOM_ASK, DMI_ROOM_AHEAD, 1, 10, 10, &out));
   out.num = 0;
   assert_false(
@@ -210,13 +256,14 @@ struct flying {
 struct proc {
   bool member, leaving;
   struct dmi_rooms *rooms;
-  uint64_t used;        /* with what is promised to others */
-  uint64_t unit;        /* it wants a page of this size to leave; 0: none */
-  uint8_t kind;         /* AHEAD or URGENT */
-  bool offered;         /* it is on its way */
-  bool giving;          /* READY: pages go */
-  uint64_t told[PROCS]; /* what a member may still be offered */
-  uint64_t out;         /* TAKEs that have not arrived */
+  uint64_t used;              /* with what is promised to others */
+  uint64_t unit;              /* it wants a page of this size to leave; 0: none */
+  uint8_t kind;               /* AHEAD or URGENT */
+  bool offered;               /* it is on its way */
+  bool giving;                /* READY: pages go */
+  struct dmi_room_lot lot[3]; /* the pages it leaves with */
+  uint64_t told[PROCS];       /* what a member may still be offered */
+  uint64_t out;               /* TAKEs that have not arrived */
 };
 
 struct world {
@@ -315,11 +362,12 @@ static void look_leave(struct world *world, uint32_t at) {
       return;
   }
   while (proc->used) {
-    uint64_t bytes = rng_range(&world->rng, 1, 5);
-    struct flying flying = {.type = MSG_TAKE};
+    struct dmi_room_lot *lot = &proc->lot[rng_below(&world->rng, 3)];
+    uint64_t bytes = lot->size;
+    struct flying flying = {.type = MSG_TAKE, .bytes = bytes};
     uint32_t to;
-    if (bytes > proc->used) bytes = proc->used;
-    flying.bytes = bytes;
+    if (!lot->num) continue;
+    lot->num--;
     to = dmi_room_give(proc->rooms, bytes) - 1;
     if (!world->proc[to].member) {
       bad(world, "a page for a process that is no member");
@@ -419,7 +467,7 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
       break;
     default: /* MSG_TAKE */
       freed = dmi_room_taken(proc->rooms, from + 1, flying.bytes);
-      if (freed > flying.bytes) bad(world, "a promise of more than the page");
+      if (freed != flying.bytes) bad(world, "a page for which there was no promise");
       proc->used += flying.bytes - freed;
       if (--world->proc[from].out == 0 && !world->proc[from].used) gone(world, from);
       look(world, to);
@@ -427,6 +475,18 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
   }
   look_leave(world, to);
   look(world, to);
+}
+
+/* Pages of three sizes, which are all that it has. */
+static void draw_pages(struct world *world, struct proc *proc) {
+  static const uint64_t sizes[] = {25, 7, 1};
+  uint64_t left = proc->used;
+  for (int i = 0; i < 3; i++) {
+    uint64_t most = left / sizes[i];
+    uint64_t num = sizes[i] == 1 ? most : rng_below(&world->rng, (uint32_t)most + 1);
+    proc->lot[i] = (struct dmi_room_lot){sizes[i], num};
+    left -= num * sizes[i];
+  }
 }
 
 /* Something happens in one process. */
@@ -467,7 +527,8 @@ static void happen(struct world *world) {
       proc->leaving = true;
       proc->unit = 0;
       dmi_room_out_init(&out);
-      dmi_room_leave(proc->rooms, heir + 1, proc->used, &out);
+      draw_pages(world, proc);
+      dmi_room_leave(proc->rooms, heir + 1, proc->lot, 3, &out);
       send_all(world, at, &out);
       look_leave(world, at);
       if (proc->giving && !proc->used && !proc->out) gone(world, at);
@@ -575,9 +636,10 @@ static void test_breaks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_need),       cmocka_unit_test(test_asked),
-      cmocka_unit_test(test_leave),      cmocka_unit_test(test_rubbish),
-      cmocka_unit_test(test_simulation), cmocka_unit_test(test_breaks),
+      cmocka_unit_test(test_need),        cmocka_unit_test(test_asked),
+      cmocka_unit_test(test_leave),       cmocka_unit_test(test_rubbish),
+      cmocka_unit_test(test_leave_whole), cmocka_unit_test(test_simulation),
+      cmocka_unit_test(test_breaks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
