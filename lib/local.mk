@@ -144,6 +144,7 @@ service_sources = \
 	lib/service/pager.h \
 	lib/service/pager_int.h \
 	lib/service/pager_leave.c \
+	lib/service/pager_others.c \
 	lib/service/pager_sweep.c \
 	lib/service/process.h \
 	lib/service/program.h \

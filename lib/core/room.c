@@ -20,6 +20,10 @@ struct question {
   uint64_t number; /* 0: none */
   uint8_t kind;
   uint64_t bytes, unit;
+  bool now;
+  bool held;      /* ... back, in this look */
+  uint32_t looks; /* in which it was */
+  uint64_t until; /* turned: then it is answered */
 };
 
 struct peer {
@@ -47,6 +51,7 @@ struct dmi_rooms {
   uint64_t num;
   uint64_t last_number;
   enum dmi_room_break broken;
+  bool spills;                       /* asks for answers at once */
   struct dmi_replace_member *member; /* room to choose in: `num` of them */
   enum dmi_room_leave leave;
   uint32_t heir;
@@ -78,6 +83,10 @@ void dmi_rooms_free(struct dmi_rooms *rooms) {
   free(rooms);
 }
 
+void dmi_rooms_spill(struct dmi_rooms *rooms) {
+  rooms->spills = true;
+}
+
 void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken) {
   rooms->broken = broken;
 }
@@ -107,7 +116,8 @@ static void send(struct dmi_room_out *out, uint32_t to, enum dmi_room_type type,
     free(out->send);
     out->send = more;
   }
-  out->send[out->num++] = (struct dmi_room_send){to, {(uint8_t)type, kind, number, bytes, unit}};
+  out->send[out->num++] =
+      (struct dmi_room_send){to, {(uint8_t)type, kind, number, bytes, unit, false}};
 }
 
 static struct peer *find(const struct dmi_rooms *rooms, uint32_t uid) {
@@ -120,8 +130,10 @@ static struct peer *find(const struct dmi_rooms *rooms, uint32_t uid) {
 static void ask(struct dmi_rooms *rooms, struct peer *peer, enum dmi_room_kind kind, uint64_t bytes,
                 uint64_t unit, struct dmi_room_out *out) {
   struct question *asked = &peer->asked[kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
-  *asked = (struct question){++rooms->last_number, (uint8_t)kind, bytes, unit};
+  *asked = (struct question){
+      .number = ++rooms->last_number, .kind = (uint8_t)kind, .bytes = bytes, .unit = unit};
   send(out, peer->uid, DMI_ROOM_ASK, (uint8_t)kind, asked->number, bytes, unit);
+  out->send[out->num - 1].msg.now = rooms->spills && kind == DMI_ROOM_URGENT;
 }
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
@@ -306,7 +318,11 @@ uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t nu
 static bool on_ask(struct peer *peer, const struct dmi_room_msg *msg) {
   struct question *asks = &peer->asks[msg->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY];
   if (asks->number || !msg->number || !msg->unit || msg->bytes < msg->unit) return false;
-  *asks = (struct question){msg->number, msg->kind, msg->bytes, msg->unit};
+  *asks = (struct question){.number = msg->number,
+                            .kind = msg->kind,
+                            .bytes = msg->bytes,
+                            .unit = msg->unit,
+                            .now = msg->now};
   return true;
 }
 
@@ -410,12 +426,36 @@ bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker)
   for (uint64_t i = 0; i < rooms->num; i++) {
     for (int q = 0; q < QUESTIONS; q++) {
       const struct question *asks = &rooms->peer[i].asks[q];
-      if (!asks->number) continue;
+      if (!asks->number || asks->held) continue;
       *asker = (struct dmi_room_asker){rooms->peer[i].uid, asks->kind, asks->bytes, asks->unit};
       return true;
     }
   }
   return false;
+}
+
+/* A copy that is written again and again is held at nearly every look. */
+#define LOOKS_AT_COPIES 64
+
+bool dmi_room_hold(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+                   const struct dmi_room_passing *passing) {
+  bool promise = asker->kind == DMI_ROOM_PROMISE;
+  struct peer *peer = find(rooms, asker->uid);
+  struct question *asks = peer ? &peer->asks[promise ? LEAVE : ORDINARY] : NULL;
+  if (!asks || asks->now || asker->kind == DMI_ROOM_AHEAD) return false;
+  if (bytes >= (promise ? asks->bytes : asks->unit)) return false;
+  if (rooms->broken == DMI_ROOM_BREAK_HOLD) return false;
+  if (asks->looks == 0) asks->until = passing->turned + passing->bytes;
+  asks->held = (passing->bytes && passing->turned < asks->until) ||
+               (passing->copies && asks->looks < LOOKS_AT_COPIES);
+  asks->looks++;
+  return asks->held;
+}
+
+void dmi_room_again(struct dmi_rooms *rooms) {
+  for (uint64_t i = 0; i < rooms->num; i++) {
+    rooms->peer[i].asks[ORDINARY].held = rooms->peer[i].asks[LEAVE].held = false;
+  }
 }
 
 bool dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,

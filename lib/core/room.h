@@ -30,6 +30,7 @@ struct dmi_room_msg {
   uint64_t number; /* ASK: of the question, from 1; TELL: of what it answers */
   uint64_t bytes;  /* that are wanted, are there, or go back */
   uint64_t unit;   /* ASK: less than this is of no use: the size of a page */
+  bool now;        /* ASK: to be answered at once, whatever is in use only in passing */
 };
 
 /* Messages to be sent, in order. */
@@ -48,6 +49,10 @@ struct dmi_rooms;
 struct dmi_rooms *dmi_rooms_new(void); /* aborts without memory */
 void dmi_rooms_free(struct dmi_rooms *rooms);
 
+/* Who has a file for its pages may wait for one to come back, and others wait for it meanwhile: it
+ * must not wait for them. */
+void dmi_rooms_spill(struct dmi_rooms *rooms);
+
 /* Deliberate faults, one rule switched off each, for tests. */
 enum dmi_room_break {
   DMI_ROOM_BREAK_NOTHING,
@@ -56,6 +61,7 @@ enum dmi_room_break {
   DMI_ROOM_BREAK_GIVE_UP, /* promises are not given back when a leave ends */
   DMI_ROOM_BREAK_GONE,    /* what a member that left did not answer is waited for */
   DMI_ROOM_BREAK_WORD,    /* what was offered to a member is not deducted from its word */
+  DMI_ROOM_BREAK_HOLD,    /* an answer that is too small only for a moment is given */
   DMI_ROOM_BREAK_WHOLE,   /* promises are counted as sums of bytes, not in whole pages */
   DMI_ROOM_BREAK_LAST
 };
@@ -111,8 +117,22 @@ struct dmi_room_asker {
   uint64_t bytes, unit;
 };
 
+/* What is in use here only in passing, and ends by itself. */
+struct dmi_room_passing {
+  uint64_t bytes;  /* now */
+  uint64_t turned; /* that ended so far */
+  bool copies;     /* some copies could go, but are held or waited for at the moment */
+};
+
 /* A question that has no answer yet; false: none.  The order is that of the members. */
 bool dmi_room_asker(const struct dmi_rooms *rooms, struct dmi_room_asker *asker);
+
+/* Is the answer, if it is `bytes`, to be held back?  It is too small then, but need not remain so.
+ * For no longer than until as much has ended as was passing at first, whatever comes behind it. A
+ * question that was held back is no `asker` before dmi_room_again. */
+bool dmi_room_hold(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, uint64_t bytes,
+                   const struct dmi_room_passing *passing);
+void dmi_room_again(struct dmi_rooms *rooms);
 
 /* The answer: `bytes` can be taken, or (PROMISE) have been reserved for it.  False: it has left
  * meanwhile. */

@@ -18,6 +18,9 @@ static _Atomic int64_t copies; /* for a moment more than is used, or below zero:
 static _Atomic uint64_t above = UINT64_MAX, below;
 static _Atomic uint32_t closed;
 static _Atomic uint64_t refusals, patience = 1;
+static _Atomic int64_t paged; /* bytes of frames that are pages' now; for a moment as `copies` */
+static _Atomic uint64_t turned;
+static _Atomic uint32_t awaited;
 
 void dmi_pool_open(uint64_t most, void (*call)(void *arg), void *arg) {
   limit = most ? most : UINT64_MAX;
@@ -28,6 +31,8 @@ void dmi_pool_open(uint64_t most, void (*call)(void *arg), void *arg) {
   atomic_store(&refused, 0);
   atomic_store(&copies, 0);
   atomic_store(&closed, 0);
+  atomic_store(&paged, 0);
+  atomic_store(&awaited, 0);
   dmi_pool_patience(1);
   dmi_pool_watch(UINT64_MAX, 0);
 }
@@ -46,6 +51,12 @@ static void risen(uint64_t now) {
   while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
     continue;
   if (now > atomic_load(&above) && atomic_exchange(&above, UINT64_MAX) != UINT64_MAX) call_wake();
+}
+
+/* What was in use in passing is free, or a page's. */
+static void ended(uint64_t bytes) {
+  atomic_fetch_add(&turned, bytes);
+  if (atomic_load(&awaited) && atomic_exchange(&awaited, 0)) call_wake();
 }
 
 static bool add(uint64_t bytes) {
@@ -83,15 +94,34 @@ void dmi_pool_close(bool waited_for) {
 void dmi_pool_release(uint64_t bytes) {
   uint64_t now = atomic_fetch_sub(&used, bytes) - bytes;
   if (now < atomic_load(&below) && atomic_exchange(&below, 0) != 0) call_wake();
+  ended(bytes);
 }
 
 void dmi_pool_attach(struct dmi_frame *frame, bool reserved) {
-  if (frame->counted) {
-    if (reserved) dmi_pool_release(frame->size);
-    return;
-  }
+  bool counted = frame->counted;
   frame->counted = true;
-  if (!reserved) dmi_pool_reserve(frame->size, true);
+  if (!counted && !reserved) dmi_pool_reserve(frame->size, true);
+  atomic_fetch_add(&paged, (int64_t)frame->size);
+  if (counted && reserved) {
+    dmi_pool_release(frame->size);
+  } else {
+    ended(frame->size);
+  }
+}
+
+void dmi_pool_detach(const struct dmi_frame *frame) {
+  atomic_fetch_sub(&paged, (int64_t)frame->size);
+}
+
+uint64_t dmi_pool_passing(void) {
+  int64_t bytes;
+  atomic_store(&awaited, 1); /* before it looks: or what ends now would go unnoticed */
+  bytes = (int64_t)atomic_load(&used) - atomic_load(&paged);
+  return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+uint64_t dmi_pool_turned(void) {
+  return atomic_load(&turned);
 }
 
 void dmi_pool_copies(int64_t more) {

@@ -34,6 +34,15 @@ void dmi_pool_release(uint64_t bytes);
  * was set aside, and becomes the frame's. */
 void dmi_pool_attach(struct dmi_frame *frame, bool reserved);
 
+/* It is no page's bytes any more; it goes on to count. */
+void dmi_pool_detach(const struct dmi_frame *frame);
+
+/* What is in use in passing: reservations, and frames that only messages hold any more.  `wake` is
+ * called when some of that ends. */
+uint64_t dmi_pool_passing(void);
+/* Bytes of which the use, or use in passing, has ended since the process began. */
+uint64_t dmi_pool_turned(void);
+
 /* So many bytes more (negative: fewer) are of copies that could be dropped at once. */
 void dmi_pool_copies(int64_t more);
 

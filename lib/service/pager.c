@@ -23,7 +23,6 @@
 #include "mem/spill.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
-#include "service/service_msg.h"
 
 /* ---- The account, for the core -------------------------------------------------------------- */
 
@@ -45,7 +44,7 @@ static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
 /* A frame counts until it is freed, whoever holds it. */
 static void room_detach(void *arg, struct dmi_frame *frame) {
   (void)arg;
-  (void)frame;
+  dmi_pool_detach(frame);
 }
 
 static void room_copies(void *arg, int64_t more) {
@@ -79,11 +78,6 @@ uint64_t dmi_pager_high(void) {
   return mark(8);
 }
 
-static uint64_t left_below(uint64_t mark) {
-  uint64_t used = dmi_pool_used();
-  return used < mark ? mark - used : 0;
-}
-
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
 void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to) {
@@ -108,96 +102,6 @@ static void forget(struct dmi_pager *pager, struct dmi_held_pages *list) {
   }
   free(list->at);
   memset(list, 0, sizeof(*list));
-}
-
-/* ---- Others --------------------------------------------------------------------------------- */
-
-void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out) {
-  for (uint64_t i = 0; i < out->num; i++) {
-    const struct dmi_room_send *send = &out->send[i];
-    struct dmi_msg msg = {0};
-    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
-    msg.kind = send->msg.kind;
-    msg.origin = pager->process->core.self;
-    msg.op = send->msg.number;
-    msg.len = send->msg.bytes;
-    msg.off = send->msg.unit;
-    (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
-  }
-}
-
-void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out) {
-  for (uint64_t i = 0; i < out->num; i++)
-    dmi_net_flush(pager->process->net, out->send[i].to);
-  dmi_room_out_free(out);
-}
-
-/* May others have something now?  With the lock held. */
-static bool can_give(const struct dmi_pager *pager) {
-  return pager->open && !pager->leaving && !pager->waiting.num && !pager->stalled.num;
-}
-
-/* What there is for others now. */
-static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind) {
-  if (!can_give(pager)) return 0;
-  return left_below(dmi_pool_limit() - (kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0));
-}
-
-/* As much as there is of what is asked for, set aside, if it is enough for a page. */
-static uint64_t promise(const struct dmi_pager *pager, const struct dmi_room_asker *asker) {
-  for (;;) {
-    uint64_t room = room_for(pager, DMI_ROOM_PROMISE);
-    if (room > asker->bytes) room = asker->bytes;
-    if (room < asker->unit) return 0;
-    if (dmi_pool_reserve(room, false)) return room;
-  }
-}
-
-/* Copies go when others need their room. */
-static void make_room_for(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
-  uint64_t mark = dmi_pool_limit() - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0);
-  uint64_t used = dmi_pool_used();
-  bool can;
-  pthread_mutex_lock(&pager->lock);
-  can = can_give(pager);
-  pthread_mutex_unlock(&pager->lock);
-  if (!can || !dmi_pool_copy_bytes() || (used <= mark && mark - used >= asker->bytes)) return;
-  dmi_pager_sweep(pager, asker->bytes - (mark - used), DMI_CLASS_COPY, DMI_ROOM_AHEAD, false);
-}
-
-static bool answer_one(struct dmi_pager *pager) {
-  struct dmi_room_asker asker;
-  struct dmi_room_out out;
-  uint64_t bytes;
-  bool any;
-  pthread_mutex_lock(&pager->lock);
-  any = dmi_room_asker(pager->rooms, &asker);
-  pthread_mutex_unlock(&pager->lock);
-  if (!any) return false;
-  make_room_for(pager, &asker);
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
-  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
-                                         : room_for(pager, (enum dmi_room_kind)asker.kind);
-  if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
-    dmi_pool_release(bytes); /* it has left */
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
-  return true;
-}
-
-static void answer_others(struct dmi_pager *pager) {
-  struct dmi_room_out out;
-  while (answer_one(pager))
-    continue;
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
-  dmi_room_freed(pager->rooms, room_for(pager, DMI_ROOM_AHEAD), room_for(pager, DMI_ROOM_URGENT),
-                 &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
 }
 
 /* ---- Pages that stall ----------------------------------------------------------------------- */
@@ -280,6 +184,7 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
     uint64_t size = page->map->page_size;
     if (stalls(page)) {
       if (!dmi_pool_reserve_first(size) && !(leaver && dmi_pool_reserve(size, true))) return size;
+      pager->patience = 0;
       go_on(pager, page, DMI_OK);
     }
     mapping = (struct dmi_mapping *)dmi_held_take(&pager->waiting, 0)->map;
@@ -332,6 +237,21 @@ static enum dmi_room_have ask_members(struct dmi_pager *pager, uint64_t bytes, u
   return have;
 }
 
+/* May there be room without that anybody gives up any?  Not for ever: what is passing at first
+ * ends, and more of it may come and go behind that.  Who has a file does not wait: others may wait
+ * for what is in it. */
+static bool room_comes(struct dmi_pager *pager, uint64_t stalled) {
+  uint64_t passing, turned, promised;
+  if (dmi_spill_is_open()) return false;
+  pthread_mutex_lock(&pager->lock);
+  promised = dmi_room_promised(pager->rooms);
+  pthread_mutex_unlock(&pager->lock);
+  passing = dmi_pool_passing();
+  turned = dmi_pool_turned();
+  if (!pager->patience) pager->patience = turned + passing + stalled;
+  return turned < pager->patience && (passing > promised || turned != pager->turned);
+}
+
 /* Nothing can leave as things are.  True: something has changed. */
 static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) {
   enum dmi_room_kind kind = stalled ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
@@ -352,6 +272,8 @@ static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) 
   if (busy ||
       pager->busy_seen) /* a page that could leave is only busy: look again when it is not */
     return !atomic_exchange(&pager->process->pager_curious, 1);
+  if (room_comes(pager, stalled)) return dmi_pool_turned() != pager->turned;
+  pager->patience = 0;
   fail_first(pager);
   return true;
 }
@@ -359,9 +281,11 @@ static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) 
 /* One look at everything.  True: there may be more to do at once. */
 static bool look_round(struct dmi_pager *pager) {
   uint64_t stalled, need, made;
+  pager->curious = false;
   dmi_pager_settle(pager);
   stalled = serve_stalled(pager);
-  answer_others(pager);
+  dmi_pager_answer(pager);
+  if (pager->curious && !atomic_exchange(&pager->process->pager_curious, 1)) return true;
   if (atomic_load(&pager->process->core.heir)) return false;
   need = to_leave(pager, stalled);
   if (!need && !stalled) return false;
@@ -380,8 +304,8 @@ static bool watch(struct dmi_pager *pager) {
   uint64_t limit = dmi_pool_limit(), high = limit - dmi_pager_high();
   uint64_t rise = limit - dmi_pager_low(), fall = 0, used = dmi_pool_used(), ahead, urgent;
   pthread_mutex_lock(&pager->lock);
-  ahead = can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_AHEAD) : 0;
-  urgent = can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_URGENT) : 0;
+  ahead = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_AHEAD) : 0;
+  urgent = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_URGENT) : 0;
   pthread_mutex_unlock(&pager->lock);
   if (ahead && ahead <= high) fall = high - ahead + 1;
   if (urgent && urgent <= limit && limit - urgent + 1 > fall) fall = limit - urgent + 1;
@@ -389,7 +313,10 @@ static bool watch(struct dmi_pager *pager) {
     if (rise > fall) fall = rise;
     rise = UINT64_MAX;
   }
-  if (pager->waiting.num || pager->offered.num) fall = used;
+  if (pager->waiting.num || pager->offered.num) {
+    fall = used;
+    if (dmi_pool_turned() != pager->turned) return false; /* since it looked */
+  }
   dmi_pool_watch(rise, fall);
   used = dmi_pool_used();
   return used <= rise && used >= fall;
@@ -400,6 +327,7 @@ static void *body(void *arg) {
   while (!atomic_load(&pager->stop)) {
     uint32_t seen = atomic_load(&pager->events);
     atomic_store(&pager->process->pager_expects, 1);
+    pager->turned = dmi_pool_turned();
     if (look_round(pager) || !watch(pager)) continue;
     if (!pager->waiting.num && !pager->offered.num) atomic_store(&pager->process->pager_expects, 0);
     atomic_store(&pager->sleeping, 1);
@@ -457,6 +385,7 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
   }
   pager->process = process;
   pager->rooms = dmi_rooms_new();
+  if (dmi_spill_is_open()) dmi_rooms_spill(pager->rooms);
   pthread_mutex_init(&pager->lock, NULL);
   dmi_pool_open(process->config.pool_bytes, pool_wakes, pager);
   return pager;

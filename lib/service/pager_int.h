@@ -43,6 +43,9 @@ struct dmi_pager {
   struct dmi_held_pages waiting; /* stalled pages, in their order */
   struct dmi_held_pages offered; /* no answer yet */
   uint64_t offered_bytes;
+  uint64_t turned;   /* dmi_pool_turned when this look began */
+  uint64_t patience; /* the first that waits fails when so much has turned; 0: not set */
+  bool curious;      /* it is to look again after the next step */
   struct dmi_replace work;
   struct dmi_replace_map *map; /* mappings of a sweep, each with a reference */
   uint64_t maps, maps_room;
@@ -51,6 +54,7 @@ struct dmi_pager {
   bool spill_full;         /* ... which took no more */
   bool spill_said;         /* that it did not was said */
   bool busy_seen;          /* ... a page that could not go only because something goes on */
+  bool copy_seen;          /* ... a copy that could not go for that reason */
   uint64_t nowhere;        /* ... size of the smallest pages for which nobody has room; 0 */
 };
 
@@ -64,15 +68,20 @@ void dmi_pager_settle(struct dmi_pager *pager);
 /* Offers a stalled page itself.  False: nobody is known to have room. */
 bool dmi_pager_offer_stalled(struct dmi_pager *pager, struct dmi_page *page);
 
-/* ---- pager.c ---- */
-void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to);
-/* Takes out the one at `at`, keeping the order; its reference is the caller's. */
-struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at);
+/* ---- pager_others.c ---- */
+/* Answers who asks; tells who waits. */
+void dmi_pager_answer(struct dmi_pager *pager);
+/* May others have something now?  With the lock held. */
+bool dmi_pager_can_give(const struct dmi_pager *pager);
 /* Puts in line what the rooms have to say, with the lock held, so that the order is theirs; and
  * sends it, without. */
 void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out);
 void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out);
 
+/* ---- pager.c ---- */
+void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to);
+/* Takes out the one at `at`, keeping the order; its reference is the caller's. */
+struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at);
 /* Marks: docs/replacement.md. */
 uint64_t dmi_pager_low(void);
 uint64_t dmi_pager_high(void);

@@ -34,8 +34,9 @@ void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
 }
 
 bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_room_msg room = {(uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op,
-                                    msg->len, msg->off};
+  const struct dmi_room_msg room = {
+      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
+      (msg->flags & DMI_F_MUST) != 0};
   struct dmi_room_out out;
   uint64_t freed;
   bool good;

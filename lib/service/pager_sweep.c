@@ -25,7 +25,7 @@
 /* ---- What the policy sees ------------------------------------------------------------------- */
 
 /* With the page locked. */
-static void look_at(struct dmi_pager *pager, struct dmi_page *page, struct dmi_look *look) {
+static void look_at(struct dmi_page *page, struct dmi_look *look, bool *busy_now) {
   const struct dmi_page_busy *busy = page->busy;
   uint16_t flags = page->flags;
   *look = (struct dmi_look){.index = page->index, .used = (flags & DMI_PAGE_USED) != 0};
@@ -38,17 +38,23 @@ static void look_at(struct dmi_pager *pager, struct dmi_page *page, struct dmi_l
     if (busy && busy->parked.first) return; /* waited for: for as long as that may last */
     look->offerable = !(flags & DMI_PAGE_NODATA) && !(busy && (busy->current || busy->queue.first));
   }
-  if (!look->droppable && !look->offerable) pager->busy_seen = true;
+  *busy_now = !look->droppable && !look->offerable;
 }
 
 static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look) {
   struct dmi_mapping *mapping = map;
   struct dmi_page *page = dmi_mapping_next(mapping, from);
+  struct dmi_pager *pager = arg;
+  bool busy_now = false, copy;
   if (!page) return false;
   dmi_lock(&page->lock);
-  look_at(arg, page, look);
+  look_at(page, look, &busy_now);
+  copy = page->role == DMI_ROLE_NONE;
   dmi_unlock(&page->lock);
-  if (look->droppable || look->offerable) look->saved = dmi_mapping_saved(mapping, look->index);
+  if (look->droppable || look->offerable || busy_now)
+    look->saved = dmi_mapping_saved(mapping, look->index);
+  if (busy_now) pager->busy_seen = true;
+  if (busy_now && copy && !look->saved) pager->copy_seen = true;
   return true;
 }
 

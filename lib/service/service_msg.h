@@ -16,7 +16,7 @@ enum dmi_service_msg {
   DMI_SVC_DETACHED,    /* op, error */
   DMI_SVC_WAKE,        /* op, version */
   DMI_SVC_WOKEN,       /* op, error */
-  DMI_SVC_ROOM_ASK,    /* op: number, kind, len: bytes, off: bytes of a page */
+  DMI_SVC_ROOM_ASK,    /* op: number, kind, len: bytes, off: bytes of a page, flag MUST: at once */
   DMI_SVC_ROOM_TELL,   /* op: number asked by or 0, kind, len: bytes */
   DMI_SVC_ROOM_BACK,   /* len: bytes */
   DMI_SVC_LAST = DMI_SVC_ROOM_BACK

@@ -174,12 +174,53 @@ static void test_threads(void **state) {
   assert_true(dmi_pool_peak() <= LIMIT && dmi_pool_peak() >= PAGE);
 }
 
+/* What is in use only in passing: reservations, and bytes that are no page's any more. */
+static void test_passing(void **state) {
+  struct dmi_frame *a, *b;
+  uint64_t turned;
+  (void)state;
+  open_pool(1 << 20);
+  turned = dmi_pool_turned();
+  a = dmi_frame_new(4096);
+  b = dmi_frame_new(4096);
+  assert_true(dmi_pool_reserve(4096, false));
+  assert_int_equal(dmi_pool_passing(), 4096);
+  assert_int_equal(woken, 0);
+  dmi_pool_attach(a, true);
+  assert_int_equal(woken, 1); /* it has ended, though nothing is free */
+  assert_int_equal(dmi_pool_turned(), turned + 4096);
+  assert_int_equal(dmi_pool_passing(), 0);
+  dmi_pool_attach(b, false);
+  assert_int_equal(dmi_pool_passing(), 0);
+  dmi_frame_ref(a); /* a message has it */
+  dmi_pool_detach(a);
+  dmi_frame_unref(a);
+  woken = 0;
+  assert_int_equal(dmi_pool_passing(), 4096);
+  assert_int_equal(woken, 0);
+  dmi_frame_unref(a);
+  assert_int_equal(woken, 1);
+  dmi_frame_ref(b); /* the page's bytes go on in another page */
+  dmi_pool_detach(b);
+  dmi_pool_attach(b, false);
+  dmi_frame_unref(b);
+  assert_int_equal(dmi_pool_passing(), 0);
+  assert_true(dmi_pool_reserve(4096, false));
+  dmi_pool_detach(b);
+  dmi_pool_attach(b, true); /* ... with a reservation that was not needed */
+  assert_int_equal(dmi_pool_passing(), 0);
+  dmi_pool_detach(b);
+  dmi_frame_unref(b);
+  assert_int_equal(dmi_pool_used(), 0);
+  assert_int_equal(dmi_pool_passing(), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_limit),   cmocka_unit_test(test_no_limit),
-      cmocka_unit_test(test_frames),  cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_closed),  cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_limit),  cmocka_unit_test(test_no_limit),
+      cmocka_unit_test(test_frames), cmocka_unit_test(test_passing),
+      cmocka_unit_test(test_marks),  cmocka_unit_test(test_closed),
+      cmocka_unit_test(test_copies), cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@
 static bool give(struct dmi_rooms *rooms, uint32_t from, enum dmi_room_type type,
                  enum dmi_room_kind kind, uint64_t number, uint64_t bytes, uint64_t unit,
                  struct dmi_room_out *out) {
-  struct dmi_room_msg msg = {(uint8_t)type, (uint8_t)kind, number, bytes, unit};
+  struct dmi_room_msg msg = {(uint8_t)type, (uint8_t)kind, number, bytes, unit, false};
   uint64_t freed;
   return dmi_room_message(rooms, from, &msg, &freed, out);
 }
@@ -116,6 +116,75 @@ static void leave_with(struct dmi_rooms *rooms, uint64_t size1, uint64_t num1, u
                        uint64_t num2, struct dmi_room_out *out) {
   const struct dmi_room_lot lot[] = {{size1, num1}, {size2, num2}};
   dmi_room_leave(rooms, 3, lot, num2 ? 2 : num1 ? 1 : 0, out);
+}
+
+/* An urgent question waits for what is in use only in passing; no other, and not for ever. */
+static void test_hold(void **state) {
+  struct dmi_rooms *rooms = dmi_rooms_new();
+  struct dmi_room_passing none = {0, 0, false}, some = {30, 1000, false}, copy = {0, 0, true};
+  struct dmi_room_asker asker, other;
+  struct dmi_room_out out;
+  int looks = 0;
+  (void)state;
+  dmi_room_out_init(&out);
+  dmi_room_view(rooms, others, 3, &out);
+  assert_true(give(rooms, 2, DMI_ROOM_ASK, DMI_ROOM_URGENT, 1, 100, 10, &out));
+  assert_true(give(rooms, 3, DMI_ROOM_ASK, DMI_ROOM_AHEAD, 1, 100, 10, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  assert_int_equal(asker.uid, 2);
+  assert_false(dmi_room_hold(rooms, &asker, 10, &some)); /* enough for a page */
+  assert_true(dmi_room_hold(rooms, &asker, 9, &some));
+  assert_true(dmi_room_asker(rooms, &other)); /* the next one need not wait */
+  assert_int_equal(other.uid, 3);
+  assert_false(dmi_room_hold(rooms, &other, 9, &some));
+  assert_true(dmi_room_answer(rooms, &other, 9, &out));
+  assert_false(dmi_room_asker(rooms, &other));
+  dmi_room_again(rooms);
+  assert_true(dmi_room_asker(rooms, &asker));
+  some.turned = 1029;
+  assert_true(dmi_room_hold(rooms, &asker, 9, &some));
+  some.turned = 1030; /* what was passing has ended: these are others, and so on for ever */
+  assert_false(dmi_room_hold(rooms, &asker, 9, &some));
+  assert_false(dmi_room_hold(rooms, &asker, 9, &none));
+  assert_true(dmi_room_answer(rooms, &asker, 9, &out));
+  /* Of a leave all that was asked for counts. */
+  assert_true(give(rooms, 2, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 2, 100, 10, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  assert_true(dmi_room_hold(rooms, &asker, 99, &some));
+  assert_false(dmi_room_hold(rooms, &asker, 100, &some));
+  assert_true(dmi_room_answer(rooms, &asker, 100, &out));
+  /* Copies that are held. */
+  assert_true(give(rooms, 2, DMI_ROOM_ASK, DMI_ROOM_URGENT, 3, 100, 10, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  while (looks < 1000 && dmi_room_hold(rooms, &asker, 9, &copy))
+    looks++;
+  assert_in_range(looks, 1, 999);
+  dmi_room_out_free(&out);
+  dmi_rooms_free(rooms);
+}
+
+/* Who has a file asks for answers at once, and gets them. */
+static void test_now(void **state) {
+  struct dmi_rooms *rooms = dmi_rooms_new();
+  struct dmi_room_passing some = {30, 1000, true};
+  struct dmi_room_asker asker;
+  struct dmi_room_out out;
+  uint64_t freed;
+  (void)state;
+  dmi_room_out_init(&out);
+  dmi_room_view(rooms, others, 1, &out);
+  assert_int_equal(dmi_room_need(rooms, 10, 10, DMI_ROOM_URGENT, &out), DMI_ROOM_ASKED);
+  assert_false(out.send[0].msg.now);
+  assert_true(give(rooms, 2, DMI_ROOM_TELL, DMI_ROOM_URGENT, 1, 10, 0, &out));
+  dmi_room_kept(rooms, 2);
+  dmi_rooms_spill(rooms);
+  assert_int_equal(dmi_room_need(rooms, 10, 10, DMI_ROOM_URGENT, &out), DMI_ROOM_ASKED);
+  assert_true(out.send[1].msg.now);
+  assert_true(dmi_room_message(rooms, 2, &out.send[1].msg, &freed, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  assert_false(dmi_room_hold(rooms, &asker, 9, &some));
+  dmi_room_out_free(&out);
+  dmi_rooms_free(rooms);
 }
 
 static void test_leave(void **state) {
@@ -254,6 +323,9 @@ struct flying {
 };
 
 struct proc {
+  uint64_t passing; /* in use for a moment; part of `used` */
+  uint64_t turned;
+  uint64_t asked_turned[PROCS]; /* `turned` when a member asked */
   bool member, leaving;
   struct dmi_rooms *rooms;
   uint64_t used;              /* with what is promised to others */
@@ -316,9 +388,17 @@ static void look(struct world *world, uint32_t at) {
   struct dmi_room_out out;
   if (!proc->member) return;
   dmi_room_out_init(&out);
+  dmi_room_again(proc->rooms);
   while (dmi_room_asker(proc->rooms, &asker)) {
     uint64_t room = asker.kind == DMI_ROOM_AHEAD ? ahead(proc) : urgent(proc);
+    struct dmi_room_passing passing = {proc->passing, proc->turned, false};
+    if (!proc->leaving && dmi_room_hold(proc->rooms, &asker, room, &passing)) continue;
+    if (asker.kind == DMI_ROOM_URGENT && room < asker.unit && !proc->leaving && proc->passing &&
+        proc->turned == proc->asked_turned[asker.uid - 1]) {
+      bad(world, "refused for what is in use only in passing");
+    }
     if (room > asker.bytes) room = asker.bytes;
+    if (room < asker.unit && asker.kind == DMI_ROOM_PROMISE) room = 0;
     if (asker.kind == DMI_ROOM_PROMISE) proc->used += room;
     dmi_room_answer(proc->rooms, &asker, room, &out);
   }
@@ -433,7 +513,8 @@ static void offer_arrives(struct world *world, uint32_t from, uint32_t to, uint6
     return;
   }
   taker->used += bytes;
-  giver->used -= bytes <= giver->used ? bytes : giver->used;
+  bytes = bytes <= giver->used - giver->passing ? bytes : giver->used - giver->passing;
+  giver->used -= bytes;
   giver->offered = false;
   giver->unit = 0;
   look(world, from);
@@ -450,6 +531,7 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
   dmi_room_out_init(&out);
   switch (flying.type) {
     case MSG_ROOM:
+      if (flying.msg.type == DMI_ROOM_ASK) proc->asked_turned[from] = proc->turned;
       if (flying.msg.type == DMI_ROOM_TELL && flying.msg.kind != DMI_ROOM_PROMISE)
         proc->told[from] = flying.msg.bytes;
       if (!dmi_room_message(proc->rooms, from + 1, &flying.msg, &freed, &out))
@@ -515,7 +597,8 @@ static void happen(struct world *world) {
     case 0: /* memory is freed */
     case 1:
       grow = rng_below(&world->rng, 60);
-      if (proc->offered || proc->used < grow + dmi_room_promised(proc->rooms)) break;
+      if (proc->offered || proc->used < grow + proc->passing + dmi_room_promised(proc->rooms))
+        break;
       proc->used -= grow;
       break;
     case 2: /* leaves, but not in the middle of an offer */
@@ -524,6 +607,9 @@ static void happen(struct world *world) {
         if (world->proc[i].leaving) return; /* one at a time, as their heirs go otherwise */
         if (world->last[i][at] || world->last[at][i]) return;
       }
+      proc->used -= proc->passing; /* what it fetches it does not keep */
+      proc->turned += proc->passing;
+      proc->passing = 0;
       proc->leaving = true;
       proc->unit = 0;
       dmi_room_out_init(&out);
@@ -535,12 +621,31 @@ static void happen(struct world *world) {
       return;
     default:
       grow = rng_below(&world->rng, 30);
-      if (proc->used + grow <= LIMIT) proc->used += grow;
+      if (proc->used + grow <= LIMIT) {
+        proc->used += grow;
+        if (rng_below(&world->rng, 2)) proc->passing += grow;
+      }
       if (proc->unit || proc->used < 25) break;
       proc->unit = rng_range(&world->rng, 1, 20);
       proc->kind = rng_below(&world->rng, 2) ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
   }
   look(world, at);
+}
+
+/* What is in use in passing ends: free, or here for good. */
+static bool pass(struct world *world) {
+  for (uint32_t i = 0; i < PROCS; i++) {
+    struct proc *proc = &world->proc[i];
+    uint64_t ends;
+    if (!proc->member || !proc->passing) continue;
+    ends = rng_range(&world->rng, 1, (uint32_t)proc->passing);
+    proc->passing -= ends;
+    proc->turned += ends;
+    if (rng_below(&world->rng, 4)) proc->used -= ends;
+    look(world, i);
+    return true;
+  }
+  return false;
 }
 
 static bool deliver_one(struct world *world) {
@@ -599,8 +704,9 @@ static const char *simulate(uint64_t seed, enum dmi_room_break broken) {
     }
     for (uint32_t i = 0; i < most && !world.bad; i++) {
       if (rng_below(&world.rng, 2) || !deliver_one(&world)) happen(&world);
+      if (rng_once_in(&world.rng, 8)) pass(&world);
     }
-    for (uint32_t i = 0; !world.bad && deliver_one(&world); i++) {
+    for (uint32_t i = 0; !world.bad && (deliver_one(&world) || pass(&world)); i++) {
       if (i == 100000) bad(&world, "messages without end");
     }
     if (!world.bad) check_rest(&world);
@@ -637,7 +743,8 @@ static void test_breaks(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_need),        cmocka_unit_test(test_asked),
-      cmocka_unit_test(test_leave),       cmocka_unit_test(test_rubbish),
+      cmocka_unit_test(test_leave),       cmocka_unit_test(test_hold),
+      cmocka_unit_test(test_now),         cmocka_unit_test(test_rubbish),
       cmocka_unit_test(test_leave_whole), cmocka_unit_test(test_simulation),
       cmocka_unit_test(test_breaks),
   };

@@ -1,0 +1,126 @@
+/*
+ * pager_others.c - the pager's part that answers others who need room, and sends what the rooms
+ * (core/room.h) have to say.
+ *
+ * The pager thread's, but for dmi_pager_say and dmi_pager_flush.
+ */
+#include "service/pager_int.h"
+#include "service/runtime.h"
+#include "service/service_msg.h"
+
+void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < out->num; i++) {
+    const struct dmi_room_send *send = &out->send[i];
+    struct dmi_msg msg = {0};
+    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
+    msg.kind = send->msg.kind;
+    msg.origin = pager->process->core.self;
+    msg.op = send->msg.number;
+    msg.len = send->msg.bytes;
+    msg.off = send->msg.unit;
+    if (send->msg.now) msg.flags = DMI_F_MUST;
+    (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
+  }
+}
+
+void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < out->num; i++)
+    dmi_net_flush(pager->process->net, out->send[i].to);
+  dmi_room_out_free(out);
+}
+
+/* May others have something now?  With the lock held. */
+bool dmi_pager_can_give(const struct dmi_pager *pager) {
+  return pager->open && !pager->leaving && !pager->waiting.num && !pager->stalled.num;
+}
+
+static uint64_t left_below(uint64_t mark) {
+  uint64_t used = dmi_pool_used();
+  return used < mark ? mark - used : 0;
+}
+
+/* What there is for others now. */
+static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind) {
+  if (!dmi_pager_can_give(pager)) return 0;
+  return left_below(dmi_pool_limit() - (kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0));
+}
+
+/* As much as there is of what is asked for, set aside, if it is enough for a page. */
+static uint64_t promise(const struct dmi_pager *pager, const struct dmi_room_asker *asker) {
+  for (;;) {
+    uint64_t room = room_for(pager, DMI_ROOM_PROMISE);
+    if (room > asker->bytes) room = asker->bytes;
+    if (room < asker->unit) return 0;
+    if (dmi_pool_reserve(room, false)) return room;
+  }
+}
+
+/* Copies go when others need their room. */
+static void make_room_for(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
+  uint64_t mark = dmi_pool_limit() - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0);
+  uint64_t used = dmi_pool_used();
+  bool can;
+  pthread_mutex_lock(&pager->lock);
+  can = dmi_pager_can_give(pager);
+  pthread_mutex_unlock(&pager->lock);
+  if (!can || !dmi_pool_copy_bytes() || (used <= mark && mark - used >= asker->bytes)) return;
+  dmi_pager_sweep(pager, asker->bytes - (mark - used), DMI_CLASS_COPY, DMI_ROOM_AHEAD, false);
+}
+
+/* With the lock held.  Is there too little only for the moment? */
+static bool hold(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
+  struct dmi_room_passing passing = {0};
+  uint64_t promised = dmi_room_promised(pager->rooms);
+  if (asker->kind == DMI_ROOM_AHEAD || !pager->open || pager->leaving) return false;
+  passing.bytes = dmi_pool_passing();
+  passing.bytes -= promised < passing.bytes ? promised : passing.bytes;
+  passing.turned = dmi_pool_turned();
+  passing.copies = pager->copy_seen;
+  return dmi_room_hold(pager->rooms, asker, room_for(pager, (enum dmi_room_kind)asker->kind),
+                       &passing);
+}
+
+static bool answer_one(struct dmi_pager *pager) {
+  struct dmi_room_asker asker;
+  struct dmi_room_out out;
+  uint64_t bytes;
+  bool any, held;
+  pthread_mutex_lock(&pager->lock);
+  any = dmi_room_asker(pager->rooms, &asker);
+  pthread_mutex_unlock(&pager->lock);
+  if (!any) return false;
+  pager->copy_seen = false;
+  make_room_for(pager, &asker);
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  held = hold(pager, &asker);
+  if (held) {
+    pthread_mutex_unlock(&pager->lock);
+    if (pager->copy_seen) pager->curious = true;
+    return true;
+  }
+  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
+                                         : room_for(pager, (enum dmi_room_kind)asker.kind);
+  if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
+    dmi_pool_release(bytes); /* it has left */
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+  return true;
+}
+
+void dmi_pager_answer(struct dmi_pager *pager) {
+  struct dmi_room_out out;
+  pthread_mutex_lock(&pager->lock);
+  dmi_room_again(pager->rooms);
+  pthread_mutex_unlock(&pager->lock);
+  while (answer_one(pager))
+    continue;
+  dmi_room_out_init(&out);
+  pthread_mutex_lock(&pager->lock);
+  dmi_room_freed(pager->rooms, room_for(pager, DMI_ROOM_AHEAD), room_for(pager, DMI_ROOM_URGENT),
+                 &out);
+  dmi_pager_say(pager, &out);
+  pthread_mutex_unlock(&pager->lock);
+  dmi_pager_flush(pager, &out);
+}
