@@ -5,7 +5,7 @@
 #
 # The same program runs beside it undisturbed, on the same machine at the same time, so that what the
 # attackers themselves cost is not counted.  How much slower the attacked one is, is printed; only the
-# soak form, for a quiet machine, fails when it is more than 1.3 times.
+# soak form, for a quiet machine, fails when an uninvited one makes it more than 1.3 times.
 use strict;
 use warnings;
 use FindBin;
@@ -178,7 +178,9 @@ sub attacked {
   is($done, $rounds * $times * @victims * ($each // 1),
     "$name: $done times, and the program goes on"
       . ($measured ? sprintf '; %.2f x the time of the one beside it', $ratio : ''));
-  cmp_ok($ratio, '<=', 1.3, "$name: time against the one beside it") if $soak;
+  # Who has the key may do anything to the program; what that costs it is only told.
+  return if $name =~ /^(?:with the key|as a friend):/ || !$soak;
+  cmp_ok($ratio, '<=', 1.3, "$name: time against the one beside it");
 }
 
 my $many = 10 * $factor;
