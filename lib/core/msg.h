@@ -105,7 +105,7 @@ struct dmi_holder {
 struct dmi_tail {
   uint64_t page;
   uint32_t tail;
-  uint32_t pad;
+  uint32_t zero; /* TAKE with MUST: 1: the page has no bytes so far; else 0 */
 };
 
 /* Sizes that ATOMIC carries beside off and len, in `list` (one element). */

@@ -58,6 +58,7 @@ void dmi_page_rest(struct dmi_core *core, struct dmi_page *page) {
 }
 
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role) {
+  if (role != DMI_ROLE_PENDING) page->flags &= (uint16_t)~DMI_PAGE_ZEROS;
   if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
   page->role = (uint8_t)role;
@@ -504,7 +505,9 @@ static void check_room(const struct dmi_page *page) {
   require(!room || !page->frame, page, "room set aside beside the bytes");
   require(!room || pending || fetch || (busy && busy->current), page,
           "room set aside for nothing that is to come");
-  require(room || page->frame || (!pending && !fetch), page, "bytes are to come, and no room");
+  require(
+      room || page->frame || (!pending && !fetch) || (pending && (page->flags & DMI_PAGE_ZEROS)),
+      page, "bytes are to come, and no room");
   require(room || page->frame || !busy || !busy->current, page, "a write at work without room");
   require(!(page->flags & DMI_PAGE_OFFERED) || owner, page, "offered, and not the owner");
   require(!(page->flags & DMI_PAGE_STALLED) ||

@@ -130,6 +130,7 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 #define DMI_PAGE_STALLED 0x0080 /* owner: the head of the queue waits for room, or for bytes */
 #define DMI_PAGE_SPILLED 0x0100 /* owner: its bytes are outside; frame NULL does not mean zeros */
 #define DMI_PAGE_COPY 0x0200    /* counted as a copy that could be dropped */
+#define DMI_PAGE_ZEROS 0x0800   /* pending without room: a leaver gave it, and it had no bytes */
 #define DMI_PAGE_USED 0x0400    /* the policy's: read or written since it last looked */
 
 /* What the core needs to know of a mapping. */
@@ -322,9 +323,11 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out);
 
-/* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST).  False: the page
- * belongs into a KEEP, which the caller sends back. */
-bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out);
+/* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST; `zero`: of the
+ * entry: such a page takes no room before its bytes come, then by force).  False: the page belongs
+ * into a KEEP, which the caller sends back. */
+bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
+                   struct dmi_out *out);
 /* For each page of a KEEP (`must`: its flag MUST, that of the TAKE it answers). */
 void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
                    struct dmi_out *out);

@@ -156,7 +156,8 @@ bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
 /* TAKE for this one page. */
 static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
                       struct dmi_out *out) {
-  struct dmi_tail entry = {page->index, 0, 0};
+  bool has = page->frame || (page->flags & (DMI_PAGE_SPILLED | DMI_PAGE_NODATA));
+  struct dmi_tail entry = {page->index, 0, must && !has};
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
   if (must) msg.flags |= DMI_F_MUST;
   msg.page = 0;
@@ -192,10 +193,15 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
   send_take(core, page, to, true, out);
 }
 
-bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, struct dmi_out *out) {
+bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
+                   struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return true;
   if (atomic_load(&core->heir) && core->broken != DMI_BREAK_LEAVER) return false;
-  if (!dmi_room_get(core, page, must)) return false;
+  if (must && zero) {
+    page->flags |= DMI_PAGE_ZEROS;
+  } else if (!dmi_room_get(core, page, must)) {
+    return false;
+  }
   dmi_own_ask(core, page, false, out);
   dmi_page_rest(core, page);
   return true;

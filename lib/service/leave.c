@@ -357,11 +357,12 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
     }
     dmi_out_init(&out);
     dmi_lock(&page->lock);
-    taken = dmi_page_take(&process->core, page, take->must, &out);
+    taken = dmi_page_take(&process->core, page, take->must, entry.zero, &out);
     dmi_access_carry_locked(process, page, &out);
     dmi_unlock(&page->lock);
     dmi_access_carry(process, &out);
-    if (take->must) dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
+    if (take->must && !entry.zero)
+      dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     if (taken) {
       dmi_pager_count_taken(process->pager);
     } else {

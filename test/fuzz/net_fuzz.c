@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "../unit/net_raw.h"
+#include "service/service_msg.h"
 
 #define QUICK 8000 /* connections */
 #define SOAK 400000
@@ -99,9 +100,10 @@ static void say_strange_hello(int fd) {
 /* A header whose lengths are not what follows, or not allowed. */
 static void say_header(int fd, uint32_t uid) {
   static const uint8_t types[] = {
-      DMI_MSG_GET,  DMI_MSG_PUT,  DMI_MSG_GRANT, DMI_MSG_DATA,   DMI_MSG_TAKE, DMI_MSG_HOME_TAILS,
-      DMI_CTL_JOIN, DMI_CTL_VIEW, DMI_WIRE_STOP, DMI_MSG_ATOMIC, DMI_MSG_KEEP, 127,
-      200};
+      DMI_MSG_GET,       DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
+      DMI_MSG_TAKE,      DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
+      DMI_WIRE_STOP,     DMI_MSG_ATOMIC,     DMI_MSG_KEEP,  DMI_SVC_ROOM_ASK,
+      DMI_SVC_ROOM_TELL, DMI_SVC_ROOM_BACK,  127,           200};
   static const uint64_t lengths[] = {0,
                                      1,
                                      8,

@@ -81,6 +81,7 @@ struct sim_pmap {
   uint32_t *parked_from;            /* uids */
   uint32_t parked_num, parked_room;
   struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
+  bool zero[SIM_PAGES];              /* taken of a leaver without room, as it had no bytes */
 };
 
 /* What a process lends (R12); all in bytes. */

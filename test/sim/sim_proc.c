@@ -326,7 +326,9 @@ static void page_list(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     if (msg->type == DMI_MSG_KEEP) {
       dmi_page_kept(&proc->core, page, from, must, &out);
     } else {
-      taken = dmi_page_take(&proc->core, page, must, &out);
+      bool none = page->role == DMI_ROLE_NONE;
+      taken = dmi_page_take(&proc->core, page, must, entry.zero, &out);
+      if (none && taken && must && entry.zero) proc->pmap[map].zero[entry.page] = true;
     }
     proc->pool.excused = false;
     sim_act(proc, map, (uint32_t)entry.page, &out);
@@ -353,6 +355,7 @@ void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struc
 
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
   struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
+  bool *zero;
   sim->totals->messages++;
   if (!proc || !sender) {
     sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
@@ -379,7 +382,11 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
       break;
     case DMI_MSG_GRANT:
       sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
+      zero = &proc->pmap[(msg->map >> 20) - 1].zero[msg->page];
+      proc->pool.excused = *zero; /* it may have got bytes meanwhile */
+      *zero = false;
       sim_page_message(proc, from, msg);
+      proc->pool.excused = false;
       break;
     default:
       sim_page_message(proc, from, msg);

@@ -133,8 +133,10 @@ static bool is_answer(const struct dmi_msg *msg) {
 static void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct dmi_out out;
   bool must = msg->flags & DMI_F_MUST;
+  struct dmi_tail entry;
+  memcpy(&entry, msg->list.ptr, sizeof(entry));
   dmi_out_init(&out);
-  if (!dmi_page_take(&proc->core, &proc->page, must, &out)) {
+  if (!dmi_page_take(&proc->core, &proc->page, must, entry.zero, &out)) {
     assert_int_equal(out.num, 0);
     dmi_out_free(&out);
     proc = &w->proc[from - 1];
@@ -527,8 +529,8 @@ static void test_leaver_keeps(void **state) {
   atomic_store(&w->proc[1].core.heir, 3);
   w->proc[1].limit = 4 * PAGE;
   dmi_out_init(&out);
-  assert_false(dmi_page_take(&w->proc[1].core, &w->proc[1].page, false, &out));
-  assert_false(dmi_page_take(&w->proc[1].core, &w->proc[1].page, true, &out));
+  assert_false(dmi_page_take(&w->proc[1].core, &w->proc[1].page, false, false, &out));
+  assert_false(dmi_page_take(&w->proc[1].core, &w->proc[1].page, true, false, &out));
   dmi_out_free(&out);
   expect(&w->proc[1], 0, 0, 0);
 }
@@ -550,6 +552,44 @@ static void test_leaver_gives(void **state) {
   assert_int_equal(one->page.role, DMI_ROLE_OWNER); /* the heir, room or not */
   expect(one, PAGE, 0, 0);
   assert_int_equal(value_at(w, 1), 7);
+}
+
+/* A page without bytes takes no room, not even for a moment; but if it gets some on the way, they
+ * are taken. */
+static void test_leaver_gives_zeros(void **state) {
+  struct world *w = *state;
+  struct proc *one = &w->proc[0], *two = &w->proc[1];
+  struct dmi_out out;
+  struct own own;
+  for (int late = 0; late < 2; late++) {
+    one->limit = 0;
+    atomic_store(&one->core.heir, 2); /* 1 leaves */
+    atomic_store(&two->core.heir, 0);
+    two->limit = 0;
+    dmi_out_init(&out);
+    dmi_page_give(&one->core, &one->page, 2, &out);
+    act(w, one, &out);
+    deliver(w); /* TAKE */
+    assert_int_equal(two->page.role, DMI_ROLE_PENDING);
+    expect(two, 0, 0, 0);
+    if (late) write_begin(w, 1, &own, DMI_REQ_PUT, 7);
+    settle(w);
+    assert_int_equal(two->page.role, DMI_ROLE_OWNER);
+    expect(two, late ? PAGE : 0, 0, 0);
+    if (late) {
+      assert_int_equal(value_at(w, 3), 7);
+      return;
+    }
+    /* Back again. */
+    atomic_store(&one->core.heir, 0);
+    atomic_store(&two->core.heir, 1);
+    dmi_out_init(&out);
+    dmi_page_give(&two->core, &two->page, 1, &out);
+    act(w, two, &out);
+    settle(w);
+    assert_int_equal(one->page.role, DMI_ROLE_OWNER);
+    expect(one, 0, 0, 0);
+  }
 }
 
 /* What it had offered before it began to leave is no promise, and the heir is not asked for it. */
@@ -827,6 +867,7 @@ int main(void) {
       ROW(test_offer_sent_back),
       ROW(test_leaver_keeps),
       ROW(test_leaver_gives),
+      ROW(test_leaver_gives_zeros),
       ROW(test_leaver_has_offered),
       ROW(test_leaver_sent_back),
       ROW(test_leaver_does_not_stall),
