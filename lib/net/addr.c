@@ -6,6 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -66,7 +67,11 @@ void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port) {
 }
 
 bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *to) {
-  if (net->from_size == 0 || net->from.ss_family != to->ss_family) return true;
+  if (net->from_size == 0) return true;
+  if (net->from.ss_family != to->ss_family) {
+    errno = EAFNOSUPPORT;
+    return false;
+  }
   return bind(fd, (const struct sockaddr *)&net->from, net->from_size) == 0;
 }
 

@@ -91,6 +91,12 @@ static void no_connection(struct dmi_dial *dial, int error) {
   if (error == ECONNREFUSED) {
     snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
              dial->port, hint);
+  } else if (error == EAFNOSUPPORT && dial->net->from_size != 0) {
+    snprintf(
+        dial->why, sizeof dial->why,
+        "cannot connect to %s port %u from the address that --bind gives: one is an IPv4 and the "
+        "other an IPv6 address; give an address of the same kind (dmirun -i, --bind)",
+        dial->host, dial->port);
   } else {
     snprintf(dial->why, sizeof dial->why, "cannot connect to %s port %u: %s; %s", dial->host,
              dial->port, strerror(error), hint);

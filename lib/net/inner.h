@@ -394,8 +394,8 @@ socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storag
 void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
 bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
 void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
-/* A socket that is to connect to `to` gets our address, if we are bound to one of that family.
- * False: errno. */
+/* A socket that is to connect to `to` gets our address, if we are bound to one.  False: errno,
+ * EAFNOSUPPORT if that is of the other family: from another address others could not reach us. */
 bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *to);
 bool dmi_addr_is_zero(const struct dmi_addr *addr);
 const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]); /* "10.0.0.1 port 7880" */

@@ -66,13 +66,13 @@ static void check_cores(struct check *check, const struct dmi_machine *machine) 
 }
 
 static void check_memory(struct check *check, const struct dmi_machine *machine) {
-  double pool = (double)check->config->pool_bytes / (1 << 30);
-  double all = (double)machine->memory / (1 << 30);
+  double pool = (double)check->config->pool_bytes / (1 << 20);
+  double all = (double)machine->memory / (1 << 20);
   if (machine->memory > 0 && check->config->pool_bytes > machine->memory) {
-    tell(check, NOTE, "memory", "%.1f GiB for pages, but there are %.1f GiB: less with -s", pool,
+    tell(check, NOTE, "memory", "%.0f MiB for pages, but there are %.0f MiB: less with -s", pool,
          all);
   } else {
-    tell(check, GOOD, "memory", "%.1f GiB of %.1f GiB for pages (-s)", pool, all);
+    tell(check, GOOD, "memory", "%.0f MiB of %.0f MiB for pages (-s)", pool, all);
   }
 }
 

@@ -4,14 +4,19 @@
  * Failure: a file that cannot be written is told on stderr and changes nothing else.  After a crash
  * of the whole program the file stays, and a joiner is told that nobody listens there.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "service/contact.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -37,16 +42,25 @@ static bool write_file(const struct dmi_contact *contact) {
   char temp[4096];
   FILE *file;
   bool good;
-  if ((size_t)snprintf(temp, sizeof(temp), "%s.%d", contact->file, (int)getpid()) >= sizeof(temp)) {
+  int fd, error;
+  if ((size_t)snprintf(temp, sizeof(temp), "%s.XXXXXX", contact->file) >= sizeof(temp)) {
     errno = ENAMETOOLONG;
     return false;
   }
-  file = fopen(temp, "w");
-  if (!file) return false;
-  good = fputs(contact->line, file) >= 0;
-  good = fclose(file) == 0 && good;
+  fd = mkostemp(temp, O_CLOEXEC); /* of nobody else's name on any machine, and no link of others */
+  if (fd < 0) return false;
+  file = fdopen(fd, "w");
+  if (file) {
+    good = fputs(contact->line, file) >= 0 && fchmod(fd, 0644) == 0;
+    good = fclose(file) == 0 && good;
+  } else {
+    good = false;
+    close(fd);
+  }
   if (good && rename(temp, contact->file) == 0) return true;
+  error = errno;
   unlink(temp);
+  errno = error;
   return false;
 }
 

@@ -72,9 +72,11 @@ static bool is_private(int fd, const char *name) {
   if (!S_ISREG(info.st_mode)) return complain(name, "is not a file");
   if (info.st_uid != geteuid()) return complain(name, "belongs to another user");
   if ((info.st_mode & 077) != 0) {
-    return complain(name,
-                    "can be read by others, so it is not secret any more: remove it, and "
-                    "another is made (or, if nobody has read it: chmod 600)");
+    return complain(
+        name,
+        "can be read by others, so it is not secret any more: put another key "
+        "there (~/.dmi/key is made anew when there is none), or, if nobody has read it: "
+        "chmod 600");
   }
   return true;
 }

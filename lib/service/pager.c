@@ -120,7 +120,7 @@ static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
     lost = (page->flags & DMI_PAGE_SPILLED) && !(page->flags & DMI_PAGE_DEAD);
     dmi_unlock(&page->lock);
     if (lost) { /* nobody else has these bytes */
-      dmi_say(DMI_LOG_ERROR, "pager",
+      dmi_say(DMI_LOG_ERROR, "memory",
               "cannot read the file for spilled pages (dmirun --spill %s): %s",
               process->config.spill_dir, strerror(errno));
       _exit(1);

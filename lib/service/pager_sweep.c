@@ -153,7 +153,7 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   if (!frame) return 0;
   if (!dmi_spill_put(page, frame->bytes, bytes)) {
     if (!pager->spill_said)
-      dmi_say(DMI_LOG_ERROR, "pager",
+      dmi_say(DMI_LOG_ERROR, "memory",
               "cannot write to the file for spilled pages (dmirun --spill %s): %s",
               pager->process->config.spill_dir, strerror(errno));
     pager->spill_said = pager->spill_full = true;

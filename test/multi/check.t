@@ -27,12 +27,12 @@ my ($status, $out) = check($program, qw(-l 0 -s 16M));
 is($status, 0, 'alone: it would work') or diag($out);
 like($out, qr/^ok +program +\S+, build [0-9a-f]{8}$/m, 'the program');
 like($out, qr/^ok +cores +\d+ of \d+/m, 'cores');
-like($out, qr/^ok +memory +0\.0 GiB of \d+\.\d GiB for pages \(-s\)$/m, 'memory');
+like($out, qr/^ok +memory +\d+ MiB of \d+ MiB for pages \(-s\)$/m, 'memory');
 like($out, qr/^ok +listen +port [1-9]\d* .*\(-l, --bind\)$/m, 'port');
 like($out, qr/^ok +key +\S+\/key \(--key\)/m, 'key');
 like($out, qr/^(?:ok|note) +name +\S+ \(this machine's own name\)/m, 'name');
 like($out, qr/^ok +join +nothing: .*-i HOST/m, 'nobody to join');
-like((check($program, qw(-l 0 -s 64T)))[1], qr/^note +memory .*65536\.0 GiB.*: less with -s$/m,
+like((check($program, qw(-l 0 -s 64T)))[1], qr/^note +memory .*67108864 MiB.*: less with -s$/m,
   'more memory than there is');
 like((check($program, qw(-l 0 --bind-threads)))[1], qr/^ok +cores .*--bind-threads/m, 'binding');
 unlike($out, qr/verdict|===/, 'the program itself does not run');

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use FindBin;
+use Socket ();
 use lib "$FindBin::Bin/lib";
 use DMITest;
 
@@ -161,6 +162,14 @@ is($listening, '0100007F', 'listens at 127.0.0.1');
 unlike(slurp('/proc/net/tcp6'), qr/:$port \w+:0000 0A/, 'and nowhere else');
 refused('an address of another machine', 'has no address .*--bind', opts => ['--bind', '192.0.2.1']);
 refused('no address', 'cannot find the address .*--bind', opts => ['--bind', 'no.such.invalid']);
+
+# It could connect from another address, but nobody could reach it where it listens.
+if (socket my $six, Socket::AF_INET6(), Socket::SOCK_STREAM(), 0) {
+  my $apart = $t->start($program, join => $host, name => 'apart',
+    opts => ['--key', "$dir/named", '--bind', '::1']);
+  $apart->wait_exit(1);
+  like($apart->err, qr/^dmi: [^\n]*--bind[^\n]*IPv6[^\n]*$/m, '--bind of the other kind: one line says why');
+}
 
 $host->signal('INT');
 $_->wait_exit(0) for $host, $guest, $bound;
