@@ -234,9 +234,7 @@ static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
 
 static bool open_net(struct check *check) {
   const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
-  struct dmi_net_config config = {.listen_port = check->config->listen_port,
-                                  .bind = check->config->bind,
-                                  .encrypt = check->config->encrypt};
+  struct dmi_net_config config = dmi_self_net(&check->self, check->config);
   struct dmi_net_handler handler = {.arg = check,
                                     .body = no_body,
                                     .message = no_message,
@@ -245,8 +243,6 @@ static bool open_net(struct check *check) {
                                     .joined = on_joined,
                                     .posted = no_post};
   const char *why = NULL;
-  memcpy(config.build, check->self.build, sizeof config.build);
-  memcpy(config.name, check->self.name, sizeof config.name);
   if (!check_key(check, config.key)) return false;
   check->net = dmi_net_open(&config, &handler, &why);
   sodium_memzero(config.key, sizeof config.key);

@@ -331,7 +331,7 @@ static bool follow_parent(const struct dmi_process *process) {
 }
 
 static bool process_open(struct dmi_process *process, const char *argv0) {
-  struct dmi_net_config net = {0};
+  struct dmi_net_config net;
   struct dmi_node_info info = {0};
   struct dmi_self self;
   struct dmi_net_handler handler = {.arg = process,
@@ -352,12 +352,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
     return false;
   }
   dmi_log_begin(process->config.log, self.host);
-  net.listen_port = process->config.listen_port;
-  net.bind = process->config.bind;
-  net.encrypt = process->config.encrypt;
+  net = dmi_self_net(&self, &process->config);
   if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd)) return false;
-  memcpy(net.name, self.name, sizeof(net.name));
-  memcpy(net.build, self.build, sizeof(net.build));
   process->net = dmi_net_open(&net, &handler, &why);
   if (!process->net && process->config.listen_else) {
     net.listen_port = 0;

@@ -63,3 +63,11 @@ bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const
   }
   return true;
 }
+
+struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config) {
+  struct dmi_net_config net = {
+      .listen_port = config->listen_port, .bind = config->bind, .encrypt = config->encrypt};
+  memcpy(net.name, self->name, sizeof net.name);
+  memcpy(net.build, self->build, sizeof net.build);
+  return net;
+}

@@ -19,4 +19,7 @@ struct dmi_self {
 bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
                    const char **why);
 
+/* What the network is opened with, but for the key. */
+struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config);
+
 #endif
