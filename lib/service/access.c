@@ -92,8 +92,7 @@ static void send_locked(struct dmi_process *process, struct dmi_page *page, uint
   atomic_fetch_add_explicit(&process->pages[type].bytes, bytes, memory_order_relaxed);
 }
 
-void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
-                             struct dmi_out *out) {
+static void carry_locked(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out) {
   /* The list may grow, and move, meanwhile. */
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
@@ -161,7 +160,14 @@ static void carry(struct dmi_process *process, struct dmi_out *out, struct dmi_f
   if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
 }
 
-void dmi_access_carry(struct dmi_process *process, struct dmi_out *out) {
+void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {
+  dmi_out_init(out);
+  dmi_lock(&page->lock);
+}
+
+void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out) {
+  carry_locked(process, page, out);
+  dmi_unlock(&page->lock);
   carry(process, out, NULL);
 }
 
@@ -197,7 +203,7 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
   dmi_lock(&page->lock);
   dmi_page_begin(&process->core, page, &op->req, &out);
   check(process, page);
-  dmi_access_carry_locked(process, page, &out);
+  carry_locked(process, page, &out);
   ask = asked(process, &out);
   if (ask) op->call->status->asked = ask;
   dmi_unlock(&page->lock); /* from here on others may complete it */
@@ -744,12 +750,9 @@ void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, 
   if (page && !dmi_mapping_ref(mapping)) page = NULL;
   dmi_epoch_leave();
   if (!page) return;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_access_step_begin(page, &out);
   dmi_page_part(&process->core, page, msg, got, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  dmi_access_step_end(process, page, &out);
   dmi_mapping_unref(&process->core, mapping);
 }
 
@@ -807,10 +810,10 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   dmi_early_step(process->ops, page, msg);
   good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
   check(process, page);
-  dmi_access_carry_locked(process, page, &out);
+  carry_locked(process, page, &out);
   dmi_early_stepped();
   dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  carry(process, &out, NULL);
   if (!good) {
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);

@@ -151,9 +151,9 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
 /* Answers to ourselves, put in line by any thread. */
 void dmi_access_self(struct dmi_process *process);
 
-/* Carries out the actions of a step on this page; `locked` part first, then, unlocked, the rest. */
-void dmi_access_carry_locked(struct dmi_process *process, struct dmi_page *page,
-                             struct dmi_out *out);
-void dmi_access_carry(struct dmi_process *process, struct dmi_out *out);
+/* A step of the core on this page: begins with `out` empty and the page locked; at its end the
+ * actions are carried out and the page is unlocked.  Any thread. */
+void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out);
+void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out);
 
 #endif

@@ -104,14 +104,11 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
 static void offer_page(struct dmi_process *process, struct dmi_page *page) {
   uint32_t to = atomic_load(&process->core.heir);
   struct dmi_out out;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_access_step_begin(page, &out);
   if (page->frame || (page->flags & DMI_PAGE_SPILLED))
     to = dmi_pager_give(process->pager, page->map->page_size);
   dmi_page_give(&process->core, page, to, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  dmi_access_step_end(process, page, &out);
 }
 
 static void collect_page(struct dmi_page *page, void *arg) {
@@ -133,8 +130,8 @@ static void collect_mapping(struct dmi_mapping *mapping, void *leave) {
   dmi_mapping_each(mapping, collect_page, leave);
 }
 
-/* Offers as many pages as may be on their way; dmi_access_carry has this called again when some are
- * gone. */
+/* Offers as many pages as may be on their way; the end of a step has this called again when some
+ * are gone. */
 static void offer_more(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   while (leave->next < leave->num) {
@@ -251,12 +248,9 @@ static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg) {
 static void arrived(struct dmi_process *process, struct dmi_page *page, bool listed,
                     uint32_t tail) {
   struct dmi_out out;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_access_step_begin(page, &out);
   dmi_page_home_arrived(&process->core, page, listed, tail, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  dmi_access_step_end(process, page, &out);
 }
 
 static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg) {
@@ -355,12 +349,9 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
       keep_add(&keep, &entry, list->len);
       continue;
     }
-    dmi_out_init(&out);
-    dmi_lock(&page->lock);
+    dmi_access_step_begin(page, &out);
     taken = dmi_page_take(&process->core, page, take->must, entry.zero, &out);
-    dmi_access_carry_locked(process, page, &out);
-    dmi_unlock(&page->lock);
-    dmi_access_carry(process, &out);
+    dmi_access_step_end(process, page, &out);
     if (take->must && !entry.zero)
       dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     if (taken) {
@@ -421,12 +412,9 @@ static void kept(struct dmi_process *process, uint32_t from, const struct dmi_ms
     memcpy(&entry, msg->list.ptr + at, sizeof(entry));
     if (entry.page < mapping->map.page_num) page = dmi_mapping_find(mapping, entry.page);
     if (!page) continue;
-    dmi_out_init(&out);
-    dmi_lock(&page->lock);
+    dmi_access_step_begin(page, &out);
     dmi_page_kept(&process->core, page, from, msg->flags & DMI_F_MUST, &out);
-    dmi_access_carry_locked(process, page, &out);
-    dmi_unlock(&page->lock);
-    dmi_access_carry(process, &out);
+    dmi_access_step_end(process, page, &out);
   }
   dmi_pager_kept(process->pager, from);
 }
@@ -481,12 +469,9 @@ void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir)
 static void kill_page(struct dmi_page *page, void *arg) {
   struct dmi_process *process = arg;
   struct dmi_out out;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_access_step_begin(page, &out);
   dmi_page_kill(&process->core, page, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  dmi_access_step_end(process, page, &out);
 }
 
 void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {

@@ -89,30 +89,39 @@ void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t t
   list->at[list->num++] = (struct dmi_held_page){page, to};
 }
 
-struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at) {
-  struct dmi_page *page = list->at[at].page;
-  memmove(&list->at[at], &list->at[at + 1], (--list->num - at) * sizeof(*list->at));
-  return page;
+/* Takes out the first `num`; their references are the caller's. */
+static void take_first(struct dmi_held_pages *list, uint64_t num) {
+  if (!num) return;
+  list->num -= num;
+  memmove(list->at, list->at + num, list->num * sizeof(*list->at));
 }
 
 static void forget(struct dmi_pager *pager, struct dmi_held_pages *list) {
-  while (list->num) {
-    struct dmi_page *page = dmi_held_take(list, list->num - 1);
-    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
-  }
+  for (uint64_t i = 0; i < list->num; i++)
+    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)list->at[i].page->map);
   free(list->at);
   memset(list, 0, sizeof(*list));
 }
 
 /* ---- Pages that stall ----------------------------------------------------------------------- */
 
+bool dmi_pager_put_back(struct dmi_pager *pager, struct dmi_page *page, struct dmi_frame *frame) {
+  struct dmi_process *process = pager->process;
+  struct dmi_out out;
+  bool back;
+  dmi_access_step_begin(page, &out);
+  back = dmi_page_unspill(&process->core, page, frame, &out);
+  dmi_access_step_end(process, page, &out);
+  if (back) return true;
+  dmi_pool_release(frame->size); /* overwritten meanwhile */
+  dmi_frame_unref(frame);
+  return false;
+}
+
 /* Its bytes come back from the file, into room that is reserved. */
 static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
-  struct dmi_process *process = pager->process;
   uint64_t size = page->map->page_size;
   struct dmi_frame *frame = dmi_frame_new(size);
-  struct dmi_out out;
-  bool good = false;
   if (!frame) abort();
   if (!dmi_spill_get(page, frame->bytes, size)) {
     bool lost;
@@ -122,22 +131,11 @@ static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
     if (lost) { /* nobody else has these bytes */
       dmi_say(DMI_LOG_ERROR, "memory",
               "cannot read the file for spilled pages (dmirun --spill %s): %s",
-              process->config.spill_dir, strerror(errno));
+              pager->process->config.spill_dir, strerror(errno));
       _exit(1);
     }
   }
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
-  good = dmi_page_unspill(&process->core, page, frame, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
-  if (good) {
-    dmi_spill_drop(page);
-  } else {
-    dmi_pool_release(size);
-    dmi_frame_unref(frame);
-  }
+  if (dmi_pager_put_back(pager, page, frame)) dmi_spill_drop(page);
 }
 
 /* With room reserved for it: the page goes on. */
@@ -145,14 +143,11 @@ static void go_on(struct dmi_pager *pager, struct dmi_page *page, int error) {
   struct dmi_process *process = pager->process;
   struct dmi_out out;
   bool took, spilled;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_access_step_begin(page, &out);
   took = dmi_page_room(&process->core, page, error, &out);
   spilled = (page->flags & (DMI_PAGE_STALLED | DMI_PAGE_SPILLED)) ==
             (DMI_PAGE_STALLED | DMI_PAGE_SPILLED);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
+  dmi_access_step_end(process, page, &out);
   if (took || error != DMI_OK) return;
   if (spilled) {
     unspill(pager, page);
@@ -172,24 +167,28 @@ static bool stalls(struct dmi_page *page) {
 /* Room for those that wait, in their order, as far as it goes.  Returns the size of the first for
  * which there is none; 0: nobody waits. */
 static uint64_t serve_stalled(struct dmi_pager *pager) {
-  struct dmi_mapping *mapping;
+  uint64_t done, without = 0;
   pthread_mutex_lock(&pager->lock);
   for (uint64_t i = 0; i < pager->stalled.num; i++)
     dmi_held_add(&pager->waiting, pager->stalled.at[i].page, 0);
   pager->stalled.num = 0;
   pthread_mutex_unlock(&pager->lock);
-  while (pager->waiting.num) {
-    struct dmi_page *page = pager->waiting.at[0].page;
+  for (done = 0; done < pager->waiting.num; done++) {
+    struct dmi_page *page = pager->waiting.at[done].page;
     bool leaver = atomic_load(&pager->process->core.heir) != 0;
     uint64_t size = page->map->page_size;
     if (stalls(page)) {
-      if (!dmi_pool_reserve_first(size) && !(leaver && dmi_pool_reserve(size, true))) return size;
+      if (!dmi_pool_reserve_first(size) && !(leaver && dmi_pool_reserve(size, true))) {
+        without = size;
+        break;
+      }
       pager->patience = 0;
       go_on(pager, page, DMI_OK);
     }
-    mapping = (struct dmi_mapping *)dmi_held_take(&pager->waiting, 0)->map;
-    dmi_mapping_unref(&pager->process->core, mapping);
+    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
   }
+  take_first(&pager->waiting, done);
+  if (without) return without;
   pthread_mutex_lock(&pager->lock);
   dmi_pool_close(pager->stalled.num != 0); /* some may have stalled again */
   pthread_mutex_unlock(&pager->lock);
@@ -198,8 +197,9 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
 
 /* There is no room for the first of those that wait, nowhere. */
 static void fail_first(struct dmi_pager *pager) {
-  struct dmi_page *page = dmi_held_take(&pager->waiting, 0);
+  struct dmi_page *page = pager->waiting.at[0].page;
   bool spilled;
+  take_first(&pager->waiting, 1);
   dmi_lock(&page->lock);
   spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
   dmi_unlock(&page->lock);
@@ -228,12 +228,9 @@ static enum dmi_room_have ask_members(struct dmi_pager *pager, uint64_t bytes, u
                                       enum dmi_room_kind kind) {
   enum dmi_room_have have;
   struct dmi_room_out out;
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   have = dmi_room_need(pager->rooms, bytes, unit, kind, &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
   return have;
 }
 

@@ -73,15 +73,16 @@ bool dmi_pager_offer_stalled(struct dmi_pager *pager, struct dmi_page *page);
 void dmi_pager_answer(struct dmi_pager *pager);
 /* May others have something now?  With the lock held. */
 bool dmi_pager_can_give(const struct dmi_pager *pager);
-/* Puts in line what the rooms have to say, with the lock held, so that the order is theirs; and
- * sends it, without. */
-void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out);
-void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out);
+/* A step of the rooms: begins with `out` empty and the lock held; what it has to say is put in line
+ * with the lock held, so that the order is that of the steps, and goes out without. */
+void dmi_pager_rooms_begin(struct dmi_pager *pager, struct dmi_room_out *out);
+void dmi_pager_rooms_end(struct dmi_pager *pager, struct dmi_room_out *out);
 
 /* ---- pager.c ---- */
 void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to);
-/* Takes out the one at `at`, keeping the order; its reference is the caller's. */
-struct dmi_page *dmi_held_take(struct dmi_held_pages *list, uint64_t at);
+/* The bytes of a spilled page come back into room that is reserved; takes both over.  False: it has
+ * been overwritten meanwhile. */
+bool dmi_pager_put_back(struct dmi_pager *pager, struct dmi_page *page, struct dmi_frame *frame);
 /* Marks: docs/replacement.md. */
 uint64_t dmi_pager_low(void);
 uint64_t dmi_pager_high(void);

@@ -21,12 +21,9 @@ void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->uid[i] != pager->process->core.self) others[num++] = uids->uid[i];
   }
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   freed = dmi_room_view(pager->rooms, others, num, &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
   free(others);
   if (freed) dmi_pool_release(freed);
   dmi_pager_wake(pager);
@@ -40,12 +37,9 @@ bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_
   struct dmi_room_out out;
   uint64_t freed;
   bool good;
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   good = dmi_room_message(pager->rooms, from, &room, &freed, &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
   if (freed) dmi_pool_release(freed);
   dmi_pager_wake(pager);
   leave_look(pager);
@@ -105,12 +99,9 @@ static void ask_promises(struct dmi_pager *pager) {
   struct count count = {NULL, 0, 0, 0};
   struct dmi_room_out out;
   dmi_space_each(add_mapping, &count);
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   dmi_room_leave(pager->rooms, pager->heir, count.lot, count.lots, &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
   free(count.lot);
 }
 
@@ -160,12 +151,9 @@ uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes) {
 
 void dmi_pager_leave_end(struct dmi_pager *pager) {
   struct dmi_room_out out;
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   dmi_room_leave_end(pager->rooms, &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
 }
 
 void dmi_pager_keep(struct dmi_pager *pager) {

@@ -2,28 +2,33 @@
  * pager_others.c - the pager's part that answers others who need room, and sends what the rooms
  * (core/room.h) have to say.
  *
- * The pager thread's, but for dmi_pager_say and dmi_pager_flush.
+ * The pager thread's, but for dmi_pager_rooms_begin and _end.
  */
 #include "service/pager_int.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
 
-void dmi_pager_say(struct dmi_pager *pager, const struct dmi_room_out *out) {
-  for (uint64_t i = 0; i < out->num; i++) {
-    const struct dmi_room_send *send = &out->send[i];
-    struct dmi_msg msg = {0};
-    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
-    msg.kind = send->msg.kind;
-    msg.origin = pager->process->core.self;
-    msg.op = send->msg.number;
-    msg.len = send->msg.bytes;
-    msg.off = send->msg.unit;
-    if (send->msg.now) msg.flags = DMI_F_MUST;
-    (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
-  }
+void dmi_pager_rooms_begin(struct dmi_pager *pager, struct dmi_room_out *out) {
+  dmi_room_out_init(out);
+  pthread_mutex_lock(&pager->lock);
 }
 
-void dmi_pager_flush(struct dmi_pager *pager, struct dmi_room_out *out) {
+static void put_in_line(struct dmi_pager *pager, const struct dmi_room_send *send) {
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
+  msg.kind = send->msg.kind;
+  msg.origin = pager->process->core.self;
+  msg.op = send->msg.number;
+  msg.len = send->msg.bytes;
+  msg.off = send->msg.unit;
+  if (send->msg.now) msg.flags = DMI_F_MUST;
+  (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
+}
+
+void dmi_pager_rooms_end(struct dmi_pager *pager, struct dmi_room_out *out) {
+  for (uint64_t i = 0; i < out->num; i++)
+    put_in_line(pager, &out->send[i]);
+  pthread_mutex_unlock(&pager->lock);
   for (uint64_t i = 0; i < out->num; i++)
     dmi_net_flush(pager->process->net, out->send[i].to);
   dmi_room_out_free(out);
@@ -91,21 +96,16 @@ static bool answer_one(struct dmi_pager *pager) {
   if (!any) return false;
   pager->copy_seen = false;
   make_room_for(pager, &asker);
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   held = hold(pager, &asker);
-  if (held) {
-    pthread_mutex_unlock(&pager->lock);
-    if (pager->copy_seen) pager->curious = true;
-    return true;
+  if (!held) {
+    bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
+                                           : room_for(pager, (enum dmi_room_kind)asker.kind);
+    if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
+      dmi_pool_release(bytes); /* it has left */
   }
-  bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
-                                         : room_for(pager, (enum dmi_room_kind)asker.kind);
-  if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
-    dmi_pool_release(bytes); /* it has left */
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
+  if (held && pager->copy_seen) pager->curious = true;
   return true;
 }
 
@@ -116,11 +116,8 @@ void dmi_pager_answer(struct dmi_pager *pager) {
   pthread_mutex_unlock(&pager->lock);
   while (answer_one(pager))
     continue;
-  dmi_room_out_init(&out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_pager_rooms_begin(pager, &out);
   dmi_room_freed(pager->rooms, room_for(pager, DMI_ROOM_AHEAD), room_for(pager, DMI_ROOM_URGENT),
                  &out);
-  dmi_pager_say(pager, &out);
-  pthread_mutex_unlock(&pager->lock);
-  dmi_pager_flush(pager, &out);
+  dmi_pager_rooms_end(pager, &out);
 }

@@ -78,33 +78,29 @@ static uint64_t holders_of(const struct dmi_page *page, uint32_t **uid) {
   return num;
 }
 
-/* Offers it to who is known to have room.  False: nobody is, or the page must stay for now. */
+/* Offers it to who is known to have room; the caller has a reference to its mapping.  False: nobody
+ * is, or the page must stay for now. */
 static bool offer(struct dmi_pager *pager, struct dmi_page *page, bool *nowhere) {
   struct dmi_process *process = pager->process;
   uint64_t bytes = page->map->page_size;
   struct dmi_out out;
   uint32_t to, *holder;
   uint64_t holders;
-  bool good = false;
-  dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  bool good;
+  dmi_access_step_begin(page, &out);
   holders = holders_of(page, &holder);
   pthread_mutex_lock(&pager->lock);
   to = dmi_room_pick(pager->rooms, holder, holders, bytes, pager->kind);
   pthread_mutex_unlock(&pager->lock);
   free(holder);
   *nowhere = to == 0;
-  if (to && dmi_mapping_ref((struct dmi_mapping *)page->map)) {
-    good = dmi_page_offer(&process->core, page, to, &out);
-    if (good) {
-      dmi_held_add(&pager->offered, page, to);
-      pager->offered_bytes += bytes;
-      dmi_access_carry_locked(process, page, &out);
-    }
+  good = to && dmi_page_offer(&process->core, page, to, &out);
+  if (good) {
+    (void)dmi_mapping_ref((struct dmi_mapping *)page->map); /* the caller has one */
+    dmi_held_add(&pager->offered, page, to);
+    pager->offered_bytes += bytes;
   }
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
-  if (to && !good) dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
+  dmi_access_step_end(process, page, &out);
   return good;
 }
 
@@ -125,23 +121,6 @@ static uint64_t give(struct dmi_pager *pager, struct dmi_page *page) {
   return DMI_REPLACE_NOWHERE;
 }
 
-/* The frame has left the page, which is spilled, but did not get into the file. */
-static void spill_back(struct dmi_pager *pager, struct dmi_page *page, struct dmi_frame *frame) {
-  struct dmi_process *process = pager->process;
-  struct dmi_out out;
-  bool back;
-  dmi_out_init(&out);
-  dmi_pool_reserve(frame->size, true);
-  dmi_lock(&page->lock);
-  back = dmi_page_unspill(&process->core, page, frame, &out);
-  dmi_access_carry_locked(process, page, &out);
-  dmi_unlock(&page->lock);
-  dmi_access_carry(process, &out);
-  if (back) return;
-  dmi_pool_release(frame->size); /* overwritten meanwhile */
-  dmi_frame_unref(frame);
-}
-
 static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   uint64_t bytes = page->map->page_size;
   struct dmi_frame *frame;
@@ -157,7 +136,8 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
               "cannot write to the file for spilled pages (dmirun --spill %s): %s",
               pager->process->config.spill_dir, strerror(errno));
     pager->spill_said = pager->spill_full = true;
-    spill_back(pager, page, frame);
+    dmi_pool_reserve(bytes, true);
+    dmi_pager_put_back(pager, page, frame);
     return DMI_REPLACE_NOWHERE;
   }
   dmi_frame_unref(frame);
@@ -216,20 +196,22 @@ uint64_t dmi_pager_sweep(struct dmi_pager *pager, uint64_t need, enum dmi_class 
 }
 
 void dmi_pager_settle(struct dmi_pager *pager) {
-  for (uint64_t i = 0; i < pager->offered.num;) {
-    struct dmi_page *page = pager->offered.at[i].page;
+  struct dmi_held_pages *offered = &pager->offered;
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < offered->num; i++) {
+    struct dmi_page *page = offered->at[i].page;
     bool out, gone;
     dmi_lock(&page->lock);
     out = (page->flags & DMI_PAGE_OFFERED) != 0;
     gone = page->role == DMI_ROLE_NONE && !(page->flags & DMI_PAGE_DEAD);
     dmi_unlock(&page->lock);
     if (out) {
-      i++;
+      offered->at[kept++] = offered->at[i];
       continue;
     }
     if (gone) atomic_fetch_add_explicit(&pager->sent, 1, memory_order_relaxed);
     pager->offered_bytes -= page->map->page_size;
-    dmi_held_take(&pager->offered, i);
     dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
   }
+  offered->num = kept;
 }
