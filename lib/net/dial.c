@@ -43,6 +43,7 @@ static const char *advice(const struct dmi_dial *dial) {
 }
 
 static void try_next(struct dmi_dial *dial);
+static void broken(struct dmi_dial *dial, int error);
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events);
 
 static void stop_attempt(struct dmi_dial *dial) {
@@ -193,12 +194,12 @@ static void answered(struct dmi_dial *dial) {
   }
   dmi_hello_put(hello, &mine);
   dmi_seal_put_first(dial->keys.out, out + DMI_PROOF_BYTES, hello, sizeof hello);
+  dial->got = 0;
   if (send(dial->fd, out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof out) {
-    no_connection(dial, errno);
+    broken(dial, errno);
     return;
   }
   dial->state = DMI_DIAL_SAID;
-  dial->got = 0;
 }
 
 /* How many bytes are needed to know more; 0: they cannot be right. */
@@ -284,19 +285,27 @@ static void on_readable(struct dmi_dial *dial) {
   }
 }
 
+/* Connecting, or the first word, has failed: a reset means that the other has closed it already. */
+static void broken(struct dmi_dial *dial, int error) {
+  if (error == ECONNRESET || error == EPIPE)
+    closed(dial, error);
+  else
+    no_connection(dial, error);
+}
+
 static void on_connected(struct dmi_dial *dial) {
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) {
-    no_connection(dial, error);
+    broken(dial, error);
     return;
   }
   struct dmi_net *net = dial->net;
   unsigned char bytes[DMI_CALL_BYTES];
   dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
   if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
-    no_connection(dial, errno);
+    broken(dial, errno);
     return;
   }
   dial->state = DMI_DIAL_CALLED;

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <ev.h>
+#include <semaphore.h>
 
 #include "net_raw.h"
 
@@ -463,6 +465,56 @@ static void test_closed_at_once(void **state) {
   end(&b);
 }
 
+/* In its daemon: `b` joins; right after it has begun to connect, the other end resets the
+ * connection, so that it learns of both at once. */
+struct resetting {
+  struct dmi_addr addr;
+  int listener;
+  struct ev_timer after;
+  sem_t done;
+};
+
+static void on_begun(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  struct resetting *resetting = timer->data;
+  struct linger reset = {.l_onoff = 1};
+  (void)loop, (void)events;
+  int fd = accept(resetting->listener, NULL, NULL);
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  close(fd);
+  sem_post(&resetting->done);
+}
+
+static void run_join_reset(struct node *node, void *arg) {
+  struct resetting *resetting = arg;
+  dmi_net_join_addr(node->net, &resetting->addr);
+  ev_timer_init(&resetting->after, on_begun, 0., 0.); /* behind its own timer */
+  resetting->after.data = resetting;
+  ev_timer_start(dmi_net_loop(node->net), &resetting->after);
+}
+
+static void test_reset_at_once(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_hello hello;
+  struct resetting resetting;
+  resetting.listener = raw_listen(&resetting.addr);
+  sem_init(&resetting.done, 0, 0);
+  node_open(&b, 0);
+  node_run(&b);
+  node_do(&b, run_join_reset, &resetting);
+  sem_wait(&resetting.done);
+  struct pollfd again = {.fd = resetting.listener, .events = POLLIN};
+  for (int i = 0; i < 10 * node_limit() && poll(&again, 1, 100) == 0; i++)
+    assert_int_equal(NODE_NOW(&b, joined_num), 0); /* it has not given up */
+  int fd = accept(resetting.listener, NULL, NULL);
+  assert_true(raw_welcome(fd, 0, &hello));
+  node_expect_close(&b);
+  close(fd);
+  close(resetting.listener);
+  end(&b);
+  sem_destroy(&resetting.done);
+}
+
 /* Does it say in its ANSWER that everything is sealed? */
 static bool says_sealed(struct node *node) {
   unsigned char said[RAW_SAID];
@@ -857,6 +909,7 @@ int main(void) {
                                      cmocka_unit_test(test_cut_short),
                                      cmocka_unit_test(test_reflected),
                                      cmocka_unit_test(test_closed_at_once),
+                                     cmocka_unit_test(test_reset_at_once),
                                      cmocka_unit_test(test_join_sealed),
                                      cmocka_unit_test(test_no_downgrade),
                                      cmocka_unit_test(test_flag_changed),
