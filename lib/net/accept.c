@@ -1,18 +1,27 @@
 /*
- * accept.c - the listening socket, and the table of those who have connected but not proved yet
+ * accept.c - the listening socket, and the places of those who have connected but not proved yet
  * that they know the key.
  *
- * Happy path: accept, shake.c does the handshake.
+ * Happy path: accept, and look at once at what was said; shake.c does the handshake.
  *
  * A flood of connections must cost the program next to nothing, nor keep others out:
- *   - the table has DMI_NET_UNKNOWN places.  When it is full, one of the address that has most of
- *     them makes room, at random: so who comes from elsewhere is not touched, and one who comes
- * from the same address has good chances (and dial.c tries again).
- *   - accepting is a right of which there are BURST, and RATE more each second; a connection that
- * has proved the key gives its back.  Without a right the others wait in the kernel's backlog.
+ *   - whatever waits in the kernel's backlog is accepted at once, since a full backlog keeps
+ * members out as well.  What is wrong with it is mostly known when it is accepted: no event, no
+ * timer has been waited for then.
+ *   - there are DMI_NET_UNKNOWN places.  When all are taken, one that has said nothing makes room,
+ *     of the address that has most of them: so who comes from elsewhere is not touched.  It is the
+ *     older one of two that are drawn: who speaks soon, as members do (dial.c), is seldom turned
+ * out before, and who is slow has a chance, too; a member that was unlucky tries again.
+ *   - who has said a CALL made with the key does not make room for those; so members are turned out
+ *     only by very many that repeat old CALLs, for which there are DMI_NET_CALLED of the places.
+ *   - what strangers get is closed with a reset (the sockets inherit it from the listener), so that
+ *     the kernel keeps nothing of it either.
+ *   - accepting, and refusing with a sentence, are rights, of which there are some, and some more
+ *     each second; a connection that has proved the key gives its right back.  ACCEPT_RATE is far
+ *     above what a backlog needs, and bounds the processor time of this thread.
  *
- * Failure modes: no descriptors left: one of the table makes room; if it is empty, the listener
- * rests for a while.
+ * Failure modes: no descriptors left: one that has said nothing makes room; if there is none, the
+ * listener rests for a while.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,13 +37,16 @@
 
 #include "net/inner.h"
 
-#define ACCEPTS 8      /* per turn of the loop */
+#define BACKLOG 65535       /* the system grants less: net.core.somaxconn */
+#define ACCEPTS 32          /* per turn of the loop */
+#define ACCEPT_RATE 20000.0 /* connections a second that prove nothing */
+#define ACCEPT_BURST 4096.0 /* at once, beyond that */
+#define REFUSE_RATE 50.0    /* sentences for strangers a second */
+#define REFUSE_BURST 100.0
 #define REST 0.1       /* seconds without accepting when there are no descriptors */
-#define RATE 1000.0    /* connections a second that prove nothing */
-#define BURST 512.0    /* at once, beyond that */
 #define THROTTLE 0.005 /* seconds without accepting when there are too many */
 
-/* ---- The table ---------------------------------------------------------------------------------
+/* ---- Places ---------------------------------------------------------------------------------
  */
 
 /* Connections of one address, or of one network of IPv6, are a crowd.  Some share one by chance,
@@ -46,32 +58,50 @@ static uint8_t crowd_of(struct dmi_net *net, const struct dmi_addr *addr) {
   return hash[0];
 }
 
-static void enlist(struct dmi_shake *shake, uint8_t crowd) {
-  struct dmi_net *net = shake->net;
-  shake->crowd = crowd;
-  shake->slot = net->shake_num;
-  net->shakes[net->shake_num++] = shake;
-  net->crowds[crowd]++;
+static void enlist(struct dmi_shake *shake, struct dmi_unknown *among) {
+  shake->among = among;
+  shake->slot = among->num;
+  among->shakes[among->num++] = shake;
+  among->crowds[shake->crowd]++;
 }
 
 void dmi_accept_unlist(struct dmi_shake *shake) {
-  struct dmi_net *net = shake->net;
-  struct dmi_shake *last = net->shakes[--net->shake_num];
-  net->shakes[shake->slot] = last;
+  struct dmi_unknown *among = shake->among;
+  struct dmi_shake *last = among->shakes[--among->num];
+  among->shakes[shake->slot] = last;
   last->slot = shake->slot;
-  net->crowds[shake->crowd]--;
+  among->crowds[shake->crowd]--;
 }
 
-/* One of the largest crowd goes. */
-static void make_room(struct dmi_net *net) {
+/* A random one of a crowd that has so many; `number` is random. */
+static struct dmi_shake *pick(struct dmi_unknown *among, uint16_t most, uint32_t number) {
+  uint32_t at = number % among->num;
+  while (among->crowds[among->shakes[at]->crowd] != most)
+    at = (at + 1) % among->num;
+  return among->shakes[at];
+}
+
+/* The older one of two of the largest crowd goes. */
+static void make_room(struct dmi_net *net, struct dmi_unknown *among) {
+  unsigned char hash[crypto_shorthash_BYTES];
+  uint32_t numbers[2];
   uint16_t most = 0;
+  _Static_assert(sizeof hash == sizeof numbers, "two numbers of one hash");
   for (int i = 0; i < DMI_NET_CROWDS; i++) {
-    if (net->crowds[i] > most) most = net->crowds[i];
+    if (among->crowds[i] > most) most = among->crowds[i];
   }
-  uint32_t at = randombytes_uniform(net->shake_num);
-  while (net->crowds[net->shakes[at]->crowd] != most)
-    at = (at + 1) % net->shake_num;
-  dmi_shake_drop(net->shakes[at]);
+  net->rooms++;
+  crypto_shorthash(hash, (const unsigned char *)&net->rooms, sizeof net->rooms, net->crowd_key);
+  memcpy(numbers, hash, sizeof numbers);
+  struct dmi_shake *one = pick(among, most, numbers[0]), *other = pick(among, most, numbers[1]);
+  dmi_shake_drop(one->since < other->since ? one : other);
+}
+
+void dmi_accept_called(struct dmi_shake *shake) {
+  struct dmi_unknown *called = &shake->net->called;
+  if (called->num >= DMI_NET_CALLED) make_room(shake->net, called);
+  dmi_accept_unlist(shake);
+  enlist(shake, called);
 }
 
 /* ---- How many ----------------------------------------------------------------------------------
@@ -83,15 +113,19 @@ static void pause_for(struct dmi_net *net, double seconds) {
   ev_timer_start(net->loop, &net->rest);
 }
 
-/* May one more be accepted? */
-static bool has_right(struct dmi_net *net) {
+/* May it be done once more? */
+static bool take(struct dmi_net *net, struct dmi_right *right, double rate, double burst) {
   double now = ev_now(net->loop);
-  net->rights += (now - net->rights_since) * RATE;
-  net->rights_since = now;
-  if (net->rights > BURST) net->rights = BURST;
-  if (net->rights < 1) return false;
-  net->rights -= 1;
+  right->left += (now - right->since) * rate;
+  right->since = now;
+  if (right->left > burst) right->left = burst;
+  if (right->left < 1) return false;
+  right->left -= 1;
   return true;
+}
+
+bool dmi_accept_may_refuse(struct dmi_net *net) {
+  return take(net, &net->refusals, REFUSE_RATE, REFUSE_BURST);
 }
 
 bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]) {
@@ -99,62 +133,85 @@ bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_B
   uint64_t mark;
   crypto_shorthash(hash, call, DMI_CALL_BYTES, net->crowd_key);
   memcpy(&mark, hash, sizeof mark);
-  uint64_t *place = &net->calls[mark % DMI_NET_CALLS];
-  bool repeats = *place == mark;
-  *place = mark;
-  return repeats;
+  uint64_t *set = net->calls[mark % DMI_NET_CALLS];
+  for (int i = 0; i < DMI_NET_CALLS_SET; i++) {
+    if (set[i] == mark) return true;
+  }
+  memmove(set + 1, set, (DMI_NET_CALLS_SET - 1) * sizeof *set); /* the oldest is forgotten */
+  set[0] = mark;
+  return false;
 }
 
 void dmi_accept_proved(struct dmi_net *net) {
-  net->rights += 1;
+  net->accepts.left += 1;
 }
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
 static bool begin(struct dmi_net *net, int fd, const struct sockaddr_storage *from) {
-  if (net->shake_num >= DMI_NET_UNKNOWN) make_room(net);
+  if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_room(net, &net->silent);
   struct dmi_addr addr;
   dmi_addr_of_socket(&addr, from);
   struct dmi_shake *shake = dmi_shake_new(net, fd, &addr);
-  if (shake != NULL) enlist(shake, crowd_of(net, &addr));
-  return shake != NULL;
+  if (shake == NULL) return false;
+  shake->crowd = crowd_of(net, &addr);
+  shake->since = ++net->accepted;
+  enlist(shake, &net->silent);
+  dmi_shake_look(shake);
+  return true;
 }
 
-/* The system has no descriptor or memory for one more.  True: later, perhaps. */
+/* The system has no descriptor or memory for one more.  True: later, perhaps.  Who has said a CALL
+ * makes room only when that was so before: mostly it is about to become a connection. */
 static bool no_room(struct dmi_net *net, int error) {
-  dmi_net_log(net, DMI_ABOUT_STRANGERS, "cannot accept a connection now: %s", strerror(error));
-  if (net->shake_num != 0) {
-    make_room(net);
+  dmi_net_log(
+      net, DMI_ABOUT_STRANGERS, "cannot accept a connection now: %s%s", strerror(error),
+      error == EMFILE ? " (ulimit -Hn: a process needs a descriptor for each other one)" : "");
+  if (net->silent.num != 0) {
+    make_room(net, &net->silent);
     return false;
   }
+  if (net->called.num != 0 && net->rested) {
+    net->rested = false;
+    make_room(net, &net->called);
+    return false;
+  }
+  net->rested = true;
   pause_for(net, REST);
   return true;
+}
+
+/* Accepts one.  False: no more for now. */
+static bool accept_one(struct dmi_net *net) {
+  struct sockaddr_storage from;
+  socklen_t size = sizeof from;
+  memset(&from, 0, sizeof from);
+  int fd = accept4(net->listener.fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd >= 0) {
+    net->rested = false;
+    if (!begin(net, fd, &from)) close(fd);
+    return true;
+  }
+  int error = errno;
+  net->accepts.left += 1;
+  if (error == EAGAIN || error == EWOULDBLOCK) return false;
+  if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+    return !no_room(net, error);
+  }
+  return true; /* that one connection failed before it was accepted */
 }
 
 static void on_connection(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)loop, (void)events;
   struct dmi_net *net = io->data;
   for (int i = 0; i < ACCEPTS; i++) {
-    struct sockaddr_storage from;
-    socklen_t size = sizeof from;
-    memset(&from, 0, sizeof from);
-    if (!has_right(net)) {
+    if (!take(net, &net->accepts, ACCEPT_RATE, ACCEPT_BURST)) {
       dmi_net_log(net, DMI_ABOUT_STRANGERS,
                   "very many connections that prove no key: they are accepted slowly");
       pause_for(net, THROTTLE);
       return;
     }
-    int fd = accept4(io->fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      if (!begin(net, fd, &from)) close(fd);
-      continue;
-    }
-    int error = errno;
-    net->rights += 1;
-    if (error == EAGAIN || error == EWOULDBLOCK) return;
-    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-      if (no_room(net, error)) return;
-    } /* else that one connection failed before it was accepted */
+    if (!accept_one(net)) return;
   }
 }
 
@@ -167,11 +224,13 @@ static void on_rest(struct ev_loop *loop, struct ev_timer *timer, int events) {
 /* A listening socket at this address, or -1 with errno. */
 static int listen_at(const struct sockaddr_storage *name, socklen_t size) {
   int on = 1, off = 0;
+  struct linger reset = {.l_onoff = 1}; /* for the sockets that are accepted: they inherit it */
   int fd = socket(name->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   if (name->ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (bind(fd, (const struct sockaddr *)name, size) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  if (bind(fd, (const struct sockaddr *)name, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
   int error = errno;
   close(fd);
   errno = error;
@@ -246,8 +305,8 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
   getsockname(fd, (struct sockaddr *)&name, &size);
   dmi_addr_of_socket(&addr, &name);
   net->port = addr.port;
-  net->rights = BURST;
-  net->rights_since = ev_now(net->loop);
+  net->accepts = (struct dmi_right){ACCEPT_BURST, ev_now(net->loop)};
+  net->refusals = (struct dmi_right){REFUSE_BURST, ev_now(net->loop)};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
   ev_io_init(&net->listener, on_connection, fd, EV_READ);
   ev_timer_init(&net->rest, on_rest, REST, 0);
@@ -257,8 +316,10 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
 }
 
 void dmi_accept_free_all(struct dmi_net *net) {
-  while (net->shake_num != 0)
-    dmi_shake_drop(net->shakes[0]);
+  while (net->silent.num != 0)
+    dmi_shake_drop(net->silent.shakes[0]);
+  while (net->called.num != 0)
+    dmi_shake_drop(net->called.shakes[0]);
   for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
     if (peer->held != NULL) dmi_shake_drop(peer->held);
   }

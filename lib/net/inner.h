@@ -42,8 +42,10 @@
 #define DMI_NET_BUFFER_SMALL 4096  /* of a stranger's */
 #define DMI_NET_PATIENCE 10.0      /* seconds: handshake, connect, first word of a stranger */
 #define DMI_NET_UNKNOWN 256        /* connections at once that have not proved the key */
+#define DMI_NET_CALLED 192         /* of these, such that have said a CALL made with it */
 #define DMI_NET_CROWDS 256         /* into which they are counted, by address */
-#define DMI_NET_CALLS 4096         /* CALLs that are remembered: nobody says one twice */
+#define DMI_NET_CALLS 16384        /* sets of CALLs that are remembered: nobody says one twice */
+#define DMI_NET_CALLS_SET 4        /* in a set */
 #define DMI_NET_STRANGERS 1024     /* connections at once that have no uid */
 #define DMI_NET_UNANNOUNCED 256    /* members that connected before we heard of them */
 #define DMI_NET_TEMP_SLOTS 256
@@ -190,17 +192,31 @@ struct dmi_shake {
   enum dmi_shake_state state;
   struct ev_io io;
   struct ev_timer patience;
-  struct dmi_net_peer *holder; /* not NULL: held by it, off net->shakes */
-  uint32_t slot;               /* in net->shakes */
+  struct dmi_net_peer *holder; /* not NULL: held by it, off net->unknown */
+  struct dmi_unknown *among;   /* of net->unknown; at `slot`, counted in `crowd` */
+  uint32_t slot;
+  uint64_t since; /* net->accepted when it came */
   struct dmi_addr from;
-  uint8_t crowd; /* of net->crowds */
-  bool proved;   /* the other knows the key */
-  bool encrypt;  /* as we said in ANSWER */
-  uint16_t got;  /* bytes of buf */
+  uint8_t crowd;
+  bool proved;  /* the other knows the key */
+  bool encrypt; /* as we said in ANSWER */
+  uint16_t got; /* bytes of buf */
   unsigned char buf[DMI_SHAKE_BYTES];
   struct dmi_proof proof;
   struct dmi_proof_keys keys; /* once `proved` */
   struct dmi_hello hello;
+};
+
+/* Accepted connections that compete for their places. */
+struct dmi_unknown {
+  struct dmi_shake *shakes[DMI_NET_UNKNOWN];
+  uint32_t num;
+  uint16_t crowds[DMI_NET_CROWDS]; /* how many of them, by address */
+};
+
+/* How often something may be done for strangers. */
+struct dmi_right {
+  double left, since; /* so many times more; at what ev_now that was */
 };
 
 enum dmi_dial_state {
@@ -256,8 +272,9 @@ struct dmi_net {
   struct dmi_net_handler handler;
   struct ev_loop *loop;
   struct ev_io listener;
-  struct ev_timer rest;                  /* the listener pauses */
-  double rights, rights_since;           /* to accept: how many, and at what ev_now that was */
+  struct ev_timer rest; /* the listener pauses */
+  bool rested;          /* for want of a descriptor, and none was found since */
+  struct dmi_right accepts, refusals;
   int epoll;                             /* receiving sides of all connections */
   struct ev_io ready;                    /* `epoll` has something */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* what is being served; NULL: gone meanwhile */
@@ -285,12 +302,14 @@ struct dmi_net {
   struct dmi_net_peer *peers;
   struct dmi_net_peer *dirty;
   struct dmi_conn *conns;
-  struct dmi_shake
-      *shakes[DMI_NET_UNKNOWN];    /* who has not become a connection; those held are off */
-  uint16_t crowds[DMI_NET_CROWDS]; /* how many of `shakes`, by address */
-  uint64_t calls[DMI_NET_CALLS];   /* hashes of the last CALLs made with the key */
-  unsigned char crowd_key[16];     /* so that nobody can tell which addresses share one */
-  uint32_t shake_num, stranger_num, unannounced;
+  struct dmi_unknown silent; /* have said no CALL yet, or a wrong one */
+  struct dmi_unknown called; /* have said a CALL made with the key, or repeat one */
+  /* Hashes of the last CALLs made with the key, in sets by hash.  Its memory is touched when they
+   * come. */
+  uint64_t calls[DMI_NET_CALLS][DMI_NET_CALLS_SET];
+  unsigned char crowd_key[16]; /* so that nobody can tell which addresses share one */
+  uint64_t accepted, rooms;    /* connections; and those that made room */
+  uint32_t stranger_num, unannounced;
   bool encrypt;                 /* this process's setting, or that of the program it has joined */
   struct sockaddr_storage from; /* the address to listen at and connect from, port 0 */
   socklen_t from_size;          /* 0: any */
@@ -298,6 +317,8 @@ struct dmi_net {
 };
 
 /* net.c */
+/* Would a line be left out, as there were many?  Then it counts as said. */
+bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about);
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* one line, rate-limited */
 /* Any thread, the peer's lock or turn_lock held: the daemon shall dmi_peer_serve it.  True: call
@@ -370,16 +391,19 @@ void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
-void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves the table */
+void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves its place */
+void dmi_accept_called(struct dmi_shake *shake); /* it has said a CALL made with the key */
+bool dmi_accept_may_refuse(struct dmi_net *net); /* a stranger, with a sentence */
 /* A CALL that was made with the key: has it come before, as far as we remember? */
 bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]);
-void dmi_accept_proved(struct dmi_net *net); /* one of the table has proved the key */
+void dmi_accept_proved(struct dmi_net *net); /* one has proved the key */
 void dmi_accept_free_all(struct dmi_net *net);
 
 /* shake.c */
 /* `from`: who has connected.  NULL: no memory. */
 struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd, const struct dmi_addr *from);
-void dmi_shake_drop(struct dmi_shake *shake); /* closes and frees it */
+void dmi_shake_look(struct dmi_shake *shake); /* at what was said already; may free it */
+void dmi_shake_drop(struct dmi_shake *shake); /* closes, with a reset, and frees it */
 /* Our own attempt to reach the peer that `shake` comes from is decided.  Returns whether `shake`
  * became the connection. */
 bool dmi_shake_held(struct dmi_shake *shake, bool ours_won);

@@ -52,6 +52,13 @@ static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events)
   say(net, line);
 }
 
+bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about) {
+  struct dmi_net_limit *limit = &net->log[about];
+  if (limit->lines < LOG_LINES) return false;
+  limit->lines++;
+  return true;
+}
+
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...) {
   struct dmi_net_limit *limit = &net->log[about];
   char line[1024];
@@ -59,7 +66,8 @@ void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *form
     ev_timer_set(&limit->end, LOG_SECONDS, 0);
     ev_timer_start(net->loop, &limit->end);
   }
-  if (limit->lines++ >= LOG_LINES) return;
+  if (dmi_net_mute(net, about)) return;
+  limit->lines++;
   va_list args;
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);

@@ -55,6 +55,12 @@ void dmi_shake_drop(struct dmi_shake *shake) {
   close(dissolve(shake));
 }
 
+/* The socket is not reset when it is closed, as those of strangers are. */
+static void close_gently(int fd) {
+  struct linger none = {.l_onoff = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 static void ends_text(struct dmi_shake *shake, char here[80], char there[80]) {
   struct sockaddr_storage name;
   struct dmi_addr addr = {0};
@@ -86,6 +92,7 @@ static void refuse_as(struct dmi_shake *shake, const char *why, const char *told
     return;
   }
   /* Closing now could destroy what it has not read yet; so wait for it to close. */
+  close_gently(shake->fd);
   shutdown(shake->fd, SHUT_WR);
   shake->state = DMI_SHAKE_REFUSED;
   ev_timer_stop(shake->net->loop, &shake->patience);
@@ -111,6 +118,7 @@ static struct dmi_conn *welcome(struct dmi_shake *shake, struct dmi_net_peer *pe
   dmi_seal_put_first(keys.out, sealed, bytes, sizeof bytes);
   int fd = dissolve(shake);
   struct dmi_conn *conn = NULL;
+  close_gently(fd);
   if (send(fd, sealed, sizeof sealed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof sealed) {
     conn = dmi_conn_new(peer, fd, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
   }
@@ -225,8 +233,10 @@ bool dmi_shake_held(struct dmi_shake *shake, bool ours_won) {
 
 static void close_as(struct dmi_shake *shake, const char *what) {
   char here[80], there[80];
-  ends_text(shake, here, there);
-  dmi_net_log(shake->net, DMI_ABOUT_STRANGERS, "closed a connection from %s: %s", there, what);
+  if (!dmi_net_mute(shake->net, DMI_ABOUT_STRANGERS)) {
+    ends_text(shake, here, there);
+    dmi_net_log(shake->net, DMI_ABOUT_STRANGERS, "closed a connection from %s: %s", there, what);
+  }
   dmi_shake_drop(shake);
 }
 
@@ -236,6 +246,10 @@ static void garbage(struct dmi_shake *shake) {
 
 static void refuse_key(struct dmi_shake *shake) {
   char here[80], there[80], why[DMI_REFUSE_TEXT], told[DMI_REFUSE_TEXT];
+  if (!dmi_accept_may_refuse(shake->net)) {
+    close_as(shake, "it has another key");
+    return;
+  }
   ends_text(shake, here, there);
   snprintf(why, sizeof why, "the process at %s has another key than this one (see dmirun --key)",
            there);
@@ -260,6 +274,7 @@ static void called(struct dmi_shake *shake) {
   dmi_proof_answer(&shake->proof, net->config.key, shake->encrypt ? DMI_CALL_ENCRYPT : 0, answer);
   shake->state = DMI_SHAKE_PROOF;
   shake->got = 0;
+  dmi_accept_called(shake);
   if (send(shake->fd, answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) !=
       (ssize_t)sizeof answer) {
     dmi_shake_drop(shake);
@@ -277,7 +292,10 @@ static void take_call(struct dmi_shake *shake) {
   if (shake->hello.kind != DMI_HELLO_CALL) {
     garbage(shake);
   } else if (shake->hello.version != DMI_WIRE_VERSION) {
-    complete(shake); /* with a sentence about versions */
+    if (dmi_accept_may_refuse(shake->net))
+      complete(shake); /* with a sentence about versions */
+    else
+      close_as(shake, "it speaks another wire version");
   } else if (shake->got == DMI_CALL_BYTES) {
     called(shake);
   }
@@ -305,9 +323,7 @@ static size_t wanted(const struct dmi_shake *shake) {
   return shake->state == DMI_SHAKE_CALL ? DMI_CALL_BYTES : sizeof shake->buf;
 }
 
-static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
-  (void)loop, (void)events;
-  struct dmi_shake *shake = io->data;
+void dmi_shake_look(struct dmi_shake *shake) {
   unsigned char waste[256];
   bool waiting = shake->state >= DMI_SHAKE_HELD;
   ssize_t got =
@@ -324,6 +340,11 @@ static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
     take_call(shake);
   else if (shake->got == sizeof shake->buf)
     proved(shake);
+}
+
+static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  dmi_shake_look(io->data);
 }
 
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {

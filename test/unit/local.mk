@@ -25,6 +25,11 @@ check_PROGRAMS += test/unit/net_test
 test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h
 test_unit_net_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/net_accept_test
+test_unit_net_accept_test_SOURCES = test/unit/net_accept_test.c test/unit/net_node.h \
+	test/unit/net_raw.h
+test_unit_net_accept_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/net_connect_test
 test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h \
 	test/unit/net_raw.h
