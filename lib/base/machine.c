@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <hwloc.h>
@@ -259,4 +260,11 @@ void dmi_machine_look(struct dmi_machine *machine) {
 void dmi_machine_free(struct dmi_machine *machine) {
   free(machine->order);
   memset(machine, 0, sizeof *machine);
+}
+
+void dmi_machine_raise_files(void) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }

@@ -25,6 +25,10 @@ struct dmi_machine {
 void dmi_machine_look(struct dmi_machine *machine);
 void dmi_machine_free(struct dmi_machine *machine);
 
+/* The process may open as many files as the system lets it: each other process of the program takes
+ * a descriptor.  The soft limit, often 1,024, is for programs that use select(). */
+void dmi_machine_raise_files(void);
+
 /*
  * The least limit of this process's control groups and of all above them.  `root` is put before
  * all paths ("": the system's), for tests.  0: no limit.

@@ -455,6 +455,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     process_free(process);
     return exit_code;
   }
+  dmi_machine_raise_files();
   if (!follow_parent(process) || !process_open(process, argv[0])) {
     process_free(process);
     return 1;
