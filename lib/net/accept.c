@@ -46,8 +46,7 @@
 #define REST 0.1       /* seconds without accepting when there are no descriptors */
 #define THROTTLE 0.005 /* seconds without accepting when there are too many */
 
-/* ---- Places ---------------------------------------------------------------------------------
- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 /* Connections of one address, or of one network of IPv6, are a crowd.  Some share one by chance,
  * which nobody can know. */

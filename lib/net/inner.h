@@ -192,8 +192,8 @@ struct dmi_shake {
   enum dmi_shake_state state;
   struct ev_io io;
   struct ev_timer patience;
-  struct dmi_net_peer *holder; /* not NULL: held by it, off net->unknown */
-  struct dmi_unknown *among;   /* of net->unknown; at `slot`, counted in `crowd` */
+  struct dmi_net_peer *holder; /* not NULL: held by it, and has no place */
+  struct dmi_unknown *among;   /* net->silent or net->called: at `slot`, counted in `crowd` */
   uint32_t slot;
   uint64_t since; /* net->accepted when it came */
   struct dmi_addr from;
