@@ -13,18 +13,28 @@
  *   drop                these go away
  *   wrong COUNT         so many that have another key
  *   replay COUNT        a true connection, and so many that repeat what was said on it
+ *   flood KIND RATE SOURCES FIRST   RATE connections a second, without waiting for any, from so many
+ *                       addresses of 127.0.0.0/8; answers when FIRST are under way.  KIND is
+ *                       close (they go away at once), silent (they stay), garbage, wrong (a CALL
+ *                       with another key), replay (one CALL with the key, which was heard) or
+ *                       replays (8,192 different ones, which were heard elsewhere)
+ *   stop                ends it; answers how many were begun, came about and failed, and how many
+ *                       milliseconds it took
  *   program             the id of the running program, in hex
  *
- * All others answer how many connections came about.  Half of those that go away do so politely,
+ * raw, hold, drop, wrong and replay answer how many connections came about.  Half of those that go away do so politely,
  * half with a reset.
  */
 #include <errno.h>
 #include <sodium.h>
+#include <sys/resource.h>
 
 #include "../unit/net_raw.h"
+#include "attack_flood.h"
 
 #define HELD 900
 #define BYTES 70000
+#define CALLS 8192 /* more than a process remembers */
 
 static uint16_t port;
 static uint8_t build[16];
@@ -165,10 +175,51 @@ static int replay(int count) {
   return done;
 }
 
+/* CALLs with this key, that differ. */
+static void make_calls(unsigned char *texts, uint32_t num, const uint8_t *key) {
+  struct dmi_proof proof;
+  for (uint32_t i = 0; i < num; i++)
+    dmi_proof_call(&proof, key, 0, texts + (size_t)i * DMI_CALL_BYTES);
+}
+
+static void flood(const char *kind, int rate, int sources, int begun) {
+  static const uint8_t other[DMI_KEY_BYTES] = "another key";
+  static unsigned char texts[CALLS * DMI_CALL_BYTES];
+  struct flood_plan plan = {.port = port, .rate = (uint32_t)rate, .sources = (uint32_t)sources};
+  plan.first = (uint32_t)begun;
+  plan.kind = FLOOD_SAY;
+  plan.texts = texts;
+  plan.text_size = DMI_CALL_BYTES;
+  plan.text_num = 64;
+  if (strcmp(kind, "close") == 0) {
+    plan.kind = FLOOD_CLOSE;
+  } else if (strcmp(kind, "silent") == 0) {
+    plan.kind = FLOOD_SILENT;
+  } else if (strcmp(kind, "garbage") == 0) {
+    randombytes_buf(texts, plan.text_num * DMI_CALL_BYTES);
+  } else if (strcmp(kind, "wrong") == 0) {
+    make_calls(texts, plan.text_num, other);
+  } else if (strcmp(kind, "replay") == 0) {
+    make_calls(texts, plan.text_num = 1, node_key);
+  } else if (strcmp(kind, "replays") == 0) {
+    make_calls(texts, plan.text_num = CALLS, node_key);
+  } else {
+    die(kind);
+  }
+  if (!flood_begin(&plan)) die("flood");
+  puts("begun");
+}
+
+static void stop_flood(void) {
+  struct flood_result was = flood_end();
+  printf("%llu %llu %llu %.0f\n", (unsigned long long)was.begun, (unsigned long long)was.came,
+         (unsigned long long)was.failed, was.seconds * 1000);
+}
+
 static void obey(char *line) {
   static unsigned char bytes[BYTES];
   static char first[2 * BYTES + 1], second[2 * BYTES + 1];
-  int number = 0;
+  int number = 0, sources = 0, begun = 0;
   if (sscanf(line, "talk %d %140000s %140000s", &number, first, second) == 3) {
     talk((size_t)number, first, second);
   } else if (sscanf(line, "raw %d %140000s", &number, first) == 2) {
@@ -179,6 +230,10 @@ static void obey(char *line) {
     printf("%d\n", wrong_key(number));
   } else if (sscanf(line, "replay %d", &number) == 1) {
     printf("%d\n", replay(number));
+  } else if (sscanf(line, "flood %31s %d %d %d", first, &number, &sources, &begun) == 4) {
+    flood(first, number, sources, begun);
+  } else if (strncmp(line, "stop", 4) == 0) {
+    stop_flood();
   } else if (strncmp(line, "program", 7) == 0) {
     tell_program();
   } else if (strncmp(line, "drop", 4) == 0) {
@@ -193,10 +248,14 @@ static void obey(char *line) {
 
 int main(int argc, char **argv) {
   static char line[3 * BYTES];
+  struct rlimit files;
   if (argc != 4 || sodium_init() < 0) return 2;
   port = (uint16_t)atoi(argv[1]);
   read_key(argv[2]);
   hash_program(argv[3]);
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
   setvbuf(stdout, NULL, _IOLBF, 0);
   while (fgets(line, sizeof line, stdin) != NULL)
     obey(line);

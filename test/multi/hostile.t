@@ -17,7 +17,7 @@ use Time::HiRes qw(time);
 my $scale = $ENV{DMI_TEST_SCALE} // '';
 my $soak = $scale eq 'soak';
 my $factor = $scale eq 'small' ? 1 : $soak ? 20 : 5;
-my $t = DMITest->new(timeout => 60 * ($soak ? 20 : 2), wait => 30);
+my $t = DMITest->new(timeout => 60 * ($soak ? 30 : 2), wait => 30);
 my $program = $t->compile('test/multi/hostile_dmi.c');
 my $tool = $t->build . '/test/multi/attack';
 -x $tool or $t->fail_now("$tool is built (make check-programs)");
@@ -25,10 +25,22 @@ my $tool = $t->build . '/test/multi/attack';
 srand($ENV{DMI_TEST_SEED} // 1);
 sub bytes { return join '', map { chr int rand 256 } 1 .. $_[0] }
 
+# Floods, each twice: from one address and from many.  A number of others join during each.
+my @floods = map { my $kind = $_; map { [$kind, $_] } 1, 5000 }
+  qw(close silent garbage wrong replay replays);
+@floods = (@floods) x 2 if $soak;
+my ($rate, $flood_seconds, $joiners) = (5000, $soak ? (10, 4) : (0, 1));
+my $begun = 6000;    # before one joins: more than a backlog takes
+($rate, $begun) = (300, 300) if $scale eq 'small';
+
+# A usual soft limit of open files; the programs raise it to the hard one.
+system('prlimit', '--nofile=1024:', '--pid', $$) == 0 or $t->fail_now('prlimit runs');
+
 my ($first, $second, $calm, $calm2);
 for my $pair ([\$first, \$second, ''], [\$calm, \$calm2, 'calm ']) {
   my ($one, $two, $name) = @$pair;
-  $$one = $t->start($program, args => [20 * ($soak ? 5 : $factor)], name => "${name}first");
+  my @args = (20 * ($soak ? 5 : $factor), @floods * $joiners);
+  $$one = $t->start($program, args => \@args, name => "${name}first");
   $$two = $t->start($program, join => $$one, name => "${name}second");
 }
 my @victims = ($first, $second);
@@ -36,6 +48,11 @@ my @victims = ($first, $second);
 # ---- Looking at the victims ------------------------------------------------------------------
 
 sub descriptors { return scalar(() = glob "/proc/$_[0]{pid}/fd/*") }
+
+sub open_files {    # the soft and the hard limit
+  open my $file, '<', "/proc/$_[0]{pid}/limits" or die;
+  return (map { /^Max open files\s+(\S+)\s+(\S+)/ ? ($1, $2) : () } <$file>);
+}
 
 sub resident {    # KiB
   open my $file, '<', "/proc/$_[0]{pid}/status" or die;
@@ -67,15 +84,22 @@ for my $victim (@victims) {
   $tool{$victim} = { from => $from, to => $to, pid => $pid };
 }
 
-sub ask {
+sub request {
   my ($victim, $command) = @_;
   print { $tool{$victim}{to} } "$command\n";
   $tool{$victim}{to}->flush;
+  return;
+}
+
+sub reply {
+  my ($victim, $command) = @_;
   my $from = $tool{$victim}{from};
   my $answer = <$from> // $t->fail_now("attack $command");
   chomp $answer;
   return $answer;
 }
+
+sub ask { request(@_); return reply(@_) }
 
 sub hex_of { return $_[0] eq '' ? '-' : unpack 'H*', $_[0] }
 
@@ -158,8 +182,61 @@ is(talk($_, 0, ''), 5, $_->name . ': a true HELLO is answered by HELLO_OK') for 
 laps(2);    # connections of the handshakes are gone
 my %before = map { $_ => [descriptors($_), resident($_)] } @victims;
 
-# Runs an attack on each victim, several times; and, in the soak form, until it can be measured.
 my @ratios;
+
+# How much longer a lap takes than in the program beside it, since [laps of both]; undef: a few laps
+# say nothing.
+sub ratio_since {
+  my ($attacked, $quiet) = map { laps_of($_) - shift @{ $_[0] } } $first, $calm;
+  return if $attacked + $quiet < 20;
+  push @ratios, my $ratio = $quiet / $attacked;
+  return $ratio;
+}
+
+# Processes join both programs, by their first and second processes in turn, while one of them is
+# flooded: a thread of each reads what the two others have.  Then they leave.
+my $joined = 0;
+sub join_both {
+  my ($what) = @_;
+  $joined++;
+  my $began = time;
+  my @names = ("joiner$joined", "calm joiner$joined");
+  my @new = map { $t->start($program, join => $_, name => shift @names) }
+    $joined % 2 ? ($first, $calm) : ($second, $calm2);
+  my %took;
+  $t->wait_until(sub {
+    $t->fail_now("$what: no program ends") if grep { !$_->running } $first, $second;
+    $t->fail_now("$what: nobody is refused") if grep { !$_->running } @new;
+    for ($first, $calm) { $took{$_} //= time - $began if $_->out =~ /^friend $joined has/m }
+    return 2 == keys %took;
+  }, "$what: one more has joined and worked");
+  $_->signal('INT') for @new;
+  $_->wait_exit(0) for @new;
+  my $more = $took{$first} - $took{$calm};
+  pass(sprintf '%s: one more has joined and worked; it took %.2f s longer', $what, $more);
+  cmp_ok($more, '<=', 1, "$what: that took not much longer") if $soak;
+}
+
+sub flooded {
+  my ($kind, $sources) = @_;
+  my $what = "a flood ($kind) from " . ($sources == 1 ? 'one address' : "$sources addresses");
+  request($_, "flood $kind $rate $sources $begun") for @victims;
+  reply($_, 'flood') for @victims;
+  my ($began, @laps) = (time, map { laps_of($_) } $first, $calm);
+  join_both($what) for 1 .. $joiners;
+  do { laps(1) } while time < $began + $flood_seconds;
+  my $ratio = ratio_since(\@laps);
+  for my $victim (@victims) {
+    my ($begun, $came, $failed, $ms) = split ' ', ask($victim, 'stop');
+    cmp_ok($came, '>', 0, sprintf '%s: %s got %d connections a second, and %d in all came about',
+      $what, $victim->name, 1000 * $begun / $ms, $came);
+  }
+  return unless defined $ratio;
+  pass(sprintf '%s: %.2f x the time of the one beside it', $what, $ratio);
+  cmp_ok($ratio, '<=', 1.3, "$what: time against the one beside it") if $soak;
+}
+
+# Runs an attack on each victim, several times; and, in the soak form, until it can be measured.
 sub attacked {
   my ($name, $code, $times, $each) = @_;
   my ($done, $rounds) = (0, 0);
@@ -171,17 +248,20 @@ sub attacked {
     $rounds++;
     laps(1);
   } while ($soak && time < $began + 5);
-  my ($attacked, $quiet) = map { laps_of($_) - shift @laps } $first, $calm;
-  my $ratio = $quiet / $attacked;
-  my $measured = $attacked + $quiet >= 20;    # a few laps say nothing
-  push @ratios, $ratio if $measured;
+  my $ratio = ratio_since(\@laps);
   is($done, $rounds * $times * @victims * ($each // 1),
     "$name: $done times, and the program goes on"
-      . ($measured ? sprintf '; %.2f x the time of the one beside it', $ratio : ''));
+      . (defined $ratio ? sprintf '; %.2f x the time of the one beside it', $ratio : ''));
   # Who has the key may do anything to the program; what that costs it is only told.
-  return if $name =~ /^(?:with the key|as a friend):/ || !$soak;
+  return if $name =~ /^(?:with the key|as a friend):/ || !$soak || !defined $ratio;
   cmp_ok($ratio, '<=', 1.3, "$name: time against the one beside it");
 }
+
+for my $victim (@victims) {
+  my ($soft, $hard) = open_files($victim);
+  is($soft, $hard, $victim->name . ': it may open as many files as the system allows');
+}
+flooded(@$_) for @floods;
 
 my $many = 10 * $factor;
 for my $name (sort keys %outside) {
@@ -196,7 +276,7 @@ for my $name (sort keys %message) {
   attacked("as a friend: $name", sub { talk($_[0], 0, '', $message{$name}) == 5 }, 3 * $factor);
 }
 
-# Floods.  Friends get in all the while.
+# Half-open ones.  Friends get in all the while.
 my @friends;
 sub friend {
   my $friend = $t->start($program, join => $_[0], name => 'friend' . (1 + @friends));
@@ -204,12 +284,7 @@ sub friend {
   push @friends, $friend;
 }
 
-my $flood = 1000 * $factor;    # 10,000 of both together
 my $call = $version->($wire) . bytes(72);
-attacked('a flood of nothing', sub { raw($_[0], '', $flood) }, 1, $flood);
-attacked('a flood of garbage', sub { raw($_[0], 'garbage', $flood) }, 1, $flood);
-attacked('a flood of CALLs', sub { raw($_[0], $call, $flood) }, 1, $flood);
-attacked('a flood of replays', sub { ask($_[0], "replay $flood") }, 1, $flood);
 my $held = 400;
 for my $victim (@victims) { ask($victim, "hold $held -") }
 friend($first);
@@ -217,13 +292,6 @@ attacked('half-open ones', sub { raw($_[0], '', 100) }, 1, 100);
 for my $victim (@victims) { ask($victim, "hold $held " . hex_of(substr $call, 0, 40)) }
 friend($second);
 laps(2);
-
-# A flood and a friend at the same time: the flood is under way while the friend joins.
-print { $tool{$first}{to} } 'raw ', 2 * $flood, " -\n";
-$tool{$first}{to}->flush;
-friend($first);
-my $from = $tool{$first}{from};
-is(<$from>, 2 * $flood . "\n", 'a friend joins in the middle of a flood');
 
 for my $victim (@victims) {
   my ($descriptors, $resident) = @{ $before{$victim} };

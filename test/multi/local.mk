@@ -7,7 +7,8 @@
 # Programs that tests of several processes need and that are no DMI programs go into check_tools.
 check_tools += test/multi/attack
 EXTRA_PROGRAMS += test/multi/attack
-test_multi_attack_SOURCES = test/multi/attack.c test/unit/net_node.h test/unit/net_raw.h
+test_multi_attack_SOURCES = test/multi/attack.c test/multi/attack_flood.c \
+	test/multi/attack_flood.h test/unit/net_node.h test/unit/net_raw.h
 test_multi_attack_LDADD = libdmi.la $(DMI_LIBS)
 CLEANFILES += test/multi/attack
 
