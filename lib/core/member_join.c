@@ -186,7 +186,7 @@ void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
   dmi_pack_init(&body);
   dmi_addr_pack(&body, &peer->addr);
   dmi_member_send(m, temp, DMI_CTL_REDIRECT, 0, 0, &body);
-  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp; /* it closes, too: both ends are free then */
+  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp; /* it closes its end, too */
 }
 
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {

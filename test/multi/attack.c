@@ -13,17 +13,18 @@
  *   drop                these go away
  *   wrong COUNT         so many that have another key
  *   replay COUNT        a true connection, and so many that repeat what was said on it
- *   flood KIND RATE SOURCES FIRST   RATE connections a second, without waiting for any, from so many
- *                       addresses of 127.0.0.0/8; answers when FIRST are under way.  KIND is
- *                       close (they go away at once), silent (they stay), garbage, wrong (a CALL
- *                       with another key), replay (one CALL with the key, which was heard) or
- *                       replays (8,192 different ones, which were heard elsewhere)
+ *   flood KIND RATE SOURCES FIRST
+ *                       RATE connections a second, without waiting for any, from so many addresses
+ *                       of 127.0.0.0/8; answers when FIRST are under way.  KIND: close (they go
+ *                       away at once), silent (they stay), garbage, wrong (a CALL with another
+ *                       key), replay (one CALL with the key, again and again), replays (8,192
+ *                       different ones in turn)
  *   stop                ends it; answers how many were begun, came about and failed, and how many
  *                       milliseconds it took
  *   program             the id of the running program, in hex
  *
- * raw, hold, drop, wrong and replay answer how many connections came about.  Half of those that go away do so politely,
- * half with a reset.
+ * raw, hold, drop, wrong and replay answer how many connections came about.  Half of those that go
+ * away do so politely, half with a reset.
  */
 #include <errno.h>
 #include <sodium.h>

@@ -1,9 +1,11 @@
 /*
  * hostile_dmi.c - computes lap by lap until asked to leave; says what each lap's result was.
  *
- *   dmirun hostile_dmi OPS FRIENDS   two processes; the first tells about each lap, until SIGINT;
- * OPS of each of the two threads in a lap.  The first FRIENDS others that ask to join are welcomed
- * between two laps: a thread in each reads all pages, whoever owns them.
+ *   dmirun hostile_dmi OPS FRIENDS
+ *
+ * Two processes; the first tells about each lap, until SIGINT; OPS of each of the two threads in a
+ * lap.  The first FRIENDS others that ask to join are welcomed between two laps: a thread in each
+ * reads all pages, whoever owns them.
  */
 #include "multi.h"
 
