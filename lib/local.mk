@@ -70,6 +70,7 @@ mem_sources = \
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
 core_sources = \
 	lib/core/coord.c \
+	lib/core/coord_check.c \
 	lib/core/coord_leave.c \
 	lib/core/coord_notice.c \
 	lib/core/coord_pack.c \

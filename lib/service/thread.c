@@ -28,6 +28,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "core/member.h"
 #include "service/process.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
@@ -285,6 +286,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   int32_t error = DMI_OK;
   if (!process->program.thread) error = DMI_ENOFUNC;
   if (!threads->open || threads->stopped) error = DMI_ELEAVING;
+  if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
