@@ -441,7 +441,8 @@ bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_ms
   bool good = true;
   switch (msg->type) {
     case DMI_MSG_TAKE:
-      take(process, from, msg);
+      good = msg->list.len != 0;
+      if (good) take(process, from, msg);
       break;
     case DMI_MSG_KEEP:
       kept(process, from, msg);
