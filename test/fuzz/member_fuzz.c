@@ -79,15 +79,16 @@ void DMI_function(void *page, int64_t size, void *out1, int64_t out1_size, void 
 
 /* Scattered items in all mappings. */
 static void do_group(const struct work *work, uint64_t *rng, void *buf) {
-  int64_t addrs[20], sizes[20];
+  int64_t addrs[20], sizes[20], places[20];
   DMI_local_group_t group;
   for (int i = 0; i < 20; i++) {
     int m = (int)(mix(rng) % 3);
     addrs[i] =
         work->mapping[m] + (int64_t)(mix(rng) % (uint64_t)(page_sizes[m] * page_nums[m] - 40));
     sizes[i] = (int64_t)(mix(rng) % 40);
+    places[i] = 40 * i;
   }
-  if (!DMI_group_init(&group, addrs, sizes, NULL, 20)) return;
+  if (!DMI_group_init(&group, addrs, sizes, places, 20)) return;
   (void)(mix(rng) % 2 ? DMI_group_read(&group, buf, NULL) : DMI_group_write(&group, buf, NULL));
   DMI_group_destroy(&group);
 }
