@@ -97,6 +97,7 @@ core_sources = \
 	lib/core/page.c \
 	lib/core/page.h \
 	lib/core/page_block.c \
+	lib/core/page_check.c \
 	lib/core/page_copy.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
