@@ -43,7 +43,7 @@
   ((rlim_t)3 << 29) /* bytes of addresses of a process; its pool and stacks fit easily */
 
 #ifdef __SANITIZE_ADDRESS__
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 /* It would look at the bytes of a message when sendmsg has returned; by then the other may have had
  * them, and answered, so that their buffer was free to be freed. */
 const char *__asan_default_options(void) {
@@ -51,7 +51,7 @@ const char *__asan_default_options(void) {
 }
 #endif
 #ifdef __SANITIZE_THREAD__
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
   return "intercept_send=0";
 }
