@@ -499,8 +499,9 @@ int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_
  * Frees a read-write-set and its values.  What DMI_local_rwset_init made of it is to be destroyed
  * as well; other calls with that fail with DMI_EADDR.
  *
- * Errors: DMI_EINVAL when there is none at `rwset_addr`.  DMI_EADDR when that is in no mapping.
- * DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM when there is no memory.
+ * Errors: DMI_EINVAL when there is none at `rwset_addr`, or it has been overwritten.  DMI_EADDR when
+ * that is in no mapping.  DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM when
+ * there is no memory.
  */
 int32_t DMI_rwset_destroy(int64_t rwset_addr);
 

@@ -70,6 +70,7 @@ mem_sources = \
 # 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
 core_sources = \
 	lib/core/coord.c \
+	lib/core/coord_check.c \
 	lib/core/coord_leave.c \
 	lib/core/coord_notice.c \
 	lib/core/coord_pack.c \
@@ -96,6 +97,7 @@ core_sources = \
 	lib/core/page.c \
 	lib/core/page.h \
 	lib/core/page_block.c \
+	lib/core/page_check.c \
 	lib/core/page_copy.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \

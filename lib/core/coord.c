@@ -141,7 +141,8 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
 }
 
 /* If it was never welcomed it owned nothing: a view without it is enough. */
-static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later) {
+static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const struct dmi_msg *msg,
+                    bool *later) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   struct dmi_record *record;
@@ -150,7 +151,7 @@ static bool on_lost(struct dmi_member *m, const struct dmi_msg *msg, bool *later
   dmi_unpack_init(&body, &msg->body);
   uid = dmi_unpack_u32(&body);
   dmi_unpack_string(&body, why);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_unpack_done(&body) || uid == from->uid || uid == m->uid) return false;
   record = dmi_coord_find(c, uid);
   if (!record || record->life == DMI_LIFE_LOST) return true;
   if (c->ending && (record->ended || !record->vital)) {
@@ -222,7 +223,7 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
   if (!record) return false;
   if (record->life == DMI_LIFE_LOST) return true;
   if (msg->type == DMI_CTL_VIEW_TAKEN) return dmi_coord_on_taken(m, from, msg);
-  if (msg->type == DMI_CTL_LOST && !on_lost(m, msg, &later)) return false;
+  if (msg->type == DMI_CTL_LOST && !on_lost(m, record, msg, &later)) return false;
   if (msg->type == DMI_CTL_LOST && !later) return true;
   if (c->change == DMI_CHANGE_HANDOVER) {
     dmi_keep_add(&c->parked, from, msg);

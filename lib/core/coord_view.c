@@ -312,10 +312,11 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   dmi_unpack_init(&body, &msg->body);
   c = dmi_coord_unpack(&body);
   if (!c) return false;
-  if (c->view != m->view || !dmi_coord_find(c, m->uid)) {
+  if (!dmi_coord_good(m, c)) {
     dmi_coord_free(c);
     return false;
   }
+  m->handed_by = *dmi_member_find(m, from);
   m->coordinator_before = 0;
   m->coord = c;
   c->retry = true;
@@ -324,6 +325,7 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   replay(m, &keep);
   keep = m->parked;
   memset(&m->parked, 0, sizeof(m->parked));
+  m->parked_bytes = 0;
   replay(m, &keep);
   return true;
 }

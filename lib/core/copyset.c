@@ -47,12 +47,27 @@ struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy) {
   return (struct dmi_slice){frame, frame->bytes, bytes};
 }
 
+static struct dmi_holder holder_at(const struct dmi_slice *list, uint64_t i) {
+  struct dmi_holder holder;
+  memcpy(&holder, list->ptr + i * sizeof(holder), sizeof(holder));
+  return holder;
+}
+
+bool dmi_copyset_valid(const struct dmi_slice *list) {
+  if (list->len % sizeof(struct dmi_holder)) return false;
+  for (uint64_t i = 0; i < list->len / sizeof(struct dmi_holder); i++) {
+    if (!dmi_is_kind(holder_at(list, i).kind)) return false;
+  }
+  return true;
+}
+
+/* Those that have left have no copy; so the set never is larger than the view, whatever comes. */
 void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
                         const struct dmi_slice *list) {
   for (uint64_t i = 0; i < list->len / sizeof(struct dmi_holder); i++) {
-    struct dmi_holder holder;
-    memcpy(&holder, list->ptr + i * sizeof(holder), sizeof(holder));
-    if (holder.uid != core->self) dmi_copyset_add(busy, holder.uid, holder.kind);
+    struct dmi_holder holder = holder_at(list, i);
+    if (holder.uid != core->self && core->is_member(core->arg, holder.uid))
+      dmi_copyset_add(busy, holder.uid, holder.kind);
   }
 }
 

@@ -342,6 +342,7 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
     error = control(heap, &arena, DMI_HEAP_TAKE, 0, true, &out);
     if (error != DMI_OK) return error;
     if (out.result == DMI_HEAP_OK) {
+      if (out.a >= arena.shape.slots) return DMI_EINVAL; /* what the owner's page says is not so */
       *addr = arena.base + dmi_heap_offset(&arena.shape, out.a);
       return DMI_OK;
     }
@@ -356,9 +357,11 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
 
 /* ---- Freeing -------------------------------------------------------------------------------- */
 
-/* The arena and the slot of an object. */
+/* The arena and the slot of an object.  The number is what the directory keeps with a mapping,
+ * which any member may have made. */
 static bool locate(uint64_t number, uint64_t page_size, uint64_t base, uint64_t offset,
                    struct arena *arena, uint32_t *slot) {
+  if (!dmi_heap_number_good(number, page_size)) return false;
   *arena = (struct arena){number, base, dmi_heap_shape(number, page_size)};
   return dmi_heap_slot(&arena->shape, offset, slot);
 }

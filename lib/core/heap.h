@@ -45,6 +45,9 @@ struct dmi_heap_shape {
 /* Of the arena with this number, which says class and how many there were before. */
 struct dmi_heap_shape dmi_heap_shape(uint64_t number, uint64_t page_size);
 
+/* Can an arena have this number, and pages of this size?  Else it has no shape. */
+bool dmi_heap_number_good(uint64_t number, uint64_t page_size);
+
 /* Bytes from the arena's base. */
 uint64_t dmi_heap_offset(const struct dmi_heap_shape *shape, uint32_t slot);
 /* The slot that begins there; false: none. */

@@ -42,6 +42,14 @@ bool dmi_heap_class(uint64_t size, uint64_t page_size, uint8_t *cls) {
   return true;
 }
 
+bool dmi_heap_number_good(uint64_t number, uint64_t page_size) {
+  uint8_t cls = dmi_heap_class_of(number);
+  uint64_t value = step_value(cls & ~DMI_HEAP_RUN & 0xffu);
+  if (!page_size || !(number & 0xffu)) return false;
+  if (cls & DMI_HEAP_RUN) return value <= DMI_HEAP_RUN_MOST / page_size;
+  return value * UNIT <= page_size / 2;
+}
+
 struct dmi_heap_shape dmi_heap_shape(uint64_t number, uint64_t page_size) {
   uint8_t cls = dmi_heap_class_of(number);
   uint64_t value = step_value(cls & ~DMI_HEAP_RUN & 0xffu);

@@ -9,7 +9,9 @@
 
 #include "core/member_int.h"
 
-#define PARKED_MAX 65536u /* a correct program parks a few per thread */
+/* Of others; a correct program parks a few per thread, and large ones only when many leave. */
+#define PARKED_MAX 65536u
+#define PARKED_BYTES ((uint64_t)64 << 20)
 
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own) {
@@ -52,10 +54,14 @@ static bool for_coordinator(uint32_t type) {
 /* For the coordinator: handled if that is this process, kept if it is going to be. */
 static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (m->coord) return dmi_coord_message(m, from, msg);
-  if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED || m->parked.num == PARKED_MAX) {
+  if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED) return false;
+  if (from != m->uid &&
+      (m->parked.num >= PARKED_MAX || msg->body.len > PARKED_BYTES - m->parked_bytes)) {
     return false;
   }
-  if (m->phase < DMI_PHASE_ENDED) dmi_keep_add(&m->parked, from, msg);
+  if (m->phase >= DMI_PHASE_ENDED) return true;
+  dmi_keep_add(&m->parked, from, msg);
+  if (from != m->uid) m->parked_bytes += msg->body.len;
   return true;
 }
 
@@ -111,17 +117,24 @@ static void begin(struct dmi_member *m, struct dmi_mout *out) {
   m->out = out;
 }
 
+/* A correct process understands itself; unless its state came from another one. */
+static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
+  char text[DMI_LOST_TEXT];
+  if (!m->handed_by.uid) {
+    fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid, dmi_ctl_name(msg->type));
+    abort();
+  }
+  dmi_lost_text(text, &m->handed_by, "it handed over a state of the program that cannot be");
+  dmi_member_fatal_lost(m, text);
+}
+
 /* Hands round the messages to this process itself until there are none. */
 static void finish(struct dmi_member *m) {
   do {
     while (m->loop_next < m->loop.num) {
       struct dmi_kept kept = m->loop.at[m->loop_next++];
       bool ok = handle(m, m->uid, &kept.msg);
-      if (!ok) {
-        fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid,
-                dmi_ctl_name(kept.msg.type));
-        abort();
-      }
+      if (!ok) refused_own(m, &kept.msg);
     }
     dmi_keep_free(&m->loop);
     m->loop_next = 0;

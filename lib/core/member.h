@@ -323,7 +323,9 @@ uint32_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 uint32_t dmi_member_dmi_id(const struct dmi_member *m);
 uint64_t dmi_member_view(const struct dmi_member *m);        /* number of the view taken */
 uint32_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
-bool dmi_member_is_coordinator(const struct dmi_member *m);  /* has the coordinator's state */
+/* Is the program not over, and this process a member of it? */
+bool dmi_member_is_active(const struct dmi_member *m);
+bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinator's state */
 /* The members of the view taken; NULL: not a member.  Valid until the next event. */
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid);
 const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);

@@ -15,15 +15,11 @@ static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error)
   return act;
 }
 
-static bool active(const struct dmi_member *m) {
-  return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
-}
-
 /* Tells the coordinator when nothing keeps this process busy any more: not before its calls are
  * complete, since they may have effects.  A poll has none, and nobody waits for it in an idle
  * process. */
 static void look_idle(struct dmi_member *m) {
-  if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !active(m)) return;
+  if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !dmi_member_is_active(m)) return;
   m->busy_told = false;
   dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
 }
@@ -31,7 +27,7 @@ static void look_idle(struct dmi_member *m) {
 void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
                     struct dmi_pack *body) {
   struct dmi_call *call;
-  if (!active(m)) {
+  if (!dmi_member_is_active(m)) {
     if (body) dmi_pack_free(body);
     add_result(m, op, DMI_EINACTIVE);
     return;
@@ -39,14 +35,33 @@ void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
   call = DMI_LIST_ADD(&m->calls);
   call->op = op;
   call->type = (uint8_t)type;
+  if (type == DMI_CTL_LOOKUP) {
+    const struct dmi_slice asked = {NULL, body->bytes, body->len};
+    struct dmi_unpack unpack;
+    dmi_unpack_init(&unpack, &asked);
+    call->addr = dmi_unpack_u64(&unpack);
+  }
   if (type != DMI_CTL_POLL) m->calls_busy++;
   dmi_member_send(m, m->coordinator, type, op, 0, body);
 }
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
+/* A mapping as the directory has it, with a member for its home. */
+static bool read_mapping(const struct dmi_member *m, const struct dmi_call *call,
+                         struct dmi_unpack *body, struct dmi_entry *mapping) {
+  dmi_mapping_unpack(body, mapping);
+  if (!dmi_unpack_done(body) || !dmi_mapping_good(mapping)) return false;
+  if (!dmi_member_find(m, mapping->home)) return false;
+  return call->type != DMI_CTL_LOOKUP ||
+         (call->addr >= mapping->base &&
+          call->addr - mapping->base < mapping->page_size * mapping->page_num);
+}
+
 /* The payload of a successful call.  False: malformed; what act holds is freed with it. */
-static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact *act) {
+static bool read_payload(const struct dmi_member *m, const struct dmi_call *call,
+                         struct dmi_unpack *body, struct dmi_mact *act) {
+  uint8_t type = call->type;
   switch (type) {
     case DMI_CTL_POLL:
     case DMI_CTL_PEEK:
@@ -61,8 +76,7 @@ static bool read_payload(uint8_t type, struct dmi_unpack *body, struct dmi_mact 
              (type != DMI_CTL_POLL || act->flag);
     case DMI_CTL_MMAP:
     case DMI_CTL_LOOKUP:
-      dmi_mapping_unpack(body, &act->mapping);
-      return dmi_unpack_done(body);
+      return read_mapping(m, call, body, &act->mapping);
     case DMI_CTL_THREAD:
       act->value = dmi_unpack_u64(body);
       return dmi_unpack_done(body);
@@ -79,7 +93,7 @@ bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg) {
     if (m->calls.at[i].op != msg->op) continue;
     act = add_result(m, msg->op, (int)msg->error);
     dmi_unpack_init(&body, &msg->body);
-    if (msg->error == DMI_OK && !read_payload(type, &body, act)) {
+    if (msg->error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
       free(act->notices);
       m->out->num--;
       return false;
@@ -89,7 +103,7 @@ bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg) {
     look_idle(m);
     return true;
   }
-  return !active(m); /* what was completed with DMI_EINACTIVE */
+  return !dmi_member_is_active(m); /* what was completed with DMI_EINACTIVE */
 }
 
 void dmi_member_end_calls(struct dmi_member *m) {
@@ -108,7 +122,7 @@ void dmi_member_end_calls(struct dmi_member *m) {
 void dmi_call_busy(struct dmi_member *m, uint64_t op) {
   struct dmi_busy_wait *wait;
   m->busy++;
-  if (!active(m)) {
+  if (!dmi_member_is_active(m)) {
     add_result(m, op, DMI_EINACTIVE);
     return;
   }

@@ -100,7 +100,8 @@ enum dmi_phase {
 
 struct dmi_call {
   uint64_t op;
-  uint8_t type; /* enum dmi_ctl_type of the request */
+  uint64_t addr; /* LOOKUP: what was asked for */
+  uint8_t type;  /* enum dmi_ctl_type of the request */
 };
 
 struct dmi_busy_wait {
@@ -155,7 +156,9 @@ struct dmi_member {
   DMI_LIST(struct dmi_busy_wait) busy_waits;
   /* the coordinator role */
   struct dmi_coord *coord;
-  struct dmi_keep parked; /* for the coordinator, until COORD makes it this process */
+  struct dmi_peer handed_by; /* who sent COORD; uid 0: nobody, the state is this process's own */
+  struct dmi_keep parked;    /* for the coordinator, until COORD makes it this process */
+  uint64_t parked_bytes;     /* of their bodies */
 };
 
 /* member_state.c */
@@ -184,6 +187,8 @@ void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer);
 void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping);
+/* Could a correct coordinator tell of this mapping, but for its home? */
+bool dmi_mapping_good(const struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 39    /* at least, packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
 #define DMI_MAPPING_BYTES 36 /* packed */
@@ -211,6 +216,8 @@ struct dmi_view_body {
   uint32_t removed_num;
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
+/* Are those that it adds different ones, with numbers that members can have? */
+bool dmi_view_peers_good(const struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
 /* Has it no ip: "as you see me"? */
 bool dmi_addr_unsaid(const struct dmi_addr *addr);
@@ -407,6 +414,9 @@ bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg);
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);
 void dmi_directory_gone(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
+
+/* coord_check.c: could a correct coordinator have handed this over? */
+bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c);
 
 /* coord_pack.c */
 void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c);

@@ -131,7 +131,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_mact *act;
   uint8_t program_id[16];
   uint32_t uid;
-  bool in = false;
+  bool in = false, led = false;
   if (m->phase != DMI_PHASE_ASKING || from != m->temp) return false;
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_raw(&body, program_id, sizeof(program_id));
@@ -139,8 +139,10 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   if (!dmi_view_unpack(&body, &view)) return false;
   for (uint32_t i = 0; i < view.added_num; i++) {
     if (view.added[i].uid == uid) in = true;
+    if (view.added[i].uid == view.coordinator) led = true;
   }
-  if (!in || uid == view.coordinator || view.removed_num > 0) {
+  if (!in || !led || uid == view.coordinator || view.removed_num > 0 ||
+      !dmi_view_peers_good(&view)) {
     dmi_view_free(&view);
     return false;
   }

@@ -145,7 +145,8 @@ static bool on_out(struct dmi_member *m, const struct dmi_msg *msg) {
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
-    if (!dmi_uids_has(&m->byes, uid)) dmi_uids_add(&m->awaits, uid);
+    if (!dmi_member_find(m, uid)) body.bad = true; /* its BYE would never come */
+    if (!body.bad && !dmi_uids_has(&m->byes, uid)) dmi_uids_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
     dmi_uids_free(&m->awaits);
@@ -210,7 +211,8 @@ static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_pack answer;
   dmi_unpack_init(&body, &msg->body);
   dmi_mapping_unpack(&body, &mapping);
-  if (!dmi_unpack_done(&body) || mapping.home != m->uid) return false;
+  if (!dmi_unpack_done(&body) || mapping.home != m->uid || !dmi_mapping_good(&mapping))
+    return false;
   dmi_mout_add(m->out, DMI_MACT_ADOPT)->mapping = mapping;
   dmi_pack_init(&answer);
   dmi_pack_u64(&answer, mapping.base);
@@ -274,6 +276,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
   switch (msg->type) {
     case DMI_CTL_END:
       if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
+      if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
       dmi_member_end_calls(m);
       dmi_member_move(m, DMI_PHASE_ENDED);
       dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);

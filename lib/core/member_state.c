@@ -214,6 +214,10 @@ bool dmi_member_is_coordinator(const struct dmi_member *m) {
   return m->coord != NULL;
 }
 
+bool dmi_member_is_active(const struct dmi_member *m) {
+  return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
+}
+
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid) {
   return dmi_member_find(m, uid);
 }
@@ -280,6 +284,13 @@ void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping) {
   dmi_pack_u64(pack, mapping->page_num);
   dmi_pack_u32(pack, mapping->home);
   dmi_pack_u64(pack, mapping->word);
+}
+
+bool dmi_mapping_good(const struct dmi_entry *mapping) {
+  uint64_t size;
+  if (!mapping->base || !mapping->page_size || !mapping->page_num) return false;
+  if (__builtin_mul_overflow(mapping->page_size, mapping->page_num, &size)) return false;
+  return size < (uint64_t)1 << 62 && mapping->base <= INT64_MAX - size;
 }
 
 void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping) {

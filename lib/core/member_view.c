@@ -80,18 +80,47 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   view->removed = NULL;
 }
 
+static int by_uid(const void *left, const void *right) {
+  uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+  return a < b ? -1 : a > b;
+}
+
+bool dmi_view_peers_good(const struct dmi_view_body *view) {
+  uint32_t *uid = malloc((view->added_num + 1u) * sizeof(*uid));
+  bool good = true;
+  if (!uid) abort();
+  for (uint32_t i = 0; i < view->added_num; i++)
+    uid[i] = view->added[i].uid;
+  qsort(uid, view->added_num, sizeof(*uid), by_uid);
+  for (uint32_t i = 0; i < view->added_num; i++) {
+    if (uid[i] == 0 || uid[i] >= DMI_NET_TEMP || (i > 0 && uid[i] == uid[i - 1])) good = false;
+  }
+  free(uid);
+  return good;
+}
+
+/* The role moves in a view of its own, to one that has joined (and is welcomed). */
+static bool handover_good(const struct dmi_member *m, const struct dmi_view_body *view) {
+  if (view->coordinator == m->coordinator) return true;
+  if (view->added_num || view->removed_num) return false;
+  if (view->coordinator == m->uid && m->phase < DMI_PHASE_JOINED) return false;
+  return dmi_member_find(m, view->coordinator) != NULL;
+}
+
 /* Could a correct coordinator say so? */
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (m->viewing || view->number != m->view + 1) return false;
+  if (!dmi_view_peers_good(view)) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
-    if (view->added[i].uid == 0 || dmi_member_find(m, view->added[i].uid)) return false;
+    if (dmi_member_find(m, view->added[i].uid)) return false;
   }
   for (uint32_t i = 0; i < view->removed_num; i++) {
     const struct dmi_removed *removed = &view->removed[i];
-    if (removed->uid == m->uid || !dmi_member_find(m, removed->uid)) return false;
+    if (removed->uid == m->uid || removed->uid == m->coordinator) return false;
+    if (removed->heir == removed->uid || !dmi_member_find(m, removed->uid)) return false;
     if (removed->heir && !dmi_member_find(m, removed->heir)) return false;
   }
-  return dmi_member_find(m, view->coordinator) != NULL;
+  return handover_good(m, view);
 }
 
 bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {

@@ -307,6 +307,12 @@ bool dmi_is_kind(uint32_t kind) {
   return kind == DMI_KIND_INVALIDATE || kind == DMI_KIND_UPDATE;
 }
 
+/* Has its origin left the view?  Then nobody waits for the answer; and who was never there must not
+ * become an owner, or get into a copyset. */
+static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) {
+  return msg->origin != core->self && !core->is_member(core->arg, msg->origin);
+}
+
 /* Could a correct peer have sent this? */
 static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
@@ -383,6 +389,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
       if (!request_valid(page, msg)) return false;
+      if (origin_left(core, msg)) break;
       dmi_request_arrives(core, page, from, msg, out);
       *msg = (struct dmi_msg){0}; /* its slices went on */
       break;
@@ -396,7 +403,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       break;
     case DMI_MSG_PASS:
       if (!dmi_is_kind(msg->kind) || msg->origin == core->self || !msg->op) return false;
-      dmi_pass_arrives(core, page, msg, out);
+      if (!origin_left(core, msg)) dmi_pass_arrives(core, page, msg, out);
       break;
     case DMI_MSG_BLOCK:
       good = dmi_block_arrives(core, page, from, msg, out);
@@ -488,66 +495,10 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
   return from;
 }
 
-/* ---- Invariants ----------------------------------------------------------------------------- */
-
-static void require(bool holds, const struct dmi_page *page, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "dmi: bug: page %llu of mapping %llx: %s\n", (unsigned long long)page->index,
-          (unsigned long long)page->map->base, what);
-  abort();
-}
-
-/* R12.  All between the steps. */
-static void check_room(const struct dmi_page *page) {
-  const struct dmi_page_busy *busy = page->busy;
-  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && busy->fetch;
-  bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
-  require(!room || !page->frame, page, "room set aside beside the bytes");
-  require(!room || pending || fetch || (busy && busy->current), page,
-          "room set aside for nothing that is to come");
-  require(
-      room || page->frame || (!pending && !fetch) || (pending && (page->flags & DMI_PAGE_ZEROS)),
-      page, "bytes are to come, and no room");
-  require(room || page->frame || !busy || !busy->current, page, "a write at work without room");
-  require(!(page->flags & DMI_PAGE_OFFERED) || owner, page, "offered, and not the owner");
-  require(!(page->flags & DMI_PAGE_STALLED) ||
-              (owner && !page->frame && busy && busy->queue.first && !busy->current),
-          page, "stalled, and not an idle owner without bytes and with a queue");
-  require(!(page->flags & DMI_PAGE_SPILLED) ||
-              (owner && !page->frame && !(page->flags & DMI_PAGE_NODATA)),
-          page, "spilled, and not an owner without bytes");
-  require(((page->flags & DMI_PAGE_COPY) != 0) == (page->frame && page->role == DMI_ROLE_NONE),
-          page, "copies are counted wrongly");
-}
-
-void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
-  const struct dmi_page_busy *busy = page->busy;
-  require(page->role != DMI_ROLE_OWNER || !page->copy, page, "an owner has a copy");
-  require(!(page->flags & DMI_PAGE_HELD) || page->copy, page, "held without a copy");
-  require(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER, page,
-          "no data, and not the owner");
-  require(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER, page,
-          "bytes without a copy");
-  check_room(page);
-  if (!busy) return;
-  require(busy->queue.first == NULL || page->role != DMI_ROLE_NONE, page,
-          "operations queued at a process that is neither owner nor pending");
-  require(busy->current == NULL || page->role == DMI_ROLE_OWNER, page,
-          "a write at work, and not the owner");
-  require(busy->current == NULL || busy->acks > 0, page, "a write waits for nothing");
-  require(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING ||
-              (page->flags & DMI_PAGE_STALLED),
-          page, "operations queued at an idle owner");
-  require(busy->holders == 0 || page->role == DMI_ROLE_OWNER, page, "a copyset, and not the owner");
-  require(busy->parked.first == NULL || page->role != DMI_ROLE_NONE, page,
-          "operations wait at a process that is neither owner nor pending");
-  require(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, page,
-          "reads wait at the owner");
-  require(busy->passes == NULL || busy->fetch != 0, page, "passes wait for no fetch");
-  require(busy->fetch == 0 || (page->role != DMI_ROLE_OWNER && !page->copy), page,
-          "a fetch is out, and the bytes are here");
-  require(dmi_assembly_valid(page), page, "an assembly without a fetch, or of a whole page");
-  for (uint32_t i = 0; i < busy->holders; i++)
-    require(busy->holder[i].uid != core->self && busy->holder[i].depth > 0, page,
-            "a copyset with its owner in it");
+void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out) {
+  struct dmi_msg reply;
+  uint32_t to = dmi_page_unknown(0, msg, &reply);
+  if (to) dmi_out_send(out, to, &reply);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
 }

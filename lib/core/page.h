@@ -138,9 +138,10 @@ struct dmi_map {
   uint64_t base;      /* global address */
   uint64_t page_size; /* bytes */
   uint64_t page_num;
-  uint64_t word;             /* what the directory keeps with it, core/heap.h; not for the core */
-  _Atomic uint32_t home;     /* uid */
-  _Atomic uint32_t arriving; /* bool: home of it, but the tails are still to come: R8.2 */
+  uint64_t word;         /* what the directory keeps with it, core/heap.h; not for the core */
+  _Atomic uint32_t home; /* uid */
+  _Atomic uint32_t
+      arriving; /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
 };
 
 enum dmi_act_type {
@@ -310,8 +311,8 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
 uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page);
 
 /* R8.2.  At HOME_TAILS: the page has this tail (listed).  At HOME_END, for every record of the
- * mapping: not listed; those that were are left alone. */
-void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
+ * mapping: not listed; those that were are left alone.  False: not from a correct peer. */
+bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out);
 
 /* R8.3 at the leaver: sends TAKE, which must be obeyed, to `to` if the page is owned here.  Called
@@ -356,8 +357,9 @@ struct dmi_frame *dmi_page_spill(struct dmi_core *core, struct dmi_page *page);
 bool dmi_page_unspill(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
                       struct dmi_out *out);
 
-/* Aborts with a message when an invariant of docs/protocol.md does not hold (debug builds, tests).
- */
+/* Which invariant of docs/protocol.md does not hold; NULL: all do. */
+const char *dmi_page_wrong(const struct dmi_core *core, const struct dmi_page *page);
+/* Aborts with a message when one does not. */
 void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page);
 
 #endif

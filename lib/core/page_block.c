@@ -41,29 +41,33 @@ static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
          !(page->flags & DMI_PAGE_DEAD);
 }
 
-/* Is it the next one of the assembly? */
-static bool is_next(const struct dmi_assembly *blocks, const struct dmi_msg *msg) {
-  return blocks->got == msg->off && blocks->version == msg->version;
+/* What a well-formed, wanted BLOCK is to the assembly. */
+enum belongs {
+  BELONGS_NEXT,  /* goes on with it */
+  BELONGS_FIRST, /* begins it, or begins it anew: the owner itself sends, since the one before gave
+                    up */
+  BELONGS_NOT,   /* is of a stream that was given up */
+  BELONGS_WRONG  /* is of its stream, but not what comes next: no correct peer sends that */
+};
+
+static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
+                            const struct dmi_msg *msg) {
+  bool passed = (msg->flags & DMI_F_PASSED) != 0;
+  if (!blocks) return msg->off == 0 ? BELONGS_FIRST : BELONGS_NOT;
+  if (blocks->from == from && blocks->passed == passed) {
+    bool next = blocks->got == msg->off && blocks->version == msg->version;
+    return next ? BELONGS_NEXT : BELONGS_WRONG;
+  }
+  return blocks->passed && !passed && msg->off == 0 ? BELONGS_FIRST : BELONGS_NOT;
 }
 
-static bool is_same_stream(const struct dmi_assembly *blocks, uint32_t from,
-                           const struct dmi_msg *msg) {
-  return blocks->from == from && blocks->passed == ((msg->flags & DMI_F_PASSED) != 0);
-}
-
-/* Does the owner itself begin to send, since the one before gave up? */
-static bool replaces(const struct dmi_assembly *blocks, const struct dmi_msg *msg) {
-  return blocks->passed && !(msg->flags & DMI_F_PASSED) && msg->off == 0;
-}
-
-/* The assembly that a well-formed, wanted BLOCK belongs to, begun if need be.  NULL: none, or no
- * memory. */
+/* The assembly that it goes on with, or begins.  NULL: it does neither, or there is no memory. */
 static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
-                                         const struct dmi_msg *msg) {
-  struct dmi_assembly *blocks = page->busy->blocks;
+                                         const struct dmi_msg *msg, enum belongs how) {
+  struct dmi_assembly *blocks;
   struct dmi_frame *frame;
-  if (blocks && is_same_stream(blocks, from, msg)) return is_next(blocks, msg) ? blocks : NULL;
-  if (blocks ? !replaces(blocks, msg) : msg->off != 0) return NULL;
+  if (how == BELONGS_NEXT) return page->busy->blocks;
+  if (how != BELONGS_FIRST) return NULL;
   frame = dmi_frame_new(page->map->page_size);
   if (!frame) return NULL;
   blocks = dmi_core_alloc(sizeof(*blocks));
@@ -81,7 +85,7 @@ unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page,
   struct dmi_assembly *blocks;
   (void)core;
   if (!well_formed(page, msg) || !wanted(page, msg)) return NULL;
-  blocks = assembly_for(page, from, msg);
+  blocks = assembly_for(page, from, msg, belongs(page->busy->blocks, from, msg));
   if (!blocks) return NULL;
   msg->body.frame = dmi_frame_ref(blocks->frame);
   return blocks->frame->bytes + msg->off;
@@ -105,15 +109,13 @@ bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fr
                        struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_assembly *blocks;
   unsigned char *place;
+  enum belongs how;
   if (!well_formed(page, msg)) return false;
   if (!wanted(page, msg)) return true;
-  blocks = page->busy->blocks;
-  if (blocks && is_same_stream(blocks, from, msg)) {
-    if (!is_next(blocks, msg)) return false;
-  } else if (blocks ? !replaces(blocks, msg) : msg->off != 0) {
-    return true;
-  }
-  blocks = assembly_for(page, from, msg);
+  how = belongs(page->busy->blocks, from, msg);
+  if (how == BELONGS_WRONG) return false;
+  if (how == BELONGS_NOT) return true;
+  blocks = assembly_for(page, from, msg, how);
   if (!blocks || !msg->body.ptr) {
     dmi_fetch_fails(core, page, DMI_ENOMEM, out);
     return true;

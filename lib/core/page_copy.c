@@ -100,8 +100,9 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
   if (!busy || !busy->fetch || busy->fetch != msg->op) return true;
   if (!dmi_is_kind(msg->kind)) return false;
-  if (!zero && (!msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
-                msg->body.len != page->map->page_size)) {
+  if (zero ? msg->body.len != 0
+           : !msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
+                 msg->body.len != page->map->page_size) {
     return false;
   }
   passes = dmi_fetch_end(busy);
@@ -184,6 +185,7 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
+  if (msg->type == DMI_MSG_FAIL && !msg->error) return false;
   if (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH)) {
     if (page->busy && page->busy->fetch && page->busy->fetch == msg->op) {
       dmi_fetch_fails(core, page, (int)msg->error, out);
@@ -193,7 +195,7 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
   if (!own) return true;
   if (msg->type == DMI_MSG_FAIL) {
     if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
-    dmi_out_complete(out, own, msg->error ? (int)msg->error : DMI_EADDR);
+    dmi_out_complete(out, own, (int)msg->error);
     if (!dead) dmi_waiters_look(core, page, out);
     return true;
   }

@@ -19,7 +19,9 @@ void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
     page->tail = msg->origin;
     msg->flags |= DMI_F_TAIL;
   }
-  if (tail == core->self) {
+  if (tail == core->self && page->role == DMI_ROLE_NONE) {
+    dmi_request_fails(msg, out); /* what came with HOME_TAILS, or a view, was not so */
+  } else if (tail == core->self) {
     dmi_queue_message(core, page, msg, out);
   } else {
     dmi_out_send(out, tail, msg);
@@ -30,19 +32,20 @@ uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page)
   return page->tail ? page->tail : core->self;
 }
 
-void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
+bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out) {
   if (core->broken == DMI_BREAK_TAILS) listed = false;
   if (listed) {
     page->tail = tail;
     page->flags |= DMI_PAGE_LISTED;
-    return;
+    return true;
   }
   if (page->flags & DMI_PAGE_LISTED) {
     page->flags &= (uint16_t)~DMI_PAGE_LISTED;
-    return;
+    return true;
   }
-  if (page->role == DMI_ROLE_OWNER) return; /* made here since, as the home's */
+  if (page->role == DMI_ROLE_OWNER) return true; /* made here since, as the home's */
+  if (page->copy) return false;                  /* of bytes that were asked for through the home */
   /* Nobody ever asked the old home for this page: it is ours, and zero. */
   if (page->role == DMI_ROLE_PENDING) page->flags |= DMI_PAGE_STALE;
   page->tail = core->self;
@@ -56,6 +59,22 @@ void dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
     dmi_passes_end(core, page, passes, out);
   }
   dmi_page_rest(core, page);
+  return true;
+}
+
+/* A request for another process goes by way of the home; unless that is, or names, the one from
+ * which it came back: then it would come back for ever. */
+static void send_home(struct dmi_core *core, struct dmi_page *page, uint32_t left,
+                      struct dmi_msg *msg, struct dmi_out *out) {
+  uint32_t home = atomic_load(&page->map->home);
+  bool here = home == core->self && !atomic_load(&page->map->arriving);
+  if (home == left || (here && page->tail == left)) {
+    dmi_request_fails(msg, out);
+  } else if (home == core->self) {
+    dmi_home_route(core, page, core->self, msg, out);
+  } else {
+    dmi_out_send(out, home, msg);
+  }
 }
 
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
@@ -75,11 +94,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
       msg->flags &= (uint8_t)~DMI_F_PARKED; /* its place was with who left */
-      if (atomic_load(&page->map->home) == core->self) {
-        dmi_home_route(core, page, core->self, msg, out);
-      } else {
-        dmi_out_send(out, atomic_load(&page->map->home), msg);
-      }
+      send_home(core, page, to, msg, out);
       return;
     case DMI_MSG_INVALIDATE:
     case DMI_MSG_UPDATE:

@@ -52,6 +52,9 @@ void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_m
 /* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
 void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_out *out);
+/* A request that nobody can carry out: whom it must go to is not there.  Only a faulty member can
+ * cause it.  Whoever waits for the answer gets DMI_EADDR; drops msg's slices. */
+void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out);
 /* A kind of copy? */
 bool dmi_is_kind(uint32_t kind);
 
@@ -61,6 +64,8 @@ struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uin
 void dmi_copyset_remove(struct dmi_page_busy *busy, struct dmi_sharer *sharer);
 /* As GRANT carries it. */
 struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy);
+/* False: not from a correct peer. */
+bool dmi_copyset_valid(const struct dmi_slice *list);
 void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
                         const struct dmi_slice *list);
 /* R13, the choice: who sends the page to `to`.  NULL: the owner itself. */

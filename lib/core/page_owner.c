@@ -419,7 +419,8 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
 static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   uint8_t how = msg->flags & (DMI_F_HAVE | DMI_F_NODATA | DMI_F_ZERO);
   const struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
-  if (page->role != DMI_ROLE_PENDING || msg->list.len % sizeof(struct dmi_holder)) return false;
+  if (page->role != DMI_ROLE_PENDING || !dmi_copyset_valid(&msg->list)) return false;
+  if (how && msg->body.len) return false;
   switch (how) {
     case 0:
       return msg->body.frame && msg->body.ptr == msg->body.frame->bytes &&

@@ -142,47 +142,63 @@ static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, uint6
   return pass->version == version || core->broken == DMI_BREAK_DATA;
 }
 
-void dmi_passes_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+/* The ways in which the wait of one ends. */
+
+static void answer_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
                        const struct dmi_msg *data, struct dmi_out *out) {
+  if (!fits(core, pass, data->version)) {
+    send_back(core, page, pass, out);
+  } else if (pass->sent && data->body.frame) {
+    send_blocks(core, page, pass, data->body.frame, page->map->page_size, out);
+  } else {
+    send_data(core, page, pass, data->body.frame, out);
+  }
+}
+
+static void end_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
+                    const struct dmi_msg *data, struct dmi_out *out) {
+  (void)data;
+  if (core->broken != DMI_BREAK_PASSES) send_back(core, page, pass, out);
+}
+
+static void fail_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
+                     const struct dmi_msg *data, struct dmi_out *out) {
+  struct dmi_msg msg;
+  (void)data;
+  if (!out) return;
+  msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
+  msg.origin = pass->origin;
+  msg.op = pass->fetch;
+  msg.error = DMI_EADDR;
+  msg.flags = DMI_F_FETCH;
+  dmi_out_send(out, pass->origin, &msg);
+}
+
+static void end_all(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                    const struct dmi_msg *data, struct dmi_out *out,
+                    void (*end)(struct dmi_core *, struct dmi_page *, struct dmi_pass *,
+                                const struct dmi_msg *, struct dmi_out *)) {
   while (passes) {
     struct dmi_pass *next = passes->next;
-    if (!fits(core, passes, data->version)) {
-      send_back(core, page, passes, out);
-    } else if (passes->sent && data->body.frame) {
-      send_blocks(core, page, passes, data->body.frame, page->map->page_size, out);
-    } else {
-      send_data(core, page, passes, data->body.frame, out);
-    }
+    end(core, page, passes, data, out);
     free(passes);
     passes = next;
   }
+}
+
+void dmi_passes_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
+                       const struct dmi_msg *data, struct dmi_out *out) {
+  end_all(core, page, passes, data, out, answer_one);
 }
 
 void dmi_passes_end(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
                     struct dmi_out *out) {
-  while (passes) {
-    struct dmi_pass *next = passes->next;
-    if (core->broken != DMI_BREAK_PASSES) send_back(core, page, passes, out);
-    free(passes);
-    passes = next;
-  }
+  end_all(core, page, passes, NULL, out, end_one);
 }
 
 void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
                      struct dmi_out *out) {
-  while (passes) {
-    struct dmi_pass *next = passes->next;
-    if (out) {
-      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
-      msg.origin = passes->origin;
-      msg.op = passes->fetch;
-      msg.error = DMI_EADDR;
-      msg.flags = DMI_F_FETCH;
-      dmi_out_send(out, passes->origin, &msg);
-    }
-    free(passes);
-    passes = next;
-  }
+  end_all(core, page, passes, NULL, out, fail_one);
 }
 
 /* ---- While it arrives ----------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ struct dmi_slice dmi_slice_of(struct dmi_frame *frame, uint64_t off, uint64_t le
 struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len) {
   struct dmi_frame *frame = dmi_frame_new(len);
   if (!frame) return (struct dmi_slice){NULL, NULL, len};
-  memcpy(frame->bytes, bytes, len);
+  if (len) memcpy(frame->bytes, bytes, len);
   return (struct dmi_slice){frame, frame->bytes, len};
 }
 

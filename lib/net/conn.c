@@ -80,10 +80,22 @@ static void log_new(const struct dmi_conn *conn) {
   }
 }
 
+/* How it ended in order; NULL: it was lost. */
+static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
+  struct dmi_net_peer *peer = conn->peer;
+  if (!*why) return "both ends have taken leave";
+  if (conn->net->expect_close) return "this process ends";
+  pthread_mutex_lock(&peer->lock);
+  bool left = peer->closing || peer->state == DMI_PEER_SHUT;
+  pthread_mutex_unlock(&peer->lock);
+  return left ? "it has left" : NULL;
+}
+
 static void log_end(const struct dmi_conn *conn, const char *why) {
   char text[80];
-  dmi_log(DMI_LOG_INFO, "net", "the connection with %s has ended%s%s",
-          dmi_addr_text(&conn->theirs, text), *why ? ": " : "", why);
+  const char *orderly = orderly_end(conn, why);
+  dmi_log(DMI_LOG_INFO, "net", "%s the connection with %s: %s", orderly ? "closed" : "lost",
+          dmi_addr_text(&conn->theirs, text), orderly ? orderly : why);
 }
 
 /* Frees what a connection has of memory. */

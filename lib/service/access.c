@@ -15,6 +15,7 @@
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "core/heap.h"
 #include "core/rmw.h"
 #include "core/sync.h"
@@ -171,23 +172,16 @@ void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, str
   carry(process, out, NULL);
 }
 
-static void check(struct dmi_process *process, struct dmi_page *page) {
-#ifndef NDEBUG
-  dmi_page_check(&process->core, page);
-#else
-  (void)process;
-  (void)page;
-#endif
-}
-
 /* Who was asked by this step for an answer of the kind that a thread may receive; 0: nobody. */
 static uint32_t asked(const struct dmi_process *process, const struct dmi_out *out) {
   for (uint32_t i = out->num; i-- > 0;) {
     const struct dmi_act *act = &out->act[i];
-    bool request = act->msg.type == DMI_MSG_GET || act->msg.type == DMI_MSG_READ ||
-                   act->msg.type == DMI_MSG_PUT || act->msg.type == DMI_MSG_ATOMIC;
-    if (act->type == DMI_ACT_SEND && request && act->msg.origin == process->core.self &&
-        act->to != process->core.self) {
+    uint8_t type;
+    if (act->type != DMI_ACT_SEND) continue; /* the others have no message */
+    type = act->msg.type;
+    if ((type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
+         type == DMI_MSG_ATOMIC) &&
+        act->msg.origin == process->core.self && act->to != process->core.self) {
       return act->to;
     }
   }
@@ -202,7 +196,7 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
   dmi_out_init(&out);
   dmi_lock(&page->lock);
   dmi_page_begin(&process->core, page, &op->req, &out);
-  check(process, page);
+  dmi_page_check(&process->core, page);
   carry_locked(process, page, &out);
   ask = asked(process, &out);
   if (ask) op->call->status->asked = ask;
@@ -798,18 +792,31 @@ static bool no_room(const struct dmi_msg *msg) {
          msg->body.len && !msg->body.ptr;
 }
 
+/* After a message of another process.  What does not hold now did before it came, so it is that
+ * process's doing: what is sent here is checked, and this is for what no check has thought of. */
+static bool page_holds(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+                       uint8_t type) {
+  const char *what = dmi_page_wrong(&process->core, page);
+  if (!what) return true;
+  if (from == process->core.self) dmi_page_check(&process->core, page);
+  dmi_say(DMI_LOG_ERROR, "page", "message %u of member %u breaks page %llu of mapping %llx: %s",
+          type, from, (unsigned long long)page->index, (unsigned long long)page->map->base, what);
+  return false;
+}
+
 /* With the mapping kept alive by a reference. */
 static bool page_message(struct dmi_process *process, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg) {
   struct dmi_out out;
   struct dmi_op *op;
+  uint8_t type = msg->type;
   bool good;
   dmi_out_init(&out);
   dmi_lock(&page->lock);
   op = answered(process, page, msg);
   dmi_early_step(process->ops, page, msg);
   good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
-  check(process, page);
+  good = page_holds(process, page, from, type) && good;
   carry_locked(process, page, &out);
   dmi_early_stepped();
   dmi_unlock(&page->lock);

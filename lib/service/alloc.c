@@ -150,16 +150,19 @@ static int32_t room_of(struct dmi_heap *heap, const struct place *place, int64_t
                        uint64_t size, uint64_t page_size, uint64_t *room, bool *same) {
   uint8_t cls;
   bool small = dmi_heap_class(size, page_size, &cls);
+  int32_t error;
   if (place->word == DMI_WORD_OBJECT) {
     *room = place->page_size * place->page_num;
     *same =
         !small && page_size == place->page_size && pages_for(size, page_size) == place->page_num;
     return DMI_OK;
   }
+  error =
+      dmi_heap_has(heap, place->word, place->page_size, place->base, (uint64_t)addr - place->base);
+  if (error != DMI_OK) return error;
   *room = dmi_heap_shape(place->word, place->page_size).stride;
   *same = small && page_size == place->page_size && cls == dmi_heap_class_of(place->word);
-  return dmi_heap_has(heap, place->word, place->page_size, place->base,
-                      (uint64_t)addr - place->base);
+  return DMI_OK;
 }
 
 /* What the old object holds, moved to a new one. */

@@ -112,8 +112,13 @@ static void log_view(struct dmi_process *process, const struct dmi_mact *act, ui
             act->peers[i].info.cores, (unsigned long long)act->peers[i].info.memory);
   }
   for (uint32_t i = 0; i < act->removed_num; i++) {
-    dmi_log(DMI_LOG_INFO, "member", "member %u is gone; what it was home of has member %u",
-            act->removed[i].uid, act->removed[i].heir);
+    if (act->removed[i].heir) {
+      dmi_log(DMI_LOG_INFO, "member", "member %u has left; what it was home of has member %u",
+              act->removed[i].uid, act->removed[i].heir);
+    } else {
+      dmi_log(DMI_LOG_INFO, "member", "member %u was lost before it was welcomed",
+              act->removed[i].uid);
+    }
   }
 }
 

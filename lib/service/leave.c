@@ -224,53 +224,69 @@ void dmi_leave_look(struct dmi_process *process) {
 
 /* ---- The heir ------------------------------------------------------------------------------- */
 
-static bool home_begin(struct dmi_process *process, const struct dmi_msg *msg) {
+static bool home_begin(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_mapping *mapping = known(msg->map);
   if (!msg->off || !msg->version || msg->off > (UINT64_C(1) << 62) / msg->version) return false;
   if (!msg->map || msg->map > INT64_MAX - msg->off * msg->version) return false;
   if (mapping) {
     if (mapping->map.page_size != msg->off || mapping->map.page_num != msg->version) return false;
+    if (atomic_load(&mapping->map.home) == process->core.self) return false;
   } else {
     mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->core.self);
     if (!mapping) abort();
     mapping->map.word = msg->len;
-    atomic_store(&mapping->map.arriving, 1);
+    atomic_store(&mapping->map.arriving, from);
     dmi_space_add(&process->core, mapping);
     return true;
   }
   pthread_mutex_lock(&mapping->lock);
-  atomic_store(&mapping->map.arriving, 1); /* before it is seen that the home is here */
+  atomic_store(&mapping->map.arriving, from); /* before it is seen that the home is here */
   atomic_store(&mapping->map.home, process->core.self);
   pthread_mutex_unlock(&mapping->lock);
   return true;
 }
 
-static void arrived(struct dmi_process *process, struct dmi_page *page, bool listed,
+static bool arrived(struct dmi_process *process, struct dmi_page *page, bool listed,
                     uint32_t tail) {
   struct dmi_out out;
+  bool good;
   dmi_access_step_begin(page, &out);
-  dmi_page_home_arrived(&process->core, page, listed, tail, &out);
+  good = dmi_page_home_arrived(&process->core, page, listed, tail, &out);
   dmi_access_step_end(process, page, &out);
+  return good;
 }
 
-static bool home_tails(struct dmi_process *process, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = known(msg->map);
+/* The mapping whose home `from` hands over. NULL: there is none. */
+static struct dmi_mapping *arriving(uint64_t base, uint32_t from) {
+  struct dmi_mapping *mapping = known(base);
+  return mapping && atomic_load(&mapping->map.arriving) == from ? mapping : NULL;
+}
+
+static bool home_tails(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_mapping *mapping = arriving(msg->map, from);
   struct dmi_tail entry;
   int32_t error;
-  if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
+  if (!mapping) return false;
   for (uint64_t at = 0; at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
     struct dmi_page *page;
     memcpy(&entry, msg->list.ptr + at, sizeof(entry));
-    if (entry.page >= mapping->map.page_num || !entry.tail) return false;
+    if (entry.page >= mapping->map.page_num) return false;
+    if (!process->core.is_member(process->core.arg, entry.tail)) return false;
     page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
     if (!page) abort();
-    arrived(process, page, true, entry.tail);
+    (void)arrived(process, page, true, entry.tail);
   }
   return true;
 }
 
-static void not_listed(struct dmi_page *page, void *process) {
-  arrived(process, page, false, 0);
+struct not_listed {
+  struct dmi_process *process;
+  bool good;
+};
+
+static void not_listed(struct dmi_page *page, void *arg) {
+  struct not_listed *all = arg;
+  if (!arrived(all->process, page, false, 0)) all->good = false;
 }
 
 /* The home has arrived, or the mapping is unmapped: nothing is parked any more; takes out what was.
@@ -296,15 +312,17 @@ static void park_replay(struct dmi_process *process, struct dmi_parked *parked) 
 }
 
 static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = known(msg->map);
+  struct dmi_mapping *mapping = arriving(msg->map, from);
+  struct not_listed all = {process, true};
   struct dmi_parked *parked;
   struct dmi_msg reply;
-  if (!mapping || !atomic_load(&mapping->map.arriving)) return false;
+  if (!mapping) return false;
   pthread_mutex_lock(&mapping->lock);
-  dmi_mapping_each(mapping, not_listed, process);
+  dmi_mapping_each(mapping, not_listed, &all);
   parked = park_end(process, mapping);
   pthread_mutex_unlock(&mapping->lock);
   park_replay(process, parked);
+  if (!all.good) return false;
   reply = about(process, msg->map, DMI_MSG_HOME_DONE);
   dmi_runtime_send(process, from, &reply);
   return true;
@@ -423,22 +441,23 @@ bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_ms
   bool good = true;
   switch (msg->type) {
     case DMI_MSG_TAKE:
-      take(process, from, msg);
+      good = msg->list.len != 0;
+      if (good) take(process, from, msg);
       break;
     case DMI_MSG_KEEP:
       kept(process, from, msg);
       break;
     case DMI_MSG_HOME_BEGIN:
-      good = home_begin(process, msg);
+      good = home_begin(process, from, msg);
       break;
     case DMI_MSG_HOME_TAILS:
-      good = home_tails(process, msg);
+      good = home_tails(process, from, msg);
       break;
     case DMI_MSG_HOME_END:
       good = home_end(process, from, msg);
       break;
     default: /* HOME_DONE */
-      good = process->leave && process->leave->homes_out;
+      good = process->leave && process->leave->homes_out && process->leave->heir == from;
       if (good) process->leave->homes_out--;
       dmi_leave_look(process);
   }

@@ -12,9 +12,13 @@
  * It never sleeps for a time: each reason to go on is an event, and every event is counted, so that
  * none is missed between looking and sleeping.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "service/pager.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -321,6 +325,7 @@ static bool watch(struct dmi_pager *pager) {
 
 static void *body(void *arg) {
   struct dmi_pager *pager = arg;
+  pthread_setname_np(pthread_self(), "dmi-pager");
   while (!atomic_load(&pager->stop)) {
     uint32_t seen = atomic_load(&pager->events);
     atomic_store(&pager->process->pager_expects, 1);

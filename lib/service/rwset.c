@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/heap.h"
 #include "service/calls.h"
 #include "service/process.h"
 
@@ -28,12 +29,14 @@
 #define CELL ((int64_t)sizeof(uint64_t))
 #define AT_ONCE 256 /* pages of `where` that are claimed at the same time */
 
-/* What lies at the address that the user chose. */
+/* What lies at the address that the user chose.  It can be overwritten, as anything in global
+ * memory, so nothing of it is used before `load` has seen that it fits the mappings it names. */
 struct set {
   int64_t magic;
   int64_t element_num, element_size, rwset_num;
   int64_t table, where; /* mappings */
-  int64_t zero[2];
+  int64_t sum;          /* sum_of() what is above */
+  int64_t zero;
 };
 _Static_assert(sizeof(struct set) == sizeof(DMI_rwset_t), "the public size");
 
@@ -64,9 +67,58 @@ static int32_t add_one(struct dmi_process *process, int64_t addr) {
   return dmi_error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
 }
 
+static int64_t sum_of(const struct set *set) {
+  const int64_t part[] = {set->magic,     set->element_num, set->element_size,
+                          set->rwset_num, set->table,       set->where};
+  uint64_t sum = 0;
+  for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+    sum = (sum ^ (uint64_t)part[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    sum ^= sum >> 29;
+  }
+  return (int64_t)sum;
+}
+
+/* Is there a mapping of these sizes at this address?  DMI_EINVAL: not so. */
+static int32_t expect(struct dmi_process *process, int64_t base, int64_t page_size,
+                      int64_t page_num) {
+  int32_t error = DMI_OK;
+  struct dmi_mapping *mapping = dmi_access_mapping(process, base, 1, &error);
+  if (!mapping) return error == DMI_EADDR ? DMI_EINVAL : error;
+  if (mapping->map.base != (uint64_t)base || mapping->map.page_size != (uint64_t)page_size ||
+      mapping->map.page_num != (uint64_t)page_num || mapping->map.word != DMI_WORD_USER) {
+    error = DMI_EINVAL;
+  }
+  dmi_mapping_unref(&process->core, mapping);
+  return error;
+}
+
+static int64_t table_size(int64_t rwset_num) {
+  return (int64_t)sizeof(struct table) + rwset_num * (int64_t)sizeof(struct domain);
+}
+
+static int64_t where_pages(int64_t element_num) {
+  return (element_num - 1) / CELLS + 1;
+}
+
 static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {
   int32_t error = get(process, addr, set, sizeof(*set));
-  return error == DMI_OK && set->magic != MAGIC ? DMI_EINVAL : error;
+  if (error != DMI_OK) return error;
+  if (set->magic != MAGIC || set->sum != sum_of(set) || set->element_num <= 0 ||
+      set->element_size <= 0 || set->rwset_num <= 0 || set->rwset_num > INT32_MAX) {
+    return DMI_EINVAL;
+  }
+  error = expect(process, set->table, table_size(set->rwset_num), 1);
+  if (error != DMI_OK) return error;
+  return expect(process, set->where, CELLS * CELL, where_pages(set->element_num));
+}
+
+/* The same for what the table says of a domain. */
+static int32_t check_domain(struct dmi_process *process, const struct set *set,
+                            const struct domain *domain) {
+  if (!domain->num && !domain->addr) return DMI_OK;
+  if (domain->num <= 0 || domain->num > set->element_num) return DMI_EINVAL;
+  if (set->element_size > INT64_MAX / domain->num) return DMI_EINVAL;
+  return expect(process, domain->addr, domain->num * set->element_size, 1);
 }
 
 static int64_t domain_addr(const struct set *set, int64_t my_id) {
@@ -78,18 +130,21 @@ static int64_t domain_addr(const struct set *set, int64_t my_id) {
 
 int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t element_num,
                        int64_t element_size, int32_t rwset_num) {
-  struct set set = {MAGIC, element_num, element_size, rwset_num, 0, 0, {0, 0}};
-  int64_t table = (int64_t)sizeof(struct table) + rwset_num * (int64_t)sizeof(struct domain);
+  struct set set = {.magic = MAGIC,
+                    .element_num = element_num,
+                    .element_size = element_size,
+                    .rwset_num = rwset_num};
   struct set old;
   int32_t error;
   if (element_num <= 0 || element_size <= 0 || rwset_num <= 0) return DMI_EINVAL;
   error = get(process, addr, &old, sizeof(old)); /* is there room for it? */
   if (error != DMI_OK) return error;
-  error = dmi_error_of(dmi_call_mmap(process, &set.table, table, 1, NULL));
+  error = dmi_error_of(dmi_call_mmap(process, &set.table, table_size(rwset_num), 1, NULL));
   if (error != DMI_OK) return error;
   error = dmi_error_of(
-      dmi_call_mmap(process, &set.where, CELLS * CELL, (element_num - 1) / CELLS + 1, NULL));
+      dmi_call_mmap(process, &set.where, CELLS * CELL, where_pages(element_num), NULL));
   if (error == DMI_OK) {
+    set.sum = sum_of(&set);
     error = put(process, addr, &set, sizeof(set));
     if (error == DMI_OK) return DMI_OK;
     (void)dmi_call_munmap(process, set.where, NULL);
@@ -107,6 +162,8 @@ int32_t dmi_rwset_destroy(struct dmi_process *process, int64_t addr) {
   domain = malloc((size_t)set.rwset_num * sizeof(*domain));
   if (!domain) return DMI_ENOMEM;
   error = get(process, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
+  for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++)
+    error = check_domain(process, &set, &domain[i]);
   if (error == DMI_OK) error = put(process, addr, &none, sizeof(none));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++) {
     if (domain[i].addr) error = dmi_error_of(dmi_call_munmap(process, domain[i].addr, NULL));
@@ -303,6 +360,7 @@ int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
   if (my_id < 0 || my_id >= set.rwset_num) return DMI_EINVAL;
   error = get(process, set.table, &head, sizeof(head));
   if (error == DMI_OK) error = get(process, domain_addr(&set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = check_domain(process, &set, &domain);
   if (error == DMI_OK && (head.decomposed != set.rwset_num || head.conflicts)) error = DMI_ERWSET;
   if (error != DMI_OK) return error;
   rwset = calloc(1, sizeof(*rwset));

@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <uthash.h>
@@ -28,6 +29,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "core/member.h"
 #include "service/process.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
@@ -170,6 +172,14 @@ static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   dmi_runtime_idle(process);
 }
 
+/* What `ps -L`, `top -H` and debuggers show: at most 15 characters. */
+static void set_name(uint64_t number) {
+  char name[16];
+  snprintf(name, sizeof name, number < 10000 ? "dmi-thread %llu" : "dmi-t %llu",
+           (unsigned long long)number);
+  pthread_setname_np(pthread_self(), name);
+}
+
 static void *thread_body(void *arg) {
   struct thread *thread = arg;
   struct dmi_process *process = thread->process;
@@ -180,6 +190,7 @@ static void *thread_body(void *arg) {
   sigaddset(&set, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   self = thread;
+  set_name(thread->number);
   thread->value = process->program.thread(thread->arg);
   atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = thread_ended;
@@ -285,6 +296,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   int32_t error = DMI_OK;
   if (!process->program.thread) error = DMI_ENOFUNC;
   if (!threads->open || threads->stopped) error = DMI_ELEAVING;
+  if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));

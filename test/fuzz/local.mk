@@ -15,3 +15,9 @@ test_fuzz_net_fuzz_LDADD = $(fuzz_libs)
 check_PROGRAMS += test/fuzz/wire_fuzz
 test_fuzz_wire_fuzz_SOURCES = test/fuzz/wire_fuzz.c
 test_fuzz_wire_fuzz_LDADD = $(fuzz_libs)
+
+# The faulty member sends what the linker puts between the layers.
+check_PROGRAMS += test/fuzz/member_fuzz
+test_fuzz_member_fuzz_SOURCES = test/fuzz/member_fuzz.c test/fuzz/faulty.c test/fuzz/faulty.h
+test_fuzz_member_fuzz_LDADD = $(fuzz_libs)
+test_fuzz_member_fuzz_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dmi_net_send -Wl,--wrap=dmi_wire_check

@@ -52,6 +52,35 @@ like($second->err, qr{ 1/127\.0\.0\.12 info member: joined as member 2$}m, 'join
 like($first->err, qr{ 0/\S+ info member: member 3 is there: dmi_id 2 }, 'a view names who is new');
 unlike($log, qr/ debug /, 'info shows no debug');
 
+# A program that ends has closed its connections; one that is left, too.  Neither lost any.
+my $closed = qr{info net: closed the connection with 127\.0\.0\.\d+ port \d+: };
+unlike($log, qr/ info net: lost |taking leave/, 'a normal end loses nothing');
+for my $process ($first, $second, $third) {
+  my @ends = grep { /the connection with/ } split /\n/, $process->err;
+  ok(scalar @ends, $process->name . ' says that it closed its connections');
+  is_deeply([grep { !/$closed(?:this process ends|both ends have taken leave)$/ } @ends], [], 'and why');
+}
+my $leaving = $t->compile('test/multi/cluster_dmi.c');
+my @two = map { $t->start($leaving, env => { DMI_LOG => 'info' }, name => $_) } 'stays';
+push @two, $t->start($leaving, env => { DMI_LOG => 'info' }, name => 'leaves', join => $two[0]);
+$two[1]->expect_err(qr/=== opened ===/);
+$two[1]->signal('INT');
+$two[1]->wait_exit(0);
+$two[0]->expect_err(qr/${closed}it has left$/m);
+like($two[0]->err, qr/ info member: member 2 has left; what it was home of has member 1$/m,
+  'who stays says who has left, in order');
+$two[0]->signal('INT');
+$two[0]->wait_exit(0);
+unlike(join('', map { $_->err } @two), qr/ info net: lost /, 'an orderly leave loses nothing');
+
+my @lost = $t->start($leaving, env => { DMI_LOG => 'info' }, name => 'finds out');
+push @lost, $t->start($leaving, name => 'is killed', join => $lost[0]);
+$lost[0]->expect_out(qr/^members: 0 1$/m);    # the coordinator knows that it is welcome
+$lost[1]->signal('KILL');
+$lost[0]->expect_err(qr/ info net: lost the connection with 127\.0\.0\.1 port \d+: \S.*$/m);
+$lost[0]->wait_exit(1);
+$lost[1]->wait_exit(signal => 'KILL');
+
 my @debug = three('debug');
 like($debug[2]->err, qr{ 2/\S+ debug thread: thread 1 begins, created by member 1$}m, 'debug: threads');
 like($debug[2]->err, qr{ debug net: connecting to 127\.0\.0\.1 port \d+$}m, 'and attempts');

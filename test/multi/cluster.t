@@ -42,29 +42,16 @@ sub ask {
   return $asker->out;
 }
 
-# Waits for lines in any order.
-sub shows {
-  my ($process, $stream, @lines) = @_;
-  for my $line (@lines) {
-    $t->wait_until(sub {
-      return 1 if $process->$stream =~ /^\Q$line\E$/m;
-      $t->fail_now("$line (it has ended)") unless $process->running;
-      return 0;
-    }, "shows: $line");
-  }
-  return;
-}
-
 # ---- Rounds ------------------------------------------------------------------------------------
 
 my @times;
 for my $round (1 .. $rounds) {
   my $from = time;
   my $mw = start([qw(h1 h2 h3)], $hello, 'one', 'two words');
-  shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2 h3));
+  $mw->shows('err', map { "$_: === opened ===" } qw(h1 h2 h3));
   my $added = ask(0, '--add', 'h4 -s 64M');
   like($added, qr/^h4: listens on port \d+\n(?:h4: joined\n)?h4: opened\n\z/m, '--add h4');
-  shows($mw, 'out', 'h1: members: 0 1 2 3'); # before one of them asks to leave
+  $mw->shows('out', 'h1: members: 0 1 2 3'); # before one of them asks to leave
   my $removed = ask(0, '--remove', 'h2');
   like($removed, qr/^h2: it has left\n\z/m, '--remove h2');
   my $status = ask(0, '--status');
@@ -94,9 +81,9 @@ my $digits = join '', map { sprintf '%02x', int rand 256 } 1 .. 32;
   umask $mask;
 }
 my $mw = start([qw(h1 h2)], '--key', "$dir/own-key", $hello);
-shows($mw, 'err', 'h1: === initialized ===');
+$mw->shows('err', 'h1: === initialized ===');
 rename "$dir/own-key", "$dir/hidden-key" or die;
-shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2));
+$mw->shows('err', map { "$_: === opened ===" } qw(h1 h2));
 my @seen = grep { index(_all($_), $digits) >= 0 } map { m{(\d+)$} } glob '/proc/[0-9]*';
 is_deeply(\@seen, [], 'the key is on no command line and in no environment');
 my ($port) = ask(0, '--status') =~ /^h1 +opened +(\d+) /m;
@@ -136,14 +123,14 @@ sub pids_of {
 
 # dmimw dies: all leave, in order.
 $mw = start([qw(h1 h2 h3 h4)], '--log', "$dir/killed", $hello);
-shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2 h3 h4));
+$mw->shows('err', map { "$_: === opened ===" } qw(h1 h2 h3 h4));
 $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');
 gone(qr/./, 'kill -9 of dmimw');
 
 # A connection dies: that process leaves, the others go on.
 $mw = start([qw(h1 h2 h3)], $hello);
-shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2 h3));
+$mw->shows('err', map { "$_: === opened ===" } qw(h1 h2 h3));
 my ($ssh) = pids_of(qr/ ssh -F .* h3 exec/);
 kill KILL => $ssh;
 $mw->expect_err(qr/^dmimw: h3: connection lost; its process is asked to leave there: ssh died of signal 9\n/m);
@@ -165,7 +152,7 @@ is_deeply([$cluster->running], [], 'nothing is left');
 
 # Hosts that cannot be reached, or where something is missing: a line each, and the rest goes on.
 $mw = start(['h1', 'nowhere.invalid', 'h2 -s 1', "h3\n#", 'h4 --wrong'], '--dir', $dir, $hello);
-shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h3));
+$mw->shows('err', map { "$_: === opened ===" } qw(h1 h3));
 $mw->expect_err(qr/(?s)^(?=.*^dmimw: nowhere\.invalid: ssh: Could not resolve hostname.*\n)(?=.*^dmimw: h2: ended with status 2: -s 1: must be at least 1M.*\n)(?=.*^dmimw: h4: ended with status 2: unknown option --wrong.*\n)/m);
 unlike($mw->err, qr/^h[24]: dmirun/m, 'what is told in such a line is not told twice');
 $mw->signal('INT');
@@ -200,7 +187,7 @@ print $script "#!/bin/sh\necho Welcome; printf 'out 5\\nno newline'; echo moan >
 close $script;
 chmod 0755, "$dir/chatty";
 $mw = start(['h1'], '--ssh', "$dir/chatty", $hello);
-shows($mw, 'err', 'h1: === opened ===');
+$mw->shows('err', 'h1: === opened ===');
 unlike($mw->out . $mw->err, qr/Welcome|newline|moan/, 'what a login shell prints is not the program\'s');
 $mw->signal('INT');
 $mw->wait_exit(0);
@@ -208,7 +195,7 @@ $mw->wait_exit(0);
 # A cable is cut: both sides notice, the process there ends, and three Ctrl+C end the rest.
 if ($cluster->is_real && $t->scale ne 'small') {
   $mw = start([qw(h1 h2 h3)], '--timeout', 4, '--grace', 1, $hello);
-  shows($mw, 'err', map { "$_: === opened ===" } qw(h1 h2 h3));
+  $mw->shows('err', map { "$_: === opened ===" } qw(h1 h2 h3));
   $cluster->cut('h3');
   $mw->expect_err(qr/^dmimw: h3: connection lost; its process is asked to leave there: silent for \d+ s \(--timeout\)\n/m);
   gone(qr/^h3 /, 'a cable is cut');

@@ -42,18 +42,6 @@ sub run {
   return ($process->out, $process->err);
 }
 
-sub shows {
-  my ($process, $stream, @lines) = @_;
-  for my $line (@lines) {
-    $t->wait_until(sub {
-      return 1 if $process->$stream =~ /^\Q$line\E$/m;
-      $t->fail_now("$line (it has ended)") unless $process->running;
-      return 0;
-    }, "shows: $line");
-  }
-  return;
-}
-
 # ---- Refused: one line, status 2, nothing is started ------------------------------------------
 
 sub refused {
@@ -99,8 +87,8 @@ like((run(0, '-v'))[0], qr/^dmimw \(DMI\) \d+\.\d+\.\d+$/, '-v');
 my $given = IO::Socket::INET->new(Listen => 1, LocalAddr => '0.0.0.0', ReuseAddr => 1)->sockport;
 my $mw = start(['localhost', "127.0.0.1 -l $given -s 64M", 'localhost', 'localhost', '127.0.0.1'],
   -n => 4, -m => 2, '--tag', '--log', "$dir/log", '--set', 'ports', $program, 'a b', '-n');
-shows($mw, 'err', map { "$_: === opened ===" } '127.0.0.1', 'localhost', 'localhost/2', 'localhost/3');
-shows($mw, 'out', '127.0.0.1: argument: a b', '127.0.0.1: argument: -n', '127.0.0.1: members: 0 1 2 3');
+$mw->shows('err', map { "$_: === opened ===" } '127.0.0.1', 'localhost', 'localhost/2', 'localhost/3');
+$mw->shows('out', '127.0.0.1: argument: a b', '127.0.0.1: argument: -n', '127.0.0.1: members: 0 1 2 3');
 my ($first) = grep { /=== initialized/ } split /\n/, $mw->err;
 is($first, '127.0.0.1: === initialized ===', '-m: that line starts the program, before all others');
 my ($status) = run(0, '--status', '--set', 'ports');
@@ -130,7 +118,7 @@ is((stat "$dir/dmi")[2] & 0777, 0700, 'the directory of sockets is private');
 is((stat "$dir/dmi/ports.sock")[2] & 0777, 0600, 'so is the socket');
 refused('--set ports: that name is in use', '-f', $two, '--set', 'ports', $program);
 my $second = start(['localhost'], '--set', 'other', $program);
-shows($second, 'err', '=== opened ===');
+$second->shows('err', '=== opened ===');
 like((run(1, '--status'))[1], qr/several run on this host: --set says which one: other ports\n/,
   'two sets: which one?');
 $second->signal('TERM');
@@ -176,9 +164,9 @@ pipe my $input, my $typed or die;
 local @ENV{qw(DMI_TEST_MW HANDED_ON KEPT_HERE)} = ('dmi', 'on', 'here');
 $mw = start(['localhost'], '--env', 'HANDED_ON', '--tag', $chatter, { stdin => $input });
 $typed->autoflush(1);
-shows($mw, 'out', 'localhost: half a linedmi on here');
+$mw->shows('out', 'localhost: half a linedmi on here');
 print $typed "one\n";
-shows($mw, 'out', 'localhost: got: one');
+$mw->shows('out', 'localhost: got: one');
 print $typed 'two' x 50_000;
 close $typed;
 close $input;

@@ -64,18 +64,51 @@ sub spill {
   is_deeply([grep { /spill/ } readdir $list], [], 'the file has no name');
 }
 
+# The first lends little, and reads what the second has.
+sub save {
+  my ($little, $much, @args) = @_;
+  my $first = $t->start($program, name => 'save 1', opts => [-s => $little], args => ['save', 2, @args]);
+  my $second = $t->start($program, name => 'save 2', opts => [-s => $much], join => $first);
+  finish('save', $first, $second);
+}
+
+# The file of --spill is on a disk that is smaller than what is to go there: a tmpfs that only the
+# process sees, and that goes with it.
+sub full_disk {
+  my ($pool, $disk, @args) = @_;
+  my $dir = $t->dir . '/disk';
+  mkdir $dir or die "$dir: $!";
+  my $mount = 'mount -t tmpfs -o size="$0" none "$1" && shift && exec "$@"';
+  my @in_it = ('unshare', '-m', 'sh', '-c', $mount, $disk, $dir);
+  my $can = $> == 0 && system("@in_it[0 .. 3] '$mount' $disk $dir true 2> /dev/null") == 0;
+  SKIP: {
+    skip 'mounting a small disk takes root and its capabilities', 1 unless $can;
+    my $one = $t->spawn([@in_it, "$t->{build}/bin/dmirun", -l => 0, -s => $pool, '--spill', $dir,
+      $program, 'full', 1, @args], name => 'full disk');
+    finish('full disk', $one);
+    like($one->err, qr/^dmi: cannot write to the file for spilled pages .*: No space left on device$/m,
+      'it says that the disk is full');
+    my ($pages) = $one->out =~ /^full: (\d+) MiB written/m;
+    cmp_ok($pages, '>', $pool =~ /(\d+)/ && $1, 'the disk took some');
+  }
+}
+
 # 4 processes of 64 MiB each; a tenth of it where sanitizers make it slow.
 if ($small) {
   fill('8M', 24, 16);
   full('8M', 4, 38, 16);
   leave('8M', 6, 16);
   spill('4M', 2, 16, 16);
+  full_disk('4M', '3m', 16, 16);
+  save('2M', '16M', 8, 16);
 } else {
   fill('64M', 200, 64);
   full('64M', 4, 300, 64);
   full('1M', 2, 3, 4);
   leave('64M', 45, 64);
   spill('8M', 2, 40, 16);
+  full_disk('8M', '6m', 40, 16);
+  save('8M', '64M', 40, 16);
 }
 if ($scale eq 'soak') {
   for (1 .. 10) {

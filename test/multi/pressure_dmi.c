@@ -7,6 +7,7 @@
  *                          another joins
  *   full PROCS MIB KIB     more than there is room for: writes fail at its end
  *   leave PROCS MIB KIB    the second cannot leave, as there is no room for its pages; then it can
+ *   save PROCS MIB KIB     copies that are saved stay, others go
  *   spill PROCS MIB KIB    the first one has a file for what nobody has room for
  */
 #include "multi.h"
@@ -22,6 +23,7 @@ struct job {
   int64_t first, step;       /* it writes pages first, first + step, ...; step 0: none */
   int64_t round;             /* the contents that it writes */
   int64_t verify;            /* the contents that all pages must have, 0: it does not look */
+  int64_t owns;              /* bool: becomes the owner of what it writes */
   int64_t report;
 };
 
@@ -81,8 +83,9 @@ static void work(const struct job *at, uint64_t seed) {
   for (int64_t i = 0; at->step && i < at->pages; i++) {
     int64_t page = in_order(at, seed, i);
     if (page % at->step == at->first)
-      check_that(write_page(at, page, at->round, any_write(&rng), buf), AT, "write: %s",
-                 DMI_strerror(DMI_errno()));
+      check_that(
+          write_page(at, page, at->round, at->owns ? DMI_EXCLUSIVE_WRITE : any_write(&rng), buf),
+          AT, "write: %s", DMI_strerror(DMI_errno()));
   }
   for (int64_t i = 0; at->verify && i < at->pages; i++)
     verify_page(at, in_order(at, seed + 1, i), at->verify, any_read(&rng), buf);
@@ -255,6 +258,50 @@ static void case_spill(int32_t procs) {
   check_pool(&job, "the first process");
 }
 
+/* How many requests of a type this process has sent (lib/service/access.h). */
+struct dmi_process;
+struct dmi_process *dmi_runtime_process(void);
+uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+enum { MSG_GET = 1, MSG_READ = 2 };
+
+/* Reads these pages; returns how many of them were not here. */
+static int64_t missing(int64_t first, int64_t num, unsigned char *buf) {
+  struct dmi_process *process = dmi_runtime_process();
+  uint64_t before = dmi_access_sent(process, MSG_GET) + dmi_access_sent(process, MSG_READ);
+  for (int64_t i = 0; i < num; i++)
+    verify_page(&job, first + i, 1, DMI_INVALIDATE_READ, buf);
+  return (int64_t)(dmi_access_sent(process, MSG_GET) + dmi_access_sent(process, MSG_READ) - before);
+}
+
+/* The second process owns all; the first reads much more than it has room for, and again and again
+ * what it has saved, or not. */
+static void case_save(void) {
+  DMI_thread_t thread[1];
+  DMI_pool_t pool;
+  unsigned char *buf = my_malloc((size_t)job.size * 2);
+  int64_t some, rest;
+  job.owns = 1;
+  all(&ids[1], 1, 1, 0, thread);
+  join(thread, 1);
+  OK(DMI_pool(&pool));
+  some = pool.limit / 4 / job.size;
+  rest = job.pages - 2 * some;
+  EQ(missing(0, some, buf), some);
+  OK(DMI_save(job.addr, some * job.size));
+  for (int round = 0; round < 3; round++) {
+    IS(missing(some, some, buf) > some / 2); /* these are not saved, and went each time */
+    IS(missing(2 * some, rest, buf) > rest / 2);
+    EQ(missing(0, some, buf), 0);
+  }
+  check_pool(&job, "the first process");
+  OK(DMI_unsave(job.addr, some * job.size));
+  (void)missing(2 * some, rest, buf);
+  (void)missing(2 * some, rest, buf);
+  IS(missing(0, some, buf) > some / 2);
+  say("save: %" PRId64 " of %" PRId64 " pages stayed", some, job.pages);
+  my_free(buf);
+}
+
 void DMI_main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "fill";
   int32_t procs = argc > 2 ? atoi(argv[2]) : 4;
@@ -269,5 +316,6 @@ void DMI_main(int argc, char **argv) {
   if (strcmp(what, "full") == 0) case_full(procs);
   if (strcmp(what, "leave") == 0) case_leave();
   if (strcmp(what, "spill") == 0) case_spill(procs);
+  if (strcmp(what, "save") == 0) case_save();
   verdict("pressure", job.report);
 }

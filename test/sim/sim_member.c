@@ -201,8 +201,8 @@ void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     struct dmi_tail entry;
     memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
     dmi_out_init(&out);
-    dmi_page_home_arrived(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), true,
-                          entry.tail, &out);
+    (void)dmi_page_home_arrived(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), true,
+                                entry.tail, &out);
     sim_act(proc, map, (uint32_t)entry.page, &out);
   }
   dmi_slice_drop(&msg->list);
@@ -211,7 +211,8 @@ void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
     if (!pmap->page[p]) continue;
     sim_touch(sim, map, p);
     dmi_out_init(&out);
-    dmi_page_home_arrived(&proc->core, pmap->page[p], false, 0, &out);
+    if (!dmi_page_home_arrived(&proc->core, pmap->page[p], false, 0, &out))
+      sim_bad(sim, "p%u refuses a home that a correct process hands over", proc->core.self);
     sim_act(proc, map, p, &out);
   }
   if (pmap) {

@@ -11,6 +11,7 @@
 
 #include "../sim/rng.h"
 #include "core/heap.h"
+#include "dmi_api.h"
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
@@ -189,9 +190,41 @@ static void test_hostile(void **state) {
   assert_false(dmi_heap_step_valid(DMI_SYSTEM_PAGE + 1, sizeof(struct dmi_heap_in), 16));
 }
 
+static int32_t no_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
+                       const struct dmi_heap_in *in, void *answer, uint64_t answer_size,
+                       bool here) {
+  struct dmi_heap_out out = {.result = DMI_HEAP_OK, .a = *(uint32_t *)arg};
+  (void)page, (void)off, (void)len, (void)in, (void)here;
+  memset(answer, 0, answer_size);
+  memcpy(answer, &out, answer_size < sizeof out ? answer_size : sizeof out);
+  return DMI_OK;
+}
+
+/* What the directory keeps with a mapping may be any number: no arena then. */
+static void test_wrong_numbers(void **state) {
+  static const uint64_t pages[] = {1, 2, 8, 31, 33, 4096, UINT64_C(1) << 40, UINT64_MAX >> 2};
+  uint32_t slot = 0;
+  struct dmi_heap_env env = {.arg = &slot, .self = 1, .step = no_step};
+  struct dmi_heap *heap = dmi_heap_new(&env);
+  struct rng rng = {7};
+  int found = 0;
+  (void)state;
+  for (int i = 0; i < 200000; i++) {
+    uint64_t number = rng_next(&rng) >> rng_below(&rng, 60);
+    uint64_t page_size = pages[i % 8];
+    int32_t error = dmi_heap_has(heap, number, page_size, UINT64_C(1) << 40, 0);
+    assert_true(error == DMI_OK || error == DMI_EADDR);
+    assert_int_equal(error == DMI_OK, dmi_heap_number_good(number, page_size));
+    found += error == DMI_OK;
+  }
+  assert_in_range(found, 1000, 190000);
+  dmi_heap_free(heap);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_wrong_numbers),
       cmocka_unit_test(test_control),
       cmocka_unit_test(test_hostile),
   };

@@ -40,15 +40,15 @@ test_unit_proof_test_SOURCES = test/unit/proof_test.c
 test_unit_proof_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/wait_test
-test_unit_wait_test_SOURCES = test/unit/wait_test.c
+test_unit_wait_test_SOURCES = test/unit/wait_test.c test/unit/page_line.h
 test_unit_wait_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/room_test
-test_unit_room_test_SOURCES = test/unit/room_test.c
+test_unit_room_test_SOURCES = test/unit/room_test.c test/unit/page_line.h
 test_unit_room_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/pass_test
-test_unit_pass_test_SOURCES = test/unit/pass_test.c
+test_unit_pass_test_SOURCES = test/unit/pass_test.c test/unit/page_line.h
 test_unit_pass_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/early_test

@@ -16,8 +16,10 @@
 #include "core/page.h"
 #include "dmi_api.h"
 
-#define PROCS 65
 #define LINE 4096 /* messages under way */
+#include "page_line.h"
+
+#define PROCS 65
 #define PAGE 1024
 #define BLOCK 256
 
@@ -32,8 +34,7 @@ struct proc {
 
 struct world {
   struct proc proc[PROCS]; /* uid: index + 1; 0 is home and owner */
-  struct dmi_msg line[LINE];
-  uint32_t from[LINE], to[LINE], first, last;
+  struct line line;
   uint32_t transfers[PROCS]; /* DATA, or a BLOCK at offset 0, by sender */
 };
 
@@ -51,13 +52,9 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       own->done = true;
       continue;
     }
-    assert_int_equal(a->type, DMI_ACT_SEND);
-    assert_true(w->last < LINE);
+    line_put(&w->line, proc->core.self, a);
     if (a->msg.type == DMI_MSG_DATA || (a->msg.type == DMI_MSG_BLOCK && a->msg.off == 0))
       w->transfers[proc->core.self - 1]++;
-    w->line[w->last] = a->msg;
-    w->from[w->last] = proc->core.self;
-    w->to[w->last++] = a->to;
   }
   dmi_out_free(out);
 }
@@ -76,23 +73,23 @@ static bool hand(struct world *w, uint32_t who, uint32_t from, struct dmi_msg *m
 }
 
 static void deliver(struct world *w) {
-  struct dmi_msg msg = w->line[w->first];
-  uint32_t from = w->from[w->first], to = w->to[w->first];
-  w->first++;
+  struct dmi_msg msg = w->line.msg[w->line.first];
+  uint32_t from = w->line.from[w->line.first], to = w->line.to[w->line.first];
+  w->line.first++;
   assert_true(hand(w, to - 1, from, &msg));
 }
 
 static void settle(struct world *w) {
-  while (w->first < w->last)
+  while (line_any(&w->line))
     deliver(w);
-  w->first = w->last = 0;
+  line_end(&w->line);
 }
 
 /* Takes the oldest message away without delivering it; it must be of this type. */
 static struct dmi_msg take(struct world *w, uint8_t type) {
-  assert_true(w->first < w->last);
-  assert_int_equal(w->line[w->first].type, type);
-  return w->line[w->first++];
+  assert_true(line_any(&w->line));
+  assert_int_equal(w->line.msg[w->line.first].type, type);
+  return w->line.msg[w->line.first++];
 }
 
 static void reads(struct world *w, uint32_t who) {
@@ -144,10 +141,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
   struct world *w = *state;
-  for (; w->first < w->last; w->first++) {
-    dmi_slice_drop(&w->line[w->first].list);
-    dmi_slice_drop(&w->line[w->first].body);
-  }
+  line_drop(&w->line);
   for (uint32_t i = 0; i < PROCS; i++)
     dmi_page_fini(&w->proc[i].core, &w->proc[i].page);
   free(w);
@@ -219,8 +213,8 @@ static void hint(void **state) {
   copy_at_1(w);
   reads(w, 2);
   deliver(w); /* READ at the owner */
-  assert_int_equal(w->line[w->first].type, DMI_MSG_PASS);
-  assert_int_equal(w->to[w->first], 2);
+  assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_PASS);
+  assert_int_equal(w->line.to[w->line.first], 2);
   settle(w);
   has_read(w, 2);
   assert_int_equal(w->transfers[1], 1);
@@ -250,7 +244,7 @@ static struct dmi_msg passes(struct world *w) {
   reads(w, 2);
   deliver(w); /* READ */
   deliver(w); /* PASS */
-  assert_int_equal(w->first, w->last);
+  assert_false(line_any(&w->line));
   assert_non_null(w->proc[1].page.busy->passes);
   return data;
 }
@@ -267,13 +261,13 @@ static void arriving(void **state) {
   struct world *w = *state;
   struct dmi_msg data = passes(w);
   part(w, &data, BLOCK - 1);
-  assert_int_equal(w->first, w->last);
+  assert_false(line_any(&w->line));
   part(w, &data, 2 * BLOCK + 1);
-  assert_int_equal(w->last - w->first, 2);
+  assert_int_equal(w->line.last - w->line.first, 2);
   settle(w);
   assert_false(w->proc[2].done);
   assert_true(hand(w, 1, 1, &data));
-  assert_int_equal(w->last - w->first, 2);
+  assert_int_equal(w->line.last - w->line.first, 2);
   settle(w);
   has_read(w, 1);
   has_read(w, 2);
@@ -289,8 +283,8 @@ static void gives_up(void **state) {
   fail.op = data.op;
   fail.error = DMI_ENOMEM;
   assert_true(hand(w, 1, 1, &fail));
-  assert_int_equal(w->line[w->first].type, DMI_MSG_READ);
-  assert_true(w->line[w->first].flags & DMI_F_DIRECT);
+  assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_READ);
+  assert_true(w->line.msg[w->line.first].flags & DMI_F_DIRECT);
   settle(w);
   assert_int_equal(w->proc[1].read.error, DMI_ENOMEM);
   has_read(w, 2);
@@ -307,7 +301,7 @@ static void unmapped(void **state) {
   dmi_out_init(&out);
   dmi_page_kill(&w->proc[1].core, &w->proc[1].page, &out);
   act(w, &w->proc[1], &out);
-  assert_int_equal(w->line[w->first].type, DMI_MSG_FAIL);
+  assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_FAIL);
   settle(w);
   assert_true(w->proc[2].done);
   assert_int_equal(w->proc[2].read.error, DMI_EADDR);
@@ -404,12 +398,45 @@ static void no_memory(void **state) {
   dmi_slice_drop(&data.body);
 }
 
+/* Bytes that are said to be zero, or that a copyset cannot have, come from no correct peer: they
+ * would be a page that is smaller than it must be. */
+static void bytes_that_cannot_be(void **state) {
+  struct world *w = *state;
+  struct dmi_holder holder = {3, 7};
+  struct dmi_msg msg;
+  reads(w, 1);
+  msg = take(w, DMI_MSG_READ);
+  msg = (struct dmi_msg){.type = DMI_MSG_DATA,
+                         .flags = DMI_F_ZERO,
+                         .kind = DMI_KIND_INVALIDATE,
+                         .origin = 2,
+                         .op = msg.op,
+                         .map = msg.map,
+                         .body = dmi_slice_copy("8 bytes.", 8)};
+  assert_false(hand(w, 1, 1, &msg));
+  assert_false(w->proc[1].done);
+  w->proc[2].page.role = DMI_ROLE_PENDING;
+  w->proc[2].page.flags = DMI_PAGE_ZEROS; /* which needs no room */
+  for (int i = 0; i < 3; i++) {
+    static const uint8_t flags[] = {DMI_F_ZERO, DMI_F_HAVE, 0};
+    msg = (struct dmi_msg){.type = DMI_MSG_GRANT, .flags = flags[i], .origin = 3, .map = msg.map};
+    msg.body = dmi_slice_copy("8 bytes.", 8);
+    assert_false(hand(w, 2, 1, &msg));
+  }
+  msg = (struct dmi_msg){.type = DMI_MSG_GRANT, .flags = DMI_F_ZERO, .origin = 3, .map = msg.map};
+  msg.list = (struct dmi_slice){NULL, (unsigned char *)&holder, sizeof holder};
+  assert_false(hand(w, 2, 1, &msg));
+  w->proc[2].page.role = DMI_ROLE_NONE;
+  w->proc[2].page.flags = 0;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bound),
       cmocka_unit_test_setup_teardown(hint, setup, teardown),
       cmocka_unit_test_setup_teardown(dropped, setup, teardown),
       cmocka_unit_test_setup_teardown(arriving, setup, teardown),
+      cmocka_unit_test_setup_teardown(bytes_that_cannot_be, setup, teardown),
       cmocka_unit_test_setup_teardown(gives_up, setup, teardown),
       cmocka_unit_test_setup_teardown(unmapped, setup, teardown),
       cmocka_unit_test_setup_teardown(malformed, setup, teardown),

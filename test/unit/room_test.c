@@ -17,10 +17,10 @@
 
 #include "core/page.h"
 #include "dmi_api.h"
+#include "page_line.h"
 
 #define PROCS 4
 #define PAGE 16
-#define LINE 64 /* messages under way */
 
 struct proc {
   struct dmi_core core; /* uid: index + 1 */
@@ -41,9 +41,7 @@ struct world {
   struct proc proc[PROCS];
   struct own *own[16];
   uint64_t owns;
-  struct dmi_msg line[LINE];
-  uint32_t from[LINE], to[LINE], first, last;
-  uint32_t sent[32]; /* by type */
+  struct line line;
 };
 
 /* ---- The pools ------------------------------------------------------------------------------ */
@@ -114,12 +112,7 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       own->done = true;
       dmi_slice_drop(&own->req.src);
     } else {
-      assert_int_equal(a->type, DMI_ACT_SEND);
-      assert_true(w->last < LINE);
-      w->line[w->last] = a->msg;
-      w->from[w->last] = proc->core.self;
-      w->to[w->last++] = a->to;
-      w->sent[a->msg.type]++;
+      line_put(&w->line, proc->core.self, a);
     }
   }
   dmi_out_free(out);
@@ -140,8 +133,8 @@ static void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_m
     assert_int_equal(out.num, 0);
     dmi_out_free(&out);
     proc = &w->proc[from - 1];
-    w->sent[DMI_MSG_KEEP]++;
-    dmi_page_kept(&proc->core, &proc->page, w->to[w->first - 1], must, &out);
+    w->line.sent[DMI_MSG_KEEP]++;
+    dmi_page_kept(&proc->core, &proc->page, w->line.to[w->line.first - 1], must, &out);
   }
   dmi_slice_drop(&msg->list);
   act(w, proc, &out);
@@ -149,25 +142,25 @@ static void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_m
 
 /* Delivers the oldest message. */
 static void deliver(struct world *w) {
-  uint32_t at = w->first++;
-  struct dmi_msg msg = w->line[at];
-  struct proc *proc = &w->proc[w->to[at] - 1];
+  uint32_t at = w->line.first++;
+  struct dmi_msg msg = w->line.msg[at];
+  struct proc *proc = &w->proc[w->line.to[at] - 1];
   struct dmi_out out;
-  assert_true(at < w->last);
+  assert_true(at < w->line.last);
   if (msg.type == DMI_MSG_TAKE) {
-    take(w, proc, w->from[at], &msg);
+    take(w, proc, w->line.from[at], &msg);
     return;
   }
   dmi_out_init(&out);
-  assert_true(dmi_page_message(&proc->core, &proc->page, w->from[at], &msg,
+  assert_true(dmi_page_message(&proc->core, &proc->page, w->line.from[at], &msg,
                                is_answer(&msg) ? &w->own[msg.op]->req : NULL, &out));
   act(w, proc, &out);
 }
 
 static void settle(struct world *w) {
-  while (w->first < w->last)
+  while (line_any(&w->line))
     deliver(w);
-  w->first = w->last = 0;
+  line_end(&w->line);
 }
 
 static void begin(struct world *w, uint32_t who, struct own *own, enum dmi_req_type type,
@@ -281,10 +274,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
   struct world *w = *state;
   int64_t left = 0;
-  while (w->first < w->last) {
-    dmi_slice_drop(&w->line[w->first].list);
-    dmi_slice_drop(&w->line[w->first++].body);
-  }
+  line_drop(&w->line);
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
     dmi_page_fini(&proc->core, &proc->page);
@@ -305,7 +295,7 @@ static void test_drop(void **state) {
   assert_true(dmi_page_drop(&two->core, &two->page));
   expect(two, 0, 0, 0);
   assert_int_equal(two->page.copy, 0);
-  assert_int_equal(w->last, 0); /* nobody is told */
+  assert_int_equal(w->line.last, 0); /* nobody is told */
   assert_false(dmi_page_drop(&two->core, &two->page));
   read_copy(w, 2); /* the owner believes in a copy still: a new one, and a write finds it */
   write_now(w, 1, DMI_REQ_PUT, 8);
@@ -335,8 +325,8 @@ static void test_read_without_room(void **state) {
   write_now(w, 1, DMI_REQ_PUT, 7);
   two->limit = PAGE - 1;
   read_copy(w, 2);
-  assert_int_equal(w->sent[DMI_MSG_READ], 0);
-  assert_int_equal(w->sent[DMI_MSG_GET], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_READ], 0);
+  assert_int_equal(w->line.sent[DMI_MSG_GET], 1);
   assert_int_equal(two->page.copy, 0);
   expect(two, 0, 0, 0);
 }
@@ -356,8 +346,8 @@ static void test_exclusive_without_room(void **state) {
   struct world *w = *state;
   w->proc[1].limit = 0;
   write_now(w, 2, DMI_REQ_EXCL, 5);
-  assert_int_equal(w->sent[DMI_MSG_OWN], 0);
-  assert_int_equal(w->sent[DMI_MSG_PUT], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_OWN], 0);
+  assert_int_equal(w->line.sent[DMI_MSG_PUT], 1);
   assert_int_equal(value_at(w, 1), 5);
   expect(&w->proc[0], PAGE, 0, 0);
 }
@@ -401,12 +391,12 @@ static void test_update_without_room(void **state) {
   struct own own;
   begin(w, 2, &own, DMI_REQ_READ, 0, 8);
   own.req.kind = DMI_KIND_UPDATE;
-  w->line[0].kind = DMI_KIND_UPDATE;
+  w->line.msg[0].kind = DMI_KIND_UPDATE;
   settle(w);
   assert_int_equal(two->page.copy, DMI_KIND_UPDATE);
   two->limit = 0;
   write_now(w, 1, DMI_REQ_PUT, 3);
-  assert_int_equal(w->sent[DMI_MSG_UPDATED], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_UPDATED], 1);
   assert_int_equal(two->page.copy, 0);
   assert_null(w->proc[0].page.busy); /* DROPPED: out of the copyset */
 }
@@ -446,7 +436,7 @@ static void test_offer(void **state) {
   assert_true(offer(w, 1, 2));
   assert_true(w->proc[0].page.flags & DMI_PAGE_OFFERED);
   assert_false(offer(w, 1, 3)); /* one at a time */
-  assert_int_equal(w->line[0].flags & DMI_F_MUST, 0);
+  assert_int_equal(w->line.msg[0].flags & DMI_F_MUST, 0);
   deliver(w);
   expect(&w->proc[1], PAGE, PAGE, 0);
   settle(w);
@@ -464,7 +454,7 @@ static void test_offer_to_who_has_a_copy(void **state) {
   assert_true(offer(w, 1, 2)); /* its room is the copy's; no bytes travel */
   deliver(w);
   expect(&w->proc[1], PAGE, 0, 0);
-  assert_int_equal(w->line[1].flags & DMI_F_HAVE, DMI_F_HAVE);
+  assert_int_equal(w->line.msg[1].flags & DMI_F_HAVE, DMI_F_HAVE);
   settle(w);
   assert_int_equal(w->proc[1].page.role, DMI_ROLE_OWNER);
 }
@@ -475,7 +465,7 @@ static void test_kept(void **state) {
   w->proc[1].limit = PAGE - 1;
   assert_true(offer(w, 1, 2));
   settle(w);
-  assert_int_equal(w->sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
   assert_int_equal(w->proc[0].page.role, DMI_ROLE_OWNER);
   assert_int_equal(w->proc[0].page.flags, 0);
   assert_true(offer(w, 1, 3));
@@ -490,8 +480,8 @@ static void test_offer_comes_too_late(void **state) {
   write_begin(w, 2, &own, DMI_REQ_EXCL, 8);
   assert_true(offer(w, 1, 2)); /* meets PENDING, or an owner: nothing to do */
   settle(w);
-  assert_int_equal(w->sent[DMI_MSG_OWN], 1);
-  assert_int_equal(w->sent[DMI_MSG_KEEP], 0);
+  assert_int_equal(w->line.sent[DMI_MSG_OWN], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 0);
   assert_int_equal(w->proc[0].page.flags, 0);
 }
 
@@ -514,10 +504,10 @@ static void test_offer_sent_back(void **state) {
   write_now(w, 1, DMI_REQ_PUT, 7);
   assert_true(offer(w, 1, 2));
   dmi_out_init(&out);
-  dmi_page_bounced(&one->core, &one->page, 2, &w->line[w->first++], &out);
+  dmi_page_bounced(&one->core, &one->page, 2, &w->line.msg[w->line.first++], &out);
   act(w, one, &out);
   assert_int_equal(one->page.flags, 0);
-  assert_int_equal(w->first, w->last);
+  assert_false(line_any(&w->line));
 }
 
 /* ---- Leavers -------------------------------------------------------------------------------- */
@@ -547,8 +537,8 @@ static void test_leaver_gives(void **state) {
   dmi_page_give(&w->proc[1].core, &w->proc[1].page, 3, &out);
   act(w, &w->proc[1], &out);
   settle(w);
-  assert_int_equal(w->sent[DMI_MSG_KEEP], 1);
-  assert_int_equal(w->sent[DMI_MSG_TAKE], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_TAKE], 2);
   assert_int_equal(one->page.role, DMI_ROLE_OWNER); /* the heir, room or not */
   expect(one, PAGE, 0, 0);
   assert_int_equal(value_at(w, 1), 7);
@@ -605,9 +595,9 @@ static void test_leaver_has_offered(void **state) {
   dmi_page_give(&two->core, &two->page, 3, &out);
   act(w, two, &out);
   settle(w);
-  assert_int_equal(w->sent[DMI_MSG_KEEP], 1);
-  assert_int_equal(w->sent[DMI_MSG_TAKE], 2);
-  assert_int_equal(w->sent[DMI_MSG_GRANT], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_TAKE], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_GRANT], 2);
   assert_int_equal(w->proc[2].page.role, DMI_ROLE_OWNER); /* and stays there */
   expect(&w->proc[0], 0, 0, 0);
 }
@@ -621,12 +611,12 @@ static void test_leaver_sent_back(void **state) {
   assert_true(offer(w, 2, 4));
   atomic_store(&two->core.heir, 1);
   dmi_out_init(&out);
-  dmi_page_bounced(&two->core, &two->page, 4, &w->line[w->first++], &out);
+  dmi_page_bounced(&two->core, &two->page, 4, &w->line.msg[w->line.first++], &out);
   assert_int_equal(out.num, 0);
   dmi_page_give(&two->core, &two->page, 3, &out);
   act(w, two, &out);
   dmi_out_init(&out);
-  dmi_page_bounced(&two->core, &two->page, 3, &w->line[w->first++], &out);
+  dmi_page_bounced(&two->core, &two->page, 3, &w->line.msg[w->line.first++], &out);
   act(w, two, &out);
   settle(w);
   assert_int_equal(w->proc[0].page.role, DMI_ROLE_OWNER);

@@ -17,10 +17,10 @@
 #include "core/page.h"
 #include "core/sync.h"
 #include "dmi_api.h"
+#include "page_line.h"
 
 #define PROCS 3
 #define PAGE 64
-#define LINE 64 /* messages under way */
 
 struct proc {
   struct dmi_core core;
@@ -39,9 +39,7 @@ struct world {
   struct proc proc[PROCS]; /* uid: index + 1 */
   struct own *own[16];
   uint64_t owns;
-  struct dmi_msg line[LINE]; /* in order; one channel for all is one allowed order */
-  uint32_t from[LINE], to[LINE], first, last;
-  uint32_t sent[32]; /* by type */
+  struct line line;
 };
 
 static bool is_member(void *arg, uint32_t uid) {
@@ -59,38 +57,34 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       dmi_slice_drop(&own->req.src);
       continue;
     }
-    assert_int_equal(a->type, DMI_ACT_SEND);
-    assert_true(w->last < LINE);
-    w->line[w->last] = a->msg;
-    w->from[w->last] = proc->core.self;
-    w->to[w->last++] = a->to;
-    w->sent[a->msg.type]++;
+    line_put(&w->line, proc->core.self, a);
   }
   dmi_out_free(out);
 }
 
 /* Delivers the oldest message. */
 static void deliver(struct world *w) {
-  struct dmi_msg msg = w->line[w->first];
-  struct proc *proc = &w->proc[w->to[w->first] - 1];
+  struct dmi_msg msg = w->line.msg[w->line.first];
+  struct proc *proc = &w->proc[w->line.to[w->line.first] - 1];
   struct dmi_req *req = NULL;
   struct dmi_out out;
   if (msg.type == DMI_MSG_DONE || msg.type == DMI_MSG_GOT || msg.type == DMI_MSG_FAIL) {
     req = &w->own[msg.op]->req;
   }
   dmi_out_init(&out);
-  assert_true(dmi_page_message(&proc->core, &proc->page, w->from[w->first], &msg, req, &out));
+  assert_true(
+      dmi_page_message(&proc->core, &proc->page, w->line.from[w->line.first], &msg, req, &out));
   dmi_page_check(&proc->core, &proc->page);
-  w->first++;
+  w->line.first++;
   act(w, proc, &out);
 }
 
 /* Delivers all there is; returns how many messages that were. */
 static uint32_t settle(struct world *w) {
   uint32_t num = 0;
-  for (; w->first < w->last; num++)
+  for (; line_any(&w->line); num++)
     deliver(w);
-  w->first = w->last = 0;
+  line_end(&w->line);
   return num;
 }
 
@@ -169,8 +163,8 @@ static void uncontended(void **state) {
   unlock(w, 1, &done);
   assert_int_equal(settle(w), 2);
   assert_true(done.done);
-  assert_int_equal(w->sent[DMI_MSG_ATOMIC], 2);
-  assert_int_equal(w->sent[DMI_MSG_DONE], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_DONE], 2);
 }
 
 /* Waiters cost one request each; an unlock answers exactly the one that is next. */
@@ -194,14 +188,14 @@ static void hand_over(void **state) {
       assert_int_equal(wait[k].done, k <= i);
     memcpy(&ticket, wait[i].answer, 8);
     assert_int_equal(ticket, i + 1);
-    w->sent[DMI_MSG_DONE] = w->sent[DMI_MSG_ATOMIC] = 0;
+    w->line.sent[DMI_MSG_DONE] = w->line.sent[DMI_MSG_ATOMIC] = 0;
     unlock(w, 2, &done);
     (void)settle(w);
     /* the request of the unlock, its answer, and one DONE if the next one is not the owner's */
-    assert_int_equal(w->sent[DMI_MSG_ATOMIC], 1);
-    assert_int_equal(w->sent[DMI_MSG_DONE], 1 + (i + 1 < 4 && (i + 1) % PROCS != 0));
+    assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], 1);
+    assert_int_equal(w->line.sent[DMI_MSG_DONE], 1 + (i + 1 < 4 && (i + 1) % PROCS != 0));
   }
-  assert_int_equal(w->sent[DMI_MSG_GET] + w->sent[DMI_MSG_READ], 0);
+  assert_int_equal(w->line.sent[DMI_MSG_GET] + w->line.sent[DMI_MSG_READ], 0);
 }
 
 /* What waits goes with the ownership, before the GRANT, and its order stays. */
@@ -218,13 +212,13 @@ static void moves(void **state) {
   done.req.type = DMI_REQ_ATOMIC_EXCL;
   begin_with(w, 2, &done, &one);
   deliver(w); /* OWN */
-  for (uint32_t i = w->first; i < w->last; i++) {
-    assert_int_equal(w->to[i], 3);
-    if (w->line[i].type == DMI_MSG_GRANT) grant = i;
-    if (w->line[i].flags & DMI_F_PARKED) {
+  for (uint32_t i = w->line.first; i < w->line.last; i++) {
+    assert_int_equal(w->line.to[i], 3);
+    if (w->line.msg[i].type == DMI_MSG_GRANT) grant = i;
+    if (w->line.msg[i].flags & DMI_F_PARKED) {
       parked++;
-      assert_int_equal(w->line[i].kind, DMI_RMW_TURN);
-      assert_int_equal(w->line[i].origin, parked); /* 1 came before 2 */
+      assert_int_equal(w->line.msg[i].kind, DMI_RMW_TURN);
+      assert_int_equal(w->line.msg[i].origin, parked); /* 1 came before 2 */
       assert_int_equal(grant, 0);
     }
   }
@@ -256,8 +250,8 @@ static void barrier(void **state) {
     assert_int_equal(arrive[0].done, 0);
     (void)settle(w);
   }
-  assert_int_equal(w->sent[DMI_MSG_ATOMIC], 2);
-  assert_int_equal(w->sent[DMI_MSG_DONE], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], 2);
+  assert_int_equal(w->line.sent[DMI_MSG_DONE], 2);
   for (uint32_t i = 0; i < PROCS; i++) {
     struct dmi_arrived got;
     assert_true(arrive[i].done);

@@ -449,6 +449,20 @@ sub _expect {
   return wantarray ? @caught : $caught[0];
 }
 
+# Waits until `stream` (out or err) has each of these whole lines, in any order.
+sub shows {
+  my ($self, $stream, @lines) = @_;
+  my $t = $self->{test};
+  for my $line (@lines) {
+    $t->wait_until(sub {
+      return 1 if $self->$stream =~ /^\Q$line\E$/m;
+      $t->fail_now("$line (it has ended)") unless $self->running;
+      return 0;
+    }, "shows: $line");
+  }
+  return;
+}
+
 # Waits for the last line of a program of multi.h: no check failed, and more than `least` were made.
 # It and @others then end by themselves, and none has complained.
 sub expect_verdict {

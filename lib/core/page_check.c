@@ -1,0 +1,82 @@
+/*
+ * page_check.c - the invariants of a page (docs/protocol.md): what holds between any two steps.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/page_int.h"
+
+#define REQUIRE(holds, what)   \
+  do {                         \
+    if (!(holds)) return what; \
+  } while (0)
+
+/* R12.  All between the steps. */
+static const char *room_wrong(const struct dmi_page *page) {
+  const struct dmi_page_busy *busy = page->busy;
+  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && busy->fetch;
+  bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
+  REQUIRE(!room || !page->frame, "room set aside beside the bytes");
+  REQUIRE(!room || pending || fetch || (busy && busy->current),
+          "room set aside for nothing that is to come");
+  REQUIRE(
+      room || page->frame || (!pending && !fetch) || (pending && (page->flags & DMI_PAGE_ZEROS)),
+      "bytes are to come, and no room");
+  REQUIRE(room || page->frame || !busy || !busy->current, "a write at work without room");
+  REQUIRE(!(page->flags & DMI_PAGE_OFFERED) || owner, "offered, and not the owner");
+  REQUIRE(!(page->flags & DMI_PAGE_STALLED) ||
+              (owner && !page->frame && busy && busy->queue.first && !busy->current),
+          "stalled, and not an idle owner without bytes and with a queue");
+  REQUIRE(!(page->flags & DMI_PAGE_SPILLED) ||
+              (owner && !page->frame && !(page->flags & DMI_PAGE_NODATA)),
+          "spilled, and not an owner without bytes");
+  REQUIRE(((page->flags & DMI_PAGE_COPY) != 0) == (page->frame && page->role == DMI_ROLE_NONE),
+          "copies are counted wrongly");
+  return NULL;
+}
+
+/* What goes on with the page. */
+static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page *page) {
+  const struct dmi_page_busy *busy = page->busy;
+  REQUIRE(busy->queue.first == NULL || page->role != DMI_ROLE_NONE,
+          "operations queued at a process that is neither owner nor pending");
+  REQUIRE(busy->current == NULL || page->role == DMI_ROLE_OWNER,
+          "a write at work, and not the owner");
+  REQUIRE(busy->current == NULL || busy->acks > 0, "a write waits for nothing");
+  REQUIRE(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING ||
+              (page->flags & DMI_PAGE_STALLED),
+          "operations queued at an idle owner");
+  REQUIRE(busy->holders == 0 || page->role == DMI_ROLE_OWNER, "a copyset, and not the owner");
+  REQUIRE(busy->parked.first == NULL || page->role != DMI_ROLE_NONE,
+          "operations wait at a process that is neither owner nor pending");
+  REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, "reads wait at the owner");
+  REQUIRE(busy->passes == NULL || busy->fetch != 0, "passes wait for no fetch");
+  REQUIRE(busy->fetch == 0 || (page->role != DMI_ROLE_OWNER && !page->copy),
+          "a fetch is out, and the bytes are here");
+  REQUIRE(dmi_assembly_valid(page), "an assembly without a fetch, or of a whole page");
+  for (uint32_t i = 0; i < busy->holders; i++)
+    REQUIRE(busy->holder[i].uid != core->self && busy->holder[i].depth > 0,
+            "a copyset with its owner in it");
+  return NULL;
+}
+
+const char *dmi_page_wrong(const struct dmi_core *core, const struct dmi_page *page) {
+  const char *what;
+  REQUIRE(page->role != DMI_ROLE_OWNER || !page->copy, "an owner has a copy");
+  REQUIRE(!(page->flags & DMI_PAGE_HELD) || page->copy, "held without a copy");
+  REQUIRE(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER,
+          "no data, and not the owner");
+  REQUIRE(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER,
+          "bytes without a copy");
+  REQUIRE(!page->frame || page->frame->size == page->map->page_size, "bytes of another size");
+  what = room_wrong(page);
+  return what || !page->busy ? what : busy_wrong(core, page);
+}
+
+void dmi_page_check(const struct dmi_core *core, const struct dmi_page *page) {
+  const char *what = dmi_page_wrong(core, page);
+  if (!what) return;
+  fprintf(stderr, "dmi: bug: page %llu of mapping %llx: %s\n", (unsigned long long)page->index,
+          (unsigned long long)page->map->base, what);
+  abort();
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/perl
+# names.t - the system knows what each thread is for: its name, in a process with DMI_main and in
+# another one.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 60);
+my $program = $t->compile('test/multi/names_dmi.c');
+my ($own) = substr((split m{/}, $program)[-1], 0, 15);
+my $first = $t->start($program);
+my $second = $t->start($program, join => $first);
+$first->expect_verdict('names', 1, $second);
+
+# A thread of the sanitizers has no name of ours.
+sub names {
+  my ($process) = @_;
+  my ($names) = $process->out =~ /^process \d+, (.*)$/m;
+  return [grep { /^dmi-/ || $_ eq $own } split /, /, $names // ''];
+}
+my @threads = map { "dmi-thread $_" } 1 .. 3;
+is_deeply(names($first), ['dmi-daemon', 'dmi-main', 'dmi-pager', @threads], 'where DMI_main runs');
+is_deeply(names($second), [sort 'dmi-daemon', 'dmi-pager', @threads, $own], 'elsewhere');
+$t->done;
