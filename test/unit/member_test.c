@@ -337,6 +337,33 @@ static void test_lost(void **state) {
   end(m);
 }
 
+/* As long as lib/net makes them, with the advice at the end: it reaches who lost the process, and
+ * who is told. */
+static void test_whole_sentences(void **state) {
+  static const char advice[] = "does it need dmirun's option --advertise ADDR?";
+  struct dmi_member *m = first();
+  struct dmi_unpack body;
+  char why[600], told[DMI_TEXT_SIZE];
+  (void)state;
+  memset(why, 'w', sizeof(why));
+  strcpy(why + sizeof(why) - sizeof(advice), advice);
+  join(m, 2, 2);
+  join(m, 3, 3);
+  assert_true(give_taken(m, 2, 3));
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 1, 1, &out);
+  assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
+  dmi_mout_clear(&out);
+  dmi_member_lost(m, 2, why, &out);
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, advice));
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "this version of DMI"));
+  dmi_unpack_init(&body, &expect_send(3, DMI_CTL_ABORT)->msg.body);
+  dmi_unpack_text(&body, told);
+  assert_true(dmi_unpack_done(&body));
+  assert_non_null(strstr(told, advice));
+  end(m);
+}
+
 /* All bytes of every message type, from members and strangers: refused or taken, never worse. */
 static void test_rubbish(void **state) {
   uint8_t bytes[64];
@@ -442,12 +469,13 @@ static void test_advertise(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first),    cmocka_unit_test(test_notices),
-      cmocka_unit_test(test_join),     cmocka_unit_test(test_welcome_waits_for_opened),
-      cmocka_unit_test(test_goodbye),  cmocka_unit_test(test_directory),
-      cmocka_unit_test(test_end),      cmocka_unit_test(test_busy_keeps_the_program),
-      cmocka_unit_test(test_lost),     cmocka_unit_test(test_rubbish),
-      cmocka_unit_test(test_redirect), cmocka_unit_test(test_advertise),
+      cmocka_unit_test(test_first),     cmocka_unit_test(test_notices),
+      cmocka_unit_test(test_join),      cmocka_unit_test(test_welcome_waits_for_opened),
+      cmocka_unit_test(test_goodbye),   cmocka_unit_test(test_directory),
+      cmocka_unit_test(test_end),       cmocka_unit_test(test_busy_keeps_the_program),
+      cmocka_unit_test(test_lost),      cmocka_unit_test(test_whole_sentences),
+      cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_redirect),
+      cmocka_unit_test(test_advertise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
