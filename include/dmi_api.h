@@ -630,7 +630,8 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
  * with one message; nobody asks again over the network.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
- * when the object is not in one page.
+ * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are something else: they
+ * were neither initialised nor zero, and stay as they are.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -673,7 +674,8 @@ int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
  * The object is `sizeof(DMI_cond_t)` bytes of global memory, with the same rules as a mutex.
  *
  * Errors: DMI_EADDR when an address is in no mapping, or is unmapped while the thread waits.
- * DMI_ERANGE when an object is not in one page.
+ * DMI_ERANGE when an object is not in one page.  DMI_EINVAL when the bytes of the condition, or of
+ * the mutex, are something else: neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -741,7 +743,8 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
  * others.
  *
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
- * waits.  DMI_ERANGE when it is not in one page.
+ * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes of the barrier are
+ * something else: neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */

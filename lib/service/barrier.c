@@ -227,5 +227,6 @@ int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barr
 int32_t dmi_barrier_destroy(struct dmi_process *process, int64_t addr) {
   struct dmi_round round;
   if (!dmi_access_read(process, addr, sizeof(round), &round, DMI_GET_READ, NULL)) return DMI_FALSE;
+  if (!dmi_round_valid(&round)) return dmi_fail(DMI_EINVAL);
   return round.arrived ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
 }
