@@ -15,6 +15,20 @@ static struct dmi_group *group_of(const DMI_local_group_t *group) {
   return (struct dmi_group *)(uintptr_t)group->dmi_private[1];
 }
 
+/* Do sizes and offsets have each other's place?  Items that lie side by side in the buffer have
+ * offsets that the sizes before them add up to; no program has sizes that the offsets add up to,
+ * and, as these are larger than the steps between them, items over each other. */
+static bool swapped(const int64_t *sizes, const int64_t *ptr_offsets, int32_t num) {
+  int64_t sum = 0;
+  bool over = false;
+  for (int32_t i = 0; i < num; i++) {
+    if (sizes[i] != sum || ptr_offsets[i] <= 0) return false;
+    if (i && ptr_offsets[i] < ptr_offsets[i - 1] + sizes[i - 1]) over = true;
+    if (__builtin_add_overflow(sum, ptr_offsets[i], &sum)) return false;
+  }
+  return num >= 3 && over;
+}
+
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num) {
   struct dmi_process *process = dmi_runtime_usable();
@@ -30,6 +44,7 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
     item[i] = (struct dmi_group_item){addrs[i], sizes[i], ptr_offsets[i]};
     if (sizes[i] < 0) error = DMI_EINVAL;
   }
+  if (error == DMI_OK && group_num && swapped(sizes, ptr_offsets, group_num)) error = DMI_EINVAL;
   if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)group_num, &made);
   free(item);
   if (error != DMI_OK) return dmi_fail(error);
@@ -121,7 +136,9 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
                               DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
   if (!have || (!buf && have->bytes)) return dmi_status_refuse(status, DMI_EINVAL);
-  return dmi_access_write(have->process, have->addr, have->bytes, buf, DMI_EXCLUSIVE_WRITE, status);
+  /* A domain that writes nothing has no page. */
+  return dmi_access_write(have->process, have->addr, have->bytes, buf,
+                          have->bytes ? DMI_EXCLUSIVE_WRITE : DMI_PUT_WRITE, status);
 }
 
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf,
