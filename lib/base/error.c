@@ -5,7 +5,13 @@
 
 #include "dmi_api.h"
 
+enum dmi_on_error dmi_on_error;
+
 static __thread int32_t last;
+static __thread struct {
+  const char *reason;
+  int32_t error;
+} noted;
 
 int32_t dmi_fail(int32_t error) {
   last = error;
@@ -22,6 +28,39 @@ int32_t dmi_error_of(int32_t ret) {
 
 int32_t dmi_error_last(void) {
   return last;
+}
+
+int32_t dmi_because(int32_t error, const char *reason) {
+  noted.reason = reason;
+  noted.error = error;
+  return error;
+}
+
+const char *dmi_error_reason(int32_t error) {
+  const char *reason = noted.error == error ? noted.reason : NULL;
+  noted.reason = NULL;
+  return reason;
+}
+
+const char *dmi_error_name(int32_t error) {
+  static const char *const names[] = {[DMI_OK] = "DMI_OK",
+                                      [DMI_EINVAL] = "DMI_EINVAL",
+                                      [DMI_EADDR] = "DMI_EADDR",
+                                      [DMI_ERANGE] = "DMI_ERANGE",
+                                      [DMI_ESIZE] = "DMI_ESIZE",
+                                      [DMI_ENOMEM] = "DMI_ENOMEM",
+                                      [DMI_EMEMBER] = "DMI_EMEMBER",
+                                      [DMI_ENOTASKED] = "DMI_ENOTASKED",
+                                      [DMI_EBUSY] = "DMI_EBUSY",
+                                      [DMI_ETHREAD] = "DMI_ETHREAD",
+                                      [DMI_EINFUNC] = "DMI_EINFUNC",
+                                      [DMI_ENOFUNC] = "DMI_ENOFUNC",
+                                      [DMI_ELEAVING] = "DMI_ELEAVING",
+                                      [DMI_EINACTIVE] = "DMI_EINACTIVE",
+                                      [DMI_EHOLDER] = "DMI_EHOLDER",
+                                      [DMI_ERWSET] = "DMI_ERWSET"};
+  if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
+  return names[error];
 }
 
 const char *dmi_error_text(int32_t error) {

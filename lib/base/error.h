@@ -18,6 +18,20 @@ int32_t dmi_error_of(int32_t ret);
 /* DMI_errno() of this thread, 0 if it never failed. */
 int32_t dmi_error_last(void);
 
+/* What a call that fails does beside returning DMI_FALSE: DMI_ON_ERROR. */
+enum dmi_on_error { DMI_ON_ERROR_RETURN, DMI_ON_ERROR_PRINT, DMI_ON_ERROR_ABORT };
+extern enum dmi_on_error dmi_on_error; /* set before there are threads */
+
+/* Notes, in this thread, which reason for an error it is: a phrase that stays valid.  Where the
+ * call is sure to fail with it, as in `return dmi_fail(dmi_because(DMI_EINVAL, "..."))`.  Returns
+ * the error. */
+int32_t dmi_because(int32_t error, const char *reason);
+/* What was noted for this error, NULL: nothing.  Forgets it. */
+const char *dmi_error_reason(int32_t error);
+
+/* "DMI_EADDR"; "DMI_E?" for an unknown number. */
+const char *dmi_error_name(int32_t error);
+
 /* A sentence; never NULL. */
 const char *dmi_error_text(int32_t error);
 
