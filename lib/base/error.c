@@ -13,8 +13,31 @@ static __thread struct {
   int32_t error;
 } noted;
 
+int32_t dmi_because(int32_t error, const char *reason) {
+  noted.reason = reason;
+  noted.error = error;
+  return error;
+}
+
+static const char *const whys[] = {
+    [DMI_WHY_WELCOMED] = "that process was welcomed before",
+    [DMI_WHY_GOODBYE] = "another DMI_goodbye for that process is under way, or done",
+    [DMI_WHY_NOT_ASKED] = "that process has not asked to leave",
+    [DMI_WHY_NOT_WELCOME] = "that process has not been welcomed yet",
+    [DMI_WHY_DISMISSED] = "that process is being dismissed",
+    [DMI_WHY_NO_THREAD] =
+        "no such thread is left: who is joined, or detached and at its end, is "
+        "forgotten",
+    [DMI_WHY_DETACHED] = "that thread is detached",
+    [DMI_WHY_JOINED] = "another thread waits for that thread's end",
+    [DMI_WHY_ENDED] = "that thread has ended"};
+
 int32_t dmi_fail(int32_t error) {
-  last = error;
+  uint32_t why = (uint32_t)error >> 16;
+  if (why > 0 && why < sizeof(whys) / sizeof(whys[0])) {
+    (void)dmi_because(DMI_WITHOUT_WHY(error), whys[why]);
+  }
+  last = DMI_WITHOUT_WHY(error);
   return DMI_FALSE;
 }
 
@@ -28,12 +51,6 @@ int32_t dmi_error_of(int32_t ret) {
 
 int32_t dmi_error_last(void) {
   return last;
-}
-
-int32_t dmi_because(int32_t error, const char *reason) {
-  noted.reason = reason;
-  noted.error = error;
-  return error;
 }
 
 const char *dmi_error_reason(int32_t error) {

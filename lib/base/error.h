@@ -6,6 +6,22 @@
 
 #include <stdint.h>
 
+/* Which reason it was, of an error that is decided in another process or thread than the one whose
+ * call fails: travels above the number.  dmi_fail takes it off, and notes it (dmi_because). */
+enum dmi_why {
+  DMI_WHY_WELCOMED = 1,
+  DMI_WHY_GOODBYE,
+  DMI_WHY_NOT_ASKED,
+  DMI_WHY_NOT_WELCOME,
+  DMI_WHY_DISMISSED,
+  DMI_WHY_NO_THREAD,
+  DMI_WHY_DETACHED,
+  DMI_WHY_JOINED,
+  DMI_WHY_ENDED
+};
+#define DMI_WHY(error, why) ((error) | (int32_t)(why) << 16)
+#define DMI_WITHOUT_WHY(error) ((error)&0xffff)
+
 /* Remembers the error for DMI_errno() and returns DMI_FALSE. */
 int32_t dmi_fail(int32_t error);
 

@@ -206,10 +206,6 @@ static const char *about_state(const struct dmi_report *report, int32_t error) {
     case DMI_ENOFUNC:
       return is_call(report, "create") ? "the program defines no DMI_thread"
                                        : "the program defines no DMI_function";
-    case DMI_ENOTASKED:
-      return is_call(report, "welcome")
-                 ? "that process was welcomed before"
-                 : "that process has not asked to leave, or a DMI_goodbye for it is under way";
     case DMI_EMEMBER:
       return "no process has that id now";
     case DMI_ETHREAD:

@@ -22,6 +22,8 @@ int64_t DMI_thread(int64_t arg) {
     REFUSED(DMI_read(addr, 8, &value, 99, NULL), "DMI_read\\(0x");
     REFUSED(DMI_mutex_lock(gone), "DMI_mutex_lock\\(0x");
   }
+  for (int64_t looks = 0; arg == 2 && get_int64(report + 16) == 0; looks++)
+    look_again(looks);
   return arg;
 }
 
@@ -172,7 +174,7 @@ void DMI_main(int argc, char **argv) {
   DMI_thread_t thread;
   int64_t value;
   gather(1, &me);
-  MUST(DMI_mmap(&report, 16, 1, NULL));
+  MUST(DMI_mmap(&report, 24, 1, NULL));
   MUST(DMI_mmap(&gone, 8, 1, NULL));
   MUST(DMI_munmap(gone, NULL));
   MUST(DMI_mmap(&addr, 100, 3, NULL));
@@ -187,7 +189,14 @@ void DMI_main(int argc, char **argv) {
   later();
   MUST(DMI_create(&thread, me, 1, NULL));
   MUST(DMI_join(thread, &value, NULL));
-  REFUSED(DMI_join(thread, &value, NULL), "DMI_join failed with DMI_ETHREAD");
+  REFUSED(DMI_join(thread, &value, NULL),
+          "DMI_join failed with DMI_ETHREAD: no such thread is left");
+  REFUSED(DMI_wake(thread, NULL), "DMI_wake failed with DMI_ETHREAD: no such thread is left");
+  REFUSED(DMI_goodbye(me), "DMI_ENOTASKED: that process has not asked to leave$");
+  MUST(DMI_create(&thread, me, 2, NULL));
+  OK(DMI_detach(thread, NULL));
+  REFUSED(DMI_join(thread, NULL, NULL), "DMI_ETHREAD: that thread is detached$");
+  put_int64(report + 16, 1);
   OK(DMI_atomic(addr, 8, NULL, 0, NULL, 0, NULL, 0, 0, DMI_PUT_ATOMIC, NULL));
   say("want_function");
   verdict("told", report);

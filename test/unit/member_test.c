@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "core/member_int.h"
 
 #define TEMP DMI_NET_TEMP
@@ -175,7 +176,7 @@ static void test_welcome_waits_for_opened(void **state) {
   expect_send(2, DMI_CTL_OPEN);
   assert_false(has(DMI_MACT_RESULT));
   dmi_member_welcome(m, 10, 1, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_WELCOMED));
   dmi_mout_clear(&out);
   dmi_member_welcome(m, 11, 5, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
@@ -199,14 +200,14 @@ static void test_goodbye(void **state) {
   join(m, 2, 2);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 3, 1, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_NOT_ASKED));
   assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 4, 1, &out);
   expect_send(2, DMI_CTL_LEAVE_GO);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   dmi_mout_clear(&out);
   assert_false(leave_no(m, 2, DMI_OK)); /* a reason belongs to it */
   assert_true(leave_no(m, 2, DMI_EBUSY));
@@ -243,7 +244,7 @@ static void test_goodbye(void **state) {
   assert_int_equal(expect(DMI_MACT_RESULT)->value, 99);
   dmi_mout_clear(&out);
   dmi_member_thread(m, 7, 2, 17, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ETHREAD);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD));
   end(m);
 }
 
