@@ -300,8 +300,9 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
 
 /*
  * Reads `size` bytes from `addr` on into `buf`.  Any alignment and any number of pages, inside one
- * mapping; size 0 succeeds.  Within one page the call is atomic and sequentially consistent with
- * all others; a range over several pages is one such access for each page, in no order.
+ * mapping; size 0 does nothing, and `addr` and `buf` may be anything then.  Within one page the
+ * call is atomic and sequentially consistent with all others; a range over several pages is one
+ * such access for each page, in no order.
  *
  * `mode` says what stays in this process when it does not have the page yet:
  * - DMI_INVALIDATE_READ: a copy, until somebody writes to the page.  For what is read often and
@@ -314,15 +315,16 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
  * has said that the read is complete.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
- * range leaves its mapping (nothing is read).  DMI_EINVAL for a negative size, a `buf` of NULL or a
- * mode that is none for reading.  DMI_ENOMEM when this process has no memory for the page.
+ * range leaves its mapping (nothing is read).  DMI_EINVAL for a negative size, a `buf` of NULL
+ * (unless the size is 0) or a mode that is none for reading.  DMI_ENOMEM when this process has no
+ * memory for the page.
  */
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status);
 
 /*
  * Writes `size` bytes from `buf` to `addr` on.  Any alignment and any number of pages, inside one
- * mapping; size 0 succeeds.  Atomic and sequentially consistent within one page, as DMI_read.
- * When the write is complete, no process reads the old bytes any more.
+ * mapping.  Atomic and sequentially consistent within one page, as DMI_read.  When the write is
+ * complete, no process reads the old bytes any more.
  *
  * `mode` says where it takes place:
  * - DMI_EXCLUSIVE_WRITE: here, after the page has moved here: this process becomes its owner.  For
@@ -330,12 +332,17 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
  * - DMI_PUT_WRITE: at the owner, to which the bytes are sent.  For pages that several processes
  *   write by turns, or once.
  *
+ * Size 0 changes no byte, and `buf` may be NULL.  With DMI_EXCLUSIVE_WRITE the page that holds
+ * `addr` moves here with its bytes, when the write is complete: what this process writes and reads
+ * there next costs no message.  At the end of a mapping there is no such page, and nothing is done;
+ * nor is it with DMI_PUT_WRITE, whatever `addr` is.
+ *
  * `buf` may be used again as soon as the call returns, also with a `status`.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is written).  DMI_EINVAL for a negative size, a `buf` of NULL
- * or a mode that is none for writing.  DMI_ENOMEM when there is no memory for the page; parts of
- * the range in other pages may have been written then.
+ * (unless the size is 0) or a mode that is none for writing.  DMI_ENOMEM when there is no memory
+ * for the page; parts of the range in other pages may have been written then.
  */
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status);
@@ -410,9 +417,15 @@ typedef struct {
  * bytes an item and 100 a page.  The arrays are not needed afterwards; with `group_num` 0 they may
  * be NULL.
  *
+ * Programs of the last published DMI give the arrays as addrs, ptr_offsets, sizes.  The compiler
+ * cannot tell.  Then offsets are taken for sizes: items leave their mapping (DMI_ERANGE) or are
+ * refused by the rule below; what is left, as groups of one or two items, is for the programmer to
+ * look at.  Where the other order would have been right, dmirun --on-error says so.
+ *
  * Errors: DMI_EADDR when an item is in no mapping.  DMI_ERANGE when one leaves its mapping.
- * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL.  DMI_ENOMEM when there is no
- * memory for the group.
+ * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL; also when the sizes, three
+ * or more, are what the offsets before them add up to, and items lie over each other in the buffer.
+ * DMI_ENOMEM when there is no memory for the group.
  *
  * Threads: a group belongs to its process; any number of threads may use it at the same time, with
  * a buffer each.
@@ -631,7 +644,8 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
  * with one message; nobody asks again over the network.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
- * when the object is not in one page.
+ * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are something else: they
+ * were neither initialised nor zero, and stay as they are.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -674,7 +688,8 @@ int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
  * The object is `sizeof(DMI_cond_t)` bytes of global memory, with the same rules as a mutex.
  *
  * Errors: DMI_EADDR when an address is in no mapping, or is unmapped while the thread waits.
- * DMI_ERANGE when an object is not in one page.
+ * DMI_ERANGE when an object is not in one page.  DMI_EINVAL when the bytes of the condition, or of
+ * the mutex, are something else: neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -742,7 +757,8 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
  * others.
  *
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
- * waits.  DMI_ERANGE when it is not in one page.
+ * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes of the barrier are
+ * something else: neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */

@@ -36,6 +36,16 @@ typedef struct {
  */
 int32_t DMI_pool(DMI_pool_t *pool_ptr);
 
+/* ---- Errors (chapter 2) ---- */
+
+/*
+ * Gives the name of an error number as the program writes it, such as "DMI_EADDR"; DMI_strerror
+ * gives a sentence.  (Not in the manual; chapter 2.)
+ *
+ * Return value: a string that is never NULL and stays valid for ever; "DMI_E?" for unknown numbers.
+ */
+const char *DMI_strerrorname(int32_t error);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

@@ -24,7 +24,9 @@ base_sources = \
 	lib/base/machine.c \
 	lib/base/machine.h \
 	lib/base/version.c \
-	lib/base/version.h
+	lib/base/version.h \
+	lib/base/where.c \
+	lib/base/where.h
 
 # 1 net: wire format, connections, the daemon's loop, transports, authentication
 net_sources = \
@@ -149,6 +151,8 @@ service_sources = \
 	lib/service/pager_others.c \
 	lib/service/pager_sweep.c \
 	lib/service/process.h \
+	lib/service/report.c \
+	lib/service/report.h \
 	lib/service/program.h \
 	lib/service/runtime.c \
 	lib/service/runtime.h \
@@ -173,7 +177,8 @@ api_sources = \
 	lib/api/program.c \
 	lib/api/scattered.c \
 	lib/api/start.h \
-	lib/api/sync.c
+	lib/api/sync.c \
+	lib/api/told.h
 
 libdmi_la_SOURCES = \
 	include/dmi_api.h \

@@ -3,16 +3,22 @@
  */
 #include "dmi_ext.h"
 
+#include "api/told.h"
 #include "base/error.h"
 #include "mem/pool.h"
 #include "service/pager.h"
 #include "service/runtime.h"
 
+const char *DMI_strerrorname(int32_t error) {
+  return dmi_error_name(error);
+}
+
 int32_t DMI_pool(DMI_pool_t *pool_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   struct dmi_pager_counts counts;
-  if (!process) return DMI_FALSE;
-  if (!pool_ptr) return dmi_fail(DMI_EINVAL);
+  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
+  if (!pool_ptr)
+    return DMI_TOLD(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
   dmi_pager_counts(process->pager, &counts);
   *pool_ptr = (DMI_pool_t){.limit = (int64_t)dmi_pool_limit(),
                            .used = (int64_t)dmi_pool_used(),

@@ -3,6 +3,7 @@
  *
  * Thin: each checks what can be seen here and calls lib/service.
  */
+#include "api/told.h"
 #include "base/error.h"
 #include "core/rmw.h"
 #include "service/alloc.h"
@@ -17,44 +18,57 @@ static int32_t inactive(DMI_local_status_t *status) {
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
                  DMI_local_status_t *status) {
-  return dmi_call_mmap(dmi_runtime_process(), addr_ptr, page_size, page_num, status);
+  return DMI_TOLD_LATER(dmi_call_mmap(dmi_runtime_process(), addr_ptr, page_size, page_num, status),
+                        status, DMI_NOTHING);
 }
 
 int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
-  return dmi_call_munmap(dmi_runtime_process(), addr, status);
+  return DMI_TOLD_LATER(dmi_call_munmap(dmi_runtime_process(), addr, status), status,
+                        DMI_PLACE(addr));
 }
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive(status);
+  return DMI_TOLD_LATER(
+      process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive(status), status,
+      DMI_RANGE(addr, size));
 }
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive(status);
+  return DMI_TOLD_LATER(
+      process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive(status), status,
+      DMI_RANGE(addr, size));
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_save(process, addr, size, true) : inactive(NULL);
+  return DMI_TOLD(process ? dmi_save(process, addr, size, true) : inactive(NULL),
+                  DMI_RANGE(addr, size));
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_save(process, addr, size, false) : inactive(NULL);
+  return DMI_TOLD(process ? dmi_save(process, addr, size, false) : inactive(NULL),
+                  DMI_RANGE(addr, size));
 }
 
 int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size) {
-  return dmi_alloc_malloc(dmi_runtime_process(), addr_ptr, size, page_size);
+  return DMI_TOLD(dmi_alloc_malloc(dmi_runtime_process(), addr_ptr, size, page_size), DMI_NOTHING);
 }
 
 int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64_t page_size) {
-  return dmi_alloc_realloc(dmi_runtime_process(), old_addr, new_addr_ptr, size, page_size);
+  return DMI_TOLD(dmi_alloc_realloc(dmi_runtime_process(), old_addr, new_addr_ptr, size, page_size),
+                  DMI_PLACE(old_addr));
 }
 
 int32_t DMI_free(int64_t addr) {
-  return dmi_alloc_free(dmi_runtime_process(), addr);
+  return DMI_TOLD(dmi_alloc_free(dmi_runtime_process(), addr), DMI_PLACE(addr));
+}
+
+static int32_t no_pointer(DMI_local_status_t *status) {
+  return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "a pointer is NULL"));
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
@@ -72,8 +86,9 @@ int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swa
                               .in = flag_ptr,
                               .sizes = {(uint64_t)size, (uint64_t)size, 1},
                               .mode = mode};
-  if (!cmp_ptr || !swap_ptr || !flag_ptr) return dmi_status_refuse(status, DMI_EINVAL);
-  return rmw(&call, status);
+  bool given = cmp_ptr && swap_ptr && flag_ptr;
+  return DMI_TOLD_LATER(given ? rmw(&call, status) : no_pointer(status), status,
+                        DMI_RANGE(addr, size));
 }
 
 int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, int8_t mode,
@@ -85,14 +100,34 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
                               .in = in_ptr,
                               .sizes = {(uint64_t)size, 0, (uint64_t)size},
                               .mode = mode};
-  if (!out_ptr || !in_ptr) return dmi_status_refuse(status, DMI_EINVAL);
-  return rmw(&call, status);
+  bool given = out_ptr && in_ptr;
+  return DMI_TOLD_LATER(given ? rmw(&call, status) : no_pointer(status), status,
+                        DMI_RANGE(addr, size));
 }
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive(status);
+  return DMI_TOLD_LATER(
+      process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive(status),
+      status, DMI_RANGE(addr, (int64_t)sizeof(add)));
+}
+
+/* Why DMI_function cannot be called so; DMI_OK: it can. */
+static int32_t bad_function_call(const struct dmi_process *process,
+                                 const struct dmi_rmw_call *call) {
+  const struct dmi_rmw_sizes *sizes = &call->sizes;
+  if ((int64_t)sizes->out1 < 0 || (int64_t)sizes->out2 < 0 || (int64_t)sizes->in < 0) {
+    return dmi_because(DMI_EINVAL, "the size of an input or of the answer is negative");
+  }
+  if (call->tag < 0) return dmi_because(DMI_EINVAL, "the tag is negative: those are reserved");
+  if ((sizes->out1 && !call->out1) || (sizes->out2 && !call->out2) || (sizes->in && !call->in)) {
+    return dmi_because(DMI_EINVAL, "a pointer is NULL, and its size is not 0");
+  }
+  if (sizes->out1 + sizes->out2 > DMI_RMW_MOST || sizes->in > DMI_RMW_MOST) {
+    return dmi_because(DMI_EINVAL, "the inputs together, or the answer, have 4 GiB or more");
+  }
+  return process && !process->program.function ? DMI_ENOFUNC : DMI_OK;
 }
 
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
@@ -109,14 +144,7 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
       .sizes = {(uint64_t)out1_size, (uint64_t)out2_size, (uint64_t)in_size},
       .tag = tag,
       .mode = mode};
-  if (out1_size < 0 || out2_size < 0 || in_size < 0 || tag < 0 || (out1_size && !out1_ptr) ||
-      (out2_size && !out2_ptr) || (in_size && !in_ptr)) {
-    return dmi_status_refuse(status, DMI_EINVAL);
-  }
-  if ((uint64_t)out1_size + (uint64_t)out2_size > DMI_RMW_MOST ||
-      (uint64_t)in_size > DMI_RMW_MOST) {
-    return dmi_status_refuse(status, DMI_EINVAL);
-  }
-  if (process && !process->program.function) return dmi_status_refuse(status, DMI_ENOFUNC);
-  return rmw(&call, status);
+  int32_t error = bad_function_call(process, &call);
+  return DMI_TOLD_LATER(error == DMI_OK ? rmw(&call, status) : dmi_status_refuse(status, error),
+                        status, DMI_RANGE(addr, size));
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "api/start.h"
+#include "api/told.h"
 #include "base/error.h"
 #include "service/calls.h"
 #include "service/runtime.h"
@@ -26,58 +27,70 @@ const char *DMI_strerror(int32_t error) {
   return dmi_error_text(error);
 }
 
-static void finish(int32_t error, int32_t *ret_ptr) {
+/* What DMI_wait or DMI_check tells of a call that is complete. */
+static void finish(DMI_local_status_t *status, int32_t error, int32_t *ret_ptr,
+                   const struct dmi_report *report) {
   int32_t ret = dmi_result(error);
   if (ret_ptr) *ret_ptr = ret;
+  if (!ret && dmi_on_error != DMI_ON_ERROR_RETURN) dmi_report_completed(report, status);
 }
 
 /* Why one must not wait for it; DMI_OK: one may. */
 static int32_t bad_status(DMI_local_status_t *status) {
-  if (!status) return DMI_EINVAL;
+  if (!status) return dmi_because(DMI_EINVAL, "the status is NULL");
   if (dmi_in_function) return DMI_EINFUNC;
-  return dmi_status_is_new(dmi_status_of(status)) ? DMI_EINVAL : DMI_OK;
+  if (!dmi_status_is_new(dmi_status_of(status))) return DMI_OK;
+  return dmi_because(DMI_EINVAL, "no call was given this status");
 }
 
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
-  finish(error == DMI_OK ? dmi_status_wait(dmi_status_of(status)) : error, ret_ptr);
+  if (error != DMI_OK) {
+    int32_t ret = DMI_TOLD(dmi_fail(error), DMI_NOTHING);
+    if (ret_ptr) *ret_ptr = ret;
+    return;
+  }
+  finish(status, dmi_status_wait(dmi_status_of(status)), ret_ptr, DMI_THIS(DMI_NOTHING));
 }
 
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
-  if (error != DMI_OK) return dmi_fail(error);
+  if (error != DMI_OK) return DMI_TOLD(dmi_fail(error), DMI_NOTHING);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
-  finish(dmi_status_of(status)->error, ret_ptr);
+  finish(status, dmi_status_of(status)->error, ret_ptr, DMI_THIS(DMI_NOTHING));
   return DMI_TRUE;
 }
 
 /* ---- Processes ------------------------------------------------------------------------------ */
 
 int32_t DMI_poll(DMI_node_t *node_ptr) {
-  return dmi_call_poll(dmi_runtime_process(), node_ptr);
+  return DMI_TOLD(dmi_call_poll(dmi_runtime_process(), node_ptr), DMI_NOTHING);
 }
 
 int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr) {
-  return dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr);
+  return DMI_TOLD(dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr), DMI_NOTHING);
 }
 
 int32_t DMI_welcome(int32_t dmi_id) {
-  return dmi_call_welcome(dmi_runtime_process(), dmi_id);
+  return DMI_TOLD(dmi_call_welcome(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
 }
 
 int32_t DMI_goodbye(int32_t dmi_id) {
-  return dmi_call_goodbye(dmi_runtime_process(), dmi_id);
+  return DMI_TOLD(dmi_call_goodbye(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
 }
 
 int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity) {
-  return dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity);
+  return DMI_TOLD(dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity),
+                  DMI_NOTHING);
 }
 
 int32_t DMI_rank(int32_t *dmi_id_ptr) {
   struct dmi_process *process;
-  if (!dmi_id_ptr) return dmi_fail(DMI_EINVAL);
+  if (!dmi_id_ptr) {
+    return DMI_TOLD(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
+  }
   process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
+  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
   *dmi_id_ptr = process->dmi_id;
   return DMI_TRUE;
 }
@@ -86,33 +99,40 @@ int32_t DMI_rank(int32_t *dmi_id_ptr) {
 
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
                    DMI_local_status_t *status) {
-  return dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status);
+  return DMI_TOLD_LATER(dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status),
+                        status, DMI_ID(dmi_id));
 }
 
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status) {
-  return dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status);
+  return DMI_TOLD_LATER(dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status), status,
+                        DMI_NOTHING);
 }
 
 int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status) {
-  return dmi_call_detach(dmi_runtime_process(), &thread, status);
+  return DMI_TOLD_LATER(dmi_call_detach(dmi_runtime_process(), &thread, status), status,
+                        DMI_NOTHING);
 }
 
 int32_t DMI_suspend(void) {
-  return dmi_call_suspend(dmi_runtime_process());
+  return DMI_TOLD(dmi_call_suspend(dmi_runtime_process()), DMI_NOTHING);
 }
 
 int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status) {
-  return dmi_call_wake(dmi_runtime_process(), &thread, status);
+  return DMI_TOLD_LATER(dmi_call_wake(dmi_runtime_process(), &thread, status), status, DMI_NOTHING);
 }
 
-int32_t DMI_self(DMI_thread_t *thread_ptr) {
+static int32_t self(DMI_thread_t *thread_ptr) {
   struct dmi_process *process = dmi_runtime_process();
-  if (!thread_ptr) return dmi_fail(DMI_EINVAL);
+  if (!thread_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
   if (!process || !dmi_thread_self()) return dmi_fail(DMI_ETHREAD);
   thread_ptr->dmi_private[0] = process->core.self;
   thread_ptr->dmi_private[1] = (int64_t)dmi_thread_self();
   return DMI_TRUE;
+}
+
+int32_t DMI_self(DMI_thread_t *thread_ptr) {
+  return DMI_TOLD(self(thread_ptr), DMI_NOTHING);
 }
 
 /* ---- Local memory --------------------------------------------------------------------------- */

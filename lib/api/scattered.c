@@ -3,6 +3,7 @@
  *
  * Thin: each checks what can be seen here and calls lib/service.
  */
+#include "api/told.h"
 #include "base/error.h"
 #include "service/rwset.h"
 #include "service/runtime.h"
@@ -15,33 +16,103 @@ static struct dmi_group *group_of(const DMI_local_group_t *group) {
   return (struct dmi_group *)(uintptr_t)group->dmi_private[1];
 }
 
+/* Do sizes and offsets have each other's place?  Items that lie side by side in the buffer have
+ * offsets that the sizes before them add up to; no program has sizes that the offsets add up to,
+ * and, as these are larger than the steps between them, items over each other. */
+static bool swapped(const int64_t *sizes, const int64_t *ptr_offsets, int32_t num) {
+  int64_t sum = 0;
+  bool over = false;
+  for (int32_t i = 0; i < num; i++) {
+    if (sizes[i] != sum || ptr_offsets[i] <= 0) return false;
+    if (i && ptr_offsets[i] < ptr_offsets[i - 1] + sizes[i - 1]) over = true;
+    if (__builtin_add_overflow(sum, ptr_offsets[i], &sum)) return false;
+  }
+  return num >= 3 && over;
+}
+
+/* What is wrong with the arguments themselves; DMI_OK: nothing. */
+static int32_t bad_items(const int64_t *addrs, const int64_t *sizes, const int64_t *ptr_offsets,
+                         int32_t num) {
+  if (num < 0) return dmi_because(DMI_EINVAL, "the number of items is negative");
+  if (num && (!addrs || !sizes || !ptr_offsets)) return dmi_because(DMI_EINVAL, "an array is NULL");
+  for (int32_t i = 0; i < num; i++) {
+    if (sizes[i] < 0) return dmi_because(DMI_EINVAL, "the size of an item is negative");
+  }
+  if (!num || !swapped(sizes, ptr_offsets, num)) return DMI_OK;
+  return dmi_because(DMI_EINVAL,
+                     "sizes and ptr_offsets are in each other's place: the order is addrs, sizes, "
+                     "ptr_offsets");
+}
+
+/* For a report: the first item that cannot be used; num: all can. */
+static int32_t first_bad(struct dmi_process *process, const int64_t *addrs, const int64_t *sizes,
+                         int32_t num) {
+  int32_t at = 0, error = DMI_OK;
+  for (; at < num; at++) {
+    struct dmi_mapping *mapping;
+    if (!sizes[at]) continue;
+    mapping = sizes[at] < 0 ? NULL : dmi_access_mapping(process, addrs[at], sizes[at], &error);
+    if (!mapping) break;
+    dmi_mapping_unref(&process->core, mapping);
+  }
+  return at;
+}
+
+static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
+                          const int64_t *addrs, const int64_t *sizes, const int64_t *ptr_offsets,
+                          int32_t group_num) {
+  struct dmi_group_item *item;
+  struct dmi_group *made = NULL;
+  int32_t error;
+  if (!group) return dmi_because(DMI_EINVAL, "the pointer of the group is NULL");
+  error = bad_items(addrs, sizes, ptr_offsets, group_num);
+  if (error != DMI_OK) return error;
+  item = malloc(((size_t)group_num + 1) * sizeof(*item));
+  if (!item) return DMI_ENOMEM;
+  for (int32_t i = 0; i < group_num; i++)
+    item[i] = (struct dmi_group_item){addrs[i], sizes[i], ptr_offsets[i]};
+  error = dmi_group_new(process, item, (uint64_t)group_num, &made);
+  free(item);
+  if (error != DMI_OK) return error;
+  group->dmi_private[0] = GROUP_MAGIC;
+  group->dmi_private[1] = (int64_t)(uintptr_t)made;
+  return DMI_OK;
+}
+
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num) {
   struct dmi_process *process = dmi_runtime_usable();
-  struct dmi_group_item *item;
-  struct dmi_group *made = NULL;
-  int32_t error = DMI_OK;
-  if (!process) return DMI_FALSE;
-  if (!group || group_num < 0 || (group_num && (!addrs || !sizes || !ptr_offsets)))
-    return dmi_fail(DMI_EINVAL);
-  item = malloc(((size_t)group_num + 1) * sizeof(*item));
-  if (!item) return dmi_fail(DMI_ENOMEM);
-  for (int32_t i = 0; i < group_num; i++) {
-    item[i] = (struct dmi_group_item){addrs[i], sizes[i], ptr_offsets[i]};
-    if (sizes[i] < 0) error = DMI_EINVAL;
+  int32_t error, bad;
+  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
+  error = group_init(process, group, addrs, sizes, ptr_offsets, group_num);
+  if (dmi_on_error == DMI_ON_ERROR_RETURN || (error != DMI_EADDR && error != DMI_ERANGE)) {
+    return DMI_TOLD(dmi_result(error), DMI_NOTHING);
   }
-  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)group_num, &made);
-  free(item);
-  if (error != DMI_OK) return dmi_fail(error);
-  group->dmi_private[0] = GROUP_MAGIC;
-  group->dmi_private[1] = (int64_t)(uintptr_t)made;
-  return DMI_TRUE;
+  bad = first_bad(process, addrs, sizes, group_num);
+  if (bad == group_num) return DMI_TOLD(dmi_fail(error), DMI_NOTHING);
+  if (first_bad(process, addrs, ptr_offsets, group_num) == group_num) {
+    (void)dmi_because(error,
+                      "with sizes and ptr_offsets in each other's place all items would be right: "
+                      "the order is addrs, sizes, ptr_offsets");
+  }
+  return DMI_TOLD(dmi_fail(error), DMI_RANGE(addrs[bad], sizes[bad]));
+}
+
+static int32_t no_group(DMI_local_status_t *status) {
+  return dmi_status_refuse(
+      status,
+      dmi_because(DMI_EINVAL, "the group was never initialised (DMI_group_init), or is destroyed"));
+}
+
+static int32_t no_buffer(DMI_local_status_t *status) {
+  return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the buffer is NULL"));
 }
 
 int32_t DMI_group_destroy(DMI_local_group_t *group) {
   struct dmi_group *have = group_of(group);
-  if (dmi_in_function) return dmi_fail(DMI_EINFUNC); /* the program may be over */
-  if (!have) return dmi_fail(DMI_EINVAL);
+  /* The program may be over. */
+  if (dmi_in_function) return DMI_TOLD(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
+  if (!have) return DMI_TOLD(no_group(NULL), DMI_NOTHING);
   group->dmi_private[0] = group->dmi_private[1] = 0;
   dmi_group_unref(have);
   return DMI_TRUE;
@@ -49,44 +120,53 @@ int32_t DMI_group_destroy(DMI_local_group_t *group) {
 
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  if (!have || (!in_ptr && have->pages)) return dmi_status_refuse(status, DMI_EINVAL);
-  return dmi_group_read(have, in_ptr, status);
+  return DMI_TOLD_LATER(!have                    ? no_group(status)
+                        : !in_ptr && have->pages ? no_buffer(status)
+                                                 : dmi_group_read(have, in_ptr, status),
+                        status, DMI_NOTHING);
 }
 
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  if (!have || (!out_ptr && have->pages)) return dmi_status_refuse(status, DMI_EINVAL);
-  return dmi_group_write(have, out_ptr, status);
+  return DMI_TOLD_LATER(!have                     ? no_group(status)
+                        : !out_ptr && have->pages ? no_buffer(status)
+                                                  : dmi_group_write(have, out_ptr, status),
+                        status, DMI_NOTHING);
 }
 
 /* ---- Read-write-sets ------------------------------------------------------------------------- */
 
 #define RWSET_MAGIC INT64_C(0x6c74657377724d44) /* "DMrwsetl" */
 
-static bool no_list(const int64_t *elements, int32_t num) {
-  return num < 0 || (num && !elements);
+/* What is wrong with a list; DMI_OK: nothing. */
+static int32_t bad_list(const int64_t *elements, int32_t num) {
+  if (num < 0) return dmi_because(DMI_EINVAL, "the number of elements is negative");
+  return num && !elements ? dmi_because(DMI_EINVAL, "the list of elements is NULL") : DMI_OK;
 }
 
 int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
                        int32_t rwset_num) {
   struct dmi_process *process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
-  return dmi_result(dmi_rwset_init(process, rwset_addr, element_num, element_size, rwset_num));
+  return DMI_TOLD(process ? dmi_result(dmi_rwset_init(process, rwset_addr, element_num,
+                                                      element_size, rwset_num))
+                          : DMI_FALSE,
+                  DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 int32_t DMI_rwset_destroy(int64_t rwset_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
-  return dmi_result(dmi_rwset_destroy(process, rwset_addr));
+  return DMI_TOLD(process ? dmi_result(dmi_rwset_destroy(process, rwset_addr)) : DMI_FALSE,
+                  DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
                             int32_t write_element_num) {
   struct dmi_process *process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
-  if (no_list(write_elements, write_element_num)) return dmi_fail(DMI_EINVAL);
-  return dmi_result(
-      dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num));
+  int32_t error = process ? bad_list(write_elements, write_element_num) : dmi_error_last();
+  if (error == DMI_OK) {
+    error = dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num);
+  }
+  return DMI_TOLD(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {
@@ -98,20 +178,30 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
                              const int64_t *read_elements, int32_t read_element_num) {
   struct dmi_process *process = dmi_runtime_usable();
   struct dmi_rwset *made = NULL;
-  int32_t error;
-  if (!process) return DMI_FALSE;
-  if (!local_rwset || no_list(read_elements, read_element_num)) return dmi_fail(DMI_EINVAL);
-  error = dmi_rwset_open(process, rwset_addr, my_id, read_elements, read_element_num, &made);
-  if (error != DMI_OK) return dmi_fail(error);
-  local_rwset->dmi_private[0] = RWSET_MAGIC;
-  local_rwset->dmi_private[1] = (int64_t)(uintptr_t)made;
-  return DMI_TRUE;
+  int32_t error = process ? bad_list(read_elements, read_element_num) : dmi_error_last();
+  if (error == DMI_OK && !local_rwset) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
+  if (error == DMI_OK) {
+    error = dmi_rwset_open(process, rwset_addr, my_id, read_elements, read_element_num, &made);
+  }
+  if (error == DMI_OK) {
+    local_rwset->dmi_private[0] = RWSET_MAGIC;
+    local_rwset->dmi_private[1] = (int64_t)(uintptr_t)made;
+  }
+  return DMI_TOLD(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
+}
+
+static int32_t no_rwset(DMI_local_status_t *status) {
+  return dmi_status_refuse(
+      status,
+      dmi_because(DMI_EINVAL,
+                  "the local set was never initialised (DMI_local_rwset_init), or is destroyed"));
 }
 
 int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  if (dmi_in_function) return dmi_fail(DMI_EINFUNC); /* the program may be over */
-  if (!have) return dmi_fail(DMI_EINVAL);
+  /* The program may be over. */
+  if (dmi_in_function) return DMI_TOLD(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
+  if (!have) return DMI_TOLD(no_rwset(NULL), DMI_NOTHING);
   local_rwset->dmi_private[0] = local_rwset->dmi_private[1] = 0;
   dmi_rwset_close(have);
   return DMI_TRUE;
@@ -120,13 +210,21 @@ int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
 int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
                               DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  if (!have || (!buf && have->bytes)) return dmi_status_refuse(status, DMI_EINVAL);
-  return dmi_access_write(have->process, have->addr, have->bytes, buf, DMI_EXCLUSIVE_WRITE, status);
+  /* A domain that writes nothing has no page. */
+  return DMI_TOLD_LATER(
+      !have ? no_rwset(status)
+      : !buf && have->bytes
+          ? no_buffer(status)
+          : dmi_access_write(have->process, have->addr, have->bytes, buf,
+                             have->bytes ? DMI_EXCLUSIVE_WRITE : DMI_PUT_WRITE, status),
+      status, DMI_NOTHING);
 }
 
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf,
                              DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  if (!have || (!buf && have->group->pages)) return dmi_status_refuse(status, DMI_EINVAL);
-  return dmi_group_read(have->group, buf, status);
+  return DMI_TOLD_LATER(!have                        ? no_rwset(status)
+                        : !buf && have->group->pages ? no_buffer(status)
+                                                     : dmi_group_read(have->group, buf, status),
+                        status, DMI_NOTHING);
 }

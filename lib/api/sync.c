@@ -3,6 +3,7 @@
  *
  * Thin: each checks what can be seen here and calls lib/service.
  */
+#include "api/told.h"
 #include "base/error.h"
 #include "core/sync.h"
 #include "service/barrier.h"
@@ -40,83 +41,88 @@ static int32_t unlock(int64_t addr) {
 static int32_t trylock(int64_t addr, int32_t *flag_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
-  return flag_ptr ? dmi_sync_trylock(process, addr, flag_ptr) : dmi_fail(DMI_EINVAL);
+  if (!flag_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer of the flag is NULL"));
+  return dmi_sync_trylock(process, addr, flag_ptr);
 }
 
 int32_t DMI_mutex_init(int64_t addr) {
-  return init(addr, sizeof(DMI_mutex_t));
+  return DMI_TOLD(init(addr, sizeof(DMI_mutex_t)), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_destroy(int64_t addr) {
-  return destroy(addr);
+  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_lock(int64_t addr) {
-  return lock(addr, false);
+  return DMI_TOLD(lock(addr, false), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_unlock(int64_t addr) {
-  return unlock(addr);
+  return DMI_TOLD(unlock(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr) {
-  return trylock(addr, flag_ptr);
+  return DMI_TOLD(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_spin_init(int64_t addr) {
-  return init(addr, sizeof(DMI_spin_t));
+  return DMI_TOLD(init(addr, sizeof(DMI_spin_t)), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_destroy(int64_t addr) {
-  return destroy(addr);
+  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_lock(int64_t addr) {
-  return lock(addr, true);
+  return DMI_TOLD(lock(addr, true), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_unlock(int64_t addr) {
-  return unlock(addr);
+  return DMI_TOLD(unlock(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr) {
-  return trylock(addr, flag_ptr);
+  return DMI_TOLD(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 /* ---- Condition ------------------------------------------------------------------------------ */
 
 int32_t DMI_cond_init(int64_t addr) {
-  return init(addr, sizeof(DMI_cond_t));
+  return DMI_TOLD(init(addr, sizeof(DMI_cond_t)), DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_destroy(int64_t addr) {
-  return destroy(addr);
+  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_cond_wait(process, cond_addr, mutex_addr) : DMI_FALSE;
+  return DMI_TOLD(process ? dmi_sync_cond_wait(process, cond_addr, mutex_addr) : DMI_FALSE,
+                  DMI_RANGE(cond_addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_signal(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_signal(process, addr, 1) : DMI_FALSE;
+  return DMI_TOLD(process ? dmi_sync_signal(process, addr, 1) : DMI_FALSE,
+                  DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_broadcast(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_signal(process, addr, UINT64_MAX) : DMI_FALSE;
+  return DMI_TOLD(process ? dmi_sync_signal(process, addr, UINT64_MAX) : DMI_FALSE,
+                  DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 /* ---- Barrier -------------------------------------------------------------------------------- */
 
 int32_t DMI_barrier_init(int64_t addr) {
-  return init(addr, sizeof(DMI_barrier_t));
+  return DMI_TOLD(init(addr, sizeof(DMI_barrier_t)), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
 int32_t DMI_barrier_destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_barrier_destroy(process, addr) : DMI_FALSE;
+  return DMI_TOLD(process ? dmi_barrier_destroy(process, addr) : DMI_FALSE,
+                  DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
 /* dmi_private[0]: the process's part; [1]: its complement, so that one that was not initialised, or
@@ -128,10 +134,10 @@ static struct dmi_barrier *part_of(const DMI_local_barrier_t *barrier) {
   return (struct dmi_barrier *)(uintptr_t)barrier->dmi_private[0];
 }
 
-int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
+static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   struct dmi_barrier *barrier;
   if (!dmi_runtime_usable()) return DMI_FALSE;
-  if (!barrier_ptr) return dmi_fail(DMI_EINVAL);
+  if (!barrier_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (addr <= 0) return dmi_fail(DMI_EADDR);
   barrier = dmi_barrier_join(addr);
   if (!barrier) return dmi_fail(DMI_ENOMEM);
@@ -140,26 +146,55 @@ int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   return DMI_TRUE;
 }
 
-int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
+int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
+  return DMI_TOLD(part_init(barrier_ptr, addr), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
+}
+
+static int32_t no_part(void) {
+  return dmi_fail(
+      dmi_because(DMI_EINVAL,
+                  "the local barrier was never initialised (DMI_local_barrier_init), or "
+                  "has been destroyed"));
+}
+
+static int32_t part_destroy(DMI_local_barrier_t *barrier_ptr) {
   struct dmi_barrier *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
-  if (!barrier) return dmi_fail(DMI_EINVAL);
+  if (!barrier) return no_part();
   barrier_ptr->dmi_private[0] = barrier_ptr->dmi_private[1] = 0;
   dmi_barrier_part(barrier);
   return DMI_TRUE;
 }
 
-int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
-                                    double *sum_ptr, int32_t pnum) {
+int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
+  return DMI_TOLD(part_destroy(barrier_ptr), DMI_NOTHING);
+}
+
+static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum, double *sum_ptr,
+                         int32_t pnum) {
   struct dmi_barrier *barrier = part_of(barrier_ptr);
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
-  if (!barrier || pnum <= 0) return dmi_fail(DMI_EINVAL);
+  if (!barrier) return no_part();
+  if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
   return dmi_barrier_arrive(process, barrier, sub_sum, sum_ptr, pnum);
 }
 
+/* Where the barrier is, for a report. */
+static int64_t place_of(const DMI_local_barrier_t *barrier_ptr) {
+  const struct dmi_barrier *barrier = part_of(barrier_ptr);
+  return barrier ? dmi_barrier_addr(barrier) : DMI_NULL;
+}
+
+int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
+                                    double *sum_ptr, int32_t pnum) {
+  return DMI_TOLD(allreduce(barrier_ptr, sub_sum, sum_ptr, pnum),
+                  DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+}
+
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
-  return DMI_local_barrier_allreduce(barrier_ptr, 0, NULL, pnum);
+  return DMI_TOLD(allreduce(barrier_ptr, 0, NULL, pnum),
+                  DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
 }
 
 /* ---- Watch ---------------------------------------------------------------------------------- */
@@ -168,7 +203,10 @@ int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
   int32_t error = dmi_usable(process);
-  if (error == DMI_OK && (!in_ptr || !out_ptr)) error = DMI_EINVAL;
-  if (error != DMI_OK) return dmi_status_refuse(status, error);
-  return dmi_sync_watch(process, addr, size, in_ptr, out_ptr, status);
+  if (error == DMI_OK && (!in_ptr || !out_ptr))
+    error = dmi_because(DMI_EINVAL, "a pointer is NULL");
+  return DMI_TOLD_LATER(error == DMI_OK
+                            ? dmi_sync_watch(process, addr, size, in_ptr, out_ptr, status)
+                            : dmi_status_refuse(status, error),
+                        status, DMI_RANGE(addr, size));
 }

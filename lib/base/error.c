@@ -5,10 +5,39 @@
 
 #include "dmi_api.h"
 
+enum dmi_on_error dmi_on_error;
+
 static __thread int32_t last;
+static __thread struct {
+  const char *reason;
+  int32_t error;
+} noted;
+
+int32_t dmi_because(int32_t error, const char *reason) {
+  noted.reason = reason;
+  noted.error = error;
+  return error;
+}
+
+static const char *const whys[] = {
+    [DMI_WHY_WELCOMED] = "that process was welcomed before",
+    [DMI_WHY_GOODBYE] = "another DMI_goodbye for that process is under way, or done",
+    [DMI_WHY_NOT_ASKED] = "that process has not asked to leave",
+    [DMI_WHY_NOT_WELCOME] = "that process has not been welcomed yet",
+    [DMI_WHY_DISMISSED] = "that process is being dismissed",
+    [DMI_WHY_NO_THREAD] =
+        "no such thread is left: who is joined, or detached and at its end, is "
+        "forgotten",
+    [DMI_WHY_DETACHED] = "that thread is detached",
+    [DMI_WHY_JOINED] = "another thread waits for that thread's end",
+    [DMI_WHY_ENDED] = "that thread has ended"};
 
 int32_t dmi_fail(int32_t error) {
-  last = error;
+  uint32_t why = (uint32_t)error >> 16;
+  if (why > 0 && why < sizeof(whys) / sizeof(whys[0])) {
+    (void)dmi_because(DMI_WITHOUT_WHY(error), whys[why]);
+  }
+  last = DMI_WITHOUT_WHY(error);
   return DMI_FALSE;
 }
 
@@ -22,6 +51,33 @@ int32_t dmi_error_of(int32_t ret) {
 
 int32_t dmi_error_last(void) {
   return last;
+}
+
+const char *dmi_error_reason(int32_t error) {
+  const char *reason = noted.error == error ? noted.reason : NULL;
+  noted.reason = NULL;
+  return reason;
+}
+
+const char *dmi_error_name(int32_t error) {
+  static const char *const names[] = {[DMI_OK] = "DMI_OK",
+                                      [DMI_EINVAL] = "DMI_EINVAL",
+                                      [DMI_EADDR] = "DMI_EADDR",
+                                      [DMI_ERANGE] = "DMI_ERANGE",
+                                      [DMI_ESIZE] = "DMI_ESIZE",
+                                      [DMI_ENOMEM] = "DMI_ENOMEM",
+                                      [DMI_EMEMBER] = "DMI_EMEMBER",
+                                      [DMI_ENOTASKED] = "DMI_ENOTASKED",
+                                      [DMI_EBUSY] = "DMI_EBUSY",
+                                      [DMI_ETHREAD] = "DMI_ETHREAD",
+                                      [DMI_EINFUNC] = "DMI_EINFUNC",
+                                      [DMI_ENOFUNC] = "DMI_ENOFUNC",
+                                      [DMI_ELEAVING] = "DMI_ELEAVING",
+                                      [DMI_EINACTIVE] = "DMI_EINACTIVE",
+                                      [DMI_EHOLDER] = "DMI_EHOLDER",
+                                      [DMI_ERWSET] = "DMI_ERWSET"};
+  if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
+  return names[error];
 }
 
 const char *dmi_error_text(int32_t error) {

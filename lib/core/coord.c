@@ -114,14 +114,14 @@ void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error
 bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why) {
   struct dmi_coord *c = m->coord;
   const struct dmi_peer lost = {.dmi_id = record->dmi_id, .info = record->info};
-  char text[DMI_LOST_TEXT];
+  char text[DMI_TEXT_SIZE];
   dmi_lost_text(text, &lost, why);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     uint32_t uid = c->records.at[i].uid;
     if (uid == m->uid || uid == record->uid) continue;
     dmi_pack_init(&body);
-    dmi_pack_string(&body, text);
+    dmi_pack_text(&body, text);
     dmi_member_send(m, uid, DMI_CTL_ABORT, 0, 0, &body);
   }
   dmi_member_fatal_lost(m, text);
@@ -146,11 +146,11 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   struct dmi_record *record;
-  char why[256];
+  char why[DMI_TEXT_SIZE];
   uint32_t uid;
   dmi_unpack_init(&body, &msg->body);
   uid = dmi_unpack_u32(&body);
-  dmi_unpack_string(&body, why);
+  dmi_unpack_text(&body, why);
   if (!dmi_unpack_done(&body) || uid == from->uid || uid == m->uid) return false;
   record = dmi_coord_find(c, uid);
   if (!record || record->life == DMI_LIFE_LOST) return true;

@@ -1,6 +1,7 @@
 /*
  * coord_leave.c - DMI_goodbye and the leaving it begins; the end of the program.
  */
+#include "base/error.h"
 #include "core/member_int.h"
 
 /* ---- Heirs --------------------------------------------------------------------------------- */
@@ -63,7 +64,9 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
   if (!record) {
     dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
   } else if (record->life != DMI_LIFE_CLOSING) {
-    dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
+    bool asked = record->life >= DMI_LIFE_LEAVING;
+    dmi_coord_answer(m, &caller,
+                     DMI_WHY(DMI_ENOTASKED, asked ? DMI_WHY_GOODBYE : DMI_WHY_NOT_ASKED), NULL);
   } else if (record->welcome.uid || (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR)) {
     dmi_keep_add(&c->held, from, msg);
   } else {

@@ -1,6 +1,7 @@
 /*
  * coord_notice.c - notices and those who wait for them, DMI_welcome, DMI_nodes.
  */
+#include "base/error.h"
 #include "core/member_int.h"
 
 static void fill_notice(struct dmi_notice *notice, const struct dmi_record *record,
@@ -96,7 +97,9 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
   }
   if (record->welcomed || record->welcome.uid ||
       (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_CLOSING)) {
-    dmi_coord_answer(m, &caller, DMI_ENOTASKED, NULL);
+    bool before = record->welcomed || record->welcome.uid;
+    dmi_coord_answer(m, &caller,
+                     DMI_WHY(DMI_ENOTASKED, before ? DMI_WHY_WELCOMED : DMI_WHY_GOODBYE), NULL);
     return true;
   }
   record->welcome = caller;

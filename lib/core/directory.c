@@ -4,6 +4,7 @@
  *
  * Addresses are never given twice.  Knows nothing of pages.
  */
+#include "base/error.h"
 #include "core/member_int.h"
 
 #define ALIGN 4096u                  /* bytes: ranges begin at multiples of it */
@@ -265,7 +266,7 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
   if (home && home->life == DMI_LIFE_LEAVING) {
     dmi_keep_add(&c->held, record->uid, msg); /* it has said "moved", DRAINED is on its way */
   } else {
-    dmi_coord_answer(m, &caller, DMI_ETHREAD, NULL);
+    dmi_coord_answer(m, &caller, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD), NULL);
   }
   return true;
 }

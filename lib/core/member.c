@@ -156,7 +156,7 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
 /* A connection without uid broke: a joiner that asked here, or our own way to the coordinator. */
 static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->phase == DMI_PHASE_ASKING && temp == m->temp) {
-    char text[300];
+    char text[DMI_TEXT_SIZE];
     snprintf(text, sizeof(text), "the program to join cannot be reached any more: %s", why);
     dmi_member_retry(m, text);
     return;
@@ -168,18 +168,17 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->coord) dmi_coord_drop_join(m, temp);
 }
 
-void dmi_lost_text(char text[DMI_LOST_TEXT], const struct dmi_peer *peer, const char *why) {
+void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why) {
   if (peer) {
-    snprintf(text, DMI_LOST_TEXT, "lost process %u (%.100s): %.120s", peer->dmi_id, peer->info.host,
-             why);
+    snprintf(text, DMI_TEXT_SIZE, "lost process %u (%s): %s", peer->dmi_id, peer->info.host, why);
   } else {
-    snprintf(text, DMI_LOST_TEXT, "lost a process of the program: %.120s", why);
+    snprintf(text, DMI_TEXT_SIZE, "lost a process of the program: %s", why);
   }
 }
 
 static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
   struct dmi_pack body;
-  char text[DMI_LOST_TEXT];
+  char text[DMI_TEXT_SIZE];
   if (uid == m->coordinator) {
     dmi_lost_text(text, dmi_member_find(m, uid), why);
     dmi_member_fatal_lost(m, text);
@@ -195,8 +194,7 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
   if (m->coord && !dmi_coord_untake(m, uid, why)) return;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);
-  snprintf(text, sizeof(text), "%s", why);
-  dmi_pack_string(&body, text);
+  dmi_pack_text(&body, why);
   dmi_member_send(m, m->coordinator, DMI_CTL_LOST, 0, 0, &body);
 }
 

@@ -169,9 +169,8 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, 
                      int error, struct dmi_pack *body);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
 
-/* "lost process 2 (node7): ", and why; short enough for dmi_pack_string.  peer NULL: unknown. */
-#define DMI_LOST_TEXT 256
-void dmi_lost_text(char text[DMI_LOST_TEXT], const struct dmi_peer *peer, const char *why);
+/* "lost process 2 (node7): ", and why, as lib/net says it.  peer NULL: unknown. */
+void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why);
 
 /* As dmi_member_fatal, because a process was lost that held part of the program: `fact` says which,
  * and the rest of the sentence what that means. */

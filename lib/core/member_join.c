@@ -116,9 +116,9 @@ bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dm
 
 bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
-  char text[256];
+  char text[DMI_TEXT_SIZE];
   dmi_unpack_init(&body, &msg->body);
-  dmi_unpack_string(&body, text);
+  dmi_unpack_text(&body, text);
   if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
   dmi_member_fatal(m, text);
   return true;
@@ -194,7 +194,7 @@ void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
   struct dmi_pack body;
   dmi_pack_init(&body);
-  dmi_pack_string(&body, why);
+  dmi_pack_text(&body, why);
   dmi_member_send(m, temp, DMI_CTL_REFUSE, 0, 0, &body);
 }
 

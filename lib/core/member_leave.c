@@ -271,7 +271,7 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
 
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
-  char text[256];
+  char text[DMI_TEXT_SIZE];
   (void)from;
   switch (msg->type) {
     case DMI_CTL_END:
@@ -287,7 +287,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
       return true;
     default: /* ABORT */
       dmi_unpack_init(&body, &msg->body);
-      dmi_unpack_string(&body, text);
+      dmi_unpack_text(&body, text);
       if (!dmi_unpack_done(&body)) return false;
       dmi_member_fatal_lost(m, text);
       return true;

@@ -177,9 +177,9 @@ void dmi_member_fatal(struct dmi_member *m, const char *text) {
 }
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
-  char text[400];
+  char text[DMI_TEXT_SIZE + 200];
   snprintf(text, sizeof(text),
-           "%.255s; this ends the program in all processes: what a lost process held cannot be "
+           "%s; this ends the program in all processes: what a lost process held cannot be "
            "restored in this version of DMI",
            fact);
   dmi_member_fatal(m, text);

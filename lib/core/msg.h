@@ -79,6 +79,7 @@ enum dmi_rmw {
   /* core/sync.h says what these do */
   DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
   DMI_RMW_SIGNAL,  /* let waiters of a condition go */
+  DMI_RMW_TICKET,  /* take a ticket; the wait, TURN, is an operation of its own */
   /* may wait at the owner (R11) */
   DMI_RMW_LOCK,   /* take a ticket, then TURN */
   DMI_RMW_ARRIVE, /* at a barrier, then ROUND */

@@ -59,6 +59,12 @@ void dmi_pack_string(struct dmi_pack *pack, const char *string) {
   dmi_pack_raw(pack, string, len);
 }
 
+void dmi_pack_text(struct dmi_pack *pack, const char *text) {
+  size_t len = strnlen(text, DMI_TEXT_SIZE - 1);
+  dmi_pack_u16(pack, (uint16_t)len);
+  dmi_pack_raw(pack, text, len);
+}
+
 struct dmi_slice dmi_pack_slice(struct dmi_pack *pack) {
   struct dmi_slice slice = {0};
   if (pack->len > 0) {
@@ -133,8 +139,8 @@ const uint8_t *dmi_unpack_bytes(struct dmi_unpack *unpack, size_t *len) {
   return ptr;
 }
 
-void dmi_unpack_string(struct dmi_unpack *unpack, char *string) {
-  size_t len = dmi_unpack_u8(unpack);
+/* `len` bytes, and a final zero. */
+static void get_text(struct dmi_unpack *unpack, char *string, size_t len) {
   const uint8_t *ptr = next(unpack, len);
   string[0] = 0;
   if (!ptr || len == 0) return;
@@ -144,6 +150,16 @@ void dmi_unpack_string(struct dmi_unpack *unpack, char *string) {
   }
   memcpy(string, ptr, len);
   string[len] = 0;
+}
+
+void dmi_unpack_string(struct dmi_unpack *unpack, char *string) {
+  get_text(unpack, string, dmi_unpack_u8(unpack));
+}
+
+void dmi_unpack_text(struct dmi_unpack *unpack, char text[DMI_TEXT_SIZE]) {
+  size_t len = dmi_unpack_u16(unpack);
+  if (len >= DMI_TEXT_SIZE) unpack->bad = true;
+  get_text(unpack, text, len);
 }
 
 uint32_t dmi_unpack_count(struct dmi_unpack *unpack, size_t size) {

@@ -30,6 +30,9 @@ void dmi_pack_raw(struct dmi_pack *pack, const void *bytes, size_t len);
 void dmi_pack_bytes(struct dmi_pack *pack, const void *bytes, size_t len);
 /* u8 length, then the bytes: at most 255. */
 void dmi_pack_string(struct dmi_pack *pack, const char *string);
+/* A sentence: u16 length, then the bytes, fewer than DMI_TEXT_SIZE. */
+#define DMI_TEXT_SIZE 1024
+void dmi_pack_text(struct dmi_pack *pack, const char *text);
 /* What was written, in a frame of its own; the writer is empty again. */
 struct dmi_slice dmi_pack_slice(struct dmi_pack *pack);
 void dmi_pack_free(struct dmi_pack *pack);
@@ -51,6 +54,8 @@ void dmi_unpack_raw(struct dmi_unpack *unpack, void *bytes, size_t len);
 const uint8_t *dmi_unpack_bytes(struct dmi_unpack *unpack, size_t *len);
 /* As dmi_pack_string wrote: string has room for 256 bytes.  A zero inside is bad. */
 void dmi_unpack_string(struct dmi_unpack *unpack, char *string);
+/* As dmi_pack_text wrote.  A zero inside, or too long a text, is bad. */
+void dmi_unpack_text(struct dmi_unpack *unpack, char text[DMI_TEXT_SIZE]);
 /* u32 number of elements of at least `size` bytes each, so that no number from outside makes us
  * allocate more than it sent: bad, and 0, when they do not fit in what is left. */
 uint32_t dmi_unpack_count(struct dmi_unpack *unpack, size_t size);

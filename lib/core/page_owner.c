@@ -265,7 +265,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
 static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
   struct dmi_frame *scratch;
-  bool parks;
+  int error = DMI_OK;
   *answer = NULL;
   *wrote = true;
   if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
@@ -293,18 +293,20 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     case DMI_RMW_DONE:
       break;
     case DMI_RMW_WAITS:
-      parks = dmi_sync_park(req, (*answer)->bytes);
+      if (!dmi_sync_park(req, (*answer)->bytes)) error = DMI_ENOMEM;
       dmi_frame_unref(*answer);
       *answer = NULL;
-      if (!parks) {
-        dmi_slice_drop(bytes);
-        return DMI_ENOMEM;
-      }
+      break;
+    case DMI_RMW_NO_FUNCTION:
+      error = DMI_ENOFUNC;
       break;
     default:
-      dmi_slice_drop(bytes);
-      dmi_frame_unref(*answer);
-      return DMI_ENOFUNC;
+      error = DMI_EINVAL;
+  }
+  if (error != DMI_OK) {
+    dmi_slice_drop(bytes);
+    dmi_frame_unref(*answer);
+    return error;
   }
   if (page->frame) {
     *wrote = memcmp(scratch->bytes, page->frame->bytes + req->off, req->len) != 0;

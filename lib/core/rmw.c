@@ -78,7 +78,7 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       memcpy(answer, &old, 8);
       return DMI_RMW_DONE;
     case DMI_RMW_USER:
-      if (!core->function) return DMI_RMW_NONE;
+      if (!core->function) return DMI_RMW_NO_FUNCTION;
       /* The user's function may scribble on its inputs; they are ours or a copy, never shared. */
       core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
                      (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
@@ -88,6 +88,6 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       dmi_heap_step(bytes, req->len, out1, answer, req->sizes.in);
       return DMI_RMW_DONE;
     default:
-      return dmi_sync_run(req, bytes, answer) ? DMI_RMW_DONE : DMI_RMW_WAITS;
+      return dmi_sync_run(req, bytes, answer);
   }
 }

@@ -29,6 +29,7 @@ bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *
       return len == sizeof(struct dmi_tickets) && !input && sizes->in == 1;
     case DMI_RMW_SIGNAL:
       return len == sizeof(struct dmi_tickets) && input == 8 && !sizes->in;
+    case DMI_RMW_TICKET:
     case DMI_RMW_LOCK:
       return len == sizeof(struct dmi_tickets) && !input && sizes->in == 8;
     case DMI_RMW_ARRIVE:
@@ -47,40 +48,71 @@ bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *
   }
 }
 
+/* ---- Counts --------------------------------------------------------------------------------- */
+
+#define COUNT_MOST (UINT64_C(1) << 52) /* ever reached: 10 million a second for 14 years */
+#define APART_MOST (INT64_C(1) << 31)  /* threads that hold and wait */
+
+/* By how many one stored number is ahead of another. */
+static int64_t ahead(uint64_t number, uint64_t other) {
+  return (int64_t)((number - other) * DMI_SYNC_COUNT);
+}
+
+static bool is_count(uint64_t number) {
+  return number * DMI_SYNC_COUNT < COUNT_MOST;
+}
+
+bool dmi_tickets_valid(const struct dmi_tickets *tickets) {
+  int64_t waiting = ahead(tickets->next, tickets->serving);
+  return is_count(tickets->next) && waiting > -APART_MOST && waiting < APART_MOST;
+}
+
+bool dmi_round_valid(const struct dmi_round *round) {
+  return is_count(round->generation) && ahead(round->arrived, 0) >= 0 &&
+         ahead(round->arrived, 0) < APART_MOST &&
+         (!round->arrived || round->pnum < (uint64_t)APART_MOST);
+}
+
 /* ---- Tickets -------------------------------------------------------------------------------- */
 
-/* Tickets count for ever, so they are compared by their distance. */
 static bool served(const struct dmi_tickets *tickets, uint64_t ticket) {
-  return (int64_t)(tickets->serving - ticket) >= 0;
+  return ahead(tickets->serving, ticket) >= 0;
 }
 
-static bool lock(unsigned char *bytes, unsigned char *answer) {
-  struct dmi_tickets tickets;
-  uint64_t mine;
-  memcpy(&tickets, bytes, sizeof(tickets));
-  mine = tickets.next++;
-  memcpy(bytes, &tickets, sizeof(tickets));
-  memcpy(answer, &mine, sizeof(mine));
-  return served(&tickets, mine);
+static void take_ticket(struct dmi_tickets *tickets, unsigned char *answer) {
+  memcpy(answer, &tickets->next, sizeof(tickets->next));
+  tickets->next += DMI_SYNC_UNIT;
 }
 
-static void try_lock(unsigned char *bytes, unsigned char *answer) {
-  struct dmi_tickets tickets;
-  memcpy(&tickets, bytes, sizeof(tickets));
-  if (tickets.next != tickets.serving) return;
-  tickets.next++;
-  memcpy(bytes, &tickets, sizeof(tickets));
-  answer[0] = 1;
-}
-
-static void signal_some(unsigned char *bytes, const unsigned char *input) {
-  struct dmi_tickets tickets;
-  uint64_t most, waiting;
-  memcpy(&tickets, bytes, sizeof(tickets));
+static void signal_some(struct dmi_tickets *tickets, const unsigned char *input) {
+  uint64_t most, waiting = (uint64_t)ahead(tickets->next, tickets->serving);
   memcpy(&most, input, sizeof(most));
-  waiting = tickets.next - tickets.serving;
-  tickets.serving += waiting < most ? waiting : most;
+  tickets->serving += (waiting < most ? waiting : most) * DMI_SYNC_UNIT;
+}
+
+static enum dmi_rmw_end run_tickets(const struct dmi_req *req, unsigned char *bytes,
+                                    unsigned char *answer) {
+  enum dmi_rmw_end end = DMI_RMW_DONE;
+  struct dmi_tickets tickets;
+  memcpy(&tickets, bytes, sizeof(tickets));
+  if (!dmi_tickets_valid(&tickets)) return DMI_RMW_NO_OBJECT;
+  switch ((enum dmi_rmw)req->kind) {
+    case DMI_RMW_TRYLOCK:
+      answer[0] = tickets.next == tickets.serving;
+      if (answer[0]) tickets.next += DMI_SYNC_UNIT;
+      break;
+    case DMI_RMW_SIGNAL:
+      signal_some(&tickets, req->src.ptr);
+      break;
+    case DMI_RMW_TICKET:
+      take_ticket(&tickets, answer);
+      break;
+    default: /* LOCK */
+      end = ahead(tickets.serving, tickets.next) >= 0 ? DMI_RMW_DONE : DMI_RMW_WAITS;
+      take_ticket(&tickets, answer);
+  }
   memcpy(bytes, &tickets, sizeof(tickets));
+  return end;
 }
 
 static bool turn_met(const unsigned char *bytes, const unsigned char *input) {
@@ -94,43 +126,47 @@ static bool turn_met(const unsigned char *bytes, const unsigned char *input) {
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
 /* Arrivals beyond the round are left out: the caller asks again for them. */
-static bool arrive(const struct dmi_req *req, unsigned char *bytes, unsigned char *answer) {
+static enum dmi_rmw_end arrive(const struct dmi_req *req, unsigned char *bytes,
+                               unsigned char *answer) {
   struct dmi_round round;
   struct dmi_arrive head;
+  uint64_t arrived;
   struct dmi_arrived done = {0, 0, 0};
   struct dmi_await_round wait;
   const unsigned char *values = req->src.ptr + sizeof(head);
   uint64_t num = (req->src.len - sizeof(head)) / sizeof(double);
   memcpy(&round, bytes, sizeof(round));
   memcpy(&head, req->src.ptr, sizeof(head));
-  if (!round.arrived) {
+  if (!dmi_round_valid(&round)) return DMI_RMW_NO_OBJECT;
+  arrived = (uint64_t)ahead(round.arrived, 0);
+  if (!arrived) {
     round.pnum = head.pnum;
     round.adding = 0;
   }
-  if (head.pnum == round.pnum && round.arrived < round.pnum) {
-    done.taken = round.pnum - round.arrived < num ? round.pnum - round.arrived : num;
+  if (head.pnum == round.pnum && arrived < round.pnum) {
+    done.taken = round.pnum - arrived < num ? round.pnum - arrived : num;
   }
   memcpy(answer, &done, sizeof(done));
-  if (!done.taken) return true;
+  if (!done.taken) return DMI_RMW_DONE;
   for (uint64_t i = 0; i < done.taken; i++) {
     double value;
     memcpy(&value, values + i * sizeof(value), sizeof(value));
     round.adding += value;
   }
-  round.arrived += done.taken;
-  if (round.arrived < round.pnum) {
+  round.arrived += done.taken * DMI_SYNC_UNIT;
+  if (arrived + done.taken < round.pnum) {
     memcpy(bytes, &round, sizeof(round));
-    wait = (struct dmi_await_round){round.generation + 1, done.taken, 0};
+    wait = (struct dmi_await_round){round.generation + DMI_SYNC_UNIT, done.taken, 0};
     memcpy(answer, &wait, sizeof(wait));
-    return false;
+    return DMI_RMW_WAITS;
   }
-  round.generation++;
+  round.generation += DMI_SYNC_UNIT;
   round.arrived = 0;
   round.sum = done.sum = round.adding;
   done.generation = round.generation;
   memcpy(bytes, &round, sizeof(round));
   memcpy(answer, &done, sizeof(done));
-  return true;
+  return DMI_RMW_DONE;
 }
 
 static bool round_met(const unsigned char *bytes, const unsigned char *input) {
@@ -138,7 +174,7 @@ static bool round_met(const unsigned char *bytes, const unsigned char *input) {
   struct dmi_await_round wait;
   memcpy(&round, bytes, sizeof(round));
   memcpy(&wait, input, sizeof(wait));
-  return (int64_t)(round.generation - wait.generation) >= 0;
+  return ahead(round.generation, wait.generation) >= 0;
 }
 
 static void round_answer(const unsigned char *bytes, const unsigned char *input,
@@ -178,20 +214,18 @@ void dmi_sync_answer(const struct dmi_req *req, const unsigned char *bytes, unsi
   }
 }
 
-bool dmi_sync_run(const struct dmi_req *req, unsigned char *bytes, unsigned char *answer) {
+enum dmi_rmw_end dmi_sync_run(const struct dmi_req *req, unsigned char *bytes,
+                              unsigned char *answer) {
   switch ((enum dmi_rmw)req->kind) {
     case DMI_RMW_TRYLOCK:
-      try_lock(bytes, answer);
-      return true;
     case DMI_RMW_SIGNAL:
-      signal_some(bytes, req->src.ptr);
-      return true;
+    case DMI_RMW_TICKET:
     case DMI_RMW_LOCK:
-      return lock(bytes, answer);
+      return run_tickets(req, bytes, answer);
     case DMI_RMW_ARRIVE:
       return arrive(req, bytes, answer);
-    default: /* only wait: they do not come here */
-      return false;
+    default: /* only wait: they begin as waits */
+      return DMI_RMW_WAITS;
   }
 }
 

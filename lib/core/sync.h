@@ -9,18 +9,27 @@
 #ifndef DMI_CORE_SYNC_H
 #define DMI_CORE_SYNC_H
 
-#include "core/page.h"
+#include "core/rmw.h"
 
-/* Mutex, spin lock, condition.  Zero bytes are one that nobody uses. */
+/* What counts in these objects goes up by this number instead of 1: zero bytes are an object that
+ * nobody uses, and bytes that are something else (small numbers, text, a repeated byte) are counts
+ * that no object reaches, or that lie too far apart.  So an operation sees that there is none.
+ * Counting goes on when 64 bits are full, as with 1: the number is odd. */
+#define DMI_SYNC_UNIT UINT64_C(0x9e3779b97f4a7c15)
+/* The inverse: a difference of two stored numbers times this is how far they are apart. */
+#define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d)
+
+/* Mutex, spin lock, condition. */
 struct dmi_tickets {
-  uint64_t next;    /* ticket that the next one to come gets */
-  uint64_t serving; /* mutex: the ticket that holds it, or may; condition: tickets below may go */
+  uint64_t next;    /* units: ticket that the next one to come gets */
+  uint64_t serving; /* units; mutex: the ticket that holds it, or may; condition: tickets below it
+                       may go */
 };
 
-/* Barrier: one round after another.  Zero bytes are one that nobody has reached. */
+/* Barrier: one round after another. */
 struct dmi_round {
-  uint64_t arrived;    /* of the round that is going on */
-  uint64_t generation; /* rounds that are over */
+  uint64_t arrived;    /* units; of the round that is going on */
+  uint64_t generation; /* units; rounds that are over */
   double sum;          /* of the last round that is over */
   double adding;       /* of the round that is going on, so far */
   uint64_t pnum;       /* as the first to arrive said, of the round that is going on */
@@ -39,15 +48,19 @@ struct dmi_arrived {
   uint64_t taken; /* that many of the arrivals, the first ones, were of the round that is over now;
                      0: the round is one of another pnum, nothing was changed */
   double sum;
-  uint64_t generation; /* rounds that are over, with this one */
+  uint64_t generation; /* units; rounds that are over, with this one */
 };
 
 /* Input of ROUND. */
 struct dmi_await_round {
-  uint64_t generation; /* until that many rounds are over */
+  uint64_t generation; /* units; until that many rounds are over */
   uint64_t taken;      /* for the answer */
   uint64_t none;
 };
+
+/* Are the bytes such an object, initialised or zero? */
+bool dmi_tickets_valid(const struct dmi_tickets *tickets);
+bool dmi_round_valid(const struct dmi_round *round);
 
 /* May it wait at the owner?  Its origin's copy is told of its write as any other copy is, and it
  * does not count in `puts`. */
@@ -60,9 +73,10 @@ bool dmi_sync_is_wait(uint8_t kind);
 bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                     uint64_t input);
 
-/* Runs the operation on its bytes.  False: it has to wait; `answer` is then the input of the pure
- * wait that it is from now on: see dmi_sync_park. */
-bool dmi_sync_run(const struct dmi_req *req, unsigned char *bytes, unsigned char *answer);
+/* Runs the operation on its bytes.  DMI_RMW_WAITS: `answer` is then the input of the pure wait that
+ * it is from now on: see dmi_sync_park.  DMI_RMW_NO_OBJECT: nothing was changed. */
+enum dmi_rmw_end dmi_sync_run(const struct dmi_req *req, unsigned char *bytes,
+                              unsigned char *answer);
 
 /* The operation has to wait: makes the pure wait of it.  False: no memory, nothing was changed. */
 bool dmi_sync_park(struct dmi_req *req, const unsigned char *answer);

@@ -89,6 +89,10 @@ void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping);
 struct dmi_mapping *dmi_space_remove(uint64_t base);
 /* The mapping that has this address, NULL: none known here. */
 struct dmi_mapping *dmi_space_find(uint64_t addr);
+/* The mapping that begins at or before this address, and the next one; NULL: none known here.  Inside
+ * an epoch. */
+void dmi_space_near(uint64_t addr, const struct dmi_mapping **below,
+                    const struct dmi_mapping **above);
 /* Calls visit for every mapping; the daemon thread only. */
 void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
 /* Forgets all, at the end. */

@@ -104,6 +104,14 @@ struct dmi_mapping *dmi_space_find(uint64_t addr) {
   return last.mapping;
 }
 
+void dmi_space_near(uint64_t addr, const struct dmi_mapping **below,
+                    const struct dmi_mapping **above) {
+  const struct table *in = atomic_load_explicit(&table, memory_order_acquire);
+  uint64_t at = place(in, addr + 1);
+  *below = at ? in->mapping[at - 1] : NULL;
+  *above = in && at < in->num ? in->mapping[at] : NULL;
+}
+
 void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg) {
   struct table *in = atomic_load(&table);
   for (uint64_t i = 0; in && i < in->num; i++)

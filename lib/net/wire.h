@@ -23,7 +23,7 @@
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 6
+#define DMI_WIRE_VERSION 7
 
 #define DMI_WIRE_HEADER 80
 

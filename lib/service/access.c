@@ -442,8 +442,7 @@ static int32_t access_run(struct access *access, int64_t addr, int64_t size, uns
   return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(access->status, error);
 }
 
-/* Size 0 succeeds wherever the address is mapped, or is the end of a mapping: nothing is looked up.
- */
+/* Size 0 succeeds at any address: nothing is looked up. */
 static int32_t nothing(DMI_local_status_t *status) {
   if (dmi_in_function) return dmi_status_refuse(status, DMI_EINFUNC);
   if (status) {
@@ -453,10 +452,19 @@ static int32_t nothing(DMI_local_status_t *status) {
   return DMI_TRUE;
 }
 
+static int32_t bad_buffer(DMI_local_status_t *status, int64_t size) {
+  return dmi_status_refuse(
+      status, dmi_because(DMI_EINVAL, size < 0 ? "the size is negative" : "the buffer is NULL"));
+}
+
+static int32_t bad_mode(DMI_local_status_t *status, const char *reason) {
+  return dmi_status_refuse(status, dmi_because(DMI_EINVAL, reason));
+}
+
 int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status) {
   struct access access;
-  if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
+  if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   switch (mode) {
     case DMI_INVALIDATE_READ:
       access.type = DMI_REQ_READ;
@@ -471,7 +479,8 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
       access.kind = 0;
       break;
     default:
-      return dmi_status_refuse(status, DMI_EINVAL);
+      return bad_mode(status,
+                      "the mode is none of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
   }
   if (!size) return nothing(status);
   access.process = process;
@@ -480,13 +489,43 @@ int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size,
   return access_run(&access, addr, size, buf);
 }
 
+/* In no mapping itself, and behind the last byte of one? */
+static bool is_end(struct dmi_process *process, int64_t addr) {
+  int32_t error = DMI_OK;
+  struct dmi_mapping *mapping = dmi_access_mapping(process, addr, 0, &error);
+  bool end = false;
+  if (!mapping && error == DMI_EADDR && addr > 0) {
+    mapping = dmi_access_mapping(process, addr - 1, 0, &error);
+    end = mapping != NULL;
+  }
+  if (mapping) dmi_mapping_unref(&process->core, mapping);
+  return end;
+}
+
+/* An EXCLUSIVE write of no bytes moves the page here, as a compare-and-swap does that changes
+ * nothing.  At the end of a mapping there is no page to move. */
+static int32_t fetch_page(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
+  static const unsigned char zero;
+  const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
+                                    .addr = addr,
+                                    .size = 1,
+                                    .out1 = &zero,
+                                    .out2 = &zero,
+                                    .sizes = {1, 1, 1},
+                                    .mode = DMI_EXCLUSIVE_ATOMIC};
+  if (is_end(process, addr)) return nothing(status);
+  return dmi_access_rmw(process, &call, status);
+}
+
 int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status) {
   struct access access;
-  if (size < 0 || (size && !buf)) return dmi_status_refuse(status, DMI_EINVAL);
+  if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE)
-    return dmi_status_refuse(status, DMI_EINVAL);
-  if (!size) return nothing(status);
+    return bad_mode(status, "the mode is none of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE");
+  if (!size) {
+    return mode == DMI_PUT_WRITE ? nothing(status) : fetch_page(process, addr, status);
+  }
   access.process = process;
   access.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
   access.kind = 0;
@@ -578,9 +617,13 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
   bool held, referenced;
   int32_t error = DMI_OK;
   uint64_t off, index;
-  if (rmw->size <= 0) return rmw_refuse(rmw, status, DMI_EINVAL);
-  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC)
-    return rmw_refuse(rmw, status, DMI_EINVAL);
+  if (rmw->size <= 0) {
+    return rmw_refuse(rmw, status, dmi_because(DMI_EINVAL, "the size must be positive"));
+  }
+  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) {
+    error = dmi_because(DMI_EINVAL, "the mode is none of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");
+    return rmw_refuse(rmw, status, error);
+  }
   access.process = process;
   access.status = status;
   access.mapping = (rmw->rmw == DMI_RMW_HEAP ? find_any : find_range)(process, rmw->addr, rmw->size,

@@ -109,12 +109,17 @@ static int32_t object_free(struct dmi_process *process, struct dmi_heap *heap, i
   return dmi_heap_give(heap, place.word, place.page_size, place.base, (uint64_t)addr - place.base);
 }
 
+static int32_t bad_size(int64_t size) {
+  return dmi_fail(dmi_because(
+      DMI_ESIZE, size <= 0 ? "the size is not positive" : "the page size is not positive"));
+}
+
 int32_t dmi_alloc_malloc(struct dmi_process *process, int64_t *addr, int64_t size,
                          int64_t page_size) {
   int32_t error;
   struct dmi_heap *heap;
-  if (!addr) return dmi_fail(DMI_EINVAL);
-  if (size <= 0 || page_size <= 0) return dmi_fail(DMI_ESIZE);
+  if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  if (size <= 0 || page_size <= 0) return bad_size(size);
   heap = heap_of(process, &error);
   if (!heap) return dmi_fail(error);
   error = object_new(process, heap, (uint64_t)size, (uint64_t)page_size, addr);
@@ -189,8 +194,8 @@ int32_t dmi_alloc_realloc(struct dmi_process *process, int64_t old_addr, int64_t
   int32_t error;
   bool same;
   if (old_addr == DMI_NULL) return dmi_alloc_malloc(process, addr, size, page_size);
-  if (!addr) return dmi_fail(DMI_EINVAL);
-  if (size <= 0 || page_size <= 0) return dmi_fail(DMI_ESIZE);
+  if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  if (size <= 0 || page_size <= 0) return bad_size(size);
   heap = heap_of(process, &error);
   if (!heap) return dmi_fail(error);
   error = place_of(process, old_addr, &place);

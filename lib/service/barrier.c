@@ -200,7 +200,9 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
   } else {
     error = dmi_status_wait(dmi_status_of(&batch->status));
   }
-  if (error == DMI_OK && !batch->answer.taken) error = DMI_EINVAL; /* the round has another pnum */
+  if (error == DMI_OK && !batch->answer.taken) {
+    error = dmi_because(DMI_EINVAL, "the round that goes on was begun with another pnum");
+  }
   *again = error == DMI_OK && index >= batch->answer.taken;
   if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;
   dmi_lock(&barrier->lock);
@@ -224,8 +226,13 @@ int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barr
   return DMI_TRUE;
 }
 
+int64_t dmi_barrier_addr(const struct dmi_barrier *barrier) {
+  return barrier->addr;
+}
+
 int32_t dmi_barrier_destroy(struct dmi_process *process, int64_t addr) {
   struct dmi_round round;
   if (!dmi_access_read(process, addr, sizeof(round), &round, DMI_GET_READ, NULL)) return DMI_FALSE;
+  if (!dmi_round_valid(&round)) return dmi_fail(DMI_EINVAL);
   return round.arrived ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
 }

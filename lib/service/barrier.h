@@ -14,6 +14,8 @@ struct dmi_barrier;
 struct dmi_barrier *dmi_barrier_join(int64_t addr);
 void dmi_barrier_part(struct dmi_barrier *barrier);
 
+int64_t dmi_barrier_addr(const struct dmi_barrier *barrier);
+
 /* Returns DMI_TRUE when pnum have arrived, with the sum of their values; DMI_FALSE with DMI_errno()
  * set. */
 int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,

@@ -216,18 +216,21 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
 
 int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
   struct call call = {.kind = POLL, .nodes = node};
-  return node ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
+  if (!node) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  return run(process, &call, NULL);
 }
 
 int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag) {
   struct call call = {.kind = PEEK, .nodes = node, .number = flag};
-  return node && flag ? run(process, &call, NULL) : dmi_fail(DMI_EINVAL);
+  if (!node || !flag) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
+  return run(process, &call, NULL);
 }
 
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
                        int32_t capacity) {
   struct call call = {.kind = NODES, .nodes = array, .number = num, .capacity = capacity};
-  if (!num || capacity < 0 || (capacity && !array)) return dmi_fail(DMI_EINVAL);
+  if (capacity < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the capacity is negative"));
+  if (!num || (capacity && !array)) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
   return run(process, &call, NULL);
 }
 
@@ -245,10 +248,16 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
                       int64_t page_num, DMI_local_status_t *status) {
   struct call call = {
       .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
-  if (!addr) return dmi_status_refuse(status, DMI_EINVAL);
-  if (page_size <= 0 || page_num <= 0 || page_size > (INT64_C(1) << 62) / page_num) {
-    return dmi_status_refuse(status, DMI_ESIZE);
+  int32_t error = DMI_OK;
+  if (!addr) {
+    error = dmi_because(DMI_EINVAL, "the pointer is NULL");
+  } else if (page_size <= 0 || page_num <= 0) {
+    error = dmi_because(DMI_ESIZE, page_size <= 0 ? "the page size is not positive"
+                                                  : "the number of pages is not positive");
+  } else if (page_size > (INT64_C(1) << 62) / page_num) {
+    error = dmi_because(DMI_ESIZE, "page size times number of pages is above 2^62");
   }
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
   return run(process, &call, status);
 }
 
@@ -282,9 +291,20 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t w
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
                         int64_t addr, DMI_local_status_t *status) {
   struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
-  if (!thread) return dmi_status_refuse(status, DMI_EINVAL);
+  if (!thread) {
+    return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the pointer of the handle is NULL"));
+  }
   if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
   return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);
+}
+
+static bool is_handle(const DMI_thread_t *thread) {
+  return thread->dmi_private[0] > 0 && thread->dmi_private[0] <= UINT32_MAX;
+}
+
+static int32_t no_handle(DMI_local_status_t *status) {
+  return dmi_status_refuse(status,
+                           dmi_because(DMI_ETHREAD, "the handle is none that DMI_create stored"));
 }
 
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
@@ -293,11 +313,9 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
                       .a = (uint64_t)thread->dmi_private[0],
                       .b = (uint64_t)thread->dmi_private[1],
                       .value = value};
-  if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
-    return dmi_status_refuse(status, DMI_ETHREAD);
-  }
+  if (!is_handle(thread)) return no_handle(status);
   if (process && call.a == process->core.self && call.b == dmi_thread_self()) {
-    return dmi_status_refuse(status, DMI_ETHREAD); /* it would wait for itself */
+    return dmi_status_refuse(status, dmi_because(DMI_ETHREAD, "the thread would wait for itself"));
   }
   return run(process, &call, status);
 }
@@ -306,9 +324,7 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
                         DMI_local_status_t *status) {
   struct call call = {
       .kind = DETACH, .a = (uint64_t)thread->dmi_private[0], .b = (uint64_t)thread->dmi_private[1]};
-  if (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX) {
-    return dmi_status_refuse(status, DMI_ETHREAD);
-  }
+  if (!is_handle(thread)) return no_handle(status);
   return run(process, &call, status);
 }
 
@@ -317,9 +333,7 @@ int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                       DMI_local_status_t *status) {
   struct call own = {.kind = WAKE, .process = process}, *call = &own;
   int32_t error = dmi_usable(process);
-  if (error == DMI_OK && (thread->dmi_private[0] <= 0 || thread->dmi_private[0] > UINT32_MAX)) {
-    error = DMI_ETHREAD;
-  }
+  if (error == DMI_OK && !is_handle(thread)) return no_handle(status);
   if (error == DMI_OK && status) {
     call = malloc(sizeof(*call));
     if (call) {

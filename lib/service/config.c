@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum type { TEXT, PORT, BYTES, INT, YES, LEVEL };
+enum type { TEXT, PORT, BYTES, INT, YES, LEVEL, ON_ERROR };
 
 struct row {
   const char *name;
@@ -38,6 +39,7 @@ static const struct row rows[] = {
     {"DMI_CHECK", YES, offsetof(struct dmi_config, check), 0, 0, "--check"},
     {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
     {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
+    {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
 };
 
@@ -59,6 +61,21 @@ static bool number(const struct row *row, const char *text, uint64_t *value) {
   return false;
 }
 
+/* "print" or "abort"; not set: neither. */
+static bool on_error(const char *text, enum dmi_on_error *what) {
+  *what = DMI_ON_ERROR_RETURN;
+  if (!text) return true;
+  if (strcmp(text, "print") == 0) {
+    *what = DMI_ON_ERROR_PRINT;
+  } else if (strcmp(text, "abort") == 0) {
+    *what = DMI_ON_ERROR_ABORT;
+  } else {
+    fprintf(stderr, "dmi: DMI_ON_ERROR=%s is none of print, abort (dmirun: --on-error)\n", text);
+    return false;
+  }
+  return true;
+}
+
 bool dmi_config_read(struct dmi_config *config) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     const struct row *row = &rows[i];
@@ -75,6 +92,10 @@ bool dmi_config_read(struct dmi_config *config) {
       if (!text || dmi_log_parse(text, field)) continue;
       fprintf(stderr, "dmi: %s=%s is not one of off, error, warn, info, debug\n", row->name, text);
       return false;
+    }
+    if (row->type == ON_ERROR) {
+      if (!on_error(text, field)) return false;
+      continue;
     }
     if (text && !number(row, text, &value)) return false;
     if (row->type == PORT) {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/log.h"
 
 struct dmi_config {
@@ -22,13 +23,14 @@ struct dmi_config {
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */
-  bool check;               /* DMI_CHECK: say what would be used, and end */
-  bool bind_threads;        /* DMI_BIND_THREADS */
-  int parent;               /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
-  const char *bind;         /* DMI_BIND: address to listen at; NULL: all */
-  const char *key_file;     /* DMI_KEY_FILE; NULL: ~/.dmi/key */
-  int key_fd;               /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
-  bool encrypt;             /* DMI_ENCRYPT */
+  enum dmi_on_error on_error; /* DMI_ON_ERROR */
+  bool check;                 /* DMI_CHECK: say what would be used, and end */
+  bool bind_threads;          /* DMI_BIND_THREADS */
+  int parent;                 /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
+  const char *bind;           /* DMI_BIND: address to listen at; NULL: all */
+  const char *key_file;       /* DMI_KEY_FILE; NULL: ~/.dmi/key */
+  int key_fd;                 /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
+  bool encrypt;               /* DMI_ENCRYPT */
 };
 
 /* False: a variable is wrong, and a line on stderr says which. */

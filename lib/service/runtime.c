@@ -460,6 +460,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     process_free(process);
     return 1;
   }
+  dmi_on_error = process->config.on_error;
   if (process->config.check) {
     exit_code = dmi_check(&process->config, argv[0]) ? 0 : 1;
     process_free(process);

@@ -103,9 +103,11 @@ static int64_t where_pages(int64_t element_num) {
 static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {
   int32_t error = get(process, addr, set, sizeof(*set));
   if (error != DMI_OK) return error;
-  if (set->magic != MAGIC || set->sum != sum_of(set) || set->element_num <= 0 ||
-      set->element_size <= 0 || set->rwset_num <= 0 || set->rwset_num > INT32_MAX) {
-    return DMI_EINVAL;
+  if (set->magic != MAGIC)
+    return dmi_because(DMI_EINVAL, "there is no read-write-set (DMI_rwset_init)");
+  if (set->sum != sum_of(set) || set->element_num <= 0 || set->element_size <= 0 ||
+      set->rwset_num <= 0 || set->rwset_num > INT32_MAX) {
+    return dmi_because(DMI_EINVAL, "the read-write-set there is damaged");
   }
   error = expect(process, set->table, table_size(set->rwset_num), 1);
   if (error != DMI_OK) return error;
@@ -136,7 +138,8 @@ int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t elemen
                     .rwset_num = rwset_num};
   struct set old;
   int32_t error;
-  if (element_num <= 0 || element_size <= 0 || rwset_num <= 0) return DMI_EINVAL;
+  if (element_num <= 0 || element_size <= 0 || rwset_num <= 0)
+    return dmi_because(DMI_EINVAL, "all three numbers must be positive");
   error = get(process, addr, &old, sizeof(old)); /* is there room for it? */
   if (error != DMI_OK) return error;
   error = dmi_error_of(dmi_call_mmap(process, &set.table, table_size(rwset_num), 1, NULL));
@@ -191,12 +194,15 @@ static int by_element(const void *left, const void *right) {
 static int32_t sort_members(const struct set *set, const int64_t *element, int32_t num,
                             struct member *member) {
   for (int32_t i = 0; i < num; i++) {
-    if (element[i] < 0 || element[i] >= set->element_num) return DMI_ERANGE;
+    if (element[i] < 0 || element[i] >= set->element_num)
+      return dmi_because(DMI_ERANGE,
+                         "an element does not exist: their number is that of DMI_rwset_init");
     member[i] = (struct member){element[i], i};
   }
   if (num) qsort(member, (size_t)num, sizeof(*member), by_element);
   for (int32_t i = 1; i < num; i++) {
-    if (member[i].element == member[i - 1].element) return DMI_EINVAL;
+    if (member[i].element == member[i - 1].element)
+      return dmi_because(DMI_EINVAL, "an element is named twice");
   }
   return DMI_OK;
 }
@@ -264,7 +270,9 @@ static int32_t take_domain(struct dmi_process *process, const struct set *set, i
                                     .sizes = {sizeof(no), sizeof(yes), 1},
                                     .mode = DMI_PUT_ATOMIC};
   int32_t error = dmi_error_of(dmi_access_rmw(process, &call, NULL));
-  return error == DMI_OK && done != DMI_TRUE ? DMI_ERWSET : error;
+  return error == DMI_OK && done != DMI_TRUE
+             ? dmi_because(DMI_ERWSET, "this domain has decomposed before")
+             : error;
 }
 
 /* With the domain taken.  If memory runs out before a cell is claimed, it is given back. */
@@ -301,7 +309,8 @@ int32_t dmi_rwset_decompose(struct dmi_process *process, int64_t addr, int32_t m
   struct member *member;
   int32_t error = load(process, addr, &set);
   if (error != DMI_OK) return error;
-  if (my_id < 0 || my_id >= set.rwset_num) return DMI_EINVAL;
+  if (my_id < 0 || my_id >= set.rwset_num)
+    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
   member = malloc(((size_t)num + 1) * sizeof(*member));
   if (!member) return DMI_ENOMEM;
   error = sort_members(&set, element, num, member);
@@ -321,13 +330,15 @@ static int32_t find_values(struct dmi_process *process, const struct set *set,
   struct dmi_group *group = NULL;
   int32_t error = item ? DMI_OK : DMI_ENOMEM;
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
-    if (element[i] < 0 || element[i] >= set->element_num) error = DMI_ERANGE;
+    if (element[i] < 0 || element[i] >= set->element_num)
+      error = dmi_because(DMI_ERANGE,
+                          "an element does not exist: their number is that of DMI_rwset_init");
     item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
   }
   if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, &group);
   if (error == DMI_OK) error = dmi_error_of(dmi_group_read(group, where, NULL));
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
-    if (!where[i]) error = DMI_ERWSET;
+    if (!where[i]) error = dmi_because(DMI_ERWSET, "an element to be read is in no write set");
   }
   dmi_group_unref(group);
   free(item);
@@ -357,11 +368,16 @@ int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
   struct dmi_rwset *rwset;
   int32_t error = load(process, addr, &set);
   if (error != DMI_OK) return error;
-  if (my_id < 0 || my_id >= set.rwset_num) return DMI_EINVAL;
+  if (my_id < 0 || my_id >= set.rwset_num)
+    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
   error = get(process, set.table, &head, sizeof(head));
   if (error == DMI_OK) error = get(process, domain_addr(&set, my_id), &domain, sizeof(domain));
   if (error == DMI_OK) error = check_domain(process, &set, &domain);
-  if (error == DMI_OK && (head.decomposed != set.rwset_num || head.conflicts)) error = DMI_ERWSET;
+  if (error == DMI_OK && head.conflicts) {
+    error = dmi_because(DMI_ERWSET, "an element is in two write sets");
+  } else if (error == DMI_OK && head.decomposed != set.rwset_num) {
+    error = dmi_because(DMI_ERWSET, "not all domains have decomposed yet");
+  }
   if (error != DMI_OK) return error;
   rwset = calloc(1, sizeof(*rwset));
   if (!rwset) return DMI_ENOMEM;

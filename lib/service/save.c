@@ -13,7 +13,7 @@ int32_t dmi_save(struct dmi_process *process, int64_t addr, int64_t size, bool s
   struct dmi_mapping *mapping;
   int32_t error = DMI_OK;
   uint64_t first, last, off;
-  if (size < 0) return dmi_fail(DMI_EINVAL);
+  if (size < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the size is negative"));
   if (!size && !dmi_in_function) return DMI_TRUE;
   mapping = dmi_access_mapping(process, addr, size, &error);
   if (!mapping) return dmi_fail(error);

@@ -35,6 +35,7 @@ void dmi_status_done(struct dmi_status *status, int32_t error) {
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error) {
   if (status) {
     dmi_status_begin(dmi_status_of(status));
+    dmi_status_of(status)->begun = 0;
     dmi_status_done(dmi_status_of(status), error);
   }
   return dmi_fail(error);

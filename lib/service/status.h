@@ -26,6 +26,9 @@ struct dmi_status {
   int32_t error;  /* DMI_E*, valid once DONE */
   uint32_t asked; /* uid of a member whose answer is waited for, 0: none known.  Written before the
                      call returns, by its thread */
+  uint32_t begun; /* with DMI_ON_ERROR: the call that it was given to (report.c), 0: that has said
+                     itself that it failed; and its arguments */
+  int64_t addr, size;
 };
 
 _Static_assert(sizeof(struct dmi_status) <= sizeof(DMI_local_status_t), "status fits");

@@ -101,8 +101,8 @@ static struct dmi_rmw_call on_tickets(enum dmi_rmw rmw, int64_t addr) {
 }
 
 static int32_t serve_next(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
-  return dmi_access_fad(process, addr + (int64_t)offsetof(struct dmi_tickets, serving), 1, NULL,
-                        DMI_PUT_ATOMIC, status);
+  return dmi_access_fad(process, addr + (int64_t)offsetof(struct dmi_tickets, serving),
+                        (int64_t)DMI_SYNC_UNIT, NULL, DMI_PUT_ATOMIC, status);
 }
 
 int32_t dmi_sync_init(struct dmi_process *process, int64_t addr, int64_t size) {
@@ -122,6 +122,7 @@ int32_t dmi_sync_destroy(struct dmi_process *process, int64_t addr) {
   if (!dmi_access_read(process, addr, sizeof(tickets), &tickets, DMI_GET_READ, NULL)) {
     return DMI_FALSE;
   }
+  if (!dmi_tickets_valid(&tickets)) return dmi_fail(DMI_EINVAL);
   return tickets.next == tickets.serving ? DMI_TRUE : dmi_fail(DMI_EBUSY);
 }
 
@@ -178,20 +179,23 @@ int32_t dmi_sync_unlock(struct dmi_process *process, int64_t addr) {
 
 int32_t dmi_sync_cond_wait(struct dmi_process *process, int64_t cond, int64_t mutex) {
   struct dmi_rmw_call turn = on_tickets(DMI_RMW_TURN, cond);
+  struct dmi_rmw_call take = on_tickets(DMI_RMW_TICKET, cond);
   DMI_local_status_t unlocked;
   struct held *held;
-  int64_t ticket;
+  uint64_t ticket;
   int32_t woken, error;
   bool later;
   if (!holds(process->sync, mutex)) return dmi_fail(DMI_EHOLDER);
   held = malloc(sizeof(*held)); /* no lack of memory may stop this thread once it has a ticket */
   if (!held) return dmi_fail(DMI_ENOMEM);
   /* From here on a signal counts for this thread; nobody can have seen that before the unlock. */
-  if (!dmi_access_fad(process, cond, 1, &ticket, DMI_PUT_ATOMIC, NULL)) {
+  take.in = &ticket;
+  take.sizes.in = sizeof(ticket);
+  if (!dmi_access_rmw(process, &take, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  ticket++; /* served means: one more has been let go */
+  ticket += DMI_SYNC_UNIT; /* served means: one more has been let go */
   /* Both on their way at once; a call that waits needs no memory. */
   later = serve_next(process, mutex, &unlocked);
   if (!later && !serve_next(process, mutex, NULL)) {

@@ -26,6 +26,7 @@
 
 #include <uthash.h>
 
+#include "base/error.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -295,7 +296,9 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   struct create_reply *create;
   int32_t error = DMI_OK;
   if (!process->program.thread) error = DMI_ENOFUNC;
-  if (!threads->open || threads->stopped) error = DMI_ELEAVING;
+  if (!threads->open || threads->stopped) {
+    error = DMI_WHY(DMI_ELEAVING, threads->stopped ? DMI_WHY_DISMISSED : DMI_WHY_NOT_WELCOME);
+  }
   if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
@@ -327,12 +330,19 @@ static struct thread *thread_find(struct dmi_threads *threads, uint64_t number) 
   return thread;
 }
 
+/* Why it can be neither joined nor detached. */
+static int32_t taken(const struct dmi_threads *threads, const struct thread *thread) {
+  if (threads->handed_over) return DMI_E_HANDED_OVER;
+  return DMI_WHY(DMI_ETHREAD, !thread            ? DMI_WHY_NO_THREAD
+                              : thread->detached ? DMI_WHY_DETACHED
+                                                 : DMI_WHY_JOINED);
+}
+
 static void join_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct thread *thread = thread_find(threads, msg->version);
   if (!thread || thread->detached || thread->joiner) {
-    reply_simple(process, from, DMI_SVC_JOINED, msg->op,
-                 threads->handed_over ? DMI_E_HANDED_OVER : DMI_ETHREAD, 0);
+    reply_simple(process, from, DMI_SVC_JOINED, msg->op, taken(threads, thread), 0);
   } else if (thread->ended) {
     reply_simple(process, from, DMI_SVC_JOINED, msg->op, DMI_OK, thread->value);
     forget(threads, thread);
@@ -347,7 +357,7 @@ static void detach_here(struct dmi_process *process, uint32_t from, const struct
   struct thread *thread = thread_find(threads, msg->version);
   int32_t error = DMI_OK;
   if (!thread || thread->detached || thread->joiner) {
-    error = threads->handed_over ? DMI_E_HANDED_OVER : DMI_ETHREAD;
+    error = taken(threads, thread);
   } else {
     thread->detached = true;
     if (thread->ended) forget(threads, thread);
@@ -379,7 +389,9 @@ static int32_t wake_here(struct dmi_threads *threads, uint64_t number) {
     atomic_compare_exchange_strong(&thread->wake, &was, WAKE_KEPT);
   }
   dmi_unlock(&threads->lock);
-  if (was == WAKE_OVER) return DMI_ETHREAD;
+  if (was == WAKE_OVER) {
+    return DMI_WHY(DMI_ETHREAD, thread ? DMI_WHY_ENDED : DMI_WHY_NO_THREAD);
+  }
   /* The thread may have gone on, and ended, since: only its address is used. */
   if (was == WAKE_NONE) dmi_futex_wake(&thread->wake, 1);
   return DMI_OK;

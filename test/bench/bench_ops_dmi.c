@@ -8,6 +8,8 @@
  * figure is taken by itself, on an idle system.  The figures come back through global memory, for
  * DMI_main to print.
  */
+#include <math.h>
+
 #include "../../examples/check.h"
 #include "bench.h"
 
@@ -30,6 +32,7 @@ enum {
   GET_1M,
   FIRST_READ_1M,
   FIRST_READ_FRESH,
+  POW,
   FIGURES
 };
 
@@ -93,6 +96,14 @@ static void many_malloc(const plan_t *plan, int64_t count, char *buf) {
     CHECK(DMI_malloc(&addr, 64, 4096));
     CHECK(DMI_free(addr));
   }
+}
+
+/* What the thread itself computes, between its calls. */
+static void many_pow(const plan_t *plan, int64_t count, char *buf) {
+  volatile double sum = 0;
+  (void)plan, (void)buf;
+  for (int64_t i = 0; i < count; i++)
+    sum = sum + pow(1.0001, (double)i * 0.01);
 }
 
 static void many_fad(const plan_t *plan, int64_t count, char *buf) {
@@ -231,6 +242,7 @@ int64_t DMI_thread(int64_t addr) {
   measure_first_read(&figures[FIRST_READ_1M], &plan, buf);
   measure_time(&figures[READ_HIT_8], "read_hit_8", "ns", 1, many_hit_8, 500000, &plan, buf);
   measure_time(&figures[READ_HIT_4K], "read_hit_4k", "ns", 1, many_hit_4k, 200000, &plan, buf);
+  measure_time(&figures[POW], "pow", "ns", 1, many_pow, 100000, &plan, buf);
 
   CHECK(DMI_write(plan.figures_addr, sizeof(figures), figures, DMI_PUT_WRITE, NULL));
   my_free(buf);

@@ -414,6 +414,65 @@ static void test_edges(void) {
   OK(DMI_munmap(addr, NULL));
 }
 
+/* Messages about pages that this process has sent (lib/service/access.h). */
+struct dmi_process;
+struct dmi_process *dmi_runtime_process(void);
+uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+#define MSG_LAST 15
+
+static uint64_t sent_all(void) {
+  uint64_t sum = 0;
+  for (int type = 1; type <= MSG_LAST; type++)
+    sum += dmi_access_sent(dmi_runtime_process(), type);
+  return sum;
+}
+
+/* An EXCLUSIVE write of nothing fetches the page of its address, and no other one. */
+static void test_fetch(void) {
+  struct job job = {.what = HASH, .page_size = 104, .to = 2}; /* EXCLUSIVE */
+  unsigned char bytes[2 * 104], byte;
+  DMI_local_status_t status;
+  int64_t addr, value;
+  int32_t ret = 0;
+  OK(DMI_mmap(&addr, job.page_size, 2, NULL));
+  rng_fill((uint64_t)job.to, bytes, 104);
+  memcpy(bytes + 104, bytes, 104);
+  for (int i = 0; i < 8; i++) {
+    uint64_t before;
+    for (job.addr = addr; job.addr <= addr + 104; job.addr += 104)
+      run_at(&job, processes - 1);
+    if (i % 2) {
+      OK(DMI_write(addr + 104 + i, 0, i < 4 ? NULL : bytes, DMI_EXCLUSIVE_WRITE, &status));
+      DMI_wait(&status, &ret);
+      EQ(ret, DMI_TRUE);
+    } else {
+      OK(DMI_write(addr + 104 + i, 0, i < 4 ? NULL : bytes, DMI_EXCLUSIVE_WRITE, NULL));
+    }
+    before = sent_all();
+    for (int j = 0; j < 3; j++) { /* all of this takes place here */
+      OK(DMI_read(addr + 104 + j, 1, &byte, read_modes[j], NULL));
+      EQ(byte, bytes[104 + j]);
+      OK(DMI_write(addr + 104 + j, 1, &byte, write_modes[j % 2], NULL));
+      OK(DMI_fad(addr + 112, 0, &value, atomic_modes[j % 2], NULL));
+      OK(DMI_write(addr + 104, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL));
+    }
+    EQ(sent_all(), before);
+    OK(DMI_read(addr, 1, &byte, DMI_GET_READ, NULL)); /* the other page is where it was */
+    EQ(sent_all(), before + (processes > 1));
+    OK(DMI_read(addr, 208, bytes, DMI_GET_READ, NULL));
+    SAME(bytes, bytes + 104, 104);
+  }
+  OK(DMI_write(addr + 208, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL)); /* the end */
+  OK(DMI_munmap(addr, NULL));
+  for (int i = 0; i < 2; i++) {
+    const int64_t wrong = i ? addr : DMI_NULL;
+    FAILS(DMI_write(wrong, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL), DMI_EADDR);
+    if (DMI_write(wrong, 0, NULL, DMI_EXCLUSIVE_WRITE, &status)) DMI_wait(&status, &ret);
+    EQ(DMI_errno(), DMI_EADDR);
+    OK(DMI_write(wrong, 0, NULL, DMI_PUT_WRITE, NULL));
+  }
+}
+
 /* 2^30 pages of 8 bytes, few of them touched. */
 static int64_t far_value(int64_t page) {
   return page * 2654435761 + 1;
@@ -745,6 +804,7 @@ void DMI_main(int argc, char **argv) {
   test_processes();
   say("processes tested");
   test_edges();
+  test_fetch();
   say("edges tested");
   for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
     test_model(shapes[i].page_size, shapes[i].page_num, scaled(shapes[i].batches) + processes);

@@ -377,6 +377,39 @@ static void bad_input(void) {
   FAILS(DMI_group_destroy(&group), DMI_EINVAL);
 }
 
+/* Sizes and offsets in each other's place, as in older programs. */
+static void swapped(void) {
+  int64_t addr, addrs[6], sizes[6], offs[6], room;
+  DMI_local_group_t group;
+  MUST(DMI_mmap(&addr, 4096, 1, NULL));
+  for (int64_t kind = 0; kind < 3; kind++) {
+    room = 0;
+    for (int64_t i = 0; i < 6; i++) {
+      addrs[i] = addr + 64 * i;
+      sizes[i] = kind == 0 ? 8 : kind == 1 ? 1 + i : 40 - 3 * i;
+      offs[i] = room;
+      room += sizes[i];
+    }
+    for (int32_t num = kind == 1 ? 4 : 3; num <= 6; num++) {
+      OK(DMI_group_init(&group, addrs, sizes, offs, num));
+      OK(DMI_group_destroy(&group));
+      FAILS(DMI_group_init(&group, addrs, offs, sizes, num), DMI_EINVAL);
+    }
+  }
+  /* What may look like it, and is not. */
+  for (int64_t i = 0, at = 8; i < 3; at += sizes[i++]) { /* side by side, behind 8 other bytes */
+    sizes[i] = 8 * i;
+    offs[i] = at;
+  }
+  OK(DMI_group_init(&group, addrs, sizes, offs, 3));
+  OK(DMI_group_destroy(&group));
+  sizes[0] = 1; /* all from one place in the buffer */
+  offs[0] = offs[1] = offs[2] = 8;
+  OK(DMI_group_init(&group, addrs, sizes, offs, 3));
+  OK(DMI_group_destroy(&group));
+  OK(DMI_munmap(addr, NULL));
+}
+
 /* ---- Main -------------------------------------------------------------------------------------
  */
 
@@ -484,6 +517,7 @@ void DMI_main(int argc, char **argv) {
   for (int i = 0; i < MAPPINGS; i++)
     MUST(DMI_mmap(&job.addr[i], page_sizes[i], page_nums[i], NULL));
   bad_input();
+  swapped();
   test_count(job);
   test_values(&job);
   test_leave(&job);

@@ -56,6 +56,7 @@ struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);
 #define MSG_LAST 15
+#define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d) /* lib/core/sync.h */
 
 static int64_t sent_all(void) {
   int64_t sum = 0;
@@ -75,9 +76,14 @@ static int64_t add(int64_t addr, int64_t num) {
   return old;
 }
 
-/* The first number of a mutex or condition: how many tickets were taken. */
+/* The first number of a mutex or condition: how many tickets were taken; of a barrier: how many
+ * have arrived. */
+static int64_t count_at(int64_t addr) {
+  return (int64_t)((uint64_t)get_int64(addr) * DMI_SYNC_COUNT);
+}
+
 static void wait_for_tickets(int64_t addr, int64_t wanted) {
-  for (int64_t looks = 0; get_int64(addr) < wanted; looks++)
+  for (int64_t looks = 0; count_at(addr) < wanted; looks++)
     look_again(looks);
 }
 
@@ -354,7 +360,7 @@ static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
   for (int64_t looks = 0; get_int64(FIELD(addr, turn)) == 0; looks++)
     look_again(looks);
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
-  tickets = get_int64(FIELD(addr, mutex));
+  tickets = count_at(FIELD(addr, mutex));
   put_int64(FIELD(addr, watched), 5);
   wait_for_tickets(FIELD(addr, mutex), tickets + 1);
   for (int64_t i = 0; i < 20; i++) /* writes that are none of its business */
@@ -379,7 +385,7 @@ static void test_count(int64_t addr, int64_t rounds) {
 
 static void test_fifo(int64_t addr) {
   DMI_thread_t threads[CREW];
-  int64_t mutex = FIELD(addr, mutex), first = get_int64(mutex);
+  int64_t mutex = FIELD(addr, mutex), first = count_at(mutex);
   put_int64(FIELD(addr, num), 0);
   OK(DMI_mutex_lock(mutex));
   for (int32_t i = 0; i < CREW; i++) {
@@ -450,6 +456,75 @@ static void test_bad(void) {
   FAILS(DMI_mutex_unlock(FIELD(addr, mutex)), DMI_EADDR);
 }
 
+/* Every call sees that there is no such object, and leaves the bytes as they were. */
+static void test_no_object(int64_t addr, const void *bytes, int64_t sent) {
+  const struct shared *at = (const struct shared *)addr;
+  const int64_t both = (int64_t)sizeof(at->mutex), round = (int64_t)sizeof(at->barrier);
+  const int64_t mutex = FIELD(addr, mutex), cond = FIELD(addr, cond);
+  const int64_t places[] = {mutex, cond, FIELD(addr, spin), FIELD(addr, barrier)};
+  char now[sizeof(at->barrier)];
+  DMI_local_barrier_t barrier;
+  int32_t flag = 7;
+  int64_t before;
+  for (int i = 0; i < 4; i++)
+    MUST(DMI_write(places[i], i < 3 ? both : round, bytes, DMI_PUT_WRITE, NULL));
+  OK(DMI_local_barrier_init(&barrier, places[3]));
+  OK(DMI_mutex_init(mutex));
+  OK(DMI_mutex_lock(mutex));
+  FAILS(DMI_cond_wait(cond, mutex), DMI_EINVAL);
+  OK(DMI_mutex_unlock(mutex)); /* still held */
+  MUST(DMI_write(mutex, both, bytes, DMI_PUT_WRITE, NULL));
+  before = sent_all();
+  FAILS(DMI_mutex_lock(mutex), DMI_EINVAL);
+  FAILS(DMI_mutex_trylock(mutex, &flag), DMI_EINVAL);
+  FAILS(DMI_spin_lock(places[2]), DMI_EINVAL);
+  FAILS(DMI_spin_trylock(places[2], &flag), DMI_EINVAL);
+  FAILS(DMI_cond_signal(cond), DMI_EINVAL);
+  FAILS(DMI_cond_broadcast(cond), DMI_EINVAL);
+  FAILS(DMI_local_barrier_sync(&barrier, 2), DMI_EINVAL);
+  EQ(sent_all() - before, sent * 7); /* in the one message that each call sends anyway */
+  EQ(flag, 7);
+  FAILS(DMI_mutex_destroy(mutex), DMI_EINVAL);
+  FAILS(DMI_spin_destroy(places[2]), DMI_EINVAL);
+  FAILS(DMI_cond_destroy(cond), DMI_EINVAL);
+  FAILS(DMI_barrier_destroy(places[3]), DMI_EINVAL);
+  FAILS(DMI_mutex_unlock(mutex), DMI_EHOLDER);
+  for (int i = 0; i < 4; i++) {
+    MUST(DMI_read(places[i], i < 3 ? both : round, now, DMI_GET_READ, NULL));
+    IS(memcmp(now, bytes, (size_t)(i < 3 ? both : round)) == 0);
+  }
+  OK(DMI_local_barrier_destroy(&barrier));
+}
+
+/* Bytes that nobody has made a mutex of, and what was made of them afterwards. */
+static void test_no_objects(int32_t where, int64_t sent) {
+  const int64_t addr = new_page(where);
+  const int64_t zeros[5] = {0};
+  union {
+    unsigned char bytes[40];
+    int64_t ints[5];
+    double doubles[5];
+  } some;
+  for (int fill = 1; fill < 256; fill += 2) {
+    memset(&some, fill, sizeof(some));
+    test_no_object(addr, &some, sent);
+  }
+  for (int64_t i = 0; i < 40; i++) {
+    for (int j = 0; j < 5; j++)
+      some.ints[j] = i % 4 == 0 ? 1 + j : i % 4 == 1 ? 100 * i - j * i : (int64_t)&some + j;
+    for (int j = 0; i % 4 == 3 && j < 5; j++)
+      some.doubles[j] = (double)(i + 1) / (j + 1);
+    test_no_object(addr, &some, sent);
+  }
+  OK(DMI_mutex_init(FIELD(addr, mutex)));
+  OK(DMI_mutex_lock(FIELD(addr, mutex)));
+  OK(DMI_mutex_unlock(FIELD(addr, mutex)));
+  MUST(DMI_write(FIELD(addr, spin), sizeof(DMI_spin_t), zeros, DMI_PUT_WRITE, NULL));
+  OK(DMI_spin_lock(FIELD(addr, spin))); /* zero bytes are one that nobody holds */
+  OK(DMI_spin_unlock(FIELD(addr, spin)));
+  OK(DMI_munmap(addr, NULL));
+}
+
 static void test_cond(int64_t addr, int64_t cycles) {
   DMI_thread_t threads[CREW];
   int64_t cond = FIELD(addr, cond), tickets;
@@ -462,7 +537,7 @@ static void test_cond(int64_t addr, int64_t cycles) {
   OK(DMI_cond_broadcast(cond));
   OK(DMI_cond_signal(cond));
   put_int64(FIELD(addr, woken), 0);
-  tickets = get_int64(cond);
+  tickets = count_at(cond);
   begin_all(threads, SLEEP, PROCESSES, 0, addr);
   wait_for_tickets(cond, tickets + CREW);
   for (int64_t i = 0; i < 2; i++) { /* one each */
@@ -494,7 +569,7 @@ static void test_barrier(int64_t addr, int64_t rounds) {
   for (int32_t i = 0; i < PROCESSES; i++) {
     OK(DMI_local_barrier_init(&barrier, FIELD(addr, barrier)));
     thread = begin(MEET, 0, i, 2, addr);
-    wait_for_tickets(FIELD(addr, barrier), 1); /* its first number: how many have arrived */
+    wait_for_tickets(FIELD(addr, barrier), 1);
     FAILS(DMI_barrier_destroy(FIELD(addr, barrier)), DMI_EBUSY);
     FAILS(DMI_local_barrier_sync(&barrier, 3), DMI_EINVAL);
     FAILS(DMI_local_barrier_allreduce(&barrier, 5, &sum, 1), DMI_EINVAL);
@@ -536,7 +611,7 @@ static void test_leave(int64_t scale) {
   DMI_local_status_t status;
   int32_t ret = 7;
   OK(DMI_mutex_lock(mutex));
-  first = get_int64(mutex);
+  first = count_at(mutex);
   begin_all(count, COUNT, 2, 100 * scale, addr);
   wait_for_tickets(mutex, first + CREW); /* all of them wait at the process that leaves */
   OK(DMI_watch(FIELD(addr, watched), sizeof(old), &old, &value, &status));
@@ -574,6 +649,8 @@ void DMI_main(int argc, char **argv) {
     test_barrier(addr, 30 * scale);
     test_watch(addr, 20 * scale);
   }
+  test_no_objects(0, 0);
+  test_no_objects(1, 1);
   test_bad();
   test_leave(scale);
   verdict("sync", report);

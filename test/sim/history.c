@@ -106,6 +106,7 @@ bool hist_is_pure(const struct hist *hist, const struct hist_op *op) {
     case HIST_TURN:
     case HIST_ROUND:
     case HIST_WATCH:
+    case HIST_NONE:
     case HIST_DIFFERS:
       return true;
     case HIST_CAS:
@@ -126,26 +127,40 @@ static void number_put(unsigned char *bytes, uint32_t index, uint64_t value) {
   memcpy(bytes + 8 * index, &value, 8);
 }
 
+/* What the core's objects count by, and the number that takes this back. */
+#define UNIT UINT64_C(0x9e3779b97f4a7c15)
+#define INVERSE UINT64_C(0xf1de83e19937733d)
+
+bool hist_is_object(const unsigned char *bytes, uint32_t len) {
+  uint64_t first = number_at(bytes, 0) * INVERSE, second = number_at(bytes, 1) * INVERSE;
+  const uint64_t threads = UINT64_C(1) << 31, ever = UINT64_C(1) << 52;
+  if (len == 16) return first < ever && first - second + threads - 1 < 2 * threads - 1;
+  return second < ever && first < threads && (first == 0 || number_at(bytes, 4) < threads);
+}
+
 /* Tickets: [0] next, [1] serving.  Written again here: the core's own code is what is judged. */
 static bool apply_tickets(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
-  uint64_t next = number_at(at, 0), serving = number_at(at, 1), most;
+  uint64_t next = number_at(at, 0), serving = number_at(at, 1), most, waiting;
+  if (op->kind != HIST_TURN && !hist_is_object(at, 16)) return !known;
   switch ((enum hist_kind)op->kind) {
     case HIST_TRY:
       if (known && (next == serving) != (out[0] == 1)) return false;
-      if (next == serving) number_put(at, 0, next + 1);
+      if (next == serving) number_put(at, 0, next + UNIT);
       return true;
     case HIST_SIGNAL:
       most = number_at(in, 0);
-      number_put(at, 1, next - serving < most ? next : serving + most);
+      waiting = (next - serving) * INVERSE;
+      number_put(at, 1, waiting < most ? next : serving + most * UNIT);
       return true;
+    case HIST_TICKET:
     case HIST_LOCK:
       if (known && number_at(out, 0) != next) return false;
-      number_put(at, 0, next + 1);
+      number_put(at, 0, next + UNIT);
       return true;
     default: /* TURN */
-      return !known || serving - number_at(out, 0) < UINT64_MAX / 2 + 1;
+      return !known || (serving - number_at(out, 0)) * INVERSE < UINT64_MAX / 2 + 1;
   }
 }
 
@@ -153,9 +168,10 @@ static bool apply_tickets(const struct hist *hist, const struct hist_op *op, uns
 static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
-  uint64_t arrived = number_at(at, 0), num = op->in_len / 8u - 1, taken = 0;
+  uint64_t arrived = number_at(at, 0) * INVERSE, num = op->in_len / 8u - 1, taken = 0;
   uint64_t pnum = arrived ? number_at(at, 4) : number_at(in, 0);
   double sum, value;
+  if (!hist_is_object(at, 40)) return !known;
   if (number_at(in, 0) == pnum && arrived < pnum)
     taken = pnum - arrived < num ? pnum - arrived : num;
   if (known && number_at(out, 0) != taken) return false;
@@ -168,11 +184,11 @@ static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsi
   }
   memcpy(at + 24, &sum, 8);
   number_put(at, 4, pnum);
-  number_put(at, 0, arrived + taken);
+  number_put(at, 0, (arrived + taken) * UNIT);
   if (arrived + taken < pnum) return true;
   if (known && memcmp(out + 8, &sum, 8) != 0) return false;
   number_put(at, 0, 0);
-  number_put(at, 1, number_at(at, 1) + 1);
+  number_put(at, 1, number_at(at, 1) + UNIT);
   memcpy(at + 16, &sum, 8);
   return true;
 }
@@ -232,6 +248,7 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       return apply_user(hist, op, page);
     case HIST_TRY:
     case HIST_SIGNAL:
+    case HIST_TICKET:
     case HIST_LOCK:
     case HIST_TURN:
       return apply_tickets(hist, op, at);
@@ -241,6 +258,8 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       return !known || !number_at(out, 0) || memcmp(at + 16, out + 8, 8) == 0;
     case HIST_WATCH:
       return !known || (memcmp(at, out, op->len) == 0 && memcmp(in, out, op->len) != 0);
+    case HIST_NONE:
+      return !hist_is_object(at, op->len);
     case HIST_DIFFERS:
       return memcmp(at, out, op->len) != 0;
     case HIST_KINDS:
@@ -273,8 +292,9 @@ static int by_time(const void *a, const void *b) {
 }
 
 static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file) {
-  static const char *const name[] = {"read",   "write", "cas",  "fas",    "fad",   "user",  "try",
-                                     "signal", "lock",  "turn", "arrive", "round", "watch", "not"};
+  static const char *const name[] = {"read",  "write",  "cas",    "fas",  "fad",  "user",
+                                     "try",   "signal", "ticket", "lock", "turn", "arrive",
+                                     "round", "watch",  "none",   "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {
     fprintf(file, "     open");

@@ -28,11 +28,13 @@ enum hist_kind {
   HIST_USER,
   HIST_TRY,    /* lock a pair of tickets if it is free */
   HIST_SIGNAL, /* let waiters go */
+  HIST_TICKET, /* take a ticket, and do not wait */
   HIST_LOCK,   /* take a ticket */
   HIST_TURN,   /* see it served; the second half of an operation that waits */
   HIST_ARRIVE, /* at a barrier: one of whose answer the sum is known only if it ended the round */
   HIST_ROUND,  /* see the sum of a round that is over */
   HIST_WATCH,  /* see bytes that are not those given */
+  HIST_NONE,   /* see that there are no tickets, or no barrier, as long as the range is */
   HIST_DIFFERS,
   HIST_KINDS
 };
@@ -61,6 +63,9 @@ struct hist {
   uint32_t bytes_num, bytes_room;
   unsigned char *bytes;
 };
+
+/* May these bytes be tickets (16 of them) or a barrier (40)? */
+bool hist_is_object(const unsigned char *bytes, uint32_t len);
 
 void hist_init(struct hist *hist, uint32_t page_size);
 void hist_fini(struct hist *hist);

@@ -117,8 +117,9 @@ static bool parse(int argc, char **argv, struct args *args) {
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
-  static const char *const kinds[] = {"reads",  "writes", "cas",  "fas",    "fad",   "user", "try",
-                                      "signal", "lock",   "turn", "arrive", "round", "watch"};
+  static const char *const kinds[] = {"reads", "writes", "cas",    "fas",    "fad",
+                                      "user",  "try",    "signal", "ticket", "lock",
+                                      "turn",  "arrive", "round",  "watch",  "no objects"};
   printf(
       "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
       "unmapping)\n ",

@@ -179,7 +179,7 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
     req->off += rng_once_in(rng, 8) ? 0 : 8;
     req->len = 8;
     req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
-    num = 1;
+    num = DMI_SYNC_UNIT;
     memcpy(thread->src, &num, 8);
     return HIST_FAD;
   }
@@ -197,12 +197,16 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
     memcpy(thread->src, &num, 8);
     return HIST_ARRIVE;
   }
-  switch (rng_below(rng, 4)) {
+  switch (rng_below(rng, 5)) {
     case 0:
+      req->kind = DMI_RMW_TICKET;
+      req->sizes.in = 8;
+      return HIST_TICKET;
+    case 1:
       req->kind = DMI_RMW_TRYLOCK;
       req->sizes.in = 1;
       return HIST_TRY;
-    case 1:
+    case 2:
       req->kind = DMI_RMW_SIGNAL;
       req->sizes.out1 = 8;
       memcpy(thread->src, &most, 8);
@@ -212,6 +216,21 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
       req->sizes.in = 8;
       return HIST_LOCK;
   }
+}
+
+/* The same; what has become of an object is made one again, mostly. */
+static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, uint64_t size,
+                                  bool exclusive) {
+  enum hist_kind kind = pick_sync(sim, thread, size, exclusive);
+  struct dmi_req *req = &thread->req;
+  unsigned char now[sizeof(struct dmi_round)];
+  if (kind == HIST_FAD) return kind;
+  peek(sim, thread->map, thread->page, req, now);
+  if (hist_is_object(now, (uint32_t)req->len) || rng_once_in(&sim->rng, 3)) return kind;
+  req->kind = DMI_RMW_FAS;
+  req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+  memset(thread->src, 0, req->len);
+  return HIST_FAS;
 }
 
 /* Waits until the range is not what it is now, mostly. */
@@ -279,7 +298,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
     if (!exclusive && rng_once_in(&sim->rng, 6)) {
       *kind = pick_watch(sim, thread);
     } else if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
-      *kind = pick_sync(sim, thread, size, exclusive);
+      *kind = pick_object(sim, thread, size, exclusive);
     } else {
       *kind = pick_atomic(sim, thread, size);
     }
@@ -403,6 +422,21 @@ void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   if (!op->hint) op->hint = ++sim->effects;
 }
 
+/* Refused since there are no tickets, or no barrier: is that so? */
+static bool refused(struct sim *sim, const struct sim_thread *thread) {
+  struct hist *hist = &sim->map[thread->map].hist[thread->page];
+  const struct dmi_req *req = &thread->req;
+  if (req->error != DMI_EINVAL || req->type != DMI_REQ_ATOMIC || req->kind < DMI_RMW_TRYLOCK ||
+      req->kind > DMI_RMW_ARRIVE) {
+    return false;
+  }
+  hist->op[thread->hist].kind = HIST_NONE;
+  hist_back(hist, thread->hist, ++sim->now, thread->dst);
+  if (thread->hist_wait != SIM_NO_WAIT) hist_failed(hist, thread->hist_wait);
+  sim->totals->by_kind[HIST_NONE]++;
+  return true;
+}
+
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   struct sim *sim = proc->sim;
   struct sim_thread *thread = NULL;
@@ -418,7 +452,9 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   sim_log(sim, "p%u.%u completes op %llu, error %d", proc->core.self,
           (unsigned)(thread - proc->thread), (unsigned long long)req->op, req->error);
   const struct sim_map *map = &sim->map[thread->map];
-  if (req->error) {
+  if (req->error && refused(sim, thread)) {
+    sim_log(sim, "there was no object");
+  } else if (req->error) {
     sim->totals->failed_ops++;
     bool read = req->type == DMI_REQ_READ && req->fetch && sim->fetch_refused;
     if (req->error == DMI_ENOMEM && (read || sim->refusals)) {

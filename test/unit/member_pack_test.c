@@ -126,6 +126,36 @@ static void test_string_with_zero(void **state) {
   assert_false(dmi_unpack_done(&unpack));
 }
 
+static void test_text(void **state) {
+  char text[2 * DMI_TEXT_SIZE], got[DMI_TEXT_SIZE];
+  const size_t lengths[] = {0, 1, 255, 256, DMI_TEXT_SIZE - 1, sizeof(text) - 1};
+  struct dmi_unpack unpack;
+  struct dmi_slice slice;
+  struct dmi_pack pack;
+  (void)state;
+  for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+    size_t most = lengths[i] < DMI_TEXT_SIZE ? lengths[i] : DMI_TEXT_SIZE - 1;
+    memset(text, 'x', sizeof(text));
+    text[lengths[i]] = 0;
+    dmi_pack_init(&pack);
+    dmi_pack_text(&pack, text);
+    slice = dmi_pack_slice(&pack);
+    dmi_unpack_init(&unpack, &slice);
+    dmi_unpack_text(&unpack, got);
+    assert_true(dmi_unpack_done(&unpack));
+    assert_int_equal(strlen(got), most);
+    assert_memory_equal(got, text, most);
+    dmi_slice_drop(&slice);
+  }
+  memset(text, 'x', sizeof(text));
+  memcpy(text, (const char[]){0, DMI_TEXT_SIZE >> 8}, 2); /* one more than there is room for */
+  slice = (struct dmi_slice){NULL, (const unsigned char *)text, sizeof(text)};
+  dmi_unpack_init(&unpack, &slice);
+  dmi_unpack_text(&unpack, got);
+  assert_string_equal(got, "");
+  assert_false(dmi_unpack_done(&unpack));
+}
+
 static void test_empty(void **state) {
   struct dmi_slice slice = {0};
   struct dmi_unpack unpack;
@@ -146,7 +176,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip), cmocka_unit_test(test_little_endian),
       cmocka_unit_test(test_lengths),    cmocka_unit_test(test_bad_stays_bad),
       cmocka_unit_test(test_count),      cmocka_unit_test(test_string_with_zero),
-      cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_empty),      cmocka_unit_test(test_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

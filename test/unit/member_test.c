@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "core/member_int.h"
 
 #define TEMP DMI_NET_TEMP
@@ -175,7 +176,7 @@ static void test_welcome_waits_for_opened(void **state) {
   expect_send(2, DMI_CTL_OPEN);
   assert_false(has(DMI_MACT_RESULT));
   dmi_member_welcome(m, 10, 1, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_WELCOMED));
   dmi_mout_clear(&out);
   dmi_member_welcome(m, 11, 5, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
@@ -199,14 +200,14 @@ static void test_goodbye(void **state) {
   join(m, 2, 2);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 3, 1, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_NOT_ASKED));
   assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 4, 1, &out);
   expect_send(2, DMI_CTL_LEAVE_GO);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   dmi_mout_clear(&out);
   assert_false(leave_no(m, 2, DMI_OK)); /* a reason belongs to it */
   assert_true(leave_no(m, 2, DMI_EBUSY));
@@ -243,7 +244,7 @@ static void test_goodbye(void **state) {
   assert_int_equal(expect(DMI_MACT_RESULT)->value, 99);
   dmi_mout_clear(&out);
   dmi_member_thread(m, 7, 2, 17, &out);
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ETHREAD);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD));
   end(m);
 }
 
@@ -334,6 +335,33 @@ static void test_lost(void **state) {
   dmi_mout_clear(&out);
   dmi_member_lost(m, 3, "reset", &out);
   assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "there"));
+  end(m);
+}
+
+/* As long as lib/net makes them, with the advice at the end: it reaches who lost the process, and
+ * who is told. */
+static void test_whole_sentences(void **state) {
+  static const char advice[] = "does it need dmirun's option --advertise ADDR?";
+  struct dmi_member *m = first();
+  struct dmi_unpack body;
+  char why[600], told[DMI_TEXT_SIZE];
+  (void)state;
+  memset(why, 'w', sizeof(why));
+  strcpy(why + sizeof(why) - sizeof(advice), advice);
+  join(m, 2, 2);
+  join(m, 3, 3);
+  assert_true(give_taken(m, 2, 3));
+  dmi_mout_clear(&out);
+  dmi_member_welcome(m, 1, 1, &out);
+  assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
+  dmi_mout_clear(&out);
+  dmi_member_lost(m, 2, why, &out);
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, advice));
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "this version of DMI"));
+  dmi_unpack_init(&body, &expect_send(3, DMI_CTL_ABORT)->msg.body);
+  dmi_unpack_text(&body, told);
+  assert_true(dmi_unpack_done(&body));
+  assert_non_null(strstr(told, advice));
   end(m);
 }
 
@@ -442,12 +470,13 @@ static void test_advertise(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first),    cmocka_unit_test(test_notices),
-      cmocka_unit_test(test_join),     cmocka_unit_test(test_welcome_waits_for_opened),
-      cmocka_unit_test(test_goodbye),  cmocka_unit_test(test_directory),
-      cmocka_unit_test(test_end),      cmocka_unit_test(test_busy_keeps_the_program),
-      cmocka_unit_test(test_lost),     cmocka_unit_test(test_rubbish),
-      cmocka_unit_test(test_redirect), cmocka_unit_test(test_advertise),
+      cmocka_unit_test(test_first),     cmocka_unit_test(test_notices),
+      cmocka_unit_test(test_join),      cmocka_unit_test(test_welcome_waits_for_opened),
+      cmocka_unit_test(test_goodbye),   cmocka_unit_test(test_directory),
+      cmocka_unit_test(test_end),       cmocka_unit_test(test_busy_keeps_the_program),
+      cmocka_unit_test(test_lost),      cmocka_unit_test(test_whole_sentences),
+      cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_redirect),
+      cmocka_unit_test(test_advertise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,12 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+#include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "net/proof.h"
 #include "net/seal.h"
@@ -282,13 +285,116 @@ static void test_lengths(void **state) {
   }
 }
 
+/* ---- What sealing leaves behind in the processor ---------------------------------------------
+ */
+
+#define TIMES 5
+
+static int by_time(const void *left, const void *right) {
+  const double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+/* Seconds that a loop of pow() takes, the median of several. */
+static double pow_seconds(void) {
+  double seconds[TIMES];
+  for (int i = 0; i < TIMES; i++) {
+    struct timespec from, to;
+    volatile double sum = 0;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    for (int j = 0; j < 100000; j++)
+      sum = sum + pow(1.0001, j * 0.01);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    seconds[i] = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+  }
+  qsort(seconds, TIMES, sizeof(double), by_time);
+  return seconds[TIMES / 2];
+}
+
+static void *pow_thread(void *seconds) {
+  *(double *)seconds = pow_seconds();
+  return NULL;
+}
+
+/* In this thread, and in one that it makes. */
+static void assert_quick(double usual, const char *after) {
+  double here = pow_seconds(), there = 0;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, pow_thread, &there), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  print_message("%s: %.2f times as long, %.2f in a new thread\n", after, here / usual,
+                there / usual);
+  assert_true(here < 3 * usual);
+  assert_true(there < 3 * usual);
+}
+
+struct bystander {
+  pthread_barrier_t meet;
+  double before, after;
+};
+
+static void *bystander_run(void *arg) {
+  struct bystander *one = arg;
+  one->before = pow_seconds();
+  pthread_barrier_wait(&one->meet); /* the main thread seals */
+  pthread_barrier_wait(&one->meet);
+  one->after = pow_seconds();
+  return NULL;
+}
+
+/* Registers that are left dirty make the thread's own floating-point code slow: see seal.c. */
+static void test_vectors(void **state) {
+  static unsigned char plain[4000], sealed[4000 + DMI_SEAL_OVER], out[4000];
+  const size_t sizes[] = {1, 64, 700, sizeof plain};
+  struct bystander one = {.after = 0};
+  pthread_t thread;
+  double usual;
+  (void)state;
+#ifdef __x86_64__
+  if (!__builtin_cpu_supports("avx")) {
+    print_message("this processor has no AVX: nothing can be left dirty\n");
+    skip();
+  }
+#else
+  print_message("not an x86-64 processor: nothing can be left dirty\n");
+  skip();
+#endif
+  usual = pow_seconds();
+  assert_int_equal(pthread_barrier_init(&one.meet, NULL, 2), 0);
+  assert_int_equal(pthread_create(&thread, NULL, bystander_run, &one), 0);
+  pthread_barrier_wait(&one.meet);
+  for (int plainly = 0; plainly < 2; plainly++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+      struct dmi_seal *to = new_seal(plainly), *from = new_seal(plainly);
+      struct iovec iov = {plain, sizes[i]};
+      assert_quick(usual, "new");
+      dmi_seal_put(to, sealed, &iov, 1, sizes[i]);
+      assert_quick(usual, "sealed");
+      assert_true(dmi_seal_get(from, out, sealed));
+      assert_quick(usual, "opened");
+      dmi_seal_free(to);
+      dmi_seal_free(from);
+      assert_quick(usual, "freed");
+    }
+  }
+  dmi_seal_put_first(seal_key, sealed, plain, sizeof plain);
+  assert_quick(usual, "sealed first");
+  assert_true(dmi_seal_get_first(seal_key, out, sealed));
+  assert_quick(usual, "opened first");
+  pthread_barrier_wait(&one.meet);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  pthread_barrier_destroy(&one.meet);
+  assert_true(one.after < 3 * one.before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_right),     cmocka_unit_test(test_other_key),
       cmocka_unit_test(test_replay),    cmocka_unit_test(test_reflection),
       cmocka_unit_test(test_bits),      cmocka_unit_test(test_weak_public_key),
       cmocka_unit_test(test_layout),    cmocka_unit_test(test_both_libraries),
-      cmocka_unit_test(test_tampering), cmocka_unit_test(test_lengths)};
+      cmocka_unit_test(test_tampering), cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_vectors)};
   if (sodium_init() < 0) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

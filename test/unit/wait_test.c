@@ -123,7 +123,7 @@ static struct own begin_lock_into(void) {
 }
 
 static void unlock(struct world *w, uint32_t who, struct own *own) {
-  const int64_t one = 1;
+  const uint64_t one = DMI_SYNC_UNIT;
   *own = rmw(DMI_RMW_FAD, 3 + 8, 8, 8, 8);
   begin_with(w, who, own, &one);
 }
@@ -187,7 +187,7 @@ static void hand_over(void **state) {
     for (uint32_t k = 0; k < 4; k++)
       assert_int_equal(wait[k].done, k <= i);
     memcpy(&ticket, wait[i].answer, 8);
-    assert_int_equal(ticket, i + 1);
+    assert_true(ticket == (i + 1) * DMI_SYNC_UNIT);
     w->line.sent[DMI_MSG_DONE] = w->line.sent[DMI_MSG_ATOMIC] = 0;
     unlock(w, 2, &done);
     (void)settle(w);
@@ -288,6 +288,80 @@ static void beyond(void **state) {
   assert_true(first.done && got.taken == 2 && got.sum == 4);
 }
 
+static void write_bytes(struct world *w, const void *bytes, uint64_t len) {
+  struct own write;
+  memset(&write, 0, sizeof(write));
+  write.req = (struct dmi_req){.type = DMI_REQ_PUT, .off = 3, .len = len};
+  memcpy(write.input, bytes, len);
+  write.req.src = (struct dmi_slice){NULL, write.input, len};
+  begin(w, 0, &write);
+  (void)settle(w);
+  assert_true(write.done);
+}
+
+/* Bytes that are no object: refused in the one message that asks, and left as they are. */
+static void no_object(struct world *w, const void *bytes) {
+  static const struct {
+    enum dmi_rmw kind;
+    uint64_t len, input, in;
+  } ops[] = {{DMI_RMW_TRYLOCK, 16, 0, 1},
+             {DMI_RMW_SIGNAL, 16, 8, 0},
+             {DMI_RMW_TICKET, 16, 0, 8},
+             {DMI_RMW_LOCK, 16, 0, 8},
+             {DMI_RMW_ARRIVE, sizeof(struct dmi_round), 16, sizeof(struct dmi_arrived)}};
+  const uint64_t input[] = {2, 0};
+  write_bytes(w, bytes, sizeof(struct dmi_round));
+  for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+    for (uint32_t who = 0; who < 2; who++) {
+      struct own own = rmw(ops[i].kind, 3, ops[i].len, ops[i].input, ops[i].in);
+      begin_with(w, who, &own, input);
+      assert_int_equal(settle(w), 2 * who);
+      assert_true(own.done);
+      assert_int_equal(own.req.error, DMI_EINVAL);
+      assert_memory_equal(w->proc[0].page.frame->bytes + 3, bytes, sizeof(struct dmi_round));
+    }
+  }
+}
+
+static void no_objects(void **state) {
+  struct world *w = *state;
+  uint64_t numbers[5];
+  unsigned char bytes[sizeof(numbers)];
+  for (int fill = 1; fill < 256; fill++) {
+    memset(bytes, fill, sizeof(bytes));
+    no_object(w, bytes);
+  }
+  for (uint64_t first = 0; first < 200; first++) { /* small numbers, or their difference is one */
+    for (uint64_t i = 0; i < 5; i++)
+      numbers[i] = first * first * first + (i + 1) * (first % 7 + 1);
+    no_object(w, numbers);
+  }
+  for (uint64_t first = 1; first < 200; first++) {
+    for (int i = 0; i < 5; i++) {
+      double value = (double)first / (i + 1);
+      memcpy(&numbers[i], &value, 8);
+    }
+    no_object(w, numbers);
+  }
+}
+
+/* Counting goes on where 64 bits are full. */
+static void full_counts(void **state) {
+  struct world *w = *state;
+  struct dmi_tickets tickets = {(UINT64_C(1) << 51) * DMI_SYNC_UNIT,
+                                (UINT64_C(1) << 51) * DMI_SYNC_UNIT};
+  struct own held = begin_lock_into(), wait = begin_lock_into(), done;
+  write_bytes(w, &tickets, sizeof(tickets));
+  begin_with(w, 0, &held, NULL);
+  assert_true(held.done && held.req.error == DMI_OK);
+  begin_with(w, 1, &wait, NULL);
+  (void)settle(w);
+  assert_false(wait.done);
+  unlock(w, 0, &done);
+  (void)settle(w);
+  assert_true(wait.done && wait.req.error == DMI_OK);
+}
+
 /* Nothing is sent until the bytes that are watched are written; then one answer. */
 static void watch(void **state) {
   struct world *w = *state;
@@ -336,7 +410,7 @@ static void freed(void **state) {
 /* A faulty peer: what moves with the ownership must meet one that waits for it. */
 static void forged(void **state) {
   struct world *w = *state;
-  const uint64_t ticket = 7;
+  const uint64_t ticket = 7 * DMI_SYNC_UNIT;
   struct dmi_rmw_sizes sizes = {8, 0, 8};
   struct dmi_msg msg = {.type = DMI_MSG_ATOMIC,
                         .flags = DMI_F_PARKED,
@@ -365,6 +439,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(moves, setup, teardown),
       cmocka_unit_test_setup_teardown(barrier, setup, teardown),
       cmocka_unit_test_setup_teardown(beyond, setup, teardown),
+      cmocka_unit_test_setup_teardown(no_objects, setup, teardown),
+      cmocka_unit_test_setup_teardown(full_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(watch, setup, teardown),
       cmocka_unit_test_setup_teardown(freed, setup, teardown),
       cmocka_unit_test_setup_teardown(forged, setup, teardown),

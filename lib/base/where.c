@@ -1,0 +1,150 @@
+/*
+ * where.c - see where.h.
+ *
+ * libdw is loaded when the first place is asked for, so that no program needs it.  It is given the
+ * files of this process and nothing else: no directory of debug information, and no server.
+ *
+ * Failure modes: no libdw, no debug information, an address in no file: less is said.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/where.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- libdw, as elfutils' <elfutils/libdwfl.h> declares it ------------------------------------ */
+
+struct callbacks {
+  int (*find_elf)(void);
+  int (*find_debuginfo)(void);
+  int (*section_address)(void);
+  char **debuginfo_path;
+};
+
+struct dwfl {
+  int (*find_elf)(void); /* only handed on */
+  void *(*begin)(const struct callbacks *callbacks);
+  int (*proc_report)(void *dwfl, pid_t pid);
+  int (*report_end)(void *dwfl, void *removed, void *arg);
+  void *(*addrmodule)(void *dwfl, uint64_t address);
+  const char *(*addrname)(void *module, uint64_t address);
+  void *(*getsrc)(void *module, uint64_t address);
+  const char *(*lineinfo)(void *line, uint64_t *address, int *number, int *column, uint64_t *time,
+                          uint64_t *length);
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct dwfl lib;
+static bool asked;    /* for libdw */
+static void *session; /* what libdw knows of this process; NULL: there is no libdw */
+
+static int no_debuginfo(void) {
+  return -1;
+}
+
+static bool load(void) {
+  static const struct {
+    const char *name;
+    size_t at;
+  } wanted[] = {
+      {"dwfl_linux_proc_find_elf", offsetof(struct dwfl, find_elf)},
+      {"dwfl_begin", offsetof(struct dwfl, begin)},
+      {"dwfl_linux_proc_report", offsetof(struct dwfl, proc_report)},
+      {"dwfl_report_end", offsetof(struct dwfl, report_end)},
+      {"dwfl_addrmodule", offsetof(struct dwfl, addrmodule)},
+      {"dwfl_module_addrname", offsetof(struct dwfl, addrname)},
+      {"dwfl_module_getsrc", offsetof(struct dwfl, getsrc)},
+      {"dwfl_lineinfo", offsetof(struct dwfl, lineinfo)},
+  };
+  void *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return false;
+  for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+    void *found = dlsym(library, wanted[i].name);
+    if (!found) return false;
+    memcpy((char *)&lib + wanted[i].at, &found, sizeof(found));
+  }
+  return true;
+}
+
+static void ask(void) {
+  static struct callbacks callbacks;
+  if (asked) return;
+  asked = true;
+  if (!load()) return;
+  callbacks = (struct callbacks){lib.find_elf, no_debuginfo, NULL, NULL};
+  session = lib.begin(&callbacks);
+  if (session &&
+      (lib.proc_report(session, getpid()) != 0 || lib.report_end(session, NULL, NULL) != 0)) {
+    session = NULL;
+  }
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* The file that an address was loaded from. */
+struct file {
+  uint64_t address, offset; /* as it stands in the file */
+  const char *name;
+  bool found;
+};
+
+static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
+  struct file *file = arg;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    uint64_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    if (info->dlpi_phdr[i].p_type != PT_LOAD ||
+        file->address - start >= info->dlpi_phdr[i].p_memsz) {
+      continue;
+    }
+    file->offset = file->address - info->dlpi_addr;
+    file->name = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : program_invocation_name;
+    file->found = true;
+    return 1;
+  }
+  return 0;
+}
+
+/* With the lock.  False: there is no line; *function (NULL: not known) all the same. */
+static bool by_line(char *text, size_t room, uint64_t address, const char **function) {
+  void *module, *line;
+  const char *source = NULL;
+  int number = 0;
+  *function = NULL;
+  ask();
+  module = session ? lib.addrmodule(session, address) : NULL;
+  if (!module) return false;
+  *function = lib.addrname(module, address);
+  line = lib.getsrc(module, address);
+  if (line) source = lib.lineinfo(line, NULL, &number, NULL, NULL, NULL);
+  if (!source) return false;
+  snprintf(text, room, "%s:%d%s%.100s%s", strrchr(source, '/') ? strrchr(source, '/') + 1 : source,
+           number, *function ? " (" : "", *function ? *function : "", *function ? ")" : "");
+  return true;
+}
+
+void dmi_where(char *text, size_t room, const void *caller) {
+  /* The call is before the place to which it returns. */
+  struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
+  const char *function;
+  pthread_mutex_lock(&lock);
+  if (!by_line(text, room, file.address, &function)) {
+    if (!dl_iterate_phdr(visit, &file)) {
+      file.name = "?";
+      file.offset = file.address;
+    }
+    snprintf(text, room, "%.150s+0x%llx%s%.100s (%s)", file.name, (unsigned long long)file.offset,
+             function ? " in " : "", function ? function : "",
+             session ? "compile with -g for the line" : "install libdw1 for the line");
+  }
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,16 @@
+/*
+ * where.h - the place in a program's source from which a call came.
+ */
+#ifndef DMI_BASE_WHERE_H
+#define DMI_BASE_WHERE_H
+
+#include <stddef.h>
+
+#define DMI_WHERE_SIZE 400 /* bytes of a place that are enough */
+
+/* "prog.c:42 (DMI_main)" for a return address, if the program has debug information (cc -g) and
+ * libdw of elfutils is installed; else "./prog+0x1234", as addr2line takes it, and what is missing.
+ * Any thread; slow. */
+void dmi_where(char *text, size_t room, const void *caller);
+
+#endif

@@ -1,0 +1,92 @@
+#!/usr/bin/perl
+# told.t - dmirun --on-error: each call that fails has its line, with place and reason; none else has.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 60);
+my $program = $t->compile('test/multi/told_dmi.c');
+my $plain = $t->compile('test/multi/told_dmi.c', flags => ['-g0']);
+
+# The lines of a process that are about calls.
+sub lines {
+  my ($process) = @_;
+  return grep { /^dmi: / } split /\n/, $process->err;
+}
+
+# [line, function, text] of the calls that must have one.
+sub wanted {
+  my ($process) = @_;
+  return $process->out =~ /^want (\d+) (\w+) (.*)$/mg;
+}
+
+# Each of the lines beside what it must say; `place` makes a pattern of line and function.
+sub compare {
+  my ($process, $what, $place) = @_;
+  my @lines = lines($process);
+  my @wanted = wanted($process);
+  my $bad = 0;
+  is(scalar @lines, @wanted / 3 + 1, "$what: a line for each call that fails, and for no other one");
+  like(pop @lines // '', qr/ DMI_rank failed with DMI_EINFUNC: /, "$what: inside DMI_function");
+  for my $line (@lines) {
+    my ($number, $function, $text) = splice @wanted, 0, 3;
+    my $at = $place->($number, $function);
+    next if $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+, as .*$/ && $line =~ /$text/
+      || $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+: ./ && $line =~ /$text/;
+    $bad++;
+    diag("$what: wanted $at: $text\n   got $line");
+  }
+  is($bad, 0, "$what: each line says where and why");
+  return;
+}
+
+# One process with these options; it ends by itself.
+sub run {
+  my ($name, $file, %options) = @_;
+  my $process = $t->start($file, name => $name, %options);
+  $process->expect_verdict('told', 50);
+  return $process;
+}
+
+my $silent = run('silent', $program);
+is(join("\n", lines($silent)), '', 'nothing is printed if nobody asks for it');
+
+# With libdw: the line, or (a call over several) one next to it.
+my $has_libdw = do {
+  local $SIG{CHLD} = 'DEFAULT';
+  `ldconfig -p 2>&1 || /sbin/ldconfig -p` =~ /\blibdw\.so\.1\b/;
+};
+my $by_file = sub {
+  my ($number, $function) = @_;
+  my $near = join '|', $number - 3 .. $number + 3;
+  return qr/told_dmi\.c:(?:$near) \($function\)/;
+};
+# Without debug information: what addr2line takes.
+my $by_offset = sub {
+  my ($number, $function) = @_;
+  return qr/\S*told_dmi\S*\+0x[0-9a-f]+(?: in $function)? \((?:compile with -g|install libdw1) for the line\)/;
+};
+compare(run('print', $program, opts => ['--on-error', 'print']), 'print',
+  $has_libdw ? $by_file : $by_offset);
+compare(run('environment', $plain, env => { DMI_ON_ERROR => 'print' }), 'without -g', $by_offset);
+
+# What addr2line makes of it is the place.
+SKIP: {
+  local $SIG{CHLD} = 'DEFAULT';
+  skip 'no addr2line', 1 unless `addr2line --version 2>&1` =~ /GNU/;
+  my $process = run('offset', $plain, opts => ['--on-error', 'print']);
+  my ($offset) = (lines($process))[0] =~ /\+(0x[0-9a-f]+)/;
+  my ($function) = (wanted($process))[1];
+  like(scalar `addr2line -f -e '$plain' $offset`, qr/^$function$/m, 'addr2line finds the function');
+}
+
+for my $which ('call', 'wait') {
+  my $process = $t->start($program, name => "abort: $which", args => [$which],
+    opts => ['--on-error', 'abort']);
+  $process->wait_exit(signal => 'ABRT');
+  is(scalar(() = lines($process)), 1, "abort: $which: one line");
+  unlike($process->out, qr/still here/, 'and no further');
+}
+$t->done;

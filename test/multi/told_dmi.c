@@ -1,0 +1,203 @@
+/*
+ * told_dmi.c - calls that fail and nobody asks: what told.t runs with --on-error.
+ *
+ *   dmirun told_dmi [late|wait|function]        none: all that print; the others: one that aborts
+ *
+ * Each call that must have a line of its own says so on stdout, `want LINE FUNCTION text`; all
+ * others must be silent.
+ */
+#include "multi.h"
+
+static int64_t addr, gone, report;
+static int32_t me;
+
+/* The line of the call, in this function, must have this text behind the place. */
+#define TELLS(call, text) (say("want %d %s %s", __LINE__, __func__, text), (call))
+#define REFUSED(call, text) IS(TELLS(call, text) == DMI_FALSE)
+
+/* Also in another thread, and in a function of it. */
+int64_t DMI_thread(int64_t arg) {
+  int64_t value;
+  if (arg == 1) {
+    REFUSED(DMI_read(addr, 8, &value, 99, NULL), "DMI_read\\(0x");
+    REFUSED(DMI_mutex_lock(gone), "DMI_mutex_lock\\(0x");
+  }
+  for (int64_t looks = 0; arg == 2 && get_int64(report + 16) == 0; looks++)
+    look_again(looks);
+  return arg;
+}
+
+/* Not on stdout: that may be in use by the thread that asked for it. */
+void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
+                  int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {
+  (void)page_ptr, (void)size, (void)out1_ptr, (void)out1_size, (void)out2_ptr, (void)out2_size;
+  (void)in_ptr, (void)in_size, (void)tag;
+  (void)DMI_rank(&me);
+}
+
+__attribute__((noinline)) static void addresses(void) {
+  int64_t value = 0;
+  REFUSED(DMI_read(addr + 304, 8, &value, DMI_GET_READ, NULL),
+          "it is 4 bytes behind the end of the mapping at 0x[0-9a-f]+ \\(3 pages of 100 bytes\\), "
+          "the nearest one");
+  REFUSED(DMI_write(addr - 7, 1, &value, DMI_PUT_WRITE, NULL),
+          "1 byte\\) failed with DMI_EADDR: it is 7 bytes before the mapping at 0x");
+  REFUSED(DMI_read(DMI_NULL, 8, &value, DMI_GET_READ, NULL), "the address is DMI_NULL");
+  REFUSED(DMI_read(-1, 8, &value, DMI_GET_READ, NULL), "no program is given such an address");
+  REFUSED(DMI_munmap(addr + 8, NULL), "8 bytes behind the start of the mapping .*: give the start");
+  REFUSED(DMI_free(addr), "DMI_EADDR: no object of DMI_malloc begins there, in the mapping at");
+  REFUSED(DMI_read(addr + 296, 8, &value, DMI_GET_READ, NULL),
+          "DMI_ERANGE: 4 of the 8 bytes are behind the end of the mapping at");
+  REFUSED(
+      DMI_fad(addr + 196, 1, &value, DMI_PUT_ATOMIC, NULL),
+      "4 of the 8 bytes are behind the end of the page, number 1 of the mapping at .* must lie");
+}
+
+__attribute__((noinline)) static void arguments(void) {
+  const int64_t items[3] = {addr, addr + 10, addr + 20}, sizes[3] = {8, 8, 8};
+  const int64_t offsets[3] = {0, 8, 16}, far[3] = {0, 8, 1000};
+  DMI_local_group_t group;
+  int64_t value = 0;
+  REFUSED(DMI_read(addr, 8, NULL, DMI_GET_READ, NULL), "8 bytes\\) failed .*: the buffer is NULL$");
+  REFUSED(DMI_read(addr, -8, &value, DMI_GET_READ, NULL), "-8 bytes\\) .*: the size is negative$");
+  REFUSED(DMI_write(addr, 8, &value, DMI_GET_READ, NULL),
+          "the mode is none of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE$");
+  REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
+  REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "is above 2\\^62$");
+  REFUSED(DMI_cas(addr, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL), "a pointer is NULL$");
+  REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "in each other's place: the order is");
+  REFUSED(
+      DMI_group_init(&group, items, far, sizes, 3),
+      "DMI_group_init\\(0x[0-9a-f]+, 1000 bytes\\) failed with DMI_ERANGE: .* all items would be "
+      "right");
+  REFUSED(DMI_group_init(&group, items, far, far, 3), "720 of the 1000 bytes are behind the end");
+  memset(&group, 0, sizeof(group));
+  REFUSED(DMI_group_read(&group, &value, NULL),
+          "the group was never initialised \\(DMI_group_init");
+  REFUSED(DMI_check(NULL, NULL), "DMI_check failed with DMI_EINVAL: the status is NULL$");
+}
+
+__attribute__((noinline)) static void objects(void) {
+  const int64_t other[5] = {1, 2, 3, 4, 5}, zeros[5] = {0};
+  DMI_local_barrier_t barrier;
+  DMI_thread_t self;
+  int32_t flag;
+  MUST(DMI_write(addr, sizeof(other), other, DMI_PUT_WRITE, NULL));
+  REFUSED(DMI_mutex_lock(addr),
+          "DMI_EINVAL: the object was never initialised \\(DMI_mutex_init\\)");
+  REFUSED(DMI_cond_signal(addr), "the object was never initialised \\(DMI_cond_init\\)");
+  OK(DMI_local_barrier_init(&barrier, addr));
+  REFUSED(
+      DMI_local_barrier_sync(&barrier, 1),
+      "DMI_local_barrier_sync\\(0x[0-9a-f]+, 40 bytes\\) .*never initialised .DMI_barrier_init");
+  OK(DMI_local_barrier_destroy(&barrier));
+  REFUSED(DMI_local_barrier_sync(&barrier, 1), "never initialised \\(DMI_local_barrier_init\\)");
+  MUST(DMI_write(addr, sizeof(zeros), zeros, DMI_PUT_WRITE, NULL));
+  REFUSED(DMI_mutex_unlock(addr), "DMI_EHOLDER: the calling thread does not hold it$");
+  OK(DMI_mutex_lock(addr));
+  REFUSED(DMI_mutex_lock(addr), "DMI_EHOLDER: the calling thread holds it already$");
+  REFUSED(DMI_mutex_destroy(addr), "DMI_EBUSY: a thread holds it$");
+  OK(DMI_mutex_unlock(addr));
+  REFUSED(DMI_suspend(), "the calling thread is none that DMI_create has made$");
+  REFUSED(DMI_self(&self), "the calling thread is none that DMI_create has made$");
+  OK(DMI_mutex_trylock(addr, &flag));
+  OK(DMI_mutex_unlock(addr));
+  REFUSED(DMI_welcome(77), "DMI_welcome\\(process 77\\) failed with DMI_EMEMBER");
+  REFUSED(DMI_welcome(me), "DMI_ENOTASKED: that process was welcomed before$");
+}
+
+/* What returns DMI_FALSE and is no failure, or fails inside a call that does not. */
+__attribute__((noinline)) static void silent(void) {
+  DMI_local_status_t status;
+  DMI_node_t node;
+  int32_t flag = 7, ret = 7;
+  int64_t value = 0, more = 0;
+  OK(DMI_peek(&node, &flag));
+  EQ(flag, DMI_FALSE);
+  OK(DMI_mutex_lock(addr));
+  OK(DMI_mutex_trylock(addr, &flag));
+  EQ(flag, DMI_FALSE);
+  OK(DMI_mutex_unlock(addr));
+  OK(DMI_watch(addr + 200, 8, &value, &more, &status));
+  EQ(DMI_check(&status, &ret), DMI_FALSE);
+  EQ(ret, 7);
+  value = 5;
+  OK(DMI_write(addr + 200, 8, &value, DMI_PUT_WRITE, NULL));
+  DMI_wait(&status, &ret);
+  EQ(ret, DMI_TRUE);
+  OK(DMI_read(addr, 8, &value, DMI_GET_READ, &status));
+  DMI_wait(&status, &ret);
+  EQ(ret, DMI_TRUE);
+  OK(DMI_write(addr + 300, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL));
+}
+
+/* The call that begins is named by the one that tells. */
+__attribute__((noinline)) static void later(void) {
+  DMI_local_status_t status;
+  int64_t value = 0, more, page;
+  int32_t ret = 7;
+  for (int i = 0; i < 2; i++) {
+    MUST(DMI_mmap(&page, 8, 1, NULL));
+    OK(TELLS(DMI_watch(page, 8, &value, &more, &status), i ? "begun there, failed with DMI_EADDR, "
+                                                             "as DMI_check at .*told_dmi"
+                                                           : "begun there, failed with DMI_EADDR, "
+                                                             "as DMI_wait at .*told_dmi"));
+    OK(DMI_munmap(page, NULL));
+    if (i == 0) {
+      DMI_wait(&status, &ret);
+    } else {
+      for (int64_t looks = 0; !DMI_check(&status, &ret); looks++)
+        look_again(looks);
+    }
+    EQ(ret, DMI_FALSE);
+  }
+  /* One that is refused at once says so itself, and waiting for it nothing more. */
+  REFUSED(DMI_cas(addr, 8, &value, NULL, NULL, DMI_PUT_ATOMIC, &status), "a pointer is NULL$");
+  DMI_wait(&status, &ret);
+  EQ(ret, DMI_FALSE);
+}
+
+__attribute__((noinline)) static void one_that_aborts(const char *which) {
+  DMI_local_status_t status;
+  int64_t value = 0, more;
+  if (strcmp(which, "wait") == 0) {
+    OK(DMI_watch(addr, 8, &value, &more, &status));
+    OK(DMI_munmap(addr, NULL));
+    DMI_wait(&status, NULL);
+  } else {
+    DMI_read(gone, 8, &value, DMI_GET_READ, NULL);
+  }
+  say("still here");
+}
+
+void DMI_main(int argc, char **argv) {
+  DMI_thread_t thread;
+  int64_t value;
+  gather(1, &me);
+  MUST(DMI_mmap(&report, 24, 1, NULL));
+  MUST(DMI_mmap(&gone, 8, 1, NULL));
+  MUST(DMI_munmap(gone, NULL));
+  MUST(DMI_mmap(&addr, 100, 3, NULL));
+  if (argc > 1) {
+    one_that_aborts(argv[1]);
+    return;
+  }
+  silent();
+  addresses();
+  arguments();
+  objects();
+  later();
+  MUST(DMI_create(&thread, me, 1, NULL));
+  MUST(DMI_join(thread, &value, NULL));
+  REFUSED(DMI_join(thread, &value, NULL),
+          "DMI_join failed with DMI_ETHREAD: no such thread is left");
+  REFUSED(DMI_wake(thread, NULL), "DMI_wake failed with DMI_ETHREAD: no such thread is left");
+  REFUSED(DMI_goodbye(me), "DMI_ENOTASKED: that process has not asked to leave$");
+  MUST(DMI_create(&thread, me, 2, NULL));
+  OK(DMI_detach(thread, NULL));
+  REFUSED(DMI_join(thread, NULL, NULL), "DMI_ETHREAD: that thread is detached$");
+  put_int64(report + 16, 1);
+  OK(DMI_atomic(addr, 8, NULL, 0, NULL, 0, NULL, 0, 0, DMI_PUT_ATOMIC, NULL));
+  say("want_function");
+  verdict("told", report);
+}
