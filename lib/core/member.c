@@ -119,7 +119,7 @@ static void begin(struct dmi_member *m, struct dmi_mout *out) {
 
 /* A correct process understands itself; unless its state came from another one. */
 static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
-  char text[DMI_LOST_TEXT];
+  char text[DMI_TEXT_SIZE];
   if (!m->handed_by.uid) {
     fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid, dmi_ctl_name(msg->type));
     abort();
