@@ -8,7 +8,7 @@ CLEANFILES += $(launchers)
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
 dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Frames.pm Key.pm Loop.pm Member.pm \
-	NodeFile.pm Output.pm Set.pm Way.pm)
+	Munge.pm NodeFile.pm Output.pm Set.pm Way.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 

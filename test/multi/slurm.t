@@ -5,11 +5,16 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use DMISniffer;
 use DMITest;
 use DMISlurm;
+use MIME::Base64 qw(encode_base64);
+use Socket;
 
 if (my $why = DMISlurm::missing()) { plan(skip_all => $why) }
+DMISniffer::alone();
 my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 400 : 150, wait => 40);
+my $sniffer = $ENV{DMI_TEST_ALONE} ? DMISniffer->new($t->dir) : undef;
 my $slurm = DMISlurm->new($t, nodes => 2);
 my ($start, $join) = map { $t->top . "/examples/slurm/$_.sbatch" } qw(start join);
 my ($nqueens, $joinleave) = map { $t->build . "/examples/${_}_dmi" } qw(nqueens joinleave);
@@ -105,5 +110,45 @@ sub has_left {
   has_left($first, 'COMPLETED', shown => "$came $came $went $went");
   ok(!-e $contact, 'the file is gone');
 }
+
+# The key: each process has it, though the nodes have no such file (only this dmimw has the
+# descriptor); then munge brings it.  And in no case can it be read on the network.
+{
+  my $other = $t->dir . '/other-key';
+  DMITest::write_key($other);
+  my $job = submit('munge', '-n2', '--wrap',
+    "exec 9< $other; exec dmimw --tag --key /proc/self/fd/9 $joinleave");
+  $job->expect(qr/=== opened ===/) for 1, 2;
+  $slurm->run('scancel', '--batch', '--signal=TERM', $job->id);
+  is($job->wait_end, 'COMPLETED', 'munge: state of the job');
+  is(() = $job->text =~ /=== finalized ===$/mg, 2, 'munge: two processes');
+  unlike($job->text, qr/^(?:dmimw|dmirun|dmi): (?!asking)/m, 'munge: no complaints');
+SKIP: {
+    skip('nobody can listen on the network here: ' . (DMISniffer::missing() // 'no namespace'), 14)
+      unless $sniffer;
+    my %planted = planted(my $key = join '', map { chr int rand 256 } 1 .. 32);
+    my $heard = $sniffer->stop;
+    diag(sprintf 'heard %.1f MB', length($heard) / 1e6);
+    my %found = map { $_ => 1 } DMISniffer::found($heard, $key);
+    ok($found{$_}, "a key on the network is found as $_") for sort keys %planted;
+    for my $file ($t->key_file, $other) {
+      open my $in, '<', $file or die "$file: $!\n";
+      is_deeply([DMISniffer::found($heard, pack 'H64', <$in>)], [], 'no part of the key is heard');
+    }
+  }
+}
 $slurm->stop;
 $t->done;
+
+# Sends a key in all forms in which it could travel; returns their names.
+sub planted {
+  my ($key) = @_;
+  my %form = (raw => $key, hex => unpack('H*', $key), 'upper-case hex' => uc unpack 'H*', $key);
+  for my $name (keys %form) {
+    $form{"base64 of $name behind $_"} = encode_base64('x' x $_ . $form{$name}, '') for 0 .. 2;
+  }
+  socket my $socket, AF_INET, SOCK_DGRAM, 0 or die "no socket: $!\n";
+  my $to = pack_sockaddr_in(9, INADDR_LOOPBACK);    # discard
+  defined send $socket, $_, 0, $to or die "cannot send: $!\n" for values %form;
+  return %form;
+}

@@ -15,7 +15,9 @@ unshift @INC, "$top/bin/lib";
 require DMI::Way::Slurm;
 
 my $dir = tempdir(CLEANUP => 1);
-delete @ENV{ grep { /^S(?:LURM|BATCH|RUN)_/ } keys %ENV };
+delete @ENV{ qw(DMI_KEY_FILE), grep { /^S(?:LURM|BATCH|RUN)_/ } keys %ENV };
+$ENV{HOME} = "$dir/home";
+mkdir $ENV{HOME} or die;
 $ENV{PATH} = "$dir:$ENV{PATH}";
 
 sub put {
@@ -73,8 +75,10 @@ is($way->reason('', 256), 'srun ended with status 1', 'no reason');
 # The program itself, with an srun that runs what it is told on this machine.
 put('srun', <<'END');
 #!/bin/sh
+# The "node" may have a home of its own, HOME_THERE.
 for word; do case $word in --*) shift ;; *) break ;; esac; done
-exec "$@"
+test -z "$HOME_THERE" || export HOME="$HOME_THERE"
+tee -a "$0.heard" | "$@"
 END
 put('prog', <<'END');
 #!/bin/sh
@@ -114,6 +118,60 @@ for my $wrong (['-p 9 ./prog', '-p 9: without -i HOST'], ['-i @there -p 9 ./prog
   is($status, 2, "refused: dmimw $wrong->[0]");
   like($err, qr/\Admimw: \Q$wrong->[1]\E[^\n]*\n\z/, 'in one line');
 }
+
+# The key: that of the node, if it is the same one, else by munge, for which these stand in: what it
+# wraps is in a file that only munge knows.
+put('keyed', "#!/bin/sh\nread key < /dev/fd/\$DMI_KEY_FD && echo \"key \$key\"\n");
+my $munge = <<'END';
+#!/bin/sh
+echo "$0 $*" >> munge.asked
+case $0 in
+  *unmunge) cat > /dev/null; printf 'UID:   me (%s)\n\n' ${SENDER:-$(id -u)}; cat wrapped ;;
+  *) cat > wrapped; echo MUNGE:sealed: ;;
+esac
+END
+my $key = '0123456789abcdef' x 4;
+my $other = 'f' x 64;
+mkdir "$dir/$_" or die "$dir/$_: $!" for qw(same same/.dmi other other/.dmi bare);
+my $umask = umask 077;
+put($_->[0], "$_->[1]\n"), chmod 0600, "$dir/$_->[0]"
+  for ["same/.dmi/key", $key], ["other/.dmi/key", $other], ['named', $key];
+umask $umask;
+sub keyed {
+  my ($arguments, %env) = @_;
+  unlink "$dir/munge.asked", "$dir/srun.heard";
+  return run("$arguments ./keyed", HOME => "$dir/same", SLURM_TASKS_PER_NODE => 1, %env);
+}
+($status, $out, $err) = keyed('');
+put('munge', "#!/bin/sh\necho 'no munged here'; exit 1\n");
+is($out, "key $key\n", 'the key file that the node has is read there');
+for my $case (['bare', 'bare/.dmi/key: No such file or directory'],
+    ["other", 'the key file there has another key']) {
+  my ($home, $reason) = @$case;
+  ($status, $out, $err) = keyed('', HOME_THERE => "$dir/$home");
+  is($status, 1, "$home: no key, and no munge");
+  like($err, qr/\Admimw: localhost: .*\Q$reason\E \(no munged here; [^\n]*\): copy the key file there, or name one with --key that all nodes see\n\z/,
+    'is told in one line, with what to do');
+}
+($status, $out, $err) = keyed("--key $dir/named", HOME_THERE => "$dir/bare");
+is($out, "key $key\n", '--key: the file of that name');
+ok(!-e "$dir/munge.asked", 'munge is not asked where it is not needed');
+put($_, $munge) for qw(munge unmunge);
+for my $home (qw(bare other)) {
+  ($status, $out, $err) = keyed('', HOME_THERE => "$dir/$home");
+  is($out, "key $key\n", "$home: munge brings the key");
+  is($err, '', 'without a word');
+}
+my $asked = do { open my $file, '<', "$dir/munge.asked" or die; local $/; <$file> };
+like($asked, qr/^\S+ .*--restrict-uid=$>$/m, 'for this user alone');
+my $heard = do { open my $file, '<', "$dir/srun.heard" or die; local $/; <$file> };
+like($heard, qr/MUNGE:sealed:/, 'what srun carries was heard');
+unlike($heard, qr/0123456789|MDEyMzQ1Njc4|AxMjM0NTY3OD|wMTIzNDU2Nzg5/, 'the key is not in it');
+($status, $out, $err) = keyed('', HOME_THERE => "$dir/bare", SENDER => $> + 1);
+like($err, qr/\Admimw: localhost: .*munge does not bring it: unmunge: it is from user @{[$> + 1]}\n\z/, 'from somebody else');
+put('unmunge', "#!/bin/sh\nprintf 'UID:   me (%s)\\n\\n$other\\n' \$(id -u)\n");
+($status, $out, $err) = keyed('', HOME_THERE => "$dir/bare");
+is($err, "dmimw: localhost: munge brings another key\n", 'another one');
 ($status, $out, $err) = run('./prog', SLURM_STEP_NUM_TASKS => 2);
 is($status, 2, 'refused: started by srun');
 like($err, qr/\Admimw: started as one of 2 tasks of srun[^\n]*\n\z/, 'in one line');

@@ -12,7 +12,9 @@ package DMI::Agent;
 use strict;
 use warnings;
 use DMI::Frames;
+use DMI::Key;
 use DMI::Loop;
+use DMI::Munge;
 use Fcntl qw(F_SETFD);
 use MIME::Base64 ();
 use POSIX ();
@@ -62,7 +64,8 @@ sub run {
 # ---- What dmimw says ---------------------------------------------------------------------------
 
 my %on = (
-  start => sub { $_[0]->_start(DMI::Frames->content($_[1])) },
+  start => sub { $_[0]->_prepare(DMI::Frames->content($_[1])) },
+  key => sub { $_[0]->_unwrap_key($_[1]) },
   signal => sub { $_[0]->_signal($_[1]) },
   kill => sub { $_[0]->_kill },
   in => sub { $_[0]->_input($_[1]) },
@@ -116,14 +119,49 @@ sub _fail {
   return;
 }
 
-sub _start {
+sub _prepare {
   my ($self, $want) = @_;
-  return if $self->{pid};
+  return if $self->{want};
+  $self->{want} = $want;
   $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
   $self->_beat;    # as often as that timeout needs
   return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
     if $want->{version} ne $self->{version};
   return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};
+  return $self->_find_key($want) if $want->{key_mark};
+  $want->{key} = MIME::Base64::decode_base64($want->{key}) if defined $want->{key};
+  return $self->_start($want);
+}
+
+# The key did not come along, as others could have read it.  It is in a file here, too; or dmimw has to
+# send it wrapped.
+sub _find_key {
+  my ($self, $want) = @_;
+  my $key = eval { DMI::Key->find($want->{key_file}) };
+  my $why = defined $key ? 'the key file there has another key' : $@ =~ s/\n\z//r;
+  return $self->{frames}->message('keyless', why => $why) unless _is_wanted($want, $key);
+  $want->{key} = $key;
+  return $self->_start($want);
+}
+
+sub _unwrap_key {
+  my ($self, $wrapped) = @_;
+  my $want = $self->{want};
+  return if !$want || $self->{pid} || $self->{finished};
+  $want->{key} = eval { DMI::Munge->unwrap($wrapped) };
+  return $self->_fail('the key is not there, and munge does not bring it: ' . $@ =~ s/\n\z//r)
+    unless defined $want->{key};
+  return $self->_fail('munge brings another key') unless _is_wanted($want, $want->{key});
+  return $self->_start($want);
+}
+
+sub _is_wanted {
+  my ($want, $key) = @_;
+  return defined $key && DMI::Key->mark($key, $want->{key_nonce}) eq $want->{key_mark};
+}
+
+sub _start {
+  my ($self, $want) = @_;
   my %pipe;
   for my $name (qw(in out err ready), defined $want->{key} ? 'key' : ()) {
     pipe my $reader, my $writer or return $self->_fail("no pipe there: $!");
@@ -133,7 +171,7 @@ sub _start {
   return $self->_fail($wrong) if $wrong;
   if ($pipe{key}) {
     # A key is short: the pipe takes it whole.
-    syswrite $pipe{key}[1], MIME::Base64::decode_base64($want->{key});
+    syswrite $pipe{key}[1], delete $want->{key};
     close $pipe{key}[1];
   }
   my $pid = fork;
@@ -151,7 +189,6 @@ sub _start {
   $self->_await_ready($pipe{ready}[0]);
   $self->{loop}->child($pid, sub { $self->_ended(@_) });
   $self->{frames}->message('begun', pid => $pid);
-  $self->_ask('TERM') if $self->{asked};
   return;
 }
 
@@ -309,7 +346,8 @@ sub _ask {
 
 sub _signal {
   my ($self, $signal) = @_;
-  return if !$self->{pid} || $signal !~ /^(?:INT|TERM)$/;
+  return if $signal !~ /^(?:INT|TERM)$/ || $self->{finished};
+  return $self->_fail(undef) unless $self->{pid};    # it waits for its key
   $self->{asked}++;
   kill $signal, $self->{pid} unless $self->{status_known};
   return;

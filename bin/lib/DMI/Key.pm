@@ -2,12 +2,13 @@
 # environment variable DMI_KEY_FILE, or ~/.dmi/key, which is made when it is not there.
 #
 # The same rules as in lib/service/key.c: a file of one line, 64 hexadecimal digits, that nobody else
-# can read.  The key goes to agents over their stdin, and to processes through a pipe; never onto a
-# command line or into an environment.
+# can read.  The key goes to agents over their stdin, where nobody else can hear that, and to processes
+# through a pipe; never onto a command line or into an environment.
 package DMI::Key;
 
 use strict;
 use warnings;
+use Digest::SHA ();
 use Errno ();
 use Fcntl qw(:DEFAULT :mode);
 
@@ -15,16 +16,42 @@ use Fcntl qw(:DEFAULT :mode);
 sub read {
   my ($class, $file) = @_;
   return _content($file) if defined $file;
-  my $home = $ENV{HOME} // '';
-  $home = (getpwuid $>)[7] // '' unless $home =~ m{^/};
-  die "no home directory for the key: name a key file with --key\n" unless $home =~ m{^/};
-  my $dir = "$home/.dmi";
+  my $dir = _directory();
   mkdir $dir, 0700 or $!{EEXIST} or die "cannot make the directory $dir: $!\n";
   my ($mode, $owner) = (stat $dir)[2, 4];
   die "$dir is not a directory that only you can change: chmod 700 it, or use --key\n"
     unless S_ISDIR($mode) && $owner == $> && ($mode & 022) == 0;
   _make("$dir/key") unless -e "$dir/key";
   return _content("$dir/key");
+}
+
+# The line of a key file that is there: this one, or ~/.dmi/key, which is not made.  Dies with a reason.
+sub find {
+  my ($class, $file) = @_;
+  return _content($file // _directory() . '/key');
+}
+
+# What tells a key from others, and tells nothing of it: a keyed hash of random bytes.  Both ends
+# compare it, to know whether they have the same key.
+sub nonce { return unpack 'H*', _random(32) }
+
+sub mark {
+  my ($class, $line, $nonce) = @_;
+  return Digest::SHA::hmac_sha256_hex("dmimw: is it this key? $nonce", pack 'H64', $line);
+}
+
+sub _directory {
+  my $home = $ENV{HOME} // '';
+  $home = (getpwuid $>)[7] // '' unless $home =~ m{^/};
+  die "no home directory for the key: name a key file with --key\n" unless $home =~ m{^/};
+  return "$home/.dmi";
+}
+
+sub _random {
+  my ($count) = @_;
+  open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
+  CORE::read($random, my ($bytes), $count) == $count or die "/dev/urandom: $!\n";
+  return $bytes;
 }
 
 sub _content {
@@ -44,8 +71,7 @@ sub _content {
 # A whole file gets the name, unless another process was faster.
 sub _make {
   my ($file) = @_;
-  open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
-  CORE::read($random, my ($bytes), 40) == 40 or die "/dev/urandom: $!\n";
+  my $bytes = _random(40);
   my $temp = "$file." . unpack 'H*', substr $bytes, 32, 8, '';    # a name of its own
   sysopen my $handle, $temp, O_WRONLY | O_CREAT | O_EXCL, 0600 or die "cannot make $temp: $!\n";
   my $good = (print $handle unpack('H*', $bytes), "\n") && close $handle

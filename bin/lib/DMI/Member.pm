@@ -27,7 +27,7 @@ my $patience = 5;       # seconds for a connection to end that has nothing left 
 my $kept = 16 << 10;    # bytes of what a way writes to stderr, for the reason
 
 # name, line (NodeFile), way, loop, timeout; changed => called with the member after each change of
-# state; output => called with the member, 'out' or 'err', bytes.
+# state; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -167,6 +167,7 @@ my %on = (
   begun => sub { $_[0]{pid} = $_[1]{pid}; $_[0]{changed}->($_[0]) },
   ready => sub { $_[0]{port} = $_[1]{port}; $_[0]->_enter('listening'); $_[0]->_wrote('err', '') },
   took => sub { $_[0]{unread} -= $_[1]{bytes}; $_[0]{fed}->() if $_[0]{fed} },
+  keyless => sub { $_[0]{keyless}->($_[0], $_[1]{why}) unless $_[0]->is_final },
   failed => sub { $_[0]->fail($_[1]{why}) },
   ended => sub { $_[0]->_ended($_[1]{status}) },
 );
@@ -273,6 +274,9 @@ sub start {
   $self->_enter('starting');
   return;
 }
+
+# What its host has asked for by `keyless`.
+sub give_key { my ($self, $wrapped) = @_; return $self->{frames}->send('key', $wrapped) }
 
 # Asks it to leave; again: lets it say what it waits for.
 sub ask {

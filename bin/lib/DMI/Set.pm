@@ -7,8 +7,10 @@ package DMI::Set;
 
 use strict;
 use warnings;
+use DMI::Key;
 use DMI::Loop;
 use DMI::Member;
+use DMI::Munge;
 use DMI::NodeFile;
 use DMI::Output;
 use DMI::Way;
@@ -23,7 +25,8 @@ my $input_window = 64 << 10;    # bytes of our stdin that the first process has 
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
-# tag, log, require, timeout, grace, env, dir, key, bin, where, ssh, ask, name, version;
+# tag, log, require, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
+# where, ssh, ask, name, version;
 # slurm => true: all by srun; outside => true: options say what program all of them join.
 sub new {
   my ($class, %opt) = @_;
@@ -78,6 +81,7 @@ sub _new_member {
     loop => $self->{loop},
     timeout => $self->{timeout},
     changed => sub { $self->_changed(@_) },
+    keyless => sub { $self->_wrap_key(@_) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
@@ -181,17 +185,31 @@ sub _start {
     stdin => $first ? 1 : 0,
     timeout => $self->{timeout},
     grace => $self->{grace},
-    $self->_key(@{ $self->{options} }, @{ $line->{options} }),
+    $self->_key($member, @{ $self->{options} }, @{ $line->{options} }),
     $door && !$line->{join} ? (join => { hosts => [_names($member, $door)], port => $door->{port} })
       : ());
   return;
 }
 
-# The key, unless options name another one.
+# The key, unless options name another one.  Where others could read it on its way, it is only said
+# which one it is: the host has it in a file of the same name, or asks for it (_wrap_key).
 sub _key {
-  my ($self, @options) = @_;
+  my ($self, $member, @options) = @_;
   return if !defined $self->{key} || grep { /^--key(?:-fd)?(?:=|$)/ } @options;
-  return (key => MIME::Base64::encode_base64($self->{key}, ''));
+  return (key => MIME::Base64::encode_base64($self->{key}, '')) if $member->{way}->is_private;
+  my $nonce = DMI::Key->nonce;
+  return (key_file => $self->{key_file}, key_nonce => $nonce,
+    key_mark => DMI::Key->mark($self->{key}, $nonce));
+}
+
+# The host of this process has no such file: munge brings the key to it, unreadable for others.
+sub _wrap_key {
+  my ($self, $member, $why) = @_;
+  my $wrapped = eval { DMI::Munge->wrap($self->{key}) };
+  return $member->give_key($wrapped) if defined $wrapped;
+  chomp(my $failed = $@);
+  return $member->fail("$why ($failed; so munge cannot bring the key, either): copy the key file "
+    . 'there, or name one with --key that all nodes see');
 }
 
 # The names by which `member` may reach `door`, best first: its host takes the first one it knows.

@@ -14,6 +14,7 @@
 #   sub reason { my ($self, $text, $status) = @_; ... }     # optional: why it failed, in one line
 #   sub at_once { 64 }             # optional: how many may be connecting at the same time
 #   sub own_session { 1 }          # optional: away from the terminal and its signals
+#   sub is_private { 1 }           # optional: nobody on the network can read what it carries
 #
 # new(bin => directory of dmimw here, ...): options that a way does not know are not its business.
 package DMI::Way;
@@ -26,6 +27,7 @@ sub new { my ($class, %opt) = @_; return bless {%opt}, $class }
 sub addresses { my ($self, $line) = @_; return $line->{address} }
 sub at_once { return 64 }
 sub own_session { return 1 }
+sub is_private { return 1 }
 
 # The last line that says something.
 sub reason {

@@ -46,6 +46,8 @@ sub lines {
 
 sub name { return 'srun' }
 sub at_once { return 32 }
+# srun's streams cross the network as they are.
+sub is_private { return 0 }
 
 # Processors and memory are shared out as for the tasks of one srun, unless there are not enough, or
 # the process is one more than the allocation was made for (--add).

@@ -1,0 +1,62 @@
+# Munge.pm - a few bytes from one host of a batch system to another, for this user alone, by munge:
+# the service by which Slurm knows its users.  Who listens on the network between cannot read them.
+#
+#   my $credential = DMI::Munge->wrap($text);       # one line of text
+#   my $text = DMI::Munge->unwrap($credential);     # once on each host, within some minutes
+#
+# Both ask the munged of their own host, which answers at once, and die with a reason.
+package DMI::Munge;
+
+use strict;
+use warnings;
+use POSIX ();
+
+sub wrap {
+  my ($class, $text) = @_;
+  chomp(my $credential = _ask($text, 'munge', '--cipher=aes256', "--restrict-uid=$>"));
+  return $credential;
+}
+
+sub unwrap {
+  my ($class, $credential) = @_;
+  my $text = _ask($credential, 'unmunge', '--keys=UID');
+  my ($user) = $text =~ s/\AUID:[^\n]*\((\d+)\)\n\n// ? $1 : die "unmunge: what is that: $text\n";
+  die "unmunge: it is from user $user\n" if $user != $>;
+  return $text;
+}
+
+sub _ask {
+  my ($input, @command) = @_;
+  my $text = eval { _run($input, @command) };
+  return $text if defined $text;
+  my $why = $@;
+  my $socket = _socket() // die $why;
+  return _run($input, @command, "--socket=$socket");
+}
+
+# The socket that Slurm is set up with; undef: the usual one.
+sub _socket {
+  my $config = eval { _run('', qw(scontrol show config)) } // '';
+  return $config =~ /^AuthInfo\s*=\s*(?:.*,)?socket=([^,\s]+)/m ? $1 : undef;
+}
+
+# What a command prints.  `input` is short: a pipe takes it whole.
+sub _run {
+  my ($input, @command) = @_;
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  my $pid = open(my $out, '-|') // die "no process: $!\n";
+  if ($pid == 0) {
+    no warnings 'exec';
+    open STDIN, '<&', $reader and open STDERR, '>&', \*STDOUT and exec { $command[0] } @command;
+    syswrite STDOUT, "$command[0]: $!\n";
+    POSIX::_exit(127);
+  }
+  close $reader;
+  syswrite $writer, $input;
+  close $writer;
+  my $text = do { local $/; <$out> } // '';
+  return $text if close $out;
+  die +($text =~ /^([^\n]+)/ ? $1 : "$command[0] failed") . "\n";
+}
+
+1;
