@@ -150,6 +150,8 @@ service_sources = \
 	lib/service/pager_leave.c \
 	lib/service/pager_others.c \
 	lib/service/pager_sweep.c \
+	lib/service/parent.c \
+	lib/service/parent.h \
 	lib/service/process.h \
 	lib/service/report.c \
 	lib/service/report.h \

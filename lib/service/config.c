@@ -41,6 +41,7 @@ static const struct row rows[] = {
     {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
     {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
+    {"DMI_GRACE", INT, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
 };
 
 /* The largest value of each type that is a number. */

@@ -22,6 +22,7 @@ struct dmi_threads;
 struct dmi_leave;
 struct dmi_sync;
 struct dmi_pager;
+struct dmi_parent;
 
 /* Something to be done by the daemon thread, for a thread that asks. */
 struct dmi_post {
@@ -79,6 +80,7 @@ struct dmi_process {
   struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
   struct dmi_contact *contact;
+  struct dmi_parent *parent; /* NULL: nobody's end matters */
   struct dmi_seed seed;
   int signals; /* the first SIGINT or SIGTERM, and each SIGINT behind it */
   int exit_code;

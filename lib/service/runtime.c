@@ -21,7 +21,6 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +36,7 @@
 #include "service/events.h"
 #include "service/key.h"
 #include "service/pager.h"
+#include "service/parent.h"
 #include "service/self.h"
 #include "service/service_msg.h"
 #include "service/sync.h"
@@ -172,6 +172,7 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
  * them may end what is on its way out in order.  It has SIGKILL for that. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
+  if (signo == SIGTERM) dmi_parent_look(process->parent);
   if (process->signals > 0 && signo == SIGTERM) return;
   switch (++process->signals) {
     case 1:
@@ -319,17 +320,6 @@ static void tell_ready(struct dmi_process *process) {
   close(fd);
 }
 
-/* From here on the end of whoever started this process asks it to leave (dmirun --with-parent).
- * False: that one has ended already. */
-static bool follow_parent(const struct dmi_process *process) {
-  int parent = process->config.parent;
-  if (!parent) return true;
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) return true;
-  dmi_say(DMI_LOG_ERROR, "start",
-          "process %d, which started this one, has ended (dmirun --with-parent)", parent);
-  return false;
-}
-
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net;
   struct dmi_node_info info = {0};
@@ -411,6 +401,7 @@ static void process_free(struct dmi_process *process) {
   dmi_sync_free(process->sync);
   contact_end(process);
   dmi_member_free(process->member);
+  dmi_parent_free(process->parent);
   if (process->net) dmi_net_free(process->net);
   atomic_store(&the_process, NULL);
   free(atomic_load(&process->uids));
@@ -455,6 +446,7 @@ static void run_main(const struct dmi_program *program, int argc, char **argv) {
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
   pthread_t daemon;
+  bool has_parent;
   int exit_code;
   if (sodium_init() < 0 || !dmi_config_read(&process->config)) {
     process_free(process);
@@ -467,7 +459,8 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     return exit_code;
   }
   dmi_machine_raise_files();
-  if (!follow_parent(process) || !process_open(process, argv[0])) {
+  process->parent = dmi_parent_new(process->config.parent, process->config.grace, &has_parent);
+  if (!has_parent || !process_open(process, argv[0])) {
     process_free(process);
     return 1;
   }

@@ -157,8 +157,8 @@ put('plain', "no program\n");
 sub hands_on {
   my ($args, $expected) = @_;
   local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES DMI_READY_FD
-    DMI_PARENT_PID DMI_JOIN_FILE DMI_CONTACT_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)} =
-    ('stale') x 11;
+    DMI_PARENT_PID DMI_GRACE DMI_JOIN_FILE DMI_CONTACT_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)} =
+    ('stale') x 12;
   my ($status, $out, $err) = run("$dmirun $args");
   is($out, $expected, "dmirun $args") or diag($err);
   is($status, 5, "dmirun $args: the program's own status");
@@ -193,6 +193,8 @@ hands_on("-- ./show", "$l args: \n");
 hands_on('--ready-fd 7 ./show', "$l DMI_READY_FD=7 args: \n");
 like((run("echo \$\$; $dmirun --with-parent ./show; true"))[1],
   qr/\A(\d+)\n$l DMI_PARENT_PID=\1 args: \n/, 'dmirun --with-parent: the one who started it');
+like((run("$dmirun --with-parent --grace 7 ./show; true"))[1],
+  qr/\ADMI_GRACE=7 $l DMI_PARENT_PID=\d+ args: \n/, 'dmirun --grace');
 hands_on("env ./show 1", "$l args: 1\n");
 hands_on("sh -c './show 2'", "$l args: 2\n");
 for my $options ('-s', '-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -s') {
@@ -245,6 +247,8 @@ refused('--key', '--key needs a value');
 refused('-l', '-l needs a value');
 refused("--ready-fd $_ ./show", "--ready-fd $_: .* from 3") for qw(2 x 65536);
 refused('--ready-fd', '--ready-fd needs a value');
+refused("--with-parent --grace $_ ./show", "--grace $_: must be a number of seconds") for qw(0 x -1);
+refused('--grace 5 ./show', '--grace without --with-parent');
 refused('-x ./show', 'unknown option -x');
 refused('--wrong ./show', 'unknown option --wrong');
 refused('./nosuch', './nosuch: no such program');

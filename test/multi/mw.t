@@ -225,6 +225,67 @@ $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');
 ok($end->(20), '--grace: what does not leave is killed');
 
+# What the process has started goes with it, also what has hidden in a session of its own; what that
+# writes without end holds nothing up.
+my $hides = put('hides', <<'END', 0755);
+#!/usr/bin/perl
+# Has a child that leaves it, as a daemon does, and writes for ever.
+use POSIX;
+open my $ready, '>&=', $ENV{DMI_READY_FD};
+syswrite $ready, "1\n";
+close $ready;
+$| = 1;
+pipe my $reader, my $writer;
+if (fork == 0) {
+  POSIX::setsid();
+  exit if fork;
+  $SIG{$_} = 'IGNORE' for qw(INT TERM HUP PIPE);
+  print $writer "$$\n";
+  close $writer;
+  close $reader;
+  while (1) { print STDERR "noise\n" x 1000 }
+}
+close $writer;
+print "hidden: ", scalar <$reader>;
+if ($ARGV[0]) { sleep 1000 }
+END
+for my $way ('it ends by itself', 'it dies of a signal') {
+  my $stays = $way ne 'it ends by itself';
+  $mw = start(['localhost'], $hides, $stays ? 1 : ());
+  my ($hidden) = $mw->expect_out(qr/hidden: (\d+)\n/);
+  my $ends = DMITest::end_of($hidden);
+  $mw->signal('INT') if $stays;
+  $mw->wait_exit($stays ? 128 + 15 : 0);
+  ok($ends->(0), "$way: what it has left behind is gone");
+}
+
+# The agent is killed: a program that lets nobody go is killed as well, whatever it does.
+my $hermit = $t->compile('test/multi/hermit_dmi.c');
+for my $how ('deaf', 'ignoring', 'dismissed', 'stopped') {
+  $mw = start(['localhost'], '--grace', 1, $hermit, $how);
+  my ($hermit_pid) = $mw->expect_out(qr/process (\d+)\n/);
+  my $ends = DMITest::end_of($hermit_pid);
+  $mw->expect_out(qr/deaf by now\n/) if $how eq 'ignoring';
+  if ($how eq 'dismissed') {
+    $mw->signal('INT');
+    $mw->expect_err(qr/=== left ===/);
+  }
+  kill STOP => $hermit_pid if $how eq 'stopped';
+  my $stat = do { open my $file, '<', "/proc/$hermit_pid/stat" or die; <$file> };
+  kill KILL => $stat =~ /\) \S (\d+) /;
+  $mw->wait_exit(1);
+  ok($ends->(20), "a program that is $how ends after its agent was killed");
+}
+
+# A number that may be somebody else's by now gets no signal.
+my $kill = 'BEGIN { *CORE::GLOBAL::kill = sub { print "kill @_\n" } } use DMI::Agent;'
+  . 'my $agent = bless { pid => 4711, loop => DMI::Loop->new }, "DMI::Agent";';
+for my $case (['', "kill KILL -4711\n"], ['$agent->{status} = 0;', '']) {
+  my $command = $t->spawn([$^X, '-I' . $t->top . '/bin/lib', '-e', "$kill $case->[0] \$agent->_kill"]);
+  $command->wait_exit(0);
+  is($command->out, $case->[1], $case->[1] ? 'the group is killed' : 'but not after its end');
+}
+
 # A process that dies by a signal, and one that fails.
 $mw = start(['localhost'], put('dies', "#!/bin/sh\nkill -SEGV \$\$\n", 0755));
 $mw->wait_exit(128 + 11);

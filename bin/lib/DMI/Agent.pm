@@ -2,8 +2,9 @@
 #
 # It starts the process, passes its output, its port and its end on to dmimw, and gives it signals.
 # When dmimw or the connection to it is gone, it asks the process to leave, waits, and in the end
-# kills it: no process outlives its dmimw for long.  The process asks to leave by itself when the
-# agent is gone (dmirun --with-parent).
+# kills it: no process outlives its dmimw for long.  What the process has started and leaves behind
+# comes to the agent (it is a subreaper), wherever it has hidden, and is killed.  When the agent is gone
+# the process asks to leave by itself, and is killed by the kernel (dmirun --with-parent --grace).
 #
 # It must not: use anything but what comes with Perl, write anything but frames to stdout, or end
 # while a process of its own runs.
@@ -24,6 +25,11 @@ use Sys::Hostname ();
 my $default_port = 7880;
 my $most_queued = 256 << 10;    # bytes for dmimw; above, the process has to wait
 my $chunk = 64 << 10;
+my $most_in_pipe = 1 << 20;     # bytes, unless root has set another limit
+# prctl(PR_SET_CHILD_SUBREAPER, 1), by the number that it has on this processor.
+my %prctl = (x86_64 => 157, i386 => 172, i686 => 172, aarch64 => 167, armv7l => 172, riscv64 => 167,
+  ppc64le => 171, s390x => 172, loongarch64 => 167);
+my $set_child_subreaper = 36;
 
 # bin: the directory of dmirun.  Returns the exit status.
 sub run {
@@ -41,6 +47,7 @@ sub run {
     asked => 0,         # the process was asked to leave
     streams => {},      # out and err of the process, while they are open
     input => '',        # for the process, what it has not taken
+    taken => 0,         # bytes of its output
   }, $class;
   open my $in, '<&', \*STDIN or die "dmimw: no stdin: $!\n";
   open my $out, '>&', \*STDOUT or die "dmimw: no stdout: $!\n";
@@ -48,6 +55,9 @@ sub run {
   open STDIN, '<', '/dev/null' or die;
   open STDOUT, '>', '/dev/null' or die;
   $SIG{PIPE} = 'IGNORE';
+  my $prctl = $prctl{ (POSIX::uname())[4] };
+  $self->{adopts} = $prctl && syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) == 0;
+  $loop->orphans(sub { $self->_sweep }) if $self->{adopts};
   $loop->signal($_ => sub { $self->_ask('TERM') }) for qw(TERM INT HUP);
   $self->{frames} = DMI::Frames->new($loop, in => $in, out => $out,
     frame => sub { $self->_frame(@_) },
@@ -195,7 +205,8 @@ sub _start {
 # ('' or what is wrong, the command).
 sub _command {
   my ($self, $want, $pipe) = @_;
-  my @command = ("$self->{bin}/dmirun", '--with-parent', '--ready-fd', fileno $pipe->{ready}[1]);
+  my @command = ("$self->{bin}/dmirun", '--with-parent', '--grace', $self->{grace}, '--ready-fd',
+    fileno $pipe->{ready}[1]);
   push @command, '--key-fd', fileno $pipe->{key}[0] if $pipe->{key};
   push @command, '-l', "$default_port+" if $want->{port} eq 'default';
   push @command, '-l', 0 if $want->{port} eq 'any';
@@ -287,6 +298,7 @@ sub _take {
     close $handle;
     return 0;
   }
+  $self->{taken} += $count;
   $self->{frames}->send($name, $bytes) unless $self->{lost};
   return 1;
 }
@@ -349,25 +361,57 @@ sub _signal {
   return if $signal !~ /^(?:INT|TERM)$/ || $self->{finished};
   return $self->_fail(undef) unless $self->{pid};    # it waits for its key
   $self->{asked}++;
-  kill $signal, $self->{pid} unless $self->{status_known};
+  kill $signal, $self->{pid} unless defined $self->{status};
   return;
 }
 
-# The process and all it has started.
+# The process and its group; what else it has started goes when it has ended.
 sub _kill {
   my ($self) = @_;
   return $self->{loop}->stop unless $self->{pid};
-  kill KILL => -$self->{pid};
+  # Once it has ended its number may be somebody else's.
+  kill KILL => -$self->{pid} unless defined $self->{status};
   return;
 }
 
 sub _ended {
   my ($self, $status) = @_;
-  $self->{status_known} = 1;
+  $self->{status} = $status;
+  return if $self->{adopts};    # all orphans are here by now: _sweep follows
   kill KILL => -$self->{pid};    # what it started and did not wait for
-  # All that it told and wrote comes before its end.
+  return $self->_told;
+}
+
+# Kills what the process has started and not waited for: our children, by now, and their children when
+# they have died.  Called after each end of one; done when there is none left (that we may kill).
+sub _sweep {
+  my ($self) = @_;
+  return if !defined $self->{status} || $self->{finished};
+  return if grep { kill KILL => $_ } _children();
+  return $self->_told;
+}
+
+# Nobody has waited for these, so their numbers are theirs.
+sub _children {
+  if (open my $file, '<', "/proc/$$/task/$$/children") { return split ' ', <$file> // '' }
+  my @found;
+  for my $path (glob '/proc/[0-9]*/stat') {
+    open my $file, '<', $path or next;
+    push @found, $1 if (<$file> // '') =~ /^(\d+) .*\) \S $$ /s;
+  }
+  return @found;
+}
+
+# Tells the end; all that the process told and wrote comes before it.
+sub _told {
+  my ($self) = @_;
+  my $status = $self->{status};
   $self->_take_ready;
-  for my $name (qw(out err)) { 1 while $self->_take($name) }
+  # Not more than can have been there: somebody else may hold the other end, and go on.
+  for my $name (qw(out err)) {
+    my $until = $self->{taken} + $most_in_pipe;
+    1 while $self->{taken} < $until && $self->_take($name);
+  }
   for my $name (keys %{ $self->{streams} }) {
     my $handle = delete $self->{streams}{$name};
     $self->{loop}->forget($handle);

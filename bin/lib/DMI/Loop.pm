@@ -9,6 +9,7 @@
 #   my $timer = $loop->after(5, sub { ... });    # once; $loop->cancel($timer)
 #   $loop->signal(INT => sub { ... });
 #   $loop->child($pid, sub { my ($wait_status) = @_; ... });
+#   $loop->orphans(sub { ... });           # children of others that came to us: after ends of some
 #   $loop->run;                            # until $loop->stop
 package DMI::Loop;
 
@@ -98,8 +99,22 @@ sub child {
   return;
 }
 
+sub orphans {
+  my ($self, $call) = @_;
+  $self->{orphans} = $call;
+  return;
+}
+
 sub _reap {
   my ($self) = @_;
+  if ($self->{orphans}) {
+    while ((my $pid = waitpid -1, WNOHANG) > 0) {
+      my $status = $?;
+      my $call = delete $self->{children}{$pid};
+      $call->($status) if $call;
+    }
+    return $self->{orphans}->();
+  }
   for my $pid (keys %{ $self->{children} }) {
     next unless waitpid($pid, WNOHANG) == $pid;
     my $status = $?;
