@@ -16,6 +16,8 @@ base_sources = \
 	lib/base/epoch.h \
 	lib/base/error.c \
 	lib/base/error.h \
+	lib/base/file.c \
+	lib/base/file.h \
 	lib/base/futex.h \
 	lib/base/lock.c \
 	lib/base/lock.h \

@@ -10,15 +10,14 @@
 #include "service/contact.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 struct dmi_contact {
@@ -37,36 +36,9 @@ struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t
   return contact;
 }
 
-/* Under another name first: nobody ever reads half a line. */
-static bool write_file(const struct dmi_contact *contact) {
-  char temp[4096];
-  FILE *file;
-  bool good;
-  int fd, error;
-  if ((size_t)snprintf(temp, sizeof(temp), "%s.XXXXXX", contact->file) >= sizeof(temp)) {
-    errno = ENAMETOOLONG;
-    return false;
-  }
-  fd = mkostemp(temp, O_CLOEXEC); /* of nobody else's name on any machine, and no link of others */
-  if (fd < 0) return false;
-  file = fdopen(fd, "w");
-  if (file) {
-    good = fputs(contact->line, file) >= 0 && fchmod(fd, 0644) == 0;
-    good = fclose(file) == 0 && good;
-  } else {
-    good = false;
-    close(fd);
-  }
-  if (good && rename(temp, contact->file) == 0) return true;
-  error = errno;
-  unlink(temp);
-  errno = error;
-  return false;
-}
-
 static void *writer_body(void *arg) {
   struct dmi_contact *contact = arg;
-  if (!write_file(contact)) {
+  if (!dmi_file_replace(contact->file, contact->line)) {
     dmi_say(DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s", contact->file,
             strerror(errno));
   }

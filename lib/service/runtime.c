@@ -26,6 +26,7 @@
 
 #include "base/epoch.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "core/heap.h"
@@ -296,14 +297,12 @@ static void *daemon_body(void *arg) {
 /* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
 static void tell_port(struct dmi_process *process) {
   const char *name = process->config.port_file;
-  char temp[4096];
-  FILE *file;
+  char line[16];
   if (!name) return;
-  snprintf(temp, sizeof(temp), "%s.%d", name, (int)getpid());
-  file = fopen(temp, "w");
-  if (!file || fprintf(file, "%u\n", dmi_net_port(process->net)) < 0 || fclose(file) != 0 ||
-      rename(temp, name) != 0) {
-    dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names", name);
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  if (!dmi_file_replace(name, line)) {
+    dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names: %s", name,
+            strerror(errno));
   }
 }
 

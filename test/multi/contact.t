@@ -113,4 +113,17 @@ my $blind = $t->start($program, args => ['return', 0], name => 'blind',
 $blind->wait_exit(0);
 like($blind->err, qr{^dmi: cannot write \S+/no/such/directory \(dmirun --contact\): No such}m,
   'a file that cannot be written is told');
+
+# What others have put where the file is written first is not followed: DMI_PORT_FILE, once by the
+# process number.
+my $own = $t->dir . '/own';
+put("precious\n");
+rename $file, $own or die;
+my $trapped = $t->spawn(['/bin/sh', '-c', 'ln -s "$0" "$DMI_PORT_FILE.$$" && exec "$@"', $own,
+    $t->build . '/bin/dmirun', -l => 0, $program, 'return', 0], name => 'trapped');
+$trapped->wait_exit(0);
+rename $own, $file or die;
+is(content(), "precious\n", 'a file of ours that a link names is left alone');
+like($trapped->port, qr/^[1-9]\d*$/, 'and the port is told');
+is_deeply([grep { !-l } glob $t->dir . '/port.*.*'], [], 'nothing else stays behind');
 $t->done;

@@ -124,6 +124,36 @@ like((run(1, '--status'))[1], qr/several run on this host: --set says which one:
 $second->signal('TERM');
 $second->wait_exit(0);
 is((run(1, '--remove', 'nosuch'))[0], "no process of that name\n", 'one set: that one');
+# No directory that somebody else could have made, or can look into: then it is in the home.
+my $home = "$dir/" . 'long' x 50;
+mkdir $_ or die "$_: $!" for $home, "$dir/open", "$dir/private";
+chmod 0755, $home, "$dir/open";
+chmod 0700, "$dir/private";
+symlink "$dir/private", "$dir/link" or die;
+mkdir "$dir/taken", 0700 or die;
+symlink "$dir/private", "$dir/taken/dmi" or die;
+for my $runtime (undef, '', 'relative', "$dir/nothing/there", "$dir/open", "$dir/link", "$dir/taken",
+    $> == 0 ? "$dir/foreign" : ()) {
+  local $ENV{HOME} = $home;
+  local $ENV{XDG_RUNTIME_DIR} = $runtime;
+  delete $ENV{XDG_RUNTIME_DIR} unless defined $runtime;
+  if (($runtime // '') =~ /foreign/) {
+    mkdir $runtime, 0700 or die;
+    chown 65534, 65534, $runtime or die;
+  }
+  my $what = 'XDG_RUNTIME_DIR ' . (defined $runtime ? $runtime =~ s{.*/}{}r : 'not set');
+  my $third = start(['localhost'], '--set', 'third', $program);
+  shows($third, 'err', '=== opened ===');
+  my ($socket) = glob "$home/.dmi/run/*/third.sock";
+  ok($socket, "$what: the socket is in the home") or diag(`find $dir -name third.sock`);
+  is(join(' ', map { sprintf '%o', (lstat)[2] & 0777 } $socket =~ m{^((.*)/.*)/}), '700 700',
+    "$what: in a private directory");
+  like((run(0, '--status', '--set', 'third'))[0], qr/^localhost +opened/m, "$what: it is found");
+  $third->signal('INT');
+  $third->wait_exit(0);
+  ok(!-e $socket, "$what: the socket is gone");
+}
+is_deeply([glob "$dir/private/*"], [], 'links are not followed');
 # Somebody who asks and goes away, and somebody who speaks nonsense, do no harm.
 for my $words ('', "{\n", "[]\n", "{\"op\":\"x\"}\n", 'x' x 100_000) {
   socket my $socket, AF_UNIX, SOCK_STREAM, 0 or die;

@@ -1,49 +1,86 @@
 # Control.pm - a running dmimw is told from elsewhere to add and remove hosts, and asked how it is.
 #
-# Each set has a socket in a directory of the user's own; only that user can open it.  A request is a
+# Each set has a socket in a directory that is the user's alone; only that user can open it.  A request is a
 # line of JSON, {op => ..., ...}; answers are lines, {say => text} any number of times, and
 # {end => exit status} at last.  Whoever asks may go away at any time: what was asked for goes on.
 package DMI::Control;
 
 use strict;
 use warnings;
+use DMI::Key;
 use Errno ();
+use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW);
 use IO::Handle ();
 use JSON::PP ();
 use POSIX ();
 use Socket;
+use Sys::Hostname ();
 
 my $json = JSON::PP->new->latin1->canonical;
 my $longest_request = 64 << 10;
 
-# The directory of sockets, made when it is not there.  Dies when it cannot be trusted.
-sub directory {
-  my $dir = defined $ENV{XDG_RUNTIME_DIR} && -d $ENV{XDG_RUNTIME_DIR} && -O _ && -w _
-    ? "$ENV{XDG_RUNTIME_DIR}/dmi" : '/tmp/dmi-' . $>;
-  mkdir $dir, 0700 or $!{EEXIST} or die "$dir: $!\n";
-  my ($mode, $owner) = (lstat $dir)[2, 4];
-  die "$dir: not a directory of yours alone; remove it\n"
-    unless -d _ && $owner == $> && ($mode & 077) == 0;
-  return $dir;
+# Where sockets may be: lists of directories, each in the one before, with the permissions that it must
+# not give.  In the last one they are.  Nothing in a directory that everybody can write to: whoever is
+# first there decides what a name is.  The one in the home has the host's name, as hosts share homes.
+sub _places {
+  my ($runtime, $home) = ($ENV{XDG_RUNTIME_DIR} // '', eval { DMI::Key->directory });
+  my $host = Sys::Hostname::hostname() =~ s/[^\w.-]/_/gr;
+  return ($runtime =~ m{^/} ? [[$runtime, 077], ["$runtime/dmi", 077]] : (),
+    defined $home ? [[$home, 022], ["$home/run", 077], ["$home/run/$host", 077]] : ());
+}
+
+# A directory of sockets; undef when it is not there, not ours, or not ours alone.
+sub _directory {
+  my ($make, $place) = @_;
+  for my $part (@$place) {
+    my ($dir, $forbidden) = @$part;
+    mkdir $dir, 0700 if $make;
+    my ($mode, $owner) = (lstat $dir)[2, 4];
+    return undef unless defined $mode && -d _ && $owner == $> && ($mode & $forbidden) == 0;
+  }
+  return $place->[-1][0];
+}
+
+sub _directories { return grep { defined } map { _directory(0, $_) } _places() }
+
+# Calls `call` with a socket and the address of NAME in a directory.  By way of a descriptor: an
+# address is short, and the name of a directory need not be.
+sub _with_socket {
+  my ($dir, $name, $call) = @_;
+  sysopen my $handle, $dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW or return;
+  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or return;
+  my $address = pack_sockaddr_un('/proc/self/fd/' . fileno($handle) . "/$name.sock");
+  return $socket if $call->($socket, $address);
+  my $why = $! + 0;
+  close $_ for $handle, $socket;
+  $! = $why;
+  return;
 }
 
 # Names of sets whose dmimw runs, the newest first.  What others left behind is removed.
 sub sets {
-  my $dir = directory();
-  opendir my $names, $dir or die "$dir: $!\n";
   my %time;
-  for my $name (map { /^(.+)\.sock$/ ? $1 : () } readdir $names) {
-    if (my $socket = _open($name)) { $time{$name} = (stat "$dir/$name.sock")[10] // 0 }
-    elsif ($!{ECONNREFUSED}) { unlink "$dir/$name.sock" }
+  for my $dir (_directories()) {
+    opendir my $names, $dir or die "$dir: $!\n";
+    for my $name (map { /^(.+)\.sock$/ ? $1 : () } readdir $names) {
+      my $path = "$dir/$name.sock";
+      if (_with_socket($dir, $name, \&_connect)) { $time{$name} = (stat $path)[10] // 0 }
+      elsif ($!{ECONNREFUSED}) { unlink $path }
+    }
   }
   return sort { $time{$b} <=> $time{$a} || $a cmp $b } keys %time;
 }
 
+sub _connect { return connect $_[0], $_[1] }
+
+# A connection to the dmimw of a set; undef: there is none.
 sub _open {
   my ($name) = @_;
-  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or return;
-  return unless connect $socket, pack_sockaddr_un(directory() . "/$name.sock");
-  return $socket;
+  for my $dir (_directories()) {
+    my $socket = _with_socket($dir, $name, \&_connect);
+    return $socket if $socket;
+  }
+  return undef;
 }
 
 # ---- In dmimw ----------------------------------------------------------------------------------
@@ -51,16 +88,16 @@ sub _open {
 # Listens for requests about a set.  Dies with a reason.
 sub new {
   my ($class, $set, $name) = @_;
-  my $path = directory() . "/$name.sock";
-  die "--set $name: too long\n" if length $path > 100;
-  if (_open($name)) { die "--set $name: that name is in use\n" }
-  unlink $path if $!{ECONNREFUSED};
-  socket my $socket, AF_UNIX, SOCK_STREAM, 0 or die "no socket: $!\n";
+  die "--set $name: a name has at most 80 characters\n" if length $name > 80;
+  if (grep { $_ eq $name } sets()) { die "--set $name: that name is in use\n" }
+  my ($dir) = grep { defined } map { _directory(1, $_) } _places()
+    or die "no directory of yours alone for --add and --status: set XDG_RUNTIME_DIR to one\n";
+  my $path = "$dir/$name.sock";
   my $mask = umask 0177;
-  my $bound = bind $socket, pack_sockaddr_un($path);
+  my $socket = _with_socket($dir, $name, sub { return bind $_[0], $_[1] });
   my $why = "$!";
   umask $mask;
-  die "$path: $why\n" unless $bound;
+  die "$path: $why\n" unless $socket;
   listen $socket, 16 or die "$path: $!\n";
   $socket->blocking(0);
   my $self = bless { set => $set, path => $path, socket => $socket, owner => $$ }, $class;

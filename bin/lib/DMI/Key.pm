@@ -16,7 +16,7 @@ use Fcntl qw(:DEFAULT :mode);
 sub read {
   my ($class, $file) = @_;
   return _content($file) if defined $file;
-  my $dir = _directory();
+  my $dir = DMI::Key->directory;
   mkdir $dir, 0700 or $!{EEXIST} or die "cannot make the directory $dir: $!\n";
   my ($mode, $owner) = (stat $dir)[2, 4];
   die "$dir is not a directory that only you can change: chmod 700 it, or use --key\n"
@@ -28,7 +28,7 @@ sub read {
 # The line of a key file that is there: this one, or ~/.dmi/key, which is not made.  Dies with a reason.
 sub find {
   my ($class, $file) = @_;
-  return _content($file // _directory() . '/key');
+  return _content($file // DMI::Key->directory . '/key');
 }
 
 # What tells a key from others, and tells nothing of it: a keyed hash of random bytes.  Both ends
@@ -40,7 +40,8 @@ sub mark {
   return Digest::SHA::hmac_sha256_hex("dmimw: is it this key? $nonce", pack 'H64', $line);
 }
 
-sub _directory {
+# ~/.dmi; need not be there.  Dies with a reason.
+sub directory {
   my $home = $ENV{HOME} // '';
   $home = (getpwuid $>)[7] // '' unless $home =~ m{^/};
   die "no home directory for the key: name a key file with --key\n" unless $home =~ m{^/};
