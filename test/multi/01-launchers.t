@@ -250,6 +250,10 @@ refused('--ready-fd', '--ready-fd needs a value');
 refused("--with-parent --grace $_ ./show", "--grace $_: must be a number of seconds") for qw(0 x -1);
 refused('--grace 5 ./show', '--grace without --with-parent');
 refused('-x ./show', 'unknown option -x');
+refused('-i first ./good -l 0', '-l: a process that joins .* options of dmirun go before \./good');
+refused('-i @plain ./good 5', '5: a process that joins');
+hands_on('-i first ./show -l 0', "DMI_JOIN_HOST=first $l args: -l 0\n");    # perhaps its own
+hands_on("-i first sh -c './show 2'", "DMI_JOIN_HOST=first $l args: 2\n");
 refused('--wrong ./show', 'unknown option --wrong');
 refused('./nosuch', './nosuch: no such program');
 refused('./plain', './plain: not executable');

@@ -104,7 +104,7 @@ my ($status, $out, $err) = run('--contact here ./prog word');
 is($out, "\nas ///$dir/here:word\nas localhost/1//$dir/here:\n", 'one starts, one joins');
 is($err, '', 'without a word');
 is($status, 0, 'well');
-($status, $out, $err) = run('-i elsewhere -p 99 ./prog word');
+($status, $out, $err) = run('-i elsewhere -p 99 ./prog');
 is($out, "as elsewhere/99//:\n" x 2, '-i, -p: both join');
 put('there', "host 1\n");
 ($status, $out, $err) = run('-i @there ./prog');
@@ -113,6 +113,7 @@ is($out, "as //$dir/there/$dir/there:\n" x 2, '-i @FILE: both join');
 is($status, 2, '-i @FILE without a file: the status is dmirun\'s');
 like($err, qr/^dmimw: localhost: ended with status 2: -i \@nowhere: No such file/m, 'and says why');
 for my $wrong (['-p 9 ./prog', '-p 9: without -i HOST'], ['-i @there -p 9 ./prog', '-p 9: without'],
+  ['-i elsewhere ./prog word', 'word: processes that join (-i) have no arguments'],
   ['-n 3 ./prog', '-n 3: the allocation has only 2 hosts']) {
   ($status, $out, $err) = run($wrong->[0]);
   is($status, 2, "refused: dmimw $wrong->[0]");

@@ -175,6 +175,7 @@ sub _start {
   my $line = $member->{line};
   my $first = $member == $self->{first} && !$self->{outside};
   $member->{door} = $door;
+  # Only the first process has the arguments: DMI_main does not run in those that join.
   $member->start(
     version => $self->{version},
     dir => $self->{dir},

@@ -153,7 +153,7 @@ sub compile {
 }
 
 # Starts a process of a DMI program with dmirun, listening on a port that the system chooses.
-#   args => [...]      the program's arguments
+#   args => [...]      the program's arguments, if it joins nobody
 #   opts => [...]      more options of dmirun
 # With DMI_TEST_ENCRYPT in the environment all programs encrypt.
 #   join => process    join the program of that one (waits until its port is known)
@@ -166,7 +166,8 @@ sub start {
   push @command, -i => '127.0.0.1', -p => $opt{join}->port if $opt{join};
   push @command, -l => 0 unless grep { /^-l/ } @{ $opt{opts} // [] };
   push @command, '--encrypt' if $ENV{DMI_TEST_ENCRYPT} && !$opt{join};
-  push @command, @{ $opt{opts} // [] }, $program, @{ $opt{args} // [] };
+  push @command, @{ $opt{opts} // [] }, $program;
+  push @command, @{ $opt{args} // [] } unless $opt{join};    # DMI_main does not run there
   return $self->spawn(\@command, %opt);
 }
 
