@@ -89,6 +89,30 @@ for my $cc ('', @compilers) {
   like($err, qr/warns\.c:3:.*warning:/, "${with}but shown");
 }
 
+# C++: one sentence says what works, and it does.
+SKIP: {
+  skip('no g++ here', 8) unless grep { -x "$_/g++" } split /:/, $ENV{PATH};
+  my $advice = qr/DMI is for C; .*-lstdc\+\+, or CC=g\+\+/;
+  put('whole.cpp', "#include <iostream>\n#include <string>\n#include \"dmi_api.h\"\n"
+    . "void DMI_main(int, char **) { std::cout << std::string(\"hello\") << std::endl; }\n");
+  put('part.cc', "#include <iostream>\n#include <string>\n"
+    . "extern \"C\" void say() { std::cout << std::string(\"hello\") << std::endl; }\n");
+  put('says.c', "#include \"dmi_api.h\"\nvoid say(void);\n"
+    . "void DMI_main(int argc, char **argv) { (void)argc, (void)argv; say(); }\n");
+  my ($status, $out, $err) = run("$dmicc whole.cpp -o whole");
+  is($status, 1, 'C++ alone is refused');
+  like($err, qr/\Admicc: whole\.cpp: $advice[^\n]*\n\z/, 'in one line');
+  ($status, $out, $err) = run("g++ -c part.cc && LC_ALL=C $dmicc says.c part.o -o says");
+  is($status, 1, 'an object of C++ likewise');
+  like($err, qr/^dmicc: $advice[^\n]*\n\z/m, 'behind what the linker says');
+  for my $way ("$dmicc whole.cpp -lstdc++ -o whole", "CC=g++ $dmicc whole.cpp -o whole",
+      "$dmicc -c whole.cpp && $dmicc whole.o -lstdc++ -o whole",
+      "g++ -c part.cc && $dmicc says.c part.o -lstdc++ -o whole") {
+    ($status, $out, $err) = run("$way && $dmirun -l 0 ./whole");
+    is("$status $out", "0 hello\n", $way) or diag($err);
+  }
+}
+
 for my $mode ('-c', '-S') {
   my ($status, $out, $err) = run("$dmicc $mode nomain.c -o compiled && test -s compiled");
   is($status, 0, "$mode only compiles") or diag($err);

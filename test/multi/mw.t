@@ -66,7 +66,7 @@ refused('--timeout 0', '-f', $two, '--timeout', 0, $program);
 refused('--set a/b', '-f', $two, '--set', 'a/b', $program);
 refused('--log /dev/null/x', '-f', $two, '--log', '/dev/null/x', $program);
 refused('--env NOSUCHVARIABLE: not set', '-f', $two, '--env', 'NOSUCHVARIABLE', $program);
-refused('no host in it', '-f', nodes('# nothing'), $program);
+refused('no host in ', '-f', nodes('# nothing'), $program);
 refused('line 2: a/b: not a host name', '-f', nodes('localhost', 'a/b'), $program);
 refused('line 1: -oProxyCommand=x: not a host', '-f', nodes('-oProxyCommand=x'), $program);
 refused('line 1: h:7880: the port .* -l 7880', '-f', nodes('h:7880'), $program);
@@ -172,6 +172,20 @@ my $log = do { open my $file, '<', "$dir/log/127.0.0.1.log" or die; local $/; <$
 like($log, qr/^argument: a b\n/m, '--log: stdout');
 like($log, qr/^=== initialized ===\n(?:.*\n)*=== finalized ===\n/m, '--log: stderr');
 ok(-s "$dir/log/localhost.$_.log", "--log: localhost.$_.log") for 2, 3;
+
+# -f -: the list is what comes on stdin, and then nothing is left of that for the program.
+my $listed = put('listed', "# list\nlocalhost\nlocalhost -s 64M\n");
+open my $list, '<', $listed or die;
+$mw = $t->spawn([$dmimw, '-f', '-', '--tag', $program], name => 'dmimw', stdin => $list);
+shows($mw, 'err', map { "$_: === opened ===" } 'localhost', 'localhost/2');
+$mw->signal('INT');
+$mw->wait_exit(0);
+refused('standard input: no host in it', '-f', '-', $program);    # which is empty
+put('listed', "localhost\na/b\n");
+open $list, '<', $listed or die;
+$mw = $t->spawn([$dmimw, '-f', '-', $program], name => 'dmimw', stdin => $list);
+$mw->wait_exit(2);
+like($mw->err, qr{\Admimw: standard input, line 2: a/b: not a host name[^\n]*\n\z}, 'a wrong line');
 
 # ---- Input, output, environment ---------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 # NodeFile.pm - a file of hosts: `host [dmirun options]` in each line, `#` begins a comment.
 #
 #   my @lines = DMI::NodeFile->read($path);      # dies with a line that says what is wrong and where
+#                                                # `-`: standard input
 #   my $line = DMI::NodeFile->parse($text);      # undef: nothing but a comment
 #
 # A line is { host => name or address to connect to, perhaps user@host; address => the same without
@@ -14,7 +15,9 @@ use Text::ParseWords ();
 
 sub read {
   my ($class, $path) = @_;
-  open my $file, '<', $path or die "-f $path: $!\n";
+  my $file = \*STDIN;
+  if ($path eq '-') { $path = 'standard input' }
+  else { undef $file; open $file, '<', $path or die "-f $path: $!\n" }
   my @lines;
   while (my $text = <$file>) {
     my $line = eval { $class->parse($text) };
