@@ -73,7 +73,31 @@ sub check_files {
   my @ours = grep { !m{\.(?:a|so[.\d]*|o)$} } @there;    # compiled files name their sources
   is_deeply([grep { names_tree(content("$real/$_"), $prefix) } @ours], [],
     'no file names the build or source directory');
+  check_names($real, map { "$real/$_" } $doc, $man);
   return $lib;
+}
+
+# What the installed texts, examples and pages name is installed: texts (NAME.md) and headers, links,
+# and whatever is in a directory that the source tree has.
+sub check_names {
+  my ($real, $doc, $man) = @_;
+  my ($count, @missing);
+  my @dirs = map { s{.*/}{}r } grep { -d } glob "$top/*";
+  my $in_tree = join '|', map { quotemeta } @dirs, 'build';
+  for my $file (map({ "$doc/$_" } files($doc)), map { "$man/$_" } files($man)) {
+    my $text = content($file) =~ s/\\-/-/gr;
+    my @names = $text =~ m{(?<![\w./~-])((?:\.\./)*(?:$in_tree)/[\w./-]*\w|[\w./-]*\w\.(?:md|t|pm|pod))\b}g;
+    push @names, $text =~ /\]\((?!https?:)([^)#\s]+)/g if $file =~ /\.md$/;
+    push @names, $text =~ /`(\w+\.h)`/g, $text =~ /^#include "(.*?)"/mg;
+    for my $name (@names) {
+      $count++;
+      next if grep { -e "$_/$name" } $file =~ s{/[^/]*$}{}r, $doc, "$doc/examples", $real, "$real/include";
+      push @missing, $file =~ s{^\Q$real\E/}{}r . ": $name";
+    }
+  }
+  cmp_ok($count, '>', 50, "the installed texts name files ($count times)");
+  is(join("\n", @missing), '', 'and all of these are installed');
+  return;
 }
 
 # ---- At work -----------------------------------------------------------------------------------
