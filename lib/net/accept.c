@@ -277,39 +277,74 @@ static int listen_there(struct dmi_net *net, const char **why, char text[DMI_NET
   return fd;
 }
 
+/* errno: why it cannot listen there. */
+static void cannot_listen(uint16_t port, char text[DMI_NET_WHY]) {
+  if (errno == EADDRINUSE) {
+    snprintf(text, DMI_NET_WHY,
+             "port %u is in use on this machine, perhaps by another process of "
+             "a DMI program: choose another with dmirun -l PORT (0: any free one)",
+             port);
+  } else {
+    snprintf(text, DMI_NET_WHY, "cannot listen on port %u: %s; choose another with dmirun -l PORT",
+             port, strerror(errno));
+  }
+}
+
+/* The address of this end of a socket. */
+static struct dmi_addr own_address(int fd, struct sockaddr_storage *name, socklen_t *size) {
+  struct dmi_addr addr;
+  *size = sizeof *name;
+  memset(name, 0, sizeof *name);
+  getsockname(fd, (struct sockaddr *)name, size);
+  dmi_addr_of_socket(&addr, name);
+  return addr;
+}
+
 bool dmi_accept_open(struct dmi_net *net, const char **why) {
   static _Thread_local char text[DMI_NET_WHY];
   struct sockaddr_storage name;
   struct dmi_addr addr;
-  socklen_t size = sizeof name;
+  socklen_t size;
   uint16_t port = net->config.listen_port;
   *why = NULL;
   int fd = net->config.bind == NULL ? listen_anywhere(port) : listen_there(net, why, text);
   if (fd < 0) {
     if (*why != NULL) return false;
     *why = text;
-    if (errno == EADDRINUSE) {
-      snprintf(text, sizeof text,
-               "port %u is in use on this machine, perhaps by another process of "
-               "a DMI program: choose another with dmirun -l PORT (0: any free one)",
-               port);
-    } else {
-      snprintf(text, sizeof text,
-               "cannot listen on port %u: %s; choose another with dmirun -l PORT", port,
-               strerror(errno));
-    }
+    cannot_listen(port, text);
     return false;
   }
-  memset(&name, 0, sizeof name);
-  getsockname(fd, (struct sockaddr *)&name, &size);
-  dmi_addr_of_socket(&addr, &name);
+  addr = own_address(fd, &name, &size);
   net->port = addr.port;
+  net->local = dmi_addr_is_loopback(&addr);
   net->accepts = (struct dmi_right){ACCEPT_BURST, ev_now(net->loop)};
   net->refusals = (struct dmi_right){REFUSE_BURST, ev_now(net->loop)};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
   ev_io_init(&net->listener, on_connection, fd, EV_READ);
   ev_timer_init(&net->rest, on_rest, REST, 0);
   net->listener.data = net->rest.data = net;
+  ev_io_start(net->loop, &net->listener);
+  return true;
+}
+
+bool dmi_accept_narrow(struct dmi_net *net, int connection, const char **why) {
+  static _Thread_local char text[DMI_NET_WHY];
+  struct sockaddr_storage name;
+  socklen_t size;
+  struct dmi_addr addr = own_address(connection, &name, &size);
+  if (!dmi_addr_is_loopback(&addr)) return true;
+  ev_timer_stop(net->loop, &net->rest);
+  ev_io_stop(net->loop, &net->listener);
+  close(net->listener.fd); /* the system gives its port to one listener only */
+  dmi_addr_set_port(&name, net->port);
+  int fd = listen_at(&name, size);
+  ev_io_set(&net->listener, fd, EV_READ);
+  if (fd < 0) {
+    cannot_listen(net->port, text);
+    *why = text;
+    return false;
+  }
+  net->local = true;
   ev_io_start(net->loop, &net->listener);
   return true;
 }
@@ -324,5 +359,5 @@ void dmi_accept_free_all(struct dmi_net *net) {
   }
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);
-  close(net->listener.fd);
+  if (net->listener.fd >= 0) close(net->listener.fd);
 }

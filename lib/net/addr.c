@@ -28,6 +28,12 @@ bool dmi_addr_is_ipv4(const struct dmi_addr *addr) {
   return memcmp(addr->ip, mapped, sizeof mapped) == 0;
 }
 
+bool dmi_addr_is_loopback(const struct dmi_addr *addr) {
+  static const uint8_t one[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  if (dmi_addr_is_ipv4(addr)) return addr->ip[12] == 127;
+  return memcmp(addr->ip, one, sizeof one) == 0;
+}
+
 /* IPv4 always as AF_INET: that works where there is no IPv6, too. */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out) {
   memset(out, 0, sizeof *out);

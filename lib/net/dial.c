@@ -137,6 +137,17 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   }
 }
 
+/* Whoever joins by way of a process that listens at loopback only does the same, unless --bind says
+ * otherwise: so the first process decides for all of the program. */
+static bool listens_as(struct dmi_dial *dial, const struct dmi_hello *hello) {
+  struct dmi_net *net = dial->net;
+  const char *why = NULL;
+  if (!dial->join || !hello->local || net->local || net->config.bind != NULL) return true;
+  if (dmi_accept_narrow(net, dial->fd, &why)) return true;
+  snprintf(dial->why, sizeof dial->why, "%s", why);
+  return false;
+}
+
 /* HELLO_OK or REFUSE has come, sealed. */
 static void judge(struct dmi_dial *dial) {
   struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
@@ -163,6 +174,8 @@ static void judge(struct dmi_dial *dial) {
   } else if (!dial->join && hello.uid != dial->peer->id) {
     snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
              hello.uid, dial->peer->id);
+    failed(dial, true);
+  } else if (!listens_as(dial, &hello)) {
     failed(dial, true);
   } else {
     succeed(dial, &hello);

@@ -36,6 +36,7 @@ struct dmi_hello {
   uint8_t program[16];       /* program id; zero: belongs to none yet */
   uint32_t uid;              /* 0: no member yet */
   uint16_t port;             /* where it listens */
+  bool local;                /* and that at loopback only: nobody on another machine reaches it */
   char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
 };
 

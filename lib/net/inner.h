@@ -291,6 +291,7 @@ struct dmi_net {
   uint32_t uid; /* ours; 0: none */
   uint8_t program[16];
   uint16_t port;
+  bool local;       /* the listener is at loopback only */
   int family;       /* of the listener: AF_INET6 or AF_INET */
   bool big_buffers; /* the system allows them without losing its own tuning */
   pthread_mutex_t work_lock;
@@ -391,6 +392,9 @@ void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
+/* From now on it listens, at the same port, only at our end of this connection, if that is a
+ * loopback address.  Nobody knows the port yet but the other end.  False: *why says why not. */
+bool dmi_accept_narrow(struct dmi_net *net, int connection, const char **why);
 void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves its place */
 void dmi_accept_called(struct dmi_shake *shake); /* it has said a CALL made with the key */
 bool dmi_accept_may_refuse(struct dmi_net *net); /* a stranger, with a sentence */
@@ -417,6 +421,7 @@ void dmi_dial_free_all(struct dmi_net *net);
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out);
 void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
 bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
+bool dmi_addr_is_loopback(const struct dmi_addr *addr);
 void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
 /* A socket that is to connect to `to` gets our address, if we are bound to one.  False: errno,
  * EAFNOSUPPORT if that is of the other family: from another address others could not reach us. */

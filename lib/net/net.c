@@ -178,6 +178,7 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   struct dmi_hello hello = {.kind = kind, .version = DMI_WIRE_VERSION};
   hello.uid = net->uid;
   hello.port = net->port;
+  hello.local = net->local;
   memcpy(hello.build, net->config.build, sizeof hello.build);
   memcpy(hello.program, net->program, sizeof hello.program);
   memcpy(hello.name, net->config.name, sizeof hello.name);

@@ -35,7 +35,8 @@ struct dmi_net;
 /* Who we are, said in HELLO; and what is secret. */
 struct dmi_net_config {
   uint16_t listen_port; /* 0: any free one */
-  const char *bind;     /* address or host to listen at and to connect from; NULL: any */
+  const char *bind;     /* address or host to listen at and to connect from; NULL: any, but
+                         * loopback once we join by way of a process that listens only there */
   uint8_t key[32];      /* of the program: who does not know it is not let in */
   bool encrypt;         /* seal everything; who joins a program that does, does as well */
   uint8_t build[16];    /* hash of the executable */

@@ -28,7 +28,7 @@ struct dmi_config {
   bool bind_threads;          /* DMI_BIND_THREADS */
   int parent;                 /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
   int grace;                  /* DMI_GRACE: seconds to leave in, then */
-  const char *bind;           /* DMI_BIND: address to listen at; NULL: all */
+  const char *bind;           /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
   const char *key_file;       /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;                 /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
   bool encrypt;               /* DMI_ENCRYPT */

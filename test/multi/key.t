@@ -163,6 +163,30 @@ unlike(slurp('/proc/net/tcp6'), qr/:$port \w+:0000 0A/, 'and nowhere else');
 refused('an address of another machine', 'has no address .*--bind', opts => ['--bind', '192.0.2.1']);
 refused('no address', 'cannot find the address .*--bind', opts => ['--bind', 'no.such.invalid']);
 
+# Who joins by way of it listens likewise, and so does who joins by way of that one, unless told
+# otherwise; who joins by way of one that listens everywhere does as well.
+sub addresses {
+  my ($process) = @_;
+  my $hex = sprintf '%04X', $process->port;
+  return join ' ', sort map { slurp($_) =~ /^ *\d+: (\w+):$hex \w+:0000 0A/mg } glob '/proc/net/tcp{,6}';
+}
+my $everywhere = addresses($host);
+isnt($everywhere, '0100007F', 'a process listens on all addresses');
+my @local = ($bound);
+for my $what ('by way of a bound one', 'by way of that one') {
+  my $local = $t->start($program, join => $local[-1], name => $what, opts => ['--key', "$dir/named"]);
+  $local->expect_err(qr/^=== opened ===$/m);
+  is(addresses($local), '0100007F', "$what: listens at 127.0.0.1 only");
+  push @local, $local;
+}
+my $told = $t->start($program, join => $local[-1], name => 'told', opts => ['--key', "$dir/named",
+    '--bind', '0.0.0.0']);
+$told->expect_err(qr/^=== opened ===$/m);
+is(addresses($told), '00000000', 'unless told otherwise');
+my $wide = $t->start($program, join => $told, name => 'wide', opts => ['--key', "$dir/named"]);
+$wide->expect_err(qr/^=== opened ===$/m);
+is(addresses($wide), $everywhere, 'by way of one that listens everywhere: likewise');
+
 # It could connect from another address, but nobody could reach it where it listens.
 if (socket my $six, Socket::AF_INET6(), Socket::SOCK_STREAM(), 0) {
   my $apart = $t->start($program, join => $host, name => 'apart',
@@ -172,5 +196,5 @@ if (socket my $six, Socket::AF_INET6(), Socket::SOCK_STREAM(), 0) {
 }
 
 $host->signal('INT');
-$_->wait_exit(0) for $host, $guest, $bound;
+$_->wait_exit(0) for $host, $guest, @local, $told, $wide;
 $t->done;
