@@ -169,13 +169,11 @@ static void judge(struct dmi_dial *dial) {
     return;
   }
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
-  if (!dmi_hello_match(&mine, &hello, there, dial->why)) {
+  if (!dmi_hello_match(&mine, &hello, there, dial->why) || !listens_as(dial, &hello)) {
     failed(dial, true);
   } else if (!dial->join && hello.uid != dial->peer->id) {
     snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
              hello.uid, dial->peer->id);
-    failed(dial, true);
-  } else if (!listens_as(dial, &hello)) {
     failed(dial, true);
   } else {
     succeed(dial, &hello);
