@@ -327,8 +327,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
   return true;
 }
 
-bool dmi_accept_narrow(struct dmi_net *net, int connection, const char **why) {
-  static _Thread_local char text[DMI_NET_WHY];
+bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]) {
   struct sockaddr_storage name;
   socklen_t size;
   struct dmi_addr addr = own_address(connection, &name, &size);
@@ -340,8 +339,7 @@ bool dmi_accept_narrow(struct dmi_net *net, int connection, const char **why) {
   int fd = listen_at(&name, size);
   ev_io_set(&net->listener, fd, EV_READ);
   if (fd < 0) {
-    cannot_listen(net->port, text);
-    *why = text;
+    cannot_listen(net->port, why);
     return false;
   }
   net->local = true;

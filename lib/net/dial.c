@@ -137,15 +137,11 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   }
 }
 
-/* Whoever joins by way of a process that listens at loopback only does the same, unless --bind says
- * otherwise: so the first process decides for all of the program. */
+/* Who joins by way of a process that listens at loopback only does the same, unless --bind is given. */
 static bool listens_as(struct dmi_dial *dial, const struct dmi_hello *hello) {
   struct dmi_net *net = dial->net;
-  const char *why = NULL;
   if (!dial->join || !hello->local || net->local || net->config.bind != NULL) return true;
-  if (dmi_accept_narrow(net, dial->fd, &why)) return true;
-  snprintf(dial->why, sizeof dial->why, "%s", why);
-  return false;
+  return dmi_accept_narrow(net, dial->fd, dial->why);
 }
 
 /* HELLO_OK or REFUSE has come, sealed. */

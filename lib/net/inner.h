@@ -393,8 +393,8 @@ void dmi_conn_free_all(struct dmi_net *net);
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
 /* From now on it listens, at the same port, only at our end of this connection, if that is a
- * loopback address.  Nobody knows the port yet but the other end.  False: *why says why not. */
-bool dmi_accept_narrow(struct dmi_net *net, int connection, const char **why);
+ * loopback address.  Nobody knows the port yet but the other end.  False: `why` says why not. */
+bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]);
 void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves its place */
 void dmi_accept_called(struct dmi_shake *shake); /* it has said a CALL made with the key */
 bool dmi_accept_may_refuse(struct dmi_net *net); /* a stranger, with a sentence */

@@ -67,6 +67,7 @@ static void *watch(void *arg) {
   struct dmi_parent *parent = arg;
   struct pollfd fds[2] = {{.fd = parent->fd, .events = POLLIN},
                           {.fd = parent->over, .events = POLLIN}};
+  pthread_setname_np(pthread_self(), "dmi-parent");
   prctl(PR_SET_PDEATHSIG, SIGCONT); /* of each thread the kernel sends what that has asked for */
   while (poll(fds, 2, -1) < 0 && errno == EINTR) {
   }

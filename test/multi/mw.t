@@ -143,7 +143,7 @@ for my $runtime (undef, '', 'relative', "$dir/nothing/there", "$dir/open", "$dir
   }
   my $what = 'XDG_RUNTIME_DIR ' . (defined $runtime ? $runtime =~ s{.*/}{}r : 'not set');
   my $third = start(['localhost'], '--set', 'third', $program);
-  shows($third, 'err', '=== opened ===');
+  $third->shows('err', '=== opened ===');
   my ($socket) = glob "$home/.dmi/run/*/third.sock";
   ok($socket, "$what: the socket is in the home") or diag(`find $dir -name third.sock`);
   is(join(' ', map { sprintf '%o', (lstat)[2] & 0777 } $socket =~ m{^((.*)/.*)/}), '700 700',
@@ -177,7 +177,7 @@ ok(-s "$dir/log/localhost.$_.log", "--log: localhost.$_.log") for 2, 3;
 my $listed = put('listed', "# list\nlocalhost\nlocalhost -s 64M\n");
 open my $list, '<', $listed or die;
 $mw = $t->spawn([$dmimw, '-f', '-', '--tag', $program], name => 'dmimw', stdin => $list);
-shows($mw, 'err', map { "$_: === opened ===" } 'localhost', 'localhost/2');
+$mw->shows('err', map { "$_: === opened ===" } 'localhost', 'localhost/2');
 $mw->signal('INT');
 $mw->wait_exit(0);
 refused('standard input: no host in it', '-f', '-', $program);    # which is empty
