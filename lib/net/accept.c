@@ -331,7 +331,7 @@ bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY
   struct sockaddr_storage name;
   socklen_t size;
   struct dmi_addr addr = own_address(connection, &name, &size);
-  if (!dmi_addr_is_loopback(&addr)) return true;
+  if (net->local || net->config.bind != NULL || !dmi_addr_is_loopback(&addr)) return true;
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);
   close(net->listener.fd); /* the system gives its port to one listener only */

@@ -137,13 +137,6 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   }
 }
 
-/* Who joins by way of a process that listens at loopback only does the same, unless --bind is given. */
-static bool listens_as(struct dmi_dial *dial, const struct dmi_hello *hello) {
-  struct dmi_net *net = dial->net;
-  if (!dial->join || !hello->local || net->local || net->config.bind != NULL) return true;
-  return dmi_accept_narrow(net, dial->fd, dial->why);
-}
-
 /* HELLO_OK or REFUSE has come, sealed. */
 static void judge(struct dmi_dial *dial) {
   struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
@@ -165,7 +158,8 @@ static void judge(struct dmi_dial *dial) {
     return;
   }
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
-  if (!dmi_hello_match(&mine, &hello, there, dial->why) || !listens_as(dial, &hello)) {
+  if (!dmi_hello_match(&mine, &hello, there, dial->why) ||
+      (dial->join && hello.local && !dmi_accept_narrow(dial->net, dial->fd, dial->why))) {
     failed(dial, true);
   } else if (!dial->join && hello.uid != dial->peer->id) {
     snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,

@@ -392,8 +392,9 @@ void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
-/* From now on it listens, at the same port, only at our end of this connection, if that is a
- * loopback address.  Nobody knows the port yet but the other end.  False: `why` says why not. */
+/* The process by way of which we join listens at loopback only: so do we from now on, unless --bind
+ * is given, at the same port, at our end of this connection.  Nobody else knows the port yet.
+ * False: `why` says why not. */
 bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]);
 void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves its place */
 void dmi_accept_called(struct dmi_shake *shake); /* it has said a CALL made with the key */
