@@ -190,9 +190,9 @@ int32_t dmi_alloc_realloc(struct dmi_process *process, int64_t old_addr, int64_t
                           int64_t size, int64_t page_size) {
   struct dmi_heap *heap;
   struct place place;
-  uint64_t room;
+  uint64_t room = 0;
   int32_t error;
-  bool same;
+  bool same = false;
   if (old_addr == DMI_NULL) return dmi_alloc_malloc(process, addr, size, page_size);
   if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (size <= 0 || page_size <= 0) return bad_size(size);

@@ -78,7 +78,7 @@ static void each_word_of_table(int64_t at) {
   MUST(DMI_read(whole[4], sizeof table, table, DMI_GET_READ, NULL));
   for (int word = 0; word < 8; word++) {
     for (int i = 0; i < NEARLY; i++) {
-      int64_t wrong = table[word] + nearly[i];
+      int64_t wrong = (int64_t)((uint64_t)table[word] + (uint64_t)nearly[i]);
       MUST(DMI_write(whole[4] + 8 * word, 8, &wrong, DMI_PUT_WRITE, NULL));
       (void)use_set(at);
       if (word >= 3 && word != 5 && wrong != table[word]) {
@@ -98,7 +98,7 @@ static void each_place(int64_t at) {
   for (int i = 0; i < READ; i++) {
     int64_t cell = whole[5] + 8 * reads[i], place, wrong;
     MUST(DMI_read(cell, 8, &place, DMI_GET_READ, NULL));
-    wrong = i % 2 ? nearly[i % NEARLY] : place + nearly[i % NEARLY];
+    wrong = (int64_t)((i % 2 ? 0 : (uint64_t)place) + (uint64_t)nearly[i % NEARLY]);
     MUST(DMI_write(cell, 8, &wrong, DMI_PUT_WRITE, NULL));
     (void)use_set(at);
     MUST(DMI_write(cell, 8, &place, DMI_PUT_WRITE, NULL));
