@@ -30,8 +30,13 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_room_end(core, page);
   if (page->busy) {
     struct dmi_req *req;
-    while ((req = dmi_req_pop(&page->busy->parked))) {
+    while ((req = dmi_req_pop(&page->busy->parked)) || (req = dmi_req_pop(&page->busy->queue))) {
       if (req->foreign) dmi_req_free(req);
+    }
+    if (page->busy->current) { /* it waited for a process that was lost */
+      if (page->busy->current->foreign) dmi_req_free(page->busy->current);
+      dmi_slice_drop(&page->busy->bytes);
+      dmi_frame_unref(page->busy->answer);
     }
     dmi_passes_fail(core, page, dmi_fetch_end(page->busy), NULL);
     free(page->busy->holder);

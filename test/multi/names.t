@@ -14,13 +14,18 @@ my $first = $t->start($program);
 my $second = $t->start($program, join => $first);
 $first->expect_verdict('names', 1, $second);
 
-# A thread of the sanitizers has no name of ours.
+# Threads that a sanitizer made have no name of ours.
 sub names {
   my ($process) = @_;
   my ($names) = $process->out =~ /^process \d+, (.*)$/m;
-  return [grep { /^dmi-/ || $_ eq $own } split /, /, $names // ''];
+  return [grep { /^dmi-/ } split /, /, $names // ''];
+}
+sub main_name {
+  return ($_[0]->out =~ /^main (.*)$/m)[0];
 }
 my @threads = map { "dmi-thread $_" } 1 .. 3;
 is_deeply(names($first), ['dmi-daemon', 'dmi-main', 'dmi-pager', @threads], 'where DMI_main runs');
-is_deeply(names($second), [sort 'dmi-daemon', 'dmi-pager', @threads, $own], 'elsewhere');
+is(main_name($first), 'dmi-main', 'it is the main thread that is called so');
+is_deeply(names($second), ['dmi-daemon', 'dmi-pager', @threads], 'elsewhere');
+is(main_name($second), $own, 'where the main thread has the name of the program');
 $t->done;

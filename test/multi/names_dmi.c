@@ -13,12 +13,13 @@ static int by_name(const void *left, const void *right) {
   return strcmp(left, right);
 }
 
-/* All of this process, in order. */
+/* All of this process, in order, and the main thread's. */
 static void print_names(int64_t id) {
   char names[32][32], line[1200] = "";
   int num = 0;
   DIR *tasks = opendir("/proc/self/task");
   const struct dirent *task;
+  FILE *tasks_main;
   while (tasks && (task = readdir(tasks)) && num < 32) {
     char path[300];
     FILE *file;
@@ -38,6 +39,9 @@ static void print_names(int64_t id) {
     strcat(line, names[i]);
   }
   say("process %" PRId64 "%s", id, line);
+  tasks_main = fopen("/proc/self/comm", "r");
+  if (tasks_main && fgets(names[0], sizeof names[0], tasks_main)) printf("main %s", names[0]);
+  if (tasks_main) fclose(tasks_main);
 }
 
 /* All threads are there when one of each process looks. */
