@@ -433,15 +433,6 @@ static void *daemon_start(void *arg) {
   return daemon_body(arg);
 }
 
-/* The main thread's name is that of the process, too: it is the program's again afterwards. */
-static void run_main(const struct dmi_program *program, int argc, char **argv) {
-  char name[16] = "";
-  (void)pthread_getname_np(pthread_self(), name, sizeof name);
-  pthread_setname_np(pthread_self(), "dmi-main");
-  program->main(argc, argv);
-  pthread_setname_np(pthread_self(), name);
-}
-
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   struct dmi_process *process = process_new(program);
   pthread_t daemon;
@@ -476,7 +467,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     return 1;
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
-    run_main(program, argc, argv);
+    program->main(argc, argv);
     dmi_threads_main_ends(process);
   }
   pthread_join(daemon, NULL);

@@ -24,8 +24,8 @@ sub main_name {
   return ($_[0]->out =~ /^main (.*)$/m)[0];
 }
 my @threads = map { "dmi-thread $_" } 1 .. 3;
-is_deeply(names($first), ['dmi-daemon', 'dmi-main', 'dmi-pager', @threads], 'where DMI_main runs');
-is(main_name($first), 'dmi-main', 'it is the main thread that is called so');
-is_deeply(names($second), ['dmi-daemon', 'dmi-pager', @threads], 'elsewhere');
-is(main_name($second), $own, 'where the main thread has the name of the program');
+for my $process ($first, $second) {
+  is_deeply(names($process), ['dmi-daemon', 'dmi-pager', @threads], 'each of our threads has its name');
+  is(main_name($process), $own, 'the main thread, and so the process, has the name of the program');
+}
 $t->done;
