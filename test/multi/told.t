@@ -77,12 +77,12 @@ compare(run('print', $program, opts => ['--on-error', 'print']), 'print',
 compare(run('environment', $plain, env => { DMI_ON_ERROR => 'print' }), 'without -g', $by_offset);
 
 # What addr2line makes of it is the place.
+my $offset_run = run('offset', $plain, opts => ['--on-error', 'print']);
 SKIP: {
   local $SIG{CHLD} = 'DEFAULT';
   skip 'no addr2line', 1 unless `addr2line --version 2>&1` =~ /GNU/;
-  my $process = run('offset', $plain, opts => ['--on-error', 'print']);
-  my ($offset) = (lines($process))[0] =~ /\+(0x[0-9a-f]+)/;
-  my ($function) = (wanted($process))[1];
+  my ($offset) = (lines($offset_run))[0] =~ /\+(0x[0-9a-f]+)/;
+  my ($function) = (wanted($offset_run))[1];
   like(scalar `addr2line -f -e '$plain' $offset`, qr/^$function$/m, 'addr2line finds the function');
 }
 
