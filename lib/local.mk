@@ -34,11 +34,13 @@ base_sources = \
 net_sources = \
 	lib/net/accept.c \
 	lib/net/addr.c \
+	lib/net/alive.c \
 	lib/net/conn.c \
 	lib/net/dial.c \
 	lib/net/hello.c \
 	lib/net/hello.h \
 	lib/net/inner.h \
+	lib/net/join.c \
 	lib/net/lend.c \
 	lib/net/net.c \
 	lib/net/net.h \

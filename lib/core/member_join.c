@@ -116,11 +116,15 @@ bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dm
 
 bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
-  char text[DMI_TEXT_SIZE];
+  char text[DMI_TEXT_SIZE], said[DMI_TEXT_SIZE + 40];
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_text(&body, text);
   if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
-  dmi_member_fatal(m, text);
+  for (char *c = text; *c; c++) {
+    if (*c < ' ' || *c > '~') *c = '?'; /* it goes to a terminal */
+  }
+  snprintf(said, sizeof(said), "the program to join refuses: \"%s\"", text);
+  dmi_member_fatal(m, said);
   return true;
 }
 

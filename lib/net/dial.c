@@ -4,20 +4,25 @@
  *
  * Happy path: connect without blocking, CALL, ANSWER made with our key, PROOF and HELLO,
  * HELLO_OK, the socket becomes a connection.  States: docs/wire.md.
- * Failure modes: nobody listens there (at once), no answer (after DMI_NET_PATIENCE in all),
- * something that is not DMI or has another key, REFUSE, a connection that is closed without a word
- * (tried again AGAIN times: the other may be flooded).  Then the next address; when there is none,
- * the peer is lost, or `joined` says why; but if the peer has itself connected meanwhile (accept.c
- * holds it), that one is used.
  *
- * The name of a host is resolved with getaddrinfo, which blocks: dmi_net_join is called before the
- * program has anything to wait for.
+ * Failure modes of a joiner, which has DMI_NET_PATIENCE in all: nobody listens there (at once), no
+ * answer, something that is not DMI or has another key, REFUSE, a connection that is closed without
+ * a word (tried again AGAIN times: the other may be flooded).  Then the next address; when there is
+ * none, `joined` says why.
+ *
+ * A member is lost when nobody listens at its port, when something else does, when it says REFUSE,
+ * or when its machine is silent for config.dead_after.  Else it is waited for, however long: a
+ * stopped process does not answer CALL, a flooded one closes connections, and this process may have
+ * no descriptor left.  Attempts that end are made again, after growing pauses; but if the peer has
+ * itself connected meanwhile (accept.c holds it), that one is used.
+ *
+ * Must not begin an attempt (join.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,22 +33,21 @@
 #include "base/log.h"
 #include "net/inner.h"
 
-/* What a user who joins can change. */
-#define ADVICE "check dmirun's options -i HOST and -p PORT"
-
 /* What may be wrong with a member that the coordinator told us of. */
 #define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
 
-#define AGAIN 5          /* attempts after the first at an address that closes without a word */
+#define AGAIN 5          /* attempts of a joiner after the first, where it is closed without a word */
 #define AGAIN_AFTER 0.05 /* seconds before the first of them, then twice as long each time */
+#define AGAIN_MOST 1.0   /* but no longer */
+#define CONNECTING 4.0   /* seconds for one attempt of a member: then it is asked for anew */
 
 /* What to do about a peer that is reached but is no use, after ": ". */
 static const char *advice(const struct dmi_dial *dial) {
-  return dial->join ? ADVICE : "has it ended, and something else taken its port?";
+  return dial->join ? DMI_NET_JOIN_ADVICE : "has it ended, and something else taken its port?";
 }
 
-static void try_next(struct dmi_dial *dial);
 static void broken(struct dmi_dial *dial, int error);
+static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events);
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events);
 
 static void stop_attempt(struct dmi_dial *dial) {
@@ -84,11 +88,69 @@ static void failed(struct dmi_dial *dial, bool final) {
   dmi_log(DMI_LOG_DEBUG, "net", "%s", dial->why);
   stop_attempt(dial);
   if (final) dial->at = dial->count;
-  try_next(dial);
+  dmi_dial_next(dial);
+}
+
+/* The same address once more, after a pause. */
+static void pause_before_next(struct dmi_dial *dial) {
+  struct ev_loop *loop = dial->net->loop;
+  double pause = AGAIN_AFTER * (double)(1u << dial->again);
+  if (pause > AGAIN_MOST) pause = AGAIN_MOST;
+  if (dial->again < AGAIN) dial->again++;
+  dial->at--;
+  dial->state = DMI_DIAL_CONNECTING;
+  stop_attempt(dial);
+  ev_set_cb(&dial->patience, on_again);
+  ev_timer_set(&dial->patience, pause, 0);
+  ev_timer_start(loop, &dial->patience);
+}
+
+/* An attempt to reach a member has ended in a way that does not say that its process is gone. */
+static void once_more(struct dmi_dial *dial) {
+  struct dmi_net_peer *peer = dial->peer;
+  uint32_t limit = dial->net->config.dead_after;
+  dmi_log(DMI_LOG_DEBUG, "net", "%s port %u: once more", dial->host, dial->port);
+  if (peer->held != NULL) {
+    dmi_dial_cancel(dial);
+    if (!dmi_shake_held(peer->held, false)) dmi_dial_peer(peer);
+  } else if (limit != 0 && ev_now(dial->net->loop) - dial->heard >= limit) {
+    snprintf(dial->why, sizeof dial->why,
+             "%s port %u has been silent for %u s (dmirun --dead-after): " PEER_ADVICE, dial->host,
+             dial->port, limit);
+    failed(dial, true);
+  } else {
+    pause_before_next(dial);
+  }
+}
+
+/* Not the other is to blame: the system has nothing left for one more connection. */
+static bool is_ours(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
+         error == EADDRNOTAVAIL || error == EAGAIN;
+}
+
+/* What a member's machine, or ours, says about an attempt.  False: that it has failed for good. */
+static bool may_pass(struct dmi_dial *dial, int error) {
+  struct dmi_net *net = dial->net;
+  if (dial->join || error == ECONNREFUSED || error == EAFNOSUPPORT || error == EINVAL) return false;
+  /* What the other's machine says is a sign of its life; what ours says tells nothing of it. */
+  if (is_ours(error) || error == ECONNRESET || error == EPIPE) dial->heard = ev_now(net->loop);
+  if (is_ours(error) && !net->short_said) {
+    net->short_said = true;
+    dmi_net_log(net, DMI_ABOUT_OURS, "cannot connect to %s port %u now, trying again: %s%s",
+                dial->host, dial->port, strerror(error),
+                error == EMFILE ? " (ulimit -n: a process needs a descriptor for each other one)"
+                                : "");
+  }
+  return true;
 }
 
 static void no_connection(struct dmi_dial *dial, int error) {
-  const char *hint = dial->join ? ADVICE : PEER_ADVICE;
+  const char *hint = dial->join ? DMI_NET_JOIN_ADVICE : PEER_ADVICE;
+  if (may_pass(dial, error)) {
+    once_more(dial);
+    return;
+  }
   if (error == ECONNREFUSED) {
     snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
              dial->port, hint);
@@ -109,6 +171,17 @@ static void not_dmi(struct dmi_dial *dial) {
   snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI: %s",
            dial->host, dial->port, advice(dial));
   failed(dial, false);
+}
+
+/* REFUSE has come: a sentence of the other, which may be anybody when it is not sealed. */
+static void refused(struct dmi_dial *dial, const unsigned char refuse[DMI_REFUSE_BYTES]) {
+  char text[DMI_REFUSE_TEXT];
+  dmi_refuse_get(text, refuse);
+  for (char *c = text; *c != '\0'; c++)
+    if (*c == '"') *c = '\'';
+  snprintf(dial->why, sizeof dial->why, "%.60s port %u refuses: \"%s\"", dial->host, dial->port,
+           text);
+  failed(dial, true);
 }
 
 /* HELLO_OK has come and matches. */
@@ -149,8 +222,7 @@ static void judge(struct dmi_dial *dial) {
     return;
   }
   if (size == DMI_REFUSE_BYTES) {
-    dmi_refuse_get(dial->why, bytes);
-    failed(dial, true);
+    refused(dial, bytes);
     return;
   }
   if (!dmi_hello_get(&hello, bytes) || hello.kind != DMI_HELLO_OK) {
@@ -229,8 +301,7 @@ static void take(struct dmi_dial *dial) {
   }
   dmi_hello_peek(&first, dial->buf);
   if (first.kind == DMI_HELLO_REFUSE) {
-    dmi_refuse_get(dial->why, dial->buf);
-    failed(dial, true);
+    refused(dial, dial->buf);
   } else if (first.version != DMI_WIRE_VERSION) {
     mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
     snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
@@ -244,28 +315,28 @@ static void take(struct dmi_dial *dial) {
 static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
   struct dmi_dial *dial = timer->data;
-  ev_set_cb(&dial->patience, on_patience);
-  try_next(dial);
+  if (!dial->join && dial->peer->held != NULL) {
+    once_more(dial);
+  } else {
+    dmi_dial_next(dial);
+  }
 }
 
 /* It has closed without a word of its own. */
 static void closed(struct dmi_dial *dial, int error) {
-  struct ev_loop *loop = dial->net->loop;
-  double pause = AGAIN_AFTER * (double)(1u << dial->again);
-  if (dial->got == 0 && dial->again < AGAIN && ev_now(loop) + pause < dial->deadline) {
-    dial->again++;
-    dial->at--;
-    dial->state = DMI_DIAL_CONNECTING;
-    stop_attempt(dial);
-    ev_set_cb(&dial->patience, on_again);
-    ev_timer_set(&dial->patience, pause, 0);
-    ev_timer_start(loop, &dial->patience);
+  if (!dial->join) {
+    if (!dmi_addr_is_silence(error)) dial->heard = ev_now(dial->net->loop);
+    once_more(dial);
+    return;
+  }
+  if (dial->got == 0 && dial->again < AGAIN && ev_now(dial->net->loop) < dial->deadline) {
+    pause_before_next(dial);
     return;
   }
   snprintf(dial->why, sizeof dial->why,
            "%s port %u closed the connection at once, so it is perhaps no DMI program%s%s: %s",
            dial->host, dial->port, error != 0 ? ", " : "", error != 0 ? strerror(error) : "",
-           advice(dial));
+           DMI_NET_JOIN_ADVICE);
   failed(dial, false);
 }
 
@@ -304,6 +375,8 @@ static void on_connected(struct dmi_dial *dial) {
   }
   struct dmi_net *net = dial->net;
   unsigned char bytes[DMI_CALL_BYTES];
+  dial->heard = ev_now(net->loop);
+  net->short_said = false;
   dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
   if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
     broken(dial, errno);
@@ -325,33 +398,61 @@ static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
 }
 
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
-  (void)loop, (void)events;
+  (void)events;
   struct dmi_dial *dial = timer->data;
   double tried = dial->net->config.patience;
+  if (!dial->join) {
+    bool held = dial->peer->held != NULL;
+    if (dial->state == DMI_DIAL_CONNECTING || (dial->state == DMI_DIAL_CALLED && held)) {
+      once_more(dial);
+    } else { /* its machine is there: the system would tell if it were not */
+      ev_timer_set(timer, tried, 0);
+      ev_timer_start(loop, timer);
+    }
+    return;
+  }
   if (dial->state != DMI_DIAL_CONNECTING) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u accepts connections but does not answer (waited %.0f s), so it is no DMI "
              "program, or one that hangs: %s",
-             dial->host, dial->port, tried, advice(dial));
+             dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE);
   } else {
     snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
-             dial->host, dial->port, tried,
-             dial->join ? ADVICE ", and whether a firewall is between" : PEER_ADVICE);
+             dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE ", and whether a firewall is between");
   }
   failed(dial, false);
 }
 
+/* Seconds for this attempt. */
+static double patience_for(const struct dmi_dial *dial) {
+  double now = ev_now(dial->net->loop), left;
+  if (dial->join) { /* each address gets a share of what is left */
+    left = (dial->deadline - now) / (double)(dial->count - dial->at);
+  } else {
+    uint32_t limit = dial->net->config.dead_after;
+    left = limit == 0 ? CONNECTING : dial->heard + limit - now;
+    if (left > CONNECTING) left = CONNECTING;
+  }
+  return left < 0.1 ? 0.1 : left;
+}
+
 /* Starts with the next address, or gives up. */
-static void try_next(struct dmi_dial *dial) {
+void dmi_dial_next(struct dmi_dial *dial) {
   struct ev_loop *loop = dial->net->loop;
   if (dial->at >= dial->count) {
     give_up(dial);
     return;
   }
-  double left = dial->deadline - ev_now(loop);
-  double patience = left / (double)(dial->count - dial->at); /* each gets a share of what is left */
-  if (patience < 0.1) patience = 0.1;
+  double patience = patience_for(dial);
   struct sockaddr_storage *to = &dial->addrs[dial->at++];
+  if (dmi_addr_is_link_local(to)) {
+    snprintf(dial->why, sizeof dial->why,
+             "%s is a link-local address, which each host can use only with the name of an interface "
+             "of its own, so the processes could not tell it to each other: name a host by an IPv4, "
+             "a global or a unique local (fd00::/8) address", dial->host);
+    failed(dial, false);
+    return;
+  }
   socklen_t size = to->ss_family == AF_INET ? (socklen_t)sizeof(struct sockaddr_in)
                                             : (socklen_t)sizeof(struct sockaddr_in6);
   dial->state = DMI_DIAL_CONNECTING;
@@ -361,6 +462,7 @@ static void try_next(struct dmi_dial *dial) {
     no_connection(dial, errno);
     return;
   }
+  dmi_addr_keep_alive(dial->net, dial->fd); /* a process that does not answer is waited for */
   if (!dmi_addr_bind(dial->net, dial->fd, to)) {
     no_connection(dial, errno);
     return;
@@ -370,128 +472,10 @@ static void try_next(struct dmi_dial *dial) {
     return;
   }
   dmi_log(DMI_LOG_DEBUG, "net", "connecting to %s port %u", dial->host, dial->port);
+  ev_set_cb(&dial->io, on_event);
   ev_io_set(&dial->io, dial->fd, EV_WRITE);
   ev_io_start(loop, &dial->io);
+  ev_set_cb(&dial->patience, on_patience);
   ev_timer_set(&dial->patience, patience, 0);
   ev_timer_start(loop, &dial->patience);
-}
-
-/* ---- Beginning ------------------------------------------------------------------------------- */
-
-static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
-  (void)loop, (void)events;
-  struct dmi_dial *dial = timer->data;
-  ev_set_cb(&dial->patience, on_patience);
-  try_next(dial);
-}
-
-/* An attempt with room for `count` addresses, none of them set.  NULL: no memory. */
-static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
-  struct dmi_net *net = peer->net;
-  struct dmi_dial *dial = calloc(1, sizeof *dial);
-  if (dial == NULL) return NULL;
-  dial->addrs = calloc(count == 0 ? 1 : count, sizeof *dial->addrs);
-  if (dial->addrs == NULL) {
-    free(dial);
-    return NULL;
-  }
-  dial->net = net;
-  dial->peer = peer;
-  dial->count = count;
-  dial->fd = -1;
-  ev_now_update(net->loop); /* resolving a name may have taken long */
-  dial->deadline = ev_now(net->loop) + net->config.patience;
-  /* The first address is tried from the loop: failing at once must not call the handler inside the
-   * call of its owner. */
-  ev_init(&dial->io, on_event);
-  ev_set_priority(&dial->io, 1); /* what has come counts, also when its time is over */
-  ev_timer_init(&dial->patience, on_start, 0., 0.);
-  dial->io.data = dial->patience.data = dial;
-  ev_timer_start(net->loop, &dial->patience);
-  peer->dial = dial;
-  pthread_mutex_lock(&peer->lock);
-  peer->state = DMI_PEER_DIALING;
-  pthread_mutex_unlock(&peer->lock);
-  return dial;
-}
-
-void dmi_dial_peer(struct dmi_net_peer *peer) {
-  if (dmi_addr_is_zero(&peer->addr)) {
-    dmi_peer_lost(peer, "its address is unknown");
-    return;
-  }
-  struct dmi_dial *dial = begin(peer, 1);
-  if (dial == NULL) {
-    dmi_peer_lost(peer, "there is no memory to connect to it");
-    return;
-  }
-  char text[80];
-  dmi_addr_to_socket(&peer->addr, dial->addrs);
-  dmi_addr_text(&peer->addr, text);
-  snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
-  dial->port = peer->addr.port;
-}
-
-const char *dmi_net_resolve(const char *host, struct dmi_addr *addr) {
-  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  struct addrinfo *found = NULL;
-  int error = getaddrinfo(host, NULL, &want, &found);
-  if (error != 0) return gai_strerror(error);
-  struct sockaddr_storage name = {0};
-  memcpy(&name, found->ai_addr, found->ai_addrlen);
-  dmi_addr_of_socket(addr, &name);
-  freeaddrinfo(found);
-  return NULL;
-}
-
-static struct dmi_dial *begin_join(struct dmi_net *net, size_t count) {
-  struct dmi_net_peer *peer = dmi_peer_new(net, DMI_NET_TEMP);
-  struct dmi_dial *dial = peer == NULL ? NULL : begin(peer, count);
-  if (dial != NULL) {
-    dial->join = true;
-    return dial;
-  }
-  if (peer != NULL) dmi_peer_free_temp(peer);
-  net->handler.joined(net->handler.arg, 0, "there is no memory to connect");
-  return NULL;
-}
-
-void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port) {
-  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  struct addrinfo *found = NULL;
-  char service[8];
-  size_t count = 0;
-  snprintf(service, sizeof service, "%u", port);
-  int error = getaddrinfo(host, service, &want, &found);
-  if (error != 0) found = NULL;
-  for (struct addrinfo *info = found; info != NULL; info = info->ai_next)
-    count++;
-  struct dmi_dial *dial = begin_join(net, count);
-  if (dial != NULL) {
-    snprintf(dial->host, sizeof dial->host, "%s", host);
-    dial->port = port;
-    snprintf(dial->why, sizeof dial->why, "cannot find host '%.200s': %s; " ADVICE, host,
-             gai_strerror(error));
-    size_t at = 0;
-    for (struct addrinfo *info = found; info != NULL; info = info->ai_next) {
-      memcpy(&dial->addrs[at++], info->ai_addr, info->ai_addrlen);
-    }
-  }
-  if (found != NULL) freeaddrinfo(found);
-}
-
-void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr) {
-  char text[80];
-  struct dmi_dial *dial = begin_join(net, 1);
-  if (dial == NULL) return;
-  dmi_addr_to_socket(addr, dial->addrs);
-  dmi_addr_text(addr, text);
-  snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
-  dial->port = addr->port;
-}
-
-void dmi_dial_free_all(struct dmi_net *net) {
-  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-    if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
-  }
 }

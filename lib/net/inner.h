@@ -9,7 +9,9 @@
  *   conn.c       an established connection: birth, orderly end, loss
  *   accept.c     the listening socket, and how many may knock at once
  *   shake.c      the handshake of those who connect to us
- *   dial.c       connecting: addresses, our side of the handshake; joining
+ *   alive.c      whose machine is silent, and whose daemon is
+ *   dial.c       connecting: addresses, our side of the handshake
+ *   join.c       beginning that, for a member and for a program to be joined
  *   addr.c       addresses as bytes, sockets and text
  *
  * Threads and locks: everything is the daemon's alone, except what is marked
@@ -120,6 +122,8 @@ struct dmi_net_peer {
   struct dmi_net_peer *work_next; /* [W] */
   bool dirty;                     /* in net->dirty: sent by the daemon, flushed before it sleeps */
   struct dmi_net_peer *dirty_next;
+  uint64_t sent;         /* [L] bytes handed to the system */
+  bool pinged;           /* PING has no answer */
   bool announced;        /* dmi_net_add_peer or dmi_net_rename named it */
   struct dmi_addr addr;  /* where it listens; all zero: unknown */
   struct dmi_conn *conn; /* [R] the connection it is sent on */
@@ -170,10 +174,15 @@ struct dmi_conn {
   unsigned char *body; /* where its body goes; NULL: away */
   uint64_t body_got;
   struct dmi_addr ours, theirs;
+  _Atomic uint64_t heard;       /* [A] bytes received, written by whoever has the turn */
+  bool waiting;                 /* at the last look something was on its way */
+  double mute_since;            /* then: ev_now since which nothing has come back */
   struct dmi_conn *prev, *next; /* net->conns */
 };
 
 #define DMI_SHAKE_BYTES (DMI_PROOF_BYTES + DMI_SEAL_OVER + DMI_HELLO_BYTES) /* PROOF and HELLO */
+/* What a user who joins can change. */
+#define DMI_NET_JOIN_ADVICE "check dmirun's options -i HOST and -p PORT"
 #define DMI_NET_KEY_ADVICE \
   "give all the same one, by copying ~/.dmi/key, or with dmirun's option --key"
 
@@ -234,8 +243,9 @@ struct dmi_dial {
   uint16_t port;
   struct sockaddr_storage *addrs; /* to try, in order */
   size_t count, at;
-  double deadline; /* ev_now of the end of all attempts */
-  uint32_t again;  /* attempts that ended without a word */
+  double deadline; /* joining: ev_now of the end of all attempts */
+  double heard;    /* ev_now of the last sign of life of its machine, or of the beginning */
+  uint32_t again;  /* attempts that are made again, as far as they make the pauses longer */
   int fd;          /* -1: none */
   struct ev_io io;
   struct ev_timer patience; /* of this address; or the pause before it is tried again */
@@ -282,6 +292,8 @@ struct dmi_net {
   _Atomic uint32_t lent;    /* [A] connections that are lent, and DMI_NET_ENDED */
   struct ev_async wake;     /* work, posted or stop */
   struct ev_prepare before; /* flushes what the daemon sent */
+  struct ev_timer alive;    /* looks at what is on its way: alive.c */
+  _Atomic bool watching;    /* [A] it is active, or about to be */
   struct ev_signal interrupt, terminate;
   struct ev_timer ending; /* dmi_net_stop: looks whether all is sent */
   double ending_until;
@@ -293,6 +305,7 @@ struct dmi_net {
   uint16_t port;
   bool local;       /* the listener is at loopback only */
   int family;       /* of the listener: AF_INET6 or AF_INET */
+  bool short_said;  /* that there is no descriptor for one more connection; till there is one */
   bool big_buffers; /* the system allows them without losing its own tuning */
   pthread_mutex_t work_lock;
   struct dmi_net_peer *work; /* [W] peers for which another thread needs the daemon */
@@ -414,15 +427,30 @@ void dmi_shake_drop(struct dmi_shake *shake); /* closes, with a reset, and frees
 bool dmi_shake_held(struct dmi_shake *shake, bool ours_won);
 
 /* dial.c */
-void dmi_dial_peer(struct dmi_net_peer *peer);
+void dmi_dial_next(struct dmi_dial *dial);   /* tries the next address, or gives up; may free it */
 void dmi_dial_cancel(struct dmi_dial *dial); /* frees it, tells nobody */
+
+/* join.c */
+void dmi_dial_peer(struct dmi_net_peer *peer);
 void dmi_dial_free_all(struct dmi_net *net);
+
+/* alive.c */
+void dmi_alive_open(struct dmi_net *net);
+void dmi_alive_close(struct dmi_net *net);
+/* Something was sent: whether it arrives is looked at from now on.  Any thread.  True: call
+ * dmi_net_wake. */
+bool dmi_alive_need(struct dmi_net *net);
+void dmi_alive_begin(struct dmi_net *net); /* the daemon: what dmi_alive_need has asked for */
+/* The daemon: it has come.  False: no correct peer sends it so. */
+bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping);
 
 /* addr.c */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out);
 void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
 bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
 bool dmi_addr_is_loopback(const struct dmi_addr *addr);
+/* fe80::/10: needs a scope, which struct dmi_addr does not have, as it differs from host to host. */
+bool dmi_addr_is_link_local(const struct sockaddr_storage *name);
 void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
 /* A socket that is to connect to `to` gets our address, if we are bound to one.  False: errno,
  * EAFNOSUPPORT if that is of the other family: from another address others could not reach us. */
@@ -430,6 +458,12 @@ bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *t
 bool dmi_addr_is_zero(const struct dmi_addr *addr);
 const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]); /* "10.0.0.1 port 7880" */
 void dmi_addr_tune(struct dmi_net *net, int fd); /* options of every connection */
+/* The system notices a machine that is silent for config.dead_after while nothing is on its way to
+ * it; what is on its way is alive.c's. */
+void dmi_addr_keep_alive(struct dmi_net *net, int fd);
+bool dmi_addr_is_silence(int error); /* of a socket: does it say that nothing comes back? */
+/* Why a connection is lost: "WHAT: error", or how long its machine has been silent. */
+void dmi_addr_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error);
 bool dmi_addr_big_buffers(void);                 /* does the system grant 4 MiB of socket buffer? */
 
 #endif

@@ -128,6 +128,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
   if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);
+  dmi_alive_begin(net);
   if (atomic_load(&net->stop) && !ev_is_active(&net->ending)) {
     ev_now_update(loop);
     net->ending_until = ev_now(loop) + ENDING_SECONDS;
@@ -212,6 +213,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   ev_prepare_init(&net->before, on_before);
   ev_timer_init(&net->ending, on_ending, 0, ENDING_LOOK);
   net->wake.data = net->before.data = net->ending.data = net;
+  dmi_alive_open(net);
   ev_async_start(net->loop, &net->wake);
   ev_prepare_start(net->loop, &net->before);
   if (net->handler.signal != NULL) {
@@ -268,6 +270,7 @@ void dmi_net_free(struct dmi_net *net) {
   ev_prepare_stop(net->loop, &net->before);
   ev_async_stop(net->loop, &net->wake);
   ev_timer_stop(net->loop, &net->ending);
+  dmi_alive_close(net);
   if (net->handler.signal != NULL) {
     ev_signal_stop(net->loop, &net->interrupt);
     ev_signal_stop(net->loop, &net->terminate);

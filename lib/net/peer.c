@@ -209,7 +209,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (broken != 0) {
     if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;
     char why[DMI_NET_WHY];
-    snprintf(why, sizeof why, "sending to it failed: %s", strerror(broken));
+    dmi_addr_why(peer->net, why, "sending to it failed", broken);
     if (peer->conn != NULL) {
       dmi_conn_lose(peer->conn, why);
     } else {

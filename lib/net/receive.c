@@ -103,7 +103,7 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
  * no memory before their body. */
 static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
   struct dmi_net *net = conn->net;
-  if (msg->type == DMI_WIRE_STOP || msg->list.len != 0) return false;
+  if (msg->type == DMI_WIRE_STOP || msg->type == DMI_WIRE_PING || msg->list.len != 0) return false;
   return net->handler.lendable(net->handler.arg, msg);
 }
 
@@ -121,6 +121,9 @@ static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY])
   if (msg->type == DMI_WIRE_STOP) {
     conn->got_end = true;
     return true;
+  }
+  if (msg->type == DMI_WIRE_PING) {
+    return dmi_alive_ping(conn, msg) || fail(why, msg, "it neither asks nor answers");
   }
   return begin_list(conn, why);
 }
@@ -176,6 +179,11 @@ static void tidy(struct dmi_conn *conn) {
   }
 }
 
+static void heard(struct dmi_conn *conn, size_t bytes) {
+  uint64_t before = atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  atomic_store_explicit(&conn->heard, before + bytes, memory_order_relaxed);
+}
+
 /* fill, where everything is sealed. */
 static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
   size_t have = conn->in_end - conn->in_start;
@@ -191,6 +199,7 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
     *error = size < 0 ? errno : 0;
     return false;
   }
+  heard(conn, (size_t)size);
   conn->in_end += (size_t)size;
   *got += (size_t)size;
   *drained = (size_t)size < room;
@@ -222,6 +231,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
     return false;
   }
   size_t total = (size_t)size;
+  heard(conn, total);
   *got += total;
   *drained = total < direct + room;
   size_t first = smaller(total, direct);
@@ -288,7 +298,7 @@ static bool receive_failed(struct dmi_conn *conn, int error) {
   char why[DMI_NET_WHY];
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
   if (error == 0) return dmi_conn_eof(conn);
-  snprintf(why, sizeof why, "receiving from it failed: %s", strerror(error));
+  dmi_addr_why(conn->net, why, "receiving from it failed", error);
   dmi_conn_lose(conn, why);
   return false;
 }

@@ -395,6 +395,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     out->start = start;
     out->end = end;
   }
+  if (sent > 0) peer->sent += (uint64_t)sent;
   take_off(peer, taken);
   if (error == EINTR) return true;
   if (error == EAGAIN || error == EWOULDBLOCK) {
@@ -425,6 +426,7 @@ static void flush_locked(struct dmi_net_peer *peer) {
     peer->writing = false;
     bool finished = peer->ended && nothing_queued(peer);
     if (peer->blocked || peer->broken != 0 || finished) wake = dmi_net_need_daemon(peer);
+    if (dmi_alive_need(net)) wake = true;
   }
   pthread_mutex_unlock(&peer->lock);
   if (wake) dmi_net_wake(net); /* not `peer`: a temporary one may be gone by now */

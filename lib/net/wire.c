@@ -40,7 +40,7 @@ static const struct dmi_wire_type rows[LISTED] = {DMI_WIRE_TABLE(ROW)};
 
 #define COUNT(number, name_, size, list, body, from_) +1
 _Static_assert((0 DMI_WIRE_TABLE(COUNT)) ==
-                   DMI_MSG_PAGE_LAST + 1 /* DMI_WIRE_STOP */ + LISTED - DMI_MSG_CONTROL_FIRST,
+                   DMI_MSG_PAGE_LAST + 2 /* DMI_WIRE_PING, STOP */ + LISTED - DMI_MSG_CONTROL_FIRST,
                "each message of core/msg.h and core/member.h needs a row in net/wire.h");
 
 static const struct dmi_wire_type service_row = {

@@ -31,6 +31,11 @@
  * orderly way.  Never handed up. */
 #define DMI_WIRE_STOP 31
 
+/* Likewise: "does your daemon run?" (kind DMI_WIRE_ASK), and that it does (DMI_WIRE_TELL). */
+#define DMI_WIRE_PING 30
+#define DMI_WIRE_ASK 1
+#define DMI_WIRE_TELL 2
+
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
 #define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
@@ -77,6 +82,7 @@ enum dmi_wire_from {
   X(DMI_MSG_KEEP,        "KEEP",        16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_PASS,        "PASS",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_MSG_BLOCK,       "BLOCK",        0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
+  X(DMI_WIRE_PING,       "PING",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
   X(DMI_WIRE_STOP,       "STOP",         0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
   X(DMI_CTL_JOIN,        "JOIN",         0, 0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY) \
   X(DMI_CTL_VIEW_TAKEN,  "VIEW_TAKEN",   0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \

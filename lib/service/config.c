@@ -31,6 +31,7 @@ static const struct row rows[] = {
     {"DMI_BIND", TEXT, offsetof(struct dmi_config, bind), 0, 0, "--bind"},
     {"DMI_KEY_FILE", TEXT, offsetof(struct dmi_config, key_file), 0, 0, "--key"},
     {"DMI_KEY_FD", INT, offsetof(struct dmi_config, key_fd), 0, UINT64_MAX, "--key-fd"},
+    {"DMI_DEAD_AFTER", INT, offsetof(struct dmi_config, dead_after), 0, 60, "--dead-after"},
     {"DMI_ENCRYPT", YES, offsetof(struct dmi_config, encrypt), 0, 0, "--encrypt"},
     {"DMI_SPILL_DIR", TEXT, offsetof(struct dmi_config, spill_dir), 0, 0, "--spill"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},

@@ -32,6 +32,7 @@ struct dmi_config {
   const char *key_file;       /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;                 /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
   bool encrypt;               /* DMI_ENCRYPT */
+  int dead_after; /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
 };
 
 /* False: a variable is wrong, and a line on stderr says which. */

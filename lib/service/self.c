@@ -38,6 +38,11 @@ static void program_name(char name[64], const char *argv0) {
   snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
 }
 
+/* fe80::/10 is good for the hosts of one cable, and each has to name its interface with it. */
+static bool is_link_local(const struct dmi_addr *addr) {
+  return addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
+}
+
 bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
                    const char **why) {
   static char text[600];
@@ -61,12 +66,20 @@ bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const
              "cannot find host '%.200s': %s; check dmirun's option --advertise ADDR", given, error);
     return false;
   }
+  if (is_link_local(&self->addr)) {
+    snprintf(text, sizeof(text),
+             "--advertise %.200s: that is a link-local address, by which others cannot reach this "
+             "host; give an IPv4, a global or a unique local (fd00::/8) address",
+             given);
+    return false;
+  }
   return true;
 }
 
 struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config) {
   struct dmi_net_config net = {
       .listen_port = config->listen_port, .bind = config->bind, .encrypt = config->encrypt};
+  net.dead_after = (uint32_t)config->dead_after;
   memcpy(net.name, self->name, sizeof net.name);
   memcpy(net.build, self->build, sizeof net.build);
   return net;

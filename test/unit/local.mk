@@ -35,6 +35,11 @@ test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_
 	test/unit/net_raw.h
 test_unit_net_connect_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/net_alive_test
+test_unit_net_alive_test_SOURCES = test/unit/net_alive_test.c test/unit/net_node.h \
+	test/unit/net_raw.h
+test_unit_net_alive_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/proof_test
 test_unit_proof_test_SOURCES = test/unit/proof_test.c
 test_unit_proof_test_LDADD = $(unit_libs) -lm

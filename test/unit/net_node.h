@@ -54,6 +54,7 @@ struct node {
 };
 
 static double node_patience; /* of nodes opened from now on; 0: as in the product */
+static uint32_t node_dead_after; /* likewise; 0: never */
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
 static const uint8_t node_program[16] = "program";
@@ -165,6 +166,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                 const char *name, const char **why) {
   struct dmi_net_config config = {
       .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
+  config.dead_after = node_dead_after;
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,

@@ -1,0 +1,142 @@
+/*
+ * alive.c - whose machine is silent, and whose daemon is.
+ *
+ * A machine: the system asks the other one while nothing is on its way to it (dmi_addr_keep_alive).
+ * While something is, the system sends that again for a quarter of an hour before it gives up; so
+ * the daemon looks, LOOKS times in config.dead_after, on which connections nothing has come back
+ * since when.  It looks while something is on its way, and once more.
+ *
+ * Not TCP_USER_TIMEOUT: Linux (5.11 and later) then also ends a connection whose other end has
+ * closed its window for so long, though its machine answers.  That is a process that was stopped
+ * with data on its way to it; nobody may lose that.
+ *
+ * A daemon: PING, which it answers; dmi_net_ping tells whether anything happens.
+ *
+ * Must not decide what a silent daemon means: the upper layer says for whom it waits.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "net/inner.h"
+
+#define LOOKS 8.0
+
+/* ---- Machines -------------------------------------------------------------------------------- */
+
+/* Of what is on its way nothing may have come back since `*since`.  False: nothing is on its way. */
+static bool is_waiting(const struct dmi_conn *conn, double now, double *since) {
+  struct tcp_info info = {0};
+  socklen_t size = sizeof info;
+  int waiting = 0;
+  *since = now;
+  if (ioctl(conn->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0) return false;
+  if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  /* A closed window is asked about in growing pauses: there a question has to be out. */
+  if (info.tcpi_unacked == 0 && info.tcpi_probes == 0) return true;
+  uint32_t ms = info.tcpi_last_ack_recv;
+  if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;
+  *since = now - ms / 1000.0;
+  return true;
+}
+
+/* Its machine has not answered for config.dead_after. */
+static void give_up(struct dmi_net_peer *peer) {
+  pthread_mutex_lock(&peer->lock);
+  bool up = peer->state == DMI_PEER_UP;
+  if (up && peer->broken == 0) peer->broken = ETIMEDOUT;
+  bool wake = up && dmi_net_need_daemon(peer);
+  pthread_mutex_unlock(&peer->lock);
+  if (wake) dmi_net_wake(peer->net);
+}
+
+/* Is something on its way? */
+static bool look_at(struct dmi_conn *conn, double now) {
+  double since;
+  bool waiting = is_waiting(conn, now, &since);
+  /* The first look at what has been sent counts: the last answer may be much older than that. */
+  if (!conn->waiting || since > conn->mute_since) conn->mute_since = conn->waiting ? since : now;
+  conn->waiting = waiting;
+  if (!waiting || now - conn->mute_since < conn->net->config.dead_after) return waiting;
+  if (conn->peer->conn == conn) give_up(conn->peer);
+  return true;
+}
+
+static void on_alive(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)events;
+  struct dmi_net *net = timer->data;
+  bool more = false;
+  /* First: who sends from here on and finds it so starts the timer again. */
+  atomic_store(&net->watching, false);
+  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
+    if (look_at(conn, ev_now(loop))) more = true;
+  if (more) atomic_store(&net->watching, true);
+  dmi_alive_begin(net);
+}
+
+void dmi_alive_open(struct dmi_net *net) {
+  ev_init(&net->alive, on_alive);
+  net->alive.data = net;
+  /* Nobody looks, and nobody asks for it. */
+  atomic_store(&net->watching, net->config.dead_after == 0);
+}
+
+void dmi_alive_close(struct dmi_net *net) {
+  ev_timer_stop(net->loop, &net->alive);
+}
+
+bool dmi_alive_need(struct dmi_net *net) {
+  if (atomic_load_explicit(&net->watching, memory_order_relaxed)) return false;
+  return !atomic_exchange(&net->watching, true);
+}
+
+void dmi_alive_begin(struct dmi_net *net) {
+  if (net->config.dead_after == 0 || ev_is_active(&net->alive) || !atomic_load(&net->watching)) {
+    return;
+  }
+  ev_timer_set(&net->alive, net->config.dead_after / LOOKS, 0);
+  ev_timer_start(net->loop, &net->alive);
+}
+
+/* ---- Daemons --------------------------------------------------------------------------------- */
+
+static bool send_ping(struct dmi_net *net, uint32_t uid, uint8_t kind) {
+  struct dmi_msg ping = {.type = DMI_WIRE_PING, .kind = kind};
+  return dmi_net_send(net, uid, &ping);
+}
+
+bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
+  struct dmi_net_peer *peer = conn->peer;
+  if (ping->kind == DMI_WIRE_ASK) {
+    (void)send_ping(conn->net, peer->id, DMI_WIRE_TELL); /* false: we have closed */
+  } else {
+    peer->pinged = false;
+  }
+  return ping->kind == DMI_WIRE_ASK || ping->kind == DMI_WIRE_TELL;
+}
+
+bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  int waiting = 0;
+  if (peer == NULL) return false;
+  pthread_mutex_lock(&peer->lock);
+  bool open = peer->state < DMI_PEER_SHUT && !peer->closing;
+  int fd = peer->fd;
+  uint64_t sent = peer->sent;
+  pthread_mutex_unlock(&peer->lock);
+  if (!open) return false;
+  if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
+  if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) != 0) waiting = 0;
+  *signs = sent - (uint64_t)waiting;
+  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
+    if (conn->peer == peer) *signs += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  }
+  return true;
+}

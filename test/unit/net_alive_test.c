@@ -1,0 +1,399 @@
+/*
+ * net_alive_test.c - who is waited for, and who is lost: processes that do not answer, close, refuse
+ * or are silent, when they are connected to and later.
+ *
+ * Where nothing shall happen for a while, something else that takes as long is waited for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "net_raw.h"
+
+static struct dmi_msg plain(uint64_t op) {
+  return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
+}
+
+static void end(struct node *node) {
+  node_stop(node);
+  node_free(node);
+}
+
+static int raw_listen(struct dmi_addr *addr, int backlog) {
+  struct sockaddr_in any = {.sin_family = AF_INET};
+  socklen_t size = sizeof any;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&any, &size), 0);
+  assert_int_equal(listen(fd, backlog), 0);
+  *addr = (struct dmi_addr){.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
+  addr->port = ntohs(any.sin_port);
+  return fd;
+}
+
+/* Member 1, which knows of members 2, 3, ... at these addresses. */
+static void open_with(struct node *node, const struct dmi_addr *addrs, uint32_t num) {
+  node_open(node, 1);
+  for (uint32_t i = 0; i < num; i++)
+    dmi_net_add_peer(node->net, 2 + i, &addrs[i]);
+  node_run(node);
+}
+
+/* -1: nobody connects. */
+static int raw_accept(int listener) {
+  struct pollfd in = {.fd = listener, .events = POLLIN};
+  return poll(&in, 1, node_limit() * 1000) == 1 ? accept(listener, NULL, NULL) : -1;
+}
+
+/* Takes what connects and closes it, so many times. */
+static void turn_away(int listener, int times) {
+  for (int i = 0; i < times; i++) {
+    int fd = raw_accept(listener);
+    assert_true(fd >= 0);
+    close(fd);
+  }
+}
+
+/* Is member `uid` for the node that connects to this descriptor. */
+static void welcome(int fd, uint32_t uid) {
+  unsigned char sealed[RAW_HELLO], bytes[DMI_HELLO_BYTES];
+  struct dmi_hello hello, ok = raw_hello(uid);
+  assert_true(raw_welcome(fd, 0, &hello));
+  ok.kind = DMI_HELLO_OK;
+  dmi_hello_put(bytes, &ok);
+  dmi_seal_put_first(raws[fd].keys.out, sealed, bytes, sizeof bytes);
+  assert_true(raw_send(fd, sealed, sizeof sealed));
+}
+
+static struct dmi_msg raw_message(int fd) {
+  unsigned char bytes[DMI_WIRE_HEADER];
+  struct dmi_msg msg;
+  assert_int_equal(raw_read(fd, bytes, sizeof bytes), sizeof bytes);
+  assert_null(dmi_wire_get(&msg, bytes, true));
+  return msg;
+}
+
+/* ---- Connecting ------------------------------------------------------------------------------- */
+
+/* A member that closes what connects may be flooded: it is tried for as long as it is one. */
+static void test_turned_away(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  int listener = raw_listen(&addr, 8);
+  open_with(&a, &addr, 1);
+  node_send(&a, 2, plain(7));
+  turn_away(listener, 8);
+  int fd = raw_accept(listener);
+  assert_true(fd >= 0);
+  welcome(fd, 2);
+  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(NODE_NOW(&a, lost_num), 0);
+  node_expect_close(&a);
+  close(fd);
+  close(listener);
+  end(&a);
+}
+
+/* One that accepts (its machine does, when the process is stopped) and does not answer is waited
+ * for, much longer than the patience for those that join. */
+static void test_stopped(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addrs[2];
+  int stopped = raw_listen(&addrs[0], 8), other = raw_listen(&addrs[1], 8);
+  node_patience = 0.2;
+  node_dead_after = 1;
+  open_with(&a, addrs, 2);
+  node_patience = 0;
+  node_dead_after = 0;
+  node_send(&a, 2, plain(7));
+  int fd = raw_accept(stopped);
+  assert_true(fd >= 0);
+  node_send(&a, 3, plain(8));
+  turn_away(other, 9); /* takes some seconds */
+  welcome(fd, 2);
+  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(NODE_NOW(&a, lost_num), 0);
+  node_expect_close(&a);
+  close(fd);
+  close(stopped);
+  close(other);
+  end(&a);
+}
+
+/* Nobody listens there: the process is gone. */
+static void test_gone(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  int listener = raw_listen(&addr, 8);
+  open_with(&a, &addr, 1);
+  node_send(&a, 2, plain(7));
+  turn_away(listener, 2);
+  close(listener);
+  NODE_WAIT(&a, lost_num, 1);
+  assert_non_null(strstr(a.lost_why, "no DMI program listens at 127.0.0.1"));
+  end(&a);
+}
+
+/* A port whose backlog is full is as silent as a machine without power: SYN is dropped. */
+static int raw_silent(struct dmi_addr *addr, int *fill) {
+  int listener = raw_listen(addr, 0), more = 0;
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(addr->port)};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (bool full = false; !full; more++) {
+    struct pollfd out = {.events = POLLOUT};
+    assert_true(more < 8);
+    fill[more] = out.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    (void)connect(out.fd, (struct sockaddr *)&to, sizeof to);
+    full = poll(&out, 1, 200) == 0;
+  }
+  for (; more < 8; more++)
+    fill[more] = -1;
+  return listener;
+}
+
+static void end_silent(int listener, const int *fill) {
+  for (int i = 0; i < 8; i++)
+    if (fill[i] >= 0) close(fill[i]);
+  close(listener);
+}
+
+static void test_silent(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  struct timespec from, to;
+  int fill[8], listener = raw_silent(&addr, fill);
+  node_dead_after = 2;
+  open_with(&a, &addr, 1);
+  node_dead_after = 0;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  node_send(&a, 2, plain(7));
+  NODE_WAIT(&a, lost_num, 1);
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  assert_non_null(strstr(a.lost_why, "silent for 2 s (dmirun --dead-after)"));
+  assert_true((double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9 > 1.9);
+  end_silent(listener, fill);
+  end(&a);
+}
+
+/* Without a descriptor for the connection it waits until there is one, and says so once. */
+static void test_no_descriptors(void **state) {
+  (void)state;
+  struct node a;
+  struct rlimit limit, none;
+  struct dmi_addr addr;
+  int listener = raw_listen(&addr, 8);
+  open_with(&a, &addr, 1);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  none = limit;
+  int next = fcntl(listener, F_DUPFD, 0);
+  close(next);
+  none.rlim_cur = (rlim_t)next;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  node_send(&a, 2, plain(7));
+  bool said = node_wait_log(&a, "ulimit -n");
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  assert_true(said);
+  int fd = raw_accept(listener);
+  assert_true(fd >= 0);
+  welcome(fd, 2);
+  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(NODE_NOW(&a, lost_num), 0);
+  assert_null(strstr(strstr(a.log, "ulimit -n") + 1, "ulimit -n"));
+  node_expect_close(&a);
+  close(fd);
+  close(listener);
+  end(&a);
+}
+
+/* What a stranger says is shown as what it says. */
+static void test_refuse_is_quoted(void **state) {
+  (void)state;
+  struct node b;
+  struct dmi_addr addr;
+  unsigned char call[DMI_CALL_BYTES], refuse[DMI_REFUSE_BYTES];
+  char expected[160];
+  int listener = raw_listen(&addr, 8);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  int fd = raw_accept(listener);
+  assert_true(fd >= 0);
+  assert_int_equal(raw_read(fd, call, sizeof call), sizeof call);
+  dmi_refuse_put(refuse, "dmi: \033[31mrun \"rm -rf /\" now\n");
+  assert_true(raw_send(fd, refuse, sizeof refuse));
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  snprintf(expected, sizeof expected,
+           "127.0.0.1 port %u refuses: \"dmi: ?[31mrun 'rm -rf /' now?\"", addr.port);
+  assert_string_equal(b.joined_why, expected);
+  close(fd);
+  close(listener);
+  end(&b);
+}
+
+/* The scope that it needs differs from host to host. */
+static void test_link_local(void **state) {
+  (void)state;
+  struct node b;
+  node_open(&b, 0);
+  dmi_net_join(b.net, "fe80::1%lo", 7880);
+  node_run(&b);
+  NODE_WAIT(&b, joined_num, 1);
+  assert_false(b.joined_ok);
+  assert_non_null(strstr(b.joined_why, "fe80::1%lo is a link-local address"));
+  assert_non_null(strstr(b.joined_why, "fd00::/8"));
+  end(&b);
+}
+
+/* ---- Connected ------------------------------------------------------------------------------- */
+
+struct ping {
+  bool open;
+  uint64_t signs;
+};
+
+static void run_ping(struct node *node, void *arg) {
+  struct ping *ping = arg;
+  ping->open = dmi_net_ping(node->net, 2, &ping->signs);
+}
+
+static uint64_t signs_of(struct node *node) {
+  struct ping ping = {0};
+  node_do(node, run_ping, &ping);
+  assert_true(ping.open);
+  return ping.signs;
+}
+
+/* Waits until they differ from what they were. */
+static uint64_t other_signs(struct node *node, uint64_t before) {
+  uint64_t now = before;
+  for (int i = 0; now == before && i < 100 * node_limit(); i++) {
+    poll(NULL, 0, 10);
+    now = signs_of(node);
+  }
+  assert_int_not_equal(now, before);
+  return now;
+}
+
+/* Of two nodes: the answer comes, again and again. */
+static void test_ping(void **state) {
+  (void)state;
+  for (int round = 0; round < 2; round++) {
+    struct node a, b;
+    node_encrypt = round == 1;
+    node_open(&a, 1);
+    node_open(&b, 2);
+    node_meet(&a, &b);
+    node_run(&a);
+    node_run(&b);
+    uint64_t before = signs_of(&a);
+    for (int i = 0; i < 5; i++)
+      before = other_signs(&a, before);
+    assert_int_equal(NODE_NOW(&a, messages) + NODE_NOW(&b, messages), 0); /* nobody above hears */
+    node_expect_close(&a);
+    node_expect_close(&b);
+    end(&a);
+    end(&b);
+  }
+  node_encrypt = false;
+}
+
+/* One that does not answer: PING goes out once, and the signs stay as they are. */
+static void test_ping_unanswered(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  unsigned char bytes[DMI_WIRE_HEADER];
+  int listener = raw_listen(&addr, 8);
+  open_with(&a, &addr, 1);
+  uint64_t unconnected = signs_of(&a);
+  int fd = raw_accept(listener);
+  assert_true(fd >= 0);
+  welcome(fd, 2);
+  struct dmi_msg msg = raw_message(fd);
+  assert_int_equal(msg.type, DMI_WIRE_PING);
+  assert_int_equal(msg.kind, DMI_WIRE_ASK);
+  uint64_t taken = other_signs(&a, unconnected); /* its machine has acknowledged it */
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(signs_of(&a), taken);
+  assert_int_equal(recv(fd, bytes, 1, MSG_DONTWAIT), -1);
+  msg.kind = DMI_WIRE_TELL;
+  dmi_wire_put(bytes, &msg);
+  assert_true(raw_send(fd, bytes, sizeof bytes));
+  msg = plain(1); /* when this one has been heard, so has the answer */
+  dmi_wire_put(bytes, &msg);
+  assert_true(raw_send(fd, bytes, sizeof bytes));
+  NODE_WAIT(&a, messages, 1);
+  assert_int_not_equal(signs_of(&a), taken);
+  assert_int_equal(raw_message(fd).type, DMI_WIRE_PING); /* the next one */
+  node_expect_close(&a);
+  close(fd);
+  close(listener);
+  end(&a);
+}
+
+/* A process that is stopped with data on its way to it: its machine closes the window, and answers
+ * when it is asked.  Nobody may take that for silence. */
+static void test_closed_window(void **state) {
+  (void)state;
+  enum { BODY = 64 << 20 };
+  struct node a;
+  struct dmi_addr addrs[3];
+  int fill[2][8];
+  int listener = raw_listen(&addrs[0], 8);
+  int silent[2] = {raw_silent(&addrs[1], fill[0]), raw_silent(&addrs[2], fill[1])};
+  node_dead_after = 1;
+  open_with(&a, addrs, 3);
+  node_dead_after = 0;
+  struct dmi_msg put = {.type = DMI_MSG_PUT, .len = BODY};
+  put.body.frame = dmi_frame_new(BODY);
+  assert_non_null(put.body.frame);
+  put.body.ptr = put.body.frame->bytes;
+  put.body.len = BODY;
+  node_send(&a, 2, put);
+  int fd = raw_accept(listener);
+  assert_true(fd >= 0);
+  welcome(fd, 2);
+  for (uint32_t i = 0; i < 2; i++) { /* each takes a second */
+    node_send(&a, 3 + i, plain(1));
+    NODE_WAIT(&a, lost_num, i + 1);
+    assert_int_equal(a.lost_id, 3 + i);
+  }
+  char *bytes = malloc(BODY);
+  assert_int_equal(raw_message(fd).body.len, BODY);
+  assert_int_equal(raw_read(fd, bytes, BODY), BODY);
+  assert_int_equal(NODE_NOW(&a, lost_num), 2);
+  free(bytes);
+  node_expect_close(&a);
+  for (int i = 0; i < 2; i++)
+    end_silent(silent[i], fill[i]);
+  close(fd);
+  close(listener);
+  end(&a);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_turned_away),
+                                     cmocka_unit_test(test_stopped),
+                                     cmocka_unit_test(test_gone),
+                                     cmocka_unit_test(test_silent),
+                                     cmocka_unit_test(test_no_descriptors),
+                                     cmocka_unit_test(test_refuse_is_quoted),
+                                     cmocka_unit_test(test_link_local),
+                                     cmocka_unit_test(test_ping),
+                                     cmocka_unit_test(test_ping_unanswered),
+                                     cmocka_unit_test(test_closed_window)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
