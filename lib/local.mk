@@ -89,6 +89,7 @@ core_sources = \
 	lib/core/heap_step.c \
 	lib/core/member.c \
 	lib/core/member.h \
+	lib/core/member_await.c \
 	lib/core/member_call.c \
 	lib/core/member_check.c \
 	lib/core/member_int.h \
@@ -169,6 +170,8 @@ service_sources = \
 	lib/service/self.c \
 	lib/service/self.h \
 	lib/service/service_msg.h \
+	lib/service/stall.c \
+	lib/service/stall.h \
 	lib/service/status.c \
 	lib/service/status.h \
 	lib/service/sync.c \

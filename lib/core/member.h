@@ -330,6 +330,14 @@ bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinat
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid);
 const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);
 
+/* Whom this process waits for, and what cannot go on meanwhile: members whose daemons have to send
+ * something at once, if they run.  One may be named more than once. */
+void dmi_member_awaits(const struct dmi_member *m,
+                       void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
+/* "process 3 (node7)" */
+#define DMI_NAME_TEXT 128
+void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]);
+
 /* Aborts with a message when an invariant does not hold. */
 void dmi_member_check(const struct dmi_member *m);
 

@@ -23,6 +23,7 @@
 #include "service/group.h"
 #include "service/pager.h"
 #include "service/process.h"
+#include "service/stall.h"
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
 
@@ -193,6 +194,7 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
   struct dmi_out out;
   uint32_t ask;
   dmi_ops_add(process->ops, op);
+  dmi_stall_watch(process);
   dmi_out_init(&out);
   dmi_lock(&page->lock);
   dmi_page_begin(&process->core, page, &op->req, &out);

@@ -14,6 +14,7 @@
 #include "core/member.h"
 #include "service/pager.h"
 #include "service/runtime.h"
+#include "service/stall.h"
 
 struct dmi_events {
   struct dmi_mout out;
@@ -293,6 +294,7 @@ void dmi_events_carry(struct dmi_process *process) {
   }
   dmi_mout_clear(&own->out);
   own->carrying = false;
+  dmi_stall_begin(process);
 }
 
 void dmi_events_end(struct dmi_process *process) {

@@ -14,6 +14,7 @@
 struct slot {
   struct dmi_op *op; /* NULL: free */
   uint32_t uses;     /* upper half of the number */
+  uint32_t seen;     /* the same, of the operation that was out at the last dmi_ops_look */
   uint32_t next_free;
 };
 
@@ -48,7 +49,7 @@ static void grow(struct dmi_ops *ops) {
   }
   ops->slot = more;
   for (uint32_t i = num; i-- > ops->num;) {
-    more[i] = (struct slot){NULL, 1, ops->free};
+    more[i] = (struct slot){NULL, 1, 0, ops->free};
     ops->free = i;
   }
   ops->num = num;
@@ -77,6 +78,26 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op) {
   ops->free = op->slot;
   if (counts(op)) atomic_fetch_sub(&ops->out, 1);
   dmi_unlock(&ops->lock);
+}
+
+/* Is it done as soon as it has reached the owner?  Not what waits for others there (R11). */
+static bool is_prompt(const struct dmi_op *op) {
+  return op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
+}
+
+bool dmi_ops_look(struct dmi_ops *ops, bool *any) {
+  bool old = false;
+  *any = false;
+  dmi_lock(&ops->lock);
+  for (uint32_t i = 0; i < ops->num; i++) {
+    struct slot *slot = &ops->slot[i];
+    if (!slot->op || !is_prompt(slot->op)) continue;
+    *any = true;
+    if (slot->seen == slot->uses) old = true;
+    slot->seen = slot->uses;
+  }
+  dmi_unlock(&ops->lock);
+  return old;
 }
 
 void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *arg), void *arg) {

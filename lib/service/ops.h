@@ -28,6 +28,10 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
  * not: without a thread that waits it keeps nobody. */
 bool dmi_ops_any(const struct dmi_ops *ops);
 
+/* Is an operation out that was so at the last call, and that its owner carries out without waiting
+ * for what others do?  *any: one of these is out at all. */
+bool dmi_ops_look(struct dmi_ops *ops, bool *any);
+
 /* At the end, when nothing else uses the table: all that are still in it. */
 void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *arg), void *arg);
 

@@ -23,6 +23,7 @@ struct dmi_leave;
 struct dmi_sync;
 struct dmi_pager;
 struct dmi_parent;
+struct dmi_stall;
 
 /* Something to be done by the daemon thread, for a thread that asks. */
 struct dmi_post {
@@ -77,6 +78,7 @@ struct dmi_process {
   struct dmi_member *member;
   struct dmi_threads *threads; /* own lock */
   struct dmi_sync *sync;       /* locks held and barriers used here; own lock */
+  struct dmi_stall *stall;     /* NULL until there is something to look at */
   struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
   struct dmi_events *events;
   struct dmi_contact *contact;
@@ -88,6 +90,7 @@ struct dmi_process {
 
   _Atomic uint32_t active;    /* bool: API calls are possible; set once dmi_id is */
   _Atomic uint32_t drain;     /* bool: leaving; the daemon looks at core.owned after each step */
+  _Atomic uint32_t stalling;  /* bool: stall.c looks, or is about to */
   _Atomic uint32_t idle_owed; /* user code that ended while its operations were still out: the */
                               /* membership core is told that it is idle when they are complete */
   int32_t dmi_id;

@@ -40,6 +40,7 @@
 #include "service/parent.h"
 #include "service/self.h"
 #include "service/service_msg.h"
+#include "service/stall.h"
 #include "service/sync.h"
 
 static struct dmi_process *_Atomic the_process;
@@ -98,6 +99,7 @@ static void on_posted(void *arg) {
   dmi_access_self(process);
   dmi_leave_look(process);
   dmi_runtime_idle_look(process);
+  dmi_stall_begin(process);
 }
 
 /* ---- The network's events ------------------------------------------------------------------- */
@@ -394,6 +396,7 @@ static void process_free(struct dmi_process *process) {
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
+  dmi_stall_end(process);
   dmi_heap_free(atomic_load(&process->heap));
   dmi_space_end(&process->core);
   dmi_access_end(process);

@@ -34,6 +34,7 @@
 #include "service/process.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
+#include "service/stall.h"
 
 /* What is kept for a thread's next DMI_suspend; see docs/threads.md. */
 enum { WAKE_NONE, WAKE_KEPT, WAKE_OVER };
@@ -459,6 +460,7 @@ static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, 
                 dmi_thread_done *done, void *arg) {
   ask_note(process->threads, uid, msg, expect, done, arg);
   reply(process, uid, msg);
+  dmi_stall_watch(process);
 }
 
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
@@ -485,6 +487,16 @@ void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t numbe
   msg.type = DMI_SVC_DETACH;
   msg.version = number;
   ask(process, uid, &msg, DMI_SVC_DETACHED, done, arg);
+}
+
+void dmi_threads_awaits(struct dmi_threads *threads,
+                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg) {
+  struct pending *pending, *next;
+  dmi_lock(&threads->lock);
+  HASH_ITER(hh, threads->pending, pending, next) {
+    if (pending->expect != DMI_SVC_JOINED) visit(arg, pending->to, "a call of DMI waits for it");
+  }
+  dmi_unlock(&threads->lock);
 }
 
 /* The message could not be sent: nobody will answer. */

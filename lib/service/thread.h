@@ -58,4 +58,8 @@ void dmi_threads_hand_over(struct dmi_process *process,
 /* The number of the calling DMI thread, 0 outside. */
 uint64_t dmi_thread_self(void);
 
+/* The daemon: who has not answered a DMI_create, DMI_detach or DMI_wake from here. */
+void dmi_threads_awaits(struct dmi_threads *threads,
+                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
+
 #endif

@@ -77,6 +77,13 @@ sub here {
     @command);
 }
 
+# The command, to be run with the network and the name of a host, but the processes and files of this
+# machine: so it is this test's like any other.  Real hosts only.
+sub on {
+  my ($self, $name, @command) = @_;
+  return ('nsenter', '-t', $self->{holders}{$name}{pid}, qw(-n -u), '--', @command);
+}
+
 # What runs on all hosts and does not belong to the cluster itself: ["h1 4711 ./prog", ...].  Where the
 # hosts are one, it is "this", and what was started by that sshd or connects to it.
 sub running {

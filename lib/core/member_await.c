@@ -1,0 +1,100 @@
+/*
+ * member_await.c - whom this process waits for: members whose daemons owe it, or the program, a
+ * message that they send at once.
+ *
+ * More than that may be named, as whoever is asked is asked first whether it runs at all
+ * (service/stall.c); but nobody for as long as the program wishes, such as for a DMI_poll.
+ */
+#include <stdio.h>
+
+#include "core/member_int.h"
+
+#define MEMBERSHIP "processes cannot join or leave meanwhile"
+#define LEAVING "this process cannot leave meanwhile"
+#define ENDING "the program cannot end meanwhile"
+
+struct awaits {
+  const struct dmi_member *m;
+  void (*visit)(void *arg, uint32_t uid, const char *what);
+  void *arg;
+};
+
+static void name(const struct awaits *awaits, uint32_t uid, const char *what) {
+  if (uid && uid != awaits->m->uid) awaits->visit(awaits->arg, uid, what);
+}
+
+static void name_all(const struct awaits *awaits, const struct dmi_uids *uids, const char *what) {
+  for (uint32_t i = 0; i < uids->num; i++)
+    name(awaits, uids->at[i], what);
+}
+
+static void by_coordinator(const struct awaits *awaits) {
+  const struct dmi_coord *c = awaits->m->coord;
+  if (c->change != DMI_CHANGE_NONE) name_all(awaits, &c->awaits, MEMBERSHIP);
+  name(awaits, c->removing, MEMBERSHIP);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    if (c->ending && !record->ended && !record->removed) name(awaits, record->uid, ENDING);
+    if (record->welcome.uid) name(awaits, record->uid, "DMI_welcome waits for it");
+    if (record->life == DMI_LIFE_LEAVING) name(awaits, record->uid, "DMI_goodbye waits for it");
+  }
+  for (uint32_t i = 0; i < c->forgets.num; i++)
+    name_all(awaits, &c->forgets.at[i].awaits, "DMI_munmap waits for it");
+  for (uint32_t i = 0; i < c->adopts.num; i++)
+    name(awaits, c->adopts.at[i].home, "DMI_mmap waits for it");
+}
+
+/* While its pages go any member that has some of them may be asked. */
+static void by_drain(const struct awaits *awaits) {
+  const struct dmi_member *m = awaits->m;
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    uint32_t uid = m->peers.at[i].uid;
+    if (uid != m->uid && m->env.connected(m->env.arg, uid)) name(awaits, uid, LEAVING);
+  }
+}
+
+static void by_member(const struct awaits *awaits) {
+  const struct dmi_member *m = awaits->m;
+  switch (m->phase) {
+    case DMI_PHASE_ACCEPTED:
+      name(awaits, m->coordinator, "this process cannot join meanwhile");
+      break;
+    case DMI_PHASE_DRAINING:
+    case DMI_PHASE_FLUSHING:
+      by_drain(awaits);
+      break;
+    case DMI_PHASE_LEFT:
+      if (m->heir && m->busy == 0) name(awaits, m->coordinator, LEAVING);
+      break;
+    case DMI_PHASE_OUT:
+    case DMI_PHASE_LAST:
+      name_all(awaits, &m->awaits, LEAVING);
+      break;
+    case DMI_PHASE_ENDED:
+      name(awaits, m->coordinator, ENDING);
+      break;
+    default:
+      break;
+  }
+  if (m->calls_busy || m->busy_waits.num) name(awaits, m->coordinator, "a call of DMI waits for it");
+}
+
+void dmi_member_awaits(const struct dmi_member *m,
+                       void (*visit)(void *arg, uint32_t uid, const char *what), void *arg) {
+  struct awaits awaits = {m, visit, arg};
+  if (m->uid == 0 || m->phase == DMI_PHASE_FINISHED) return;
+  by_member(&awaits);
+  if (m->coord) by_coordinator(&awaits);
+}
+
+void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]) {
+  const struct dmi_peer *peer = dmi_member_find(m, uid);
+  const struct dmi_record *record = peer || !m->coord ? NULL : dmi_coord_find(m->coord, uid);
+  const struct dmi_node_info *info = peer ? &peer->info : record ? &record->info : NULL;
+  uint32_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : 0;
+  if (info) {
+    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)", dmi_id, info->host);
+  } else {
+    snprintf(text, DMI_NAME_TEXT, "a process that has left");
+  }
+}
