@@ -212,6 +212,12 @@ hands_on('--key plain ./show', "DMI_KEY_FILE=$dir/plain $l args: \n");
 hands_on('--key-fd 0 ./show < plain', "DMI_KEY_FD=0 $l args: \n");
 hands_on('--encrypt ./show', "DMI_ENCRYPT=1 $l args: \n");
 hands_on('--bind 127.0.0.1 ./show', "DMI_BIND=127.0.0.1 $l args: \n");
+hands_on('--dead-after 5 ./show', "DMI_DEAD_AFTER=5 $l args: \n");
+hands_on('--dead-after 000 ./show', "DMI_DEAD_AFTER=0 $l args: \n");
+{
+  local $ENV{DMI_DEAD_AFTER} = 7;    # for all programs, as DMI_KEY_FILE
+  hands_on('./show', "DMI_DEAD_AFTER=7 $l args: \n");
+}
 hands_on("$show two 'words here'", "$l args: two words here\n");
 hands_on("-- ./show", "$l args: \n");
 hands_on('--ready-fd 7 ./show', "$l DMI_READY_FD=7 args: \n");
@@ -267,6 +273,8 @@ refused('--key nosuch ./show', '--key nosuch: no such file; make one');
 refused("--key-fd $_ ./show", "--key-fd $_: .* from 0") for qw(-1 x 65536);
 refused('--key plain --key-fd 0 ./show', '--key and --key-fd');
 refused("--bind '' ./show", '--bind needs');
+refused("--dead-after $_ ./show", "--dead-after $_: a whole number of seconds") for qw(x 1.5 1000000000);
+refused('--dead-after', '--dead-after needs a value');
 refused('--key', '--key needs a value');
 refused('-l', '-l needs a value');
 refused("--ready-fd $_ ./show", "--ready-fd $_: .* from 3") for qw(2 x 65536);
@@ -289,7 +297,8 @@ refused('nosuchprogram', 'nosuchprogram: no such program');
 
 ($status, $out, $err) = run("$dmirun -h");
 is($status, 0, '-h');
-like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s --key --key-fd --encrypt --bind -h -v);
+like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s --key --key-fd --encrypt --bind --dead-after -h
+  -v);
 like($out, qr/Ctrl\+C asks to leave.*second.*third.*ends/s, '-h tells of one, two and three Ctrl+C');
 like($out, qr/-p port.*7880.*\n.*-l port.*7880.*\n.*-s bytes.*2G/, '-h shows the defaults');
 like((run("$dmirun -v"))[1], qr/^dmirun \(DMI\) \d+\.\d+\.\d+$/, '-v');

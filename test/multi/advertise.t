@@ -97,6 +97,9 @@ $wrong->wait_exit(1);
 $wrong = $t->start($program, opts => ['--advertise', 'no.such.host.invalid'], name => 'wrong name');
 $wrong->expect_err(qr/\Admi: cannot find host 'no\.such\.host\.invalid': .*--advertise/m);
 $wrong->wait_exit(1);
+$wrong = $t->start($program, opts => ['--advertise', 'fe80::1%lo'], name => 'link-local');
+$wrong->expect_err(qr/\Admi: --advertise fe80::1%lo: that is a link-local address.*fd00::/m);
+$wrong->wait_exit(1);
 # What the user must see anyway is a line of the log when that is on.
 $wrong = $t->start($program, opts => ['--advertise', 'no.such.host.invalid'],
   env => { DMI_LOG => 'error' }, name => 'wrong name, logged');

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -468,6 +469,124 @@ static void test_advertise(void **state) {
   end(m);
 }
 
+/* ---- Whom it waits for ----------------------------------------------------------------------- */
+
+struct awaited {
+  char uids[64]; /* "2 3 " */
+  const char *what;
+};
+
+static void note_awaited(void *arg, uint32_t uid, const char *what) {
+  struct awaited *awaited = arg;
+  size_t used = strlen(awaited->uids);
+  snprintf(awaited->uids + used, sizeof(awaited->uids) - used, "%u ", uid);
+  awaited->what = what;
+}
+
+static struct awaited awaited_by(const struct dmi_member *m) {
+  struct awaited awaited = {"", ""};
+  dmi_member_awaits(m, note_awaited, &awaited);
+  return awaited;
+}
+
+#define AWAITS(m, uids_) assert_string_equal(awaited_by(m).uids, uids_)
+
+/* The coordinator: who has not taken a view, OPENED, DRAINED, GONE; not who has asked to join only. */
+static void test_coordinator_awaits(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_pack body;
+  struct dmi_node_info info = {2, 500, "there"};
+  char name[DMI_NAME_TEXT];
+  (void)state;
+  AWAITS(m, "");
+  dmi_pack_init(&body);
+  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
+  dmi_info_pack(&body, &info);
+  assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
+  dmi_member_viewed(m, &out);
+  AWAITS(m, "2 ");
+  assert_non_null(strstr(awaited_by(m).what, "cannot join or leave"));
+  dmi_member_name(m, 2, name);
+  assert_string_equal(name, "process 1 (there)");
+  assert_true(give_taken(m, 2, 2));
+  AWAITS(m, "");
+  dmi_member_welcome(m, 9, 1, &out);
+  AWAITS(m, "2 ");
+  assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
+  dmi_member_poll(m, 5, &out);
+  dmi_member_poll(m, 6, &out);
+  dmi_member_poll(m, 7, &out); /* waits for whoever comes: nobody owes that */
+  AWAITS(m, "");
+  assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
+  dmi_member_goodbye(m, 4, 1, &out);
+  AWAITS(m, "2 ");
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
+  dmi_member_viewed(m, &out);
+  expect_send(2, DMI_CTL_OUT);
+  AWAITS(m, "2 ");
+  dmi_member_name(m, 2, name); /* in no view any more */
+  assert_string_equal(name, "process 1 (there)");
+  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
+  assert_true(give(m, 2, DMI_CTL_GONE, 0, NULL));
+  AWAITS(m, "");
+  end(m);
+}
+
+static bool give_uids(struct dmi_member *m, uint8_t type, uint32_t num, const uint32_t *uids) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  if (type == DMI_CTL_OUT) dmi_pack_u32(&body, num);
+  for (uint32_t i = 0; i < num; i++)
+    dmi_pack_u32(&body, uids[i]);
+  return give(m, 1, type, 0, &body);
+}
+
+/* A member, uid 2 of 1 to 3, on its way in and out. */
+static void test_leaver_awaits(void **state) {
+  struct dmi_member *m = make();
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_start_join(m, &out);
+  dmi_member_connected(m, TEMP, &out);
+  AWAITS(m, "");
+  dmi_pack_init(&body);
+  dmi_pack_raw(&body, program_id, sizeof(program_id));
+  dmi_pack_u32(&body, 2);
+  dmi_pack_u64(&body, 9); /* the view: number, coordinator, members */
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 3);
+  for (uint32_t uid = 1; uid <= 3; uid++) {
+    struct dmi_peer peer = {.uid = uid, .dmi_id = uid - 1, .info = {1, 1, "h"}};
+    dmi_peer_pack(&body, &peer);
+  }
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));
+  dmi_member_viewed(m, &out);
+  AWAITS(m, "1 "); /* JOINED */
+  assert_true(give(m, 1, DMI_CTL_JOINED, 0, NULL));
+  AWAITS(m, "");
+  assert_true(give_uids(m, DMI_CTL_LEAVE_GO, 1, (uint32_t[]){1}));
+  dmi_member_stopped(m, true, &out);
+  AWAITS(m, "1 3 "); /* any may have to do with its pages */
+  dmi_member_drained(m, NULL, 0, &out);
+  assert_true(give(m, 1, DMI_CTL_DRAIN_OK, 0, NULL));
+  AWAITS(m, "1 ");
+  assert_true(give_uids(m, DMI_CTL_OUT, 2, (uint32_t[]){1, 3}));
+  AWAITS(m, "1 3 ");
+  assert_true(give(m, 1, DMI_CTL_BYE, 0, NULL));
+  AWAITS(m, "3 ");
+  assert_non_null(strstr(awaited_by(m).what, "this process cannot leave"));
+  assert_true(give(m, 3, DMI_CTL_BYE, 0, NULL));
+  AWAITS(m, "1 3 "); /* LAST_OK */
+  assert_true(give(m, 3, DMI_CTL_LAST_OK, 0, NULL));
+  AWAITS(m, "1 ");
+  assert_true(give(m, 1, DMI_CTL_LAST_OK, 0, NULL));
+  AWAITS(m, ""); /* it has ended */
+  end(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first),     cmocka_unit_test(test_notices),
@@ -477,6 +596,7 @@ int main(void) {
       cmocka_unit_test(test_lost),      cmocka_unit_test(test_whole_sentences),
       cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_redirect),
       cmocka_unit_test(test_advertise),
+      cmocka_unit_test(test_coordinator_awaits), cmocka_unit_test(test_leaver_awaits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
