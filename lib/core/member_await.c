@@ -76,7 +76,8 @@ static void by_member(const struct awaits *awaits) {
     default:
       break;
   }
-  if (m->calls_busy || m->busy_waits.num) name(awaits, m->coordinator, "a call of DMI waits for it");
+  if (m->calls_busy || m->busy_waits.num)
+    name(awaits, m->coordinator, "a call of DMI waits for it");
 }
 
 void dmi_member_awaits(const struct dmi_member *m,

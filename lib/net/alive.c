@@ -31,7 +31,8 @@
 
 /* ---- Machines -------------------------------------------------------------------------------- */
 
-/* Of what is on its way nothing may have come back since `*since`.  False: nothing is on its way. */
+/* Of what is on its way nothing may have come back since `*since`.  False: nothing is on its way.
+ */
 static bool is_waiting(const struct dmi_conn *conn, double now, double *since) {
   struct tcp_info info = {0};
   socklen_t size = sizeof info;

@@ -36,7 +36,7 @@
 /* What may be wrong with a member that the coordinator told us of. */
 #define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
 
-#define AGAIN 5          /* attempts of a joiner after the first, where it is closed without a word */
+#define AGAIN 5 /* attempts of a joiner after the first, where it is closed without a word */
 #define AGAIN_AFTER 0.05 /* seconds before the first of them, then twice as long each time */
 #define AGAIN_MOST 1.0   /* but no longer */
 #define CONNECTING 4.0   /* seconds for one attempt of a member: then it is asked for anew */
@@ -137,10 +137,10 @@ static bool may_pass(struct dmi_dial *dial, int error) {
   if (is_ours(error) || error == ECONNRESET || error == EPIPE) dial->heard = ev_now(net->loop);
   if (is_ours(error) && !net->short_said) {
     net->short_said = true;
-    dmi_net_log(net, DMI_ABOUT_OURS, "cannot connect to %s port %u now, trying again: %s%s",
-                dial->host, dial->port, strerror(error),
-                error == EMFILE ? " (ulimit -n: a process needs a descriptor for each other one)"
-                                : "");
+    dmi_net_log(
+        net, DMI_ABOUT_OURS, "cannot connect to %s port %u now, trying again: %s%s", dial->host,
+        dial->port, strerror(error),
+        error == EMFILE ? " (ulimit -n: a process needs a descriptor for each other one)" : "");
   }
   return true;
 }
@@ -418,7 +418,8 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
              dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE);
   } else {
     snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
-             dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE ", and whether a firewall is between");
+             dial->host, dial->port, tried,
+             DMI_NET_JOIN_ADVICE ", and whether a firewall is between");
   }
   failed(dial, false);
 }
@@ -446,10 +447,12 @@ void dmi_dial_next(struct dmi_dial *dial) {
   double patience = patience_for(dial);
   struct sockaddr_storage *to = &dial->addrs[dial->at++];
   if (dmi_addr_is_link_local(to)) {
-    snprintf(dial->why, sizeof dial->why,
-             "%s is a link-local address, which each host can use only with the name of an interface "
-             "of its own, so the processes could not tell it to each other: name a host by an IPv4, "
-             "a global or a unique local (fd00::/8) address", dial->host);
+    snprintf(
+        dial->why, sizeof dial->why,
+        "%s is a link-local address, which each host can use only with the name of an interface "
+        "of its own, so the processes could not tell it to each other: name a host by an IPv4, "
+        "a global or a unique local (fd00::/8) address",
+        dial->host);
     failed(dial, false);
     return;
   }

@@ -449,7 +449,8 @@ socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storag
 void dmi_addr_of_socket(struct dmi_addr *addr, const struct sockaddr_storage *in);
 bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
 bool dmi_addr_is_loopback(const struct dmi_addr *addr);
-/* fe80::/10: needs a scope, which struct dmi_addr does not have, as it differs from host to host. */
+/* fe80::/10: needs a scope, which struct dmi_addr does not have, as it differs from host to host.
+ */
 bool dmi_addr_is_link_local(const struct sockaddr_storage *name);
 void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
 /* A socket that is to connect to `to` gets our address, if we are bound to one.  False: errno,
@@ -464,6 +465,6 @@ void dmi_addr_keep_alive(struct dmi_net *net, int fd);
 bool dmi_addr_is_silence(int error); /* of a socket: does it say that nothing comes back? */
 /* Why a connection is lost: "WHAT: error", or how long its machine has been silent. */
 void dmi_addr_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error);
-bool dmi_addr_big_buffers(void);                 /* does the system grant 4 MiB of socket buffer? */
+bool dmi_addr_big_buffers(void); /* does the system grant 4 MiB of socket buffer? */
 
 #endif

@@ -41,8 +41,8 @@ struct dmi_net_config {
   bool encrypt;         /* seal everything; who joins a program that does, does as well */
   uint8_t build[16];    /* hash of the executable */
   char name[64];        /* program name, for messages */
-  double patience; /* seconds for a handshake, a joiner's connecting, a stranger's first word; 0: 10 */
-  uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
+  double patience;      /* seconds for a handshake, to join, for a stranger's first word; 0: 10 */
+  uint32_t dead_after;  /* seconds after which a member whose machine is silent is lost; 0: never */
 };
 
 struct dmi_net_handler {
@@ -121,9 +121,9 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
 /* Is there, or is coming about, a connection? */
 bool dmi_net_connected(struct dmi_net *net, uint32_t id);
 
-/* Has the daemon of member `uid` say something, unless it still has to (connects if need be). *signs
- * differs from that of another call if anything has come from it between the two, or has gone over
- * to its machine.  False: nothing more is sent to it. */
+/* Has the daemon of member `uid` say something, unless it still has to (connects if need be).
+ * *signs differs from that of another call if anything has come from it between the two, or has
+ * gone over to its machine.  False: nothing more is sent to it. */
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs);
 
 /* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it

@@ -72,8 +72,7 @@ static void want_all(struct dmi_stall *stall) {
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = peers[i].uid;
     if (uid == process->core.self) continue;
-    if (dmi_net_connected(process->net, uid) || fresh++ < CONNECT_MOST)
-      want(stall, uid, OPERATION);
+    if (dmi_net_connected(process->net, uid) || fresh++ < CONNECT_MOST) want(stall, uid, OPERATION);
   }
 }
 

@@ -491,7 +491,8 @@ static struct awaited awaited_by(const struct dmi_member *m) {
 
 #define AWAITS(m, uids_) assert_string_equal(awaited_by(m).uids, uids_)
 
-/* The coordinator: who has not taken a view, OPENED, DRAINED, GONE; not who has asked to join only. */
+/* The coordinator: who has not taken a view, OPENED, DRAINED, GONE; not who has asked to join only.
+ */
 static void test_coordinator_awaits(void **state) {
   struct dmi_member *m = first();
   struct dmi_pack body;
@@ -589,14 +590,14 @@ static void test_leaver_awaits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first),     cmocka_unit_test(test_notices),
-      cmocka_unit_test(test_join),      cmocka_unit_test(test_welcome_waits_for_opened),
-      cmocka_unit_test(test_goodbye),   cmocka_unit_test(test_directory),
-      cmocka_unit_test(test_end),       cmocka_unit_test(test_busy_keeps_the_program),
-      cmocka_unit_test(test_lost),      cmocka_unit_test(test_whole_sentences),
-      cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_redirect),
-      cmocka_unit_test(test_advertise),
-      cmocka_unit_test(test_coordinator_awaits), cmocka_unit_test(test_leaver_awaits),
+      cmocka_unit_test(test_first),         cmocka_unit_test(test_notices),
+      cmocka_unit_test(test_join),          cmocka_unit_test(test_welcome_waits_for_opened),
+      cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_directory),
+      cmocka_unit_test(test_end),           cmocka_unit_test(test_busy_keeps_the_program),
+      cmocka_unit_test(test_lost),          cmocka_unit_test(test_whole_sentences),
+      cmocka_unit_test(test_rubbish),       cmocka_unit_test(test_redirect),
+      cmocka_unit_test(test_advertise),     cmocka_unit_test(test_coordinator_awaits),
+      cmocka_unit_test(test_leaver_awaits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

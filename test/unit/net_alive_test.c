@@ -1,6 +1,6 @@
 /*
- * net_alive_test.c - who is waited for, and who is lost: processes that do not answer, close, refuse
- * or are silent, when they are connected to and later.
+ * net_alive_test.c - who is waited for, and who is lost: processes that do not answer, close,
+ * refuse or are silent, when they are connected to and later.
  *
  * Where nothing shall happen for a while, something else that takes as long is waited for.
  */
@@ -81,7 +81,8 @@ static struct dmi_msg raw_message(int fd) {
   return msg;
 }
 
-/* ---- Connecting ------------------------------------------------------------------------------- */
+/* ---- Connecting -------------------------------------------------------------------------------
+ */
 
 /* A member that closes what connects may be flooded: it is tried for as long as it is one. */
 static void test_turned_away(void **state) {
