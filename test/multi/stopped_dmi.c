@@ -41,7 +41,7 @@ int64_t DMI_thread(int64_t addr) {
     say("%s", job.what == 'w' ? "written" : "read");
   } else if (job.what == 's') { /* waits for the word to change */
     int64_t zero = 0, value;
-    MUST(DMI_watch(job.addr, sizeof(zero), &value, &zero, NULL));
+    MUST(DMI_watch(job.addr, sizeof(zero), &zero, &value, NULL));
   } else {
     for (;;)
       touch(job.addr, job.size, true);
