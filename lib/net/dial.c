@@ -133,8 +133,8 @@ static bool is_ours(int error) {
 static bool may_pass(struct dmi_dial *dial, int error) {
   struct dmi_net *net = dial->net;
   if (dial->join || error == ECONNREFUSED || error == EAFNOSUPPORT || error == EINVAL) return false;
-  /* What the other's machine says is a sign of its life; what ours says tells nothing of it. */
-  if (is_ours(error) || error == ECONNRESET || error == EPIPE) dial->heard = ev_now(net->loop);
+  /* What our machine lacks says nothing of the other one, which was not asked. */
+  if (is_ours(error)) dial->heard = ev_now(net->loop);
   if (is_ours(error) && !net->short_said) {
     net->short_said = true;
     dmi_net_log(
