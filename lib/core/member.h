@@ -255,10 +255,13 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 
-/* SIGINT or SIGTERM.  Only the first one counts; before JOINED it is kept. */
+/* SIGINT, SIGTERM or SIGHUP.  Only the first one counts; before JOINED it is kept. */
 void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out);
 /* Why this process is still here, as a sentence for the second Ctrl+C; static. */
 const char *dmi_member_waits_for(const struct dmi_member *m);
+/* May this process be lost, with the program going on?  So it is as long as it is not vital
+ * (docs/membership.md, "A member's life"), as far as this process knows. */
+bool dmi_member_losable(const struct dmi_member *m);
 
 /* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
 void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out);

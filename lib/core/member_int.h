@@ -117,6 +117,7 @@ struct dmi_member {
   struct dmi_addr own;          /* where this process listens; ip zero: as others see it */
   enum dmi_member_break broken; /* tests only */
   enum dmi_phase phase;
+  bool first; /* it started the program */
   uint32_t uid;
   uint32_t dmi_id;
   uint8_t program_id[16];

@@ -21,8 +21,10 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
       return "joining is not complete";
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
-      return m->asked ? "the program has not dismissed this process yet (DMI_goodbye)"
-                      : "this process was not asked to leave";
+      if (!m->asked) return "this process was not asked to leave";
+      return dmi_member_losable(m)
+                 ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"
+                 : "the program has not dismissed this process yet (DMI_goodbye)";
     case DMI_PHASE_DRAINING:
     case DMI_PHASE_FLUSHING:
       return "its pages are moving to another process";
@@ -32,6 +34,11 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
     default:
       return "the last messages are on their way";
   }
+}
+
+/* The first process may own something from the start, any other from its welcome on. */
+bool dmi_member_losable(const struct dmi_member *m) {
+  return !m->first && !m->opened;
 }
 
 /* ---- LEAVE_GO to DRAINED ------------------------------------------------------------------- */

@@ -282,7 +282,7 @@ struct dmi_net {
   _Atomic uint32_t lent;    /* [A] connections that are lent, and DMI_NET_ENDED */
   struct ev_async wake;     /* work, posted or stop */
   struct ev_prepare before; /* flushes what the daemon sent */
-  struct ev_signal interrupt, terminate;
+  struct ev_signal interrupt, terminate, hangup;
   struct ev_timer ending; /* dmi_net_stop: looks whether all is sent */
   double ending_until;
   _Atomic bool posted; /* [A] */

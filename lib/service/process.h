@@ -80,7 +80,7 @@ struct dmi_process {
   struct dmi_events *events;
   struct dmi_contact *contact;
   struct dmi_seed seed;
-  int signals; /* the first SIGINT or SIGTERM, and each SIGINT behind it */
+  int signals; /* the first of any kind, and each SIGINT behind it */
   int exit_code;
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 

@@ -167,21 +167,24 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   dmi_events_carry(process);
 }
 
-/* The first signal of either kind asks to leave.  Behind it only Ctrl+C counts: a batch system
- * sends SIGTERM again for reasons of its own (warning, limit, end of the script), and no number of
- * them may end what is on its way out in order.  It has SIGKILL for that. */
+/* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
+ * sends SIGTERM again for reasons of its own (warning, limit, end of the script), a shell and the
+ * terminal each send SIGHUP, and no number of them may end what is on its way out in order.  There
+ * is SIGKILL for that. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
-  if (process->signals > 0 && signo == SIGTERM) return;
+  if (process->signals > 0 && signo != SIGINT) return;
   switch (++process->signals) {
     case 1:
       dmi_member_leave_asked(process->member, dmi_events(process));
       dmi_events_carry(process);
       break;
     case 2:
-      dmi_say(DMI_LOG_WARN, "member",
-              "still here: %s; once more ends this process at once, and with it the program",
-              dmi_member_waits_for(process->member));
+      dmi_say(DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+              dmi_member_waits_for(process->member),
+              dmi_member_losable(process->member)
+                  ? "only this process, at once: the program goes on without it"
+                  : "this process at once, and with it the program");
       break;
     default:
       dmi_say(DMI_LOG_ERROR, "member", "ended by the third signal");
@@ -426,9 +429,7 @@ static void process_free(struct dmi_process *process) {
 /* Signals are the daemon's: no other thread is interrupted. */
 static void block_signals(void) {
   sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -436,9 +437,7 @@ static void block_signals(void) {
 static void *daemon_start(void *arg) {
   sigset_t set;
   pthread_setname_np(pthread_self(), "dmi-daemon");
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  dmi_net_signals(&set);
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
   return daemon_body(arg);
 }

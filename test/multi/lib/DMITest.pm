@@ -160,6 +160,7 @@ sub compile {
 #   name => 'text'     in logs and test names; default p1, p2, ...
 #   env => { ... }     more environment; undef removes
 #   stdin => handle    default /dev/null
+#   ignore => [...]    signals that are ignored there from the start
 sub start {
   my ($self, $program, %opt) = @_;
   my @command = ("$self->{build}/bin/dmirun");
@@ -199,6 +200,7 @@ sub spawn {
     name => $opt{name} // "p$number",
     env => $opt{env} // {},
     stdin => $opt{stdin},
+    ignore => $opt{ignore} // [],
     port_file => "$self->{dir}/port.$number");
   push @{ $self->{processes} }, $process;
   return $process;
@@ -383,6 +385,7 @@ sub _new {
   $self->{pid} = fork // die "DMITest: no process: $!\n";
   if ($self->{pid} == 0) {
     $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE ALRM INT TERM HUP);
+    $SIG{$_} = 'IGNORE' for @{ $opt{ignore} };
     $ENV{DMI_PORT_FILE} = $opt{port_file};
     for my $name (keys %{ $opt{env} }) {
       if (defined $opt{env}{$name}) { $ENV{$name} = $opt{env}{$name} }
