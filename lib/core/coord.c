@@ -133,6 +133,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_LOST);
   record->heir = 0;
   record->busy = false;
+  record->no_room = false;
   dmi_coord_unnotify(c, record->uid);
   dmi_coord_answer(m, &record->welcome, DMI_EMEMBER, NULL);
   dmi_coord_answer(m, &record->goodbye, DMI_EMEMBER, NULL);
@@ -188,6 +189,7 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
   switch (msg->type) {
     case DMI_CTL_LEAVE_ASK:
     case DMI_CTL_LEAVE_NO:
+    case DMI_CTL_ROOM:
     case DMI_CTL_DRAINED:
     case DMI_CTL_GONE:
       return dmi_coord_on_leave(m, record, msg);

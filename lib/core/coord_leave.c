@@ -46,6 +46,8 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record,
   struct dmi_pack body;
   dmi_record_move(record, DMI_LIFE_LEAVING);
   record->heir = heir ? heir->uid : 0;
+  record->no_room = false;
+  record->rooms = m->coord->rooms;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, record->heir);
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
@@ -98,13 +100,24 @@ void dmi_coord_retry(struct dmi_member *m) {
   }
 }
 
+/* It found no room, and now there may be some: one that keeps its pages is told to leave; about
+ * the other one the program hears again, once for each time that it was refused. */
+static void room_for(struct dmi_member *m, struct dmi_record *record) {
+  if (!record->no_room) return;
+  record->no_room = false;
+  if (record->life == DMI_LIFE_KEEPING) {
+    m->coord->retry = true;
+  } else if (m->broken != DMI_MBREAK_ROOM) {
+    dmi_coord_notify(m, record, DMI_CLOSE);
+  }
+}
+
 /* There may be more room than before: a process was welcomed, or a mapping freed. */
 void dmi_coord_room(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
-  for (uint32_t i = 0; i < c->records.num; i++) {
-    if (c->records.at[i].no_room) c->retry = true;
-    c->records.at[i].no_room = false;
-  }
+  c->rooms++;
+  for (uint32_t i = 0; i < c->records.num; i++)
+    room_for(m, &c->records.at[i]);
 }
 
 static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
@@ -123,8 +136,10 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
   if (msg->error != DMI_ENOMEM && (msg->error != DMI_EBUSY || kept)) return false;
   dmi_record_move(record, kept ? DMI_LIFE_KEEPING : DMI_LIFE_CLOSING);
   record->heir = 0;
-  record->no_room = kept;
+  record->no_room = msg->error == DMI_ENOMEM;
   dmi_coord_answer(m, &record->goodbye, (int)msg->error, NULL);
+  /* what it asked the others may have been answered before that */
+  if (record->rooms != m->coord->rooms && m->broken != DMI_MBREAK_ROOMED) room_for(m, record);
   m->coord->retry = true;
   return true;
 }
@@ -172,6 +187,9 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
       return on_leave_ask(m, record);
     case DMI_CTL_LEAVE_NO:
       return on_leave_no(m, record, msg);
+    case DMI_CTL_ROOM:
+      room_for(m, record);
+      return true;
     case DMI_CTL_DRAINED:
       return on_drained(m, record, msg);
     default: /* GONE */

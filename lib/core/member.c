@@ -48,7 +48,7 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
 /* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool for_coordinator(uint32_t type) {
-  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_THREAD;
+  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_ROOM;
 }
 
 /* For the coordinator: handled if that is this process, kept if it is going to be. */
@@ -260,6 +260,10 @@ void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uin
 
 void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_leave_no_room(m));
+}
+
+void dmi_member_room(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_leave_room(m));
 }
 
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {

@@ -45,6 +45,7 @@ enum dmi_ctl_type {
   DMI_CTL_LOOKUP,
   DMI_CTL_MUNMAP,
   DMI_CTL_THREAD,
+  DMI_CTL_ROOM, /* from a leaver that found no room for its pages: there may be some now */
   /* from the coordinator */
   DMI_CTL_REDIRECT, /* from any member, to a temporary id */
   DMI_CTL_REFUSE,   /* likewise */
@@ -150,6 +151,7 @@ enum dmi_mact_type {
                       Answer: dmi_member_forgot(base) */
   DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
                       calls below */
+  DMI_MACT_TELL,         /* print `text`, a sentence for who watches this process */
   DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): FINISH follows */
   DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
                     */
@@ -177,7 +179,7 @@ struct dmi_mact {
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
   struct dmi_removed *removed; /* VIEW; likewise */
   struct dmi_notice *notices;  /* RESULT; likewise */
-  char *text;                  /* FATAL; likewise */
+  char *text;                  /* FATAL, TELL; likewise */
 };
 
 /* Actions in order. */
@@ -218,6 +220,8 @@ enum dmi_member_break {
   DMI_MBREAK_UNMAP,   /* an unmap does not wait for the home's leave */
   DMI_MBREAK_ADOPT,   /* a leaver becomes home of what it maps */
   DMI_MBREAK_FORGOT,  /* an unmap is complete at once */
+  DMI_MBREAK_ROOM,    /* a goodbye that found no room is forgotten */
+  DMI_MBREAK_ROOMED,  /* ... if there was more room before that was known */
   DMI_MBREAK_LAST_KIND
 };
 
@@ -271,8 +275,11 @@ void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
 /* The same, with an heir: the others have no room for what is here, and nothing was changed: it
- * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet. */
+ * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet; the request
+ * stays, and is told again (DMI_CLOSE) when there may be room. */
 void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out);
+/* Somebody who had too little room for that has more now. */
+void dmi_member_room(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to VIEW. */
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */

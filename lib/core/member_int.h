@@ -143,6 +143,8 @@ struct dmi_member {
   bool asked; /* the user asked to leave */
   bool opened;
   bool left_shown;
+  bool no_room;      /* at the last DMI_goodbye, or since it keeps its pages */
+  bool no_room_told; /* that was said to who watches this process */
   uint32_t heir;          /* of LEAVE_GO; 0: keep the pages */
   struct dmi_pack ended;  /* packed results for DRAINED */
   struct dmi_uids byes;   /* who said BYE */
@@ -168,6 +170,7 @@ struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 /* Takes the content of body (may be NULL). */
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
                      int error, struct dmi_pack *body);
+void dmi_member_tell(struct dmi_member *m, const char *text);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
 
 /* "lost process 2 (node7): ", and why, as lib/net says it.  peer NULL: unknown. */
@@ -234,6 +237,7 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 void dmi_leave_no_room(struct dmi_member *m);
+void dmi_leave_room(struct dmi_member *m);
 void dmi_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
@@ -299,8 +303,8 @@ struct dmi_record {
   bool removed;              /* by the view change at work */
   struct dmi_caller welcome; /* waits for OPENED */
   struct dmi_caller goodbye; /* waits for DRAINED or LEAVE_NO */
-  bool no_room; /* KEEPING: nobody had room for its pages; until there may be some.  Not
-                   handed over: the next coordinator tries once */
+  bool no_room;   /* CLOSING, KEEPING: nobody had room for its pages; until there may be some */
+  uint64_t rooms; /* LEAVING: `rooms` of the coordinator when it began.  Not handed over */
   struct dmi_node_info info;
 };
 
@@ -340,6 +344,7 @@ struct dmi_coord {
   uint64_t next_base;                  /* where the next mapping goes */
   bool ending;                         /* END was sent */
   bool retry;                          /* look at `held` again */
+  uint64_t rooms;                      /* how often there may have been more room than before */
   uint32_t removing;                   /* OUT, GONE has not come; 0: none */
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
@@ -386,7 +391,7 @@ void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may fre
 bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* coord_leave.c */
-/* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
+/* LEAVE_ASK, LEAVE_NO, ROOM, DRAINED, GONE */
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 void dmi_coord_room(struct dmi_member *m);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);

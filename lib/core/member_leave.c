@@ -22,6 +22,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
       if (!m->asked) return "this process was not asked to leave";
+      if (m->no_room) return "the other processes have no room for its pages";
       return dmi_member_losable(m)
                  ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"
                  : "the program has not dismissed this process yet (DMI_goodbye)";
@@ -55,6 +56,7 @@ static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
   heir = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body) || heir == m->uid) return false;
   if (heir && !dmi_member_find(m, heir)) return false;
+  m->no_room = false;
   if (m->phase == DMI_PHASE_JOINED) {
     m->heir = heir;
     dmi_member_move(m, DMI_PHASE_STOPPING);
@@ -82,8 +84,21 @@ void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
 void dmi_leave_no_room(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
   m->heir = 0;
+  m->no_room = true;
+  if (!m->no_room_told) {
+    dmi_member_tell(m,
+                    "waiting for room elsewhere: the other processes cannot take its pages; a "
+                    "larger -s there, one more process, or DMI_munmap makes room");
+  }
+  m->no_room_told = true;
   dmi_member_move(m, m->left_shown ? DMI_PHASE_LEFT : DMI_PHASE_JOINED);
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
+}
+
+void dmi_leave_room(struct dmi_member *m) {
+  if (!m->no_room) return;
+  if (m->phase != DMI_PHASE_JOINED && m->phase != DMI_PHASE_LEFT) return;
+  dmi_member_send(m, m->coordinator, DMI_CTL_ROOM, 0, 0, NULL);
 }
 
 static void send_drained(struct dmi_member *m) {

@@ -7,12 +7,12 @@
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
-    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED",  "GONE",   "OPENED",    "ADOPTED",
-    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",     "POLL",   "PEEK",      "WELCOME",
-    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",   "THREAD", "REDIRECT",  "REFUSE",
-    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",    "ADOPT",     "BUSY_OK",
-    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",    "COORD",  "DRAIN_END", "DRAIN_OK",
-    "BYE",     "LAST",       "LAST_OK"};
+    "JOIN",     "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED", "GONE",     "OPENED", "ADOPTED",
+    "BUSY",     "IDLE",       "FORGOT",    "ENDED",    "LOST",    "POLL",     "PEEK",   "WELCOME",
+    "GOODBYE",  "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",  "THREAD",   "ROOM",   "REDIRECT",
+    "REFUSE",   "ACCEPT",     "VIEW",      "JOINED",   "OPEN",    "LEAVE_GO", "OUT",    "ADOPT",
+    "BUSY_OK",  "FORGET",     "RESULT",    "END",      "FINISH",  "ABORT",    "COORD",  "DRAIN_END",
+    "DRAIN_OK", "BYE",        "LAST",      "LAST_OK"};
 
 _Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
                    DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
@@ -165,6 +165,12 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, 
     act->id = to;
     act->msg = msg;
   }
+}
+
+void dmi_member_tell(struct dmi_member *m, const char *text) {
+  struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_TELL);
+  act->text = strdup(text);
+  if (!act->text) abort();
 }
 
 void dmi_member_fatal(struct dmi_member *m, const char *text) {

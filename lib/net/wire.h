@@ -100,6 +100,7 @@ enum dmi_wire_from {
   X(DMI_CTL_LOOKUP,      "LOOKUP",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_MUNMAP,      "MUNMAP",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_THREAD,      "THREAD",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_ROOM,        "ROOM",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_REDIRECT,    "REDIRECT",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_REFUSE,      "REFUSE",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ACCEPT,      "ACCEPT",       0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \

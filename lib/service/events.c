@@ -233,6 +233,9 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
     case DMI_MACT_RESULT:
       result(process, act);
       break;
+    case DMI_MACT_TELL:
+      dmi_say(DMI_LOG_WARN, "member", "%s", act->text);
+      break;
     case DMI_MACT_EXPECT_CLOSE:
       dmi_net_expect_close(process->net);
       break;

@@ -159,6 +159,11 @@ void dmi_leave_refused(struct dmi_process *process) {
   dmi_events_carry(process);
 }
 
+void dmi_leave_room_told(struct dmi_process *process) {
+  dmi_member_room(process->member, dmi_events(process));
+  dmi_events_carry(process);
+}
+
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
   if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
   if (!process->leave) abort();

@@ -16,8 +16,8 @@
 #include "member_world.h"
 
 static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
-    "nothing", "taken",  "heir", "park",  "polls", "bye",    "last_ok",
-    "busy",    "opened", "uid",  "unmap", "adopt", "forgot",
+    "nothing", "taken", "heir",  "park",  "polls",  "bye",  "last_ok", "busy",
+    "opened",  "uid",   "unmap", "adopt", "forgot", "room", "roomed",
 };
 
 /* ---- Picking ------------------------------------------------------------------------------- */
@@ -52,12 +52,17 @@ static bool is_stranger(const struct proc *p) {
   return !p->opened && p->seed >= 0 && !p->over;
 }
 
+static bool is_refused(const struct proc *p) {
+  return p->refused_room && !p->over;
+}
+
 static bool asked_open(const struct proc *p) {
   return p->open_got > 0 && p->welcomes == 0;
 }
 
 static bool asked_close(const struct proc *p) {
-  return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop || p->refused_room);
+  return p->close_got > 0 && !p->dismissed &&
+         (p->goodbyes == 0 || p->refused_stop || p->refused_room);
 }
 
 /* ---- Random users -------------------------------------------------------------------------- */
@@ -194,6 +199,8 @@ static void random_act(bool joins) {
       if (rnd(2) && slot >= 0) act_leave(slot);
       break;
     case 3:
+      slot = pick(is_refused);
+      if (rnd(4) == 0 && slot >= 0) act_room(slot);
       slot = pick(is_stranger);
       if (rnd(8) == 0 && slot >= 0) world_kill(slot);
       break;
@@ -205,11 +212,24 @@ static void random_act(bool joins) {
 
 /* ---- Notices ----------------------------------------------------------------------------- */
 
+uint32_t world_close_notices(int slot) {
+  uint32_t num = w->proc[slot].close_got;
+  int at = world_coordinator();
+  const struct dmi_coord *c = at < 0 ? NULL : w->proc[at].m->coord;
+  for (uint32_t i = 0; c && i < c->notices.num; i++) {
+    const struct dmi_queued *queued = &c->notices.at[i];
+    num += queued->uid == w->proc[slot].uid && queued->notice.state == DMI_CLOSE;
+  }
+  return num;
+}
+
 /* What the coordinator's queue of notices says after an event of it. */
 void world_watch(int slot) {
   const struct dmi_coord *c = w->proc[slot].m->coord;
   uint64_t oldest = UINT64_MAX, last = 0;
   if (!c) return;
+  if (w->proc[slot].rooms && w->proc[slot].rooms < c->rooms) w->room_event = w->event;
+  w->proc[slot].rooms = c->rooms;
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     struct proc *p = &w->proc[atoi(record->info.host + 1)];
@@ -221,6 +241,7 @@ void world_watch(int slot) {
     const struct dmi_notice *notice = &c->notices.at[i].notice;
     struct proc *p = &w->proc[atoi(notice->info.host + 1)];
     uint64_t rank = notice->state == DMI_OPEN ? p->open_rank : p->close_rank;
+    if (notice->state == DMI_CLOSE && p->refused_room) continue; /* it may be told again */
     if (rank < last) fail("notices are not in the order of asking");
     if (notice->state == DMI_OPEN ? p->open_out : p->close_out) fail("a notice came back");
     last = rank;
@@ -280,6 +301,19 @@ static void check_views_agree(void) {
   }
 }
 
+/* Who found no room hears of it as soon as there may be some, and is not forgotten until then. */
+static void check_refused(int slot, const struct dmi_record *record) {
+  const struct proc *p = &w->proc[slot];
+  if (!p->m->no_room || !record) return;
+  if (record->no_room && w->room_event > p->refused_at) {
+    fail("there may be room for %d, and nobody is told", slot);
+  }
+  if (!record->no_room && record->life == DMI_LIFE_CLOSING &&
+      world_close_notices(slot) <= p->close_base) {
+    fail("%d found no room and was forgotten", slot);
+  }
+}
+
 static void settle(void) {
   uint64_t limit = 200000;
   uint32_t polls = 0;
@@ -295,6 +329,7 @@ static void settle(void) {
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
     check_call_done(i);
+    check_refused(i, dmi_coord_find(w->proc[slot].m->coord, p->uid));
     polls += polls_of(p);
     if (p->dismissed && !p->left) fail("%d was dismissed and does not know", i);
     if (polls_of(p) > 0 && w->proc[slot].m->coord->notices.num > 0) {
@@ -312,7 +347,9 @@ static void check_notices_given(void) {
     const struct proc *p = &w->proc[i];
     if (p->killed) continue;
     if (p->open_out && p->open_got != 1) fail("the notice OPEN of %d was lost", i);
-    if (p->close_out && p->close_got != 1) fail("the notice CLOSE of %d was lost", i);
+    if (p->close_out && (p->refused_room ? p->close_got < 1 : p->close_got != 1)) {
+      fail("the notice CLOSE of %d was lost", i);
+    }
   }
 }
 

@@ -15,6 +15,20 @@ void act_leave(int slot) {
   world_watch(slot);
 }
 
+/* Somebody tells it that he has more room than when it asked. */
+void act_room(int slot) {
+  struct dmi_mout out;
+  struct proc *p = &w->proc[slot];
+  dmi_mout_init(&out);
+  say("%d: hears of room", slot);
+  if (p->m->no_room && (p->m->phase == DMI_PHASE_JOINED || p->m->phase == DMI_PHASE_LEFT)) {
+    w->room_event = w->event;
+  }
+  dmi_member_room(p->m, &out);
+  world_run(slot, &out);
+  world_watch(slot);
+}
+
 static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b) {
   struct dmi_member *m = w->proc[slot].m;
   struct dmi_mout out;
