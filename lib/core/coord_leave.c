@@ -163,20 +163,52 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
   }
   dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
   if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
-  dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  if (!record->heir) dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  if (m->broken == DMI_MBREAK_LEFT) record->vital = false;
   c->retry = true;
   return true;
 }
 
-void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
+/* All have taken the view in which it has left: from then on nobody asks it for anything. */
+void dmi_coord_part(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
-  uint32_t uid = record->uid;
-  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = uid;
-  if (m->departing == uid) m->departing = 0;
-  dmi_record_move(record, DMI_LIFE_NONE);
-  DMI_LIST_DROP(&c->records, record - c->records.at);
-  if (c->removing == uid) c->removing = 0;
-  dmi_directory_gone(m, uid);
+  struct dmi_pack body;
+  dmi_record_move(record, DMI_LIFE_PARTING);
+  c->removing = record->uid;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, c->byes.num);
+  for (uint32_t i = 0; i < c->byes.num; i++)
+    dmi_pack_u32(&body, c->byes.at[i]);
+  dmi_member_send(m, record->uid, DMI_CTL_PART, 0, 0, &body);
+}
+
+/* All that it had to forward or to answer has arrived: from now on it may be lost. */
+static bool on_parted(struct dmi_member *m, struct dmi_record *record) {
+  struct dmi_coord *c = m->coord;
+  if (record->life != DMI_LIFE_PARTING) return false;
+  dmi_record_move(record, DMI_LIFE_LEFT);
+  record->vital = m->broken == DMI_MBREAK_LOST;
+  c->removing = 0;
+  dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  dmi_member_send(m, record->uid, DMI_CTL_LEFT, 0, 0, NULL);
+  return true;
+}
+
+/* No user code runs there any more. */
+void dmi_coord_out(struct dmi_member *m, struct dmi_record *record) {
+  dmi_record_move(record, DMI_LIFE_OUT);
+  m->coord->removing = record->uid;
+  dmi_coord_unpoll(m->coord, record->uid);
+  dmi_member_send(m, record->uid, DMI_CTL_OUT, 0, 0, NULL);
+}
+
+/* It has ended, or was lost when it was about to. */
+void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
+  dmi_record_move(record, DMI_LIFE_LOST);
+  record->heir = 0;
+  record->busy = false;
+  m->coord->removing = 0;
+  dmi_directory_gone(m, record->uid);
 }
 
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
@@ -192,6 +224,8 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
       return true;
     case DMI_CTL_DRAINED:
       return on_drained(m, record, msg);
+    case DMI_CTL_PARTED:
+      return on_parted(m, record);
     default: /* GONE */
       if (record->life != DMI_LIFE_OUT) return false;
       dmi_coord_gone(m, record);

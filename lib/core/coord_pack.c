@@ -18,6 +18,9 @@
 #define BUSY 0x02u
 #define VITAL 0x04u
 #define NO_ROOM 0x08u
+#define LEFT 0x10u
+#define MAIN 0x20u
+#define FLAGS 0x3fu
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -37,7 +40,8 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
   dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
-                              (record->vital ? VITAL : 0u) | (record->no_room ? NO_ROOM : 0u)));
+                              (record->vital ? VITAL : 0u) | (record->no_room ? NO_ROOM : 0u) |
+                              (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
   pack_caller(pack, &record->welcome);
   pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
@@ -55,12 +59,14 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) 
   record->busy = flags & BUSY;
   record->vital = flags & VITAL;
   record->no_room = flags & NO_ROOM;
+  record->left = flags & LEFT;
+  record->main = flags & MAIN;
   unpack_caller(unpack, &record->welcome);
   unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);
   /* no change is under way when the role moves */
-  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_OUT ||
-      flags > (WELCOMED | BUSY | VITAL | NO_ROOM)) {
+  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_PARTING ||
+      life == DMI_LIFE_OUT || flags > FLAGS) {
     unpack->bad = true;
   }
 }

@@ -80,7 +80,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
     case DMI_CTL_FINISH:
     case DMI_CTL_ABORT:
       return dmi_member_on_end(m, from, msg);
-    default: /* OPEN, LEAVE_GO, OUT, ADOPT, FORGET */
+    default: /* OPEN, LEAVE_GO, PART, LEFT, OUT, ADOPT, FORGET */
       return dmi_member_on_leave(m, from, msg);
   }
 }
@@ -184,13 +184,8 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
     dmi_member_fatal_lost(m, text);
     return;
   }
-  if (m->phase == DMI_PHASE_OUT || m->phase == DMI_PHASE_LAST) {
-    dmi_leave_lost(m, uid);
-    return;
-  }
-  if (!dmi_member_find(m, uid) && uid != m->departing && !dmi_uids_has(&m->viewing_left, uid)) {
-    return;
-  }
+  if (!dmi_member_find(m, uid)) return;
+  dmi_leave_lost(m, uid);
   if (m->coord && !dmi_coord_untake(m, uid, why)) return;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);

@@ -148,8 +148,9 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
  * peer may overtake (docs/wire.md, "Bulk"). */
 #define DMI_NET_CUT (((uint64_t)1 << 20) + 1)
 
-/* From now on only the daemon's messages to this uid are taken: it has left, and the last messages
- * to it are to follow.  Any thread's message of before is in line before them. */
+/* From now on only the daemon's messages to this uid are taken, and answers (GOT, DONE, FAIL): it
+ * has left, and the last messages to it that ask something are to follow.  Any thread's message of
+ * before is in line before them. */
 void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
 /* Writes what can be written now; the daemon goes on with the rest. */

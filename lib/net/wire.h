@@ -83,6 +83,7 @@ enum dmi_wire_from {
   X(DMI_CTL_LEAVE_ASK,   "LEAVE_ASK",    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_LEAVE_NO,    "LEAVE_NO",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_DRAINED,     "DRAINED",      0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_PARTED,      "PARTED",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_GONE,        "GONE",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_OPENED,      "OPENED",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ADOPTED,     "ADOPTED",      0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
@@ -108,7 +109,9 @@ enum dmi_wire_from {
   X(DMI_CTL_JOINED,      "JOINED",       0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_OPEN,        "OPEN",         0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_LEAVE_GO,    "LEAVE_GO",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_OUT,         "OUT",          0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_PART,        "PART",         0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_LEFT,        "LEFT",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_OUT,         "OUT",          0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ADOPT,       "ADOPT",        0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_BUSY_OK,     "BUSY_OK",      0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_FORGET,      "FORGET",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \

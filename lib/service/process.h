@@ -34,9 +34,10 @@ struct dmi_self_msg {
   struct dmi_msg msg;
 };
 
-/* The set of members, sorted. */
+/* The set of members that have not left, sorted; and behind them, sorted, those that have. */
 struct dmi_uids {
   uint32_t num;
+  uint32_t left;
   uint32_t uid[];
 };
 

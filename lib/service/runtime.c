@@ -202,24 +202,39 @@ static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
-static bool is_member(void *arg, uint32_t uid) {
-  struct dmi_process *process = arg;
-  const struct dmi_uids *uids;
-  uint32_t low = 0, high;
-  dmi_epoch_enter();
-  uids = atomic_load(&process->uids);
-  high = uids->num;
+static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
+  uint32_t low = 0, high = num;
   while (low < high) {
     uint32_t mid = low + (high - low) / 2;
-    if (uids->uid[mid] < uid) {
+    if (list[mid] < uid) {
       low = mid + 1;
     } else {
       high = mid;
     }
   }
-  low = low < uids->num && uids->uid[low] == uid;
+  return low < num && list[low] == uid;
+}
+
+static bool is_member(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid);
   dmi_epoch_leave();
-  return low;
+  return is;
+}
+
+static bool is_there(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid) || is_among(uids->uid + uids->num, uids->left, uid);
+  dmi_epoch_leave();
+  return is;
 }
 
 /* DMI_function, marked so that it cannot call back into DMI. */
@@ -388,6 +403,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   if (!process || !uids) abort();
   process->program = *program;
   process->core.is_member = is_member;
+  process->core.is_there = is_there;
   process->core.function = program->function ? call_function : NULL;
   process->core.room = &dmi_pager_room;
   process->core.arg = process;

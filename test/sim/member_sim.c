@@ -16,8 +16,8 @@
 #include "member_world.h"
 
 static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
-    "nothing", "taken", "heir",  "park",  "polls",  "bye",  "last_ok", "busy",
-    "opened",  "uid",   "unmap", "adopt", "forgot", "room", "roomed",
+    "nothing", "taken", "heir",   "park", "polls",  "bye",  "last_ok", "busy", "opened", "uid",
+    "unmap",   "adopt", "forgot", "left", "awaits", "role", "lost",    "room", "roomed",
 };
 
 /* ---- Picking ------------------------------------------------------------------------------- */
@@ -47,9 +47,17 @@ static bool is_joined(const struct proc *p) {
   return p->joined && !p->over;
 }
 
-/* Never welcomed, and it matters to nobody if it is lost. */
-static bool is_stranger(const struct proc *p) {
-  return !p->opened && p->seed >= 0 && !p->over;
+/* Never welcomed, or it has left, and it matters to nobody if it is lost. */
+static bool is_losable(const struct proc *p) {
+  return !p->over && dmi_member_losable(p->m);
+}
+
+static bool is_parting(const struct proc *p) {
+  return p->m->phase == DMI_PHASE_PARTING || p->m->phase == DMI_PHASE_LAST;
+}
+
+static bool has_left(const struct proc *p) {
+  return is_losable(p) && p->opened;
 }
 
 static bool is_refused(const struct proc *p) {
@@ -86,12 +94,28 @@ static void welcome_or_goodbye(int slot) {
   }
 }
 
+static bool is_draining(const struct proc *p) {
+  return p->heir && (p->m->phase == DMI_PHASE_DRAINING || p->m->phase == DMI_PHASE_FLUSHING);
+}
+
+/* One of the mappings in use; rather one whose home is on its way to an heir. */
+static uint32_t some_mapping(void) {
+  int slot = pick(is_draining);
+  const struct proc *p = slot < 0 ? NULL : &w->proc[slot];
+  for (uint32_t i = 0; p && i < w->map_num; i++) {
+    for (uint32_t j = 0; j < p->maps.num; j++) {
+      if (p->maps.at[j].base == w->map_live[i] && p->maps.at[j].home == p->heir) return i;
+    }
+  }
+  return (uint32_t)rnd(w->map_num);
+}
+
 static void use_memory(int slot) {
-  uint32_t i = w->map_num ? (uint32_t)rnd(w->map_num) : 0;
+  uint32_t i = w->map_num ? some_mapping() : 0;
   uint64_t base = w->map_num ? w->map_live[i] : 0;
   if (w->map_num == 0 || (w->map_num < MAPS / 2 && rnd(4) == 0)) {
     act_call(slot, DMI_CTL_MMAP, 1 + rnd(10000), 1 + rnd(100), -1);
-  } else if (rnd(3) == 0) {
+  } else if (rnd(pick(is_draining) < 0 ? 3 : 2) == 0) {
     w->map_live[i] = w->map_live[--w->map_num];
     act_call(slot, DMI_CTL_MUNMAP, base, 0, -1);
   } else {
@@ -201,8 +225,8 @@ static void random_act(bool joins) {
     case 3:
       slot = pick(is_refused);
       if (rnd(4) == 0 && slot >= 0) act_room(slot);
-      slot = pick(is_stranger);
-      if (rnd(8) == 0 && slot >= 0) world_kill(slot);
+      slot = pick(rnd(2) ? has_left : is_losable);
+      if (slot >= 0 && rnd(pick(is_parting) >= 0 ? 2 : 8) == 0) world_kill(slot);
       break;
     default:
       slot = pick(has_user);
@@ -285,7 +309,9 @@ static void check_views_agree(void) {
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
     if (!p->joined) fail("%d asks to join for ever (phase %d)", i, p->m->phase);
-    if (p->m->phase >= DMI_PHASE_OUT) fail("%d is out and does not end", i);
+    if (p->m->phase == DMI_PHASE_PARTING || p->m->phase == DMI_PHASE_LAST) {
+      fail("%d does not part", i);
+    }
     if (!first) first = p;
     if (dmi_member_view(p->m) != dmi_member_view(first->m) ||
         dmi_member_coordinator(p->m) != dmi_member_coordinator(first->m) ||
@@ -305,12 +331,19 @@ static void check_views_agree(void) {
 static void check_refused(int slot, const struct dmi_record *record) {
   const struct proc *p = &w->proc[slot];
   if (!p->m->no_room || !record) return;
-  if (record->no_room && w->room_event > p->refused_at) {
+  if (record->no_room && (w->room_event > p->refused_at || p->room_at > p->refused_at)) {
     fail("there may be room for %d, and nobody is told", slot);
   }
   if (!record->no_room && record->life == DMI_LIFE_CLOSING &&
       world_close_notices(slot) <= p->close_base) {
     fail("%d found no room and was forgotten", slot);
+  }
+}
+
+static void check_lost_told(void) {
+  for (int i = 0; i < w->slots; i++) {
+    const struct proc *p = &w->proc[i];
+    if (p->main_lost && p->told == 0) fail("nobody was told that DMI_main was lost with %d", i);
   }
 }
 
@@ -325,6 +358,7 @@ static void settle(void) {
   slot = world_coordinator();
   if (slot < 0) fail("nobody is coordinator");
   check_views_agree();
+  check_lost_told();
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
@@ -337,12 +371,17 @@ static void settle(void) {
     }
     /* a leaver whose heir has its pages, and where nothing runs, is gone by now */
     if (p->left && p->heir && !has_user(p)) fail("%d should have gone", i);
+    if (w->proc[i].m->phase == DMI_PHASE_LEFT && !dmi_member_losable(p->m)) {
+      fail("%d may be lost and does not know", i);
+    }
+    if (dmi_uids_has(&p->away, p->uid) && !p->left) fail("%d has left and does not say so", i);
   }
   if (polls != w->proc[slot].m->coord->polls.num) fail("callers of DMI_poll were forgotten");
   if (!world_user_code()) fail("nothing runs and the program does not end");
 }
 
 static void check_notices_given(void) {
+  if (w->notices_lost) return;
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
     if (p->killed) continue;

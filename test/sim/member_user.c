@@ -22,7 +22,7 @@ void act_room(int slot) {
   dmi_mout_init(&out);
   say("%d: hears of room", slot);
   if (p->m->no_room && (p->m->phase == DMI_PHASE_JOINED || p->m->phase == DMI_PHASE_LEFT)) {
-    w->room_event = w->event;
+    p->room_at = w->event;
   }
   dmi_member_room(p->m, &out);
   world_run(slot, &out);
@@ -90,7 +90,7 @@ void act_create(int slot, uint32_t uid, bool must) {
   struct proc *p = &w->proc[slot];
   struct dmi_msg msg = {0};
   struct dmi_mout out;
-  if (uid == p->uid || !dmi_uids_has(&p->view, uid)) return;
+  if (uid == p->uid || !dmi_uids_has(&p->view, uid) || dmi_uids_has(&p->away, uid)) return;
   p->own_creates++;
   dmi_mout_init(&out);
   dmi_member_busy(p->m, 0, &out);
@@ -103,6 +103,7 @@ void act_create(int slot, uint32_t uid, bool must) {
 
 void act_request(int slot, uint32_t uid) {
   struct proc *p = &w->proc[slot];
+  if (dmi_uids_has(&p->away, uid)) return;
   p->ops++;
   world_send_sim(slot, uid, SIM_REQUEST, ++w->next_op, p->uid, rnd(4));
 }
@@ -167,6 +168,7 @@ void world_free(void) {
     free(p->maps.at);
     free(p->addrs.at);
     dmi_uids_free(&p->view);
+    dmi_uids_free(&p->away);
     dmi_uids_free(&p->known);
   }
   for (int i = 0; i < CONNS; i++) {

@@ -66,12 +66,15 @@ struct known_map {
 
 struct proc {
   struct dmi_member *m;
-  bool alive;  /* started and not ended */
-  bool killed; /* by the scenario */
+  bool alive;     /* started and not ended */
+  bool killed;    /* by the scenario */
+  bool main_lost; /* and DMI_main with it */
+  uint32_t told;  /* by how many that was said */
   bool joined, opened, closed, left;
   bool refused_stop;   /* said once that threads run */
   bool refused_room;   /* said once that nobody has room for its pages */
   uint64_t refused_at; /* event at which it found none, the last time */
+  uint64_t room_at;    /* event at which it heard of room, the last time */
   uint32_t close_base; /* CLOSE notices about it when that was said */
   uint64_t rooms;      /* of the coordinator here, as last seen */
   bool creates;        /* accepts creates */
@@ -91,6 +94,7 @@ struct proc {
   DMI_LIST(struct creating) creating;
   DMI_LIST(struct known_map) maps;
   struct dmi_uids view;  /* members, as the shell has carried out */
+  struct dmi_uids away;  /* of these, those that have left */
   struct dmi_uids known; /* peers of the network */
   DMI_LIST(struct dmi_peer) addrs;
   uint32_t heir; /* of START_DRAIN */
@@ -136,6 +140,7 @@ struct world {
   bool uid_used[4096];
   uint64_t map_live[MAPS]; /* bases mapped and not asked to be unmapped */
   uint32_t map_num;
+  bool notices_lost;           /* somebody was killed who may have been about to get one */
   uint64_t room_event;         /* the last one at which there may have come more room */
   DMI_LIST(uint64_t) map_dead; /* DMI_munmap has returned */
   DMI_LIST(struct departed) departed;

@@ -223,21 +223,35 @@ static void test_goodbye(void **state) {
   dmi_pack_u64(&body, 17); /* thread */
   dmi_pack_u64(&body, 99); /* its result */
   assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 50, 1, &out); /* not removed yet, but dismissed */
+  dmi_member_goodbye(m, 50, 1, &out); /* the other one has no answer yet */
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_false(give(m, 2, DMI_CTL_PARTED, 0, NULL)); /* not all have taken the view */
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  expect_send(2, DMI_CTL_BYE);
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, dmi_member_view(m));
+  dmi_pack_u8(&body, 0);
+  assert_true(give(m, 2, DMI_CTL_VIEW_TAKEN, 0, &body));
+  expect_send(2, DMI_CTL_PART);
+  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
+  expect_send(2, DMI_CTL_LAST_OK);
+  assert_true(give(m, 2, DMI_CTL_PARTED, 0, NULL));
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
+  expect_send(2, DMI_CTL_LEFT);
+  expect_send(2, DMI_CTL_OUT); /* no DMI_main runs there */
+  dmi_mout_clear(&out);
+  dmi_member_goodbye(m, 52, 1, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
   dmi_member_welcome(m, 51, 1, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
-  dmi_member_viewed(m, &out);
-  expect_send(2, DMI_CTL_BYE);
-  expect_send(2, DMI_CTL_OUT);
-  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
-  expect_send(2, DMI_CTL_LAST_OK);
   assert_true(give(m, 2, DMI_CTL_GONE, 0, NULL));
+  assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 0);
+  dmi_member_viewed(m, &out);
   assert_int_equal(expect(DMI_MACT_CLOSE_PEER)->id, 2);
   dmi_mout_clear(&out);
   dmi_member_thread(m, 6, 2, 17, &out);
