@@ -520,6 +520,14 @@ sub signal {
   kill $name => $self->{pid};
 }
 
+# kill -9, which may come when it has just ended by itself.
+sub kill_now {
+  my ($self) = @_;
+  $self->{may_die_of}{KILL} = 1;
+  $self->_note('SIGKILL sent');
+  kill KILL => $self->{pid} unless defined $self->{status};
+}
+
 # Waits for its end.  wait_exit(3): with that status (default 0).  wait_exit(signal => 'KILL'): by
 # that signal.  seconds => n: not the usual deadline.  One test, passed or failed.
 sub wait_exit {
