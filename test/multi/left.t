@@ -39,7 +39,14 @@ for my $round (1 .. $rounds) {
         leave_and_kill($workers[0], $first);
       } else {
         leave_and_kill($workers[0]);
-        leave_and_kill($first);
+        $first->signal('INT');
+        $first->expect_err(qr/^=== left ===$/m);
+        if ($main eq 'goes_on') {    # and uses all that it used before
+          my $lines = () = $first->out =~ /^main goes on$/mg;
+          $t->wait_until(sub { (() = $first->out =~ /^main goes on$/mg) > $lines + 5 },
+            "$name: DMI_main goes on after having left");
+        }
+        $first->kill_now;
       }
       # The program has gone on: one more process joins, works, and the counts are right.
       my $last = $t->start($program, join => $manager, name => "$name: last");

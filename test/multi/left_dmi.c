@@ -11,15 +11,17 @@
 #include "multi.h"
 
 #define COUNTERS 8
-#define BIG (256 * 1024) /* bytes of a page that holds one */
-#define MOST 32          /* processes one after the other */
+#define BIG (256 * 1024)     /* bytes of a page that holds one */
+#define EARLIER COUNTERS     /* each thread adds to this counter, */
+#define LATER (COUNTERS + 1) /* and then to this one */
+#define MOST 32              /* processes one after the other */
 #define THREADS 2
 
 /* In global memory. */
 struct order {
   int64_t manage; /* this thread is the manager */
   int64_t stop;
-  int64_t counters; /* address of COUNTERS pages, the even ones large; one counter in each */
+  int64_t counters; /* address of pages, one counter in each: COUNTERS, EARLIER, LATER */
   int64_t own;      /* counter of DMI_main */
 };
 
@@ -40,8 +42,10 @@ static int64_t work(int64_t addr, const struct order *order) {
     MUST(DMI_fad(counter_at(order->counters, counter), 1, &value, add[(rng >> 40) % 2], NULL));
     added++;
     counter = (int)(rng >> 44) % COUNTERS;
-    MUST(DMI_read(counter_at(order->counters, counter), sizeof(value), &value, look[(rng >> 50) % 3],
-                  NULL));
+    MUST(DMI_read(counter_at(order->counters, counter), sizeof(value), &value,
+                  look[(rng >> 50) % 3], NULL));
+    MUST(DMI_fad(counter_at(order->counters, EARLIER), 1, &value, DMI_PUT_ATOMIC, NULL));
+    MUST(DMI_fad(counter_at(order->counters, LATER), 1, &value, DMI_PUT_ATOMIC, NULL));
     MUST(DMI_read(addr + (int64_t)offsetof(struct order, stop), sizeof(stop), &stop,
                   DMI_UPDATE_READ, NULL));
   }
@@ -86,6 +90,8 @@ static int64_t manage(const struct order *order) {
   DMI_node_t node;
   int32_t me;
   MUST(DMI_rank(&me));
+  for (int i = EARLIER; i <= LATER; i++) /* here from now on, so the first process has a copy */
+    MUST(DMI_fad(counter_at(order->counters, i), 1, &value, DMI_EXCLUSIVE_ATOMIC, NULL));
   begin(0, order);
   begin(me, order);
   for (;;) {
@@ -123,12 +129,12 @@ void DMI_main(int argc, char **argv) {
   struct order order = {.manage = 1};
   DMI_thread_t thread;
   DMI_node_t node;
-  int64_t addr, value, looked;
+  int64_t addr, value, later, earlier;
   for (int i = 0; i < 2; i++) {
     MUST(DMI_poll(&node));
     MUST(DMI_welcome(node.dmi_id));
   }
-  MUST(DMI_mmap(&order.counters, BIG, COUNTERS, NULL));
+  MUST(DMI_mmap(&order.counters, BIG, LATER + 1, NULL));
   MUST(DMI_mmap(&order.own, sizeof(int64_t), 1, NULL));
   MUST(DMI_mmap(&addr, sizeof(order), 1, NULL));
   MUST(DMI_write(addr, sizeof(order), &order, DMI_PUT_WRITE, NULL));
@@ -137,7 +143,12 @@ void DMI_main(int argc, char **argv) {
   for (int64_t i = 0; goes_on; i++) {
     MUST(DMI_fad(order.own, 1, &value, DMI_EXCLUSIVE_ATOMIC, NULL));
     if (value != i) say("FAIL: the counter of DMI_main is %" PRId64 ", not %" PRId64, value, i);
-    MUST(DMI_read(counter_at(order.counters, (int)(i % COUNTERS)), sizeof(looked), &looked,
-                  DMI_UPDATE_READ, NULL));
+    /* The copies that it has when it leaves must not be read when others do not tell it of their
+     * writes any more. */
+    MUST(DMI_fad(counter_at(order.counters, LATER), 0, &later, DMI_PUT_ATOMIC, NULL));
+    MUST(DMI_read(counter_at(order.counters, EARLIER), sizeof(earlier), &earlier, DMI_UPDATE_READ,
+                  NULL));
+    if (earlier < later) say("FAIL: %" PRId64 " came before %" PRId64, later, earlier);
+    if (i % 50 == 0) say("main goes on");
   }
 }
