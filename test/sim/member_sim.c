@@ -230,7 +230,12 @@ static void random_act(bool joins) {
       break;
     default:
       slot = pick(has_user);
-      if (slot >= 0) random_user(slot);
+      if (slot < 0) break;
+      if (rnd(4) == 0 && pick(is_draining) >= 0) {
+        use_memory(slot);
+      } else {
+        random_user(slot);
+      }
   }
 }
 
@@ -546,7 +551,7 @@ int main(int argc, char **argv) {
   if (!w) return 2;
   if (!broken) {
     run_many(first, seeds, DMI_MBREAK_NOTHING, trace);
-    return argc > 1 ? 0 : break_all(1000) > 0;
+    return argc > 1 ? 0 : break_all(4000) > 0;
   }
   if (strcmp(broken, "all") == 0) return break_all(seeds) > 0;
   for (int i = 0; i < DMI_MBREAK_LAST_KIND; i++) {

@@ -511,12 +511,32 @@ static void do_expect_close(int slot) {
   }
 }
 
+/* Nobody is told to forget a mapping whose home is on its way: it would come back to life there. */
+static void check_forget(const struct dmi_msg *msg) {
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  for (int i = 0; i < CONNS; i++) {
+    for (int e = 0; w->conn[i].used && e < 2; e++) {
+      const struct dmi_keep *queue = &w->conn[i].queue[e];
+      for (uint32_t k = 0; k < queue->num; k++) {
+        const struct dmi_msg *home = &queue->at[k].msg;
+        if (home->type == SIM_HOME && home->map == base) {
+          fail("mapping %llx is forgotten while its home moves", (unsigned long long)base);
+        }
+      }
+    }
+  }
+}
+
 static void do_act(int slot, struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   switch (act->type) {
     case DMI_MACT_SEND:
       say("%d -> %u: %s", slot, act->id, dmi_ctl_name(act->msg.type));
       if (act->msg.type == DMI_CTL_COORD) w->stat_handovers++;
+      if (act->msg.type == DMI_CTL_FORGET) check_forget(&act->msg);
       world_send(slot, act->id, &act->msg);
       break;
     case DMI_MACT_CONNECT:
