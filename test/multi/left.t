@@ -45,6 +45,11 @@ for my $round (1 .. $rounds) {
           my $lines = () = $first->out =~ /^main goes on$/mg;
           $t->wait_until(sub { (() = $first->out =~ /^main goes on$/mg) > $lines + 5 },
             "$name: DMI_main goes on after having left");
+          $first->signal('INT');
+          like(
+            scalar $first->expect_err(qr/^dmi: (still here.*)$/m),
+            qr/DMI_main still runs.*once more ends only this process/,
+            "$name: another Ctrl+C would do no harm, it says");
         }
         $first->kill_now;
       }
