@@ -226,7 +226,7 @@ static void test_goodbye(void **state) {
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 50, 1, &out); /* the other one has no answer yet */
-  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOTASKED);
+  assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   assert_false(give(m, 2, DMI_CTL_PARTED, 0, NULL)); /* not all have taken the view */
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
