@@ -20,6 +20,14 @@ static inline void check_call(int32_t ok, const char *call, const char *file, in
   exit(EXIT_FAILURE);
 }
 
+/* Dismisses a process that has asked to leave.  False: not now, since no other process has room for
+ * its pages.  Then it stays as it was, and its DMI_CLOSE comes again when there may be room. */
+static inline int32_t check_goodbye(int32_t dmi_id) {
+  if (DMI_goodbye(dmi_id) == DMI_TRUE) return 1;
+  if (DMI_errno() != DMI_ENOMEM) check_call(DMI_FALSE, "DMI_goodbye", __FILE__, __LINE__);
+  return 0;
+}
+
 /* The number in `text`, which must be a whole one from `min` to INT32_MAX; else a line that names
  * the argument, and the end. */
 static inline int32_t check_number(const char *name, const char *text, int32_t min) {

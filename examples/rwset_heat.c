@@ -248,7 +248,8 @@ typedef struct {
   int32_t *ids;
 } crew_t;
 
-/* A process comes or goes.  The last one stays: it has all the values. */
+/* A process comes or goes.  The last one stays: it has all the values; and so does one whose pages
+ * find no room elsewhere, until its DMI_CLOSE comes again. */
 static void crew_change(crew_t *crew, const DMI_node_t *node) {
   if (node->state == DMI_OPEN) {
     CHECK(DMI_welcome(node->dmi_id));
@@ -261,7 +262,7 @@ static void crew_change(crew_t *crew, const DMI_node_t *node) {
     return;
   }
   if (crew->num == 1) return;
-  CHECK(DMI_goodbye(node->dmi_id));
+  if (!check_goodbye(node->dmi_id)) return;
   for (int32_t i = 0; i < crew->num; i++) {
     if (crew->ids[i] != node->dmi_id) continue;
     crew->ids[i] = crew->ids[--crew->num];

@@ -20,17 +20,19 @@ static const uint32_t life_next[DMI_LIFE_NUM] = {
     [DMI_LIFE_OPENED] = TO(CLOSING),
     [DMI_LIFE_CLOSING] = TO(LEAVING) | TO(LOST),
     [DMI_LIFE_LEAVING] = TO(CLOSING) | TO(DRAINED) | TO(KEEPING) | TO(LOST),
-    [DMI_LIFE_DRAINED] = TO(OUT) | TO(LOST),
+    [DMI_LIFE_DRAINED] = TO(PARTING) | TO(LOST),
     [DMI_LIFE_KEEPING] = TO(LEAVING) | TO(LOST),
-    [DMI_LIFE_OUT] = TO(NONE),
+    [DMI_LIFE_PARTING] = TO(LEFT) | TO(LOST),
+    [DMI_LIFE_LEFT] = TO(OUT) | TO(LOST),
+    [DMI_LIFE_OUT] = TO(LOST),
     [DMI_LIFE_LOST] = TO(NONE),
     [DMI_LIFE_NONE] = TO(JOINING) | TO(JOINED),
 };
 
 const char *dmi_life_name(enum dmi_life life) {
   static const char *const names[DMI_LIFE_NUM] = {"JOINING", "JOINED",  "OPENED",  "CLOSING",
-                                                  "LEAVING", "DRAINED", "KEEPING", "OUT",
-                                                  "LOST",    "NONE"};
+                                                  "LEAVING", "DRAINED", "KEEPING", "PARTING",
+                                                  "LEFT",    "OUT",     "LOST",    "NONE"};
   return life < DMI_LIFE_NUM ? names[life] : "?";
 }
 
@@ -100,7 +102,8 @@ struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid) {
 
 void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error,
                       struct dmi_pack *body) {
-  if (caller->uid && dmi_coord_find(m->coord, caller->uid)) {
+  const struct dmi_record *record = caller->uid ? dmi_coord_find(m->coord, caller->uid) : NULL;
+  if (record && record->life != DMI_LIFE_LOST) {
     dmi_member_send(m, caller->uid, DMI_CTL_RESULT, caller->op, error, body);
   } else if (body) {
     dmi_pack_free(body);
@@ -130,9 +133,13 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
 
 static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
+  record->main = record->life == DMI_LIFE_LEFT && record->busy;
   dmi_record_move(record, DMI_LIFE_LOST);
+  if (c->removing == record->uid) c->removing = 0;
+  dmi_uids_drop(&c->byes, record->uid);
   record->heir = 0;
   record->busy = false;
+  record->no_room = false;
   dmi_coord_unnotify(c, record->uid);
   dmi_coord_answer(m, &record->welcome, DMI_EMEMBER, NULL);
   dmi_coord_answer(m, &record->goodbye, DMI_EMEMBER, NULL);
@@ -140,7 +147,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   c->retry = true;
 }
 
-/* If it was never welcomed it owned nothing: a view without it is enough. */
+/* If it was never welcomed, or has left, a view without it is enough. */
 static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const struct dmi_msg *msg,
                     bool *later) {
   struct dmi_coord *c = m->coord;
@@ -163,7 +170,8 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
   if (c->change == DMI_CHANGE_HANDOVER) {
     *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
   } else if (record->life == DMI_LIFE_OUT) {
-    dmi_coord_gone(m, record);
+    /* Others may see that it has ended before its GONE is here. */
+    if (from->uid == m->uid) dmi_coord_gone(m, record);
   } else {
     forget_lost(m, record);
   }
@@ -188,7 +196,9 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
   switch (msg->type) {
     case DMI_CTL_LEAVE_ASK:
     case DMI_CTL_LEAVE_NO:
+    case DMI_CTL_ROOM:
     case DMI_CTL_DRAINED:
+    case DMI_CTL_PARTED:
     case DMI_CTL_GONE:
       return dmi_coord_on_leave(m, record, msg);
     case DMI_CTL_OPENED:
@@ -234,7 +244,7 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
     return msg->type != DMI_CTL_BUSY; /* sent before END came there: all were idle */
   }
   if (record->life == DMI_LIFE_OUT && msg->type != DMI_CTL_GONE && msg->type != DMI_CTL_FORGOT) {
-    return true; /* sent before OUT came there; the caller got DMI_EINACTIVE */
+    return true; /* sent before OUT came there: a poll, which nobody waits for any more */
   }
   return dispatch(m, record, msg);
 }

@@ -12,11 +12,16 @@ static bool is_there(const struct dmi_coord *c, uint32_t uid) {
 
 static bool record_good(const struct dmi_member *m, const struct dmi_coord *c,
                         const struct dmi_record *record) {
-  bool leaves = record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED;
+  bool leaves = record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
+                record->life == DMI_LIFE_LEFT;
   if (!dmi_member_find(m, record->uid)) return false;
-  if (record->welcomed && !record->vital) return false;
+  if (record->welcomed && !record->vital && !record->left) return false;
+  if (record->left != dmi_member_find(m, record->uid)->left) return false;
+  if (record->left && record->life != DMI_LIFE_LEFT && record->life != DMI_LIFE_LOST) return false;
+  if (record->life == DMI_LIFE_LEFT && (!record->left || record->vital)) return false;
   if (record->life == DMI_LIFE_OPENED && !record->welcomed) return false;
   if (record->life == DMI_LIFE_DRAINED && !record->heir) return false;
+  if (record->life == DMI_LIFE_LEFT && !record->heir) return false;
   if (!record->heir) return true;
   return leaves && record->heir != record->uid && is_there(c, record->heir);
 }
@@ -79,7 +84,7 @@ static bool waits_good(const struct dmi_coord *c) {
 static bool kept_good(const struct dmi_keep *keep) {
   for (uint32_t i = 0; i < keep->num; i++) {
     const uint8_t type = keep->at[i].msg.type;
-    if (type < DMI_CTL_VIEW_TAKEN || type > DMI_CTL_THREAD) return false;
+    if (type < DMI_CTL_VIEW_TAKEN || type > DMI_CTL_ROOM) return false;
   }
   return true;
 }

@@ -46,6 +46,8 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record,
   struct dmi_pack body;
   dmi_record_move(record, DMI_LIFE_LEAVING);
   record->heir = heir ? heir->uid : 0;
+  record->no_room = false;
+  record->rooms = m->coord->rooms;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, record->heir);
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
@@ -98,13 +100,24 @@ void dmi_coord_retry(struct dmi_member *m) {
   }
 }
 
+/* It found no room, and now there may be some: one that keeps its pages is told to leave; about
+ * the other one the program hears again, once for each time that it was refused. */
+static void room_for(struct dmi_member *m, struct dmi_record *record) {
+  if (!record->no_room) return;
+  record->no_room = false;
+  if (record->life == DMI_LIFE_KEEPING) {
+    m->coord->retry = true;
+  } else if (m->broken != DMI_MBREAK_ROOM) {
+    dmi_coord_notify(m, record, DMI_CLOSE);
+  }
+}
+
 /* There may be more room than before: a process was welcomed, or a mapping freed. */
 void dmi_coord_room(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
-  for (uint32_t i = 0; i < c->records.num; i++) {
-    if (c->records.at[i].no_room) c->retry = true;
-    c->records.at[i].no_room = false;
-  }
+  c->rooms++;
+  for (uint32_t i = 0; i < c->records.num; i++)
+    room_for(m, &c->records.at[i]);
 }
 
 static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
@@ -123,8 +136,10 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
   if (msg->error != DMI_ENOMEM && (msg->error != DMI_EBUSY || kept)) return false;
   dmi_record_move(record, kept ? DMI_LIFE_KEEPING : DMI_LIFE_CLOSING);
   record->heir = 0;
-  record->no_room = kept;
+  record->no_room = msg->error == DMI_ENOMEM;
   dmi_coord_answer(m, &record->goodbye, (int)msg->error, NULL);
+  /* what it asked the others may have been answered before that */
+  if (record->rooms != m->coord->rooms && m->broken != DMI_MBREAK_ROOMED) room_for(m, record);
   m->coord->retry = true;
   return true;
 }
@@ -148,20 +163,52 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
   }
   dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
   if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
-  dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  if (!record->heir) dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  if (m->broken == DMI_MBREAK_LEFT) record->vital = false;
   c->retry = true;
   return true;
 }
 
-void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
+/* All have taken the view in which it has left: from then on nobody asks it for anything. */
+void dmi_coord_part(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
-  uint32_t uid = record->uid;
-  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = uid;
-  if (m->departing == uid) m->departing = 0;
-  dmi_record_move(record, DMI_LIFE_NONE);
-  DMI_LIST_DROP(&c->records, record - c->records.at);
-  if (c->removing == uid) c->removing = 0;
-  dmi_directory_gone(m, uid);
+  struct dmi_pack body;
+  dmi_record_move(record, DMI_LIFE_PARTING);
+  c->removing = record->uid;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, c->byes.num);
+  for (uint32_t i = 0; i < c->byes.num; i++)
+    dmi_pack_u32(&body, c->byes.at[i]);
+  dmi_member_send(m, record->uid, DMI_CTL_PART, 0, 0, &body);
+}
+
+/* All that it had to forward or to answer has arrived: from now on it may be lost. */
+static bool on_parted(struct dmi_member *m, struct dmi_record *record) {
+  struct dmi_coord *c = m->coord;
+  if (record->life != DMI_LIFE_PARTING) return false;
+  dmi_record_move(record, DMI_LIFE_LEFT);
+  record->vital = m->broken == DMI_MBREAK_LOST;
+  c->removing = 0;
+  dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
+  dmi_member_send(m, record->uid, DMI_CTL_LEFT, 0, 0, NULL);
+  return true;
+}
+
+/* No user code runs there any more. */
+void dmi_coord_out(struct dmi_member *m, struct dmi_record *record) {
+  dmi_record_move(record, DMI_LIFE_OUT);
+  m->coord->removing = record->uid;
+  dmi_coord_unpoll(m->coord, record->uid);
+  dmi_member_send(m, record->uid, DMI_CTL_OUT, 0, 0, NULL);
+}
+
+/* It has ended, or was lost when it was about to. */
+void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
+  dmi_record_move(record, DMI_LIFE_LOST);
+  record->heir = 0;
+  record->busy = false;
+  m->coord->removing = 0;
+  dmi_directory_gone(m, record->uid);
 }
 
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
@@ -172,8 +219,13 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
       return on_leave_ask(m, record);
     case DMI_CTL_LEAVE_NO:
       return on_leave_no(m, record, msg);
+    case DMI_CTL_ROOM:
+      room_for(m, record);
+      return true;
     case DMI_CTL_DRAINED:
       return on_drained(m, record, msg);
+    case DMI_CTL_PARTED:
+      return on_parted(m, record);
     default: /* GONE */
       if (record->life != DMI_LIFE_OUT) return false;
       dmi_coord_gone(m, record);

@@ -67,7 +67,10 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
  * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second
  * time, after KEEPING, has no goodbye to answer.) */
 static bool listed(const struct dmi_record *record) {
-  if (record->life == DMI_LIFE_LEAVING) return record->goodbye.uid != 0;
+  if (record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
+      record->life == DMI_LIFE_PARTING) {
+    return record->goodbye.uid != 0;
+  }
   return record->life >= DMI_LIFE_JOINED && record->life < DMI_LIFE_LEAVING;
 }
 

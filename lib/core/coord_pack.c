@@ -17,6 +17,10 @@
 #define WELCOMED 0x01u
 #define BUSY 0x02u
 #define VITAL 0x04u
+#define NO_ROOM 0x08u
+#define LEFT 0x10u
+#define MAIN 0x20u
+#define FLAGS 0x3fu
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -36,7 +40,8 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
   dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
-                              (record->vital ? VITAL : 0u)));
+                              (record->vital ? VITAL : 0u) | (record->no_room ? NO_ROOM : 0u) |
+                              (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
   pack_caller(pack, &record->welcome);
   pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
@@ -53,12 +58,15 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) 
   record->welcomed = flags & WELCOMED;
   record->busy = flags & BUSY;
   record->vital = flags & VITAL;
+  record->no_room = flags & NO_ROOM;
+  record->left = flags & LEFT;
+  record->main = flags & MAIN;
   unpack_caller(unpack, &record->welcome);
   unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);
   /* no change is under way when the role moves */
-  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_OUT ||
-      flags > (WELCOMED | BUSY | VITAL)) {
+  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_PARTING ||
+      life == DMI_LIFE_OUT || flags > FLAGS) {
     unpack->bad = true;
   }
 }
@@ -181,6 +189,7 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
 struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   struct dmi_coord *c = dmi_coord_new();
   uint32_t num;
+  c->rooms = 1; /* for all that it knows there was some since a leave began */
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);

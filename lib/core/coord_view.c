@@ -2,9 +2,8 @@
  * coord_view.c - view changes: joiners in, one leaver and lost ones out; and handing the role
  * over.
  *
- * One change at a time.  VIEW to all, VIEW_TAKEN from all, then what follows from it.  Of members
- * that left by themselves at most one is removed at a time, and the next not before it is gone: so
- * it can forward to all that it knows.
+ * One change at a time.  VIEW to all, VIEW_TAKEN from all, then what follows from it.  At most one
+ * member has left by a view and not parted yet, so it can forward to all that it knows.
  */
 #include <stdlib.h>
 
@@ -61,6 +60,7 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   for (uint32_t i = 0; i < removed_num; i++) {
     dmi_pack_u32(pack, removed[i].uid);
     dmi_pack_u32(pack, removed[i].heir);
+    dmi_pack_u8(pack, removed[i].main);
   }
 }
 
@@ -111,7 +111,9 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_pee
   if (!all) abort();
   for (uint32_t i = 0; i < m->peers.num; i++) {
     const struct dmi_record *record = dmi_coord_find(c, m->peers.at[i].uid);
-    if (record && !record->removed) all[num++] = m->peers.at[i];
+    if (!record || record->removed) continue;
+    all[num] = m->peers.at[i];
+    all[num++].left = record->left;
   }
   memcpy(all + num, added, added_num * sizeof(*all));
   num += added_num;
@@ -143,11 +145,6 @@ static void send_view(struct dmi_member *m, uint32_t coordinator, const struct d
   }
 }
 
-/* May be removed: dismissed, its pages are elsewhere, and no user code runs there. */
-static bool ready(const struct dmi_record *record) {
-  return record->life == DMI_LIFE_DRAINED && !record->busy;
-}
-
 static void begin_handover(struct dmi_member *m, uint32_t successor) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_HANDOVER;
@@ -165,8 +162,10 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record != leaver && record->life != DMI_LIFE_LOST) continue;
-    record->removed = true;
+    record->left = true;
+    record->removed = record != leaver;
     removed[removed_num].uid = record->uid;
+    removed[removed_num].main = record->main;
     removed[removed_num++].heir = record == leaver ? record->heir : 0;
   }
   if (leaver) {
@@ -182,23 +181,39 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
   free(removed);
 }
 
+/* As soon as its pages are elsewhere: then this process may soon be lost. */
+static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
+  const struct dmi_record *heir;
+  if (self->life != DMI_LIFE_DRAINED) return false;
+  if (self->busy && m->broken == DMI_MBREAK_ROLE) return false;
+  heir = dmi_coord_heir(m->coord, m->uid);
+  if (!heir) heir = dmi_coord_keeper(m->coord, m->uid);
+  if (heir) begin_handover(m, heir->uid);
+  return heir != NULL;
+}
+
+/* One that has left, and where no user code runs. */
+static bool send_out(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (c->records.at[i].life != DMI_LIFE_LEFT || c->records.at[i].busy) continue;
+    dmi_coord_out(m, &c->records.at[i]);
+    return true;
+  }
+  return false;
+}
+
 bool dmi_coord_begin_change(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *self = dmi_coord_find(c, m->uid);
   struct dmi_record *leaver = NULL;
   bool lost = false, free_to = c->removing == 0 || m->broken == DMI_MBREAK_LAST_OK;
-  if (c->removing == 0 && ready(self)) {
-    struct dmi_record *heir = dmi_coord_heir(c, m->uid);
-    if (!heir) heir = dmi_coord_keeper(c, m->uid);
-    if (heir) {
-      begin_handover(m, heir->uid);
-      return true;
-    }
-  }
+  if (c->removing == 0 && (hand_over(m, self) || send_out(m))) return true;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_LOST) lost = true;
-    if (free_to && !leaver && record != self && ready(record)) leaver = record;
+    if (record == self || record->life != DMI_LIFE_DRAINED) continue;
+    if (free_to && !leaver) leaver = record;
   }
   if (!leaver && !lost && c->joins.num == 0) return false;
   begin_view(m, leaver);
@@ -225,23 +240,9 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (!dmi_unpack_done(&body) || bye > 1) return false;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
   if (!dmi_uids_drop(&c->awaits, from)) return false;
-  /* One that was never welcomed has sent it nothing else, and may be lost before BYE arrives. */
-  if (bye && record->vital) dmi_uids_add(&c->byes, from);
+  if (bye) dmi_uids_add(&c->byes, from);
   if (m->broken == DMI_MBREAK_TAKEN && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
-}
-
-static void send_out(struct dmi_member *m, struct dmi_record *record) {
-  struct dmi_coord *c = m->coord;
-  struct dmi_pack body;
-  dmi_record_move(record, DMI_LIFE_OUT);
-  c->removing = record->uid;
-  dmi_coord_unpoll(c, record->uid);
-  dmi_pack_init(&body);
-  dmi_pack_u32(&body, c->byes.num);
-  for (uint32_t i = 0; i < c->byes.num; i++)
-    dmi_pack_u32(&body, c->byes.at[i]);
-  dmi_member_send(m, record->uid, DMI_CTL_OUT, 0, 0, &body);
 }
 
 static void end_view(struct dmi_member *m) {
@@ -251,8 +252,8 @@ static void end_view(struct dmi_member *m) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_JOINING) {
       become_joined(m, record);
-    } else if (record->removed && record->life == DMI_LIFE_DRAINED) {
-      send_out(m, record);
+    } else if (record->left && record->life == DMI_LIFE_DRAINED) {
+      dmi_coord_part(m, record);
     } else if (record->removed && record->life == DMI_LIFE_LOST) {
       dmi_record_move(record, DMI_LIFE_NONE);
       DMI_LIST_DROP(&c->records, i);

@@ -48,7 +48,7 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
 /* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool for_coordinator(uint32_t type) {
-  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_THREAD;
+  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_ROOM;
 }
 
 /* For the coordinator: handled if that is this process, kept if it is going to be. */
@@ -80,7 +80,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
     case DMI_CTL_FINISH:
     case DMI_CTL_ABORT:
       return dmi_member_on_end(m, from, msg);
-    default: /* OPEN, LEAVE_GO, OUT, ADOPT, FORGET */
+    default: /* OPEN, LEAVE_GO, PART, LEFT, OUT, ADOPT, FORGET */
       return dmi_member_on_leave(m, from, msg);
   }
 }
@@ -184,13 +184,8 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
     dmi_member_fatal_lost(m, text);
     return;
   }
-  if (m->phase == DMI_PHASE_OUT || m->phase == DMI_PHASE_LAST) {
-    dmi_leave_lost(m, uid);
-    return;
-  }
-  if (!dmi_member_find(m, uid) && uid != m->departing && !dmi_uids_has(&m->viewing_left, uid)) {
-    return;
-  }
+  if (!dmi_member_find(m, uid)) return;
+  dmi_leave_lost(m, uid);
   if (m->coord && !dmi_coord_untake(m, uid, why)) return;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);
@@ -260,6 +255,10 @@ void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uin
 
 void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_leave_no_room(m));
+}
+
+void dmi_member_room(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_leave_room(m));
 }
 
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {

@@ -28,6 +28,7 @@ enum dmi_ctl_type {
   DMI_CTL_LEAVE_ASK,
   DMI_CTL_LEAVE_NO,
   DMI_CTL_DRAINED,
+  DMI_CTL_PARTED, /* nothing of others is here any more, nor on its way from here */
   DMI_CTL_GONE,
   DMI_CTL_OPENED,
   DMI_CTL_ADOPTED,
@@ -45,6 +46,7 @@ enum dmi_ctl_type {
   DMI_CTL_LOOKUP,
   DMI_CTL_MUNMAP,
   DMI_CTL_THREAD,
+  DMI_CTL_ROOM, /* from a leaver that found no room for its pages: there may be some now */
   /* from the coordinator */
   DMI_CTL_REDIRECT, /* from any member, to a temporary id */
   DMI_CTL_REFUSE,   /* likewise */
@@ -53,6 +55,8 @@ enum dmi_ctl_type {
   DMI_CTL_JOINED,
   DMI_CTL_OPEN,
   DMI_CTL_LEAVE_GO,
+  DMI_CTL_PART,
+  DMI_CTL_LEFT,
   DMI_CTL_OUT,
   DMI_CTL_ADOPT,
   DMI_CTL_BUSY_OK,
@@ -65,9 +69,9 @@ enum dmi_ctl_type {
   /* between members */
   DMI_CTL_DRAIN_END,                  /* leaver to heir */
   DMI_CTL_DRAIN_OK,                   /* heir to leaver */
-  DMI_CTL_BYE,                        /* member to a removed one */
-  DMI_CTL_LAST,                       /* a removed one to its peers */
-  DMI_CTL_LAST_OK,                    /* peer to a removed one */
+  DMI_CTL_BYE,                        /* member to one that leaves */
+  DMI_CTL_LAST,                       /* one that leaves to its peers */
+  DMI_CTL_LAST_OK,                    /* peer to one that leaves */
   DMI_CTL_LAST_TYPE = DMI_CTL_LAST_OK /* 96 and up: services */
 };
 
@@ -96,13 +100,16 @@ struct dmi_notice {
 struct dmi_peer {
   uint32_t uid;
   uint32_t dmi_id;
+  bool left;            /* it has nothing of the program any more; its DMI_main may still run */
   struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
   struct dmi_node_info info;
 };
 
+/* Who has left, or is gone. */
 struct dmi_removed {
   uint32_t uid;
-  uint32_t heir; /* home of what uid was home of; 0: uid was home of nothing */
+  uint32_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
+  bool main;     /* it was lost, and DMI_main with it */
 };
 
 /* An entry of the directory of mappings. */
@@ -130,9 +137,10 @@ enum dmi_mact_type {
   DMI_MACT_RENAME,     /* dmi_net_rename(id, uid) */
   DMI_MACT_ADD_PEER,   /* dmi_net_add_peer(uid, &addr) */
   DMI_MACT_CLOSE_PEER, /* dmi_net_close(id): uid or temporary id */
-  /* The view changed: peers[peer_num] were added, removed[removed_num] left.  To do: the homes of
-   * mappings known here change to the heirs, core->heir too if it left, is_member says no, and no
-   * thread of this process sends to those that left any more.  Answer: dmi_member_viewed */
+  /* The view changed: peers[peer_num] were added, removed[removed_num] have left or are gone.  To
+   * do for those that left: the homes of mappings known here change to the heirs, core->heir too if
+   * it left, is_member says no, and no thread of this process sends them anything but answers any
+   * more.  This process itself may be one of them.  Answer: dmi_member_viewed */
   DMI_MACT_VIEW,
   DMI_MACT_JOINED,       /* this process is member `uid` with id `dmi_id`: === joined === */
   DMI_MACT_OPENED,       /* === opened ===; from now on creates are accepted here */
@@ -142,14 +150,15 @@ enum dmi_mact_type {
                             thread ran) */
   DMI_MACT_START_DRAIN,  /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
                             Answer: dmi_member_drained or dmi_member_no_room, once */
-  /* === left ===.  Calls about threads that ended here are answered "moved" from now on (and
-   * already since dmi_member_drained was called): the caller then asks dmi_member_thread. */
+  /* === left ===.  Calls about threads that ended here are answered "moved" (already since
+   * dmi_member_drained was called): the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
   DMI_MACT_ADOPT,  /* this process is now home of `mapping`, as if it had mapped it itself */
   DMI_MACT_FORGET, /* kill all pages of mapping.base (protocol.md R10); unknown: nothing to do.
                       Answer: dmi_member_forgot(base) */
   DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
                       calls below */
+  DMI_MACT_TELL,   /* print `text`, a sentence for who watches this process */
   DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): FINISH follows */
   DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
                     */
@@ -177,7 +186,7 @@ struct dmi_mact {
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
   struct dmi_removed *removed; /* VIEW; likewise */
   struct dmi_notice *notices;  /* RESULT; likewise */
-  char *text;                  /* FATAL; likewise */
+  char *text;                  /* FATAL, TELL; likewise */
 };
 
 /* Actions in order. */
@@ -210,14 +219,20 @@ enum dmi_member_break {
   DMI_MBREAK_HEIR,    /* an heir may begin to leave */
   DMI_MBREAK_PARK,    /* what the old coordinator parked at the handover is lost */
   DMI_MBREAK_POLLS,   /* the queue of poll callers is not handed over */
-  DMI_MBREAK_BYE,     /* a removed process does not wait for BYE */
-  DMI_MBREAK_LAST_OK, /* the next removal does not wait for the one before */
+  DMI_MBREAK_BYE,     /* one that leaves does not wait for BYE */
+  DMI_MBREAK_LAST_OK, /* the next one does not wait for the one before to have parted */
   DMI_MBREAK_BUSY,    /* busy is complete before the coordinator knows */
   DMI_MBREAK_OPENED,  /* DMI_welcome does not wait for OPENED */
   DMI_MBREAK_UID,     /* uids are used again */
   DMI_MBREAK_UNMAP,   /* an unmap does not wait for the home's leave */
   DMI_MBREAK_ADOPT,   /* a leaver becomes home of what it maps */
   DMI_MBREAK_FORGOT,  /* an unmap is complete at once */
+  DMI_MBREAK_LEFT,    /* it may be lost as soon as it is drained */
+  DMI_MBREAK_AWAITS,  /* one that leaves waits for those that are lost, too */
+  DMI_MBREAK_ROLE,    /* the role is handed over only when DMI_main has returned */
+  DMI_MBREAK_LOST,    /* the loss of one that has left ends the program */
+  DMI_MBREAK_ROOM,    /* a goodbye that found no room is forgotten */
+  DMI_MBREAK_ROOMED,  /* ... if there was more room before that was known */
   DMI_MBREAK_LAST_KIND
 };
 
@@ -255,21 +270,27 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 
-/* SIGINT or SIGTERM.  Only the first one counts; before JOINED it is kept. */
+/* SIGINT, SIGTERM or SIGHUP.  Only the first one counts; before JOINED it is kept. */
 void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out);
 /* Why this process is still here, as a sentence for the second Ctrl+C; static. */
 const char *dmi_member_waits_for(const struct dmi_member *m);
+/* May this process be lost, with the program going on?  So it is before its welcome, and when it
+ * has left (docs/membership.md, "Having left"); as far as this process knows. */
+bool dmi_member_losable(const struct dmi_member *m);
 
 /* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
 void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out);
-/* Answer to START_DRAIN: nothing is owned here any more and this process is home of nothing (with
- * an heir), and these threads ended here and were neither joined nor detached (the first time
- * only). */
+/* Answer to START_DRAIN: nothing is owned here any more, this process is home of nothing and has no
+ * copies (with an heir), and these threads ended here and were neither joined nor detached (the
+ * first time only). */
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
 /* The same, with an heir: the others have no room for what is here, and nothing was changed: it
- * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet. */
+ * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet; the request
+ * stays, and is told again (DMI_CLOSE) when there may be room. */
 void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out);
+/* Somebody who had too little room for that has more now. */
+void dmi_member_room(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to VIEW. */
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */

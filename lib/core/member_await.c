@@ -63,10 +63,13 @@ static void by_member(const struct awaits *awaits) {
     case DMI_PHASE_FLUSHING:
       by_drain(awaits);
       break;
-    case DMI_PHASE_LEFT:
-      if (m->heir && m->busy == 0) name(awaits, m->coordinator, LEAVING);
+    case DMI_PHASE_DRAINED:
+      if (m->heir) name(awaits, m->coordinator, LEAVING);
       break;
-    case DMI_PHASE_OUT:
+    case DMI_PHASE_LEFT:
+      if (m->busy == 0) name(awaits, m->coordinator, LEAVING);
+      break;
+    case DMI_PHASE_PARTING:
     case DMI_PHASE_LAST:
       name_all(awaits, &m->awaits, LEAVING);
       break;

@@ -30,7 +30,7 @@ static void check_member(const struct dmi_member *m) {
       must(m->peers.at[i].dmi_id != m->peers.at[j].dmi_id, m, "ids in a view are different");
     }
   }
-  if (m->phase < DMI_PHASE_ACCEPTED || m->phase >= DMI_PHASE_OUT) return;
+  if (m->phase < DMI_PHASE_ACCEPTED) return;
   must(dmi_member_find(m, m->uid) != NULL, m, "a member is in its view");
   must(dmi_member_find(m, m->coordinator) != NULL, m, "the coordinator is in the view");
 }
@@ -39,7 +39,7 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
   const struct dmi_coord *c = m->coord;
   const struct dmi_record *heir;
   if (record->heir == 0) {
-    must(record->life != DMI_LIFE_DRAINED && record->life != DMI_LIFE_OUT, m,
+    must(record->life != DMI_LIFE_DRAINED && record->life != DMI_LIFE_PARTING, m,
          "who is drained has an heir");
     return;
   }
@@ -57,8 +57,7 @@ static void check_coordinator(const struct dmi_member *m) {
   const struct dmi_coord *c = m->coord;
   const struct dmi_record *self = dmi_coord_find(c, m->uid);
   uint64_t end = 0;
-  must(self && self->life != DMI_LIFE_OUT && self->life != DMI_LIFE_LOST, m,
-       "the coordinator is a member");
+  must(self && !self->left, m, "the coordinator is a member");
   must(c->notices.num == 0 || c->polls.num == 0, m, "no notice waits while somebody polls");
   must(c->change != DMI_CHANGE_NONE || c->awaits.num == 0, m, "no view, no VIEW_TAKEN");
   must(c->change == DMI_CHANGE_HANDOVER || c->parked.num == 0, m, "parked only at a handover");
@@ -73,8 +72,9 @@ static void check_coordinator(const struct dmi_member *m) {
     const struct dmi_entry *mapping = &c->mappings.at[i];
     const struct dmi_record *home = dmi_coord_find(c, mapping->home);
     must(mapping->base >= end, m, "mappings do not overlap");
-    must(home && home->life != DMI_LIFE_OUT, m, "the home of a mapping is a member");
-    must(home->life != DMI_LIFE_DRAINED || m->broken, m, "who is drained is no home");
+    must(home != NULL, m, "the home of a mapping is a member");
+    must((home->life != DMI_LIFE_DRAINED && !home->left) || m->broken, m,
+         "who is drained is no home");
     end = mapping->base + mapping->page_size * mapping->page_num;
   }
   must(end <= c->next_base, m, "the next mapping is behind all others");

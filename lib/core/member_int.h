@@ -75,12 +75,14 @@ void dmi_keep_free(struct dmi_keep *keep);
  *                                   +--------> DRAINING -------------> FLUSHING
  *                 LEAVE_GO, now     |              | drained,             | DRAIN_OK
  *                 there is an heir  |              v no heir              |
- *                                   +----------- LEFT <-------------------+
- *                                                  | OUT
- *  JOINED .. LEFT ---END---> ENDED                 v   all BYE           all LAST_OK
- *                              | FINISH           OUT -------> LAST ----------+
- *                              v                                              |
- *  any ---FATAL---------> FINISHED <------------------------------------------+
+ *                                   +---------- DRAINED <-----------------+
+ *                                                  | PART
+ *  JOINED .. DRAINED, LEFT                         v       all BYE         all LAST_OK
+ *     |                                         PARTING ----------> LAST ------+
+ *     | END          FINISH                                                    v
+ *     +------> ENDED ------> FINISHED <-------------------------------------- LEFT
+ *                               ^                        OUT
+ *  any ----------FATAL----------+
  */
 enum dmi_phase {
   DMI_PHASE_START,
@@ -90,9 +92,10 @@ enum dmi_phase {
   DMI_PHASE_STOPPING, /* STOP_THREADS has no answer */
   DMI_PHASE_DRAINING, /* START_DRAIN has no answer */
   DMI_PHASE_FLUSHING, /* DRAIN_END has no answer */
-  DMI_PHASE_LEFT,
-  DMI_PHASE_OUT,  /* in no view any more, waits for BYE */
-  DMI_PHASE_LAST, /* waits for LAST_OK */
+  DMI_PHASE_DRAINED,  /* its pages are elsewhere, or it keeps them */
+  DMI_PHASE_PARTING,  /* has left in all views, waits for BYE */
+  DMI_PHASE_LAST,     /* waits for LAST_OK */
+  DMI_PHASE_LEFT,     /* PARTED sent */
   DMI_PHASE_ENDED,
   DMI_PHASE_FINISHED,
   DMI_PHASE_NUM
@@ -117,6 +120,7 @@ struct dmi_member {
   struct dmi_addr own;          /* where this process listens; ip zero: as others see it */
   enum dmi_member_break broken; /* tests only */
   enum dmi_phase phase;
+  bool first; /* it started the program */
   uint32_t uid;
   uint32_t dmi_id;
   uint8_t program_id[16];
@@ -134,18 +138,20 @@ struct dmi_member {
   uint32_t coordinator_next;    /* the same, once VIEW is carried out */
   uint32_t coordinator_before;  /* may send COORD; 0: nobody */
   bool viewing;                 /* VIEW has no answer */
-  struct dmi_uids viewing_left; /* removed by that view, with an heir */
-  struct dmi_uids viewing_lost; /* removed by that view, without */
+  struct dmi_uids viewing_left; /* others that have left by that view */
+  struct dmi_uids viewing_lost; /* gone by that view */
   DMI_LIST(struct dmi_peer) peers;
-  uint32_t departing; /* removed by a view, LAST has not come; 0: none */
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
+  bool left; /* LEFT has come */
   bool left_shown;
+  bool no_room;           /* at the last DMI_goodbye, or since it keeps its pages */
+  bool no_room_told;      /* that was said to who watches this process */
   uint32_t heir;          /* of LEAVE_GO; 0: keep the pages */
   struct dmi_pack ended;  /* packed results for DRAINED */
   struct dmi_uids byes;   /* who said BYE */
-  struct dmi_uids awaits; /* OUT: whose BYE is missing; LAST: whose LAST_OK is */
+  struct dmi_uids awaits; /* PARTING: whose BYE is missing; LAST: whose LAST_OK is */
   /* calls */
   DMI_LIST(struct dmi_call) calls;
   uint32_t calls_busy; /* those that are not polls */
@@ -167,6 +173,7 @@ struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 /* Takes the content of body (may be NULL). */
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
                      int error, struct dmi_pack *body);
+void dmi_member_tell(struct dmi_member *m, const char *text);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
 
 /* "lost process 2 (node7): ", and why, as lib/net says it.  peer NULL: unknown. */
@@ -182,13 +189,15 @@ void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);
 void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info);
 void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr);
 void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr);
+bool dmi_unpack_flag(struct dmi_unpack *unpack);
 void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer);
 void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping);
 /* Could a correct coordinator tell of this mapping, but for its home? */
 bool dmi_mapping_good(const struct dmi_entry *mapping);
-#define DMI_PEER_BYTES 39    /* at least, packed */
+#define DMI_PEER_BYTES 40    /* at least, packed */
+#define DMI_REMOVED_BYTES 9  /* packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
 #define DMI_MAPPING_BYTES 36 /* packed */
 
@@ -233,6 +242,7 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 void dmi_leave_no_room(struct dmi_member *m);
+void dmi_leave_room(struct dmi_member *m);
 void dmi_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
@@ -260,11 +270,14 @@ void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that a
  *   |  lost, not vital         |                                        LEAVING --LEAVE_NO+
  *   +----------+---------------+                DRAINED, no heir         ^ | |
  *              |  (from the states          KEEPING <--------------------|-+ | DRAINED
- *              v   to the right too)           |     there is an heir    |   v
- *            LOST                              +-------------------------+ DRAINED
- *              | view without it                                             | idle: view
- *              v taken by all                        GONE                    v without it taken
- *            none <-------------------------------------------------------- OUT
+ *              |   to the right too)           |     there is an heir    |   v
+ *              |                               +-------------------------+ DRAINED
+ *              |                                                             | view in which it
+ *              v       GONE, or lost             idle          PARTED        v has left taken
+ *            LOST <--------------------- OUT <------- LEFT <-------------- PARTING
+ *              | view without it
+ *              v taken by all
+ *            none
  */
 enum dmi_life {
   DMI_LIFE_JOINING, /* in a view that not all have taken */
@@ -274,8 +287,10 @@ enum dmi_life {
   DMI_LIFE_LEAVING, /* LEAVE_GO sent */
   DMI_LIFE_DRAINED, /* its pages are at the heir */
   DMI_LIFE_KEEPING, /* dismissed, but nobody could take its pages */
-  DMI_LIFE_OUT,     /* not in the view any more */
-  DMI_LIFE_LOST,    /* connection lost before it was welcomed; still in the view */
+  DMI_LIFE_PARTING, /* has left in the view; others may still wait for it */
+  DMI_LIFE_LEFT,    /* nobody does */
+  DMI_LIFE_OUT,     /* told to end */
+  DMI_LIFE_LOST,    /* ended, or lost while it was not vital; still in the view */
   DMI_LIFE_NONE,    /* no record */
   DMI_LIFE_NUM
 };
@@ -290,16 +305,18 @@ struct dmi_record {
   uint32_t uid;
   uint32_t dmi_id;
   enum dmi_life life;
-  uint32_t heir; /* LEAVING, DRAINED: uid; 0: none */
+  uint32_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
   bool welcomed; /* OPENED came */
-  bool vital;    /* may own something: welcomed, or the first process */
+  bool vital;    /* others may need it: welcomed, or the first process, and not LEFT yet */
+  bool left;     /* in the view it has left */
+  bool main;     /* LOST, and DMI_main with it */
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
   struct dmi_caller welcome; /* waits for OPENED */
-  struct dmi_caller goodbye; /* waits for DRAINED or LEAVE_NO */
-  bool no_room; /* KEEPING: nobody had room for its pages; until there may be some.  Not
-                   handed over: the next coordinator tries once */
+  struct dmi_caller goodbye; /* waits for PARTED, DRAINED without an heir, or LEAVE_NO */
+  bool no_room;   /* CLOSING, KEEPING: nobody had room for its pages; until there may be some */
+  uint64_t rooms; /* LEAVING: `rooms` of the coordinator when it began.  Not handed over */
   struct dmi_node_info info;
 };
 
@@ -336,10 +353,11 @@ enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
 struct dmi_coord {
   uint64_t view; /* number of the newest view */
   uint32_t next_uid;
-  uint64_t next_base;                  /* where the next mapping goes */
-  bool ending;                         /* END was sent */
-  bool retry;                          /* look at `held` again */
-  uint32_t removing;                   /* OUT, GONE has not come; 0: none */
+  uint64_t next_base; /* where the next mapping goes */
+  bool ending;        /* END was sent */
+  bool retry;         /* look at `held` again */
+  uint64_t rooms;     /* how often there may have been more room than before */
+  uint32_t removing;  /* PARTING and PARTED has not come, or OUT and GONE has not; 0: none */
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
@@ -353,7 +371,7 @@ struct dmi_coord {
   enum dmi_change change;
   uint32_t successor;     /* HANDOVER */
   struct dmi_uids awaits; /* VIEW_TAKEN has not come */
-  struct dmi_uids byes;   /* sends BYE to the removed member */
+  struct dmi_uids byes;   /* sends BYE to the one that leaves */
   struct dmi_keep parked; /* HANDOVER: came meanwhile */
   DMI_LIST(struct dmi_join) joins;
 };
@@ -385,13 +403,15 @@ void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may fre
 bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* coord_leave.c */
-/* LEAVE_ASK, LEAVE_NO, DRAINED, GONE */
+/* LEAVE_ASK, LEAVE_NO, ROOM, DRAINED, PARTED, GONE */
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 void dmi_coord_room(struct dmi_member *m);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
 void dmi_coord_retry(struct dmi_member *m);
+void dmi_coord_part(struct dmi_member *m, struct dmi_record *record); /* all have the view */
+void dmi_coord_out(struct dmi_member *m, struct dmi_record *record);
 void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_may_end(const struct dmi_coord *c);
 void dmi_coord_end(struct dmi_member *m);

@@ -18,6 +18,7 @@
 void dmi_member_found(struct dmi_member *m) {
   struct dmi_mact *act;
   struct dmi_peer *self = DMI_LIST_ADD(&m->peers);
+  m->first = true;
   m->uid = m->coordinator = m->coordinator_next = 1;
   m->dmi_id = 0;
   m->view = 1;

@@ -2,8 +2,9 @@
  * member_leave.c - a member's way out, its part in the leaving of others, and the end.
  *
  * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its
- * DRAIN_OK, DRAINED; OUT, BYE of all that may have sent something, LAST to all that may have got
- * something, LAST_OK, GONE, FINISH.
+ * DRAIN_OK, DRAINED; the view in which it has left, PART, BYE of all that may have sent something,
+ * LAST to all that may have got something, LAST_OK, PARTED, LEFT; OUT when it is idle, GONE,
+ * FINISH.
  */
 #include "core/member_int.h"
 
@@ -21,17 +22,29 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
       return "joining is not complete";
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
-      return m->asked ? "the program has not dismissed this process yet (DMI_goodbye)"
-                      : "this process was not asked to leave";
+      if (!m->asked) return "this process was not asked to leave";
+      if (m->no_room) return "the other processes have no room for its pages";
+      return dmi_member_losable(m)
+                 ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"
+                 : "the program has not dismissed this process yet (DMI_goodbye)";
     case DMI_PHASE_DRAINING:
     case DMI_PHASE_FLUSHING:
       return "its pages are moving to another process";
+    case DMI_PHASE_DRAINED:
+      if (!m->heir) return "no other process can take its pages";
+      return "the others are being told";
     case DMI_PHASE_LEFT:
-      if (m->busy > 0) return "DMI_main still runs here";
-      return m->heir ? "the others are being told" : "no other process can take its pages";
+      if (m->left && m->busy > 0) return "DMI_main still runs here, but nothing of others is here";
+      return "the others are being told";
     default:
       return "the last messages are on their way";
   }
+}
+
+/* The first process may own something from the start, any other from its welcome on. */
+bool dmi_member_losable(const struct dmi_member *m) {
+  if (m->broken == DMI_MBREAK_LEFT && m->phase >= DMI_PHASE_DRAINED && m->heir) return true;
+  return m->left || (!m->first && !m->opened);
 }
 
 /* ---- LEAVE_GO to DRAINED ------------------------------------------------------------------- */
@@ -48,11 +61,12 @@ static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
   heir = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body) || heir == m->uid) return false;
   if (heir && !dmi_member_find(m, heir)) return false;
+  m->no_room = false;
   if (m->phase == DMI_PHASE_JOINED) {
     m->heir = heir;
     dmi_member_move(m, DMI_PHASE_STOPPING);
     dmi_mout_add(m->out, DMI_MACT_STOP_THREADS);
-  } else if (m->phase == DMI_PHASE_LEFT && m->heir == 0 && heir) {
+  } else if (m->phase == DMI_PHASE_DRAINED && m->heir == 0 && heir) {
     m->heir = heir; /* kept its pages until somebody came who can take them */
     start_drain(m);
   } else {
@@ -75,15 +89,32 @@ void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
 void dmi_leave_no_room(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
   m->heir = 0;
-  dmi_member_move(m, m->left_shown ? DMI_PHASE_LEFT : DMI_PHASE_JOINED);
+  m->no_room = true;
+  if (!m->no_room_told) {
+    dmi_member_tell(m,
+                    "waiting for room elsewhere: the other processes cannot take its pages; a "
+                    "larger -s there, one more process, or DMI_munmap makes room");
+  }
+  m->no_room_told = true;
+  dmi_member_move(m, m->left_shown ? DMI_PHASE_DRAINED : DMI_PHASE_JOINED);
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
 }
 
-static void send_drained(struct dmi_member *m) {
-  dmi_member_move(m, DMI_PHASE_LEFT);
-  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, 0, 0, &m->ended);
+void dmi_leave_room(struct dmi_member *m) {
+  if (!m->no_room) return;
+  if (m->phase != DMI_PHASE_JOINED && m->phase != DMI_PHASE_DRAINED) return;
+  dmi_member_send(m, m->coordinator, DMI_CTL_ROOM, 0, 0, NULL);
+}
+
+static void show_left(struct dmi_member *m) {
   if (!m->left_shown) dmi_mout_add(m->out, DMI_MACT_LEFT);
   m->left_shown = true;
+}
+
+static void send_drained(struct dmi_member *m) {
+  dmi_member_move(m, DMI_PHASE_DRAINED);
+  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, 0, 0, &m->ended);
+  if (!m->heir) show_left(m);
 }
 
 /* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is
@@ -111,7 +142,7 @@ static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
   return true;
 }
 
-/* ---- OUT to GONE --------------------------------------------------------------------------- */
+/* ---- PART to GONE -------------------------------------------------------------------------- */
 
 void dmi_leave_finish(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
@@ -119,13 +150,13 @@ void dmi_leave_finish(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_FINISHED);
 }
 
-static void send_gone(struct dmi_member *m) {
-  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
-  dmi_leave_finish(m);
+static void send_parted(struct dmi_member *m) {
+  dmi_member_move(m, DMI_PHASE_LEFT);
+  dmi_member_send(m, m->coordinator, DMI_CTL_PARTED, 0, 0, NULL);
 }
 
-/* All have said BYE: nothing will come that has to be forwarded or answered, so what we send now
- * is our last. */
+/* All have said BYE: nothing will come that has to be forwarded or answered, so what we sent until
+ * now for others is the last of it. */
 static void send_last(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LAST);
   for (uint32_t i = 0; i < m->peers.num; i++) {
@@ -134,13 +165,24 @@ static void send_last(struct dmi_member *m) {
     dmi_member_send(m, uid, DMI_CTL_LAST, 0, 0, NULL);
     dmi_uids_add(&m->awaits, uid);
   }
-  if (m->awaits.num == 0) send_gone(m);
+  if (m->awaits.num == 0) send_parted(m);
 }
 
-static bool on_out(struct dmi_member *m, const struct dmi_msg *msg) {
+/* One that it waited for has answered, or is lost. */
+static void no_more_of(struct dmi_member *m, uint32_t uid) {
+  if (!dmi_uids_drop(&m->awaits, uid) || m->awaits.num > 0) return;
+  if (m->phase == DMI_PHASE_PARTING) {
+    send_last(m);
+  } else {
+    send_parted(m);
+  }
+}
+
+static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
+  const struct dmi_peer *self = dmi_member_find(m, m->uid);
   struct dmi_unpack body;
   uint32_t num;
-  if (m->phase != DMI_PHASE_LEFT || m->heir == 0) return false;
+  if (m->phase != DMI_PHASE_DRAINED || !self->left) return false;
   dmi_unpack_init(&body, &msg->body);
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
@@ -152,47 +194,56 @@ static bool on_out(struct dmi_member *m, const struct dmi_msg *msg) {
     dmi_uids_free(&m->awaits);
     return false;
   }
-  dmi_member_move(m, DMI_PHASE_OUT);
-  dmi_member_end_calls(m);
+  dmi_member_move(m, DMI_PHASE_PARTING);
   if (m->broken == DMI_MBREAK_BYE) dmi_uids_free(&m->awaits);
   if (m->awaits.num == 0) send_last(m);
   return true;
 }
 
 static bool on_bye(struct dmi_member *m, uint32_t from) {
-  if (!dmi_member_find(m, from) || m->phase < DMI_PHASE_LEFT) return false;
-  dmi_uids_add(&m->byes, from);
-  if (m->phase == DMI_PHASE_OUT && dmi_uids_drop(&m->awaits, from) && m->awaits.num == 0) {
-    send_last(m);
+  if (!dmi_member_find(m, from)) return false;
+  if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_PARTING) {
+    return m->broken == DMI_MBREAK_BYE;
   }
+  dmi_uids_add(&m->byes, from);
+  if (m->phase == DMI_PHASE_PARTING) no_more_of(m, from);
   return true;
 }
 
-/* A removed process has sent all it had to send.  The coordinator keeps the connection until GONE.
- */
+/* Who leaves has sent all it had to send for others. */
 static bool on_last(struct dmi_member *m, uint32_t from) {
-  if (from != m->departing) return false;
+  const struct dmi_peer *peer = dmi_member_find(m, from);
+  if (!peer || !peer->left) return false;
   dmi_member_send(m, from, DMI_CTL_LAST_OK, 0, 0, NULL);
-  if (m->coord) return true;
-  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = from;
-  m->departing = 0;
   return true;
 }
 
 static bool on_last_ok(struct dmi_member *m, uint32_t from) {
-  if (m->phase != DMI_PHASE_LAST || !dmi_uids_drop(&m->awaits, from)) return false;
-  if (m->awaits.num == 0) send_gone(m);
+  if (m->phase != DMI_PHASE_LAST || !dmi_uids_has(&m->awaits, from)) return false;
+  no_more_of(m, from);
   return true;
 }
 
-/* While this process is OUT or LAST a peer was lost, not the coordinator.  If it matters, the
- * coordinator ends the program; if it was a joiner, nothing is expected from it any more. */
+/* If the lost one matters, the coordinator ends the program; otherwise what it owed us does not
+ * come. */
 void dmi_leave_lost(struct dmi_member *m, uint32_t uid) {
-  if (m->phase == DMI_PHASE_OUT) {
-    if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_last(m);
-  } else if (m->phase == DMI_PHASE_LAST) {
-    if (dmi_uids_drop(&m->awaits, uid) && m->awaits.num == 0) send_gone(m);
-  }
+  if (m->broken == DMI_MBREAK_AWAITS) return;
+  if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) no_more_of(m, uid);
+}
+
+static bool on_left(struct dmi_member *m) {
+  if (m->phase != DMI_PHASE_LEFT || m->left) return false;
+  m->left = true;
+  show_left(m);
+  return true;
+}
+
+static bool on_out(struct dmi_member *m) {
+  if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
+  dmi_member_end_calls(m);
+  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
+  dmi_leave_finish(m);
+  return true;
 }
 
 /* ---- What the coordinator says beside ------------------------------------------------------ */
@@ -244,8 +295,12 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
       return on_open(m);
     case DMI_CTL_LEAVE_GO:
       return on_leave_go(m, msg);
+    case DMI_CTL_PART:
+      return on_part(m, msg);
+    case DMI_CTL_LEFT:
+      return on_left(m);
     case DMI_CTL_OUT:
-      return on_out(m, msg);
+      return on_out(m);
     case DMI_CTL_ADOPT:
       return on_adopt(m, msg);
     case DMI_CTL_FORGET:
@@ -277,6 +332,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
     case DMI_CTL_END:
       if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
       if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
+      if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) return false;
       dmi_member_end_calls(m);
       dmi_member_move(m, DMI_PHASE_ENDED);
       dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);

@@ -7,12 +7,12 @@
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
-    "JOIN",    "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED",  "GONE",   "OPENED",    "ADOPTED",
-    "BUSY",    "IDLE",       "FORGOT",    "ENDED",    "LOST",     "POLL",   "PEEK",      "WELCOME",
-    "GOODBYE", "NODES",      "MMAP",      "LOOKUP",   "MUNMAP",   "THREAD", "REDIRECT",  "REFUSE",
-    "ACCEPT",  "VIEW",       "JOINED",    "OPEN",     "LEAVE_GO", "OUT",    "ADOPT",     "BUSY_OK",
-    "FORGET",  "RESULT",     "END",       "FINISH",   "ABORT",    "COORD",  "DRAIN_END", "DRAIN_OK",
-    "BYE",     "LAST",       "LAST_OK"};
+    "JOIN",     "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED", "PARTED", "GONE",     "OPENED",
+    "ADOPTED",  "BUSY",       "IDLE",      "FORGOT",   "ENDED",   "LOST",   "POLL",     "PEEK",
+    "WELCOME",  "GOODBYE",    "NODES",     "MMAP",     "LOOKUP",  "MUNMAP", "THREAD",   "ROOM",
+    "REDIRECT", "REFUSE",     "ACCEPT",    "VIEW",     "JOINED",  "OPEN",   "LEAVE_GO", "PART",
+    "LEFT",     "OUT",        "ADOPT",     "BUSY_OK",  "FORGET",  "RESULT", "END",      "FINISH",
+    "ABORT",    "COORD",      "DRAIN_END", "DRAIN_OK", "BYE",     "LAST",   "LAST_OK"};
 
 _Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
                    DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
@@ -34,11 +34,12 @@ static const uint32_t phase_next[DMI_PHASE_NUM] = {
     [DMI_PHASE_ACCEPTED] = TO(JOINED) | TO(FINISHED),
     [DMI_PHASE_JOINED] = TO(STOPPING) | TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_STOPPING] = TO(JOINED) | TO(DRAINING) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_DRAINING] = TO(JOINED) | TO(FLUSHING) | TO(LEFT) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_FLUSHING] = TO(LEFT) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_LEFT] = TO(DRAINING) | TO(OUT) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_OUT] = TO(LAST) | TO(FINISHED),
-    [DMI_PHASE_LAST] = TO(FINISHED),
+    [DMI_PHASE_DRAINING] = TO(JOINED) | TO(FLUSHING) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_FLUSHING] = TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAINED] = TO(DRAINING) | TO(PARTING) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_PARTING] = TO(LAST) | TO(FINISHED),
+    [DMI_PHASE_LAST] = TO(LEFT) | TO(FINISHED),
+    [DMI_PHASE_LEFT] = TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_ENDED] = TO(FINISHED),
     [DMI_PHASE_FINISHED] = 0,
 };
@@ -167,6 +168,12 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, 
   }
 }
 
+void dmi_member_tell(struct dmi_member *m, const char *text) {
+  struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_TELL);
+  act->text = strdup(text);
+  if (!act->text) abort();
+}
+
 void dmi_member_fatal(struct dmi_member *m, const char *text) {
   struct dmi_mact *act;
   if (m->phase == DMI_PHASE_FINISHED) return;
@@ -229,6 +236,12 @@ const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *nu
 
 /* ---- Packing ------------------------------------------------------------------------------- */
 
+bool dmi_unpack_flag(struct dmi_unpack *unpack) {
+  uint8_t flag = dmi_unpack_u8(unpack);
+  if (flag > 1) unpack->bad = true;
+  return flag == 1;
+}
+
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info) {
   dmi_pack_u32(pack, info->cores);
   dmi_pack_u64(pack, info->memory);
@@ -267,6 +280,7 @@ void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr) {
 void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
   dmi_pack_u32(pack, peer->dmi_id);
+  dmi_pack_u8(pack, peer->left);
   dmi_addr_pack(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
 }
@@ -274,6 +288,7 @@ void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer) {
 void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->uid = dmi_unpack_u32(unpack);
   peer->dmi_id = dmi_unpack_u32(unpack);
+  peer->left = dmi_unpack_flag(unpack);
   dmi_addr_unpack(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
 }

@@ -1,6 +1,7 @@
 /*
  * member_view.c - taking views.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/member_int.h"
@@ -21,12 +22,13 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   if (!view->added) abort();
   for (uint32_t i = 0; i < view->added_num; i++)
     dmi_peer_unpack(unpack, &view->added[i]);
-  view->removed_num = dmi_unpack_count(unpack, 8);
+  view->removed_num = dmi_unpack_count(unpack, DMI_REMOVED_BYTES);
   view->removed = calloc(view->removed_num + 1u, sizeof(*view->removed));
   if (!view->removed) abort();
   for (uint32_t i = 0; i < view->removed_num; i++) {
     view->removed[i].uid = dmi_unpack_u32(unpack);
     view->removed[i].heir = dmi_unpack_u32(unpack);
+    view->removed[i].main = dmi_unpack_flag(unpack);
   }
   if (dmi_unpack_done(unpack)) return true;
   dmi_view_free(view);
@@ -42,13 +44,26 @@ static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool con
   act->addr = peer->addr;
 }
 
+static void tell_lost(struct dmi_member *m, const struct dmi_peer *peer) {
+  char text[400];
+  snprintf(
+      text, sizeof(text),
+      "lost process %u (%.255s), which had left the program, and with it DMI_main: the program "
+      "goes on without it, until no thread runs any more",
+      peer->dmi_id, peer->info.host);
+  dmi_member_tell(m, text);
+}
+
 static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed) {
-  for (uint32_t i = 0; i < m->peers.num; i++) {
-    if (m->peers.at[i].uid != removed->uid) continue;
-    DMI_LIST_DROP(&m->peers, i);
-    break;
+  struct dmi_peer *peer = dmi_member_find(m, removed->uid);
+  if (removed->heir) {
+    peer->left = true;
+    if (removed->uid != m->uid) dmi_uids_add(&m->viewing_left, removed->uid);
+    return;
   }
-  dmi_uids_add(removed->heir ? &m->viewing_left : &m->viewing_lost, removed->uid);
+  if (removed->main) tell_lost(m, peer);
+  DMI_LIST_DROP(&m->peers, peer - m->peers.at);
+  dmi_uids_add(&m->viewing_lost, removed->uid);
 }
 
 /* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into
@@ -112,13 +127,16 @@ static bool plausible(const struct dmi_member *m, const struct dmi_view_body *vi
   if (m->viewing || view->number != m->view + 1) return false;
   if (!dmi_view_peers_good(view)) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
-    if (dmi_member_find(m, view->added[i].uid)) return false;
+    if (view->added[i].left || dmi_member_find(m, view->added[i].uid)) return false;
   }
   for (uint32_t i = 0; i < view->removed_num; i++) {
     const struct dmi_removed *removed = &view->removed[i];
-    if (removed->uid == m->uid || removed->uid == m->coordinator) return false;
-    if (removed->heir == removed->uid || !dmi_member_find(m, removed->uid)) return false;
+    const struct dmi_peer *peer = dmi_member_find(m, removed->uid);
+    if (!peer || removed->uid == m->coordinator || removed->heir == removed->uid) return false;
+    if (removed->heir && (peer->left || removed->main)) return false;
     if (removed->heir && !dmi_member_find(m, removed->heir)) return false;
+    if (removed->uid != m->uid) continue;
+    if (!removed->heir || m->phase != DMI_PHASE_DRAINED || !m->heir) return false;
   }
   return handover_good(m, view);
 }
@@ -140,8 +158,8 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return true;
 }
 
-/* The shell has done its part: nothing more is sent from here to those that were removed, but BYE
- * and LAST_OK. Only now is it certain whether there is a connection to them. */
+/* The shell has done its part: nothing more is sent from here to those that have left, but answers,
+ * BYE and LAST_OK. Only now is it certain whether there is a connection to them. */
 void dmi_view_taken(struct dmi_member *m) {
   struct dmi_pack body;
   bool bye = false;
@@ -151,12 +169,10 @@ void dmi_view_taken(struct dmi_member *m) {
   if (m->phase == DMI_PHASE_FINISHED) return;
   for (uint32_t i = 0; i < m->viewing_lost.num; i++) {
     dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = m->viewing_lost.at[i];
+    dmi_leave_lost(m, m->viewing_lost.at[i]);
   }
   for (uint32_t i = 0; i < m->viewing_left.num; i++) {
     uint32_t uid = m->viewing_left.at[i];
-    /* One removal at a time: the one before is gone. */
-    if (m->departing) dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = m->departing;
-    m->departing = uid;
     if (!m->env.connected(m->env.arg, uid)) continue;
     dmi_member_send(m, uid, DMI_CTL_BYE, 0, 0, NULL);
     bye = true;

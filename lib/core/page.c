@@ -315,7 +315,9 @@ bool dmi_is_kind(uint32_t kind) {
 /* Has its origin left the view?  Then nobody waits for the answer; and who was never there must not
  * become an owner, or get into a copyset. */
 static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) {
-  return msg->origin != core->self && !core->is_member(core->arg, msg->origin);
+  if (msg->origin == core->self || core->is_member(core->arg, msg->origin)) return false;
+  /* One that has left goes on asking while its DMI_main runs. */
+  return !core->is_there || !core->is_there(core->arg, msg->origin);
 }
 
 /* Could a correct peer have sent this? */

@@ -237,8 +237,11 @@ struct dmi_room {
 struct dmi_core {
   uint32_t self; /* uid */
   enum dmi_break broken;
-  /* Is this process a member in the newest view taken here?  Called with the page locked. */
+  /* Is this process a member in the newest view taken here, and has not left?  Called with the page
+   * locked. */
   bool (*is_member)(void *arg, uint32_t uid);
+  /* Is it one, or one that has left and may still wait for answers?  NULL: none of the latter. */
+  bool (*is_there)(void *arg, uint32_t uid);
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
@@ -337,6 +340,10 @@ void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, 
 
 /* Drops a copy.  False: there is none, or it must stay for now. */
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page);
+
+/* R8.4 at a leaver: drops the copy.  False: there is still one, or a fetch is out; to be called
+ * again when a step of the page is over. */
+bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page);
 
 /* Sends TAKE to `to`, a member.  Also for a page that stalls for room: where there is room its
  * writes go on.  False: not owned, busy, or offered already. */

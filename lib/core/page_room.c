@@ -153,6 +153,11 @@ bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
   return true;
 }
 
+bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page) {
+  (void)dmi_page_drop(core, page);
+  return !page->copy && (!page->busy || page->busy->fetch == 0);
+}
+
 /* TAKE for this one page. */
 static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
                       struct dmi_out *out) {

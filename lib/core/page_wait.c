@@ -39,6 +39,12 @@ static bool touches(const struct dmi_req *req, uint64_t off, uint64_t len) {
   return req->off < off + len && off < req->off + req->len;
 }
 
+/* Does anybody wait for this operation? */
+static bool is_awaited(const struct dmi_core *core, const struct dmi_req *req) {
+  if (!req->foreign || core->is_member(core->arg, req->origin)) return true;
+  return core->is_there && core->is_there(core->arg, req->origin);
+}
+
 void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
                    struct dmi_out *out) {
   struct dmi_req_list all;
@@ -48,8 +54,8 @@ void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, u
   page->busy->parked = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
     const unsigned char *bytes = page->frame->bytes + req->off;
-    if (req->foreign && !core->is_member(core->arg, req->origin)) {
-      dmi_req_free(req); /* it left, and nobody there waits any more */
+    if (!is_awaited(core, req)) {
+      dmi_req_free(req);
     } else if (!touches(req, off, len) || !dmi_sync_met(req, bytes)) {
       dmi_req_push(&page->busy->parked, req);
     } else if (!finish(core, page, req, bytes, out)) {

@@ -465,6 +465,9 @@ bool dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker
       peer ? &peer->asks[asker->kind == DMI_ROOM_PROMISE ? LEAVE : ORDINARY] : NULL;
   if (!asks || !asks->number) return false;
   if (asker->kind == DMI_ROOM_PROMISE) {
+    /* The rest of what it has to give away needs another page's room at least. */
+    uint64_t *owed = &peer->owed[DMI_ROOM_URGENT], more = bytes + asks->unit;
+    if (bytes < asks->bytes && (!*owed || more < *owed)) *owed = more;
     peer->promised += bytes;
   } else if (bytes < asker->unit && rooms->broken != DMI_ROOM_BREAK_OWED) {
     for (int kind = 0; kind <= asker->kind; kind++) { /* see on_tell */

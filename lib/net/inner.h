@@ -294,7 +294,7 @@ struct dmi_net {
   struct ev_prepare before; /* flushes what the daemon sent */
   struct ev_timer alive;    /* looks at what is on its way: alive.c */
   _Atomic bool watching;    /* [A] it is active, or about to be */
-  struct ev_signal interrupt, terminate;
+  struct ev_signal interrupt, terminate, hangup;
   struct ev_timer ending; /* dmi_net_stop: looks whether all is sent */
   double ending_until;
   _Atomic bool posted; /* [A] */

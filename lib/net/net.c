@@ -148,6 +148,19 @@ static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events
   net->handler.signal(net->handler.arg, signal->signum);
 }
 
+/* Not if it is ignored: nohup has a program go on when the terminal is closed. */
+static bool hears_hangup(void) {
+  struct sigaction now;
+  return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN;
+}
+
+void dmi_net_signals(sigset_t *set) {
+  sigemptyset(set);
+  sigaddset(set, SIGINT);
+  sigaddset(set, SIGTERM);
+  if (hears_hangup()) sigaddset(set, SIGHUP);
+}
+
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
 /* Has the other machine all that was sent on it? */
@@ -219,9 +232,11 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (net->handler.signal != NULL) {
     ev_signal_init(&net->interrupt, on_signal, SIGINT);
     ev_signal_init(&net->terminate, on_signal, SIGTERM);
-    net->interrupt.data = net->terminate.data = net;
+    ev_signal_init(&net->hangup, on_signal, SIGHUP);
+    net->interrupt.data = net->terminate.data = net->hangup.data = net;
     ev_signal_start(net->loop, &net->interrupt);
     ev_signal_start(net->loop, &net->terminate);
+    if (hears_hangup()) ev_signal_start(net->loop, &net->hangup);
   }
   return net;
 
@@ -274,6 +289,7 @@ void dmi_net_free(struct dmi_net *net) {
   if (net->handler.signal != NULL) {
     ev_signal_stop(net->loop, &net->interrupt);
     ev_signal_stop(net->loop, &net->terminate);
+    ev_signal_stop(net->loop, &net->hangup);
   }
   ev_loop_destroy(net->loop);
   pthread_mutex_destroy(&net->work_lock);

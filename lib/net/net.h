@@ -16,6 +16,7 @@
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,7 +74,7 @@ struct dmi_net_handler {
    * change. */
   void (*joined)(void *arg, uint32_t temp, const char *why);
   void (*posted)(void *arg); /* after dmi_net_post, once or more per call of it, coalesced */
-  void (*signal)(void *arg, int signo); /* SIGINT, SIGTERM; NULL: they are left alone */
+  void (*signal)(void *arg, int signo); /* those of dmi_net_signals; NULL: they are left alone */
   /* A line for the user (who was refused and why, malformed messages), rate-limited; NULL: to
    * stderr, after "dmi: ". */
   void (*log)(void *arg, const char *line);
@@ -154,8 +155,9 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
  * peer may overtake (docs/wire.md, "Bulk"). */
 #define DMI_NET_CUT (((uint64_t)1 << 20) + 1)
 
-/* From now on only the daemon's messages to this uid are taken: it has left, and the last messages
- * to it are to follow.  Any thread's message of before is in line before them. */
+/* From now on only the daemon's messages to this uid are taken, and answers (GOT, DONE, FAIL): it
+ * has left, and the last messages to it that ask something are to follow.  Any thread's message of
+ * before is in line before them. */
 void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
 /* Writes what can be written now; the daemon goes on with the rest. */
@@ -190,5 +192,9 @@ void dmi_net_post(struct dmi_net *net);
 
 /* The daemon's ev_loop (struct ev_loop *), for timers of the upper layer. */
 void *dmi_net_loop(struct dmi_net *net);
+
+/* The signals that the handler hears of: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup).
+ * All threads but the daemon are to block them. */
+void dmi_net_signals(sigset_t *set);
 
 #endif

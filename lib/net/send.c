@@ -159,7 +159,7 @@ static bool refill(struct dmi_net_peer *peer) {
   return true;
 }
 
-/* All of it, in front of what is the last message of all. */
+/* All of it, in front of what says that there is no more. */
 static void hurry_bulk(struct dmi_net_peer *peer) {
   while (peer->bulk != NULL)
     rest_of_bulk(peer);
@@ -186,7 +186,8 @@ static bool append_bulk(struct dmi_net_peer *peer, struct dmi_msg *msg) {
 bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   struct dmi_seg *seg;
   if (is_bulk(msg)) return append_bulk(peer, msg);
-  if (msg->type == DMI_WIRE_STOP) hurry_bulk(peer);
+  /* Behind these nothing that was sent before may still be on its way. */
+  if (msg->type == DMI_WIRE_STOP || msg->type == DMI_CTL_LAST) hurry_bulk(peer);
   seg = room_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
@@ -474,10 +475,15 @@ bool dmi_send_idle(struct dmi_net_peer *peer) {
 
 /* ---- For the upper layer --------------------------------------------------------------------- */
 
-/* With the lock held: did it leave, so that this thread must not send to it any more? */
-static bool has_left(const struct dmi_net_peer *peer) {
+/* What one that has left may still wait for: its DMI_main may go on. */
+static bool is_answer(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
+}
+
+/* With the lock held: did it leave, so that this thread must not send that to it any more? */
+static bool has_left(const struct dmi_net_peer *peer, const struct dmi_msg *msg) {
   if (peer->closing || peer->state == DMI_PEER_SHUT) return true;
-  return peer->barred && !dmi_net_is_daemon(peer->net);
+  return peer->barred && !is_answer(msg) && !dmi_net_is_daemon(peer->net);
 }
 
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
@@ -489,7 +495,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
   bool wake = false;
   if (peer != NULL) {
-    if (has_left(peer)) {
+    if (has_left(peer, msg)) {
       pthread_mutex_unlock(&peer->lock);
       return false;
     }

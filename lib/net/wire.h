@@ -89,6 +89,7 @@ enum dmi_wire_from {
   X(DMI_CTL_LEAVE_ASK,   "LEAVE_ASK",    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_LEAVE_NO,    "LEAVE_NO",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_DRAINED,     "DRAINED",      0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_PARTED,      "PARTED",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_GONE,        "GONE",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_OPENED,      "OPENED",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ADOPTED,     "ADOPTED",      0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
@@ -106,6 +107,7 @@ enum dmi_wire_from {
   X(DMI_CTL_LOOKUP,      "LOOKUP",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_MUNMAP,      "MUNMAP",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_THREAD,      "THREAD",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_ROOM,        "ROOM",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_REDIRECT,    "REDIRECT",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_REFUSE,      "REFUSE",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ACCEPT,      "ACCEPT",       0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
@@ -113,7 +115,9 @@ enum dmi_wire_from {
   X(DMI_CTL_JOINED,      "JOINED",       0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_OPEN,        "OPEN",         0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_LEAVE_GO,    "LEAVE_GO",     0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_OUT,         "OUT",          0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_PART,        "PART",         0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_LEFT,        "LEFT",         0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
+  X(DMI_CTL_OUT,         "OUT",          0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_ADOPT,       "ADOPT",        0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
   X(DMI_CTL_BUSY_OK,     "BUSY_OK",      0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
   X(DMI_CTL_FORGET,      "FORGET",       0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \

@@ -41,7 +41,7 @@ static void env_unmap(void *arg, uint64_t base, uint64_t word) {
 
 static bool env_is_member(void *arg, uint32_t uid) {
   struct dmi_process *process = arg;
-  return process->core.is_member(process->core.arg, uid);
+  return process->core.is_there(process->core.arg, uid); /* its DMI_main may use an arena */
 }
 
 /* NULL: *error. */

@@ -127,6 +127,7 @@ static void begin_create(struct dmi_process *process, struct call *call) {
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   for (uint32_t i = 0; i < num; i++) {
     if (peers[i].dmi_id != (uint32_t)call->a) continue;
+    if (peers[i].left && peers[i].uid != process->core.self) break;
     call->a = peers[i].uid;
     dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
     return;
@@ -136,7 +137,8 @@ static void begin_create(struct dmi_process *process, struct call *call) {
 
 static void begin_thread(struct dmi_process *process, struct call *call) {
   uint32_t uid = (uint32_t)call->a;
-  if (!dmi_member_peer(process->member, uid)) {
+  const struct dmi_peer *peer = dmi_member_peer(process->member, uid);
+  if (!peer || (peer->left && uid != process->core.self)) {
     thread_done(call, DMI_E_HANDED_OVER, 0);
   } else if (call->kind == JOIN) {
     dmi_thread_join(process, uid, call->b, thread_done, call);

@@ -113,32 +113,46 @@ static void log_view(struct dmi_process *process, const struct dmi_mact *act, ui
             act->peers[i].info.cores, (unsigned long long)act->peers[i].info.memory);
   }
   for (uint32_t i = 0; i < act->removed_num; i++) {
-    if (act->removed[i].heir) {
+    const struct dmi_removed *removed = &act->removed[i];
+    if (removed->heir) {
       dmi_log(DMI_LOG_INFO, "member", "member %u has left; what it was home of has member %u",
-              act->removed[i].uid, act->removed[i].heir);
+              removed->uid, removed->heir);
     } else {
-      dmi_log(DMI_LOG_INFO, "member", "member %u was lost before it was welcomed",
-              act->removed[i].uid);
+      dmi_log(DMI_LOG_INFO, "member", "member %u is gone", removed->uid);
     }
   }
 }
 
-/* Publishes who is a member now, then new homes; from then on no thread sends to those that left.
- */
-static void view(struct dmi_process *process, const struct dmi_mact *act) {
-  uint32_t num;
+/* The members as this process is to see them: itself is one, also when it has left. */
+static struct dmi_uids *members(struct dmi_process *process) {
+  uint32_t num, left = 0;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   struct dmi_uids *uids = malloc(sizeof(*uids) + num * sizeof(uids->uid[0]));
-  struct dmi_uids *old;
   if (!uids) abort();
-  log_view(process, act, num);
-  uids->num = num;
-  for (uint32_t i = 0; i < num; i++)
-    uids->uid[i] = peers[i].uid;
-  qsort(uids->uid, num, sizeof(uids->uid[0]), by_number);
+  uids->num = 0;
+  for (uint32_t i = 0; i < num; i++) {
+    if (peers[i].left && peers[i].uid != process->core.self) {
+      uids->uid[num - ++left] = peers[i].uid;
+    } else {
+      uids->uid[uids->num++] = peers[i].uid;
+    }
+  }
+  uids->left = left;
+  qsort(uids->uid, uids->num, sizeof(uids->uid[0]), by_number);
+  qsort(uids->uid + uids->num, left, sizeof(uids->uid[0]), by_number);
+  return uids;
+}
+
+/* Publishes who is a member now, then new homes; from then on no thread sends those that left
+ * anything but answers.
+ */
+static void view(struct dmi_process *process, const struct dmi_mact *act) {
+  struct dmi_uids *uids = members(process), *old;
+  log_view(process, act, uids->num);
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
   for (uint32_t i = 0; i < act->removed_num; i++) {
+    if (act->removed[i].uid == process->core.self) continue;
     dmi_leave_removed(process, act->removed[i].uid, act->removed[i].heir);
     dmi_net_bar(process->net, act->removed[i].uid);
   }
@@ -233,6 +247,9 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_RESULT:
       result(process, act);
+      break;
+    case DMI_MACT_TELL:
+      dmi_say(DMI_LOG_WARN, "member", "%s", act->text);
       break;
     case DMI_MACT_EXPECT_CLOSE:
       dmi_net_expect_close(process->net);

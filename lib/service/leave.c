@@ -24,6 +24,7 @@ struct dmi_leave {
   uint32_t heir;
   uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
   bool said;          /* dmi_member_drained was called */
+  bool parts;         /* all pages are given: `page` are those that may still have a copy */
   uint64_t num, room;
   uint64_t next; /* pages before it have been offered to the heir */
   struct dmi_page *
@@ -113,11 +114,11 @@ static void offer_page(struct dmi_process *process, struct dmi_page *page) {
 
 static void collect_page(struct dmi_page *page, void *arg) {
   struct dmi_leave *leave = arg;
-  bool owner;
+  bool wanted;
   dmi_lock(&page->lock);
-  owner = page->role == DMI_ROLE_OWNER;
+  wanted = leave->parts ? page->copy || page->busy : page->role == DMI_ROLE_OWNER;
   dmi_unlock(&page->lock);
-  if (!owner || !dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
+  if (!wanted || !dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   if (leave->num == leave->room) {
     leave->room = leave->room ? 2 * leave->room : 256;
     leave->page = realloc(leave->page, leave->room * sizeof(struct dmi_page *));
@@ -144,6 +145,32 @@ static void offer_more(struct dmi_process *process) {
   }
 }
 
+/* Copies go: nobody will ask for their acknowledgement once this process has left.  No operation
+ * here brings one any more, but a fetch that is out may.  False: not all are gone yet. */
+static bool copies_gone(struct dmi_process *process) {
+  struct dmi_leave *leave = process->leave;
+  uint64_t kept = 0;
+  if (!leave->parts) {
+    leave->parts = true;
+    leave->num = leave->next = 0;
+    dmi_space_each(collect_mapping, leave);
+  }
+  for (uint64_t i = 0; i < leave->num; i++) {
+    struct dmi_page *page = leave->page[i];
+    bool gone;
+    dmi_lock(&page->lock); /* no step: that would have it looked at again at once */
+    gone = dmi_page_depart(&process->core, page);
+    dmi_unlock(&page->lock);
+    if (gone) {
+      dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
+    } else {
+      leave->page[kept++] = page;
+    }
+  }
+  leave->num = kept;
+  return kept == 0;
+}
+
 void dmi_leave_start(struct dmi_process *process, uint32_t heir) {
   if (heir) {
     dmi_pager_leave(process->pager, heir);
@@ -159,11 +186,16 @@ void dmi_leave_refused(struct dmi_process *process) {
   dmi_events_carry(process);
 }
 
+void dmi_leave_room_told(struct dmi_process *process) {
+  dmi_member_room(process->member, dmi_events(process));
+  dmi_events_carry(process);
+}
+
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
   if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
   if (!process->leave) abort();
   process->leave->heir = heir;
-  process->leave->said = false;
+  process->leave->said = process->leave->parts = false;
   if (heir) {
     atomic_store(&process->core.heir, heir);
     atomic_store(&process->drain, 1);
@@ -210,8 +242,9 @@ void dmi_leave_look(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   struct ended_list list = {0, 0, NULL};
   if (!leave || leave->said) return;
-  if (leave->heir) offer_more(process);
+  if (leave->heir && !leave->parts) offer_more(process);
   if (leave->heir && (leave->homes_out || atomic_load(&process->core.owned))) return;
+  if (leave->heir && !copies_gone(process)) return;
   leave->said = true;
   forget_pages(process);
   if (leave->heir) dmi_pager_leave_end(process->pager);

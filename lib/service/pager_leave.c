@@ -43,6 +43,7 @@ bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_
   if (freed) dmi_pool_release(freed);
   dmi_pager_wake(pager);
   leave_look(pager);
+  if (good && room.type == DMI_ROOM_TELL && room.number == 0) dmi_leave_room_told(pager->process);
   return good;
 }
 

@@ -36,9 +36,10 @@ struct dmi_self_msg {
   struct dmi_msg msg;
 };
 
-/* The set of members, sorted. */
+/* The set of members that have not left, sorted; and behind them, sorted, those that have. */
 struct dmi_uids {
   uint32_t num;
+  uint32_t left;
   uint32_t uid[];
 };
 
@@ -84,7 +85,7 @@ struct dmi_process {
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: nobody's end matters */
   struct dmi_seed seed;
-  int signals; /* the first SIGINT or SIGTERM, and each SIGINT behind it */
+  int signals; /* the first of any kind, and each SIGINT behind it */
   int exit_code;
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 

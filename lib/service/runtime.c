@@ -170,22 +170,25 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   dmi_events_carry(process);
 }
 
-/* The first signal of either kind asks to leave.  Behind it only Ctrl+C counts: a batch system
- * sends SIGTERM again for reasons of its own (warning, limit, end of the script), and no number of
- * them may end what is on its way out in order.  It has SIGKILL for that. */
+/* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
+ * sends SIGTERM again for reasons of its own (warning, limit, end of the script), a shell and the
+ * terminal each send SIGHUP, and no number of them may end what is on its way out in order.  There
+ * is SIGKILL for that. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
   if (signo == SIGTERM) dmi_parent_look(process->parent);
-  if (process->signals > 0 && signo == SIGTERM) return;
+  if (process->signals > 0 && signo != SIGINT) return;
   switch (++process->signals) {
     case 1:
       dmi_member_leave_asked(process->member, dmi_events(process));
       dmi_events_carry(process);
       break;
     case 2:
-      dmi_say(DMI_LOG_WARN, "member",
-              "still here: %s; once more ends this process at once, and with it the program",
-              dmi_member_waits_for(process->member));
+      dmi_say(DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+              dmi_member_waits_for(process->member),
+              dmi_member_losable(process->member)
+                  ? "only this process, at once: the program goes on without it"
+                  : "this process at once, and with it the program");
       break;
     default:
       dmi_say(DMI_LOG_ERROR, "member", "ended by the third signal");
@@ -203,24 +206,39 @@ static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
-static bool is_member(void *arg, uint32_t uid) {
-  struct dmi_process *process = arg;
-  const struct dmi_uids *uids;
-  uint32_t low = 0, high;
-  dmi_epoch_enter();
-  uids = atomic_load(&process->uids);
-  high = uids->num;
+static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
+  uint32_t low = 0, high = num;
   while (low < high) {
     uint32_t mid = low + (high - low) / 2;
-    if (uids->uid[mid] < uid) {
+    if (list[mid] < uid) {
       low = mid + 1;
     } else {
       high = mid;
     }
   }
-  low = low < uids->num && uids->uid[low] == uid;
+  return low < num && list[low] == uid;
+}
+
+static bool is_member(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid);
   dmi_epoch_leave();
-  return low;
+  return is;
+}
+
+static bool is_there(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid) || is_among(uids->uid + uids->num, uids->left, uid);
+  dmi_epoch_leave();
+  return is;
 }
 
 /* DMI_function, marked so that it cannot call back into DMI. */
@@ -376,6 +394,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   if (!process || !uids) abort();
   process->program = *program;
   process->core.is_member = is_member;
+  process->core.is_there = is_there;
   process->core.function = program->function ? call_function : NULL;
   process->core.room = &dmi_pager_room;
   process->core.arg = process;
@@ -419,9 +438,7 @@ static void process_free(struct dmi_process *process) {
 /* Signals are the daemon's: no other thread is interrupted. */
 static void block_signals(void) {
   sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -429,9 +446,7 @@ static void block_signals(void) {
 static void *daemon_start(void *arg) {
   sigset_t set;
   pthread_setname_np(pthread_self(), "dmi-daemon");
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  dmi_net_signals(&set);
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
   return daemon_body(arg);
 }

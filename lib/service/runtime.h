@@ -60,6 +60,8 @@ void dmi_leave_start(struct dmi_process *process, uint32_t heir);
 /* Room for all pages has been promised, so they go; or there is none, and nothing was changed. */
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
 void dmi_leave_refused(struct dmi_process *process);
+/* A process that had too little room has more now. */
+void dmi_leave_room_told(struct dmi_process *process);
 /* Says dmi_member_drained once that is so. */
 void dmi_leave_look(struct dmi_process *process);
 /* Frees what a leave keeps, at the end of the process. */

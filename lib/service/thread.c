@@ -187,9 +187,7 @@ static void *thread_body(void *arg) {
   struct dmi_process *process = thread->process;
   sigset_t set;
   /* Signals are the daemon's, which has made this thread: user code is not interrupted by them. */
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   self = thread;
   set_name(thread->number);

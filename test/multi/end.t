@@ -52,7 +52,7 @@ sub verdict_of {
     for $second, $third;
 }
 
-for my $signal (qw(INT TERM)) {
+for my $signal (qw(INT TERM HUP)) {
   my $last = $t->start($program, args => ['last'], name => "last $signal");
   $last->expect_out(qr/^waiting$/m);
   $last->signal($signal);
@@ -107,6 +107,27 @@ for my $signal (qw(INT TERM)) {
   $first->wait_exit(1);
   like($first->err, qr/^dmi: .*lost/mi, 'the other one says that it lost a process');
   unlike($_->err, qr/finalized/, $_->name . ': not finalized') for $first, $stuck;
+}
+
+# One that was never welcomed may be ended without harm, and says so.  Started with SIGHUP ignored, as
+# by nohup, it does not hear that one: the first Ctrl+C is its first signal.
+{
+  my $first = $t->start($program, args => ['unwelcome'], name => 'first');
+  my $joiner = $t->start($program, join => $first, name => 'not welcomed', ignore => ['HUP']);
+  $joiner->expect_err(qr/=== joined ===/);
+  $joiner->signal('HUP');
+  $joiner->signal('INT');
+  $joiner->expect_err(qr/=== closed ===/);
+  $joiner->signal('INT');
+  my ($why) = $joiner->expect_err(qr/^dmi: (still here.*)$/m);
+  like($why, qr/not welcomed yet .* once more ends only this process/, 'what a third Ctrl+C would do');
+  $joiner->signal('INT');
+  $joiner->wait_exit(130);
+  my $next = $t->start($program, join => $first, name => 'next');
+  $_->wait_exit(0) for $first, $next;
+  is(shown($_), 'initialized joined ' . ($_ == $first ? 'opened ' : '') . 'finalized',
+    $_->name . ': the program went on')
+    for $first, $next;
 }
 
 # A process that is lost ends the program: each of the others says which, and that this is the end.

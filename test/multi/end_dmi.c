@@ -3,6 +3,7 @@
  *
  *   dmirun end_dmi wait           says goodbye to itself when asked to leave
  *   dmirun end_dmi return N       DMI_main returns when N others have asked to join, unwelcomed
+ *   dmirun end_dmi unwelcome      one asks to join and to leave, another to join: none is answered
  *   dmirun end_dmi first          the first process leaves, a thread elsewhere goes on: it
  *                                 welcomes the next process and runs a thread there
  *   dmirun end_dmi last           one process: asked to leave, dismissed, DMI_main goes on
@@ -144,6 +145,10 @@ void DMI_main(int argc, char **argv) {
     for (int32_t i = 0; i < number; i++)
       await(DMI_OPEN, &id);
     say("returning");
+  } else if (strcmp(way, "unwelcome") == 0) {
+    await(DMI_OPEN, &id);
+    await(DMI_CLOSE, &id);
+    await(DMI_OPEN, &id);
   } else if (strcmp(way, "first") == 0) {
     start_elsewhere(HANDLE);
     say("returning");

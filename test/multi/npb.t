@@ -59,4 +59,28 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   $first->expect_out(qr/^Verification\s+= VERIFICATION SUCCESSFUL$/m);
   $_->wait_exit(0) for @all;
 }
+
+# The same with so little memory that the second process cannot go: its pages find no room.  Nobody
+# ends for that; when a third one brings room, the second leaves by itself.
+if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
+  my $program = $t->build . '/examples/is_dmi';
+  my ($class, $pool) = $t->scale eq 'small' ? ('W', '3M') : ('A', '26M');
+  my @all = $t->start($program, args => [$class, 2, 1], name => 'full 1', opts => [-s => $pool]);
+  push @all, $t->start($program, join => $all[0], name => 'full 2', opts => [-s => $pool]);
+  $_->expect_err(qr/=== opened ===/) for @all;
+  $_->running && $_->signal('INT') for @all;
+  my ($line) = $all[0]->expect_out(qr/^(waiting for a process|Class)/m);
+  if ($line eq 'Class') {
+    diag('is was too fast to be left');
+  } else {
+    $all[1]->expect_err(qr/^dmi: waiting for room elsewhere: .*$/m);
+    unlike($all[1]->err, qr/=== left ===/, 'no room for its pages: it has not left');
+    ok($_->running, $_->name . ' has not ended') for @all;
+    push @all, $t->start($program, join => $all[0], name => 'full 3');
+    $all[1]->expect_err(qr/=== left ===/);
+    is(() = $all[1]->err =~ /^dmi: /mg, 1, 'it said once why it was still there');
+  }
+  $all[0]->expect_out(qr/^Verification\s+= VERIFICATION SUCCESSFUL$/m);
+  $_->wait_exit(0) for @all;
+}
 $t->done;

@@ -217,6 +217,7 @@ static void case_leave(void) {
   DMI_thread_t thread[1];
   DMI_node_t node;
   int64_t other;
+  int32_t again = DMI_TRUE;
   struct job keep = job;
   MUST(DMI_mmap(&other, job.size, job.pages, NULL));
   alone(1); /* half of what there is room for */
@@ -229,11 +230,18 @@ static void case_leave(void) {
   EQ(node.state, DMI_CLOSE);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
+  OK(DMI_peek(&node, &again));
+  EQ(again, DMI_FALSE); /* there is no more room than before */
   all(&ids[1], 1, 0, 1, thread); /* it is as it was: threads run there */
   join(thread, 1);
   keep.step = 0;
   work(&keep, 6);
   OK(DMI_munmap(other, NULL));
+  MUST(DMI_poll(&node)); /* now there is: it asks again */
+  EQ(node.state, DMI_CLOSE);
+  EQ(node.dmi_id, ids[1]);
+  OK(DMI_peek(&node, &again));
+  EQ(again, DMI_FALSE); /* once */
   OK(DMI_goodbye(ids[1]));
   work(&(struct job){.addr = job.addr, .size = job.size, .pages = job.pages, .verify = 1}, 7);
   check_pool(&job, "the first process");

@@ -16,8 +16,8 @@
 #include "member_world.h"
 
 static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
-    "nothing", "taken",  "heir", "park",  "polls", "bye",    "last_ok",
-    "busy",    "opened", "uid",  "unmap", "adopt", "forgot",
+    "nothing", "taken", "heir",   "park", "polls",  "bye",  "last_ok", "busy", "opened", "uid",
+    "unmap",   "adopt", "forgot", "left", "awaits", "role", "lost",    "room", "roomed",
 };
 
 /* ---- Picking ------------------------------------------------------------------------------- */
@@ -47,9 +47,21 @@ static bool is_joined(const struct proc *p) {
   return p->joined && !p->over;
 }
 
-/* Never welcomed, and it matters to nobody if it is lost. */
-static bool is_stranger(const struct proc *p) {
-  return !p->opened && p->seed >= 0 && !p->over;
+/* Never welcomed, or it has left, and it matters to nobody if it is lost. */
+static bool is_losable(const struct proc *p) {
+  return !p->over && dmi_member_losable(p->m);
+}
+
+static bool is_parting(const struct proc *p) {
+  return p->m->phase == DMI_PHASE_PARTING || p->m->phase == DMI_PHASE_LAST;
+}
+
+static bool has_left(const struct proc *p) {
+  return is_losable(p) && p->opened;
+}
+
+static bool is_refused(const struct proc *p) {
+  return p->refused_room && !p->over;
 }
 
 static bool asked_open(const struct proc *p) {
@@ -57,7 +69,8 @@ static bool asked_open(const struct proc *p) {
 }
 
 static bool asked_close(const struct proc *p) {
-  return p->close_got > 0 && !p->dismissed && (p->goodbyes == 0 || p->refused_stop || p->refused_room);
+  return p->close_got > 0 && !p->dismissed &&
+         (p->goodbyes == 0 || p->refused_stop || p->refused_room);
 }
 
 /* ---- Random users -------------------------------------------------------------------------- */
@@ -81,12 +94,28 @@ static void welcome_or_goodbye(int slot) {
   }
 }
 
+static bool is_draining(const struct proc *p) {
+  return p->heir && (p->m->phase == DMI_PHASE_DRAINING || p->m->phase == DMI_PHASE_FLUSHING);
+}
+
+/* One of the mappings in use; rather one whose home is on its way to an heir. */
+static uint32_t some_mapping(void) {
+  int slot = pick(is_draining);
+  const struct proc *p = slot < 0 ? NULL : &w->proc[slot];
+  for (uint32_t i = 0; p && i < w->map_num; i++) {
+    for (uint32_t j = 0; j < p->maps.num; j++) {
+      if (p->maps.at[j].base == w->map_live[i] && p->maps.at[j].home == p->heir) return i;
+    }
+  }
+  return (uint32_t)rnd(w->map_num);
+}
+
 static void use_memory(int slot) {
-  uint32_t i = w->map_num ? (uint32_t)rnd(w->map_num) : 0;
+  uint32_t i = w->map_num ? some_mapping() : 0;
   uint64_t base = w->map_num ? w->map_live[i] : 0;
   if (w->map_num == 0 || (w->map_num < MAPS / 2 && rnd(4) == 0)) {
     act_call(slot, DMI_CTL_MMAP, 1 + rnd(10000), 1 + rnd(100), -1);
-  } else if (rnd(3) == 0) {
+  } else if (rnd(pick(is_draining) < 0 ? 3 : 2) == 0) {
     w->map_live[i] = w->map_live[--w->map_num];
     act_call(slot, DMI_CTL_MUNMAP, base, 0, -1);
   } else {
@@ -194,22 +223,42 @@ static void random_act(bool joins) {
       if (rnd(2) && slot >= 0) act_leave(slot);
       break;
     case 3:
-      slot = pick(is_stranger);
-      if (rnd(8) == 0 && slot >= 0) world_kill(slot);
+      slot = pick(is_refused);
+      if (rnd(4) == 0 && slot >= 0) act_room(slot);
+      slot = pick(rnd(2) ? has_left : is_losable);
+      if (slot >= 0 && rnd(pick(is_parting) >= 0 ? 2 : 8) == 0) world_kill(slot);
       break;
     default:
       slot = pick(has_user);
-      if (slot >= 0) random_user(slot);
+      if (slot < 0) break;
+      if (rnd(4) == 0 && pick(is_draining) >= 0) {
+        use_memory(slot);
+      } else {
+        random_user(slot);
+      }
   }
 }
 
 /* ---- Notices ----------------------------------------------------------------------------- */
+
+uint32_t world_close_notices(int slot) {
+  uint32_t num = w->proc[slot].close_got;
+  int at = world_coordinator();
+  const struct dmi_coord *c = at < 0 ? NULL : w->proc[at].m->coord;
+  for (uint32_t i = 0; c && i < c->notices.num; i++) {
+    const struct dmi_queued *queued = &c->notices.at[i];
+    num += queued->uid == w->proc[slot].uid && queued->notice.state == DMI_CLOSE;
+  }
+  return num;
+}
 
 /* What the coordinator's queue of notices says after an event of it. */
 void world_watch(int slot) {
   const struct dmi_coord *c = w->proc[slot].m->coord;
   uint64_t oldest = UINT64_MAX, last = 0;
   if (!c) return;
+  if (w->proc[slot].rooms && w->proc[slot].rooms < c->rooms) w->room_event = w->event;
+  w->proc[slot].rooms = c->rooms;
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     struct proc *p = &w->proc[atoi(record->info.host + 1)];
@@ -221,6 +270,7 @@ void world_watch(int slot) {
     const struct dmi_notice *notice = &c->notices.at[i].notice;
     struct proc *p = &w->proc[atoi(notice->info.host + 1)];
     uint64_t rank = notice->state == DMI_OPEN ? p->open_rank : p->close_rank;
+    if (notice->state == DMI_CLOSE && p->refused_room) continue; /* it may be told again */
     if (rank < last) fail("notices are not in the order of asking");
     if (notice->state == DMI_OPEN ? p->open_out : p->close_out) fail("a notice came back");
     last = rank;
@@ -264,7 +314,9 @@ static void check_views_agree(void) {
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
     if (!p->joined) fail("%d asks to join for ever (phase %d)", i, p->m->phase);
-    if (p->m->phase >= DMI_PHASE_OUT) fail("%d is out and does not end", i);
+    if (p->m->phase == DMI_PHASE_PARTING || p->m->phase == DMI_PHASE_LAST) {
+      fail("%d does not part", i);
+    }
     if (!first) first = p;
     if (dmi_member_view(p->m) != dmi_member_view(first->m) ||
         dmi_member_coordinator(p->m) != dmi_member_coordinator(first->m) ||
@@ -280,6 +332,26 @@ static void check_views_agree(void) {
   }
 }
 
+/* Who found no room hears of it as soon as there may be some, and is not forgotten until then. */
+static void check_refused(int slot, const struct dmi_record *record) {
+  const struct proc *p = &w->proc[slot];
+  if (!p->m->no_room || !record) return;
+  if (record->no_room && (w->room_event > p->refused_at || p->room_at > p->refused_at)) {
+    fail("there may be room for %d, and nobody is told", slot);
+  }
+  if (!record->no_room && record->life == DMI_LIFE_CLOSING &&
+      world_close_notices(slot) <= p->close_base) {
+    fail("%d found no room and was forgotten", slot);
+  }
+}
+
+static void check_lost_told(void) {
+  for (int i = 0; i < w->slots; i++) {
+    const struct proc *p = &w->proc[i];
+    if (p->main_lost && p->told == 0) fail("nobody was told that DMI_main was lost with %d", i);
+  }
+}
+
 static void settle(void) {
   uint64_t limit = 200000;
   uint32_t polls = 0;
@@ -291,10 +363,12 @@ static void settle(void) {
   slot = world_coordinator();
   if (slot < 0) fail("nobody is coordinator");
   check_views_agree();
+  check_lost_told();
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
     if (!p->alive) continue;
     check_call_done(i);
+    check_refused(i, dmi_coord_find(w->proc[slot].m->coord, p->uid));
     polls += polls_of(p);
     if (p->dismissed && !p->left) fail("%d was dismissed and does not know", i);
     if (polls_of(p) > 0 && w->proc[slot].m->coord->notices.num > 0) {
@@ -302,17 +376,24 @@ static void settle(void) {
     }
     /* a leaver whose heir has its pages, and where nothing runs, is gone by now */
     if (p->left && p->heir && !has_user(p)) fail("%d should have gone", i);
+    if (w->proc[i].m->phase == DMI_PHASE_LEFT && !dmi_member_losable(p->m)) {
+      fail("%d may be lost and does not know", i);
+    }
+    if (dmi_uids_has(&p->away, p->uid) && !p->left) fail("%d has left and does not say so", i);
   }
   if (polls != w->proc[slot].m->coord->polls.num) fail("callers of DMI_poll were forgotten");
   if (!world_user_code()) fail("nothing runs and the program does not end");
 }
 
 static void check_notices_given(void) {
+  if (w->notices_lost) return;
   for (int i = 0; i < w->slots; i++) {
     const struct proc *p = &w->proc[i];
     if (p->killed) continue;
     if (p->open_out && p->open_got != 1) fail("the notice OPEN of %d was lost", i);
-    if (p->close_out && p->close_got != 1) fail("the notice CLOSE of %d was lost", i);
+    if (p->close_out && (p->refused_room ? p->close_got < 1 : p->close_got != 1)) {
+      fail("the notice CLOSE of %d was lost", i);
+    }
   }
 }
 
@@ -470,7 +551,7 @@ int main(int argc, char **argv) {
   if (!w) return 2;
   if (!broken) {
     run_many(first, seeds, DMI_MBREAK_NOTHING, trace);
-    return argc > 1 ? 0 : break_all(1000) > 0;
+    return argc > 1 ? 0 : break_all(4000) > 0;
   }
   if (strcmp(broken, "all") == 0) return break_all(seeds) > 0;
   for (int i = 0; i < DMI_MBREAK_LAST_KIND; i++) {

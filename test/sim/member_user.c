@@ -15,6 +15,20 @@ void act_leave(int slot) {
   world_watch(slot);
 }
 
+/* Somebody tells it that he has more room than when it asked. */
+void act_room(int slot) {
+  struct dmi_mout out;
+  struct proc *p = &w->proc[slot];
+  dmi_mout_init(&out);
+  say("%d: hears of room", slot);
+  if (p->m->no_room && (p->m->phase == DMI_PHASE_JOINED || p->m->phase == DMI_PHASE_LEFT)) {
+    p->room_at = w->event;
+  }
+  dmi_member_room(p->m, &out);
+  world_run(slot, &out);
+  world_watch(slot);
+}
+
 static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b) {
   struct dmi_member *m = w->proc[slot].m;
   struct dmi_mout out;
@@ -76,7 +90,7 @@ void act_create(int slot, uint32_t uid, bool must) {
   struct proc *p = &w->proc[slot];
   struct dmi_msg msg = {0};
   struct dmi_mout out;
-  if (uid == p->uid || !dmi_uids_has(&p->view, uid)) return;
+  if (uid == p->uid || !dmi_uids_has(&p->view, uid) || dmi_uids_has(&p->away, uid)) return;
   p->own_creates++;
   dmi_mout_init(&out);
   dmi_member_busy(p->m, 0, &out);
@@ -89,6 +103,7 @@ void act_create(int slot, uint32_t uid, bool must) {
 
 void act_request(int slot, uint32_t uid) {
   struct proc *p = &w->proc[slot];
+  if (dmi_uids_has(&p->away, uid)) return;
   p->ops++;
   world_send_sim(slot, uid, SIM_REQUEST, ++w->next_op, p->uid, rnd(4));
 }
@@ -153,6 +168,7 @@ void world_free(void) {
     free(p->maps.at);
     free(p->addrs.at);
     dmi_uids_free(&p->view);
+    dmi_uids_free(&p->away);
     dmi_uids_free(&p->known);
   }
   for (int i = 0; i < CONNS; i++) {

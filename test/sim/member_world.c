@@ -144,11 +144,20 @@ static void lost(int slot, uint32_t id) {
   world_run(slot, &out);
 }
 
+/* Page traffic that another process waits for. */
+static bool for_others(const struct proc *p, const struct dmi_msg *msg) {
+  if (msg->type == SIM_REQUEST) return msg->origin != p->uid;
+  return msg->type > SIM_REQUEST && msg->type != SIM_CREATE;
+}
+
 void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
   int end;
   struct conn *c = find_conn(slot, id, &end);
   if (!c) {
+    int to = id < DMI_NET_TEMP ? world_slot_of(id) : -1;
+    if (to >= 0 && w->proc[to].killed)
+      return; /* the network knows that it was lost, and drops it */
     if (id >= DMI_NET_TEMP || !dmi_uids_has(&p->known, id)) {
       if (w->broken == DMI_MBREAK_NOTHING && id < DMI_NET_TEMP && msg->type >= SIM_REQUEST) {
         fail("%d sends to %u, whom its network does not know", slot, id);
@@ -168,10 +177,11 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
     if (!c) fail("%d has no address for %u", slot, id);
   }
   if (c->closed[end]) {
+    if (w->proc[c->slot[1 - end]].killed && msg->type > SIM_REQUEST) return; /* an answer for it */
     fail("%d sends %s to %u after closing", slot,
          dmi_ctl_name(msg->type) ? dmi_ctl_name(msg->type) : "page traffic", id);
   }
-  if (c->last[end] && msg->type >= SIM_REQUEST) fail("%d forwards to %u after LAST", slot, id);
+  if (c->last[end] && for_others(p, msg)) fail("%d forwards to %u after LAST", slot, id);
   if (msg->type == DMI_CTL_LAST) c->last[end] = true;
   dmi_keep_add(&c->queue[1 - end], 0, msg);
   { /* what keep does not keep */
@@ -204,7 +214,7 @@ static void end_proc(int slot) {
       c->closed[e] = c->dead[e] = true;
       if (c->queue[e].num > 0 && !p->killed && !p->over && p->uid) {
         uint8_t type = c->queue[e].at[0].msg.type;
-        if (c->id[e] < DMI_NET_TEMP) {
+        if (c->id[e] < DMI_NET_TEMP && !w->proc[c->slot[1 - e]].killed) {
           fail("%d has ended, and %s from %u is on its way to it", slot,
                dmi_ctl_name(type) ? dmi_ctl_name(type) : "page traffic", c->id[e]);
         }
@@ -219,6 +229,11 @@ void world_kill(int slot) {
   say("%d: killed", slot);
   w->stat_kills++;
   p->killed = true;
+  p->main_lost = p->main_runs && p->left;
+  for (uint32_t i = 0; i < p->calls.num; i++) {
+    uint8_t type = (uint8_t)p->calls.at[i].type;
+    if (type == DMI_CTL_POLL || type == DMI_CTL_PEEK) w->notices_lost = true;
+  }
   end_proc(slot);
   for (int i = 0; i < CONNS; i++) { /* some of the last messages do not arrive */
     struct conn *c = &w->conn[i];
@@ -260,10 +275,22 @@ static void enter_map(int slot, uint64_t base, uint32_t home) {
 static void do_view(int slot, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   w->stat_views++;
-  for (uint32_t i = 0; i < act->peer_num; i++)
+  for (uint32_t i = 0; i < act->peer_num; i++) {
     dmi_uids_add(&p->view, act->peers[i].uid);
+    if (act->peers[i].left) dmi_uids_add(&p->away, act->peers[i].uid);
+  }
   for (uint32_t i = 0; i < act->removed_num; i++) {
-    dmi_uids_drop(&p->view, act->removed[i].uid);
+    if (act->removed[i].main) {
+      struct proc *victim = &w->proc[world_slot_of(act->removed[i].uid)];
+      if (!victim->killed) fail("a process is said to be lost, and is not");
+      victim->told++;
+    }
+    if (!act->removed[i].heir) {
+      dmi_uids_drop(&p->view, act->removed[i].uid);
+      dmi_uids_drop(&p->away, act->removed[i].uid);
+      continue;
+    }
+    dmi_uids_add(&p->away, act->removed[i].uid);
     if (p->heir == act->removed[i].uid) p->heir = act->removed[i].heir;
     for (uint32_t j = 0; j < p->maps.num; j++) {
       if (p->maps.at[j].home == act->removed[i].uid) p->maps.at[j].home = act->removed[i].heir;
@@ -276,6 +303,7 @@ static void do_drain(int slot, uint32_t heir) {
   struct proc *p = &w->proc[slot];
   if (heir && rnd(4) == 0) {
     say("%d: finds no room for its pages", slot);
+    p->refused_at = w->event;
     add_pending(p, PEND_NO_ROOM);
     return;
   }
@@ -298,21 +326,27 @@ static void got_notice(int slot, const struct dmi_notice *notice) {
   uint32_t *got = notice->state == DMI_OPEN ? &p->open_got : &p->close_got;
   say("%d: notice %s of %d", slot, notice->state == DMI_OPEN ? "OPEN" : "CLOSE", about);
   w->stat_notices++;
-  if (++*got > 1) fail("a notice of %d was given twice", about);
+  if (++*got > 1 && !(notice->state == DMI_CLOSE && p->refused_room)) {
+    fail("a notice of %d was given twice", about);
+  }
   if (!p->joined) p->dmi_id = notice->dmi_id; /* JOINED is on its way to it */
   if (notice->dmi_id != p->dmi_id) fail("a notice with the wrong id");
   if (notice->state == DMI_CLOSE && !p->closed && !p->killed) fail("%d has not asked", about);
+}
+
+/* Told to end: no user code runs there, and it need not learn anything any more. */
+static bool is_out(const struct proc *p) {
+  int slot = world_coordinator();
+  const struct dmi_record *record =
+      slot < 0 ? NULL : dmi_coord_find(w->proc[slot].m->coord, p->uid);
+  return record && record->life == DMI_LIFE_OUT;
 }
 
 static void check_unmapped(uint64_t base) {
   *DMI_LIST_ADD(&w->map_dead) = base;
   for (int i = 0; i < w->slots; i++) {
     struct proc *p = &w->proc[i];
-    int slot = world_coordinator();
-    const struct dmi_record *record =
-        slot < 0 ? NULL : dmi_coord_find(w->proc[slot].m->coord, p->uid);
-    if (!p->alive || p->m->phase >= DMI_PHASE_OUT) continue;
-    if (record && record->life == DMI_LIFE_OUT) continue; /* no user code runs there */
+    if (!p->alive || is_out(p)) continue;
     if (find_map(p, base)) fail("%d knows a mapping after DMI_munmap returned", i);
   }
 }
@@ -418,7 +452,7 @@ static void do_joined(int slot, const struct dmi_mact *act) {
   p->dmi_id = act->dmi_id;
   w->stat_joins++;
   for (int i = 0; i < w->slots; i++) {
-    if (i == slot || !w->proc[i].alive || !w->proc[i].joined) continue;
+    if (i == slot || !w->proc[i].alive || !w->proc[i].joined || is_out(&w->proc[i])) continue;
     if (w->proc[i].dmi_id == p->dmi_id) fail("%d and %d have the same id", slot, i);
     /* nobody may meet an unknown uid: whom it knows knows it */
     for (uint32_t j = 0; j < num; j++) {
@@ -477,12 +511,32 @@ static void do_expect_close(int slot) {
   }
 }
 
+/* Nobody is told to forget a mapping whose home is on its way: it would come back to life there. */
+static void check_forget(const struct dmi_msg *msg) {
+  struct dmi_unpack body;
+  uint64_t base;
+  dmi_unpack_init(&body, &msg->body);
+  base = dmi_unpack_u64(&body);
+  for (int i = 0; i < CONNS; i++) {
+    for (int e = 0; w->conn[i].used && e < 2; e++) {
+      const struct dmi_keep *queue = &w->conn[i].queue[e];
+      for (uint32_t k = 0; k < queue->num; k++) {
+        const struct dmi_msg *home = &queue->at[k].msg;
+        if (home->type == SIM_HOME && home->map == base) {
+          fail("mapping %llx is forgotten while its home moves", (unsigned long long)base);
+        }
+      }
+    }
+  }
+}
+
 static void do_act(int slot, struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   switch (act->type) {
     case DMI_MACT_SEND:
       say("%d -> %u: %s", slot, act->id, dmi_ctl_name(act->msg.type));
       if (act->msg.type == DMI_CTL_COORD) w->stat_handovers++;
+      if (act->msg.type == DMI_CTL_FORGET) check_forget(&act->msg);
       world_send(slot, act->id, &act->msg);
       break;
     case DMI_MACT_CONNECT:
@@ -540,6 +594,9 @@ static void do_act(int slot, struct dmi_mact *act) {
       break;
     case DMI_MACT_RESULT:
       do_result(slot, act);
+      break;
+    case DMI_MACT_TELL:
+      say("%d: says: %s", slot, act->text);
       break;
     case DMI_MACT_EXPECT_CLOSE:
       do_expect_close(slot);
@@ -609,6 +666,7 @@ static void answer(int slot, uint32_t i) {
       break;
     case PEND_NO_ROOM:
       p->refused_room = true;
+      p->close_base = world_close_notices(slot);
       if (!p->left) p->creates = p->opened; /* as before */
       dmi_member_no_room(p->m, &out);
       break;
@@ -631,6 +689,7 @@ static uint32_t random_member(int slot) {
   for (uint32_t i = 0; i < p->view.num; i++) {
     int other = world_slot_of(p->view.at[i]);
     if (other < 0 || other == slot || !w->proc[other].opened) continue;
+    if (dmi_uids_has(&p->away, p->view.at[i])) continue;
     if (rnd(++seen) == 0) found = p->view.at[i];
   }
   return found;

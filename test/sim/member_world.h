@@ -66,12 +66,18 @@ struct known_map {
 
 struct proc {
   struct dmi_member *m;
-  bool alive;  /* started and not ended */
-  bool killed; /* by the scenario */
+  bool alive;     /* started and not ended */
+  bool killed;    /* by the scenario */
+  bool main_lost; /* and DMI_main with it */
+  uint32_t told;  /* by how many that was said */
   bool joined, opened, closed, left;
-  bool refused_stop; /* said once that threads run */
-  bool refused_room; /* said once that nobody has room for its pages */
-  bool creates;      /* accepts creates */
+  bool refused_stop;   /* said once that threads run */
+  bool refused_room;   /* said once that nobody has room for its pages */
+  uint64_t refused_at; /* event at which it found none, the last time */
+  uint64_t room_at;    /* event at which it heard of room, the last time */
+  uint32_t close_base; /* CLOSE notices about it when that was said */
+  uint64_t rooms;      /* of the coordinator here, as last seen */
+  bool creates;        /* accepts creates */
   bool expect_close;
   bool over; /* END came */
   uint32_t uid, dmi_id;
@@ -88,6 +94,7 @@ struct proc {
   DMI_LIST(struct creating) creating;
   DMI_LIST(struct known_map) maps;
   struct dmi_uids view;  /* members, as the shell has carried out */
+  struct dmi_uids away;  /* of these, those that have left */
   struct dmi_uids known; /* peers of the network */
   DMI_LIST(struct dmi_peer) addrs;
   uint32_t heir; /* of START_DRAIN */
@@ -133,6 +140,8 @@ struct world {
   bool uid_used[4096];
   uint64_t map_live[MAPS]; /* bases mapped and not asked to be unmapped */
   uint32_t map_num;
+  bool notices_lost;           /* somebody was killed who may have been about to get one */
+  uint64_t room_event;         /* the last one at which there may have come more room */
   DMI_LIST(uint64_t) map_dead; /* DMI_munmap has returned */
   DMI_LIST(struct departed) departed;
   uint64_t stat_events, stat_views, stat_handovers, stat_leaves, stat_kills, stat_notices,
@@ -160,11 +169,13 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg);
 void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len);
 void world_run(int slot, struct dmi_mout *out);
 void world_watch(int slot);
+uint32_t world_close_notices(int slot); /* about it, given or waiting */
 bool world_connected(void *arg, uint32_t uid);
 void world_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
 
 /* Events by the user of a process (member_user.c). */
 void act_leave(int slot);
+void act_room(int slot);
 void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about);
 void act_create(int slot, uint32_t uid, bool must);
 void act_request(int slot, uint32_t uid);

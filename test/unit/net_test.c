@@ -374,20 +374,23 @@ static void run_bar(struct node *node, void *arg) {
 }
 
 static void run_send(struct node *node, void *arg) {
-  assert_true(node_send(node, *(uint32_t *)arg, numbered(0, 1, 10)));
+  assert_true(node_send(node, *(uint32_t *)arg, numbered(0, 2, 10)));
 }
 
-/* Other threads are barred, the daemon is not. */
+/* Other threads are barred, but for answers; the daemon is not. */
 static void test_bar(void **state) {
   (void)state;
   struct node a, b;
+  struct dmi_msg put = numbered(0, 99, 10);
   uint32_t to = 2;
   start_two(&a, &b);
   assert_true(node_send(&a, 2, numbered(0, 0, 10)));
   node_do(&a, run_bar, &to);
-  assert_false(node_send(&a, 2, numbered(0, 99, 10)));
+  put.type = DMI_MSG_PUT;
+  assert_false(node_send(&a, 2, put));
+  assert_true(node_send(&a, 2, numbered(0, 1, 10))); /* GOT */
   node_do(&a, run_send, &to);
-  NODE_WAIT(&b, messages, 2);
+  NODE_WAIT(&b, messages, 3);
   assert_int_equal(orders[2].wrong, 0);
   end_two(&a, &b);
 }

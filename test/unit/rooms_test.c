@@ -111,6 +111,32 @@ static void test_asked(void **state) {
   dmi_rooms_free(rooms);
 }
 
+/* Who promised less than it was asked for tells when it has a page's room more than that. */
+static void test_promise_owed(void **state) {
+  struct dmi_rooms *rooms = dmi_rooms_new();
+  struct dmi_room_asker asker;
+  struct dmi_room_out out;
+  (void)state;
+  dmi_room_out_init(&out);
+  dmi_room_view(rooms, others, 3, &out);
+  assert_true(give(rooms, 3, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 9, 100, 10, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  assert_true(dmi_room_answer(rooms, &asker, 40, &out));
+  assert_true(give(rooms, 3, DMI_ROOM_BACK, 0, 0, 40, 0, &out));
+  dmi_room_freed(rooms, 49, 49, &out); /* as much as it had */
+  assert_int_equal(out.num, 1);
+  dmi_room_freed(rooms, 0, 50, &out);
+  assert_int_equal(out.num, 2);
+  assert_sent(&out, 1, 3, DMI_ROOM_TELL, DMI_ROOM_URGENT, 50);
+  assert_int_equal(out.send[1].msg.number, 0);
+  assert_true(give(rooms, 3, DMI_ROOM_ASK, DMI_ROOM_PROMISE, 10, 100, 10, &out));
+  assert_true(dmi_room_asker(rooms, &asker));
+  assert_true(dmi_room_answer(rooms, &asker, 100, &out)); /* all of it */
+  assert_int_equal(dmi_room_owed(rooms, DMI_ROOM_URGENT), 0);
+  dmi_room_out_free(&out);
+  dmi_rooms_free(rooms);
+}
+
 /* 3 is the heir. */
 static void leave_with(struct dmi_rooms *rooms, uint64_t size1, uint64_t num1, uint64_t size2,
                        uint64_t num2, struct dmi_room_out *out) {
@@ -742,7 +768,7 @@ static void test_breaks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_need),        cmocka_unit_test(test_asked),
+      cmocka_unit_test(test_need),        cmocka_unit_test(test_asked), cmocka_unit_test(test_promise_owed),
       cmocka_unit_test(test_leave),       cmocka_unit_test(test_hold),
       cmocka_unit_test(test_now),         cmocka_unit_test(test_rubbish),
       cmocka_unit_test(test_leave_whole), cmocka_unit_test(test_simulation),

@@ -160,6 +160,7 @@ sub compile {
 #   name => 'text'     in logs and test names; default p1, p2, ...
 #   env => { ... }     more environment; undef removes
 #   stdin => handle    default /dev/null
+#   ignore => [...]    signals that are ignored there from the start
 sub start {
   my ($self, $program, %opt) = @_;
   my @command = ("$self->{build}/bin/dmirun");
@@ -200,6 +201,7 @@ sub spawn {
     name => $opt{name} // "p$number",
     env => $opt{env} // {},
     stdin => $opt{stdin},
+    ignore => $opt{ignore} // [],
     port_file => "$self->{dir}/port.$number");
   push @{ $self->{processes} }, $process;
   return $process;
@@ -384,6 +386,7 @@ sub _new {
   $self->{pid} = fork // die "DMITest: no process: $!\n";
   if ($self->{pid} == 0) {
     $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE ALRM INT TERM HUP);
+    $SIG{$_} = 'IGNORE' for @{ $opt{ignore} };
     $ENV{DMI_PORT_FILE} = $opt{port_file};
     for my $name (keys %{ $opt{env} }) {
       if (defined $opt{env}{$name}) { $ENV{$name} = $opt{env}{$name} }
@@ -516,6 +519,14 @@ sub signal {
   $self->{may_die_of}{$name} = 1 if $opt{dies} || $name eq 'KILL';
   $self->_note("SIG$name sent");
   kill $name => $self->{pid};
+}
+
+# kill -9, which may come when it has just ended by itself.
+sub kill_now {
+  my ($self) = @_;
+  $self->{may_die_of}{KILL} = 1;
+  $self->_note('SIGKILL sent');
+  kill KILL => $self->{pid} unless defined $self->{status};
 }
 
 # Waits for its end.  wait_exit(3): with that status (default 0).  wait_exit(signal => 'KILL'): by
