@@ -5,7 +5,6 @@
 
 #include "api/told.h"
 #include "base/error.h"
-#include "mem/pool.h"
 #include "service/pager.h"
 #include "service/runtime.h"
 
@@ -20,10 +19,10 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
   if (!pool_ptr)
     return DMI_TOLD(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
   dmi_pager_counts(process->pager, &counts);
-  *pool_ptr = (DMI_pool_t){.limit = (int64_t)dmi_pool_limit(),
-                           .used = (int64_t)dmi_pool_used(),
-                           .peak = (int64_t)dmi_pool_peak(),
-                           .copies = (int64_t)dmi_pool_copy_bytes(),
+  *pool_ptr = (DMI_pool_t){.limit = (int64_t)counts.limit,
+                           .used = (int64_t)counts.used,
+                           .peak = (int64_t)counts.peak,
+                           .copies = (int64_t)counts.copies,
                            .tables = (int64_t)dmi_mapping_bytes(),
                            .spilled = (int64_t)counts.spilled,
                            .pages_sent = (int64_t)counts.sent,

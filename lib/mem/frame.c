@@ -41,8 +41,8 @@ static struct dmi_frame *make(uint64_t size, bool zero) {
   if (!frame) return NULL;
   atomic_init(&frame->refs, 1);
   frame->large = large;
-  frame->counted = false;
   frame->size = size;
+  frame->pool = NULL;
   atomic_fetch_add_explicit(&total, size, memory_order_relaxed);
   return frame;
 }
@@ -61,16 +61,18 @@ struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame) {
 }
 
 void dmi_frame_unref(struct dmi_frame *frame) {
-  uint64_t counted;
+  struct dmi_pool *pool;
+  uint64_t size;
   if (!frame) return;
   if (atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1) return;
-  counted = frame->counted ? frame->size : 0;
-  atomic_fetch_sub_explicit(&total, frame->size, memory_order_relaxed);
+  pool = frame->pool;
+  size = frame->size;
+  atomic_fetch_sub_explicit(&total, size, memory_order_relaxed);
   if (frame->large)
     dmi_large_free(frame->bytes);
   else
     free(frame);
-  if (counted) dmi_pool_release(counted); /* not before: what takes its place may be made at once */
+  if (pool) dmi_pool_release(pool, size); /* not before: what takes its place may be made at once */
 }
 
 bool dmi_frame_is_private(struct dmi_frame *frame) {

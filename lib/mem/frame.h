@@ -11,11 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct dmi_pool;
+
 struct dmi_frame {
   _Atomic uint32_t refs; /* holders; the last one frees it */
-  uint16_t large;        /* bool: from mem/large.h, else from malloc */
-  uint16_t counted;      /* bool: in the account of mem/pool.h until it is freed; set by a holder */
+  uint32_t large;        /* bool: from mem/large.h, else from malloc */
   uint64_t size;         /* bytes */
+  struct dmi_pool *pool; /* the account it is in until it is freed; NULL: in none.  A holder's */
   unsigned char bytes[];
 };
 

@@ -13,7 +13,7 @@
 
 #define DMI_LARGE_MIN ((size_t)128 << 10) /* bytes from which this is worth while */
 #define DMI_LARGE_HEAD 64                 /* bytes in front of the room */
-#define DMI_LARGE_OWN 16                  /* the last of them: the caller's */
+#define DMI_LARGE_OWN 24                  /* the last of them: the caller's */
 
 /* `size` bytes, aligned to 64; zeros if asked for.  The DMI_LARGE_OWN bytes in front are the
  * caller's too, and undefined.  NULL: no memory. */

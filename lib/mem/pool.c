@@ -8,148 +8,151 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 
-static uint64_t limit = UINT64_MAX;
-static void (*wake)(void *arg);
-static void *wake_arg;
+struct dmi_pool {
+  uint64_t limit; /* UINT64_MAX: none */
+  void (*wake)(void *arg);
+  void *wake_arg;
+  _Atomic uint64_t used, peak, refused;
+  _Atomic int64_t copies; /* for a moment more than is used, or below zero: steps overlap */
+  _Atomic uint64_t above, below;
+  _Atomic uint32_t closed;
+  _Atomic uint64_t refusals, patience;
+  _Atomic int64_t paged; /* bytes of frames that are pages' now; for a moment as `copies` */
+  _Atomic uint64_t turned;
+  _Atomic uint32_t awaited;
+};
 
-static _Atomic uint64_t used, peak, refused;
-static _Atomic int64_t copies; /* for a moment more than is used, or below zero: steps overlap */
-static _Atomic uint64_t above = UINT64_MAX, below;
-static _Atomic uint32_t closed;
-static _Atomic uint64_t refusals, patience = 1;
-static _Atomic int64_t paged; /* bytes of frames that are pages' now; for a moment as `copies` */
-static _Atomic uint64_t turned;
-static _Atomic uint32_t awaited;
-
-void dmi_pool_open(uint64_t most, void (*call)(void *arg), void *arg) {
-  limit = most ? most : UINT64_MAX;
-  wake = call;
-  wake_arg = arg;
-  atomic_store(&used, 0);
-  atomic_store(&peak, 0);
-  atomic_store(&refused, 0);
-  atomic_store(&copies, 0);
-  atomic_store(&closed, 0);
-  atomic_store(&paged, 0);
-  atomic_store(&awaited, 0);
-  dmi_pool_patience(1);
-  dmi_pool_watch(UINT64_MAX, 0);
+struct dmi_pool *dmi_pool_new(uint64_t limit, void (*wake)(void *arg), void *arg) {
+  struct dmi_pool *pool = calloc(1, sizeof(*pool));
+  if (!pool) return NULL;
+  pool->limit = limit ? limit : UINT64_MAX;
+  pool->wake = wake;
+  pool->wake_arg = arg;
+  dmi_pool_patience(pool, 1);
+  dmi_pool_watch(pool, UINT64_MAX, 0);
+  return pool;
 }
 
-static void call_wake(void) {
-  if (wake) wake(wake_arg);
+void dmi_pool_free(struct dmi_pool *pool) {
+  free(pool);
 }
 
-void dmi_pool_watch(uint64_t rises, uint64_t falls) {
-  atomic_store(&above, rises);
-  atomic_store(&below, falls);
+static void call_wake(struct dmi_pool *pool) {
+  if (pool->wake) pool->wake(pool->wake_arg);
 }
 
-static void risen(uint64_t now) {
-  uint64_t most = atomic_load_explicit(&peak, memory_order_relaxed);
-  while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
+void dmi_pool_watch(struct dmi_pool *pool, uint64_t rises, uint64_t falls) {
+  atomic_store(&pool->above, rises);
+  atomic_store(&pool->below, falls);
+}
+
+static void risen(struct dmi_pool *pool, uint64_t now) {
+  uint64_t most = atomic_load_explicit(&pool->peak, memory_order_relaxed);
+  while (now > most && !atomic_compare_exchange_weak(&pool->peak, &most, now))
     continue;
-  if (now > atomic_load(&above) && atomic_exchange(&above, UINT64_MAX) != UINT64_MAX) call_wake();
+  if (now > atomic_load(&pool->above) && atomic_exchange(&pool->above, UINT64_MAX) != UINT64_MAX)
+    call_wake(pool);
 }
 
 /* What was in use in passing is free, or a page's. */
-static void ended(uint64_t bytes) {
-  atomic_fetch_add(&turned, bytes);
-  if (atomic_load(&awaited) && atomic_exchange(&awaited, 0)) call_wake();
+static void ended(struct dmi_pool *pool, uint64_t bytes) {
+  atomic_fetch_add(&pool->turned, bytes);
+  if (atomic_load(&pool->awaited) && atomic_exchange(&pool->awaited, 0)) call_wake(pool);
 }
 
-static bool add(uint64_t bytes) {
-  uint64_t now = atomic_load_explicit(&used, memory_order_relaxed);
+static bool add(struct dmi_pool *pool, uint64_t bytes) {
+  uint64_t now = atomic_load_explicit(&pool->used, memory_order_relaxed);
   do {
-    if (now > limit || bytes > limit - now) {
-      atomic_store(&refused, bytes);
-      if (atomic_fetch_add(&refusals, 1) + 1 >= atomic_load(&patience)) {
-        atomic_store(&refusals, 0);
-        call_wake();
+    if (now > pool->limit || bytes > pool->limit - now) {
+      atomic_store(&pool->refused, bytes);
+      if (atomic_fetch_add(&pool->refusals, 1) + 1 >= atomic_load(&pool->patience)) {
+        atomic_store(&pool->refusals, 0);
+        call_wake(pool);
       }
       return false;
     }
-  } while (!atomic_compare_exchange_weak(&used, &now, now + bytes));
-  risen(now + bytes);
+  } while (!atomic_compare_exchange_weak(&pool->used, &now, now + bytes));
+  risen(pool, now + bytes);
   return true;
 }
 
-bool dmi_pool_reserve(uint64_t bytes, bool force) {
+bool dmi_pool_reserve(struct dmi_pool *pool, uint64_t bytes, bool force) {
   if (force) {
-    risen(atomic_fetch_add(&used, bytes) + bytes);
+    risen(pool, atomic_fetch_add(&pool->used, bytes) + bytes);
     return true;
   }
-  return !atomic_load(&closed) && add(bytes);
+  return !atomic_load(&pool->closed) && add(pool, bytes);
 }
 
-bool dmi_pool_reserve_first(uint64_t bytes) {
-  return add(bytes);
+bool dmi_pool_reserve_first(struct dmi_pool *pool, uint64_t bytes) {
+  return add(pool, bytes);
 }
 
-void dmi_pool_close(bool waited_for) {
-  atomic_store(&closed, waited_for);
+void dmi_pool_close(struct dmi_pool *pool, bool waited_for) {
+  atomic_store(&pool->closed, waited_for);
 }
 
-void dmi_pool_release(uint64_t bytes) {
-  uint64_t now = atomic_fetch_sub(&used, bytes) - bytes;
-  if (now < atomic_load(&below) && atomic_exchange(&below, 0) != 0) call_wake();
-  ended(bytes);
+void dmi_pool_release(struct dmi_pool *pool, uint64_t bytes) {
+  uint64_t now = atomic_fetch_sub(&pool->used, bytes) - bytes;
+  if (now < atomic_load(&pool->below) && atomic_exchange(&pool->below, 0) != 0) call_wake(pool);
+  ended(pool, bytes);
 }
 
-void dmi_pool_attach(struct dmi_frame *frame, bool reserved) {
-  bool counted = frame->counted;
-  frame->counted = true;
-  if (!counted && !reserved) dmi_pool_reserve(frame->size, true);
-  atomic_fetch_add(&paged, (int64_t)frame->size);
+void dmi_pool_attach(struct dmi_pool *pool, struct dmi_frame *frame, bool reserved) {
+  bool counted = frame->pool != NULL;
+  frame->pool = pool;
+  if (!counted && !reserved) dmi_pool_reserve(pool, frame->size, true);
+  atomic_fetch_add(&pool->paged, (int64_t)frame->size);
   if (counted && reserved) {
-    dmi_pool_release(frame->size);
+    dmi_pool_release(pool, frame->size);
   } else {
-    ended(frame->size);
+    ended(pool, frame->size);
   }
 }
 
-void dmi_pool_detach(const struct dmi_frame *frame) {
-  atomic_fetch_sub(&paged, (int64_t)frame->size);
+void dmi_pool_detach(struct dmi_pool *pool, const struct dmi_frame *frame) {
+  atomic_fetch_sub(&pool->paged, (int64_t)frame->size);
 }
 
-uint64_t dmi_pool_passing(void) {
+uint64_t dmi_pool_passing(struct dmi_pool *pool) {
   int64_t bytes;
-  atomic_store(&awaited, 1); /* before it looks: or what ends now would go unnoticed */
-  bytes = (int64_t)atomic_load(&used) - atomic_load(&paged);
+  atomic_store(&pool->awaited, 1); /* before it looks: or what ends now would go unnoticed */
+  bytes = (int64_t)atomic_load(&pool->used) - atomic_load(&pool->paged);
   return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-uint64_t dmi_pool_turned(void) {
-  return atomic_load(&turned);
+uint64_t dmi_pool_turned(const struct dmi_pool *pool) {
+  return atomic_load(&pool->turned);
 }
 
-void dmi_pool_copies(int64_t more) {
-  atomic_fetch_add_explicit(&copies, more, memory_order_relaxed);
+void dmi_pool_copies(struct dmi_pool *pool, int64_t more) {
+  atomic_fetch_add_explicit(&pool->copies, more, memory_order_relaxed);
 }
 
-void dmi_pool_patience(uint64_t most) {
-  atomic_store(&patience, most);
-  atomic_store(&refusals, 0);
+void dmi_pool_patience(struct dmi_pool *pool, uint64_t most) {
+  atomic_store(&pool->patience, most);
+  atomic_store(&pool->refusals, 0);
 }
 
-uint64_t dmi_pool_limit(void) {
-  return limit;
+uint64_t dmi_pool_limit(const struct dmi_pool *pool) {
+  return pool->limit;
 }
 
-uint64_t dmi_pool_used(void) {
-  return atomic_load(&used);
+uint64_t dmi_pool_used(const struct dmi_pool *pool) {
+  return atomic_load(&pool->used);
 }
 
-uint64_t dmi_pool_peak(void) {
-  return atomic_load(&peak);
+uint64_t dmi_pool_peak(const struct dmi_pool *pool) {
+  return atomic_load(&pool->peak);
 }
 
-uint64_t dmi_pool_copy_bytes(void) {
-  int64_t bytes = atomic_load(&copies);
+uint64_t dmi_pool_copy_bytes(const struct dmi_pool *pool) {
+  int64_t bytes = atomic_load(&pool->copies);
   return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-uint64_t dmi_pool_refused(void) {
-  return atomic_load(&refused);
+uint64_t dmi_pool_refused(const struct dmi_pool *pool) {
+  return atomic_load(&pool->refused);
 }

@@ -2,9 +2,9 @@
  * pool.h - the account of the memory that this process lends to the program (docs/replacement.md,
  * "The account").
  *
- * It counts: reservations, and frames that are or were the bytes of a page.  One account, as there
- * is one process; any thread, with or without a page's lock held; nothing here waits.  A hit does
- * not come here.
+ * It counts: reservations, and frames that are or were the bytes of a page.  One account for each
+ * process of the program; any thread, with or without a page's lock held; nothing here waits.  A
+ * hit does not come here.
  */
 #ifndef DMI_MEM_POOL_H
 #define DMI_MEM_POOL_H
@@ -14,50 +14,56 @@
 
 #include "mem/frame.h"
 
-/* Begins anew, with nothing used.  `limit` 0: none.  `wake` is called with `arg` at a mark; it must
- * not wait either, and may be called by any thread under any lock. */
-void dmi_pool_open(uint64_t limit, void (*wake)(void *arg), void *arg);
+struct dmi_pool;
+
+/* An account with nothing used.  `limit` 0: none.  `wake` (NULL: nobody) is called with `arg` at a
+ * mark; it must not wait either, and may be called by any thread under any lock.  NULL: no memory.
+ */
+struct dmi_pool *dmi_pool_new(uint64_t limit, void (*wake)(void *arg), void *arg);
+/* After the last frame that counts in it. */
+void dmi_pool_free(struct dmi_pool *pool);
 
 /* Sets room for `bytes` aside.  False: there is none, and `wake` is called.  With `force` it is
  * never false: bytes that come in any case. */
-bool dmi_pool_reserve(uint64_t bytes, bool force);
+bool dmi_pool_reserve(struct dmi_pool *pool, uint64_t bytes, bool force);
 
 /* The same for those who were refused before, and wait: while dmi_pool_close says that there are
  * such, only this one and those with `force` get room, or they could wait for ever. */
-bool dmi_pool_reserve_first(uint64_t bytes);
-void dmi_pool_close(bool closed);
+bool dmi_pool_reserve_first(struct dmi_pool *pool, uint64_t bytes);
+void dmi_pool_close(struct dmi_pool *pool, bool closed);
 
 /* Gives back what was reserved. */
-void dmi_pool_release(uint64_t bytes);
+void dmi_pool_release(struct dmi_pool *pool, uint64_t bytes);
 
 /* The frame has become the bytes of a page, and counts until it is freed.  `reserved`: room for it
  * was set aside, and becomes the frame's. */
-void dmi_pool_attach(struct dmi_frame *frame, bool reserved);
+void dmi_pool_attach(struct dmi_pool *pool, struct dmi_frame *frame, bool reserved);
 
 /* It is no page's bytes any more; it goes on to count. */
-void dmi_pool_detach(const struct dmi_frame *frame);
+void dmi_pool_detach(struct dmi_pool *pool, const struct dmi_frame *frame);
 
 /* What is in use in passing: reservations, and frames that only messages hold any more.  `wake` is
  * called when some of that ends. */
-uint64_t dmi_pool_passing(void);
+uint64_t dmi_pool_passing(struct dmi_pool *pool);
 /* Bytes of which the use, or use in passing, has ended since the process began. */
-uint64_t dmi_pool_turned(void);
+uint64_t dmi_pool_turned(const struct dmi_pool *pool);
 
 /* So many bytes more (negative: fewer) are of copies that could be dropped at once. */
-void dmi_pool_copies(int64_t more);
+void dmi_pool_copies(struct dmi_pool *pool, int64_t more);
 
 /* Calls `wake` once when more than `above` bytes are used, or fewer than `below`; later ones
  * replace earlier ones.  Who then looks at dmi_pool_used misses no change. */
-void dmi_pool_watch(uint64_t above, uint64_t below);
+void dmi_pool_watch(struct dmi_pool *pool, uint64_t above, uint64_t below);
 
 /* How many refusals it takes to have `wake` called; at first 1.  While nothing can leave, looking
  * for what could at each of them would cost more than all that is refused. */
-void dmi_pool_patience(uint64_t refusals);
+void dmi_pool_patience(struct dmi_pool *pool, uint64_t refusals);
 
-uint64_t dmi_pool_limit(void);      /* UINT64_MAX: none */
-uint64_t dmi_pool_used(void);       /* bytes */
-uint64_t dmi_pool_peak(void);       /* the most that were used */
-uint64_t dmi_pool_copy_bytes(void); /* of them */
-uint64_t dmi_pool_refused(void);    /* the size that was refused last; 0: none was */
+uint64_t dmi_pool_limit(const struct dmi_pool *pool);      /* UINT64_MAX: none */
+uint64_t dmi_pool_used(const struct dmi_pool *pool);       /* bytes */
+uint64_t dmi_pool_peak(const struct dmi_pool *pool);       /* the most that were used */
+uint64_t dmi_pool_copy_bytes(const struct dmi_pool *pool); /* of them */
+uint64_t dmi_pool_refused(
+    const struct dmi_pool *pool); /* the size that was refused last; 0: none was */
 
 #endif

@@ -30,12 +30,14 @@ struct size {
   struct size *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
-static int file = -1;
-static uint64_t end; /* of the file, bytes */
-static void *used;   /* by tsearch */
-static struct size *sizes;
-static _Atomic uint64_t total;
+struct dmi_spill {
+  int file;
+  _Atomic uint64_t total;
+  pthread_mutex_t lock; /* guards what is below */
+  uint64_t end;         /* of the file, bytes */
+  void *used;           /* by tsearch */
+  struct size *sizes;
+};
 
 static int compare(const void *a, const void *b) {
   const struct place *x = a, *y = b;
@@ -43,65 +45,72 @@ static int compare(const void *a, const void *b) {
   return (uintptr_t)x->page < (uintptr_t)y->page ? -1 : 1;
 }
 
-bool dmi_spill_open(const char *dir) {
+/* The descriptor of a file without a name in `dir`; -1: errno. */
+static int make_file(const char *dir) {
   char name[4096];
-  file = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file >= 0) return true;
-  if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return false;
+  int file = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0) return file;
+  if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return -1;
   /* Not every file system has such files. */
   if (snprintf(name, sizeof(name), "%s/dmi-spill-XXXXXX", dir) >= (int)sizeof(name)) {
     errno = ENAMETOOLONG;
-    return false;
+    return -1;
   }
   file = mkostemp(name, O_CLOEXEC);
-  if (file < 0) return false;
-  unlink(name);
-  return true;
+  if (file >= 0) unlink(name);
+  return file;
+}
+
+struct dmi_spill *dmi_spill_open(const char *dir) {
+  struct dmi_spill *spill = calloc(1, sizeof(*spill));
+  if (!spill) return NULL;
+  spill->file = make_file(dir);
+  if (spill->file < 0) {
+    free(spill);
+    return NULL;
+  }
+  pthread_mutex_init(&spill->lock, NULL);
+  return spill;
 }
 
 static void place_free(void *place) {
   free(place);
 }
 
-void dmi_spill_close(void) {
-  if (file >= 0) close(file);
-  file = -1;
-  tdestroy(used, place_free);
-  used = NULL;
-  while (sizes) {
-    struct size *next = sizes->next;
-    while (sizes->free) {
-      struct place *place = sizes->free;
-      sizes->free = place->next;
+void dmi_spill_close(struct dmi_spill *spill) {
+  if (!spill) return;
+  close(spill->file);
+  tdestroy(spill->used, place_free);
+  while (spill->sizes) {
+    struct size *next = spill->sizes->next;
+    while (spill->sizes->free) {
+      struct place *place = spill->sizes->free;
+      spill->sizes->free = place->next;
       free(place);
     }
-    free(sizes);
-    sizes = next;
+    free(spill->sizes);
+    spill->sizes = next;
   }
-  end = 0;
-  atomic_store(&total, 0);
+  pthread_mutex_destroy(&spill->lock);
+  free(spill);
 }
 
-bool dmi_spill_is_open(void) {
-  return file >= 0;
-}
-
-static struct size *size_of(uint64_t size) {
-  struct size *it = sizes;
+static struct size *size_of(struct dmi_spill *spill, uint64_t size) {
+  struct size *it = spill->sizes;
   while (it && it->size != size)
     it = it->next;
   if (it) return it;
   it = calloc(1, sizeof(*it));
   if (!it) return NULL;
   it->size = size;
-  it->next = sizes;
-  sizes = it;
+  it->next = spill->sizes;
+  spill->sizes = it;
   return it;
 }
 
 /* A place of this size, in nobody's use.  NULL: no memory. */
-static struct place *place_new(uint64_t size) {
-  struct size *of = size_of(size);
+static struct place *place_new(struct dmi_spill *spill, uint64_t size) {
+  struct size *of = size_of(spill, size);
   struct place *place = of ? of->free : NULL;
   if (place) {
     of->free = place->next;
@@ -109,19 +118,19 @@ static struct place *place_new(uint64_t size) {
   }
   place = of ? calloc(1, sizeof(*place)) : NULL;
   if (!place) return NULL;
-  place->off = end;
+  place->off = spill->end;
   place->size = size;
-  end += size;
+  spill->end += size;
   return place;
 }
 
-static void place_back(struct place *place) {
-  struct size *of = size_of(place->size); /* it is there: the place has come from it */
+static void place_back(struct dmi_spill *spill, struct place *place) {
+  struct size *of = size_of(spill, place->size); /* it is there: the place has come from it */
   place->next = of->free;
   of->free = place;
 }
 
-static bool write_all(const unsigned char *bytes, uint64_t left, uint64_t off) {
+static bool write_all(int file, const unsigned char *bytes, uint64_t left, uint64_t off) {
   while (left) {
     ssize_t got = pwrite(file, bytes, left, (off_t)off);
     if (got < 0 && errno == EINTR) continue;
@@ -133,44 +142,43 @@ static bool write_all(const unsigned char *bytes, uint64_t left, uint64_t off) {
   return true;
 }
 
-bool dmi_spill_put(const void *page, const void *bytes, uint64_t size) {
+bool dmi_spill_put(struct dmi_spill *spill, const void *page, const void *bytes, uint64_t size) {
   struct place *place;
   bool good;
-  if (file < 0) return false;
-  pthread_mutex_lock(&lock);
-  place = place_new(size);
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_lock(&spill->lock);
+  place = place_new(spill, size);
+  pthread_mutex_unlock(&spill->lock);
   if (!place) {
     errno = ENOMEM;
     return false;
   }
-  good = write_all(bytes, size, place->off);
-  pthread_mutex_lock(&lock);
+  good = write_all(spill->file, bytes, size, place->off);
+  pthread_mutex_lock(&spill->lock);
   place->page = page;
-  if (good && !tsearch(place, &used, compare)) {
+  if (good && !tsearch(place, &spill->used, compare)) {
     good = false;
     errno = ENOMEM;
   }
-  if (!good) place_back(place);
-  pthread_mutex_unlock(&lock);
-  if (good) atomic_fetch_add(&total, size);
+  if (!good) place_back(spill, place);
+  pthread_mutex_unlock(&spill->lock);
+  if (good) atomic_fetch_add(&spill->total, size);
   return good;
 }
 
-bool dmi_spill_get(const void *page, void *bytes, uint64_t size) {
+bool dmi_spill_get(struct dmi_spill *spill, const void *page, void *bytes, uint64_t size) {
   struct place key = {.page = page}, *place;
   unsigned char *to = bytes;
   uint64_t off;
   void *node;
-  pthread_mutex_lock(&lock);
-  node = tfind(&key, &used, compare);
+  pthread_mutex_lock(&spill->lock);
+  node = tfind(&key, &spill->used, compare);
   place = node ? *(struct place **)node : NULL;
   off = place ? place->off : 0;
   if (place && place->size != size) place = NULL;
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&spill->lock);
   if (!place) return false;
   while (size) {
-    ssize_t got = pread(file, to, size, (off_t)off);
+    ssize_t got = pread(spill->file, to, size, (off_t)off);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     to += got;
@@ -180,20 +188,20 @@ bool dmi_spill_get(const void *page, void *bytes, uint64_t size) {
   return true;
 }
 
-void dmi_spill_drop(const void *page) {
+void dmi_spill_drop(struct dmi_spill *spill, const void *page) {
   struct place key = {.page = page}, *place;
   void *node;
-  pthread_mutex_lock(&lock);
-  node = tfind(&key, &used, compare);
+  pthread_mutex_lock(&spill->lock);
+  node = tfind(&key, &spill->used, compare);
   if (node) {
     place = *(struct place **)node;
-    tdelete(&key, &used, compare);
-    atomic_fetch_sub(&total, place->size);
-    place_back(place);
+    tdelete(&key, &spill->used, compare);
+    atomic_fetch_sub(&spill->total, place->size);
+    place_back(spill, place);
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&spill->lock);
 }
 
-uint64_t dmi_spill_bytes(void) {
-  return atomic_load(&total);
+uint64_t dmi_spill_bytes(const struct dmi_spill *spill) {
+  return atomic_load(&spill->total);
 }

@@ -11,19 +11,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes the file in `dir`.  False: errno says why not. */
-bool dmi_spill_open(const char *dir);
-void dmi_spill_close(void);
-bool dmi_spill_is_open(void);
+struct dmi_spill;
+
+/* Makes the file in `dir`.  NULL: errno says why not. */
+struct dmi_spill *dmi_spill_open(const char *dir);
+/* NULL: nothing to do. */
+void dmi_spill_close(struct dmi_spill *spill);
 
 /* Writes the bytes of a page that has none in the file.  False: the disk has no room, or failed
  * (errno). */
-bool dmi_spill_put(const void *page, const void *bytes, uint64_t size);
+bool dmi_spill_put(struct dmi_spill *spill, const void *page, const void *bytes, uint64_t size);
 /* Reads them.  False: there are none, or the disk failed. */
-bool dmi_spill_get(const void *page, void *bytes, uint64_t size);
+bool dmi_spill_get(struct dmi_spill *spill, const void *page, void *bytes, uint64_t size);
 /* They are of no use any more; none: nothing to do. */
-void dmi_spill_drop(const void *page);
+void dmi_spill_drop(struct dmi_spill *spill, const void *page);
 
-uint64_t dmi_spill_bytes(void); /* of pages in the file */
+uint64_t dmi_spill_bytes(const struct dmi_spill *spill); /* of pages in the file */
 
 #endif

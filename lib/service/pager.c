@@ -30,35 +30,34 @@
 
 /* ---- The account, for the core -------------------------------------------------------------- */
 
+/* `arg` is the process. */
+static struct dmi_pool *pool_of(void *arg) {
+  return ((struct dmi_process *)arg)->pager->pool;
+}
+
 static bool room_reserve(void *arg, uint64_t bytes, bool force) {
-  (void)arg;
-  return dmi_pool_reserve(bytes, force);
+  return dmi_pool_reserve(pool_of(arg), bytes, force);
 }
 
 static void room_release(void *arg, uint64_t bytes) {
-  (void)arg;
-  dmi_pool_release(bytes);
+  dmi_pool_release(pool_of(arg), bytes);
 }
 
 static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
-  (void)arg;
-  dmi_pool_attach(frame, reserved);
+  dmi_pool_attach(pool_of(arg), frame, reserved);
 }
 
 /* A frame counts until it is freed, whoever holds it. */
 static void room_detach(void *arg, struct dmi_frame *frame) {
-  (void)arg;
-  dmi_pool_detach(frame);
+  dmi_pool_detach(pool_of(arg), frame);
 }
 
 static void room_copies(void *arg, int64_t more) {
-  (void)arg;
-  dmi_pool_copies(more);
+  dmi_pool_copies(pool_of(arg), more);
 }
 
 static void room_unspilled(void *arg, struct dmi_page *page) {
-  (void)arg;
-  dmi_spill_drop(page);
+  dmi_spill_drop(((struct dmi_process *)arg)->pager->file, page);
 }
 
 const struct dmi_room dmi_pager_room = {
@@ -67,19 +66,19 @@ const struct dmi_room dmi_pager_room = {
 
 /* ---- Marks ---------------------------------------------------------------------------------- */
 
-static uint64_t mark(unsigned share) {
-  uint64_t bytes = dmi_pool_limit() / share, page = dmi_pool_refused();
-  uint64_t most = dmi_pool_limit() / 2;
+static uint64_t mark(const struct dmi_pager *pager, unsigned share) {
+  uint64_t bytes = dmi_pool_limit(pager->pool) / share, page = dmi_pool_refused(pager->pool);
+  uint64_t most = dmi_pool_limit(pager->pool) / 2;
   if (page > bytes) bytes = page;
   return bytes > most ? most : bytes;
 }
 
-uint64_t dmi_pager_low(void) {
-  return mark(16);
+uint64_t dmi_pager_low(const struct dmi_pager *pager) {
+  return mark(pager, 16);
 }
 
-uint64_t dmi_pager_high(void) {
-  return mark(8);
+uint64_t dmi_pager_high(const struct dmi_pager *pager) {
+  return mark(pager, 8);
 }
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
@@ -117,7 +116,7 @@ bool dmi_pager_put_back(struct dmi_pager *pager, struct dmi_page *page, struct d
   back = dmi_page_unspill(&process->core, page, frame, &out);
   dmi_access_step_end(process, page, &out);
   if (back) return true;
-  dmi_pool_release(frame->size); /* overwritten meanwhile */
+  dmi_pool_release(pager->pool, frame->size); /* overwritten meanwhile */
   dmi_frame_unref(frame);
   return false;
 }
@@ -127,7 +126,7 @@ static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
   uint64_t size = page->map->page_size;
   struct dmi_frame *frame = dmi_frame_new(size);
   if (!frame) abort();
-  if (!dmi_spill_get(page, frame->bytes, size)) {
+  if (!dmi_spill_get(pager->file, page, frame->bytes, size)) {
     bool lost;
     dmi_lock(&page->lock);
     lost = (page->flags & DMI_PAGE_SPILLED) && !(page->flags & DMI_PAGE_DEAD);
@@ -139,7 +138,7 @@ static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
       _exit(1);
     }
   }
-  if (dmi_pager_put_back(pager, page, frame)) dmi_spill_drop(page);
+  if (dmi_pager_put_back(pager, page, frame)) dmi_spill_drop(pager->file, page);
 }
 
 /* With room reserved for it: the page goes on. */
@@ -156,7 +155,7 @@ static void go_on(struct dmi_pager *pager, struct dmi_page *page, int error) {
   if (spilled) {
     unspill(pager, page);
   } else {
-    dmi_pool_release(page->map->page_size);
+    dmi_pool_release(pager->pool, page->map->page_size);
   }
 }
 
@@ -182,7 +181,8 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
     bool leaver = atomic_load(&pager->process->core.heir) != 0;
     uint64_t size = page->map->page_size;
     if (stalls(page)) {
-      if (!dmi_pool_reserve_first(size) && !(leaver && dmi_pool_reserve(size, true))) {
+      if (!dmi_pool_reserve_first(pager->pool, size) &&
+          !(leaver && dmi_pool_reserve(pager->pool, size, true))) {
         without = size;
         break;
       }
@@ -194,7 +194,7 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
   take_first(&pager->waiting, done);
   if (without) return without;
   pthread_mutex_lock(&pager->lock);
-  dmi_pool_close(pager->stalled.num != 0); /* some may have stalled again */
+  dmi_pool_close(pager->pool, pager->stalled.num != 0); /* some may have stalled again */
   pthread_mutex_unlock(&pager->lock);
   return 0;
 }
@@ -208,7 +208,7 @@ static void fail_first(struct dmi_pager *pager) {
   spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
   dmi_unlock(&page->lock);
   if (spilled) { /* what is on the disk is not lost: it comes back, whatever the limit says */
-    dmi_pool_reserve(page->map->page_size, true);
+    dmi_pool_reserve(pager->pool, page->map->page_size, true);
     go_on(pager, page, DMI_OK);
   } else {
     go_on(pager, page, DMI_ENOMEM);
@@ -220,8 +220,8 @@ static void fail_first(struct dmi_pager *pager) {
 
 /* How many bytes are to leave; `stalled`: the size of a page that waits for room. */
 static uint64_t to_leave(const struct dmi_pager *pager, uint64_t stalled) {
-  uint64_t used = dmi_pool_used(), limit = dmi_pool_limit(), need = 0;
-  if (used > limit - dmi_pager_low()) need = used - (limit - dmi_pager_high());
+  uint64_t used = dmi_pool_used(pager->pool), limit = dmi_pool_limit(pager->pool), need = 0;
+  if (used > limit - dmi_pager_low(pager)) need = used - (limit - dmi_pager_high(pager));
   if (stalled && stalled <= limit && used + stalled - limit > need && used + stalled > limit)
     need = used + stalled - limit;
   return need > pager->offered_bytes ? need - pager->offered_bytes : 0;
@@ -243,12 +243,12 @@ static enum dmi_room_have ask_members(struct dmi_pager *pager, uint64_t bytes, u
  * for what is in it. */
 static bool room_comes(struct dmi_pager *pager, uint64_t stalled) {
   uint64_t passing, turned, promised;
-  if (dmi_spill_is_open()) return false;
+  if (pager->file) return false;
   pthread_mutex_lock(&pager->lock);
   promised = dmi_room_promised(pager->rooms);
   pthread_mutex_unlock(&pager->lock);
-  passing = dmi_pool_passing();
-  turned = dmi_pool_turned();
+  passing = dmi_pool_passing(pager->pool);
+  turned = dmi_pool_turned(pager->pool);
   if (!pager->patience) pager->patience = turned + passing + stalled;
   return turned < pager->patience && (passing > promised || turned != pager->turned);
 }
@@ -268,12 +268,12 @@ static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) 
     default:
       break;
   }
-  if (dmi_spill_is_open() && dmi_pager_sweep(pager, need, DMI_CLASS_SOLE, kind, true)) return true;
+  if (pager->file && dmi_pager_sweep(pager, need, DMI_CLASS_SOLE, kind, true)) return true;
   if (!stalled) return false;
   if (busy ||
       pager->busy_seen) /* a page that could leave is only busy: look again when it is not */
     return !atomic_exchange(&pager->process->pager_curious, 1);
-  if (room_comes(pager, stalled)) return dmi_pool_turned() != pager->turned;
+  if (room_comes(pager, stalled)) return dmi_pool_turned(pager->pool) != pager->turned;
   pager->patience = 0;
   fail_first(pager);
   return true;
@@ -293,7 +293,8 @@ static bool look_round(struct dmi_pager *pager) {
   made = need ? dmi_pager_sweep(pager, need, DMI_CLASS_SOLE,
                                 stalled ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD, false)
               : 0;
-  if (need && made >= need) return stalled && dmi_pool_used() + stalled <= dmi_pool_limit();
+  if (need && made >= need)
+    return stalled && dmi_pool_used(pager->pool) + stalled <= dmi_pool_limit(pager->pool);
   if (made) return true;
   if (pager->offered.num) return false; /* until some are gone */
   return find_room(pager, need ? need : stalled, stalled);
@@ -302,8 +303,9 @@ static bool look_round(struct dmi_pager *pager) {
 /* When the pool is to call: if it rises above the mark, or falls so far that somebody can go on.
  * False: it is there already. */
 static bool watch(struct dmi_pager *pager) {
-  uint64_t limit = dmi_pool_limit(), high = limit - dmi_pager_high();
-  uint64_t rise = limit - dmi_pager_low(), fall = 0, used = dmi_pool_used(), ahead, urgent;
+  uint64_t limit = dmi_pool_limit(pager->pool), high = limit - dmi_pager_high(pager);
+  uint64_t rise = limit - dmi_pager_low(pager), fall = 0, used = dmi_pool_used(pager->pool), ahead,
+           urgent;
   pthread_mutex_lock(&pager->lock);
   ahead = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_AHEAD) : 0;
   urgent = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_URGENT) : 0;
@@ -316,10 +318,10 @@ static bool watch(struct dmi_pager *pager) {
   }
   if (pager->waiting.num || pager->offered.num) {
     fall = used;
-    if (dmi_pool_turned() != pager->turned) return false; /* since it looked */
+    if (dmi_pool_turned(pager->pool) != pager->turned) return false; /* since it looked */
   }
-  dmi_pool_watch(rise, fall);
-  used = dmi_pool_used();
+  dmi_pool_watch(pager->pool, rise, fall);
+  used = dmi_pool_used(pager->pool);
   return used <= rise && used >= fall;
 }
 
@@ -329,7 +331,7 @@ static void *body(void *arg) {
   while (!atomic_load(&pager->stop)) {
     uint32_t seen = atomic_load(&pager->events);
     atomic_store(&pager->process->pager_expects, 1);
-    pager->turned = dmi_pool_turned();
+    pager->turned = dmi_pool_turned(pager->pool);
     if (look_round(pager) || !watch(pager)) continue;
     if (!pager->waiting.num && !pager->offered.num) atomic_store(&pager->process->pager_expects, 0);
     atomic_store(&pager->sleeping, 1);
@@ -355,7 +357,7 @@ void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
   if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   pthread_mutex_lock(&pager->lock);
   dmi_held_add(&pager->stalled, page, 0);
-  dmi_pool_close(true);
+  dmi_pool_close(pager->pool, true);
   pthread_mutex_unlock(&pager->lock);
   dmi_pager_wake(pager);
 }
@@ -378,18 +380,20 @@ void dmi_pager_open(struct dmi_pager *pager) {
 
 struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
   struct dmi_pager *pager = calloc(1, sizeof(*pager));
+  const char *dir = process->config.spill_dir;
   if (!pager) abort();
-  if (process->config.spill_dir && !dmi_spill_open(process->config.spill_dir)) {
-    dmi_say(DMI_LOG_ERROR, "memory", "cannot make a file in %s (dmirun --spill): %s",
-            process->config.spill_dir, strerror(errno));
+  if (dir && !(pager->file = dmi_spill_open(dir))) {
+    dmi_say(DMI_LOG_ERROR, "memory", "cannot make a file in %s (dmirun --spill): %s", dir,
+            strerror(errno));
     free(pager);
     return NULL;
   }
   pager->process = process;
   pager->rooms = dmi_rooms_new();
-  if (dmi_spill_is_open()) dmi_rooms_spill(pager->rooms);
+  if (pager->file) dmi_rooms_spill(pager->rooms);
   pthread_mutex_init(&pager->lock, NULL);
-  dmi_pool_open(process->config.pool_bytes, pool_wakes, pager);
+  pager->pool = dmi_pool_new(process->config.pool_bytes, pool_wakes, pager);
+  if (!pager->pool) abort();
   return pager;
 }
 
@@ -411,8 +415,8 @@ void dmi_pager_stop(struct dmi_pager *pager) {
 
 void dmi_pager_free(struct dmi_pager *pager) {
   if (!pager) return;
-  dmi_pool_open(0, NULL, NULL);
-  dmi_spill_close();
+  dmi_pool_free(pager->pool);
+  dmi_spill_close(pager->file);
   dmi_rooms_free(pager->rooms);
   free(pager->map);
   pthread_mutex_destroy(&pager->lock);
@@ -423,5 +427,9 @@ void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *co
   counts->sent = atomic_load(&pager->sent);
   counts->taken = atomic_load(&pager->taken);
   counts->dropped = atomic_load(&pager->dropped);
-  counts->spilled = dmi_spill_bytes();
+  counts->spilled = pager->file ? dmi_spill_bytes(pager->file) : 0;
+  counts->limit = dmi_pool_limit(pager->pool);
+  counts->used = dmi_pool_used(pager->pool);
+  counts->peak = dmi_pool_peak(pager->pool);
+  counts->copies = dmi_pool_copy_bytes(pager->pool);
 }

@@ -64,10 +64,11 @@ void dmi_pager_keep(struct dmi_pager *pager);
 /* ---- Figures: any thread ---- */
 
 struct dmi_pager_counts {
-  uint64_t sent;    /* pages offered that others took */
-  uint64_t taken;   /* pages of others taken here */
-  uint64_t dropped; /* copies dropped for their room */
-  uint64_t spilled; /* bytes in the file now */
+  uint64_t sent;                      /* pages offered that others took */
+  uint64_t taken;                     /* pages of others taken here */
+  uint64_t dropped;                   /* copies dropped for their room */
+  uint64_t spilled;                   /* bytes in the file now */
+  uint64_t limit, used, peak, copies; /* bytes: mem/pool.h */
 };
 void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *counts);
 

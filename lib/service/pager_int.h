@@ -22,6 +22,8 @@ struct dmi_held_pages {
 
 struct dmi_pager {
   struct dmi_process *process;
+  struct dmi_pool *pool;  /* what this process lends */
+  struct dmi_spill *file; /* NULL: pages are not spilled */
   pthread_t thread;
   bool started;
   _Atomic uint32_t events;   /* goes up with each; what the thread sleeps on */
@@ -84,7 +86,7 @@ void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t t
  * been overwritten meanwhile. */
 bool dmi_pager_put_back(struct dmi_pager *pager, struct dmi_page *page, struct dmi_frame *frame);
 /* Marks: docs/replacement.md. */
-uint64_t dmi_pager_low(void);
-uint64_t dmi_pager_high(void);
+uint64_t dmi_pager_low(const struct dmi_pager *pager);
+uint64_t dmi_pager_high(const struct dmi_pager *pager);
 
 #endif

@@ -25,7 +25,7 @@ void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
   freed = dmi_room_view(pager->rooms, others, num, &out);
   dmi_pager_rooms_end(pager, &out);
   free(others);
-  if (freed) dmi_pool_release(freed);
+  if (freed) dmi_pool_release(pager->pool, freed);
   dmi_pager_wake(pager);
   leave_look(pager);
 }
@@ -40,7 +40,7 @@ bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_
   dmi_pager_rooms_begin(pager, &out);
   good = dmi_room_message(pager->rooms, from, &room, &freed, &out);
   dmi_pager_rooms_end(pager, &out);
-  if (freed) dmi_pool_release(freed);
+  if (freed) dmi_pool_release(pager->pool, freed);
   dmi_pager_wake(pager);
   leave_look(pager);
   if (good && room.type == DMI_ROOM_TELL && room.number == 0) dmi_leave_room_told(pager->process);
@@ -52,7 +52,7 @@ void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
   pthread_mutex_lock(&pager->lock);
   freed = dmi_room_taken(pager->rooms, from, bytes);
   pthread_mutex_unlock(&pager->lock);
-  if (freed) dmi_pool_release(freed);
+  if (freed) dmi_pool_release(pager->pool, freed);
   leave_look(pager); /* this process may wait for that itself */
 }
 

@@ -39,15 +39,16 @@ bool dmi_pager_can_give(const struct dmi_pager *pager) {
   return pager->open && !pager->leaving && !pager->waiting.num && !pager->stalled.num;
 }
 
-static uint64_t left_below(uint64_t mark) {
-  uint64_t used = dmi_pool_used();
+static uint64_t left_below(const struct dmi_pager *pager, uint64_t mark) {
+  uint64_t used = dmi_pool_used(pager->pool);
   return used < mark ? mark - used : 0;
 }
 
 /* What there is for others now. */
 static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind) {
   if (!dmi_pager_can_give(pager)) return 0;
-  return left_below(dmi_pool_limit() - (kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0));
+  return left_below(
+      pager, dmi_pool_limit(pager->pool) - (kind == DMI_ROOM_AHEAD ? dmi_pager_high(pager) : 0));
 }
 
 /* As much as there is of what is asked for, set aside, if it is enough for a page. */
@@ -56,19 +57,21 @@ static uint64_t promise(const struct dmi_pager *pager, const struct dmi_room_ask
     uint64_t room = room_for(pager, DMI_ROOM_PROMISE);
     if (room > asker->bytes) room = asker->bytes;
     if (room < asker->unit) return 0;
-    if (dmi_pool_reserve(room, false)) return room;
+    if (dmi_pool_reserve(pager->pool, room, false)) return room;
   }
 }
 
 /* Copies go when others need their room. */
 static void make_room_for(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
-  uint64_t mark = dmi_pool_limit() - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high() : 0);
-  uint64_t used = dmi_pool_used();
+  uint64_t mark =
+      dmi_pool_limit(pager->pool) - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high(pager) : 0);
+  uint64_t used = dmi_pool_used(pager->pool);
   bool can;
   pthread_mutex_lock(&pager->lock);
   can = dmi_pager_can_give(pager);
   pthread_mutex_unlock(&pager->lock);
-  if (!can || !dmi_pool_copy_bytes() || (used <= mark && mark - used >= asker->bytes)) return;
+  if (!can || !dmi_pool_copy_bytes(pager->pool) || (used <= mark && mark - used >= asker->bytes))
+    return;
   dmi_pager_sweep(pager, asker->bytes - (mark - used), DMI_CLASS_COPY, DMI_ROOM_AHEAD, false);
 }
 
@@ -77,9 +80,9 @@ static bool hold(struct dmi_pager *pager, const struct dmi_room_asker *asker) {
   struct dmi_room_passing passing = {0};
   uint64_t promised = dmi_room_promised(pager->rooms);
   if (asker->kind == DMI_ROOM_AHEAD || !pager->open || pager->leaving) return false;
-  passing.bytes = dmi_pool_passing();
+  passing.bytes = dmi_pool_passing(pager->pool);
   passing.bytes -= promised < passing.bytes ? promised : passing.bytes;
-  passing.turned = dmi_pool_turned();
+  passing.turned = dmi_pool_turned(pager->pool);
   passing.copies = pager->copy_seen;
   return dmi_room_hold(pager->rooms, asker, room_for(pager, (enum dmi_room_kind)asker->kind),
                        &passing);
@@ -102,7 +105,7 @@ static bool answer_one(struct dmi_pager *pager) {
     bytes = asker.kind == DMI_ROOM_PROMISE ? promise(pager, &asker)
                                            : room_for(pager, (enum dmi_room_kind)asker.kind);
     if (!dmi_room_answer(pager->rooms, &asker, bytes, &out) && asker.kind == DMI_ROOM_PROMISE)
-      dmi_pool_release(bytes); /* it has left */
+      dmi_pool_release(pager->pool, bytes); /* it has left */
   }
   dmi_pager_rooms_end(pager, &out);
   if (held && pager->copy_seen) pager->curious = true;

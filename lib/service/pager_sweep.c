@@ -111,7 +111,7 @@ bool dmi_pager_offer_stalled(struct dmi_pager *pager, struct dmi_page *page) {
 }
 
 static uint64_t give(struct dmi_pager *pager, struct dmi_page *page) {
-  uint64_t bytes = page->map->page_size, most = dmi_pool_limit() / 8;
+  uint64_t bytes = page->map->page_size, most = dmi_pool_limit(pager->pool) / 8;
   bool nowhere;
   if (most > ON_THE_WAY) most = ON_THE_WAY;
   if (pager->offered_bytes && pager->offered_bytes + bytes > most) return DMI_REPLACE_NOWHERE;
@@ -130,13 +130,13 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   frame = dmi_page_spill(&pager->process->core, page);
   dmi_unlock(&page->lock);
   if (!frame) return 0;
-  if (!dmi_spill_put(page, frame->bytes, bytes)) {
+  if (!dmi_spill_put(pager->file, page, frame->bytes, bytes)) {
     if (!pager->spill_said)
       dmi_say(DMI_LOG_ERROR, "memory",
               "cannot write to the file for spilled pages (dmirun --spill %s): %s",
               pager->process->config.spill_dir, strerror(errno));
     pager->spill_said = pager->spill_full = true;
-    dmi_pool_reserve(bytes, true);
+    dmi_pool_reserve(pager->pool, bytes, true);
     dmi_pager_put_back(pager, page, frame);
     return DMI_REPLACE_NOWHERE;
   }
@@ -144,7 +144,7 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   dmi_lock(&page->lock);
   spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
   dmi_unlock(&page->lock);
-  if (!spilled) dmi_spill_drop(page); /* overwritten before it was in the file */
+  if (!spilled) dmi_spill_drop(pager->file, page); /* overwritten before it was in the file */
   return bytes;
 }
 
@@ -191,7 +191,7 @@ uint64_t dmi_pager_sweep(struct dmi_pager *pager, uint64_t need, enum dmi_class 
   made = dmi_replace_sweep(&pager->work, &env, pager->map, pager->maps, need, last);
   for (uint64_t i = 0; i < pager->maps; i++)
     dmi_mapping_unref(&pager->process->core, pager->map[i].map);
-  dmi_pool_patience(made ? 1 : 1 + pager->work.looks / LOOKS_A_REFUSAL);
+  dmi_pool_patience(pager->pool, made ? 1 : 1 + pager->work.looks / LOOKS_A_REFUSAL);
   return made;
 }
 

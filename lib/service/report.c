@@ -18,7 +18,7 @@
 #include "base/where.h"
 #include "core/heap.h"
 #include "mem/mapping.h"
-#include "mem/pool.h"
+#include "service/pager.h"
 #include "service/runtime.h"
 
 #define TEXT 600 /* bytes of a reason, or of a call with its place */
@@ -162,15 +162,18 @@ static void about_range(char *text, const struct dmi_report *report) {
 
 static void about_memory(char *text, const struct dmi_report *report) {
   const uint64_t mib = 1 << 20;
+  const struct dmi_process *process = dmi_runtime_process();
+  struct dmi_pager_counts counts = {0};
   if (is_call(report, "create")) {
     snprintf(text, TEXT, "process %" PRId64 ", or its system, allows no more threads (ulimit -u)",
              report->addr);
     return;
   }
+  if (process) dmi_pager_counts(process->pager, &counts);
   snprintf(text, TEXT,
            "no room for a page: this process uses %" PRIu64 " of the %" PRIu64
            " MiB that it lends (dmirun -s; --spill adds a file), and no other one takes pages",
-           dmi_pool_used() / mib, dmi_pool_limit() / mib);
+           counts.used / mib, counts.limit / mib);
 }
 
 /* Bytes that are none of what the call takes. */

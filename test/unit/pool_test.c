@@ -19,34 +19,43 @@ static void wake(void *arg) {
   atomic_fetch_add(&woken, 1);
 }
 
+static struct dmi_pool *pool; /* of the test at hand */
+
+static int close_pool(void **state) {
+  (void)state;
+  dmi_pool_free(pool);
+  return 0;
+}
+
 static void open_pool(uint64_t limit) {
-  dmi_pool_open(limit, wake, NULL);
+  pool = dmi_pool_new(limit, wake, NULL);
+  assert_non_null(pool);
   woken = 0;
 }
 
 static void test_limit(void **state) {
   (void)state;
   open_pool(100);
-  assert_true(dmi_pool_reserve(60, false));
-  assert_true(dmi_pool_reserve(40, false));
-  assert_int_equal(dmi_pool_refused(), 0);
+  assert_true(dmi_pool_reserve(pool, 60, false));
+  assert_true(dmi_pool_reserve(pool, 40, false));
+  assert_int_equal(dmi_pool_refused(pool), 0);
   assert_int_equal(woken, 0);
-  assert_false(dmi_pool_reserve(1, false));
+  assert_false(dmi_pool_reserve(pool, 1, false));
   assert_int_equal(woken, 1);
-  assert_int_equal(dmi_pool_refused(), 1);
-  assert_true(dmi_pool_reserve(7, true)); /* comes anyway */
-  assert_int_equal(dmi_pool_used(), 107);
-  assert_int_equal(dmi_pool_peak(), 107);
-  dmi_pool_release(47);
-  assert_int_equal(dmi_pool_used(), 60);
-  assert_int_equal(dmi_pool_peak(), 107);
-  assert_false(dmi_pool_reserve(UINT64_MAX, false)); /* no overflow */
-  assert_false(dmi_pool_reserve(41, false));
-  assert_true(dmi_pool_reserve(40, false));
+  assert_int_equal(dmi_pool_refused(pool), 1);
+  assert_true(dmi_pool_reserve(pool, 7, true)); /* comes anyway */
+  assert_int_equal(dmi_pool_used(pool), 107);
+  assert_int_equal(dmi_pool_peak(pool), 107);
+  dmi_pool_release(pool, 47);
+  assert_int_equal(dmi_pool_used(pool), 60);
+  assert_int_equal(dmi_pool_peak(pool), 107);
+  assert_false(dmi_pool_reserve(pool, UINT64_MAX, false)); /* no overflow */
+  assert_false(dmi_pool_reserve(pool, 41, false));
+  assert_true(dmi_pool_reserve(pool, 40, false));
   woken = 0;
-  dmi_pool_patience(3);
+  dmi_pool_patience(pool, 3);
   for (int i = 1; i <= 7; i++) {
-    assert_false(dmi_pool_reserve(1, false));
+    assert_false(dmi_pool_reserve(pool, 1, false));
     assert_int_equal(woken, i / 3);
   }
 }
@@ -54,8 +63,8 @@ static void test_limit(void **state) {
 static void test_no_limit(void **state) {
   (void)state;
   open_pool(0);
-  assert_true(dmi_pool_reserve(UINT64_C(1) << 50, false));
-  assert_int_equal(dmi_pool_limit(), UINT64_MAX);
+  assert_true(dmi_pool_reserve(pool, UINT64_C(1) << 50, false));
+  assert_int_equal(dmi_pool_limit(pool), UINT64_MAX);
 }
 
 /* A frame counts from the moment it is a page's until its last holder, be it a message, is gone. */
@@ -65,75 +74,75 @@ static void test_frames(void **state) {
   (void)state;
   open_pool(1 << 20);
   a = dmi_frame_new(4096);
-  assert_int_equal(dmi_pool_used(), 0);
-  assert_true(dmi_pool_reserve(4096, false));
-  dmi_pool_attach(a, true);
-  assert_int_equal(dmi_pool_used(), 4096);
-  dmi_pool_attach(a, false); /* the same bytes, counted already */
-  assert_int_equal(dmi_pool_used(), 4096);
-  assert_true(dmi_pool_reserve(4096, false));
-  dmi_pool_attach(a, true); /* the reservation was not needed */
-  assert_int_equal(dmi_pool_used(), 4096);
+  assert_int_equal(dmi_pool_used(pool), 0);
+  assert_true(dmi_pool_reserve(pool, 4096, false));
+  dmi_pool_attach(pool, a, true);
+  assert_int_equal(dmi_pool_used(pool), 4096);
+  dmi_pool_attach(pool, a, false); /* the same bytes, counted already */
+  assert_int_equal(dmi_pool_used(pool), 4096);
+  assert_true(dmi_pool_reserve(pool, 4096, false));
+  dmi_pool_attach(pool, a, true); /* the reservation was not needed */
+  assert_int_equal(dmi_pool_used(pool), 4096);
   slice = dmi_slice_of(a, 10, 20);
   dmi_frame_unref(a);
-  assert_int_equal(dmi_pool_used(), 4096);
+  assert_int_equal(dmi_pool_used(pool), 4096);
   dmi_slice_drop(&slice);
-  assert_int_equal(dmi_pool_used(), 0);
+  assert_int_equal(dmi_pool_used(pool), 0);
   b = dmi_frame_new(1 << 20); /* a large one; not asked for */
-  dmi_pool_attach(b, false);
-  assert_int_equal(dmi_pool_used(), 1 << 20);
-  assert_false(dmi_pool_reserve(1, false));
+  dmi_pool_attach(pool, b, false);
+  assert_int_equal(dmi_pool_used(pool), 1 << 20);
+  assert_false(dmi_pool_reserve(pool, 1, false));
   dmi_frame_unref(b);
-  assert_int_equal(dmi_pool_used(), 0);
-  assert_int_equal(dmi_pool_peak(), 1 << 20);
+  assert_int_equal(dmi_pool_used(pool), 0);
+  assert_int_equal(dmi_pool_peak(pool), 1 << 20);
 }
 
 static void test_marks(void **state) {
   (void)state;
   open_pool(100);
-  dmi_pool_watch(50, 0);
-  assert_true(dmi_pool_reserve(50, false));
+  dmi_pool_watch(pool, 50, 0);
+  assert_true(dmi_pool_reserve(pool, 50, false));
   assert_int_equal(woken, 0);
-  assert_true(dmi_pool_reserve(1, false));
+  assert_true(dmi_pool_reserve(pool, 1, false));
   assert_int_equal(woken, 1);
-  assert_true(dmi_pool_reserve(9, false)); /* said once */
+  assert_true(dmi_pool_reserve(pool, 9, false)); /* said once */
   assert_int_equal(woken, 1);
-  dmi_pool_watch(UINT64_MAX, 30);
-  dmi_pool_release(30);
+  dmi_pool_watch(pool, UINT64_MAX, 30);
+  dmi_pool_release(pool, 30);
   assert_int_equal(woken, 1);
-  dmi_pool_release(1);
+  dmi_pool_release(pool, 1);
   assert_int_equal(woken, 2);
-  dmi_pool_release(9);
+  dmi_pool_release(pool, 9);
   assert_int_equal(woken, 2);
-  dmi_pool_watch(20, 20);
-  dmi_pool_release(1); /* 19 */
+  dmi_pool_watch(pool, 20, 20);
+  dmi_pool_release(pool, 1); /* 19 */
   assert_int_equal(woken, 3);
-  assert_true(dmi_pool_reserve(2, true));
+  assert_true(dmi_pool_reserve(pool, 2, true));
   assert_int_equal(woken, 4);
 }
 
 static void test_closed(void **state) {
   (void)state;
   open_pool(100);
-  dmi_pool_close(true);
-  assert_false(dmi_pool_reserve(1, false));
-  assert_true(dmi_pool_reserve_first(60));
-  assert_false(dmi_pool_reserve_first(41));
-  assert_true(dmi_pool_reserve(41, true));
-  dmi_pool_release(41);
-  dmi_pool_close(false);
-  assert_true(dmi_pool_reserve(40, false));
+  dmi_pool_close(pool, true);
+  assert_false(dmi_pool_reserve(pool, 1, false));
+  assert_true(dmi_pool_reserve_first(pool, 60));
+  assert_false(dmi_pool_reserve_first(pool, 41));
+  assert_true(dmi_pool_reserve(pool, 41, true));
+  dmi_pool_release(pool, 41);
+  dmi_pool_close(pool, false);
+  assert_true(dmi_pool_reserve(pool, 40, false));
 }
 
 static void test_copies(void **state) {
   (void)state;
   open_pool(100);
-  dmi_pool_copies(30);
-  assert_int_equal(dmi_pool_copy_bytes(), 30);
-  dmi_pool_copies(-40);
-  assert_int_equal(dmi_pool_copy_bytes(), 0);
-  dmi_pool_copies(10);
-  assert_int_equal(dmi_pool_copy_bytes(), 0);
+  dmi_pool_copies(pool, 30);
+  assert_int_equal(dmi_pool_copy_bytes(pool), 30);
+  dmi_pool_copies(pool, -40);
+  assert_int_equal(dmi_pool_copy_bytes(pool), 0);
+  dmi_pool_copies(pool, 10);
+  assert_int_equal(dmi_pool_copy_bytes(pool), 0);
 }
 
 #define THREADS 4
@@ -148,14 +157,14 @@ static void *body(void *arg) {
   for (int i = 0; i < ROUNDS; i++) {
     struct dmi_frame *frame;
     uint64_t now;
-    while (!dmi_pool_reserve(PAGE, false))
+    while (!dmi_pool_reserve(pool, PAGE, false))
       continue;
     frame = dmi_frame_new(PAGE);
-    dmi_pool_attach(frame, true);
-    now = dmi_pool_used();
+    dmi_pool_attach(pool, frame, true);
+    now = dmi_pool_used(pool);
     if (now > atomic_load(&worst)) atomic_store(&worst, now);
     dmi_frame_unref(frame);
-    if (dmi_pool_reserve(2 * PAGE, false)) dmi_pool_release(2 * PAGE);
+    if (dmi_pool_reserve(pool, 2 * PAGE, false)) dmi_pool_release(pool, 2 * PAGE);
   }
   return NULL;
 }
@@ -169,9 +178,9 @@ static void test_threads(void **state) {
     assert_int_equal(pthread_create(&thread[i], NULL, body, NULL), 0);
   for (int i = 0; i < THREADS; i++)
     pthread_join(thread[i], NULL);
-  assert_int_equal(dmi_pool_used(), 0);
+  assert_int_equal(dmi_pool_used(pool), 0);
   assert_true(atomic_load(&worst) > 0 && atomic_load(&worst) <= LIMIT);
-  assert_true(dmi_pool_peak() <= LIMIT && dmi_pool_peak() >= PAGE);
+  assert_true(dmi_pool_peak(pool) <= LIMIT && dmi_pool_peak(pool) >= PAGE);
 }
 
 /* What is in use only in passing: reservations, and bytes that are no page's any more. */
@@ -180,47 +189,51 @@ static void test_passing(void **state) {
   uint64_t turned;
   (void)state;
   open_pool(1 << 20);
-  turned = dmi_pool_turned();
+  turned = dmi_pool_turned(pool);
   a = dmi_frame_new(4096);
   b = dmi_frame_new(4096);
-  assert_true(dmi_pool_reserve(4096, false));
-  assert_int_equal(dmi_pool_passing(), 4096);
+  assert_true(dmi_pool_reserve(pool, 4096, false));
+  assert_int_equal(dmi_pool_passing(pool), 4096);
   assert_int_equal(woken, 0);
-  dmi_pool_attach(a, true);
+  dmi_pool_attach(pool, a, true);
   assert_int_equal(woken, 1); /* it has ended, though nothing is free */
-  assert_int_equal(dmi_pool_turned(), turned + 4096);
-  assert_int_equal(dmi_pool_passing(), 0);
-  dmi_pool_attach(b, false);
-  assert_int_equal(dmi_pool_passing(), 0);
+  assert_int_equal(dmi_pool_turned(pool), turned + 4096);
+  assert_int_equal(dmi_pool_passing(pool), 0);
+  dmi_pool_attach(pool, b, false);
+  assert_int_equal(dmi_pool_passing(pool), 0);
   dmi_frame_ref(a); /* a message has it */
-  dmi_pool_detach(a);
+  dmi_pool_detach(pool, a);
   dmi_frame_unref(a);
   woken = 0;
-  assert_int_equal(dmi_pool_passing(), 4096);
+  assert_int_equal(dmi_pool_passing(pool), 4096);
   assert_int_equal(woken, 0);
   dmi_frame_unref(a);
   assert_int_equal(woken, 1);
   dmi_frame_ref(b); /* the page's bytes go on in another page */
-  dmi_pool_detach(b);
-  dmi_pool_attach(b, false);
+  dmi_pool_detach(pool, b);
+  dmi_pool_attach(pool, b, false);
   dmi_frame_unref(b);
-  assert_int_equal(dmi_pool_passing(), 0);
-  assert_true(dmi_pool_reserve(4096, false));
-  dmi_pool_detach(b);
-  dmi_pool_attach(b, true); /* ... with a reservation that was not needed */
-  assert_int_equal(dmi_pool_passing(), 0);
-  dmi_pool_detach(b);
+  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_true(dmi_pool_reserve(pool, 4096, false));
+  dmi_pool_detach(pool, b);
+  dmi_pool_attach(pool, b, true); /* ... with a reservation that was not needed */
+  assert_int_equal(dmi_pool_passing(pool), 0);
+  dmi_pool_detach(pool, b);
   dmi_frame_unref(b);
-  assert_int_equal(dmi_pool_used(), 0);
-  assert_int_equal(dmi_pool_passing(), 0);
+  assert_int_equal(dmi_pool_used(pool), 0);
+  assert_int_equal(dmi_pool_passing(pool), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_limit),  cmocka_unit_test(test_no_limit),
-      cmocka_unit_test(test_frames), cmocka_unit_test(test_passing),
-      cmocka_unit_test(test_marks),  cmocka_unit_test(test_closed),
-      cmocka_unit_test(test_copies), cmocka_unit_test(test_threads),
+      cmocka_unit_test_teardown(test_limit, close_pool),
+      cmocka_unit_test_teardown(test_no_limit, close_pool),
+      cmocka_unit_test_teardown(test_frames, close_pool),
+      cmocka_unit_test_teardown(test_passing, close_pool),
+      cmocka_unit_test_teardown(test_marks, close_pool),
+      cmocka_unit_test_teardown(test_closed, close_pool),
+      cmocka_unit_test_teardown(test_copies, close_pool),
+      cmocka_unit_test_teardown(test_threads, close_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
