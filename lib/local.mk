@@ -28,7 +28,9 @@ base_sources = \
 	lib/base/version.c \
 	lib/base/version.h \
 	lib/base/where.c \
-	lib/base/where.h
+	lib/base/where.h \
+	lib/base/xalloc.c \
+	lib/base/xalloc.h
 
 # 1 net: wire format, connections, the daemon's loop, transports, authentication
 net_sources = \

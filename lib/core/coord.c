@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 #define FIRST_BASE ((uint64_t)1 << 32)
@@ -46,8 +47,7 @@ void dmi_record_move(struct dmi_record *record, enum dmi_life life) {
 }
 
 struct dmi_coord *dmi_coord_new(void) {
-  struct dmi_coord *c = calloc(1, sizeof(*c));
-  if (!c) abort();
+  struct dmi_coord *c = dmi_xalloc(1, sizeof(*c));
   c->next_uid = 1;
   c->next_base = FIRST_BASE;
   c->system = (struct dmi_entry){DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM, c->next_uid,

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 /* ---- Asking to join ------------------------------------------------------------------------ */
@@ -77,8 +78,7 @@ static uint32_t free_dmi_id(const struct dmi_coord *c) {
 /* The waiting joiners become records; returns their peers. */
 static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
   struct dmi_coord *c = m->coord;
-  struct dmi_peer *added = calloc(c->joins.num + 1u, sizeof(*added));
-  if (!added) abort();
+  struct dmi_peer *added = dmi_xalloc(c->joins.num + 1u, sizeof(*added));
   for (uint32_t i = 0; i < c->joins.num; i++) {
     struct dmi_join *join = &c->joins.at[i];
     uint32_t dmi_id = free_dmi_id(c);
@@ -107,8 +107,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_pee
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
   uint32_t num = 0;
-  struct dmi_peer *all = calloc(m->peers.num + added_num, sizeof(*all));
-  if (!all) abort();
+  struct dmi_peer *all = dmi_xalloc(m->peers.num + added_num, sizeof(*all));
   for (uint32_t i = 0; i < m->peers.num; i++) {
     const struct dmi_record *record = dmi_coord_find(c, m->peers.at[i].uid);
     if (!record || record->removed) continue;
@@ -157,8 +156,7 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
   struct dmi_coord *c = m->coord;
   uint32_t added_num, removed_num = 0;
   struct dmi_peer *added;
-  struct dmi_removed *removed = calloc(c->records.num + 1u, sizeof(*removed));
-  if (!removed) abort();
+  struct dmi_removed *removed = dmi_xalloc(c->records.num + 1u, sizeof(*removed));
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record != leaver && record->life != DMI_LIFE_LOST) continue;

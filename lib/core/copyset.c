@@ -17,14 +17,7 @@ struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid) {
 struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind) {
   struct dmi_sharer *sharer = dmi_copyset_find(busy, uid);
   if (!sharer) {
-    if (busy->holders == busy->holders_room) {
-      uint32_t room = busy->holders_room ? 2 * busy->holders_room : 4;
-      struct dmi_sharer *more = dmi_core_alloc(room * sizeof(*more));
-      if (busy->holders) memcpy(more, busy->holder, busy->holders * sizeof(*more));
-      free(busy->holder);
-      busy->holder = more;
-      busy->holders_room = room;
-    }
+    DMI_XALLOC_GROW(busy->holder, busy->holders, busy->holders_room);
     if (busy->holders == 0) busy->children = 0;
     sharer = &busy->holder[busy->holders++];
   }
@@ -39,7 +32,7 @@ void dmi_copyset_remove(struct dmi_page_busy *busy, struct dmi_sharer *sharer) {
 struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy) {
   uint64_t bytes = busy->holders * sizeof(struct dmi_holder);
   struct dmi_frame *frame = dmi_frame_new(bytes);
-  if (!frame) dmi_core_alloc(SIZE_MAX / 2);
+  if (!frame) dmi_xalloc_fail(bytes);
   for (uint32_t i = 0; i < busy->holders; i++) {
     struct dmi_holder holder = {busy->holder[i].uid, busy->holder[i].kind};
     memcpy(frame->bytes + i * sizeof(holder), &holder, sizeof(holder));

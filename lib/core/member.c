@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 /* Of others; a correct program parks a few per thread, and large ones only when many leave. */
@@ -15,8 +16,7 @@
 
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own) {
-  struct dmi_member *m = calloc(1, sizeof(*m));
-  if (!m) abort();
+  struct dmi_member *m = dmi_xalloc(1, sizeof(*m));
   m->env = *env;
   m->info = *info;
   m->info.host[DMI_HOST_MAX] = 0;

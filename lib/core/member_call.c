@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error) {
@@ -67,8 +68,7 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_call *call
     case DMI_CTL_PEEK:
     case DMI_CTL_NODES:
       act->notice_num = dmi_unpack_count(body, DMI_NOTICE_BYTES);
-      act->notices = calloc(act->notice_num + 1u, sizeof(*act->notices));
-      if (!act->notices) abort();
+      act->notices = dmi_xalloc(act->notice_num + 1u, sizeof(*act->notices));
       for (uint32_t i = 0; i < act->notice_num; i++)
         dmi_notice_unpack(body, &act->notices[i]);
       act->flag = type != DMI_CTL_NODES && act->notice_num == 1;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 #define RETRIES_MAX 16u
@@ -33,8 +34,7 @@ void dmi_member_found(struct dmi_member *m) {
   act->id = m->uid;
   memcpy(act->program_id, m->program_id, sizeof(act->program_id));
   act = dmi_mout_add(m->out, DMI_MACT_VIEW);
-  act->peers = calloc(1, sizeof(*act->peers));
-  if (!act->peers) abort();
+  act->peers = dmi_xalloc(1, sizeof(*act->peers));
   act->peers[0] = *self;
   act->peer_num = 1;
   m->viewing = true;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 static const char *const ctl_names[] = {
@@ -57,8 +58,7 @@ void dmi_member_move(struct dmi_member *m, enum dmi_phase phase) {
 void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size) {
   if (num == *room) {
     *room = *room ? 2 * *room : 4;
-    at = realloc(at, *room * size);
-    if (!at) abort();
+    at = dmi_xalloc_again(at, *room, size);
   }
   memset((char *)at + num * size, 0, size);
   return at;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/member_int.h"
 
 void dmi_view_free(struct dmi_view_body *view) {
@@ -18,13 +19,11 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   view->number = dmi_unpack_u64(unpack);
   view->coordinator = dmi_unpack_u32(unpack);
   view->added_num = dmi_unpack_count(unpack, DMI_PEER_BYTES);
-  view->added = calloc(view->added_num + 1u, sizeof(*view->added));
-  if (!view->added) abort();
+  view->added = dmi_xalloc(view->added_num + 1u, sizeof(*view->added));
   for (uint32_t i = 0; i < view->added_num; i++)
     dmi_peer_unpack(unpack, &view->added[i]);
   view->removed_num = dmi_unpack_count(unpack, DMI_REMOVED_BYTES);
-  view->removed = calloc(view->removed_num + 1u, sizeof(*view->removed));
-  if (!view->removed) abort();
+  view->removed = dmi_xalloc(view->removed_num + 1u, sizeof(*view->removed));
   for (uint32_t i = 0; i < view->removed_num; i++) {
     view->removed[i].uid = dmi_unpack_u32(unpack);
     view->removed[i].heir = dmi_unpack_u32(unpack);

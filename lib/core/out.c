@@ -1,23 +1,10 @@
 /*
  * out.c - lists of actions, and of operations.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/page_int.h"
-
-void *dmi_core_alloc(size_t size) {
-  void *ptr = calloc(1, size);
-  if (!ptr) {
-    fprintf(stderr,
-            "dmi: no memory left for %zu bytes of bookkeeping (a smaller dmirun -s leaves more); "
-            "ending\n",
-            size);
-    abort();
-  }
-  return ptr;
-}
 
 void dmi_out_init(struct dmi_out *out) {
   out->num = 0;
@@ -32,7 +19,7 @@ void dmi_out_free(struct dmi_out *out) {
 
 static struct dmi_act *add(struct dmi_out *out) {
   if (out->num == out->room) {
-    struct dmi_act *more = dmi_core_alloc(2 * out->room * sizeof(*more));
+    struct dmi_act *more = dmi_xalloc(2 * out->room, sizeof(*more));
     memcpy(more, out->act, out->num * sizeof(*more));
     if (out->act != out->inside) free(out->act);
     out->act = more;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xalloc.h"
+
 void dmi_pack_init(struct dmi_pack *pack) {
   memset(pack, 0, sizeof(*pack));
 }
@@ -14,9 +16,7 @@ void dmi_pack_raw(struct dmi_pack *pack, const void *bytes, size_t len) {
   if (len == 0) return;
   if (pack->room - pack->len < len) {
     size_t room = 2 * pack->room + len + 64;
-    uint8_t *more = realloc(pack->bytes, room);
-    if (!more) abort();
-    pack->bytes = more;
+    pack->bytes = dmi_xalloc_again(pack->bytes, room, 1);
     pack->room = room;
   }
   memcpy(pack->bytes + pack->len, bytes, len);

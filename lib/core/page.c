@@ -46,7 +46,7 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
 }
 
 struct dmi_page_busy *dmi_page_busy(struct dmi_page *page) {
-  if (!page->busy) page->busy = dmi_core_alloc(sizeof(*page->busy));
+  if (!page->busy) page->busy = dmi_xalloc(1, sizeof(*page->busy));
   return page->busy;
 }
 
@@ -186,7 +186,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     msg.kind = req->kind;
     msg.tag = req->tag;
     msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
-    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+    if (!msg.list.ptr) dmi_xalloc_fail(sizeof(req->sizes));
   }
   dmi_request_send(core, page, &msg, out);
 }

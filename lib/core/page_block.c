@@ -70,7 +70,7 @@ static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
   if (how != BELONGS_FIRST) return NULL;
   frame = dmi_frame_new(page->map->page_size);
   if (!frame) return NULL;
-  blocks = dmi_core_alloc(sizeof(*blocks));
+  blocks = dmi_xalloc(1, sizeof(*blocks));
   *blocks = (struct dmi_assembly){.frame = frame,
                                   .version = msg->version,
                                   .from = from,

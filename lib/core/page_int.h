@@ -6,12 +6,9 @@
 
 #include <stddef.h>
 
+#include "base/xalloc.h"
 #include "core/page.h"
 #include "dmi_api.h"
-
-/* The protocol's bookkeeping needs a few dozen bytes at a time; without them a process can do
- * nothing sensible any more, so this ends it with a message. */
-void *dmi_core_alloc(size_t size);
 
 /* ---- out.c ---- */
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);

@@ -12,7 +12,7 @@
 /* ---- Operations of others ------------------------------------------------------------------- */
 
 struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
-  struct dmi_req *req = dmi_core_alloc(sizeof(*req));
+  struct dmi_req *req = dmi_xalloc(1, sizeof(*req));
   switch (msg->type) {
     case DMI_MSG_GET:
       req->type = DMI_REQ_GET;
@@ -96,7 +96,7 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
   msg.version = req->have;
   if (req->type == DMI_REQ_ATOMIC) {
     msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
-    if (!msg.list.ptr) dmi_core_alloc(SIZE_MAX / 2);
+    if (!msg.list.ptr) dmi_xalloc_fail(sizeof(req->sizes));
   }
   return msg;
 }
@@ -158,7 +158,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
   msg.len = req->sizes.in;
   if (apply) { /* behind the answer, since the writer has a copy to change */
     struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
-    if (!both) dmi_core_alloc(SIZE_MAX / 2);
+    if (!both) dmi_xalloc_fail(req->sizes.in + req->len);
     memcpy(both->bytes, answer->bytes, req->sizes.in);
     memcpy(both->bytes + req->sizes.in, apply, req->len);
     dmi_frame_unref(answer);
@@ -206,7 +206,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
     if (whole && bytes->frame && bytes->frame->size == req->len) {
       dmi_page_bytes(core, page, dmi_frame_ref(bytes->frame));
     } else {
-      if (!dmi_frame_own(core, page, whole, true)) dmi_core_alloc(SIZE_MAX / 2);
+      if (!dmi_frame_own(core, page, whole, true)) dmi_xalloc_fail(page->map->page_size);
       dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
     page->version++;

@@ -118,7 +118,7 @@ void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct
   if (has) {
     send_data(core, page, &pass, page->frame, out);
   } else if (busy && busy->fetch && (busy->fetch == msg->off || core->broken == DMI_BREAK_AFTER)) {
-    struct dmi_pass *waits = dmi_core_alloc(sizeof(*waits));
+    struct dmi_pass *waits = dmi_xalloc(1, sizeof(*waits));
     struct dmi_pass **end = &busy->passes;
     *waits = pass;
     while (*end)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xalloc.h"
 #include "mem/replace.h"
 
 /* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another. */
@@ -61,17 +62,8 @@ struct dmi_rooms {
   uint64_t shares;
 };
 
-static void *alloc(size_t num, size_t size) {
-  void *ptr = calloc(num ? num : 1, size);
-  if (!ptr) {
-    fprintf(stderr, "dmi: no memory for what is known of the other processes\n");
-    abort();
-  }
-  return ptr;
-}
-
 struct dmi_rooms *dmi_rooms_new(void) {
-  return alloc(1, sizeof(struct dmi_rooms));
+  return dmi_xalloc(1, sizeof(struct dmi_rooms));
 }
 
 void dmi_rooms_free(struct dmi_rooms *rooms) {
@@ -108,14 +100,7 @@ void dmi_room_out_free(struct dmi_room_out *out) {
 
 static void send(struct dmi_room_out *out, uint32_t to, enum dmi_room_type type, uint8_t kind,
                  uint64_t number, uint64_t bytes, uint64_t unit) {
-  struct dmi_room_send *more;
-  if (out->num == out->room) {
-    out->room = out->room ? 2 * out->room : 8;
-    more = alloc(out->room, sizeof(*more));
-    if (out->num) memcpy(more, out->send, out->num * sizeof(*more));
-    free(out->send);
-    out->send = more;
-  }
+  DMI_XALLOC_GROW(out->send, out->num, out->room);
   out->send[out->num++] =
       (struct dmi_room_send){to, {(uint8_t)type, kind, number, bytes, unit, false}};
 }
@@ -173,7 +158,7 @@ static uint64_t plan(struct dmi_rooms *rooms, uint64_t *unit) {
   struct peer *heir = find(rooms, rooms->heir);
   uint64_t missing = 0;
   free(rooms->share);
-  rooms->share = alloc(rooms->lots * rooms->num, sizeof(*rooms->share));
+  rooms->share = dmi_xalloc(rooms->lots * rooms->num, sizeof(*rooms->share));
   rooms->shares = 0;
   for (uint64_t i = 0; i < rooms->num; i++)
     rooms->peer[i].planned = 0;
@@ -225,7 +210,7 @@ void dmi_room_leave(struct dmi_rooms *rooms, uint32_t heir, const struct dmi_roo
   rooms->leave = DMI_ROOM_LEAVE_ASKS;
   rooms->heir = heir;
   free(rooms->lot);
-  rooms->lot = alloc(lots, sizeof(*lot));
+  rooms->lot = dmi_xalloc(lots, sizeof(*lot));
   rooms->lots = lots;
   if (lots) memcpy(rooms->lot, lot, lots * sizeof(*lot));
   qsort(rooms->lot, lots, sizeof(*lot), larger_first);
@@ -289,7 +274,7 @@ uint64_t dmi_room_promised(const struct dmi_rooms *rooms) {
 
 uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t num,
                        struct dmi_room_out *out) {
-  struct peer *fresh = alloc(num, sizeof(*fresh));
+  struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
   uint64_t freed = dmi_room_promised(rooms);
   for (uint64_t i = 0; i < num; i++) {
     const struct peer *old = find(rooms, uid[i]);
@@ -310,7 +295,7 @@ uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t nu
   free(rooms->member);
   rooms->peer = fresh;
   rooms->num = num;
-  rooms->member = alloc(num, sizeof(*rooms->member));
+  rooms->member = dmi_xalloc(num, sizeof(*rooms->member));
   leave_look(rooms, out);
   return freed;
 }

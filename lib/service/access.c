@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/rmw.h"
 #include "core/sync.h"
@@ -62,8 +63,7 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
   struct dmi_parked *item = NULL;
   pthread_mutex_lock(&process->park_lock);
   if (atomic_load(&mapping->map.arriving)) {
-    item = malloc(sizeof(*item));
-    if (!item) abort();
+    item = dmi_xalloc(1, sizeof(*item));
     item->from = from;
     item->msg = *msg;
     if (msg->list.len && !msg->list.frame) { /* borrowed from the connection that brought it */

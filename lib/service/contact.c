@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 
 struct dmi_contact {
   const char *file;
@@ -29,8 +30,7 @@ struct dmi_contact {
 };
 
 struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port) {
-  struct dmi_contact *contact = calloc(1, sizeof(*contact));
-  if (!contact) abort();
+  struct dmi_contact *contact = dmi_xalloc(1, sizeof(*contact));
   contact->file = file;
   snprintf(contact->line, sizeof(contact->line), "%.255s %u\n", host, port);
   return contact;

@@ -11,6 +11,7 @@
 
 #include "base/epoch.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "core/member.h"
 #include "service/pager.h"
 #include "service/runtime.h"
@@ -25,8 +26,7 @@ struct dmi_events {
 
 static struct dmi_events *events(struct dmi_process *process) {
   if (!process->events) {
-    process->events = calloc(1, sizeof(*process->events));
-    if (!process->events) abort();
+    process->events = dmi_xalloc(1, sizeof(*process->events));
     dmi_mout_init(&process->events->out);
   }
   return process->events;
@@ -73,8 +73,7 @@ static void busy_known(struct dmi_process *process, struct dmi_wait *wait,
 }
 
 void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg) {
-  struct busy_wait *busy = calloc(1, sizeof(*busy));
-  if (!busy) abort();
+  struct busy_wait *busy = dmi_xalloc(1, sizeof(*busy));
   busy->wait.done = busy_known;
   busy->known = known;
   busy->arg = arg;

@@ -9,6 +9,7 @@
 
 #include "base/epoch.h"
 #include "base/lock.h"
+#include "base/xalloc.h"
 #include "core/member.h"
 #include "service/pager.h"
 #include "service/runtime.h"
@@ -119,11 +120,7 @@ static void collect_page(struct dmi_page *page, void *arg) {
   wanted = leave->parts ? page->copy || page->busy : page->role == DMI_ROLE_OWNER;
   dmi_unlock(&page->lock);
   if (!wanted || !dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
-  if (leave->num == leave->room) {
-    leave->room = leave->room ? 2 * leave->room : 256;
-    leave->page = realloc(leave->page, leave->room * sizeof(struct dmi_page *));
-    if (!leave->page) abort();
-  }
+  DMI_XALLOC_GROW(leave->page, leave->num, leave->room);
   leave->page[leave->num++] = page;
 }
 
@@ -192,8 +189,7 @@ void dmi_leave_room_told(struct dmi_process *process) {
 }
 
 void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
-  if (!process->leave) process->leave = calloc(1, sizeof(*process->leave));
-  if (!process->leave) abort();
+  if (!process->leave) process->leave = dmi_xalloc(1, sizeof(*process->leave));
   process->leave->heir = heir;
   process->leave->said = process->leave->parts = false;
   if (heir) {
@@ -230,11 +226,7 @@ struct ended_list {
 
 static void ended_add(void *arg, uint64_t number, int64_t value) {
   struct ended_list *list = arg;
-  if (list->num == list->room) {
-    list->room = list->room ? 2 * list->room : 16;
-    list->ended = realloc(list->ended, list->room * sizeof(list->ended[0]));
-    if (!list->ended) abort();
-  }
+  DMI_XALLOC_GROW(list->ended, list->num, list->room);
   list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
 }
 
@@ -444,8 +436,7 @@ static void take(struct dmi_process *process, uint32_t from, struct dmi_msg *msg
     return;
   }
   /* Not in use here so far, or unmapped meanwhile: the directory knows. */
-  wait = calloc(1, sizeof(*wait));
-  if (!wait) abort();
+  wait = dmi_xalloc(1, sizeof(*wait));
   *wait = now;
   wait->wait.done = take_looked_up;
   wait->list = dmi_slice_copy(msg->list.ptr, msg->list.len);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "base/xalloc.h"
 #include "service/access.h"
 
 #define NONE UINT32_MAX
@@ -39,14 +40,7 @@ void dmi_ops_free(struct dmi_ops *ops) {
 
 static void grow(struct dmi_ops *ops) {
   uint32_t num = ops->num ? 2 * ops->num : 64;
-  struct slot *more = realloc(ops->slot, num * sizeof(*more));
-  if (!more) {
-    fprintf(stderr,
-            "dmi: no memory left for %u operations that are out (a smaller dmirun -s leaves more); "
-            "ending\n",
-            num);
-    abort();
-  }
+  struct slot *more = dmi_xalloc_again(ops->slot, num, sizeof(*more));
   ops->slot = more;
   for (uint32_t i = num; i-- > ops->num;) {
     more[i] = (struct slot){NULL, 1, 0, ops->free};

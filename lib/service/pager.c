@@ -24,6 +24,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "mem/spill.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
@@ -84,11 +85,7 @@ uint64_t dmi_pager_high(const struct dmi_pager *pager) {
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
 void dmi_held_add(struct dmi_held_pages *list, struct dmi_page *page, uint32_t to) {
-  if (list->num == list->room) {
-    list->room = list->room ? 2 * list->room : 16;
-    list->at = realloc(list->at, list->room * sizeof(*list->at));
-    if (!list->at) abort();
-  }
+  DMI_XALLOC_GROW(list->at, list->num, list->room);
   list->at[list->num++] = (struct dmi_held_page){page, to};
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "base/xalloc.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
 #include "service/service_msg.h"
@@ -86,11 +87,7 @@ static void add_mapping(struct dmi_mapping *mapping, void *arg) {
   if (!count->pages) return;
   while (at < count->lots && count->lot[at].size != mapping->map.page_size)
     at++;
-  if (at == count->room) {
-    count->room = count->room ? 2 * count->room : 16;
-    count->lot = realloc(count->lot, count->room * sizeof(*count->lot));
-    if (!count->lot) abort();
-  }
+  DMI_XALLOC_GROW(count->lot, at, count->room);
   if (at == count->lots)
     count->lot[count->lots++] = (struct dmi_room_lot){mapping->map.page_size, 0};
   count->lot[at].num += count->pages;

@@ -11,6 +11,7 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "mem/spill.h"
 #include "service/pager_int.h"
 
@@ -166,11 +167,7 @@ static uint64_t go(void *arg, void *map, uint64_t index, enum dmi_class class) {
 static void add_map(struct dmi_mapping *mapping, void *arg) {
   struct dmi_pager *pager = arg;
   if (!dmi_mapping_ref(mapping)) return;
-  if (pager->maps == pager->maps_room) {
-    pager->maps_room = pager->maps_room ? 2 * pager->maps_room : 16;
-    pager->map = realloc(pager->map, pager->maps_room * sizeof(*pager->map));
-    if (!pager->map) abort();
-  }
+  DMI_XALLOC_GROW(pager->map, pager->maps, pager->maps_room);
   pager->map[pager->maps++] =
       (struct dmi_replace_map){mapping, mapping->map.page_size, &mapping->hand};
 }

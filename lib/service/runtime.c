@@ -29,6 +29,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/member.h"
 #include "service/check.h"
@@ -73,8 +74,7 @@ void dmi_post(struct dmi_process *process, struct dmi_post *post) {
 }
 
 void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
-  struct dmi_self_msg *item = malloc(sizeof(*item));
-  if (!item) abort();
+  struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
   item->msg = *msg;
   item->next = NULL;
   pthread_mutex_lock(&process->post_lock);

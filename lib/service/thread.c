@@ -30,6 +30,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "core/member.h"
 #include "service/process.h"
 #include "service/runtime.h"
@@ -209,8 +210,7 @@ void dmi_threads_main_begins(struct dmi_process *process) {
 }
 
 void dmi_threads_main_ends(struct dmi_process *process) {
-  struct dmi_post *post = calloc(1, sizeof(*post));
-  if (!post) abort();
+  struct dmi_post *post = dmi_xalloc(1, sizeof(*post));
   post->run = main_ended;
   dmi_post(process, post);
 }
@@ -442,8 +442,7 @@ static void answer(struct dmi_process *process, uint32_t from, const struct dmi_
 /* Any thread.  Gives the message the number that its answer will have. */
 static void ask_note(struct dmi_threads *threads, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
                      dmi_thread_done *done, void *arg) {
-  struct pending *pending = calloc(1, sizeof(*pending));
-  if (!pending) abort();
+  struct pending *pending = dmi_xalloc(1, sizeof(*pending));
   pending->to = uid;
   pending->expect = expect;
   pending->done = done;

@@ -1,0 +1,28 @@
+/*
+ * xalloc.c - memory for bookkeeping, or the end of the process.
+ */
+#include "base/xalloc.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+_Noreturn void dmi_xalloc_fail(size_t size) {
+  fprintf(stderr,
+          "dmi: no memory left for %zu bytes of bookkeeping (a smaller dmirun -s leaves more); "
+          "ending\n",
+          size);
+  abort();
+}
+
+void *dmi_xalloc(size_t num, size_t size) {
+  void *ptr = calloc(num ? num : 1, size);
+  if (!ptr) dmi_xalloc_fail(num * size);
+  return ptr;
+}
+
+void *dmi_xalloc_again(void *old, size_t num, size_t size) {
+  void *ptr = num <= SIZE_MAX / size ? realloc(old, num * size) : NULL;
+  if (!ptr) dmi_xalloc_fail(num * size);
+  return ptr;
+}
