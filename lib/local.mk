@@ -10,7 +10,7 @@ libdmi_la_LDFLAGS = -no-undefined -version-info 0:0:0 -pthread $(DMI_SANITIZER_F
 EXTRA_libdmi_la_DEPENDENCIES = $(top_srcdir)/lib/libdmi.map
 libdmi_la_LIBADD = $(DMI_LIBS)
 
-# 0 base: errors, log, configuration table, clock, containers
+# 0 base: errors, log, locks, buffers and their account, what the machine has
 base_sources = \
 	lib/base/epoch.c \
 	lib/base/epoch.h \
@@ -18,13 +18,19 @@ base_sources = \
 	lib/base/error.h \
 	lib/base/file.c \
 	lib/base/file.h \
+	lib/base/frame.c \
+	lib/base/frame.h \
 	lib/base/futex.h \
+	lib/base/large.c \
+	lib/base/large.h \
 	lib/base/lock.c \
 	lib/base/lock.h \
 	lib/base/log.c \
 	lib/base/log.h \
 	lib/base/machine.c \
 	lib/base/machine.h \
+	lib/base/pool.c \
+	lib/base/pool.h \
 	lib/base/version.c \
 	lib/base/version.h \
 	lib/base/where.c \
@@ -32,7 +38,23 @@ base_sources = \
 	lib/base/xalloc.c \
 	lib/base/xalloc.h
 
-# 1 net: wire format, connections, the daemon's loop, transports, authentication
+# 1 msg: what processes say to each other: messages, their one table, encoding
+msg_sources = \
+	lib/msg/msg.h \
+	lib/msg/pack.c \
+	lib/msg/pack.h \
+	lib/msg/service.h \
+	lib/msg/wire.c \
+	lib/msg/wire.h
+
+# 2 mem: the spill file, sets of ranges
+mem_sources = \
+	lib/mem/range_set.c \
+	lib/mem/range_set.h \
+	lib/mem/spill.c \
+	lib/mem/spill.h
+
+# 3 net: connections, handshake, sealing, the daemon's loop
 net_sources = \
 	lib/net/accept.c \
 	lib/net/addr.c \
@@ -53,29 +75,9 @@ net_sources = \
 	lib/net/seal.c \
 	lib/net/seal.h \
 	lib/net/send.c \
-	lib/net/shake.c \
-	lib/net/wire.c \
-	lib/net/wire.h
+	lib/net/shake.c
 
-# 2 mem: address -> mapping -> page table, pool frames, limits, replacement policy
-mem_sources = \
-	lib/mem/frame.c \
-	lib/mem/frame.h \
-	lib/mem/large.c \
-	lib/mem/large.h \
-	lib/mem/mapping.c \
-	lib/mem/mapping.h \
-	lib/mem/pool.c \
-	lib/mem/pool.h \
-	lib/mem/range_set.c \
-	lib/mem/range_set.h \
-	lib/mem/replace.c \
-	lib/mem/replace.h \
-	lib/mem/space.c \
-	lib/mem/spill.c \
-	lib/mem/spill.h
-
-# 3 core: the pure protocol: page state machine, owner hints, membership, join and leave
+# 4 core: the pure protocol: pages, membership, room, replacement policy
 core_sources = \
 	lib/core/coord.c \
 	lib/core/coord_check.c \
@@ -99,9 +101,6 @@ core_sources = \
 	lib/core/member_leave.c \
 	lib/core/member_state.c \
 	lib/core/member_view.c \
-	lib/core/pack.c \
-	lib/core/pack.h \
-	lib/core/msg.h \
 	lib/core/out.c \
 	lib/core/page.c \
 	lib/core/page.h \
@@ -116,6 +115,8 @@ core_sources = \
 	lib/core/page_wait.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
+	lib/core/replace.c \
+	lib/core/replace.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
 	lib/core/room.c \
@@ -123,7 +124,13 @@ core_sources = \
 	lib/core/sync.c \
 	lib/core/sync.h
 
-# 4 service: threads, mutex, condition, barrier, groups, rwset, allocator
+# 5 access: mappings and their page records
+access_sources = \
+	lib/access/mapping.c \
+	lib/access/mapping.h \
+	lib/access/space.c
+
+# 6 service: reads and writes, locks, threads, the life of the process
 service_sources = \
 	lib/service/access.c \
 	lib/service/access.h \
@@ -160,18 +167,17 @@ service_sources = \
 	lib/service/parent.c \
 	lib/service/parent.h \
 	lib/service/process.h \
+	lib/service/program.h \
 	lib/service/report.c \
 	lib/service/report.h \
-	lib/service/program.h \
 	lib/service/runtime.c \
 	lib/service/runtime.h \
-	lib/service/save.c \
-	lib/service/save.h \
 	lib/service/rwset.c \
 	lib/service/rwset.h \
+	lib/service/save.c \
+	lib/service/save.h \
 	lib/service/self.c \
 	lib/service/self.h \
-	lib/service/service_msg.h \
 	lib/service/stall.c \
 	lib/service/stall.h \
 	lib/service/status.c \
@@ -181,7 +187,7 @@ service_sources = \
 	lib/service/thread.c \
 	lib/service/thread.h
 
-# 5 api: entry points
+# 7 api: entry points
 api_sources = \
 	lib/api/ext.c \
 	lib/api/memory.c \
@@ -195,9 +201,11 @@ libdmi_la_SOURCES = \
 	include/dmi_api.h \
 	include/dmi_ext.h \
 	$(base_sources) \
-	$(net_sources) \
+	$(msg_sources) \
 	$(mem_sources) \
+	$(net_sources) \
 	$(core_sources) \
+	$(access_sources) \
 	$(service_sources) \
 	$(api_sources)
 

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/msg.h"
+#include "msg/msg.h"
 #include "net/net.h"
 
 /* ---- Messages (dmi_msg.type).  Table with contents: docs/membership.md, "Messages". -------- */

@@ -12,7 +12,7 @@
 
 #include "core/member.h"
 #include "core/heap.h"
-#include "core/pack.h"
+#include "msg/pack.h"
 #include "dmi_api.h"
 
 /* ---- Lists (member_state.c) ---------------------------------------------------------------- */

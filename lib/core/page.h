@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/msg.h"
+#include "msg/msg.h"
 
 enum dmi_role { DMI_ROLE_NONE, DMI_ROLE_PENDING, DMI_ROLE_OWNER };
 

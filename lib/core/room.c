@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "mem/replace.h"
+#include "core/replace.h"
 
 /* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another. */
 enum { ORDINARY, LEAVE, QUESTIONS };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "net/proof.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 
 static const unsigned char magic[4] = {'D', 'M', 'I', '1'};
 

@@ -37,7 +37,7 @@
 #include "net/net.h"
 #include "net/proof.h"
 #include "net/seal.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 
 #define DMI_NET_COPY 512           /* payloads up to this many bytes are copied into the queue */
 #define DMI_NET_BUFFER (64 * 1024) /* of a member's connection, incoming */

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/msg.h"
+#include "msg/msg.h"
 
 #define DMI_NET_TEMP 0x80000000u
 

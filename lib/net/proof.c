@@ -18,7 +18,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "net/wire.h"
+#include "msg/wire.h"
 
 enum { AT_PUBLIC = 8, AT_FLAGS = 40, AT_ZERO = 41, AT_HASH = 48, HASH = 32, LABEL = 16 };
 

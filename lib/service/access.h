@@ -7,7 +7,7 @@
 
 #include "base/lock.h"
 #include "core/page.h"
-#include "mem/mapping.h"
+#include "access/mapping.h"
 #include "service/status.h"
 
 struct dmi_group;

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "core/member.h"
 #include "service/runtime.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 
 enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH, WAKE };
 

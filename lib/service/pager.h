@@ -5,7 +5,7 @@
 #ifndef DMI_SERVICE_PAGER_H
 #define DMI_SERVICE_PAGER_H
 
-#include "mem/mapping.h"
+#include "access/mapping.h"
 #include "service/process.h"
 
 struct dmi_pager;
@@ -68,7 +68,7 @@ struct dmi_pager_counts {
   uint64_t taken;                     /* pages of others taken here */
   uint64_t dropped;                   /* copies dropped for their room */
   uint64_t spilled;                   /* bytes in the file now */
-  uint64_t limit, used, peak, copies; /* bytes: mem/pool.h */
+  uint64_t limit, used, peak, copies; /* bytes: base/pool.h */
 };
 void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *counts);
 

@@ -5,8 +5,8 @@
 #define DMI_SERVICE_PAGER_INT_H
 
 #include "core/room.h"
-#include "mem/pool.h"
-#include "mem/replace.h"
+#include "base/pool.h"
+#include "core/replace.h"
 #include "service/pager.h"
 
 /* A page with a reference to its mapping. */

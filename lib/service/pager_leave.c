@@ -10,7 +10,7 @@
 #include "base/xalloc.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 
 static void leave_look(struct dmi_pager *pager);
 

@@ -6,7 +6,7 @@
  */
 #include "service/pager_int.h"
 #include "service/runtime.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 
 void dmi_pager_rooms_begin(struct dmi_pager *pager, struct dmi_room_out *out) {
   dmi_room_out_init(out);

@@ -1,5 +1,5 @@
 /*
- * pager_sweep.c - pages leave: what the policy (mem/replace.h) is shown of them, and what it
+ * pager_sweep.c - pages leave: what the policy (core/replace.h) is shown of them, and what it
  * decides carried out as steps of the protocol (R12).
  *
  * The pager thread's.  Takes a page's lock, then the pager's.

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/where.h"
 #include "core/heap.h"
-#include "mem/mapping.h"
+#include "access/mapping.h"
 #include "service/pager.h"
 #include "service/runtime.h"
 

@@ -40,7 +40,7 @@
 #include "service/pager.h"
 #include "service/parent.h"
 #include "service/self.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 #include "service/stall.h"
 #include "service/sync.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/msg.h"
+#include "msg/msg.h"
 #include "dmi_api.h"
 
 struct dmi_process;

@@ -34,7 +34,7 @@
 #include "core/member.h"
 #include "service/process.h"
 #include "service/runtime.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 #include "service/stall.h"
 
 /* What is kept for a thread's next DMI_suspend; see docs/threads.md. */

@@ -7,7 +7,7 @@
 #ifndef DMI_SERVICE_THREAD_H
 #define DMI_SERVICE_THREAD_H
 
-#include "core/msg.h"
+#include "msg/msg.h"
 #include "dmi_api.h"
 
 struct dmi_process;

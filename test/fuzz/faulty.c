@@ -12,10 +12,10 @@
 #include "base/epoch.h"
 #include "core/heap.h"
 #include "core/member_int.h"
-#include "mem/mapping.h"
+#include "access/mapping.h"
 #include "net/net.h"
-#include "net/wire.h"
-#include "service/service_msg.h"
+#include "msg/wire.h"
+#include "msg/service.h"
 
 enum attack attack_of(uint64_t run) {
   return run % 2 ? AT_RANDOM : (enum attack)(1 + run / 2 % (ATTACKS - 1));

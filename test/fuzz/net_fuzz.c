@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "../unit/net_raw.h"
-#include "service/service_msg.h"
+#include "msg/service.h"
 
 #define QUICK 8000 /* connections */
 #define SOAK 400000

@@ -16,7 +16,7 @@
 #include "net/hello.h"
 #include "net/proof.h"
 #include "net/seal.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 
 #define QUICK 1500000
 #define SOAK 30000000

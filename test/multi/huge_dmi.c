@@ -20,7 +20,7 @@ static const int64_t edges[] = {0, INT64_C(1) << 31, INT64_C(1) << 32, PAGE - 16
 
 #define MANY ((int64_t)1 << 30)
 
-/* Bytes in page tables and records (lib/mem/mapping.h). */
+/* Bytes in page tables and records (lib/access/mapping.h). */
 uint64_t dmi_mapping_bytes(void);
 
 struct job {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem/large.h"
+#include "base/large.h"
 
 #define MIB ((size_t)1 << 20)
 #define HELD 48

@@ -1,5 +1,5 @@
 /*
- * member_pack_test.c - lib/core/pack.h: what is written is read; nothing outside is.
+ * member_pack_test.c - lib/msg/pack.h: what is written is read; nothing outside is.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/pack.h"
+#include "msg/pack.h"
 
 static struct dmi_slice sample(void) {
   struct dmi_pack pack;

@@ -16,7 +16,7 @@
 #include "net/hello.h"
 #include "net/proof.h"
 #include "net/seal.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 #include "net_node.h"
 
 #define RAW_MOST 1024 /* descriptors */

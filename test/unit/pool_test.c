@@ -2,7 +2,7 @@
  * pool_test.c - the account of page bytes: what counts and until when, the limit under threads, the
  * marks.
  */
-#include "mem/pool.h"
+#include "base/pool.h"
 
 #include <pthread.h>
 #include <setjmp.h>

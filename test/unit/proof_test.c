@@ -18,7 +18,7 @@
 
 #include "net/proof.h"
 #include "net/seal.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 
 static const uint8_t key[DMI_KEY_BYTES] = "the key", other_key[DMI_KEY_BYTES] = "the kez";
 

@@ -14,7 +14,7 @@
 
 #include "../sim/rng.h"
 #include "base/epoch.h"
-#include "mem/mapping.h"
+#include "access/mapping.h"
 
 #define NUMBERS 200
 

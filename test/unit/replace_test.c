@@ -2,7 +2,7 @@
  * replace_test.c - the replacement policy on made-up pages: all rules of its order, what it costs,
  * and how often a cache that it keeps is hit, beside one that drops pages at random.
  */
-#include "mem/replace.h"
+#include "core/replace.h"
 
 #include <math.h>
 #include <setjmp.h>

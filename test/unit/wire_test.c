@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "net/hello.h"
-#include "net/wire.h"
+#include "msg/wire.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)

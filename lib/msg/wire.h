@@ -3,20 +3,20 @@
  *
  * A connection carries a handshake (proof.h, hello.h) and then messages: a header of
  * DMI_WIRE_HEADER bytes, `list_len` bytes of list, `body_len` bytes of body.  All integers are
- * little-endian.  Lists are arrays of the structs named in core/msg.h, as they lie in memory: DMI
+ * little-endian.  Lists are arrays of the structs named in msg/msg.h, as they lie in memory: DMI
  * runs on little-endian machines only (checked below).
  *
  * Pure: no sockets, no allocation, no upper layer.  docs/wire.md is the description for readers.
  */
-#ifndef DMI_NET_WIRE_H
-#define DMI_NET_WIRE_H
+#ifndef DMI_MSG_WIRE_H
+#define DMI_MSG_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/member.h"
-#include "core/msg.h"
+#include "msg/msg.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "lists travel as they lie in memory: DMI needs a little-endian machine"

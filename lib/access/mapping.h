@@ -4,8 +4,8 @@
  * Lookups are for any thread and lock nothing; they must be inside an epoch (base/epoch.h), or hold
  * a reference to the mapping.  Mappings are added and removed by the daemon thread only.
  */
-#ifndef DMI_MEM_MAPPING_H
-#define DMI_MEM_MAPPING_H
+#ifndef DMI_ACCESS_MAPPING_H
+#define DMI_ACCESS_MAPPING_H
 
 #include <pthread.h>
 
@@ -37,7 +37,7 @@ struct dmi_mapping {
   _Atomic uint32_t saved_lock;    /* guards saved */
   _Atomic uint32_t any_saved;     /* bool: some page was saved once */
   struct dmi_range_set saved;     /* numbers of pages that are to stay here: DMI_save */
-  uint64_t hand;                  /* the pager's: mem/replace.h */
+  uint64_t hand;                  /* the pager's: core/replace.h */
 };
 
 /* Makes one, with one reference.  NULL: no memory. */

@@ -6,13 +6,13 @@
  * process of the program; any thread, with or without a page's lock held; nothing here waits.  A
  * hit does not come here.
  */
-#ifndef DMI_MEM_POOL_H
-#define DMI_MEM_POOL_H
+#ifndef DMI_BASE_POOL_H
+#define DMI_BASE_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mem/frame.h"
+#include "base/frame.h"
 
 struct dmi_pool;
 

@@ -8,7 +8,7 @@
  *
  * No locks, no page tables, no messages here.
  */
-#include "mem/replace.h"
+#include "core/replace.h"
 
 #include <stdlib.h>
 

@@ -3,12 +3,12 @@
  *
  * The wire layer turns them into bytes and back; the simulator passes them on as they are.
  */
-#ifndef DMI_CORE_MSG_H
-#define DMI_CORE_MSG_H
+#ifndef DMI_MSG_MSG_H
+#define DMI_MSG_MSG_H
 
 #include <stdint.h>
 
-#include "mem/frame.h"
+#include "base/frame.h"
 
 enum dmi_msg_type {
   DMI_MSG_GET = 1,

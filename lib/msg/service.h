@@ -4,8 +4,8 @@
  * They carry no list and no body; the fields used are named here.  Those of room are answered by
  * the pager: core/room.h, docs/replacement.md.
  */
-#ifndef DMI_SERVICE_SERVICE_MSG_H
-#define DMI_SERVICE_SERVICE_MSG_H
+#ifndef DMI_MSG_SERVICE_H
+#define DMI_MSG_SERVICE_H
 
 enum dmi_service_msg {
   DMI_SVC_CREATE = 96, /* op, off: the argument.  Start a thread */

@@ -5,8 +5,8 @@
  * Pure: it sees page records and members through what the caller shows it, and says what goes.
  * Nothing is kept for a page but its bit USED, and for a mapping where its clock hand stands.
  */
-#ifndef DMI_MEM_REPLACE_H
-#define DMI_MEM_REPLACE_H
+#ifndef DMI_CORE_REPLACE_H
+#define DMI_CORE_REPLACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

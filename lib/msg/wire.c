@@ -3,7 +3,7 @@
  *
  * Must not allocate, read beyond the header, or trust any field before dmi_wire_check has seen it.
  */
-#include "net/wire.h"
+#include "msg/wire.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static const struct dmi_wire_type rows[LISTED] = {DMI_WIRE_TABLE(ROW)};
 #define COUNT(number, name_, size, list, body, from_) +1
 _Static_assert((0 DMI_WIRE_TABLE(COUNT)) ==
                    DMI_MSG_PAGE_LAST + 2 /* DMI_WIRE_PING, STOP */ + LISTED - DMI_MSG_CONTROL_FIRST,
-               "each message of core/msg.h and core/member.h needs a row in net/wire.h");
+               "each message of msg/msg.h and core/member.h needs a row in msg/wire.h");
 
 static const struct dmi_wire_type service_row = {
     .name = "SERVICE", .from = DMI_WIRE_MEMBER, .body_max = DMI_WIRE_CONTROL};

@@ -4,14 +4,14 @@
  * Knows nothing of pages or messages.  A zeroed large frame (large.h) costs no memory until it is
  * touched, unless its room was in use before.
  */
-#include "mem/frame.h"
+#include "base/frame.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem/large.h"
-#include "mem/pool.h"
+#include "base/large.h"
+#include "base/pool.h"
 
 static _Atomic uint64_t total; /* bytes in live frames */
 

@@ -4,7 +4,7 @@
  * A few atomic counters.  `used` is never above the limit but by what comes with `force`.  A mark
  * is taken away by the step that crosses it, so that it wakes once.
  */
-#include "mem/pool.h"
+#include "base/pool.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

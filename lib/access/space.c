@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/epoch.h"
-#include "mem/mapping.h"
+#include "access/mapping.h"
 
 struct table {
   uint64_t num;

@@ -5,7 +5,7 @@
  * mapping of any number of pages costs nothing at first.  Nothing in it moves or goes before the
  * mapping does, so finding a record takes no lock.
  */
-#include "mem/mapping.h"
+#include "access/mapping.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,14 +4,14 @@
  * A reader never reads outside its bytes: past the end every get gives 0 and the reader stays bad.
  * The caller reads everything it expects, then asks dmi_unpack_done once.
  */
-#ifndef DMI_CORE_PACK_H
-#define DMI_CORE_PACK_H
+#ifndef DMI_MSG_PACK_H
+#define DMI_MSG_PACK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mem/frame.h"
+#include "base/frame.h"
 
 /* A writer.  Aborts when there is no memory. */
 struct dmi_pack {

@@ -1,7 +1,7 @@
 /*
  * pack.c - bodies of control messages: writing, and reading with checks.
  */
-#include "core/pack.h"
+#include "msg/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

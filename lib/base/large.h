@@ -5,8 +5,8 @@
  * was given back is used again without asking the kernel, and new room is made of huge pages where
  * they help.  Any thread.
  */
-#ifndef DMI_MEM_LARGE_H
-#define DMI_MEM_LARGE_H
+#ifndef DMI_BASE_LARGE_H
+#define DMI_BASE_LARGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

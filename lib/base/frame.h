@@ -4,8 +4,8 @@
  * A frame whose count is above 1 is shared (an answer still being sent, a reader still copying) and
  * must not be changed in place: dmi_frame_own gives a private one first.
  */
-#ifndef DMI_MEM_FRAME_H
-#define DMI_MEM_FRAME_H
+#ifndef DMI_BASE_FRAME_H
+#define DMI_BASE_FRAME_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct dmi_pool;
 
 struct dmi_frame {
   _Atomic uint32_t refs; /* holders; the last one frees it */
-  uint32_t large;        /* bool: from mem/large.h, else from malloc */
+  uint32_t large;        /* bool: from base/large.h, else from malloc */
   uint64_t size;         /* bytes */
   struct dmi_pool *pool; /* the account it is in until it is freed; NULL: in none.  A holder's */
   unsigned char bytes[];

@@ -13,7 +13,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "mem/large.h"
+#include "base/large.h"
 
 #include <glob.h>
 #include <pthread.h>
