@@ -40,10 +40,12 @@ base_sources = \
 
 # 1 msg: what processes say to each other: messages, their one table, encoding
 msg_sources = \
+	lib/msg/addr.h \
 	lib/msg/msg.h \
 	lib/msg/pack.c \
 	lib/msg/pack.h \
 	lib/msg/service.h \
+	lib/msg/table.h \
 	lib/msg/wire.c \
 	lib/msg/wire.h
 

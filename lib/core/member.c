@@ -9,6 +9,7 @@
 
 #include "base/xalloc.h"
 #include "core/member_int.h"
+#include "msg/wire.h"
 
 /* Of others; a correct program parks a few per thread, and large ones only when many leave. */
 #define PARKED_MAX 65536u
@@ -86,7 +87,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
 }
 
 static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  if (msg->type < DMI_MSG_CONTROL_FIRST || msg->type > DMI_CTL_LAST_TYPE) return false;
+  if (dmi_wire_class(msg) != DMI_CLASS_MEMBER) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
   if (for_coordinator(msg->type)) return to_coordinator(m, from, msg);
   switch (msg->type) {
@@ -121,7 +122,7 @@ static void begin(struct dmi_member *m, struct dmi_mout *out) {
 static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
   char text[DMI_TEXT_SIZE];
   if (!m->handed_by.uid) {
-    fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid, dmi_ctl_name(msg->type));
+    fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid, dmi_wire_name((uint8_t)msg->type));
     abort();
   }
   dmi_lost_text(text, &m->handed_by, "it handed over a state of the program that cannot be");
@@ -275,7 +276,7 @@ void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out) {
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
-static void call(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op, struct dmi_pack *body,
+static void call(struct dmi_member *m, enum dmi_msg_type type, uint64_t op, struct dmi_pack *body,
                  struct dmi_mout *out) {
   EVENT(dmi_call_begin(m, type, op, body));
 }

@@ -16,67 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/addr.h"
 #include "msg/msg.h"
-#include "net/net.h"
-
-/* ---- Messages (dmi_msg.type).  Table with contents: docs/membership.md, "Messages". -------- */
-
-enum dmi_ctl_type {
-  /* to the coordinator */
-  DMI_CTL_JOIN = DMI_MSG_CONTROL_FIRST, /* from a temporary id, to any member */
-  DMI_CTL_VIEW_TAKEN,
-  DMI_CTL_LEAVE_ASK,
-  DMI_CTL_LEAVE_NO,
-  DMI_CTL_DRAINED,
-  DMI_CTL_PARTED, /* nothing of others is here any more, nor on its way from here */
-  DMI_CTL_GONE,
-  DMI_CTL_OPENED,
-  DMI_CTL_ADOPTED,
-  DMI_CTL_BUSY,
-  DMI_CTL_IDLE,
-  DMI_CTL_FORGOT,
-  DMI_CTL_ENDED,
-  DMI_CTL_LOST,
-  DMI_CTL_POLL,
-  DMI_CTL_PEEK,
-  DMI_CTL_WELCOME,
-  DMI_CTL_GOODBYE,
-  DMI_CTL_NODES,
-  DMI_CTL_MMAP,
-  DMI_CTL_LOOKUP,
-  DMI_CTL_MUNMAP,
-  DMI_CTL_THREAD,
-  DMI_CTL_ROOM, /* from a leaver that found no room for its pages: there may be some now */
-  /* from the coordinator */
-  DMI_CTL_REDIRECT, /* from any member, to a temporary id */
-  DMI_CTL_REFUSE,   /* likewise */
-  DMI_CTL_ACCEPT,
-  DMI_CTL_VIEW,
-  DMI_CTL_JOINED,
-  DMI_CTL_OPEN,
-  DMI_CTL_LEAVE_GO,
-  DMI_CTL_PART,
-  DMI_CTL_LEFT,
-  DMI_CTL_OUT,
-  DMI_CTL_ADOPT,
-  DMI_CTL_BUSY_OK,
-  DMI_CTL_FORGET,
-  DMI_CTL_RESULT,
-  DMI_CTL_END,
-  DMI_CTL_FINISH,
-  DMI_CTL_ABORT,
-  DMI_CTL_COORD, /* to the next coordinator */
-  /* between members */
-  DMI_CTL_DRAIN_END,                  /* leaver to heir */
-  DMI_CTL_DRAIN_OK,                   /* heir to leaver */
-  DMI_CTL_BYE,                        /* member to one that leaves */
-  DMI_CTL_LAST,                       /* one that leaves to its peers */
-  DMI_CTL_LAST_OK,                    /* peer to one that leaves */
-  DMI_CTL_LAST_TYPE = DMI_CTL_LAST_OK /* 96 and up: services */
-};
-
-/* "JOIN"; NULL when it is not one of the above. */
-const char *dmi_ctl_name(uint32_t type);
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
@@ -260,7 +201,7 @@ void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out);
 void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out);
 
-/* A message of enum dmi_ctl_type.  The caller keeps msg and its slices.  False, with nothing
+/* A message of class MEMBER (msg/table.h).  The caller keeps msg and its slices.  False, with nothing
  * changed, when it cannot come from a correct peer. */
 bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
                         struct dmi_mout *out);

@@ -25,7 +25,7 @@ static void look_idle(struct dmi_member *m) {
   dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
 }
 
-void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
+void dmi_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
                     struct dmi_pack *body) {
   struct dmi_call *call;
   if (!dmi_member_is_active(m)) {

@@ -104,7 +104,7 @@ enum dmi_phase {
 struct dmi_call {
   uint64_t op;
   uint64_t addr; /* LOOKUP: what was asked for */
-  uint8_t type;  /* enum dmi_ctl_type of the request */
+  uint8_t type;  /* enum dmi_msg_type of the request */
 };
 
 struct dmi_busy_wait {
@@ -171,7 +171,7 @@ struct dmi_member {
 void dmi_member_move(struct dmi_member *m, enum dmi_phase phase); /* aborts if not allowed */
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 /* Takes the content of body (may be NULL). */
-void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
+void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, uint64_t op,
                      int error, struct dmi_pack *body);
 void dmi_member_tell(struct dmi_member *m, const char *text);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
@@ -250,7 +250,7 @@ void dmi_leave_finish(struct dmi_member *m);
 void dmi_leave_forgot(struct dmi_member *m, uint64_t base);
 
 /* member_call.c */
-void dmi_call_begin(struct dmi_member *m, enum dmi_ctl_type type, uint64_t op,
+void dmi_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
                     struct dmi_pack *body);
 void dmi_call_busy(struct dmi_member *m, uint64_t op);
 void dmi_call_idle(struct dmi_member *m);

@@ -7,23 +7,6 @@
 #include "base/xalloc.h"
 #include "core/member_int.h"
 
-static const char *const ctl_names[] = {
-    "JOIN",     "VIEW_TAKEN", "LEAVE_ASK", "LEAVE_NO", "DRAINED", "PARTED", "GONE",     "OPENED",
-    "ADOPTED",  "BUSY",       "IDLE",      "FORGOT",   "ENDED",   "LOST",   "POLL",     "PEEK",
-    "WELCOME",  "GOODBYE",    "NODES",     "MMAP",     "LOOKUP",  "MUNMAP", "THREAD",   "ROOM",
-    "REDIRECT", "REFUSE",     "ACCEPT",    "VIEW",     "JOINED",  "OPEN",   "LEAVE_GO", "PART",
-    "LEFT",     "OUT",        "ADOPT",     "BUSY_OK",  "FORGET",  "RESULT", "END",      "FINISH",
-    "ABORT",    "COORD",      "DRAIN_END", "DRAIN_OK", "BYE",     "LAST",   "LAST_OK"};
-
-_Static_assert(sizeof(ctl_names) / sizeof(ctl_names[0]) ==
-                   DMI_CTL_LAST_TYPE - DMI_MSG_CONTROL_FIRST + 1,
-               "one name for each enum dmi_ctl_type");
-
-const char *dmi_ctl_name(uint32_t type) {
-  if (type < DMI_MSG_CONTROL_FIRST || type > DMI_CTL_LAST_TYPE) return NULL;
-  return ctl_names[type - DMI_MSG_CONTROL_FIRST];
-}
-
 /* ---- Phases -------------------------------------------------------------------------------- */
 
 #define TO(phase) (1u << DMI_PHASE_##phase)
@@ -150,7 +133,7 @@ struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type) {
   return act;
 }
 
-void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_ctl_type type, uint64_t op,
+void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, uint64_t op,
                      int error, struct dmi_pack *body) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;

@@ -9,37 +9,7 @@
 #include <stdint.h>
 
 #include "base/frame.h"
-
-enum dmi_msg_type {
-  DMI_MSG_GET = 1,
-  DMI_MSG_READ,
-  DMI_MSG_PUT,
-  DMI_MSG_ATOMIC,
-  DMI_MSG_OWN,
-  DMI_MSG_GOT,
-  DMI_MSG_DATA,
-  DMI_MSG_DONE,
-  DMI_MSG_FAIL,
-  DMI_MSG_GRANT,
-  DMI_MSG_INVALIDATE,
-  DMI_MSG_INVALIDATED,
-  DMI_MSG_UPDATE,
-  DMI_MSG_UPDATED,
-  DMI_MSG_RELEASE,
-  DMI_MSG_TAKE,
-  DMI_MSG_HOME_BEGIN,
-  DMI_MSG_HOME_TAILS,
-  DMI_MSG_HOME_END,
-  DMI_MSG_HOME_DONE,
-  DMI_MSG_KEEP,
-  DMI_MSG_PASS,
-  DMI_MSG_BLOCK,
-  DMI_MSG_PAGE_LAST = DMI_MSG_BLOCK,
-
-  /* 32 and up: membership and services (docs/membership.md); everything is in `body`, packed as
-   * lib/core/member.h and lib/service say; `op`, `error` as in answers above */
-  DMI_MSG_CONTROL_FIRST = 32
-};
+#include "msg/table.h"
 
 /* dmi_msg.flags */
 #define DMI_F_ZERO 0x01    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
@@ -57,6 +27,10 @@ enum dmi_msg_type {
 /* Kinds of copies: dmi_msg.kind of READ, DATA, PASS and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
+
+/* dmi_msg.kind of PING */
+#define DMI_WIRE_ASK 1  /* does your daemon run? */
+#define DMI_WIRE_TELL 2 /* it does */
 
 /* dmi_msg.kind of GET, PUT and UPDATE: 0, or the body begins with a list of ranges: `off` is their
  * number, `len` their bytes together (docs/protocol.md, "Lists"). */

@@ -30,27 +30,22 @@ enum {
   AT_ZERO = 72 /* 8 bytes, zero: room, and a check that both ends are at the same place */
 };
 
-#define ROW(number, name_, size, list, body, from_) \
-  [number] = {.name = name_, .list_size = size, .from = from_, .list_max = list, .body_max = body},
+#define ROW(symbol, number, name_, class_, size, list, body, from_) \
+  [number] = {.name = name_,                                        \
+              .list_size = size,                                    \
+              .from = from_,                                        \
+              .class = class_,                                      \
+              .list_max = list,                                     \
+              .body_max = body},
 
-#define LISTED (DMI_CTL_LAST_TYPE + 1)
-#define LAST 127
-
-static const struct dmi_wire_type rows[LISTED] = {DMI_WIRE_TABLE(ROW)};
-
-#define COUNT(number, name_, size, list, body, from_) +1
-_Static_assert((0 DMI_WIRE_TABLE(COUNT)) ==
-                   DMI_MSG_PAGE_LAST + 2 /* DMI_WIRE_PING, STOP */ + LISTED - DMI_MSG_CONTROL_FIRST,
-               "each message of msg/msg.h and core/member.h needs a row in msg/wire.h");
-
-static const struct dmi_wire_type service_row = {
-    .name = "SERVICE", .from = DMI_WIRE_MEMBER, .body_max = DMI_WIRE_CONTROL};
-
-static const struct dmi_wire_type no_row = {.name = NULL, .from = DMI_WIRE_NOBODY};
+static const struct dmi_wire_type rows[256] = {DMI_MSG_TABLE(ROW)};
 
 const struct dmi_wire_type *dmi_wire_type(uint8_t type) {
-  if (type < LISTED) return &rows[type];
-  return type <= LAST ? &service_row : &no_row;
+  return &rows[type];
+}
+
+const char *dmi_wire_name(uint8_t type) {
+  return rows[type].name != NULL ? rows[type].name : "no message";
 }
 
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {

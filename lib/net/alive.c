@@ -109,7 +109,7 @@ void dmi_alive_begin(struct dmi_net *net) {
 /* ---- Daemons --------------------------------------------------------------------------------- */
 
 static bool send_ping(struct dmi_net *net, uint32_t uid, uint8_t kind) {
-  struct dmi_msg ping = {.type = DMI_WIRE_PING, .kind = kind};
+  struct dmi_msg ping = {.type = DMI_MSG_PING, .kind = kind};
   return dmi_net_send(net, uid, &ping);
 }
 

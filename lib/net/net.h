@@ -21,15 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/addr.h"
 #include "msg/msg.h"
-
-#define DMI_NET_TEMP 0x80000000u
-
-/* Where a process listens.  IPv4 is kept as ::ffff:a.b.c.d.  All zero: unknown. */
-struct dmi_addr {
-  uint8_t ip[16];
-  uint16_t port;
-};
 
 struct dmi_net;
 

@@ -103,7 +103,7 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
  * no memory before their body. */
 static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
   struct dmi_net *net = conn->net;
-  if (msg->type == DMI_WIRE_STOP || msg->type == DMI_WIRE_PING || msg->list.len != 0) return false;
+  if (msg->type == DMI_MSG_STOP || msg->type == DMI_MSG_PING || msg->list.len != 0) return false;
   return net->handler.lendable(net->handler.arg, msg);
 }
 
@@ -118,11 +118,11 @@ static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY])
   if (lent && (wrong != NULL || !is_lendable(conn, msg))) return false;
   conn->start += DMI_WIRE_HEADER;
   if (wrong != NULL) return fail(why, msg, wrong);
-  if (msg->type == DMI_WIRE_STOP) {
+  if (msg->type == DMI_MSG_STOP) {
     conn->got_end = true;
     return true;
   }
-  if (msg->type == DMI_WIRE_PING) {
+  if (msg->type == DMI_MSG_PING) {
     return dmi_alive_ping(conn, msg) || fail(why, msg, "it neither asks nor answers");
   }
   return begin_list(conn, why);

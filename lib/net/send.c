@@ -187,7 +187,7 @@ bool dmi_send_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   struct dmi_seg *seg;
   if (is_bulk(msg)) return append_bulk(peer, msg);
   /* Behind these nothing that was sent before may still be on its way. */
-  if (msg->type == DMI_WIRE_STOP || msg->type == DMI_CTL_LAST) hurry_bulk(peer);
+  if (msg->type == DMI_MSG_STOP || msg->type == DMI_CTL_LAST) hurry_bulk(peer);
   seg = room_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);

@@ -689,10 +689,6 @@ bool dmi_access_lendable(const struct dmi_msg *msg) {
          msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
 }
 
-bool dmi_access_takes(const struct dmi_msg *msg) {
-  return msg->type <= DMI_MSG_RELEASE || msg->type == DMI_MSG_PASS || msg->type == DMI_MSG_BLOCK;
-}
-
 static bool answers_operation(const struct dmi_msg *msg) {
   if (msg->flags & DMI_F_FETCH) return false;
   return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;

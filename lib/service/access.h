@@ -134,13 +134,10 @@ int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status);
  */
 bool dmi_access_lendable(const struct dmi_msg *msg);
 
-/* GET .. RELEASE, PASS, BLOCK: one of those that dmi_access_message takes? */
-bool dmi_access_takes(const struct dmi_msg *msg);
-
 /* The first `got` bytes of the body of a large message are here. */
 void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got);
 
-/* One of these page messages.  Takes its slices over.  False: not from a correct peer. */
+/* A message of class PAGE (msg/table.h).  Takes its slices over.  False: not from a correct peer. */
 bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 
 /* Where the body of a page message goes; see net.h. */

@@ -41,6 +41,7 @@
 #include "service/parent.h"
 #include "service/self.h"
 #include "msg/service.h"
+#include "msg/wire.h"
 #include "service/stall.h"
 #include "service/sync.h"
 
@@ -105,31 +106,33 @@ static void on_posted(void *arg) {
 /* ---- The network's events ------------------------------------------------------------------- */
 
 static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
-  if (msg->type <= DMI_MSG_PAGE_LAST) return dmi_access_body(arg, from, msg);
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
+    return dmi_access_body(arg, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_process *process = arg;
+/* Only membership talks with who is no member yet. */
+static bool dispatch(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
   bool good;
-  if (msg->type <= DMI_MSG_PAGE_LAST) {
-    if (from >= DMI_NET_TEMP) {
-      dmi_slice_drop(&msg->list);
-      dmi_slice_drop(&msg->body);
-      return false;
-    }
-    return dmi_access_takes(msg) ? dmi_access_message(process, from, msg)
-                                 : dmi_leave_message(process, from, msg);
-  }
-  if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) {
-    good = from < DMI_NET_TEMP && dmi_pager_message(process->pager, from, msg);
-  } else if (msg->type >= DMI_SVC_CREATE) {
-    good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
-  } else {
+  if (class == DMI_CLASS_MEMBER) {
     good = dmi_member_message(process->member, from, msg, dmi_events(process));
     dmi_events_carry(process);
+    return good;
   }
+  if (from >= DMI_NET_TEMP) return false;
+  if (class == DMI_CLASS_ROOM) return dmi_pager_message(process->pager, from, msg);
+  return class == DMI_CLASS_THREAD && dmi_thread_message(process, from, msg);
+}
+
+static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  bool good;
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE) return dmi_access_message(arg, from, msg);
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_HANDOVER) return dmi_leave_message(arg, from, msg);
+  good = dispatch(arg, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   return good;

@@ -5,6 +5,7 @@
 #define DMI_SERVICE_SELF_H
 
 #include "core/member.h"
+#include "net/net.h"
 #include "service/config.h"
 
 struct dmi_self {

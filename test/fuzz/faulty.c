@@ -152,7 +152,7 @@ static void change_field(struct dmi_msg *msg) {
   uint64_t *const wide[] = {&msg->map, &msg->page, &msg->op, &msg->off, &msg->len, &msg->version};
   switch (mix(&rng) % 14) {
     case 0:
-      msg->type = (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_LAST + 1) : msg->type ^ 1);
+      msg->type = (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_ROOM_BACK + 1) : msg->type ^ 1);
       break;
     case 1:
     case 2:
@@ -201,7 +201,7 @@ static struct dmi_msg make_up(void) {
   const struct dmi_wire_type *row;
   struct dmi_msg msg = copy_of(any_sent());
   if (mix(&rng) % 2) msg.type = likely[mix(&rng) % sizeof likely];
-  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % DMI_SVC_LAST);
+  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % DMI_SVC_ROOM_BACK);
   row = dmi_wire_type(msg.type);
   msg.origin = strange_uid();
   if (mix(&rng) % 2) msg.page = mix(&rng) % 66;

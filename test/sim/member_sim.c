@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "member_world.h"
+#include "msg/wire.h"
 
 static const char *const break_names[DMI_MBREAK_LAST_KIND] = {
     "nothing", "taken", "heir",   "park", "polls",  "bye",  "last_ok", "busy", "opened", "uid",
@@ -85,7 +86,7 @@ static uint32_t polls_of(const struct proc *p) {
 static void welcome_or_goodbye(int slot) {
   bool open = rnd(2);
   int about = pick(open ? asked_open : asked_close);
-  enum dmi_ctl_type type = open ? DMI_CTL_WELCOME : DMI_CTL_GOODBYE;
+  enum dmi_msg_type type = open ? DMI_CTL_WELCOME : DMI_CTL_GOODBYE;
   if (about < 0 && !w->random_ids) return;
   if (about < 0 || (w->random_ids && rnd(8) == 0)) {
     act_call(slot, type, rnd(LIVING + 1), 0, -1);
@@ -302,7 +303,7 @@ static void check_call_done(int slot) {
   const struct proc *p = &w->proc[slot];
   for (uint32_t i = 0; i < p->calls.num; i++) {
     if (p->calls.at[i].type == DMI_CTL_POLL) continue;
-    fail("%s of %d has no answer", dmi_ctl_name(p->calls.at[i].type), slot);
+    fail("%s of %d has no answer", dmi_wire_name((uint8_t)p->calls.at[i].type), slot);
   }
   if (p->ops) fail("a page operation of %d has no answer", slot);
   if (p->own_creates || p->creating.num) fail("a create of %d has no answer", slot);

@@ -2,6 +2,7 @@
  * member_user.c - the world of member_sim: how processes start, and what users of them do.
  */
 #include "member_world.h"
+#include "msg/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static void start_call(int slot, const struct call *call, uint64_t a, uint64_t b
   world_watch(slot);
 }
 
-void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about) {
+void act_call(int slot, enum dmi_msg_type type, uint64_t a, uint64_t b, int about) {
   struct call call = {0};
   call.op = ++w->next_op;
   call.type = type;
@@ -81,7 +82,7 @@ void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int abou
       call.sole = (type == DMI_CTL_WELCOME ? p->welcomes++ : p->goodbyes++) == 0 && i == about;
     }
   }
-  say("%d: calls %s %llx (%d)", slot, dmi_ctl_name(type), (unsigned long long)a, about);
+  say("%d: calls %s %llx (%d)", slot, dmi_wire_name((uint8_t)type), (unsigned long long)a, about);
   *DMI_LIST_ADD(&w->proc[slot].calls) = call;
   start_call(slot, &call, a, b);
 }

@@ -2,6 +2,7 @@
  * member_world.c - the world of member_sim: network, shells, and what is checked at each event.
  */
 #include "member_world.h"
+#include "msg/wire.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -179,7 +180,7 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
   if (c->closed[end]) {
     if (w->proc[c->slot[1 - end]].killed && msg->type > SIM_REQUEST) return; /* an answer for it */
     fail("%d sends %s to %u after closing", slot,
-         dmi_ctl_name(msg->type) ? dmi_ctl_name(msg->type) : "page traffic", id);
+         dmi_wire_name(msg->type), id);
   }
   if (c->last[end] && for_others(p, msg)) fail("%d forwards to %u after LAST", slot, id);
   if (msg->type == DMI_CTL_LAST) c->last[end] = true;
@@ -216,7 +217,7 @@ static void end_proc(int slot) {
         uint8_t type = c->queue[e].at[0].msg.type;
         if (c->id[e] < DMI_NET_TEMP && !w->proc[c->slot[1 - e]].killed) {
           fail("%d has ended, and %s from %u is on its way to it", slot,
-               dmi_ctl_name(type) ? dmi_ctl_name(type) : "page traffic", c->id[e]);
+               dmi_wire_name(type), c->id[e]);
         }
       }
       dmi_keep_free(&c->queue[e]);
@@ -431,10 +432,10 @@ static void do_result(int slot, const struct dmi_mact *act) {
     struct call call = p->calls.at[i];
     if (call.op != act->op) continue;
     DMI_LIST_DROP(&p->calls, i);
-    say("%d: result of %s: %d", slot, dmi_ctl_name(call.type), act->error);
+    say("%d: result of %s: %d", slot, dmi_wire_name((uint8_t)call.type), act->error);
     w->stat_calls++;
     if (act->error == DMI_EINACTIVE) {
-      if (call.type != DMI_CTL_POLL) fail("%s fails: inactive", dmi_ctl_name(call.type));
+      if (call.type != DMI_CTL_POLL) fail("%s fails: inactive", dmi_wire_name((uint8_t)call.type));
       return;
     }
     check_result(slot, &call, act);
@@ -534,7 +535,7 @@ static void do_act(int slot, struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   switch (act->type) {
     case DMI_MACT_SEND:
-      say("%d -> %u: %s", slot, act->id, dmi_ctl_name(act->msg.type));
+      say("%d -> %u: %s", slot, act->id, dmi_wire_name(act->msg.type));
       if (act->msg.type == DMI_CTL_COORD) w->stat_handovers++;
       if (act->msg.type == DMI_CTL_FORGET) check_forget(&act->msg);
       world_send(slot, act->id, &act->msg);
@@ -762,7 +763,7 @@ static void deliver(struct conn *c, int e) {
     dmi_mout_init(&out);
     if (!dmi_member_message(p->m, from, &kept.msg, &out)) {
       if (!(from < DMI_NET_TEMP && w->proc[world_slot_of(from)].killed)) {
-        fail("%d refuses %s from %u", slot, dmi_ctl_name(kept.msg.type), from);
+        fail("%d refuses %s from %u", slot, dmi_wire_name(kept.msg.type), from);
       }
     }
     world_run(slot, &out);

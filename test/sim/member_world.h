@@ -46,7 +46,7 @@ struct pending {
 
 struct call {
   uint64_t op;
-  enum dmi_ctl_type type;
+  enum dmi_msg_type type;
   int slot;     /* welcome, goodbye: whom the notice was about, -1: a random id */
   uint64_t arg; /* base, or seq */
   uint32_t uid; /* thread: whose */
@@ -176,7 +176,7 @@ void world_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr 
 /* Events by the user of a process (member_user.c). */
 void act_leave(int slot);
 void act_room(int slot);
-void act_call(int slot, enum dmi_ctl_type type, uint64_t a, uint64_t b, int about);
+void act_call(int slot, enum dmi_msg_type type, uint64_t a, uint64_t b, int about);
 void act_create(int slot, uint32_t uid, bool must);
 void act_request(int slot, uint32_t uid);
 void act_end_thread(int slot, bool main);

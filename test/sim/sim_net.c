@@ -8,37 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "msg/wire.h"
 #include "sim.h"
-
-static const char *const names[] = {
-    [DMI_MSG_GET] = "GET",
-    [DMI_MSG_READ] = "READ",
-    [DMI_MSG_PUT] = "PUT",
-    [DMI_MSG_ATOMIC] = "ATOMIC",
-    [DMI_MSG_OWN] = "OWN",
-    [DMI_MSG_GOT] = "GOT",
-    [DMI_MSG_DATA] = "DATA",
-    [DMI_MSG_DONE] = "DONE",
-    [DMI_MSG_FAIL] = "FAIL",
-    [DMI_MSG_GRANT] = "GRANT",
-    [DMI_MSG_INVALIDATE] = "INVALIDATE",
-    [DMI_MSG_INVALIDATED] = "INVALIDATED",
-    [DMI_MSG_UPDATE] = "UPDATE",
-    [DMI_MSG_UPDATED] = "UPDATED",
-    [DMI_MSG_RELEASE] = "RELEASE",
-    [DMI_MSG_TAKE] = "TAKE",
-    [DMI_MSG_HOME_BEGIN] = "HOME_BEGIN",
-    [DMI_MSG_HOME_TAILS] = "HOME_TAILS",
-    [DMI_MSG_HOME_END] = "HOME_END",
-    [DMI_MSG_HOME_DONE] = "HOME_DONE",
-    [DMI_MSG_KEEP] = "KEEP",
-    [DMI_MSG_PASS] = "PASS",
-    [DMI_MSG_BLOCK] = "BLOCK",
-};
 
 const char *sim_msg_name(uint32_t type) {
   if (type == SIM_BYE) return "BYE";
-  return type <= DMI_MSG_PAGE_LAST && names[type] ? names[type] : "?";
+  return dmi_wire_name((uint8_t)type);
 }
 
 void sim_net_init(struct sim *sim) {

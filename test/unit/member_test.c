@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "core/member_int.h"
+#include "msg/wire.h"
 
 #define TEMP DMI_NET_TEMP
 
@@ -65,7 +66,7 @@ static struct dmi_mact *expect_send(uint32_t to, uint8_t type) {
     struct dmi_mact *act = &out.act[i];
     if (act->type == DMI_MACT_SEND && act->id == to && act->msg.type == type) return act;
   }
-  fail_msg("%s was not sent to %u", dmi_ctl_name(type), to);
+  fail_msg("%s was not sent to %u", dmi_wire_name((uint8_t)type), to);
   return NULL;
 }
 
@@ -396,7 +397,7 @@ static void test_rubbish(void **state) {
     }
     for (uint32_t i = 0; i < sizeof(bytes); i++)
       bytes[i] = (uint8_t)(rand() % 3 ? 0 : rand());
-    msg.type = (uint8_t)(DMI_MSG_CONTROL_FIRST + rand() % 50);
+    msg.type = (uint8_t)(DMI_CTL_JOIN + rand() % 50);
     msg.op = (uint64_t)(rand() % 4);
     msg.body.ptr = bytes;
     msg.body.len = (uint64_t)(rand() % (int)sizeof(bytes));

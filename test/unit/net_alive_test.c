@@ -324,7 +324,7 @@ static void test_ping_unanswered(void **state) {
   assert_true(fd >= 0);
   welcome(fd, 2);
   struct dmi_msg msg = raw_message(fd);
-  assert_int_equal(msg.type, DMI_WIRE_PING);
+  assert_int_equal(msg.type, DMI_MSG_PING);
   assert_int_equal(msg.kind, DMI_WIRE_ASK);
   uint64_t taken = other_signs(&a, unconnected); /* its machine has acknowledged it */
   for (int i = 0; i < 3; i++)
@@ -338,7 +338,7 @@ static void test_ping_unanswered(void **state) {
   assert_true(raw_send(fd, bytes, sizeof bytes));
   NODE_WAIT(&a, messages, 1);
   assert_int_not_equal(signs_of(&a), taken);
-  assert_int_equal(raw_message(fd).type, DMI_WIRE_PING); /* the next one */
+  assert_int_equal(raw_message(fd).type, DMI_MSG_PING); /* the next one */
   node_expect_close(&a);
   close(fd);
   close(listener);

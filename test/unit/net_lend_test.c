@@ -20,7 +20,7 @@
 #include "service/status.h"
 
 #define LIMIT 60      /* seconds for all tests: a waiter that is forgotten must not wait for ever */
-#define FOR_DAEMON 96 /* a type that is never lendable */
+#define FOR_DAEMON DMI_CTL_RESULT /* a type that is never lendable */
 #define SIZE_MOST 200000
 #define THREADS 6 /* per node */
 
