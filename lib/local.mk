@@ -123,8 +123,8 @@ core_sources = \
 	lib/core/rmw.h \
 	lib/core/room.c \
 	lib/core/room.h \
-	lib/core/sync.c \
-	lib/core/sync.h
+	lib/core/syncop.c \
+	lib/core/syncop.h
 
 # 5 access: mappings and their page records
 access_sources = \

@@ -5,7 +5,7 @@
  */
 #include "api/told.h"
 #include "base/error.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "service/barrier.h"
 #include "service/runtime.h"
 #include "service/sync.h"

@@ -2,7 +2,7 @@
  * frame.h - reference-counted byte buffers: page bytes, and payloads of messages.
  *
  * A frame whose count is above 1 is shared (an answer still being sent, a reader still copying) and
- * must not be changed in place: dmi_frame_own gives a private one first.
+ * must not be changed in place: dmi_page_own_frame gives a private one first.
  */
 #ifndef DMI_BASE_FRAME_H
 #define DMI_BASE_FRAME_H

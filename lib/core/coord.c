@@ -58,7 +58,7 @@ struct dmi_coord *dmi_coord_new(void) {
 void dmi_coord_free(struct dmi_coord *c) {
   if (!c) return;
   for (uint32_t i = 0; i < c->forgets.num; i++)
-    dmi_uids_free(&c->forgets.at[i].awaits);
+    dmi_uid_set_free(&c->forgets.at[i].awaits);
   free(c->records.at);
   free(c->notices.at);
   free(c->polls.at);
@@ -69,8 +69,8 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->joins.at);
   dmi_keep_free(&c->held);
   dmi_keep_free(&c->parked);
-  dmi_uids_free(&c->awaits);
-  dmi_uids_free(&c->byes);
+  dmi_uid_set_free(&c->awaits);
+  dmi_uid_set_free(&c->byes);
   free(c);
 }
 
@@ -89,7 +89,7 @@ void dmi_coord_start(struct dmi_member *m) {
   record->vital = true;
   dmi_record_move(record, DMI_LIFE_JOINED);
   m->coord->change = DMI_CHANGE_VIEW; /* its own first view, which it takes like any other */
-  dmi_uids_add(&m->coord->awaits, m->uid);
+  dmi_uid_set_add(&m->coord->awaits, m->uid);
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 
@@ -136,7 +136,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   record->main = record->life == DMI_LIFE_LEFT && record->busy;
   dmi_record_move(record, DMI_LIFE_LOST);
   if (c->removing == record->uid) c->removing = 0;
-  dmi_uids_drop(&c->byes, record->uid);
+  dmi_uid_set_drop(&c->byes, record->uid);
   record->heir = 0;
   record->busy = false;
   record->no_room = false;
@@ -166,7 +166,7 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
     return record->ended || dmi_coord_on_ended(m, record);
   }
   if (record->vital) return dmi_coord_abort(m, record, why);
-  dmi_uids_drop(&c->awaits, uid);
+  dmi_uid_set_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {
     *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
   } else if (record->life == DMI_LIFE_OUT) {
@@ -186,7 +186,7 @@ bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why) {
     dmi_coord_abort(m, record, why);
     return false;
   }
-  dmi_uids_drop(&c->awaits, uid);
+  dmi_uid_set_drop(&c->awaits, uid);
   return true;
 }
 

@@ -53,7 +53,7 @@ static bool mappings_good(const struct dmi_coord *c) {
   uint64_t end = 0;
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     const struct dmi_entry *mapping = &c->mappings.at[i];
-    if (!dmi_mapping_good(mapping) || mapping->base < end || !is_there(c, mapping->home))
+    if (!dmi_member_mapping_good(mapping) || mapping->base < end || !is_there(c, mapping->home))
       return false;
     end = mapping->base + mapping->page_size * mapping->page_num;
   }
@@ -67,14 +67,14 @@ static bool mappings_good(const struct dmi_coord *c) {
 /* What is still to come does come: it is members that are waited for. */
 static bool waits_good(const struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->forgets.num; i++) {
-    const struct dmi_uids *awaits = &c->forgets.at[i].awaits;
+    const struct dmi_uid_set *awaits = &c->forgets.at[i].awaits;
     if (awaits->num == 0 || awaits->num > c->records.num) return false;
     for (uint32_t j = 0; j < awaits->num; j++) {
       if (!is_there(c, awaits->at[j])) return false;
     }
   }
   for (uint32_t i = 0; i < c->adopts.num; i++) {
-    if (!is_there(c, c->adopts.at[i].home) || !dmi_mapping_good(&c->adopts.at[i].mapping))
+    if (!is_there(c, c->adopts.at[i].home) || !dmi_member_mapping_good(&c->adopts.at[i].mapping))
       return false;
   }
   return true;

@@ -98,13 +98,13 @@ static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep) {
   }
 }
 
-static void pack_uids(struct dmi_pack *pack, const struct dmi_uids *uids) {
+static void pack_uids(struct dmi_pack *pack, const struct dmi_uid_set *uids) {
   dmi_pack_u32(pack, uids->num);
   for (uint32_t i = 0; i < uids->num; i++)
     dmi_pack_u32(pack, uids->at[i]);
 }
 
-static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids) {
+static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uid_set *uids) {
   uint32_t num = dmi_unpack_count(unpack, 4);
   for (uint32_t i = 0; i < num; i++)
     *DMI_LIST_ADD(uids) = dmi_unpack_u32(unpack);
@@ -113,10 +113,10 @@ static void unpack_uids(struct dmi_unpack *unpack, struct dmi_uids *uids) {
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
-  dmi_mapping_pack(pack, &c->system);
+  dmi_member_pack_mapping(pack, &c->system);
   dmi_pack_u32(pack, c->mappings.num);
   for (uint32_t i = 0; i < c->mappings.num; i++)
-    dmi_mapping_pack(pack, &c->mappings.at[i]);
+    dmi_member_pack_mapping(pack, &c->mappings.at[i]);
   dmi_pack_u32(pack, c->forgets.num);
   for (uint32_t i = 0; i < c->forgets.num; i++) {
     dmi_pack_u64(pack, c->forgets.at[i].base);
@@ -127,7 +127,7 @@ static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     dmi_pack_u32(pack, c->adopts.at[i].home);
     pack_caller(pack, &c->adopts.at[i].caller);
-    dmi_mapping_pack(pack, &c->adopts.at[i].mapping);
+    dmi_member_pack_mapping(pack, &c->adopts.at[i].mapping);
   }
   dmi_pack_u32(pack, c->results.num);
   for (uint32_t i = 0; i < c->results.num; i++) {
@@ -159,10 +159,10 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
 
 static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
   uint32_t num;
-  dmi_mapping_unpack(unpack, &c->system);
+  dmi_member_unpack_mapping(unpack, &c->system);
   num = dmi_unpack_count(unpack, DMI_MAPPING_BYTES);
   for (uint32_t i = 0; i < num; i++)
-    dmi_mapping_unpack(unpack, DMI_LIST_ADD(&c->mappings));
+    dmi_member_unpack_mapping(unpack, DMI_LIST_ADD(&c->mappings));
   num = dmi_unpack_count(unpack, FORGET_BYTES);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
@@ -175,7 +175,7 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
     struct dmi_adopt *adopt = DMI_LIST_ADD(&c->adopts);
     adopt->home = dmi_unpack_u32(unpack);
     unpack_caller(unpack, &adopt->caller);
-    dmi_mapping_unpack(unpack, &adopt->mapping);
+    dmi_member_unpack_mapping(unpack, &adopt->mapping);
   }
   num = dmi_unpack_count(unpack, RESULT_BYTES);
   for (uint32_t i = 0; i < num; i++) {

@@ -20,7 +20,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   struct dmi_join *join;
   memset(&peer, 0, sizeof(peer));
   dmi_unpack_init(&body, &msg->body);
-  dmi_addr_unpack(&body, &peer.addr);
+  dmi_member_unpack_addr(&body, &peer.addr);
   dmi_info_unpack(&body, &peer.info);
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->joins.num; i++) {
@@ -31,7 +31,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
     return true;
   }
   m->env.addrs(m->env.arg, temp, &ours, &theirs);
-  if (dmi_addr_unsaid(&peer.addr)) memcpy(peer.addr.ip, theirs.ip, sizeof(peer.addr.ip));
+  if (dmi_member_addr_unsaid(&peer.addr)) memcpy(peer.addr.ip, theirs.ip, sizeof(peer.addr.ip));
   join = DMI_LIST_ADD(&c->joins);
   join->temp = temp;
   join->peer = peer;
@@ -56,7 +56,7 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   dmi_pack_u32(pack, coordinator);
   dmi_pack_u32(pack, added_num);
   for (uint32_t i = 0; i < added_num; i++)
-    dmi_peer_pack(pack, &added[i]);
+    dmi_member_pack_peer(pack, &added[i]);
   dmi_pack_u32(pack, removed_num);
   for (uint32_t i = 0; i < removed_num; i++) {
     dmi_pack_u32(pack, removed[i].uid);
@@ -133,7 +133,7 @@ static void send_view(struct dmi_member *m, uint32_t coordinator, const struct d
     struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
     if (record->removed || record->life == DMI_LIFE_OUT || record->life == DMI_LIFE_LOST) continue;
-    dmi_uids_add(&c->awaits, record->uid);
+    dmi_uid_set_add(&c->awaits, record->uid);
     if (record->life == DMI_LIFE_JOINING) {
       send_accept(m, record->uid, added, added_num);
       continue;
@@ -237,8 +237,8 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   bye = dmi_unpack_u8(&body);
   if (!dmi_unpack_done(&body) || bye > 1) return false;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
-  if (!dmi_uids_drop(&c->awaits, from)) return false;
-  if (bye) dmi_uids_add(&c->byes, from);
+  if (!dmi_uid_set_drop(&c->awaits, from)) return false;
+  if (bye) dmi_uid_set_add(&c->byes, from);
   if (m->broken == DMI_MBREAK_TAKEN && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }
@@ -259,7 +259,7 @@ static void end_view(struct dmi_member *m) {
     }
     i++;
   }
-  dmi_uids_free(&c->byes);
+  dmi_uid_set_free(&c->byes);
 }
 
 /* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent

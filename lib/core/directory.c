@@ -75,7 +75,7 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
                            const struct dmi_entry *mapping) {
   struct dmi_pack body;
   dmi_pack_init(&body);
-  dmi_mapping_pack(&body, mapping);
+  dmi_member_pack_mapping(&body, mapping);
   dmi_coord_answer(m, caller, DMI_OK, &body);
 }
 
@@ -114,7 +114,7 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
   adopt->caller = caller;
   adopt->mapping = c->mappings.at[c->mappings.num - 1];
   dmi_pack_init(&out);
-  dmi_mapping_pack(&out, &adopt->mapping);
+  dmi_member_pack_mapping(&out, &adopt->mapping);
   dmi_member_send(m, home->uid, DMI_CTL_ADOPT, 0, 0, &out);
   return true;
 }
@@ -168,7 +168,7 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
     const struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
     if (record->life == DMI_LIFE_OUT || record->life == DMI_LIFE_LOST) continue;
-    dmi_uids_add(&forget->awaits, record->uid);
+    dmi_uid_set_add(&forget->awaits, record->uid);
     dmi_pack_init(&body);
     dmi_pack_u64(&body, base);
     dmi_member_send(m, record->uid, DMI_CTL_FORGET, 0, 0, &body);
@@ -208,10 +208,10 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
 static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
   struct dmi_coord *c = m->coord;
   struct dmi_forget *forget = &c->forgets.at[i];
-  dmi_uids_drop(&forget->awaits, uid);
+  dmi_uid_set_drop(&forget->awaits, uid);
   if (forget->awaits.num > 0) return;
   dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
-  dmi_uids_free(&forget->awaits);
+  dmi_uid_set_free(&forget->awaits);
   DMI_LIST_DROP(&c->forgets, i);
   dmi_coord_room(m);
 }
@@ -225,7 +225,7 @@ static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
   base = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->forgets.num; i++) {
-    if (c->forgets.at[i].base != base || !dmi_uids_has(&c->forgets.at[i].awaits, record->uid)) {
+    if (c->forgets.at[i].base != base || !dmi_uid_set_has(&c->forgets.at[i].awaits, record->uid)) {
       continue;
     }
     drop_await(m, i, record->uid);

@@ -30,11 +30,11 @@ void dmi_member_free(struct dmi_member *m) {
   dmi_coord_free(m->coord);
   dmi_keep_free(&m->loop);
   dmi_keep_free(&m->parked);
-  dmi_uids_free(&m->strangers);
-  dmi_uids_free(&m->viewing_left);
-  dmi_uids_free(&m->viewing_lost);
-  dmi_uids_free(&m->byes);
-  dmi_uids_free(&m->awaits);
+  dmi_uid_set_free(&m->strangers);
+  dmi_uid_set_free(&m->viewing_left);
+  dmi_uid_set_free(&m->viewing_lost);
+  dmi_uid_set_free(&m->byes);
+  dmi_uid_set_free(&m->awaits);
   dmi_pack_free(&m->ended);
   free(m->peers.at);
   free(m->calls.at);
@@ -122,7 +122,8 @@ static void begin(struct dmi_member *m, struct dmi_mout *out) {
 static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
   char text[DMI_TEXT_SIZE];
   if (!m->handed_by.uid) {
-    fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid, dmi_wire_name((uint8_t)msg->type));
+    fprintf(stderr, "dmi: bug: member %u refuses its own %s\n", m->uid,
+            dmi_wire_name((uint8_t)msg->type));
     abort();
   }
   dmi_lost_text(text, &m->handed_by, "it handed over a state of the program that cannot be");
@@ -162,7 +163,7 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
     dmi_member_retry(m, text);
     return;
   }
-  dmi_uids_drop(&m->strangers, temp);
+  dmi_uid_set_drop(&m->strangers, temp);
   for (uint32_t i = m->parked.num; i-- > 0;) {
     if (m->parked.at[i].from == temp) dmi_keep_drop(&m->parked, i);
   }
@@ -186,7 +187,7 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
     return;
   }
   if (!dmi_member_find(m, uid)) return;
-  dmi_leave_lost(m, uid);
+  dmi_member_leave_lost(m, uid);
   if (m->coord && !dmi_coord_untake(m, uid, why)) return;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, uid);
@@ -201,7 +202,8 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
   } else if (id >= DMI_NET_TEMP) {
     lost_temp(m, id, why);
   } else if (m->phase == DMI_PHASE_ENDED && !m->coord) {
-    if (id == m->coordinator) dmi_leave_finish(m); /* all is over, whoever was to say so is gone */
+    if (id == m->coordinator)
+      dmi_member_leave_finish(m); /* all is over, whoever was to say so is gone */
   } else if (id != m->uid && m->uid != 0) {
     lost_member(m, id, why);
   }
@@ -246,39 +248,39 @@ void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out) {
 }
 
 void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out) {
-  EVENT(dmi_leave_stopped(m, stopped));
+  EVENT(dmi_member_leave_stopped(m, stopped));
 }
 
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out) {
-  EVENT(dmi_leave_drained(m, ended, num));
+  EVENT(dmi_member_leave_drained(m, ended, num));
 }
 
 void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT(dmi_leave_no_room(m));
+  EVENT(dmi_member_leave_no_room(m));
 }
 
 void dmi_member_room(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT(dmi_leave_room(m));
+  EVENT(dmi_member_leave_room(m));
 }
 
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {
-  EVENT(dmi_leave_forgot(m, base));
+  EVENT(dmi_member_leave_forgot(m, base));
 }
 
 void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
-  EVENT(dmi_call_busy(m, op));
+  EVENT(dmi_member_call_busy(m, op));
 }
 
 void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT(dmi_call_idle(m));
+  EVENT(dmi_member_call_idle(m));
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
 static void call(struct dmi_member *m, enum dmi_msg_type type, uint64_t op, struct dmi_pack *body,
                  struct dmi_mout *out) {
-  EVENT(dmi_call_begin(m, type, op, body));
+  EVENT(dmi_member_call_begin(m, type, op, body));
 }
 
 void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {

@@ -23,7 +23,8 @@ static void name(const struct awaits *awaits, uint32_t uid, const char *what) {
   if (uid && uid != awaits->m->uid) awaits->visit(awaits->arg, uid, what);
 }
 
-static void name_all(const struct awaits *awaits, const struct dmi_uids *uids, const char *what) {
+static void name_all(const struct awaits *awaits, const struct dmi_uid_set *uids,
+                     const char *what) {
   for (uint32_t i = 0; i < uids->num; i++)
     name(awaits, uids->at[i], what);
 }

@@ -25,9 +25,9 @@ static void look_idle(struct dmi_member *m) {
   dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
 }
 
-void dmi_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
-                    struct dmi_pack *body) {
-  struct dmi_call *call;
+void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
+                           struct dmi_pack *body) {
+  struct dmi_member_call *call;
   if (!dmi_member_is_active(m)) {
     if (body) dmi_pack_free(body);
     add_result(m, op, DMI_EINACTIVE);
@@ -49,10 +49,10 @@ void dmi_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
 /* ---- Results ------------------------------------------------------------------------------- */
 
 /* A mapping as the directory has it, with a member for its home. */
-static bool read_mapping(const struct dmi_member *m, const struct dmi_call *call,
+static bool read_mapping(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_entry *mapping) {
-  dmi_mapping_unpack(body, mapping);
-  if (!dmi_unpack_done(body) || !dmi_mapping_good(mapping)) return false;
+  dmi_member_unpack_mapping(body, mapping);
+  if (!dmi_unpack_done(body) || !dmi_member_mapping_good(mapping)) return false;
   if (!dmi_member_find(m, mapping->home)) return false;
   return call->type != DMI_CTL_LOOKUP ||
          (call->addr >= mapping->base &&
@@ -60,7 +60,7 @@ static bool read_mapping(const struct dmi_member *m, const struct dmi_call *call
 }
 
 /* The payload of a successful call.  False: malformed; what act holds is freed with it. */
-static bool read_payload(const struct dmi_member *m, const struct dmi_call *call,
+static bool read_payload(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_mact *act) {
   uint8_t type = call->type;
   switch (type) {
@@ -119,7 +119,7 @@ void dmi_member_end_calls(struct dmi_member *m) {
 
 /* ---- Busy and idle ------------------------------------------------------------------------- */
 
-void dmi_call_busy(struct dmi_member *m, uint64_t op) {
+void dmi_member_call_busy(struct dmi_member *m, uint64_t op) {
   struct dmi_busy_wait *wait;
   m->busy++;
   if (!dmi_member_is_active(m)) {
@@ -139,7 +139,7 @@ void dmi_call_busy(struct dmi_member *m, uint64_t op) {
   wait->seq = m->busy_seq;
 }
 
-void dmi_call_idle(struct dmi_member *m) {
+void dmi_member_call_idle(struct dmi_member *m) {
   if (m->busy == 0) abort(); /* the shell's bug: more idle than busy */
   m->busy--;
   look_idle(m);

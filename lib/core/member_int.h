@@ -37,16 +37,16 @@
 /* Room for element `num`, which is zeroed. */
 void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size);
 
-struct dmi_uids {
+struct dmi_uid_set {
   uint32_t *at;
   uint32_t num;
   uint32_t room;
 };
 
-void dmi_uids_add(struct dmi_uids *uids, uint32_t uid);  /* if it is not in */
-bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid); /* false: was not in */
-bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid);
-void dmi_uids_free(struct dmi_uids *uids);
+void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t uid);  /* if it is not in */
+bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t uid); /* false: was not in */
+bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t uid);
+void dmi_uid_set_free(struct dmi_uid_set *uids);
 
 /* Messages kept for later, with references to their bodies. */
 struct dmi_kept {
@@ -101,7 +101,7 @@ enum dmi_phase {
   DMI_PHASE_NUM
 };
 
-struct dmi_call {
+struct dmi_member_call {
   uint64_t op;
   uint64_t addr; /* LOOKUP: what was asked for */
   uint8_t type;  /* enum dmi_msg_type of the request */
@@ -128,32 +128,32 @@ struct dmi_member {
   struct dmi_keep loop; /* messages to this process itself */
   uint32_t loop_next;   /* the first of them not handled yet */
   /* joining */
-  uint32_t temp;             /* ASKING: the connection on which JOIN was sent, or 0 */
-  uint32_t retries;          /* ASKING: back to the seed */
-  bool redirected;           /* ASKING: connecting to, or asking, another than the seed */
-  struct dmi_uids strangers; /* temporary ids that sent JOIN before ACCEPTED */
+  uint32_t temp;                /* ASKING: the connection on which JOIN was sent, or 0 */
+  uint32_t retries;             /* ASKING: back to the seed */
+  bool redirected;              /* ASKING: connecting to, or asking, another than the seed */
+  struct dmi_uid_set strangers; /* temporary ids that sent JOIN before ACCEPTED */
   /* the view */
-  uint64_t view;                /* its number */
-  uint32_t coordinator;         /* where messages for the coordinator go */
-  uint32_t coordinator_next;    /* the same, once VIEW is carried out */
-  uint32_t coordinator_before;  /* may send COORD; 0: nobody */
-  bool viewing;                 /* VIEW has no answer */
-  struct dmi_uids viewing_left; /* others that have left by that view */
-  struct dmi_uids viewing_lost; /* gone by that view */
+  uint64_t view;                   /* its number */
+  uint32_t coordinator;            /* where messages for the coordinator go */
+  uint32_t coordinator_next;       /* the same, once VIEW is carried out */
+  uint32_t coordinator_before;     /* may send COORD; 0: nobody */
+  bool viewing;                    /* VIEW has no answer */
+  struct dmi_uid_set viewing_left; /* others that have left by that view */
+  struct dmi_uid_set viewing_lost; /* gone by that view */
   DMI_LIST(struct dmi_peer) peers;
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
   bool left; /* LEFT has come */
   bool left_shown;
-  bool no_room;           /* at the last DMI_goodbye, or since it keeps its pages */
-  bool no_room_told;      /* that was said to who watches this process */
-  uint32_t heir;          /* of LEAVE_GO; 0: keep the pages */
-  struct dmi_pack ended;  /* packed results for DRAINED */
-  struct dmi_uids byes;   /* who said BYE */
-  struct dmi_uids awaits; /* PARTING: whose BYE is missing; LAST: whose LAST_OK is */
+  bool no_room;              /* at the last DMI_goodbye, or since it keeps its pages */
+  bool no_room_told;         /* that was said to who watches this process */
+  uint32_t heir;             /* of LEAVE_GO; 0: keep the pages */
+  struct dmi_pack ended;     /* packed results for DRAINED */
+  struct dmi_uid_set byes;   /* who said BYE */
+  struct dmi_uid_set awaits; /* PARTING: whose BYE is missing; LAST: whose LAST_OK is */
   /* calls */
-  DMI_LIST(struct dmi_call) calls;
+  DMI_LIST(struct dmi_member_call) calls;
   uint32_t calls_busy; /* those that are not polls */
   uint32_t busy;       /* reasons to be busy */
   bool busy_told;      /* BUSY was sent after the last IDLE */
@@ -187,15 +187,15 @@ void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);
 void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info);
-void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr);
-void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr);
-bool dmi_unpack_flag(struct dmi_unpack *unpack);
-void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer);
-void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer);
-void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping);
-void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping);
+void dmi_member_pack_addr(struct dmi_pack *pack, const struct dmi_addr *addr);
+void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr);
+bool dmi_member_unpack_flag(struct dmi_unpack *unpack);
+void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer);
+void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer);
+void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping);
+void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping);
 /* Could a correct coordinator tell of this mapping, but for its home? */
-bool dmi_mapping_good(const struct dmi_entry *mapping);
+bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 40    /* at least, packed */
 #define DMI_REMOVED_BYTES 9  /* packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
@@ -228,32 +228,32 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
 bool dmi_view_peers_good(const struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
 /* Has it no ip: "as you see me"? */
-bool dmi_addr_unsaid(const struct dmi_addr *addr);
+bool dmi_member_addr_unsaid(const struct dmi_addr *addr);
 /* `coordinator`: its address as known here. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator);
 bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 void dmi_view_taken(struct dmi_member *m); /* the answer to VIEW */
-struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
+struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);
 bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
-void dmi_leave_no_room(struct dmi_member *m);
-void dmi_leave_room(struct dmi_member *m);
-void dmi_leave_stopped(struct dmi_member *m, bool stopped);
-void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
-void dmi_leave_lost(struct dmi_member *m, uint32_t uid);
-void dmi_leave_finish(struct dmi_member *m);
-void dmi_leave_forgot(struct dmi_member *m, uint64_t base);
+void dmi_member_leave_no_room(struct dmi_member *m);
+void dmi_member_leave_room(struct dmi_member *m);
+void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
+void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
+void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid);
+void dmi_member_leave_finish(struct dmi_member *m);
+void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base);
 
 /* member_call.c */
-void dmi_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
-                    struct dmi_pack *body);
-void dmi_call_busy(struct dmi_member *m, uint64_t op);
-void dmi_call_idle(struct dmi_member *m);
+void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
+                           struct dmi_pack *body);
+void dmi_member_call_busy(struct dmi_member *m, uint64_t op);
+void dmi_member_call_idle(struct dmi_member *m);
 bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg);
 bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that are not complete */
@@ -334,7 +334,7 @@ struct dmi_queued {
 struct dmi_forget {
   uint64_t base;
   struct dmi_caller caller;
-  struct dmi_uids awaits; /* FORGOT has not come */
+  struct dmi_uid_set awaits; /* FORGOT has not come */
 };
 
 struct dmi_adopt {
@@ -369,10 +369,10 @@ struct dmi_coord {
   struct dmi_keep held; /* GOODBYE, MUNMAP, THREAD that wait for a leave */
   /* below: not handed over, except `parked` */
   enum dmi_change change;
-  uint32_t successor;     /* HANDOVER */
-  struct dmi_uids awaits; /* VIEW_TAKEN has not come */
-  struct dmi_uids byes;   /* sends BYE to the one that leaves */
-  struct dmi_keep parked; /* HANDOVER: came meanwhile */
+  uint32_t successor;        /* HANDOVER */
+  struct dmi_uid_set awaits; /* VIEW_TAKEN has not come */
+  struct dmi_uid_set byes;   /* sends BYE to the one that leaves */
+  struct dmi_keep parked;    /* HANDOVER: came meanwhile */
   DMI_LIST(struct dmi_join) joins;
 };
 

@@ -60,7 +60,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   }
   m->temp = temp;
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &m->own);
+  dmi_member_pack_addr(&body, &m->own);
   dmi_info_pack(&body, &m->info);
   dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
 }
@@ -78,7 +78,7 @@ void dmi_member_retry(struct dmi_member *m, const char *why) {
   dmi_mout_add(m->out, DMI_MACT_CONNECT);
 }
 
-bool dmi_addr_unsaid(const struct dmi_addr *addr) {
+bool dmi_member_addr_unsaid(const struct dmi_addr *addr) {
   static const uint8_t zero[16];
   return memcmp(addr->ip, zero, sizeof(zero)) == 0;
 }
@@ -91,9 +91,10 @@ static bool is_loopback(const struct dmi_addr *addr) {
 
 /* An address that somebody told us, as good for us: his own one (zero), or one that only his host
  * can use, becomes the one by which we reach him. */
-struct dmi_addr dmi_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
+struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
-  if (dmi_addr_unsaid(addr) || (is_loopback(addr) && !dmi_addr_unsaid(by) && !is_loopback(by))) {
+  if (dmi_member_addr_unsaid(addr) ||
+      (is_loopback(addr) && !dmi_member_addr_unsaid(by) && !is_loopback(by))) {
     memcpy(result.ip, by->ip, sizeof(result.ip));
   }
   return result;
@@ -104,12 +105,12 @@ bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dm
   struct dmi_addr addr, ours, theirs;
   struct dmi_mact *act;
   dmi_unpack_init(&body, &msg->body);
-  dmi_addr_unpack(&body, &addr);
+  dmi_member_unpack_addr(&body, &addr);
   if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
   m->env.addrs(m->env.arg, from, &ours, &theirs);
   dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = from;
   act = dmi_mout_add(m->out, DMI_MACT_CONNECT);
-  act->addr = dmi_addr_resolve(&addr, &theirs);
+  act->addr = dmi_member_addr_resolve(&addr, &theirs);
   m->temp = 0;
   m->redirected = true;
   return true;
@@ -169,7 +170,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   for (uint32_t i = 0; i < m->strangers.num; i++) {
     dmi_member_redirect(m, m->strangers.at[i], m->coordinator);
   }
-  dmi_uids_free(&m->strangers);
+  dmi_uid_set_free(&m->strangers);
   return true;
 }
 
@@ -191,7 +192,7 @@ void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
   struct dmi_pack body;
   if (!peer) abort(); /* the coordinator is in every view */
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &peer->addr);
+  dmi_member_pack_addr(&body, &peer->addr);
   dmi_member_send(m, temp, DMI_CTL_REDIRECT, 0, 0, &body);
   dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp; /* it closes its end, too */
 }
@@ -211,7 +212,7 @@ bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (m->phase == DMI_PHASE_ENDED) {
     dmi_member_refuse(m, from, "that program is ending");
   } else if (m->phase < DMI_PHASE_ACCEPTED) {
-    dmi_uids_add(&m->strangers, from);
+    dmi_uid_set_add(&m->strangers, from);
   } else if (m->coordinator == m->uid) {
     dmi_keep_add(&m->parked, from, msg);
   } else {

@@ -75,7 +75,7 @@ static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
   return true;
 }
 
-void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
+void dmi_member_leave_stopped(struct dmi_member *m, bool stopped) {
   if (m->phase != DMI_PHASE_STOPPING) return;
   if (stopped) {
     start_drain(m);
@@ -86,7 +86,7 @@ void dmi_leave_stopped(struct dmi_member *m, bool stopped) {
 }
 
 /* One that was dismissed already goes on keeping its pages. */
-void dmi_leave_no_room(struct dmi_member *m) {
+void dmi_member_leave_no_room(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
   m->heir = 0;
   m->no_room = true;
@@ -100,7 +100,7 @@ void dmi_leave_no_room(struct dmi_member *m) {
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
 }
 
-void dmi_leave_room(struct dmi_member *m) {
+void dmi_member_leave_room(struct dmi_member *m) {
   if (!m->no_room) return;
   if (m->phase != DMI_PHASE_JOINED && m->phase != DMI_PHASE_DRAINED) return;
   dmi_member_send(m, m->coordinator, DMI_CTL_ROOM, 0, 0, NULL);
@@ -119,7 +119,7 @@ static void send_drained(struct dmi_member *m) {
 
 /* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is
  * safe. */
-void dmi_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
+void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
   if (m->phase != DMI_PHASE_DRAINING) return;
   dmi_pack_free(&m->ended);
   dmi_pack_u32(&m->ended, num);
@@ -144,7 +144,7 @@ static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
 
 /* ---- PART to GONE -------------------------------------------------------------------------- */
 
-void dmi_leave_finish(struct dmi_member *m) {
+void dmi_member_leave_finish(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
   dmi_mout_add(m->out, DMI_MACT_FINISH);
   dmi_member_move(m, DMI_PHASE_FINISHED);
@@ -163,14 +163,14 @@ static void send_last(struct dmi_member *m) {
     uint32_t uid = m->peers.at[i].uid;
     if (uid == m->uid || !m->env.connected(m->env.arg, uid)) continue;
     dmi_member_send(m, uid, DMI_CTL_LAST, 0, 0, NULL);
-    dmi_uids_add(&m->awaits, uid);
+    dmi_uid_set_add(&m->awaits, uid);
   }
   if (m->awaits.num == 0) send_parted(m);
 }
 
 /* One that it waited for has answered, or is lost. */
 static void no_more_of(struct dmi_member *m, uint32_t uid) {
-  if (!dmi_uids_drop(&m->awaits, uid) || m->awaits.num > 0) return;
+  if (!dmi_uid_set_drop(&m->awaits, uid) || m->awaits.num > 0) return;
   if (m->phase == DMI_PHASE_PARTING) {
     send_last(m);
   } else {
@@ -188,14 +188,14 @@ static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
     if (!dmi_member_find(m, uid)) body.bad = true; /* its BYE would never come */
-    if (!body.bad && !dmi_uids_has(&m->byes, uid)) dmi_uids_add(&m->awaits, uid);
+    if (!body.bad && !dmi_uid_set_has(&m->byes, uid)) dmi_uid_set_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
-    dmi_uids_free(&m->awaits);
+    dmi_uid_set_free(&m->awaits);
     return false;
   }
   dmi_member_move(m, DMI_PHASE_PARTING);
-  if (m->broken == DMI_MBREAK_BYE) dmi_uids_free(&m->awaits);
+  if (m->broken == DMI_MBREAK_BYE) dmi_uid_set_free(&m->awaits);
   if (m->awaits.num == 0) send_last(m);
   return true;
 }
@@ -205,7 +205,7 @@ static bool on_bye(struct dmi_member *m, uint32_t from) {
   if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_PARTING) {
     return m->broken == DMI_MBREAK_BYE;
   }
-  dmi_uids_add(&m->byes, from);
+  dmi_uid_set_add(&m->byes, from);
   if (m->phase == DMI_PHASE_PARTING) no_more_of(m, from);
   return true;
 }
@@ -219,14 +219,14 @@ static bool on_last(struct dmi_member *m, uint32_t from) {
 }
 
 static bool on_last_ok(struct dmi_member *m, uint32_t from) {
-  if (m->phase != DMI_PHASE_LAST || !dmi_uids_has(&m->awaits, from)) return false;
+  if (m->phase != DMI_PHASE_LAST || !dmi_uid_set_has(&m->awaits, from)) return false;
   no_more_of(m, from);
   return true;
 }
 
 /* If the lost one matters, the coordinator ends the program; otherwise what it owed us does not
  * come. */
-void dmi_leave_lost(struct dmi_member *m, uint32_t uid) {
+void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid) {
   if (m->broken == DMI_MBREAK_AWAITS) return;
   if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) no_more_of(m, uid);
 }
@@ -242,7 +242,7 @@ static bool on_out(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
   dmi_member_end_calls(m);
   dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
-  dmi_leave_finish(m);
+  dmi_member_leave_finish(m);
   return true;
 }
 
@@ -261,8 +261,8 @@ static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_entry mapping;
   struct dmi_pack answer;
   dmi_unpack_init(&body, &msg->body);
-  dmi_mapping_unpack(&body, &mapping);
-  if (!dmi_unpack_done(&body) || mapping.home != m->uid || !dmi_mapping_good(&mapping))
+  dmi_member_unpack_mapping(&body, &mapping);
+  if (!dmi_unpack_done(&body) || mapping.home != m->uid || !dmi_member_mapping_good(&mapping))
     return false;
   dmi_mout_add(m->out, DMI_MACT_ADOPT)->mapping = mapping;
   dmi_pack_init(&answer);
@@ -281,7 +281,7 @@ static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg) {
   return true;
 }
 
-void dmi_leave_forgot(struct dmi_member *m, uint64_t base) {
+void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base) {
   struct dmi_pack body;
   if (m->phase >= DMI_PHASE_ENDED) return;
   dmi_pack_init(&body);
@@ -339,7 +339,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
       return true;
     case DMI_CTL_FINISH:
       if (m->phase != DMI_PHASE_ENDED) return false;
-      dmi_leave_finish(m);
+      dmi_member_leave_finish(m);
       return true;
     default: /* ABORT */
       dmi_unpack_init(&body, &msg->body);

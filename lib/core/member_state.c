@@ -47,18 +47,18 @@ void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size) {
   return at;
 }
 
-bool dmi_uids_has(const struct dmi_uids *uids, uint32_t uid) {
+bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t uid) {
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->at[i] == uid) return true;
   }
   return false;
 }
 
-void dmi_uids_add(struct dmi_uids *uids, uint32_t uid) {
-  if (!dmi_uids_has(uids, uid)) *DMI_LIST_ADD(uids) = uid;
+void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t uid) {
+  if (!dmi_uid_set_has(uids, uid)) *DMI_LIST_ADD(uids) = uid;
 }
 
-bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid) {
+bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t uid) {
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->at[i] != uid) continue;
     DMI_LIST_DROP(uids, i);
@@ -67,7 +67,7 @@ bool dmi_uids_drop(struct dmi_uids *uids, uint32_t uid) {
   return false;
 }
 
-void dmi_uids_free(struct dmi_uids *uids) {
+void dmi_uid_set_free(struct dmi_uid_set *uids) {
   free(uids->at);
   memset(uids, 0, sizeof(*uids));
 }
@@ -219,7 +219,7 @@ const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *nu
 
 /* ---- Packing ------------------------------------------------------------------------------- */
 
-bool dmi_unpack_flag(struct dmi_unpack *unpack) {
+bool dmi_member_unpack_flag(struct dmi_unpack *unpack) {
   uint8_t flag = dmi_unpack_u8(unpack);
   if (flag > 1) unpack->bad = true;
   return flag == 1;
@@ -249,34 +249,34 @@ void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
   dmi_info_unpack(unpack, &notice->info);
 }
 
-void dmi_addr_pack(struct dmi_pack *pack, const struct dmi_addr *addr) {
+void dmi_member_pack_addr(struct dmi_pack *pack, const struct dmi_addr *addr) {
   dmi_pack_raw(pack, addr->ip, sizeof(addr->ip));
   dmi_pack_u16(pack, addr->port);
 }
 
-void dmi_addr_unpack(struct dmi_unpack *unpack, struct dmi_addr *addr) {
+void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr) {
   memset(addr, 0, sizeof(*addr));
   dmi_unpack_raw(unpack, addr->ip, sizeof(addr->ip));
   addr->port = dmi_unpack_u16(unpack);
 }
 
-void dmi_peer_pack(struct dmi_pack *pack, const struct dmi_peer *peer) {
+void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
   dmi_pack_u32(pack, peer->dmi_id);
   dmi_pack_u8(pack, peer->left);
-  dmi_addr_pack(pack, &peer->addr);
+  dmi_member_pack_addr(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
 }
 
-void dmi_peer_unpack(struct dmi_unpack *unpack, struct dmi_peer *peer) {
+void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->uid = dmi_unpack_u32(unpack);
   peer->dmi_id = dmi_unpack_u32(unpack);
-  peer->left = dmi_unpack_flag(unpack);
-  dmi_addr_unpack(unpack, &peer->addr);
+  peer->left = dmi_member_unpack_flag(unpack);
+  dmi_member_unpack_addr(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
 }
 
-void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping) {
+void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping) {
   dmi_pack_u64(pack, mapping->base);
   dmi_pack_u64(pack, mapping->page_size);
   dmi_pack_u64(pack, mapping->page_num);
@@ -284,14 +284,14 @@ void dmi_mapping_pack(struct dmi_pack *pack, const struct dmi_entry *mapping) {
   dmi_pack_u64(pack, mapping->word);
 }
 
-bool dmi_mapping_good(const struct dmi_entry *mapping) {
+bool dmi_member_mapping_good(const struct dmi_entry *mapping) {
   uint64_t size;
   if (!mapping->base || !mapping->page_size || !mapping->page_num) return false;
   if (__builtin_mul_overflow(mapping->page_size, mapping->page_num, &size)) return false;
   return size < (uint64_t)1 << 62 && mapping->base <= INT64_MAX - size;
 }
 
-void dmi_mapping_unpack(struct dmi_unpack *unpack, struct dmi_entry *mapping) {
+void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping) {
   mapping->base = dmi_unpack_u64(unpack);
   mapping->page_size = dmi_unpack_u64(unpack);
   mapping->page_num = dmi_unpack_u64(unpack);

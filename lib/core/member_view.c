@@ -21,13 +21,13 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   view->added_num = dmi_unpack_count(unpack, DMI_PEER_BYTES);
   view->added = dmi_xalloc(view->added_num + 1u, sizeof(*view->added));
   for (uint32_t i = 0; i < view->added_num; i++)
-    dmi_peer_unpack(unpack, &view->added[i]);
+    dmi_member_unpack_peer(unpack, &view->added[i]);
   view->removed_num = dmi_unpack_count(unpack, DMI_REMOVED_BYTES);
   view->removed = dmi_xalloc(view->removed_num + 1u, sizeof(*view->removed));
   for (uint32_t i = 0; i < view->removed_num; i++) {
     view->removed[i].uid = dmi_unpack_u32(unpack);
     view->removed[i].heir = dmi_unpack_u32(unpack);
-    view->removed[i].main = dmi_unpack_flag(unpack);
+    view->removed[i].main = dmi_member_unpack_flag(unpack);
   }
   if (dmi_unpack_done(unpack)) return true;
   dmi_view_free(view);
@@ -57,12 +57,12 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   struct dmi_peer *peer = dmi_member_find(m, removed->uid);
   if (removed->heir) {
     peer->left = true;
-    if (removed->uid != m->uid) dmi_uids_add(&m->viewing_left, removed->uid);
+    if (removed->uid != m->uid) dmi_uid_set_add(&m->viewing_left, removed->uid);
     return;
   }
   if (removed->main) tell_lost(m, peer);
   DMI_LIST_DROP(&m->peers, peer - m->peers.at);
-  dmi_uids_add(&m->viewing_lost, removed->uid);
+  dmi_uid_set_add(&m->viewing_lost, removed->uid);
 }
 
 /* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into
@@ -72,7 +72,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   struct dmi_mact *act;
   for (uint32_t i = 0; i < view->added_num; i++) {
     struct dmi_peer *peer = &view->added[i];
-    peer->addr = dmi_addr_resolve(&peer->addr, coordinator);
+    peer->addr = dmi_member_addr_resolve(&peer->addr, coordinator);
     if (peer->uid == m->uid) {
       peer->addr = m->own;
     }
@@ -168,7 +168,7 @@ void dmi_view_taken(struct dmi_member *m) {
   if (m->phase == DMI_PHASE_FINISHED) return;
   for (uint32_t i = 0; i < m->viewing_lost.num; i++) {
     dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = m->viewing_lost.at[i];
-    dmi_leave_lost(m, m->viewing_lost.at[i]);
+    dmi_member_leave_lost(m, m->viewing_lost.at[i]);
   }
   for (uint32_t i = 0; i < m->viewing_left.num; i++) {
     uint32_t uid = m->viewing_left.at[i];
@@ -176,8 +176,8 @@ void dmi_view_taken(struct dmi_member *m) {
     dmi_member_send(m, uid, DMI_CTL_BYE, 0, 0, NULL);
     bye = true;
   }
-  dmi_uids_free(&m->viewing_lost);
-  dmi_uids_free(&m->viewing_left);
+  dmi_uid_set_free(&m->viewing_lost);
+  dmi_uid_set_free(&m->viewing_left);
   dmi_pack_init(&body);
   dmi_pack_u64(&body, m->view);
   dmi_pack_u8(&body, bye);

@@ -11,7 +11,7 @@
 #include "core/page_int.h"
 #include "core/ranges.h"
 #include "core/rmw.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
 
 /* The bytes, ready for a write that no operation is made of.  False: no room, or no memory. */
 static bool own_now(struct dmi_core *core, struct dmi_page *page, bool whole) {
-  if (dmi_frame_own(core, page, whole, false)) return true;
+  if (dmi_page_own_frame(core, page, whole, false)) return true;
   dmi_room_settle(core, page);
   return false;
 }
@@ -119,7 +119,8 @@ bool dmi_is_read(const struct dmi_req *req) {
 }
 
 bool dmi_counts_in_puts(const struct dmi_req *req) {
-  return req->type == DMI_REQ_PUT || (req->type == DMI_REQ_ATOMIC && !dmi_sync_may_wait(req->kind));
+  return req->type == DMI_REQ_PUT ||
+         (req->type == DMI_REQ_ATOMIC && !dmi_syncop_may_wait(req->kind));
 }
 
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
@@ -338,7 +339,7 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
       return (msg->body.ptr || msg->body.len == 0) &&
              dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len) &&
              (!(msg->flags & DMI_F_PARKED) ||
-              (page->role == DMI_ROLE_PENDING && dmi_sync_is_wait(msg->kind)));
+              (page->role == DMI_ROLE_PENDING && dmi_syncop_is_wait(msg->kind)));
     }
     default:
       return false;
@@ -355,7 +356,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
     return;
   }
   if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_PARKED)) {
-    dmi_wait_arrives(page, msg);
+    dmi_page_wait_arrives(page, msg);
   } else if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
     dmi_queue_message(core, page, msg, out);
   } else if (home) {

@@ -23,7 +23,7 @@ enum dmi_req_type {
   DMI_REQ_READ,        /* read, keep a copy of `kind` */
   DMI_REQ_PUT,         /* write at the owner */
   DMI_REQ_EXCL,        /* write after becoming owner (own only) */
-  DMI_REQ_ATOMIC,      /* kinds that may wait (core/sync.h) come as this one only */
+  DMI_REQ_ATOMIC,      /* kinds that may wait (core/syncop.h) come as this one only */
   DMI_REQ_ATOMIC_EXCL, /* (own only) */
   DMI_REQ_OWN          /* (others only) */
 };

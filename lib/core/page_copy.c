@@ -53,7 +53,8 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   bool fits = page->version + 1 == msg->version ||
               (core->broken == DMI_BREAK_GAP && page->version < msg->version);
-  if (!page->copy || !fits || !dmi_frame_own(core, page, msg->len == page->map->page_size, false)) {
+  if (!page->copy || !fits ||
+      !dmi_page_own_frame(core, page, msg->len == page->map->page_size, false)) {
     drop_copy(core, page);
     raise_floor(page, msg->version);
     return false;
@@ -135,7 +136,7 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
   if (page->role == DMI_ROLE_OWNER || !msg->version) return;
   if (page->copy && page->version < msg->version) {
     if ((msg->flags & DMI_F_APPLY) && fits &&
-        dmi_frame_own(core, page, own->len == page->map->page_size, false)) {
+        dmi_page_own_frame(core, page, own->len == page->map->page_size, false)) {
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
       page->version = msg->version;
       /* In effect, so the RELEASE still on its way is of an older one. */

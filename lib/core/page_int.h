@@ -130,7 +130,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
 void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame);
 /* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no
  * room (with `force`: never that), or no memory. */
-bool dmi_frame_own(struct dmi_core *core, struct dmi_page *page, bool whole, bool force);
+bool dmi_page_own_frame(struct dmi_core *core, struct dmi_page *page, bool whole, bool force);
 /* Room for the bytes: they are here, or it is reserved.  False: there is none. */
 bool dmi_room_get(struct dmi_core *core, struct dmi_page *page, bool force);
 /* Gives the reservation back if nothing is to come for it. */
@@ -150,15 +150,16 @@ struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *
 
 /* ---- page_wait.c: R11, at the owner ---- */
 /* A pure wait at the head of the queue: is over, or is parked. */
-void dmi_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                    struct dmi_out *out);
+void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         struct dmi_out *out);
 /* The bytes of this range were written: answers what waited for it. */
-void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
-                   struct dmi_out *out);
+void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
+                        struct dmi_out *out);
 /* All that wait, to the next owner; before GRANT. */
-void dmi_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
+void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                        struct dmi_out *out);
 /* One of them arrives there. */
-void dmi_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
+void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
 
 /* ---- page_copy.c ---- */
 void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,

@@ -7,7 +7,7 @@
 #include "core/page_int.h"
 #include "core/ranges.h"
 #include "core/rmw.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 
 /* ---- Operations of others ------------------------------------------------------------------- */
 
@@ -136,8 +136,8 @@ static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, stru
 
 /* Whose copy is brought up to date by the answer, so that nobody tells it; 0: nobody's. */
 static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
-  bool told =
-      req->type == DMI_REQ_ATOMIC && dmi_sync_may_wait(req->kind) && core->broken != DMI_BREAK_TOLD;
+  bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
+              core->broken != DMI_BREAK_TOLD;
   return told ? 0 : req->origin;
 }
 
@@ -179,7 +179,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
   uint64_t version = wrote && !told ? page->version : 0;
   struct dmi_msg msg;
-  if (req->type == DMI_REQ_ATOMIC && dmi_sync_is_wait(req->kind)) {
+  if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
     dmi_req_push(&busy->parked, req);
   } else if (answer) {
     dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
@@ -206,7 +206,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
     if (whole && bytes->frame && bytes->frame->size == req->len) {
       dmi_page_bytes(core, page, dmi_frame_ref(bytes->frame));
     } else {
-      if (!dmi_frame_own(core, page, whole, true)) dmi_xalloc_fail(page->map->page_size);
+      if (!dmi_page_own_frame(core, page, whole, true)) dmi_xalloc_fail(page->map->page_size);
       dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
     page->version++;
@@ -221,8 +221,8 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
       dmi_out_send(out, busy->holder[i].uid, &msg);
     }
     /* Before the writer: who was waiting has been so for longer. */
-    dmi_wait_look(core, page, req->ranges ? 0 : req->off,
-                  req->ranges ? page->map->page_size : req->len, out);
+    dmi_page_wait_look(core, page, req->ranges ? 0 : req->off,
+                       req->ranges ? page->map->page_size : req->len, out);
   }
   write_answer(core, page, req, bytes, answer, wrote, out);
   dmi_slice_drop(bytes);
@@ -293,7 +293,7 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     case DMI_RMW_DONE:
       break;
     case DMI_RMW_WAITS:
-      if (!dmi_sync_park(req, (*answer)->bytes)) error = DMI_ENOMEM;
+      if (!dmi_syncop_park(req, (*answer)->bytes)) error = DMI_ENOMEM;
       dmi_frame_unref(*answer);
       *answer = NULL;
       break;
@@ -330,7 +330,7 @@ static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
    * are still read here until the write takes effect. */
   bool replaces = whole && error == DMI_OK && bytes.frame && bytes.frame->size == req->len;
   if (error == DMI_OK && wrote && !replaces &&
-      !dmi_frame_own(core, page, whole && !busy->holders, false)) {
+      !dmi_page_own_frame(core, page, whole && !busy->holders, false)) {
     dmi_slice_drop(&bytes);
     dmi_frame_unref(answer);
     error = DMI_ENOMEM;
@@ -406,7 +406,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   } else {
     msg.body = dmi_slice_of(page->frame, 0, page->map->page_size);
   }
-  dmi_wait_move(core, page, to, out);
+  dmi_page_wait_move(core, page, to, out);
   dmi_out_send(out, to, &msg);
   busy->holders = 0;
   dmi_page_bytes(core, page, NULL);
@@ -537,8 +537,8 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
         }
         break;
       default:
-        if (req->type == DMI_REQ_ATOMIC && dmi_sync_is_wait(req->kind)) {
-          dmi_wait_begin(core, page, req, out);
+        if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
+          dmi_page_wait_begin(core, page, req, out);
         } else {
           write_begin(core, page, req, out);
         }

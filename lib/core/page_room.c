@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/page_int.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 
 /* ---- The account ---------------------------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_fra
   dmi_room_copies(core, page);
 }
 
-bool dmi_frame_own(struct dmi_core *core, struct dmi_page *page, bool whole, bool force) {
+bool dmi_page_own_frame(struct dmi_core *core, struct dmi_page *page, bool whole, bool force) {
   uint64_t size = page->map->page_size;
   struct dmi_frame *fresh;
   if (page->frame && dmi_frame_is_private(page->frame)) return true;
@@ -94,7 +94,7 @@ static bool is_whole_write(const struct dmi_page *page, const struct dmi_req *re
 /* An ATOMIC may turn out to change nothing, but it runs once, so its room is there before. */
 static bool may_write(const struct dmi_req *req) {
   if (req->type == DMI_REQ_OWN || dmi_is_read(req)) return false;
-  return req->type != DMI_REQ_ATOMIC || !dmi_sync_is_wait(req->kind);
+  return req->type != DMI_REQ_ATOMIC || !dmi_syncop_is_wait(req->kind);
 }
 
 bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
@@ -131,7 +131,7 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
   } else {
     if (first->type == DMI_REQ_OWN) return false;
     if (core->broken == DMI_BREAK_REFUSE && is_whole_write(page, first) &&
-        dmi_frame_own(core, page, true, true)) {
+        dmi_page_own_frame(core, page, true, true)) {
       memcpy(page->frame->bytes, first->src.ptr, first->len);
     }
     dmi_req_fail(core, page, dmi_req_pop(&page->busy->queue), error, out);

@@ -2,32 +2,32 @@
  * page_wait.c - operations that wait at the owner until the bytes are what they wait for (R11).
  *
  * They are in one list of the page, in the order in which they came, and cost nothing until a write
- * touches their range.  What they wait for is in core/sync.c.
+ * touches their range.  What they wait for is in core/syncop.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/page_int.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 
 /* Answers it, its bytes being these.  False: no memory for the answer. */
 static bool finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    const unsigned char *bytes, struct dmi_out *out) {
   struct dmi_frame *answer = dmi_frame_new(req->sizes.in);
   if (!answer) return false;
-  dmi_sync_answer(req, bytes, answer->bytes);
+  dmi_syncop_answer(req, bytes, answer->bytes);
   dmi_atomic_answer(core, page, req, 0, answer, NULL, out);
   return true;
 }
 
-void dmi_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                    struct dmi_out *out) {
+void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         struct dmi_out *out) {
   struct dmi_frame *zeros = page->frame ? NULL : dmi_frame_new_zero(req->len);
   const unsigned char *bytes = page->frame ? page->frame->bytes + req->off : NULL;
   if (zeros) bytes = zeros->bytes;
   if (!bytes) {
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
-  } else if (!dmi_sync_met(req, bytes)) {
+  } else if (!dmi_syncop_met(req, bytes)) {
     dmi_req_push(&dmi_page_busy(page)->parked, req);
   } else if (!finish(core, page, req, bytes, out)) {
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
@@ -45,8 +45,8 @@ static bool is_awaited(const struct dmi_core *core, const struct dmi_req *req) {
   return core->is_there && core->is_there(core->arg, req->origin);
 }
 
-void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
-                   struct dmi_out *out) {
+void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
+                        struct dmi_out *out) {
   struct dmi_req_list all;
   struct dmi_req *req;
   if (!page->busy || !page->busy->parked.first || core->broken == DMI_BREAK_LOOK) return;
@@ -56,7 +56,7 @@ void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, u
     const unsigned char *bytes = page->frame->bytes + req->off;
     if (!is_awaited(core, req)) {
       dmi_req_free(req);
-    } else if (!touches(req, off, len) || !dmi_sync_met(req, bytes)) {
+    } else if (!touches(req, off, len) || !dmi_syncop_met(req, bytes)) {
       dmi_req_push(&page->busy->parked, req);
     } else if (!finish(core, page, req, bytes, out)) {
       dmi_req_fail(core, page, req, DMI_ENOMEM, out);
@@ -64,7 +64,8 @@ void dmi_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, u
   }
 }
 
-void dmi_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
+void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+                        struct dmi_out *out) {
   struct dmi_req *req;
   while ((req = dmi_req_pop(&page->busy->parked))) {
     struct dmi_msg msg;
@@ -84,6 +85,6 @@ void dmi_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
   }
 }
 
-void dmi_wait_arrives(struct dmi_page *page, struct dmi_msg *msg) {
+void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg) {
   dmi_req_push(&dmi_page_busy(page)->parked, dmi_req_of_message(msg));
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/heap.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 
 bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                    uint64_t input) {
@@ -29,7 +29,7 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
     case DMI_RMW_HEAP:
       return sizes->out2 == 0 && dmi_heap_step_valid(len, input, sizes->in);
     default:
-      return dmi_sync_valid(rmw, len, sizes, input);
+      return dmi_syncop_valid(rmw, len, sizes, input);
   }
 }
 
@@ -88,6 +88,6 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       dmi_heap_step(bytes, req->len, out1, answer, req->sizes.in);
       return DMI_RMW_DONE;
     default:
-      return dmi_sync_run(req, bytes, answer);
+      return dmi_syncop_run(req, bytes, answer);
   }
 }

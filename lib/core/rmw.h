@@ -16,7 +16,7 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
 
 enum dmi_rmw_end {
   DMI_RMW_DONE,
-  DMI_RMW_WAITS,       /* bytes may have been changed; what remains is a pure wait: core/sync.h */
+  DMI_RMW_WAITS,       /* bytes may have been changed; what remains is a pure wait: core/syncop.h */
   DMI_RMW_NO_FUNCTION, /* USER, and the program has no DMI_function */
   DMI_RMW_NO_OBJECT    /* these bytes are no mutex, condition or barrier */
 };

@@ -50,7 +50,7 @@ enum dmi_rmw {
   DMI_RMW_USER,
   DMI_RMW_CLAIM, /* fill free cells of a table: input dmi_claim[], answer: how many were not free */
   DMI_RMW_HEAP,  /* a step of the allocator: core/heap.h */
-  /* core/sync.h says what these do */
+  /* core/syncop.h says what these do */
   DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
   DMI_RMW_SIGNAL,  /* let waiters of a condition go */
   DMI_RMW_TICKET,  /* take a ticket; the wait, TURN, is an operation of its own */

@@ -137,7 +137,7 @@ struct dmi_net_peer {
   struct dmi_net_peer *prev, *next; /* net->peers */
 };
 
-enum dmi_phase { DMI_PHASE_HEADER, DMI_PHASE_LIST, DMI_PHASE_BODY };
+enum dmi_receive_phase { DMI_RECEIVE_HEADER, DMI_RECEIVE_LIST, DMI_RECEIVE_BODY };
 
 /* Who receives on a connection: diagram and table in docs/wire.md. */
 enum dmi_turn { DMI_TURN_FREE, DMI_TURN_DAEMON, DMI_TURN_LENT, DMI_TURN_OWED, DMI_TURN_OVER };
@@ -148,21 +148,21 @@ struct dmi_conn {
   struct dmi_net_peer *peer; /* whose messages these are; peer->conn is another one after a merge.
                                 Does not change once `member` */
   int fd;
-  enum dmi_turn turn;       /* [R] of `peer` */
-  bool wanted;              /* [R] the daemon wants it: not lent any more */
-  struct ev_io writable;    /* active while peer->blocked */
-  struct ev_timer patience; /* strangers: say something; ended ones: close */
-  bool member;              /* may send what members may; set before others can find it */
-  bool stranger;            /* counted in net->stranger_num: it has no uid yet */
-  bool spoken;              /* [C] has sent a whole message */
-  bool got_end;             /* [C] STOP has come: EOF is next */
-  bool got_eof;             /* its direction is finished */
-  bool sent_end;            /* our direction is finished and shut */
-  bool shut;                /* by dmi_net_stop */
-  int failed;               /* [C] errno that a borrower met, 0: none */
-  bool refused;             /* [C] handler.message did not like `msg` */
-  enum dmi_phase phase;     /* [C] and so are all from here to body_got */
-  unsigned char *buf;       /* bytes received, not yet consumed: [start, end) */
+  enum dmi_turn turn;           /* [R] of `peer` */
+  bool wanted;                  /* [R] the daemon wants it: not lent any more */
+  struct ev_io writable;        /* active while peer->blocked */
+  struct ev_timer patience;     /* strangers: say something; ended ones: close */
+  bool member;                  /* may send what members may; set before others can find it */
+  bool stranger;                /* counted in net->stranger_num: it has no uid yet */
+  bool spoken;                  /* [C] has sent a whole message */
+  bool got_end;                 /* [C] STOP has come: EOF is next */
+  bool got_eof;                 /* its direction is finished */
+  bool sent_end;                /* our direction is finished and shut */
+  bool shut;                    /* by dmi_net_stop */
+  int failed;                   /* [C] errno that a borrower met, 0: none */
+  bool refused;                 /* [C] handler.message did not like `msg` */
+  enum dmi_receive_phase phase; /* [C] and so are all from here to body_got */
+  unsigned char *buf;           /* bytes received, not yet consumed: [start, end) */
   size_t cap, start, end;
   struct dmi_seal *opener; /* everything that comes is sealed; else NULL */
   bool tampered;           /* a record did not open */

@@ -54,7 +54,7 @@ static void body_grows(struct dmi_conn *conn, size_t part) {
 static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   struct dmi_net *net = conn->net;
   struct dmi_msg *msg = &conn->msg;
-  conn->phase = DMI_PHASE_HEADER;
+  conn->phase = DMI_RECEIVE_HEADER;
   if (!conn->spoken) {
     conn->spoken = true;
     if (!conn->sent_end) ev_timer_stop(net->loop, &conn->patience);
@@ -76,7 +76,7 @@ static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   if (msg->list.len != 0) msg->list.ptr = conn->list;
   if (msg->body.len == 0) return deliver(conn, why);
-  conn->phase = DMI_PHASE_BODY;
+  conn->phase = DMI_RECEIVE_BODY;
   conn->body_got = 0;
   conn->body = net->handler.body(net->handler.arg, conn->peer->id, msg);
   msg->body.ptr = conn->body;
@@ -94,7 +94,7 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     conn->list_cap = conn->list == NULL ? 0 : cap;
     if (conn->list == NULL) return fail(why, &conn->msg, "there is no memory for its list");
   }
-  conn->phase = DMI_PHASE_LIST;
+  conn->phase = DMI_RECEIVE_LIST;
   conn->list_got = 0;
   return true;
 }
@@ -108,7 +108,7 @@ static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
 }
 
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
-  return conn->phase == DMI_PHASE_HEADER || is_lendable(conn, &conn->msg);
+  return conn->phase == DMI_RECEIVE_HEADER || is_lendable(conn, &conn->msg);
 }
 
 static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
@@ -139,11 +139,11 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
     struct dmi_msg *msg = &conn->msg;
     size_t part;
     switch (conn->phase) {
-      case DMI_PHASE_HEADER:
+      case DMI_RECEIVE_HEADER:
         if (have < DMI_WIRE_HEADER) return true;
         if (!take_header(conn, lent, why)) return false;
         break;
-      case DMI_PHASE_LIST:
+      case DMI_RECEIVE_LIST:
         part = smaller(msg->list.len - conn->list_got, have);
         memcpy(conn->list + conn->list_got, conn->buf + conn->start, part);
         conn->list_got += part;
@@ -151,7 +151,7 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
         if (conn->list_got < msg->list.len) return true;
         if (!begin_body(conn, why)) return false;
         break;
-      case DMI_PHASE_BODY:
+      case DMI_RECEIVE_BODY:
         part = smaller(msg->body.len - conn->body_got, have);
         if (conn->body != NULL && part != 0) {
           memcpy(conn->body + conn->body_got, conn->buf + conn->start, part);
@@ -214,10 +214,10 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   size_t most = lent ? PIECE : SHARE;
   if (conn->opener != NULL) return fill_records(conn, got, drained, error);
   tidy(conn);
-  if (conn->phase == DMI_PHASE_LIST) {
+  if (conn->phase == DMI_RECEIVE_LIST) {
     direct = smaller(conn->msg.list.len - conn->list_got, most);
     iov[num++] = (struct iovec){conn->list + conn->list_got, direct};
-  } else if (conn->phase == DMI_PHASE_BODY && conn->body != NULL) {
+  } else if (conn->phase == DMI_RECEIVE_BODY && conn->body != NULL) {
     direct = smaller(conn->msg.body.len - conn->body_got, most);
     iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
   }
@@ -235,7 +235,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   *got += total;
   *drained = total < direct + room;
   size_t first = smaller(total, direct);
-  if (conn->phase == DMI_PHASE_LIST)
+  if (conn->phase == DMI_RECEIVE_LIST)
     conn->list_got += first;
   else
     body_grows(conn, first); /* 0 in a header */
@@ -254,7 +254,7 @@ static bool open_record(struct dmi_conn *conn, bool *whole) {
   size_t size = dmi_seal_size(record);
   conn->tampered = size == 0;
   if (size == 0 || have < size + DMI_SEAL_OVER) return size != 0;
-  bool direct = conn->phase == DMI_PHASE_BODY && conn->body != NULL && conn->start == conn->end &&
+  bool direct = conn->phase == DMI_RECEIVE_BODY && conn->body != NULL && conn->start == conn->end &&
                 size <= conn->msg.body.len - conn->body_got;
   if (!direct) tidy(conn); /* there is room: less than a header is left over */
   unsigned char *to = direct ? conn->body + conn->body_got : conn->buf + conn->end;

@@ -19,7 +19,7 @@
 #include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/rmw.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "service/early.h"
 #include "service/group.h"
 #include "service/pager.h"

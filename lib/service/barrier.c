@@ -2,10 +2,10 @@
  * barrier.c - see barrier.h.
  *
  * Threads of this process that arrive at about the same time are a batch, which goes as one ARRIVE
- * (core/sync.h) and is answered when the round is over; the answer wakes them all.  The thread that
- * makes the batch as large as expected sends it, at once.  Expected are as many as use the barrier,
- * until fewer came: so in the usual case, the same threads in each round, a process sends one
- * message and gets one.
+ * (core/syncop.h) and is answered when the round is over; the answer wakes them all.  The thread
+ * that makes the batch as large as expected sends it, at once.  Expected are as many as use the
+ * barrier, until fewer came: so in the usual case, the same threads in each round, a process sends
+ * one message and gets one.
  *
  * Nobody can know whether the others will come at all: a round may be of fewer threads.  So the
  * first of a batch waits for PATIENCE at most, sends what there is, and expects no more the next
@@ -27,7 +27,7 @@
 
 #include "base/error.h"
 #include "base/lock.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "service/process.h"
 
 /* Nanoseconds.  As long as a few messages take, and only when fewer come than the last time. */

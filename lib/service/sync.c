@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/lock.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "service/process.h"
 
 /* A lock that a thread of this process holds. */

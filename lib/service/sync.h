@@ -1,5 +1,5 @@
 /*
- * sync.h - mutexes, spin locks and conditions in global memory, and watching it (core/sync.h says
+ * sync.h - mutexes, spin locks and conditions in global memory, and watching it (core/syncop.h says
  * what they are there).
  *
  * All return DMI_TRUE or DMI_FALSE, DMI_errno() set, and wait in the calling thread.

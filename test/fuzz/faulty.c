@@ -303,7 +303,7 @@ static void send_view(struct dmi_net *net, uint64_t number, bool twice) {
     dmi_pack_u32(&body, twice ? 1 : to);
     dmi_pack_u32(&body, twice ? 2 : 0);
     for (int i = 0; twice && i < 2; i++)
-      dmi_peer_pack(&body, &peer);
+      dmi_member_pack_peer(&body, &peer);
     dmi_pack_u32(&body, twice ? 0 : 1);
     if (!twice) {
       dmi_pack_u32(&body, 1);

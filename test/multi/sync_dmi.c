@@ -56,7 +56,7 @@ struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);
 #define MSG_LAST 15
-#define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d) /* lib/core/sync.h */
+#define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d) /* lib/core/syncop.h */
 
 static int64_t sent_all(void) {
   int64_t sum = 0;

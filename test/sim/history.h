@@ -15,9 +15,9 @@
 #define HIST_OPEN UINT64_MAX /* time of a return that never came */
 
 /*
- * An operation that changes something and then waits (lib/core/sync.h) is recorded as two, each of
- * which has its moment between the same call and return.
- * DIFFERS is for shrinking: the page is not what `out` says.
+ * An operation that changes something and then waits (lib/core/syncop.h) is recorded as two, each
+ * of which has its moment between the same call and return. DIFFERS is for shrinking: the page is
+ * not what `out` says.
  */
 enum hist_kind {
   HIST_READ,

@@ -326,7 +326,7 @@ static void check_views_agree(void) {
     }
     for (uint32_t j = 0; j < p->view.num; j++) {
       int other = world_slot_of(p->view.at[j]);
-      if (!dmi_uids_has(&first->view, p->view.at[j])) fail("views of %d differ", i);
+      if (!dmi_uid_set_has(&first->view, p->view.at[j])) fail("views of %d differ", i);
       if (other < 0 || !w->proc[other].alive) fail("%d has a dead process in its view", i);
     }
     if (p->view.num != living()) fail("%d misses a member", i);
@@ -380,7 +380,7 @@ static void settle(void) {
     if (w->proc[i].m->phase == DMI_PHASE_LEFT && !dmi_member_losable(p->m)) {
       fail("%d may be lost and does not know", i);
     }
-    if (dmi_uids_has(&p->away, p->uid) && !p->left) fail("%d has left and does not say so", i);
+    if (dmi_uid_set_has(&p->away, p->uid) && !p->left) fail("%d has left and does not say so", i);
   }
   if (polls != w->proc[slot].m->coord->polls.num) fail("callers of DMI_poll were forgotten");
   if (!world_user_code()) fail("nothing runs and the program does not end");

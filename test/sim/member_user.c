@@ -91,7 +91,7 @@ void act_create(int slot, uint32_t uid, bool must) {
   struct proc *p = &w->proc[slot];
   struct dmi_msg msg = {0};
   struct dmi_mout out;
-  if (uid == p->uid || !dmi_uids_has(&p->view, uid) || dmi_uids_has(&p->away, uid)) return;
+  if (uid == p->uid || !dmi_uid_set_has(&p->view, uid) || dmi_uid_set_has(&p->away, uid)) return;
   p->own_creates++;
   dmi_mout_init(&out);
   dmi_member_busy(p->m, 0, &out);
@@ -104,7 +104,7 @@ void act_create(int slot, uint32_t uid, bool must) {
 
 void act_request(int slot, uint32_t uid) {
   struct proc *p = &w->proc[slot];
-  if (dmi_uids_has(&p->away, uid)) return;
+  if (dmi_uid_set_has(&p->away, uid)) return;
   p->ops++;
   world_send_sim(slot, uid, SIM_REQUEST, ++w->next_op, p->uid, rnd(4));
 }
@@ -168,9 +168,9 @@ void world_free(void) {
     free(p->creating.at);
     free(p->maps.at);
     free(p->addrs.at);
-    dmi_uids_free(&p->view);
-    dmi_uids_free(&p->away);
-    dmi_uids_free(&p->known);
+    dmi_uid_set_free(&p->view);
+    dmi_uid_set_free(&p->away);
+    dmi_uid_set_free(&p->known);
   }
   for (int i = 0; i < CONNS; i++) {
     dmi_keep_free(&w->conn[i].queue[0]);

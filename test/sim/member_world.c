@@ -159,7 +159,7 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
     int to = id < DMI_NET_TEMP ? world_slot_of(id) : -1;
     if (to >= 0 && w->proc[to].killed)
       return; /* the network knows that it was lost, and drops it */
-    if (id >= DMI_NET_TEMP || !dmi_uids_has(&p->known, id)) {
+    if (id >= DMI_NET_TEMP || !dmi_uid_set_has(&p->known, id)) {
       if (w->broken == DMI_MBREAK_NOTHING && id < DMI_NET_TEMP && msg->type >= SIM_REQUEST) {
         fail("%d sends to %u, whom its network does not know", slot, id);
       }
@@ -179,8 +179,7 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
   }
   if (c->closed[end]) {
     if (w->proc[c->slot[1 - end]].killed && msg->type > SIM_REQUEST) return; /* an answer for it */
-    fail("%d sends %s to %u after closing", slot,
-         dmi_wire_name(msg->type), id);
+    fail("%d sends %s to %u after closing", slot, dmi_wire_name(msg->type), id);
   }
   if (c->last[end] && for_others(p, msg)) fail("%d forwards to %u after LAST", slot, id);
   if (msg->type == DMI_CTL_LAST) c->last[end] = true;
@@ -216,8 +215,8 @@ static void end_proc(int slot) {
       if (c->queue[e].num > 0 && !p->killed && !p->over && p->uid) {
         uint8_t type = c->queue[e].at[0].msg.type;
         if (c->id[e] < DMI_NET_TEMP && !w->proc[c->slot[1 - e]].killed) {
-          fail("%d has ended, and %s from %u is on its way to it", slot,
-               dmi_wire_name(type), c->id[e]);
+          fail("%d has ended, and %s from %u is on its way to it", slot, dmi_wire_name(type),
+               c->id[e]);
         }
       }
       dmi_keep_free(&c->queue[e]);
@@ -277,8 +276,8 @@ static void do_view(int slot, const struct dmi_mact *act) {
   struct proc *p = &w->proc[slot];
   w->stat_views++;
   for (uint32_t i = 0; i < act->peer_num; i++) {
-    dmi_uids_add(&p->view, act->peers[i].uid);
-    if (act->peers[i].left) dmi_uids_add(&p->away, act->peers[i].uid);
+    dmi_uid_set_add(&p->view, act->peers[i].uid);
+    if (act->peers[i].left) dmi_uid_set_add(&p->away, act->peers[i].uid);
   }
   for (uint32_t i = 0; i < act->removed_num; i++) {
     if (act->removed[i].main) {
@@ -287,11 +286,11 @@ static void do_view(int slot, const struct dmi_mact *act) {
       victim->told++;
     }
     if (!act->removed[i].heir) {
-      dmi_uids_drop(&p->view, act->removed[i].uid);
-      dmi_uids_drop(&p->away, act->removed[i].uid);
+      dmi_uid_set_drop(&p->view, act->removed[i].uid);
+      dmi_uid_set_drop(&p->away, act->removed[i].uid);
       continue;
     }
-    dmi_uids_add(&p->away, act->removed[i].uid);
+    dmi_uid_set_add(&p->away, act->removed[i].uid);
     if (p->heir == act->removed[i].uid) p->heir = act->removed[i].heir;
     for (uint32_t j = 0; j < p->maps.num; j++) {
       if (p->maps.at[j].home == act->removed[i].uid) p->maps.at[j].home = act->removed[i].heir;
@@ -457,7 +456,7 @@ static void do_joined(int slot, const struct dmi_mact *act) {
     if (w->proc[i].dmi_id == p->dmi_id) fail("%d and %d have the same id", slot, i);
     /* nobody may meet an unknown uid: whom it knows knows it */
     for (uint32_t j = 0; j < num; j++) {
-      if (peers[j].uid == w->proc[i].uid && !dmi_uids_has(&w->proc[i].view, p->uid)) {
+      if (peers[j].uid == w->proc[i].uid && !dmi_uid_set_has(&w->proc[i].view, p->uid)) {
         fail("%d is joined and %d does not know it", slot, i);
       }
     }
@@ -473,14 +472,14 @@ static void do_self(int slot, const struct dmi_mact *act) {
 static void do_close(int slot, uint32_t id) {
   int end;
   struct conn *c = find_conn(slot, id, &end);
-  dmi_uids_drop(&w->proc[slot].known, id);
+  dmi_uid_set_drop(&w->proc[slot].known, id);
   if (c) c->closed[end] = true;
 }
 
 static void do_rename(int slot, const struct dmi_mact *act) {
   int end;
   struct conn *c = find_conn(slot, act->id, &end);
-  dmi_uids_add(&w->proc[slot].known, act->uid);
+  dmi_uid_set_add(&w->proc[slot].known, act->uid);
   if (!c) return; /* broke meanwhile: the network tells */
   c->id[end] = act->uid;
 }
@@ -489,7 +488,7 @@ static void do_add_peer(struct proc *p, const struct dmi_mact *act) {
   struct dmi_peer *peer = DMI_LIST_ADD(&p->addrs);
   peer->uid = act->uid;
   peer->addr = act->addr;
-  dmi_uids_add(&p->known, act->uid);
+  dmi_uid_set_add(&p->known, act->uid);
 }
 
 static void set_over(struct proc *p) {
@@ -690,7 +689,7 @@ static uint32_t random_member(int slot) {
   for (uint32_t i = 0; i < p->view.num; i++) {
     int other = world_slot_of(p->view.at[i]);
     if (other < 0 || other == slot || !w->proc[other].opened) continue;
-    if (dmi_uids_has(&p->away, p->view.at[i])) continue;
+    if (dmi_uid_set_has(&p->away, p->view.at[i])) continue;
     if (rnd(++seen) == 0) found = p->view.at[i];
   }
   return found;
@@ -754,7 +753,7 @@ static void deliver(struct conn *c, int e) {
   uint32_t from = c->id[e];
   struct dmi_mout out;
   DMI_LIST_DROP(&c->queue[e], 0);
-  if (from < DMI_NET_TEMP && !dmi_uids_has(&p->known, from) && !c->closed[e]) {
+  if (from < DMI_NET_TEMP && !dmi_uid_set_has(&p->known, from) && !c->closed[e]) {
     fail("%d meets %u, which it does not know", slot, from);
   }
   if (kept.msg.type >= SIM_REQUEST) {

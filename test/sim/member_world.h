@@ -93,9 +93,9 @@ struct proc {
   DMI_LIST(struct call) calls;
   DMI_LIST(struct creating) creating;
   DMI_LIST(struct known_map) maps;
-  struct dmi_uids view;  /* members, as the shell has carried out */
-  struct dmi_uids away;  /* of these, those that have left */
-  struct dmi_uids known; /* peers of the network */
+  struct dmi_uid_set view;  /* members, as the shell has carried out */
+  struct dmi_uid_set away;  /* of these, those that have left */
+  struct dmi_uid_set known; /* peers of the network */
   DMI_LIST(struct dmi_peer) addrs;
   uint32_t heir; /* of START_DRAIN */
   /* what happened to its notices and requests */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "checker.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "sim.h"
 
 void sim_bad(struct sim *sim, const char *format, ...) {
@@ -178,7 +178,7 @@ static uint32_t check_parked(struct sim *sim, uint32_t map, uint32_t page) {
   if (!at || !at->busy) return 0;
   for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
     const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
-    if (dmi_sync_met(req, bytes + req->off)) {
+    if (dmi_syncop_met(req, bytes + req->off)) {
       sim_bad(sim,
               "lost wake-up: an operation of p%u waits at p%u for what is there: map %u page %u",
               req->origin, owner->core.self, map + 1, page);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/ranges.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "dmi_api.h"
 #include "sim.h"
 
@@ -359,7 +359,7 @@ static void record(struct sim_proc *proc, struct sim_thread *thread, enum hist_k
                        .tag = req->tag};
   thread->hist = hist_call(hist, &op, thread->src);
   thread->hist_wait = SIM_NO_WAIT;
-  thread->waits = req->type == DMI_REQ_ATOMIC && dmi_sync_may_wait(req->kind);
+  thread->waits = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind);
   sim->totals->by_kind[kind]++;
   if (req->ranges) sim->totals->list_ops++;
   if (second_half(kind) == HIST_DIFFERS) return;

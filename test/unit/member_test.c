@@ -104,7 +104,7 @@ static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
   struct dmi_node_info info = {2, 500, "there"};
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
+  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
@@ -158,7 +158,7 @@ static void test_join(void **state) {
   struct dmi_node_info info = {2, 500, "there"};
   (void)state;
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
+  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
@@ -425,7 +425,7 @@ static void test_redirect(void **state) {
   dmi_member_connected(m, TEMP, &out);
   expect_send(TEMP, DMI_CTL_JOIN);
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &addr);
+  dmi_member_pack_addr(&body, &addr);
   assert_true(give(m, TEMP, DMI_CTL_REDIRECT, 0, &body));
   assert_int_equal(expect(DMI_MACT_CONNECT)->addr.port, 7890);
   assert_int_equal(expect(DMI_MACT_CONNECT)->addr.ip[12], 10);
@@ -472,7 +472,7 @@ static void test_advertise(void **state) {
   there.ip[15] = 8;
   there.port = 7882;
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &there);
+  dmi_member_pack_addr(&body, &there);
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
@@ -506,7 +506,8 @@ static struct awaited awaited_by(const struct dmi_member *m) {
 
 #define AWAITS(m, uids_) assert_string_equal(awaited_by(m).uids, uids_)
 
-/* The coordinator: who has not taken a view, OPENED, DRAINED, PARTED, GONE; not who has asked to join only.
+/* The coordinator: who has not taken a view, OPENED, DRAINED, PARTED, GONE; not who has asked to
+ * join only.
  */
 static void test_coordinator_awaits(void **state) {
   struct dmi_member *m = first();
@@ -516,7 +517,7 @@ static void test_coordinator_awaits(void **state) {
   (void)state;
   AWAITS(m, "");
   dmi_pack_init(&body);
-  dmi_addr_pack(&body, &(struct dmi_addr){.port = 7881});
+  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   dmi_member_viewed(m, &out);
@@ -581,7 +582,7 @@ static void test_leaver_awaits(void **state) {
   dmi_pack_u32(&body, 3);
   for (uint32_t uid = 1; uid <= 3; uid++) {
     struct dmi_peer peer = {.uid = uid, .dmi_id = uid - 1, .info = {1, 1, "h"}};
-    dmi_peer_pack(&body, &peer);
+    dmi_member_pack_peer(&body, &peer);
   }
   dmi_pack_u32(&body, 0);
   assert_true(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));

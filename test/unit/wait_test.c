@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "core/page.h"
-#include "core/sync.h"
+#include "core/syncop.h"
 #include "dmi_api.h"
 #include "page_line.h"
 

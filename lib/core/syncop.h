@@ -1,13 +1,13 @@
 /*
- * sync.h - what mutexes, conditions and barriers do at the owner of their page (docs/protocol.md
+ * syncop.h - what mutexes, conditions and barriers do at the owner of their page (docs/protocol.md
  * R11).
  *
  * Each is a few numbers in global memory and a few read-modify-writes on them.  Some of these
  * operations wait: what they have to change is changed at once, and from then on they are a pure
  * wait (TURN, ROUND, WATCH), which changes nothing and is looked at after each write to its bytes.
  */
-#ifndef DMI_CORE_SYNC_H
-#define DMI_CORE_SYNC_H
+#ifndef DMI_CORE_SYNCOP_H
+#define DMI_CORE_SYNCOP_H
 
 #include "core/rmw.h"
 
@@ -64,26 +64,27 @@ bool dmi_round_valid(const struct dmi_round *round);
 
 /* May it wait at the owner?  Its origin's copy is told of its write as any other copy is, and it
  * does not count in `puts`. */
-bool dmi_sync_may_wait(uint8_t kind);
+bool dmi_syncop_may_wait(uint8_t kind);
 
 /* Waits without changing anything? */
-bool dmi_sync_is_wait(uint8_t kind);
+bool dmi_syncop_is_wait(uint8_t kind);
 
 /* For the kinds from DMI_RMW_TRYLOCK on: as dmi_rmw_valid. */
-bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
-                    uint64_t input);
+bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
+                      uint64_t input);
 
 /* Runs the operation on its bytes.  DMI_RMW_WAITS: `answer` is then the input of the pure wait that
- * it is from now on: see dmi_sync_park.  DMI_RMW_NO_OBJECT: nothing was changed. */
-enum dmi_rmw_end dmi_sync_run(const struct dmi_req *req, unsigned char *bytes,
-                              unsigned char *answer);
+ * it is from now on: see dmi_syncop_park.  DMI_RMW_NO_OBJECT: nothing was changed. */
+enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
+                                unsigned char *answer);
 
 /* The operation has to wait: makes the pure wait of it.  False: no memory, nothing was changed. */
-bool dmi_sync_park(struct dmi_req *req, const unsigned char *answer);
+bool dmi_syncop_park(struct dmi_req *req, const unsigned char *answer);
 
 /* Is the pure wait over, its bytes being these? */
-bool dmi_sync_met(const struct dmi_req *req, const unsigned char *bytes);
+bool dmi_syncop_met(const struct dmi_req *req, const unsigned char *bytes);
 /* Then: its sizes.in bytes of answer. */
-void dmi_sync_answer(const struct dmi_req *req, const unsigned char *bytes, unsigned char *answer);
+void dmi_syncop_answer(const struct dmi_req *req, const unsigned char *bytes,
+                       unsigned char *answer);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * sync.c - tickets, rounds and watches: what they do to their bytes, and when a wait is over.
+ * syncop.c - tickets, rounds and watches: what they do to their bytes, and when a wait is over.
  *
  * Works on bytes that the caller made; does not touch pages or lists.  The objects may lie at any
  * alignment, so they are copied out and in.
  */
-#include "core/sync.h"
+#include "core/syncop.h"
 
 #include <string.h>
 
@@ -13,16 +13,16 @@ _Static_assert(sizeof(struct dmi_tickets) == 16 && sizeof(struct dmi_round) == 4
 _Static_assert(sizeof(struct dmi_await_round) == sizeof(struct dmi_arrived),
                "the wait's input takes the place of the answer");
 
-bool dmi_sync_may_wait(uint8_t kind) {
+bool dmi_syncop_may_wait(uint8_t kind) {
   return kind >= DMI_RMW_LOCK;
 }
 
-bool dmi_sync_is_wait(uint8_t kind) {
+bool dmi_syncop_is_wait(uint8_t kind) {
   return kind >= DMI_RMW_TURN;
 }
 
-bool dmi_sync_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
-                    uint64_t input) {
+bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
+                      uint64_t input) {
   if (sizes->out2 || sizes->out1 != input) return false;
   switch (rmw) {
     case DMI_RMW_TRYLOCK:
@@ -190,7 +190,7 @@ static void round_answer(const unsigned char *bytes, const unsigned char *input,
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
-bool dmi_sync_met(const struct dmi_req *req, const unsigned char *bytes) {
+bool dmi_syncop_met(const struct dmi_req *req, const unsigned char *bytes) {
   switch ((enum dmi_rmw)req->kind) {
     case DMI_RMW_TURN:
       return turn_met(bytes, req->src.ptr);
@@ -201,7 +201,8 @@ bool dmi_sync_met(const struct dmi_req *req, const unsigned char *bytes) {
   }
 }
 
-void dmi_sync_answer(const struct dmi_req *req, const unsigned char *bytes, unsigned char *answer) {
+void dmi_syncop_answer(const struct dmi_req *req, const unsigned char *bytes,
+                       unsigned char *answer) {
   switch ((enum dmi_rmw)req->kind) {
     case DMI_RMW_TURN:
       memcpy(answer, req->src.ptr, 8);
@@ -214,8 +215,8 @@ void dmi_sync_answer(const struct dmi_req *req, const unsigned char *bytes, unsi
   }
 }
 
-enum dmi_rmw_end dmi_sync_run(const struct dmi_req *req, unsigned char *bytes,
-                              unsigned char *answer) {
+enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
+                                unsigned char *answer) {
   switch ((enum dmi_rmw)req->kind) {
     case DMI_RMW_TRYLOCK:
     case DMI_RMW_SIGNAL:
@@ -229,9 +230,9 @@ enum dmi_rmw_end dmi_sync_run(const struct dmi_req *req, unsigned char *bytes,
   }
 }
 
-bool dmi_sync_park(struct dmi_req *req, const unsigned char *answer) {
+bool dmi_syncop_park(struct dmi_req *req, const unsigned char *answer) {
   struct dmi_slice input;
-  if (dmi_sync_is_wait(req->kind)) return true;
+  if (dmi_syncop_is_wait(req->kind)) return true;
   input = dmi_slice_copy(answer, req->sizes.in);
   if (!input.ptr) return false;
   dmi_slice_drop(&req->src);
