@@ -53,7 +53,7 @@ struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t 
   }
   mapping->parked_end = &mapping->parked;
   atomic_init(&mapping->refs, 1);
-  pthread_mutex_init(&mapping->lock, NULL);
+  dmi_mutex_init(&mapping->lock, DMI_RANK_MAPPING);
   return mapping;
 }
 
@@ -78,7 +78,7 @@ static void mapping_free(void *ptr) {
   }
   free_nodes(atomic_load(&mapping->root), mapping->depth);
   dmi_range_set_clear(&mapping->saved);
-  pthread_mutex_destroy(&mapping->lock);
+  dmi_mutex_destroy(&mapping->lock);
   free(mapping);
 }
 
@@ -170,7 +170,7 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapp
   struct dmi_page *page = dmi_mapping_find(mapping, index);
   node_slot *slot;
   if (page) return page;
-  pthread_mutex_lock(&mapping->lock);
+  dmi_mutex_lock(&mapping->lock);
   page = dmi_mapping_find(mapping, index);
   *error = DMI_EADDR;
   if (!page && !atomic_load(&mapping->dead)) {
@@ -182,29 +182,29 @@ struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapp
       atomic_store_explicit(slot, (void *)page, memory_order_release);
     }
   }
-  pthread_mutex_unlock(&mapping->lock);
+  dmi_mutex_unlock(&mapping->lock);
   return page;
 }
 
 bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end, bool saved) {
   bool good;
-  dmi_lock(&mapping->saved_lock);
+  dmi_lock(&mapping->saved_lock, DMI_RANK_LEAF);
   if (saved) {
     atomic_store(&mapping->any_saved, 1);
     good = dmi_range_set_add(&mapping->saved, first, end);
   } else {
     good = dmi_range_set_remove(&mapping->saved, first, end);
   }
-  dmi_unlock(&mapping->saved_lock);
+  dmi_unlock(&mapping->saved_lock, DMI_RANK_LEAF);
   return good;
 }
 
 bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index) {
   bool saved;
   if (!atomic_load(&mapping->any_saved)) return false;
-  dmi_lock(&mapping->saved_lock);
+  dmi_lock(&mapping->saved_lock, DMI_RANK_LEAF);
   saved = dmi_range_set_has(&mapping->saved, index);
-  dmi_unlock(&mapping->saved_lock);
+  dmi_unlock(&mapping->saved_lock, DMI_RANK_LEAF);
   return saved;
 }
 

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "core/page.h"
 #include "mem/range_set.h"
 
@@ -30,7 +31,7 @@ struct dmi_mapping {
   _Atomic uint32_t refs;     /* the table's one, and one per operation that is out */
   _Atomic uint32_t dead;     /* bool: unmapped */
   void *_Atomic root;        /* nodes of 2^9 pointers; leaves point to records */
-  pthread_mutex_t lock;      /* making records; guards slab */
+  struct dmi_mutex lock;     /* making records; guards slab */
   struct dmi_slab *slab;     /* records live in slabs, freed with the mapping */
   struct dmi_parked *parked; /* requests for the home that is arriving, in order; guarded by the */
   struct dmi_parked **parked_end; /* process's park lock */
@@ -89,8 +90,8 @@ void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping);
 struct dmi_mapping *dmi_space_remove(uint64_t base);
 /* The mapping that has this address, NULL: none known here. */
 struct dmi_mapping *dmi_space_find(uint64_t addr);
-/* The mapping that begins at or before this address, and the next one; NULL: none known here.  Inside
- * an epoch. */
+/* The mapping that begins at or before this address, and the next one; NULL: none known here.
+ * Inside an epoch. */
 void dmi_space_near(uint64_t addr, const struct dmi_mapping **below,
                     const struct dmi_mapping **above);
 /* Calls visit for every mapping; the daemon thread only. */

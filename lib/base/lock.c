@@ -1,7 +1,10 @@
 /*
- * lock.c - the contended side of lock.h: a short spin, then sleep.
+ * lock.c - the contended side of lock.h: a short spin, then sleep; and the order of locks.
  */
 #include "base/lock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 #define SPINS 100 /* about as long as a lock is usually held */
 
@@ -21,3 +24,20 @@ void dmi_lock_slow(_Atomic uint32_t *lock) {
     dmi_futex_wait(lock, DMI_LOCK_CONTENDED);
   }
 }
+
+#ifdef DMI_DEBUG
+static __thread uint32_t held; /* ranks, one bit each */
+
+void dmi_lock_taken(enum dmi_rank rank) {
+  if (held >> rank) {
+    fprintf(stderr, "dmi: bug: a lock of rank %d is taken while those of ranks %#x are held\n",
+            (int)rank, held);
+    abort();
+  }
+  held |= 1u << rank;
+}
+
+void dmi_lock_released(enum dmi_rank rank) {
+  held &= ~(1u << rank);
+}
+#endif

@@ -93,9 +93,9 @@ static int32_t size_number(struct dmi_heap *heap, uint64_t page_size, uint32_t *
   struct dmi_heap_in in = {.op = DMI_HEAP_SIZE, .base = page_size};
   struct dmi_heap_out out = {.result = DMI_HEAP_FULL};
   struct size *size, *fresh;
-  dmi_lock(&heap->lock);
+  dmi_lock(&heap->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, heap->sizes, &page_size, sizeof(page_size), size);
-  dmi_unlock(&heap->lock);
+  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
   if (size) {
     *number = size->number;
     return DMI_OK;
@@ -114,10 +114,10 @@ static int32_t size_number(struct dmi_heap *heap, uint64_t page_size, uint32_t *
   if (!fresh) return DMI_ENOMEM;
   fresh->page_size = page_size;
   fresh->number = *number;
-  dmi_lock(&heap->lock);
+  dmi_lock(&heap->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, heap->sizes, &page_size, sizeof(page_size), size);
   if (!size) HASH_ADD(hh, heap->sizes, page_size, sizeof(page_size), fresh);
-  dmi_unlock(&heap->lock);
+  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
   if (size) free(fresh);
   return DMI_OK;
 }
@@ -131,14 +131,14 @@ static struct bin *bin_find(struct dmi_heap *heap, uint64_t first) {
 
 static void current_get(struct dmi_heap *heap, uint64_t first, struct arena *arena) {
   struct bin *bin;
-  dmi_lock(&heap->lock);
+  dmi_lock(&heap->lock, DMI_RANK_LEAF);
   bin = bin_find(heap, first);
   if (bin) {
     *arena = bin->current;
   } else {
     arena->base = 0;
   }
-  dmi_unlock(&heap->lock);
+  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
 }
 
 static bool current_is(struct dmi_heap *heap, const struct arena *arena) {
@@ -149,10 +149,10 @@ static bool current_is(struct dmi_heap *heap, const struct arena *arena) {
 
 static void current_drop(struct dmi_heap *heap, const struct arena *arena) {
   struct bin *bin;
-  dmi_lock(&heap->lock);
+  dmi_lock(&heap->lock, DMI_RANK_LEAF);
   bin = bin_find(heap, arena->number & ~UINT64_C(0xffffff));
   if (bin && bin->current.base == arena->base) bin->current.base = 0;
-  dmi_unlock(&heap->lock);
+  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
 }
 
 /* Makes it the current one if there is none.  *set: it is the current one. */
@@ -161,7 +161,7 @@ static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, boo
   struct bin *bin, *fresh = calloc(1, sizeof(*fresh));
   if (!fresh) return DMI_ENOMEM;
   fresh->first = first;
-  dmi_lock(&heap->lock);
+  dmi_lock(&heap->lock, DMI_RANK_LEAF);
   bin = bin_find(heap, first);
   if (!bin) {
     bin = fresh;
@@ -170,7 +170,7 @@ static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, boo
   }
   if (!bin->current.base) bin->current = *arena;
   *set = bin->current.base == arena->base;
-  dmi_unlock(&heap->lock);
+  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
   free(fresh);
   return DMI_OK;
 }

@@ -9,12 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <search.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/lock.h"
 
 /* A place, in use or free. */
 struct place {
@@ -33,9 +34,9 @@ struct size {
 struct dmi_spill {
   int file;
   _Atomic uint64_t total;
-  pthread_mutex_t lock; /* guards what is below */
-  uint64_t end;         /* of the file, bytes */
-  void *used;           /* by tsearch */
+  struct dmi_mutex lock; /* guards what is below */
+  uint64_t end;          /* of the file, bytes */
+  void *used;            /* by tsearch */
   struct size *sizes;
 };
 
@@ -69,7 +70,7 @@ struct dmi_spill *dmi_spill_open(const char *dir) {
     free(spill);
     return NULL;
   }
-  pthread_mutex_init(&spill->lock, NULL);
+  dmi_mutex_init(&spill->lock, DMI_RANK_LEAF);
   return spill;
 }
 
@@ -91,7 +92,7 @@ void dmi_spill_close(struct dmi_spill *spill) {
     free(spill->sizes);
     spill->sizes = next;
   }
-  pthread_mutex_destroy(&spill->lock);
+  dmi_mutex_destroy(&spill->lock);
   free(spill);
 }
 
@@ -145,22 +146,22 @@ static bool write_all(int file, const unsigned char *bytes, uint64_t left, uint6
 bool dmi_spill_put(struct dmi_spill *spill, const void *page, const void *bytes, uint64_t size) {
   struct place *place;
   bool good;
-  pthread_mutex_lock(&spill->lock);
+  dmi_mutex_lock(&spill->lock);
   place = place_new(spill, size);
-  pthread_mutex_unlock(&spill->lock);
+  dmi_mutex_unlock(&spill->lock);
   if (!place) {
     errno = ENOMEM;
     return false;
   }
   good = write_all(spill->file, bytes, size, place->off);
-  pthread_mutex_lock(&spill->lock);
+  dmi_mutex_lock(&spill->lock);
   place->page = page;
   if (good && !tsearch(place, &spill->used, compare)) {
     good = false;
     errno = ENOMEM;
   }
   if (!good) place_back(spill, place);
-  pthread_mutex_unlock(&spill->lock);
+  dmi_mutex_unlock(&spill->lock);
   if (good) atomic_fetch_add(&spill->total, size);
   return good;
 }
@@ -170,12 +171,12 @@ bool dmi_spill_get(struct dmi_spill *spill, const void *page, void *bytes, uint6
   unsigned char *to = bytes;
   uint64_t off;
   void *node;
-  pthread_mutex_lock(&spill->lock);
+  dmi_mutex_lock(&spill->lock);
   node = tfind(&key, &spill->used, compare);
   place = node ? *(struct place **)node : NULL;
   off = place ? place->off : 0;
   if (place && place->size != size) place = NULL;
-  pthread_mutex_unlock(&spill->lock);
+  dmi_mutex_unlock(&spill->lock);
   if (!place) return false;
   while (size) {
     ssize_t got = pread(spill->file, to, size, (off_t)off);
@@ -191,7 +192,7 @@ bool dmi_spill_get(struct dmi_spill *spill, const void *page, void *bytes, uint6
 void dmi_spill_drop(struct dmi_spill *spill, const void *page) {
   struct place key = {.page = page}, *place;
   void *node;
-  pthread_mutex_lock(&spill->lock);
+  dmi_mutex_lock(&spill->lock);
   node = tfind(&key, &spill->used, compare);
   if (node) {
     place = *(struct place **)node;
@@ -199,7 +200,7 @@ void dmi_spill_drop(struct dmi_spill *spill, const void *page) {
     atomic_fetch_sub(&spill->total, place->size);
     place_back(spill, place);
   }
-  pthread_mutex_unlock(&spill->lock);
+  dmi_mutex_unlock(&spill->lock);
 }
 
 uint64_t dmi_spill_bytes(const struct dmi_spill *spill) {

@@ -25,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "base/lock.h"
 #include "net/inner.h"
 
 #define LOOKS 8.0
@@ -50,11 +51,11 @@ static bool is_waiting(const struct dmi_conn *conn, double now, double *since) {
 
 /* Its machine has not answered for config.dead_after. */
 static void give_up(struct dmi_net_peer *peer) {
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   bool up = peer->state == DMI_PEER_UP;
   if (up && peer->broken == 0) peer->broken = ETIMEDOUT;
   bool wake = up && dmi_net_need_daemon(peer);
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (wake) dmi_net_wake(peer->net);
 }
 
@@ -127,11 +128,11 @@ bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   int waiting = 0;
   if (peer == NULL) return false;
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   bool open = peer->state < DMI_PEER_SHUT && !peer->closing;
   int fd = peer->fd;
   uint64_t sent = peer->sent;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (!open) return false;
   if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
   if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) != 0) waiting = 0;

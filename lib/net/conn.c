@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "net/inner.h"
 
@@ -55,7 +56,7 @@ static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
 static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_lend_way_out(peer, conn);
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   if (peer->state < DMI_PEER_UP) {
     peer->state = DMI_PEER_UP;
     peer->fd = conn->fd;
@@ -64,7 +65,7 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   } else {
     conn->sent_end = true; /* closed before it connected: we only listen */
   }
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   dmi_send_free_out(out);
   dmi_send_flush(peer);
 }
@@ -85,9 +86,9 @@ static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
   struct dmi_net_peer *peer = conn->peer;
   if (!*why) return "both ends have taken leave";
   if (conn->net->expect_close) return "this process ends";
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   bool left = peer->closing || peer->state == DMI_PEER_SHUT;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   return left ? "it has left" : NULL;
 }
 
@@ -202,13 +203,13 @@ bool dmi_conn_eof(struct dmi_conn *conn) {
 
 void dmi_conn_end(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   peer->state = DMI_PEER_SHUT;
   peer->fd = -1;
   struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   dmi_send_free_out(out);
   dmi_send_free(rest);
   conn->sent_end = true;

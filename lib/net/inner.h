@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/lock.h"
 #include "net/hello.h"
 #include "net/net.h"
 #include "net/proof.h"
@@ -101,7 +102,7 @@ struct dmi_shake;
  */
 struct dmi_net_peer {
   struct dmi_net *net;
-  pthread_mutex_t lock;
+  struct dmi_mutex lock;
   uint32_t id;               /* uid or temporary id */
   enum dmi_peer_state state; /* [L] */
   int fd;                    /* [L] for writing; -1 unless UP */
@@ -127,7 +128,7 @@ struct dmi_net_peer {
   bool announced;        /* dmi_net_add_peer or dmi_net_rename named it */
   struct dmi_addr addr;  /* where it listens; all zero: unknown */
   struct dmi_conn *conn; /* [R] the connection it is sent on */
-  pthread_mutex_t turn_lock;
+  struct dmi_mutex turn_lock;
   int nudge;                        /* [R] event descriptor of who borrows; -1: nobody has yet */
   uint32_t lend_rest;               /* [R] chances to borrow that are passed over from now on */
   uint32_t lend_step;               /* [R] as many the next time */
@@ -307,9 +308,9 @@ struct dmi_net {
   int family;       /* of the listener: AF_INET6 or AF_INET */
   bool short_said;  /* that there is no descriptor for one more connection; till there is one */
   bool big_buffers; /* the system allows them without losing its own tuning */
-  pthread_mutex_t work_lock;
+  struct dmi_mutex work_lock;
   struct dmi_net_peer *work; /* [W] peers for which another thread needs the daemon */
-  pthread_mutex_t temp_lock;
+  struct dmi_mutex temp_lock;
   struct dmi_net_peer *temp[DMI_NET_TEMP_SLOTS]; /* [T] temporary peers, chained */
   uint32_t next_temp;
   _Atomic(struct dmi_peer_mid *) dir[DMI_PEER_DIR]; /* [A] by uid; entries are set once */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/lock.h"
 #include "net/inner.h"
 
 static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
@@ -49,9 +50,9 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->io.data = dial->patience.data = dial;
   ev_timer_start(net->loop, &dial->patience);
   peer->dial = dial;
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   peer->state = DMI_PEER_DIALING;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   return dial;
 }
 

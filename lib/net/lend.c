@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "base/lock.h"
 #include "net/inner.h"
 
 /* Disarmed with EPOLLET: the end of the connection is told in any case, so at least only once. */
@@ -38,19 +39,19 @@ static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
 
 /* Receives, if it is the turn `from`. */
 static void receive(struct dmi_conn *conn, enum dmi_turn from) {
-  pthread_mutex_t *lock = &conn->peer->turn_lock;
-  pthread_mutex_lock(lock);
+  struct dmi_mutex *lock = &conn->peer->turn_lock;
+  dmi_mutex_lock(lock);
   bool mine = conn->turn == from;
   if (mine) conn->turn = DMI_TURN_DAEMON;
-  pthread_mutex_unlock(lock);
+  dmi_mutex_unlock(lock);
   if (!mine || !dmi_receive(conn)) return;
   lock = &conn->peer->turn_lock; /* it may have been renamed */
-  pthread_mutex_lock(lock);
+  dmi_mutex_lock(lock);
   if (conn->turn == DMI_TURN_DAEMON) { /* else it has ended */
     conn->turn = DMI_TURN_FREE;
     if (from == DMI_TURN_OWED) arm(conn, EPOLL_CTL_MOD, ARMED);
   }
-  pthread_mutex_unlock(lock);
+  dmi_mutex_unlock(lock);
 }
 
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
@@ -88,12 +89,12 @@ bool dmi_lend_begin(struct dmi_conn *conn) {
 
 void dmi_lend_end(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
-  pthread_mutex_t *lock = &conn->peer->turn_lock;
-  pthread_mutex_lock(lock);
+  struct dmi_mutex *lock = &conn->peer->turn_lock;
+  dmi_mutex_lock(lock);
   bool lent = conn->turn == DMI_TURN_LENT;
   if (conn->turn != DMI_TURN_OVER) arm(conn, EPOLL_CTL_DEL, 0);
   conn->turn = DMI_TURN_OVER;
-  pthread_mutex_unlock(lock);
+  dmi_mutex_unlock(lock);
   if (lent) {
     fprintf(stderr, "dmi: bug: a connection ends while a thread receives on it\n");
     abort();
@@ -104,10 +105,10 @@ void dmi_lend_end(struct dmi_conn *conn) {
 }
 
 void dmi_lend_eof(struct dmi_conn *conn) {
-  pthread_mutex_lock(&conn->peer->turn_lock);
+  dmi_mutex_lock(&conn->peer->turn_lock);
   conn->turn = DMI_TURN_OVER;
   arm(conn, EPOLL_CTL_DEL, 0); /* EOF would be reported for ever */
-  pthread_mutex_unlock(&conn->peer->turn_lock);
+  dmi_mutex_unlock(&conn->peer->turn_lock);
 }
 
 void dmi_lend_resume(struct dmi_conn *conn) {
@@ -115,17 +116,17 @@ void dmi_lend_resume(struct dmi_conn *conn) {
 }
 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   peer->conn = conn;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
 }
 
 bool dmi_lend_take(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   bool lent = conn->turn == DMI_TURN_LENT;
   conn->wanted = true;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   if (lent) dmi_net_nudge(peer->nudge); /* set once, by who borrowed first */
   return !lent;
 }
@@ -164,7 +165,7 @@ int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan)
   if (uid >= DMI_NET_TEMP || net->handler.lendable == NULL || dmi_net_is_daemon(net)) return -1;
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   if (peer == NULL) return -1;
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   bool can = can_borrow(peer);
   if (can) {
     *loan = (struct dmi_net_loan){.net = net, .peer = peer, .conn = peer->conn};
@@ -173,14 +174,14 @@ int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan)
     atomic_fetch_add(&net->lent, 1);
   }
   int nudge = can ? peer->nudge : -1;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   return nudge;
 }
 
 static bool is_wanted(struct dmi_net_loan *loan) {
-  pthread_mutex_lock(&loan->peer->turn_lock);
+  dmi_mutex_lock(&loan->peer->turn_lock);
   bool wanted = loan->conn->wanted;
-  pthread_mutex_unlock(&loan->peer->turn_lock);
+  dmi_mutex_unlock(&loan->peer->turn_lock);
   return wanted;
 }
 
@@ -206,7 +207,7 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
   struct dmi_net *net = loan->net;
   struct dmi_net_peer *peer = loan->peer;
   bool wake = false;
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   if (loan->owed || loan->conn->wanted) {
     uint32_t step = peer->lend_step;
     peer->lend_rest = step;
@@ -218,7 +219,7 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
     loan->conn->turn = DMI_TURN_FREE;
     arm(loan->conn, EPOLL_CTL_MOD, ARMED);
   }
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   if (wake) dmi_net_wake(net);
   /* The last look at the net: after it dmi_net_run may return. */
   if (atomic_fetch_sub(&net->lent, 1) == (DMI_NET_ENDED | 1)) dmi_futex_wake(&net->lent, 1);

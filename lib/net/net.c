@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "net/inner.h"
 
@@ -83,14 +84,14 @@ bool dmi_net_is_daemon(struct dmi_net *net) {
 
 bool dmi_net_need_daemon(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
-  pthread_mutex_lock(&net->work_lock);
+  dmi_mutex_lock(&net->work_lock);
   bool news = !peer->listed;
   if (news) {
     peer->listed = true;
     peer->work_next = net->work;
     net->work = peer;
   }
-  pthread_mutex_unlock(&net->work_lock);
+  dmi_mutex_unlock(&net->work_lock);
   return news;
 }
 
@@ -112,13 +113,13 @@ void dmi_net_stop(struct dmi_net *net) {
 
 /* One at a time: serving a peer may free another one, which then is taken out of the list. */
 static struct dmi_net_peer *next_work(struct dmi_net *net) {
-  pthread_mutex_lock(&net->work_lock);
+  dmi_mutex_lock(&net->work_lock);
   struct dmi_net_peer *peer = net->work;
   if (peer != NULL) {
     net->work = peer->work_next;
     peer->listed = false;
   }
-  pthread_mutex_unlock(&net->work_lock);
+  dmi_mutex_unlock(&net->work_lock);
   return peer;
 }
 
@@ -216,8 +217,8 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   net->big_buffers = dmi_addr_big_buffers();
   if (!dmi_lend_open(net)) goto err_loop;
   if (!dmi_accept_open(net, why)) goto err_lend;
-  pthread_mutex_init(&net->work_lock, NULL);
-  pthread_mutex_init(&net->temp_lock, NULL);
+  dmi_mutex_init(&net->work_lock, DMI_RANK_WORK);
+  dmi_mutex_init(&net->temp_lock, DMI_RANK_TEMP);
   for (int i = 0; i < 2; i++) {
     ev_timer_init(&net->log[i].end, on_log_end, 0, 0);
     net->log[i].end.data = net;
@@ -292,8 +293,8 @@ void dmi_net_free(struct dmi_net *net) {
     ev_signal_stop(net->loop, &net->hangup);
   }
   ev_loop_destroy(net->loop);
-  pthread_mutex_destroy(&net->work_lock);
-  pthread_mutex_destroy(&net->temp_lock);
+  dmi_mutex_destroy(&net->work_lock);
+  dmi_mutex_destroy(&net->temp_lock);
   sodium_memzero(&net->config, sizeof net->config);
   free(net);
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "net/inner.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -60,9 +61,9 @@ static struct dmi_net_peer **temp_slot(struct dmi_net *net, uint32_t id) {
 
 struct dmi_net_peer *dmi_peer_find(struct dmi_net *net, uint32_t id) {
   if (id < DMI_NET_TEMP) return find_uid(net, id);
-  pthread_mutex_lock(&net->temp_lock);
+  dmi_mutex_lock(&net->temp_lock);
   struct dmi_net_peer *peer = *temp_slot(net, id);
-  pthread_mutex_unlock(&net->temp_lock);
+  dmi_mutex_unlock(&net->temp_lock);
   return peer;
 }
 
@@ -70,13 +71,13 @@ struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer *peer;
   if (id < DMI_NET_TEMP) {
     peer = find_uid(net, id);
-    if (peer != NULL) pthread_mutex_lock(&peer->lock);
+    if (peer != NULL) dmi_mutex_lock(&peer->lock);
     return peer;
   }
-  pthread_mutex_lock(&net->temp_lock);
+  dmi_mutex_lock(&net->temp_lock);
   peer = *temp_slot(net, id);
-  if (peer != NULL) pthread_mutex_lock(&peer->lock);
-  pthread_mutex_unlock(&net->temp_lock);
+  if (peer != NULL) dmi_mutex_lock(&peer->lock);
+  dmi_mutex_unlock(&net->temp_lock);
   return peer;
 }
 
@@ -85,19 +86,19 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return NULL;
   peer->net = net;
   peer->fd = peer->nudge = -1;
-  pthread_mutex_init(&peer->lock, NULL);
-  pthread_mutex_init(&peer->turn_lock, NULL);
+  dmi_mutex_init(&peer->lock, DMI_RANK_PEER);
+  dmi_mutex_init(&peer->turn_lock, DMI_RANK_TURN);
   if (id == DMI_NET_TEMP) {
     peer->id = net->next_temp;
     net->next_temp = net->next_temp == UINT32_MAX ? DMI_NET_TEMP + 1 : net->next_temp + 1;
-    pthread_mutex_lock(&net->temp_lock);
+    dmi_mutex_lock(&net->temp_lock);
     *temp_slot(net, peer->id) = peer;
-    pthread_mutex_unlock(&net->temp_lock);
+    dmi_mutex_unlock(&net->temp_lock);
   } else {
     peer->id = id;
     if (!put_uid(net, id, peer)) {
-      pthread_mutex_destroy(&peer->lock);
-      pthread_mutex_destroy(&peer->turn_lock);
+      dmi_mutex_destroy(&peer->lock);
+      dmi_mutex_destroy(&peer->turn_lock);
       free(peer);
       return NULL;
     }
@@ -115,8 +116,8 @@ static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free_out(peer->out);
   dmi_send_free(dmi_send_take_queue(peer));
   if (peer->nudge >= 0) close(peer->nudge);
-  pthread_mutex_destroy(&peer->lock);
-  pthread_mutex_destroy(&peer->turn_lock);
+  dmi_mutex_destroy(&peer->lock);
+  dmi_mutex_destroy(&peer->turn_lock);
   free(peer);
 }
 
@@ -129,22 +130,22 @@ static void unlink_dirty(struct dmi_net_peer *peer) {
 
 static void unlink_work(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
-  pthread_mutex_lock(&net->work_lock);
+  dmi_mutex_lock(&net->work_lock);
   struct dmi_net_peer **at = &net->work;
   while (*at != NULL && *at != peer)
     at = &(*at)->work_next;
   if (*at != NULL) *at = peer->work_next;
-  pthread_mutex_unlock(&net->work_lock);
+  dmi_mutex_unlock(&net->work_lock);
 }
 
 void dmi_peer_free_temp(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
-  pthread_mutex_lock(&net->temp_lock);
+  dmi_mutex_lock(&net->temp_lock);
   *temp_slot(net, peer->id) = peer->temp_next;
-  pthread_mutex_lock(&peer->lock); /* the last thread that found it has it */
-  pthread_mutex_unlock(&net->temp_lock);
+  dmi_mutex_lock(&peer->lock); /* the last thread that found it has it */
+  dmi_mutex_unlock(&net->temp_lock);
   dmi_send_settle(peer);
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   unlink_work(peer);
   unlink_dirty(peer);
   if (peer->prev != NULL)
@@ -171,7 +172,7 @@ void dmi_peer_free_all(struct dmi_net *net) {
 
 void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   struct dmi_net *net = peer->net;
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   peer->fd = -1; /* the connection closes it: see dmi_conn_lose */
   bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
   /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
@@ -186,7 +187,7 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   struct dmi_seg *queue = dmi_send_take_queue(peer);
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   dmi_send_free(queue);
   dmi_send_free_out(out);
   uint32_t id = peer->id;
@@ -199,12 +200,12 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
 
 void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (peer->conn != NULL) dmi_lend_resume(peer->conn);
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   enum dmi_peer_state state = peer->state;
   int broken = peer->broken;
   bool blocked = peer->blocked;
   bool ended = peer->ended;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (state >= DMI_PEER_SHUT) return;
   if (broken != 0) {
     if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;
@@ -247,7 +248,7 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
 
 /* Gives `to` the connection and the queue of `from`, whose messages go first. */
 static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) {
-  pthread_mutex_lock(&from->lock);
+  dmi_mutex_lock(&from->lock);
   dmi_send_settle(from);
   struct dmi_seg *head = from->head, *tail = from->tail;
   int fd = from->fd;
@@ -257,8 +258,8 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   from->head = from->tail = NULL;
   from->fd = -1;
   from->state = DMI_PEER_SHUT;
-  pthread_mutex_unlock(&from->lock);
-  pthread_mutex_lock(&to->lock);
+  dmi_mutex_unlock(&from->lock);
+  dmi_mutex_lock(&to->lock);
   if (head != NULL) {
     tail->next = to->head;
     to->head = head;
@@ -268,7 +269,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   to->out = out;
   to->blocked = blocked;
   to->state = DMI_PEER_UP;
-  pthread_mutex_unlock(&to->lock);
+  dmi_mutex_unlock(&to->lock);
   struct dmi_conn *conn = from->conn;
   dmi_lend_way_out(from, NULL);
   conn->peer = to;
@@ -293,9 +294,9 @@ void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
   }
   conn->member = true;
   ev_timer_stop(net->loop, &conn->patience);
-  pthread_mutex_lock(&to->lock);
+  dmi_mutex_lock(&to->lock);
   enum dmi_peer_state state = to->state;
-  pthread_mutex_unlock(&to->lock);
+  dmi_mutex_unlock(&to->lock);
   /* Where there is a connection by that name already, this one only goes on receiving.  What is
    * being dialled is given up, unless HELLO is out: the other may count on it. */
   if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && to->dial->state != DMI_DIAL_SAID)) {
@@ -314,7 +315,7 @@ bool dmi_net_connected(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return false;
   bool is = peer->state == DMI_PEER_UP || peer->state == DMI_PEER_DIALING ||
             (peer->state == DMI_PEER_IDLE && peer->head != NULL);
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   return is;
 }
 
@@ -332,7 +333,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
       wake = dmi_net_need_daemon(peer);
     }
   }
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (wake) dmi_net_wake(net);
   dmi_send_flush(peer);
 }

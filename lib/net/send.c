@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/lock.h"
 #include "net/inner.h"
 
 #define IOV_MOST 64
@@ -358,14 +359,14 @@ static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
   struct dmi_seg *done = consume(peer, bytes);
   if (!refill(peer)) peer->broken = ENOMEM;
   if (done == NULL) return;
-  pthread_mutex_unlock(&peer->lock); /* dropping may free megabytes */
+  dmi_mutex_unlock(&peer->lock); /* dropping may free megabytes */
   drop_payloads(done);
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   done = keep_spares(peer, done);
   if (done == NULL) return;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   dmi_send_free(done);
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
 }
 
 /* Called with the lock held, and with `writing` set by the caller; unlocks it meanwhile.  Returns
@@ -377,7 +378,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   size_t num = start < end ? 0 : gather(peer, iov);
   uint64_t taken = 0;
   int fd = peer->fd;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   ssize_t sent;
   if (out == NULL) {
     sent = send_parts(fd, iov, num);
@@ -391,7 +392,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) start += (size_t)sent;
   }
   int error = sent < 0 ? errno : 0;
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   if (out != NULL) {
     out->start = start;
     out->end = end;
@@ -429,31 +430,31 @@ static void flush_locked(struct dmi_net_peer *peer) {
     if (peer->blocked || peer->broken != 0 || finished) wake = dmi_net_need_daemon(peer);
     if (dmi_alive_need(net)) wake = true;
   }
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (wake) dmi_net_wake(net); /* not `peer`: a temporary one may be gone by now */
 }
 
 void dmi_send_flush(struct dmi_net_peer *peer) {
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   flush_locked(peer);
 }
 
 bool dmi_send_writable(struct dmi_net_peer *peer) {
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   peer->blocked = false;
   flush_locked(peer);
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   bool more = peer->blocked;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   return more;
 }
 
 void dmi_send_settle(struct dmi_net_peer *peer) {
   /* A writer is inside one sendmsg that does not block; connections are seldom lost or merged. */
   while (peer->writing) {
-    pthread_mutex_unlock(&peer->lock);
+    dmi_mutex_unlock(&peer->lock);
     sched_yield();
-    pthread_mutex_lock(&peer->lock);
+    dmi_mutex_lock(&peer->lock);
   }
 }
 
@@ -467,9 +468,9 @@ void dmi_send_dirty(struct dmi_net *net) {
 }
 
 bool dmi_send_idle(struct dmi_net_peer *peer) {
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   bool idle = peer->state >= DMI_PEER_SHUT || (nothing_queued(peer) && !peer->writing);
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   return idle;
 }
 
@@ -496,14 +497,14 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   bool wake = false;
   if (peer != NULL) {
     if (has_left(peer, msg)) {
-      pthread_mutex_unlock(&peer->lock);
+      dmi_mutex_unlock(&peer->lock);
       return false;
     }
     if (peer->state < DMI_PEER_SHUT && !dmi_send_append(peer, msg)) {
       peer->broken = ENOMEM; /* half a message may be queued: the connection cannot go on */
       wake = dmi_net_need_daemon(peer);
     }
-    pthread_mutex_unlock(&peer->lock);
+    dmi_mutex_unlock(&peer->lock);
     if (wake) dmi_net_wake(net);
     if (dmi_net_is_daemon(net) && !peer->dirty) {
       peer->dirty = true;
@@ -520,7 +521,7 @@ void dmi_net_bar(struct dmi_net *net, uint32_t uid) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, uid);
   if (peer == NULL) return;
   peer->barred = true;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
 }
 
 void dmi_net_flush(struct dmi_net *net, uint32_t to) {

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "net/inner.h"
 
 #define GOODBYE 2.0 /* seconds a refused process has to read why */
@@ -186,9 +187,9 @@ static void welcome_member(struct dmi_shake *shake, const char *there) {
     dmi_shake_drop(shake);
     return;
   }
-  pthread_mutex_lock(&peer->lock);
+  dmi_mutex_lock(&peer->lock);
   enum dmi_peer_state state = peer->state;
-  pthread_mutex_unlock(&peer->lock);
+  dmi_mutex_unlock(&peer->lock);
   if (state == DMI_PEER_LOST) {
     snprintf(why, sizeof why, "the connection with member %u at %s was lost before", peer->id,
              there);

@@ -61,7 +61,7 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
                  struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
   struct dmi_parked *item = NULL;
-  pthread_mutex_lock(&process->park_lock);
+  dmi_mutex_lock(&process->park_lock);
   if (atomic_load(&mapping->map.arriving)) {
     item = dmi_xalloc(1, sizeof(*item));
     item->from = from;
@@ -74,7 +74,7 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
     *mapping->parked_end = item;
     mapping->parked_end = &item->next;
   }
-  pthread_mutex_unlock(&process->park_lock);
+  dmi_mutex_unlock(&process->park_lock);
   if (!item) dmi_page_message(&process->core, page, from, msg, NULL, out);
 }
 
@@ -162,14 +162,25 @@ static void carry(struct dmi_process *process, struct dmi_out *out, struct dmi_f
   if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
 }
 
+/* Debug builds: what must hold between any two steps does.  With the page locked. */
+static void check_own_step(const struct dmi_process *process, const struct dmi_page *page) {
+#ifdef DMI_DEBUG
+  dmi_page_check(&process->core, page);
+#else
+  (void)process;
+  (void)page;
+#endif
+}
+
 void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {
   dmi_out_init(out);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
 }
 
 void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out) {
+  check_own_step(process, page);
   carry_locked(process, page, out);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   carry(process, out, NULL);
 }
 
@@ -196,13 +207,13 @@ void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct 
   dmi_ops_add(process->ops, op);
   dmi_stall_watch(process);
   dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   dmi_page_begin(&process->core, page, &op->req, &out);
-  dmi_page_check(&process->core, page);
+  check_own_step(process, page);
   carry_locked(process, page, &out);
   ask = asked(process, &out);
   if (ask) op->call->status->asked = ask;
-  dmi_unlock(&page->lock); /* from here on others may complete it */
+  dmi_unlock(&page->lock, DMI_RANK_PAGE); /* from here on others may complete it */
   carry(process, &out, later);
 }
 
@@ -215,11 +226,11 @@ static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_
   frame = page->frame;
   if (frame && size <= DMI_COPY_LOCKED) {
     memcpy(buf, frame->bytes + off, size);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     return true;
   }
   if (frame) dmi_frame_ref(frame);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (frame) {
     memcpy(buf, frame->bytes + off, size);
     dmi_frame_unref(frame);
@@ -234,7 +245,7 @@ static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64
   bool done;
   if (!dmi_access_lock_writable(&process->core, page)) return false;
   done = dmi_page_write_now(&process->core, page, off, buf, size);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return done;
 }
 
@@ -738,7 +749,7 @@ static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg,
   struct dmi_op *op;
   void *dst = NULL;
   if (!page) return NULL;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   op = answered(process, page, msg);
   if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len && !op->req.parts &&
       (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
@@ -747,7 +758,7 @@ static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg,
   } else if (op && msg->type == DMI_MSG_DONE) {
     *limit = op->req.sizes.in + op->req.len;
   }
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_mapping_unref(&process->core, mapping);
   return dst;
 }
@@ -767,9 +778,9 @@ static void *block_body(struct dmi_process *process, uint32_t from, struct dmi_m
   dmi_epoch_enter();
   page = known_page(msg, &mapping);
   if (page) {
-    dmi_lock(&page->lock);
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
     place = dmi_page_block_body(&process->core, page, from, msg);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
   }
   dmi_epoch_leave();
   return place;
@@ -853,14 +864,14 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   uint8_t type = msg->type;
   bool good;
   dmi_out_init(&out);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   op = answered(process, page, msg);
   dmi_early_step(process->ops, page, msg);
   good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
   good = page_holds(process, page, from, type) && good;
   carry_locked(process, page, &out);
   dmi_early_stepped();
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   carry(process, &out, NULL);
   if (!good) {
     dmi_slice_drop(&msg->list);
@@ -899,10 +910,10 @@ bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_m
 void dmi_access_self(struct dmi_process *process) {
   for (;;) {
     struct dmi_self_msg *item;
-    pthread_mutex_lock(&process->post_lock);
+    dmi_mutex_lock(&process->post_lock);
     item = process->selfs;
     if (item && !(process->selfs = item->next)) process->selfs_end = &process->selfs;
-    pthread_mutex_unlock(&process->post_lock);
+    dmi_mutex_unlock(&process->post_lock);
     if (!item) return;
     (void)dmi_access_message(process, process->core.self, &item->msg);
     free(item);

@@ -62,22 +62,22 @@ static inline void dmi_access_used(struct dmi_page *page) {
 /* Locks the page if its bytes may be read (written) here and now, without a message.  False: not,
  * and it is not locked. */
 static inline bool dmi_access_lock_readable(const struct dmi_core *core, struct dmi_page *page) {
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
     dmi_access_used(page);
     return true;
   }
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return false;
 }
 
 static inline bool dmi_access_lock_writable(const struct dmi_core *core, struct dmi_page *page) {
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
     dmi_access_used(page);
     return true;
   }
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return false;
 }
 
@@ -137,7 +137,8 @@ bool dmi_access_lendable(const struct dmi_msg *msg);
 /* The first `got` bytes of the body of a large message are here. */
 void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got);
 
-/* A message of class PAGE (msg/table.h).  Takes its slices over.  False: not from a correct peer. */
+/* A message of class PAGE (msg/table.h).  Takes its slices over.  False: not from a correct peer.
+ */
 bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 
 /* Where the body of a page message goes; see net.h. */

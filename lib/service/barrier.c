@@ -63,32 +63,32 @@ static struct dmi_barrier *barriers;
 
 struct dmi_barrier *dmi_barrier_join(int64_t addr) {
   struct dmi_barrier *barrier;
-  dmi_lock(&barriers_lock);
+  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
   HASH_FIND(hh, barriers, &addr, sizeof(addr), barrier);
   if (!barrier && (barrier = calloc(1, sizeof(*barrier)))) {
     barrier->addr = addr;
     HASH_ADD(hh, barriers, addr, sizeof(barrier->addr), barrier);
   }
   if (barrier) barrier->users++;
-  dmi_unlock(&barriers_lock);
+  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
   if (!barrier) return NULL;
-  dmi_lock(&barrier->lock);
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = ++barrier->registered;
-  dmi_unlock(&barrier->lock);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   return barrier;
 }
 
 void dmi_barrier_part(struct dmi_barrier *barrier) {
-  dmi_lock(&barrier->lock);
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = --barrier->registered;
-  dmi_unlock(&barrier->lock);
-  dmi_lock(&barriers_lock);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
   if (--barrier->users) {
     barrier = NULL;
   } else {
     HASH_DEL(barriers, barrier);
   }
-  dmi_unlock(&barriers_lock);
+  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
   free(barrier);
 }
 
@@ -185,14 +185,14 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
   uint64_t index;
   int32_t error;
   bool sends;
-  dmi_lock(&barrier->lock);
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   batch = enter(barrier, value, pnum, &index, &sends);
-  dmi_unlock(&barrier->lock);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   if (!batch) return DMI_ENOMEM;
   if (!sends && index == 0 && !dmi_status_wait_for(dmi_status_of(&batch->status), PATIENCE)) {
-    dmi_lock(&barrier->lock);
+    dmi_lock(&barrier->lock, DMI_RANK_LEAF);
     sends = take_over(barrier, batch);
-    dmi_unlock(&barrier->lock);
+    dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   }
   if (sends) {
     batch_send(process, barrier, batch);
@@ -205,14 +205,14 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
   }
   *again = error == DMI_OK && index >= batch->answer.taken;
   if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;
-  dmi_lock(&barrier->lock);
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   if (error == DMI_OK) {
     count_end(barrier, batch->answer.generation);
   } else if (barrier->arrived) {
     barrier->arrived--;
   }
   batch_leave(batch);
-  dmi_unlock(&barrier->lock);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   return error;
 }
 

@@ -63,12 +63,12 @@ void dmi_early_arrived(struct dmi_ops *ops, const struct dmi_msg *msg, const uns
     early.next += len;
     return;
   }
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   if (dmi_ops_waits(ops, early.op)) {
     memcpy((unsigned char *)req->dst + (from - req->off), body + (from - begins(msg)), to - from);
     early.next += len;
   }
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
 }
 
 void dmi_early_step(struct dmi_ops *ops, const struct dmi_page *page, const struct dmi_msg *msg) {

@@ -32,11 +32,11 @@ static bool read_hit(struct dmi_process *process, const struct dmi_group_page *a
   frame = page->frame;
   if (at->len <= DMI_COPY_LOCKED) {
     dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     return true;
   }
   if (frame) dmi_frame_ref(frame); /* with a second reference its bytes do not change any more */
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
   dmi_frame_unref(frame);
   return true;
@@ -48,7 +48,7 @@ static bool write_hit(struct dmi_process *process, const struct dmi_group_page *
   bool done;
   if (!dmi_access_lock_writable(&process->core, page)) return false;
   done = dmi_page_write_parts_now(&process->core, page, at->part, at->parts, buf);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return done;
 }
 

@@ -71,9 +71,9 @@ static void tails_send(struct tails *tails) {
 static void tails_add(struct dmi_page *page, void *arg) {
   struct tails *tails = arg;
   struct dmi_tail entry = {page->index, 0, 0};
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   entry.tail = dmi_page_tail(&tails->process->core, page);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!tails->frame) {
     tails->frame = dmi_frame_new(TAILS_AT_ONCE * sizeof(entry));
     if (!tails->frame) abort();
@@ -93,10 +93,10 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
   msg.len = mapping->map.word;
   dmi_runtime_send(process, tails.heir, &msg);
   /* From here on nobody decides here as the home; then the decisions made are collected. */
-  pthread_mutex_lock(&mapping->lock);
+  dmi_mutex_lock(&mapping->lock);
   atomic_store(&mapping->map.home, tails.heir);
   dmi_mapping_each(mapping, tails_add, &tails);
-  pthread_mutex_unlock(&mapping->lock);
+  dmi_mutex_unlock(&mapping->lock);
   tails_send(&tails);
   msg = about(process, mapping->map.base, DMI_MSG_HOME_END);
   dmi_runtime_send(process, tails.heir, &msg);
@@ -116,9 +116,9 @@ static void offer_page(struct dmi_process *process, struct dmi_page *page) {
 static void collect_page(struct dmi_page *page, void *arg) {
   struct dmi_leave *leave = arg;
   bool wanted;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   wanted = leave->parts ? page->copy || page->busy : page->role == DMI_ROLE_OWNER;
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!wanted || !dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   DMI_XALLOC_GROW(leave->page, leave->num, leave->room);
   leave->page[leave->num++] = page;
@@ -155,9 +155,9 @@ static bool copies_gone(struct dmi_process *process) {
   for (uint64_t i = 0; i < leave->num; i++) {
     struct dmi_page *page = leave->page[i];
     bool gone;
-    dmi_lock(&page->lock); /* no step: that would have it looked at again at once */
+    dmi_lock(&page->lock, DMI_RANK_PAGE); /* no step: that would have it looked at again at once */
     gone = dmi_page_depart(&process->core, page);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     if (gone) {
       dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
     } else {
@@ -264,10 +264,10 @@ static bool home_begin(struct dmi_process *process, uint32_t from, const struct 
     dmi_space_add(&process->core, mapping);
     return true;
   }
-  pthread_mutex_lock(&mapping->lock);
+  dmi_mutex_lock(&mapping->lock);
   atomic_store(&mapping->map.arriving, from); /* before it is seen that the home is here */
   atomic_store(&mapping->map.home, process->core.self);
-  pthread_mutex_unlock(&mapping->lock);
+  dmi_mutex_unlock(&mapping->lock);
   return true;
 }
 
@@ -318,12 +318,12 @@ static void not_listed(struct dmi_page *page, void *arg) {
  */
 static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_mapping *mapping) {
   struct dmi_parked *parked;
-  pthread_mutex_lock(&process->park_lock);
+  dmi_mutex_lock(&process->park_lock);
   atomic_store(&mapping->map.arriving, 0);
   parked = mapping->parked;
   mapping->parked = NULL;
   mapping->parked_end = &mapping->parked;
-  pthread_mutex_unlock(&process->park_lock);
+  dmi_mutex_unlock(&process->park_lock);
   return parked;
 }
 
@@ -342,10 +342,10 @@ static bool home_end(struct dmi_process *process, uint32_t from, const struct dm
   struct dmi_parked *parked;
   struct dmi_msg reply;
   if (!mapping) return false;
-  pthread_mutex_lock(&mapping->lock);
+  dmi_mutex_lock(&mapping->lock);
   dmi_mapping_each(mapping, not_listed, &all);
   parked = park_end(process, mapping);
-  pthread_mutex_unlock(&mapping->lock);
+  dmi_mutex_unlock(&mapping->lock);
   park_replay(process, parked);
   if (!all.good) return false;
   reply = about(process, msg->map, DMI_MSG_HOME_DONE);
@@ -521,9 +521,9 @@ void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {
   struct dmi_mapping *mapping = known(base) ? dmi_space_remove(base) : NULL;
   struct dmi_parked *parked;
   if (!mapping) return;
-  pthread_mutex_lock(&mapping->lock);
+  dmi_mutex_lock(&mapping->lock);
   atomic_store(&mapping->dead, 1);
-  pthread_mutex_unlock(&mapping->lock);
+  dmi_mutex_unlock(&mapping->lock);
   dmi_mapping_each(mapping, kill_page, process);
   parked = park_end(process, mapping);
   park_replay(process, parked);

@@ -54,24 +54,24 @@ static bool counts(const struct dmi_op *op) {
 }
 
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   if (ops->free == NONE) grow(ops);
   op->slot = ops->free;
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
   op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
   if (counts(op)) atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
 }
 
 void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op) {
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   ops->slot[op->slot].op = NULL;
   ops->slot[op->slot].uses++;
   ops->slot[op->slot].next_free = ops->free;
   ops->free = op->slot;
   if (counts(op)) atomic_fetch_sub(&ops->out, 1);
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
 }
 
 /* Is it done as soon as it has reached the owner?  Not what waits for others there (R11). */
@@ -82,7 +82,7 @@ static bool is_prompt(const struct dmi_op *op) {
 bool dmi_ops_look(struct dmi_ops *ops, bool *any) {
   bool old = false;
   *any = false;
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   for (uint32_t i = 0; i < ops->num; i++) {
     struct slot *slot = &ops->slot[i];
     if (!slot->op || !is_prompt(slot->op)) continue;
@@ -90,7 +90,7 @@ bool dmi_ops_look(struct dmi_ops *ops, bool *any) {
     if (slot->seen == slot->uses) old = true;
     slot->seen = slot->uses;
   }
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
   return old;
 }
 
@@ -114,29 +114,29 @@ static struct dmi_op *find(const struct dmi_ops *ops, uint64_t number) {
 struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_mapping **mapping) {
   struct dmi_op *op;
   struct dmi_page *page = NULL;
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   op = find(ops, number);
   if (op && dmi_mapping_ref(op->mapping)) {
     page = op->page;
     *mapping = op->mapping;
   }
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
   return page;
 }
 
 bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op) {
   bool waits;
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   waits = find(ops, op->req.op) == op;
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
   return waits;
 }
 
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page) {
   struct dmi_op *op;
-  dmi_lock(&ops->lock);
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
   op = find(ops, number);
   if (op && op->page != page) op = NULL;
-  dmi_unlock(&ops->lock);
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
   return op && atomic_load_explicit(&op->req.sent, memory_order_relaxed) ? op : NULL;
 }

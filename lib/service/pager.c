@@ -125,9 +125,9 @@ static void unspill(struct dmi_pager *pager, struct dmi_page *page) {
   if (!frame) abort();
   if (!dmi_spill_get(pager->file, page, frame->bytes, size)) {
     bool lost;
-    dmi_lock(&page->lock);
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
     lost = (page->flags & DMI_PAGE_SPILLED) && !(page->flags & DMI_PAGE_DEAD);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     if (lost) { /* nobody else has these bytes */
       dmi_say(DMI_LOG_ERROR, "memory",
               "cannot read the file for spilled pages (dmirun --spill %s): %s",
@@ -158,9 +158,9 @@ static void go_on(struct dmi_pager *pager, struct dmi_page *page, int error) {
 
 static bool stalls(struct dmi_page *page) {
   bool yes;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   yes = (page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_DEAD);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return yes;
 }
 
@@ -168,11 +168,11 @@ static bool stalls(struct dmi_page *page) {
  * which there is none; 0: nobody waits. */
 static uint64_t serve_stalled(struct dmi_pager *pager) {
   uint64_t done, without = 0;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   for (uint64_t i = 0; i < pager->stalled.num; i++)
     dmi_held_add(&pager->waiting, pager->stalled.at[i].page, 0);
   pager->stalled.num = 0;
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   for (done = 0; done < pager->waiting.num; done++) {
     struct dmi_page *page = pager->waiting.at[done].page;
     bool leaver = atomic_load(&pager->process->core.heir) != 0;
@@ -190,9 +190,9 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
   }
   take_first(&pager->waiting, done);
   if (without) return without;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   dmi_pool_close(pager->pool, pager->stalled.num != 0); /* some may have stalled again */
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   return 0;
 }
 
@@ -201,9 +201,9 @@ static void fail_first(struct dmi_pager *pager) {
   struct dmi_page *page = pager->waiting.at[0].page;
   bool spilled;
   take_first(&pager->waiting, 1);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (spilled) { /* what is on the disk is not lost: it comes back, whatever the limit says */
     dmi_pool_reserve(pager->pool, page->map->page_size, true);
     go_on(pager, page, DMI_OK);
@@ -241,9 +241,9 @@ static enum dmi_room_have ask_members(struct dmi_pager *pager, uint64_t bytes, u
 static bool room_comes(struct dmi_pager *pager, uint64_t stalled) {
   uint64_t passing, turned, promised;
   if (pager->file) return false;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   promised = dmi_room_promised(pager->rooms);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   passing = dmi_pool_passing(pager->pool);
   turned = dmi_pool_turned(pager->pool);
   if (!pager->patience) pager->patience = turned + passing + stalled;
@@ -303,10 +303,10 @@ static bool watch(struct dmi_pager *pager) {
   uint64_t limit = dmi_pool_limit(pager->pool), high = limit - dmi_pager_high(pager);
   uint64_t rise = limit - dmi_pager_low(pager), fall = 0, used = dmi_pool_used(pager->pool), ahead,
            urgent;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   ahead = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_AHEAD) : 0;
   urgent = dmi_pager_can_give(pager) ? dmi_room_owed(pager->rooms, DMI_ROOM_URGENT) : 0;
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   if (ahead && ahead <= high) fall = high - ahead + 1;
   if (urgent && urgent <= limit && limit - urgent + 1 > fall) fall = limit - urgent + 1;
   if (used > rise) { /* and nothing can be done now */
@@ -352,24 +352,24 @@ static void pool_wakes(void *pager) {
 
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
   if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   dmi_held_add(&pager->stalled, page, 0);
   dmi_pool_close(pager->pool, true);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   dmi_pager_wake(pager);
 }
 
 void dmi_pager_kept(struct dmi_pager *pager, uint32_t from) {
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   dmi_room_kept(pager->rooms, from);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   dmi_pager_wake(pager);
 }
 
 void dmi_pager_open(struct dmi_pager *pager) {
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   pager->open = true;
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   dmi_pager_wake(pager);
 }
 
@@ -388,7 +388,7 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
   pager->process = process;
   pager->rooms = dmi_rooms_new();
   if (pager->file) dmi_rooms_spill(pager->rooms);
-  pthread_mutex_init(&pager->lock, NULL);
+  dmi_mutex_init(&pager->lock, DMI_RANK_PAGER);
   pager->pool = dmi_pool_new(process->config.pool_bytes, pool_wakes, pager);
   if (!pager->pool) abort();
   return pager;
@@ -416,7 +416,7 @@ void dmi_pager_free(struct dmi_pager *pager) {
   dmi_spill_close(pager->file);
   dmi_rooms_free(pager->rooms);
   free(pager->map);
-  pthread_mutex_destroy(&pager->lock);
+  dmi_mutex_destroy(&pager->lock);
   free(pager);
 }
 

@@ -4,6 +4,7 @@
 #ifndef DMI_SERVICE_PAGER_INT_H
 #define DMI_SERVICE_PAGER_INT_H
 
+#include "base/lock.h"
 #include "core/room.h"
 #include "base/pool.h"
 #include "core/replace.h"
@@ -31,7 +32,7 @@ struct dmi_pager {
   _Atomic uint32_t stop;     /* bool */
   _Atomic uint64_t sent, taken, dropped;
 
-  pthread_mutex_t lock;          /* guards what follows; see docs/locking.md */
+  struct dmi_mutex lock;         /* guards what follows; see docs/locking.md */
   struct dmi_rooms *rooms;       /* who has room */
   struct dmi_held_pages stalled; /* in their order; they have not been seen by the thread */
   bool open;                     /* may own pages */

@@ -50,9 +50,9 @@ bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_
 
 void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
   uint64_t freed;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   freed = dmi_room_taken(pager->rooms, from, bytes);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   if (freed) dmi_pool_release(pager->pool, freed);
   leave_look(pager); /* this process may wait for that itself */
 }
@@ -72,11 +72,11 @@ struct count {
 
 static void add_page(struct dmi_page *page, void *arg) {
   struct count *count = arg;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   count->pages +=
       page->role == DMI_ROLE_PENDING ||
       (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)));
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
 }
 
 static void add_mapping(struct dmi_mapping *mapping, void *arg) {
@@ -108,10 +108,10 @@ static void leave_look(struct dmi_pager *pager) {
   enum dmi_room_leave state;
   uint64_t promised;
   if (!pager->heir) return;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   promised = dmi_room_promised(pager->rooms);
   state = dmi_room_leave_state(pager->rooms);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   if (state == DMI_ROOM_NO_LEAVE) {
     if (promised) return;
     ask_promises(pager);
@@ -123,27 +123,27 @@ static void leave_look(struct dmi_pager *pager) {
   } else if (state == DMI_ROOM_LEAVE_FAILED) {
     dmi_pager_leave_end(pager);
     pager->heir = 0;
-    pthread_mutex_lock(&pager->lock);
+    dmi_mutex_lock(&pager->lock);
     pager->leaving = pager->keeping;
-    pthread_mutex_unlock(&pager->lock);
+    dmi_mutex_unlock(&pager->lock);
     dmi_pager_wake(pager);
     dmi_leave_refused(pager->process);
   }
 }
 
 void dmi_pager_leave(struct dmi_pager *pager, uint32_t heir) {
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   pager->leaving = true;
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   pager->heir = heir;
   leave_look(pager);
 }
 
 uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes) {
   uint32_t to;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   to = dmi_room_give(pager->rooms, bytes);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   return to;
 }
 
@@ -155,7 +155,7 @@ void dmi_pager_leave_end(struct dmi_pager *pager) {
 }
 
 void dmi_pager_keep(struct dmi_pager *pager) {
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   pager->leaving = pager->keeping = true;
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
 }

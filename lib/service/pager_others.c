@@ -4,13 +4,14 @@
  *
  * The pager thread's, but for dmi_pager_rooms_begin and _end.
  */
+#include "base/lock.h"
 #include "service/pager_int.h"
 #include "service/runtime.h"
 #include "msg/service.h"
 
 void dmi_pager_rooms_begin(struct dmi_pager *pager, struct dmi_room_out *out) {
   dmi_room_out_init(out);
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
 }
 
 static void put_in_line(struct dmi_pager *pager, const struct dmi_room_send *send) {
@@ -28,7 +29,7 @@ static void put_in_line(struct dmi_pager *pager, const struct dmi_room_send *sen
 void dmi_pager_rooms_end(struct dmi_pager *pager, struct dmi_room_out *out) {
   for (uint64_t i = 0; i < out->num; i++)
     put_in_line(pager, &out->send[i]);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   for (uint64_t i = 0; i < out->num; i++)
     dmi_net_flush(pager->process->net, out->send[i].to);
   dmi_room_out_free(out);
@@ -67,9 +68,9 @@ static void make_room_for(struct dmi_pager *pager, const struct dmi_room_asker *
       dmi_pool_limit(pager->pool) - (asker->kind == DMI_ROOM_AHEAD ? dmi_pager_high(pager) : 0);
   uint64_t used = dmi_pool_used(pager->pool);
   bool can;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   can = dmi_pager_can_give(pager);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   if (!can || !dmi_pool_copy_bytes(pager->pool) || (used <= mark && mark - used >= asker->bytes))
     return;
   dmi_pager_sweep(pager, asker->bytes - (mark - used), DMI_CLASS_COPY, DMI_ROOM_AHEAD, false);
@@ -93,9 +94,9 @@ static bool answer_one(struct dmi_pager *pager) {
   struct dmi_room_out out;
   uint64_t bytes;
   bool any, held;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   any = dmi_room_asker(pager->rooms, &asker);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   if (!any) return false;
   pager->copy_seen = false;
   make_room_for(pager, &asker);
@@ -114,9 +115,9 @@ static bool answer_one(struct dmi_pager *pager) {
 
 void dmi_pager_answer(struct dmi_pager *pager) {
   struct dmi_room_out out;
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   dmi_room_again(pager->rooms);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   while (answer_one(pager))
     continue;
   dmi_pager_rooms_begin(pager, &out);

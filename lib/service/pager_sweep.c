@@ -48,10 +48,10 @@ static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look) {
   struct dmi_pager *pager = arg;
   bool busy_now = false, copy;
   if (!page) return false;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   look_at(page, look, &busy_now);
   copy = page->role == DMI_ROLE_NONE;
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (look->droppable || look->offerable || busy_now)
     look->saved = dmi_mapping_saved(mapping, look->index);
   if (busy_now) pager->busy_seen = true;
@@ -62,9 +62,9 @@ static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look) {
 static void spare(void *arg, void *map, uint64_t index) {
   struct dmi_page *page = dmi_mapping_find(map, index);
   (void)arg;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   page->flags &= (uint16_t)~DMI_PAGE_USED;
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
 }
 
 /* ---- What leaves ---------------------------------------------------------------------------- */
@@ -90,9 +90,9 @@ static bool offer(struct dmi_pager *pager, struct dmi_page *page, bool *nowhere)
   bool good;
   dmi_access_step_begin(page, &out);
   holders = holders_of(page, &holder);
-  pthread_mutex_lock(&pager->lock);
+  dmi_mutex_lock(&pager->lock);
   to = dmi_room_pick(pager->rooms, holder, holders, bytes, pager->kind);
-  pthread_mutex_unlock(&pager->lock);
+  dmi_mutex_unlock(&pager->lock);
   free(holder);
   *nowhere = to == 0;
   good = to && dmi_page_offer(&process->core, page, to, &out);
@@ -127,9 +127,9 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   struct dmi_frame *frame;
   bool spilled;
   if (pager->spill_full) return DMI_REPLACE_NOWHERE;
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   frame = dmi_page_spill(&pager->process->core, page);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!frame) return 0;
   if (!dmi_spill_put(pager->file, page, frame->bytes, bytes)) {
     if (!pager->spill_said)
@@ -142,9 +142,9 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
     return DMI_REPLACE_NOWHERE;
   }
   dmi_frame_unref(frame);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!spilled) dmi_spill_drop(pager->file, page); /* overwritten before it was in the file */
   return bytes;
 }
@@ -154,9 +154,9 @@ static uint64_t go(void *arg, void *map, uint64_t index, enum dmi_class class) {
   struct dmi_page *page = dmi_mapping_find(map, index);
   bool dropped;
   if (class != DMI_CLASS_COPY) return pager->spill ? spill(pager, page) : give(pager, page);
-  dmi_lock(&page->lock);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
   dropped = dmi_page_drop(&pager->process->core, page);
-  dmi_unlock(&page->lock);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!dropped) return 0;
   atomic_fetch_add_explicit(&pager->dropped, 1, memory_order_relaxed);
   return page->map->page_size;
@@ -198,10 +198,10 @@ void dmi_pager_settle(struct dmi_pager *pager) {
   for (uint64_t i = 0; i < offered->num; i++) {
     struct dmi_page *page = offered->at[i].page;
     bool out, gone;
-    dmi_lock(&page->lock);
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
     out = (page->flags & DMI_PAGE_OFFERED) != 0;
     gone = page->role == DMI_ROLE_NONE && !(page->flags & DMI_PAGE_DEAD);
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     if (out) {
       offered->at[kept++] = offered->at[i];
       continue;

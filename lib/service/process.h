@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "base/machine.h"
 #include "core/page.h"
 #include "net/net.h"
@@ -65,11 +66,11 @@ struct dmi_process {
     _Atomic uint64_t num, bytes;
   } pages[DMI_MSG_PAGE_LAST + 1]; /* messages to others that brought pages, by type */
 
-  pthread_mutex_t post_lock; /* guards posts, selfs */
+  struct dmi_mutex post_lock; /* guards posts, selfs */
   struct dmi_post *posts, **posts_end;
   struct dmi_self_msg *selfs, **selfs_end;
 
-  pthread_mutex_t park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
+  struct dmi_mutex park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
 
   struct dmi_pager *pager;        /* own lock */
   _Atomic uint32_t pager_expects; /* bool: pages stall or are offered; it is told of GRANTs */

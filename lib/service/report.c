@@ -37,7 +37,7 @@ static uint32_t sites_num, sites_room;
 /* Its number, from 1 on; 0: no memory.  As many as the program has places that call. */
 static uint32_t site_number(const char *call, const void *caller) {
   uint32_t at = 0;
-  dmi_lock(&sites_lock);
+  dmi_lock(&sites_lock, DMI_RANK_LEAF);
   while (at < sites_num && (sites[at].caller != caller || sites[at].call != call))
     at++;
   if (at == sites_room) {
@@ -50,7 +50,7 @@ static uint32_t site_number(const char *call, const void *caller) {
   }
   if (at == sites_num && at < sites_room) sites[sites_num++] = (struct site){call, caller};
   at = at < sites_num ? at + 1 : 0;
-  dmi_unlock(&sites_lock);
+  dmi_unlock(&sites_lock, DMI_RANK_LEAF);
   return at;
 }
 
@@ -274,12 +274,12 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE], reason[TEXT];
   int32_t error = dmi_error_last();
   if (at->begun == 0) return;
-  dmi_lock(&sites_lock);
+  dmi_lock(&sites_lock, DMI_RANK_LEAF);
   if (at->begun <= sites_num) {
     begun.call = sites[at->begun - 1].call;
     begun.caller = sites[at->begun - 1].caller;
   }
-  dmi_unlock(&sites_lock);
+  dmi_unlock(&sites_lock, DMI_RANK_LEAF);
   if (!begun.call) return; /* not a status that a call was given */
   put_call(call, sizeof(call), &begun);
   dmi_where(where, sizeof(where), begun.caller);

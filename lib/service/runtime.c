@@ -65,24 +65,24 @@ struct dmi_process *dmi_runtime_usable(void) {
 
 void dmi_post(struct dmi_process *process, struct dmi_post *post) {
   post->next = NULL;
-  pthread_mutex_lock(&process->post_lock);
+  dmi_mutex_lock(&process->post_lock);
   *process->posts_end = post;
   process->posts_end = &post->next;
   /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
    * network; the daemon cannot take the post before we are through here. */
   dmi_net_post(process->net);
-  pthread_mutex_unlock(&process->post_lock);
+  dmi_mutex_unlock(&process->post_lock);
 }
 
 void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
   struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
   item->msg = *msg;
   item->next = NULL;
-  pthread_mutex_lock(&process->post_lock);
+  dmi_mutex_lock(&process->post_lock);
   *process->selfs_end = item;
   process->selfs_end = &item->next;
   dmi_net_post(process->net);
-  pthread_mutex_unlock(&process->post_lock);
+  dmi_mutex_unlock(&process->post_lock);
 }
 
 static void on_posted(void *arg) {
@@ -90,10 +90,10 @@ static void on_posted(void *arg) {
   if (process->cut_off) return;
   for (;;) {
     struct dmi_post *post;
-    pthread_mutex_lock(&process->post_lock);
+    dmi_mutex_lock(&process->post_lock);
     post = process->posts;
     if (post && !(process->posts = post->next)) process->posts_end = &process->posts;
-    pthread_mutex_unlock(&process->post_lock);
+    dmi_mutex_unlock(&process->post_lock);
     if (!post) break;
     post->run(process, post);
   }
@@ -406,8 +406,8 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   process->sync = dmi_sync_new();
   if (!process->ops || !process->threads || !process->sync) abort();
   atomic_init(&process->uids, uids);
-  pthread_mutex_init(&process->post_lock, NULL);
-  pthread_mutex_init(&process->park_lock, NULL);
+  dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&process->park_lock, DMI_RANK_LEAF);
   process->posts_end = &process->posts;
   process->selfs_end = &process->selfs;
   return process;
@@ -433,8 +433,8 @@ static void process_free(struct dmi_process *process) {
   dmi_pager_free(process->pager);
   dmi_ops_free(process->ops);
   dmi_machine_free(&process->machine);
-  pthread_mutex_destroy(&process->post_lock);
-  pthread_mutex_destroy(&process->park_lock);
+  dmi_mutex_destroy(&process->post_lock);
+  dmi_mutex_destroy(&process->park_lock);
   free(process);
 }
 

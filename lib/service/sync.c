@@ -58,10 +58,10 @@ static uint64_t thread_number(void) {
 static bool holds(struct dmi_sync *sync, int64_t addr) {
   struct held *held;
   bool mine;
-  dmi_lock(&sync->lock);
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), held);
   mine = held && held->thread == thread_number();
-  dmi_unlock(&sync->lock);
+  dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   return mine;
 }
 
@@ -70,23 +70,23 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr) {
   struct held *old;
   held->addr = addr;
   held->thread = thread_number();
-  dmi_lock(&sync->lock);
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
   /* There is one only if a program made a new lock of one that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);
   if (old) HASH_DEL(sync->held, old);
   HASH_ADD(hh, sync->held, addr, sizeof(held->addr), held);
-  dmi_unlock(&sync->lock);
+  dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   free(old);
 }
 
 /* False: this thread does not hold it. */
 static bool let_go(struct dmi_sync *sync, int64_t addr) {
   struct held *held;
-  dmi_lock(&sync->lock);
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), held);
   if (held && held->thread != thread_number()) held = NULL;
   if (held) HASH_DEL(sync->held, held);
-  dmi_unlock(&sync->lock);
+  dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   free(held);
   return held != NULL;
 }

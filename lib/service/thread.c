@@ -119,9 +119,9 @@ static void reap(struct dmi_threads *threads, bool wait) {
 }
 
 static void forget(struct dmi_threads *threads, struct thread *thread) {
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_DEL(threads->all, thread);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   HASH_ADD(hh, threads->gone, number, sizeof(thread->number), thread);
   reap(threads, false);
 }
@@ -276,16 +276,16 @@ static bool thread_start(struct dmi_process *process, struct thread *thread, int
   thread->number = threads->last_number + 1;
   thread->process = process;
   thread->arg = arg;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (create_pthread(process, thread)) {
     threads->last_number++;
     return true;
   }
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_DEL(threads->all, thread);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   return false;
 }
 
@@ -381,13 +381,13 @@ int32_t dmi_thread_suspend(void) {
 static int32_t wake_here(struct dmi_threads *threads, uint64_t number) {
   struct thread *thread;
   uint32_t was = WAKE_OVER;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   thread = thread_find(threads, number);
   if (thread) {
     was = WAKE_NONE;
     atomic_compare_exchange_strong(&thread->wake, &was, WAKE_KEPT);
   }
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (was == WAKE_OVER) {
     return DMI_WHY(DMI_ETHREAD, thread ? DMI_WHY_ENDED : DMI_WHY_NO_THREAD);
   }
@@ -427,11 +427,11 @@ static void answer(struct dmi_process *process, uint32_t from, const struct dmi_
   struct dmi_threads *threads = process->threads;
   struct pending *pending;
   int64_t value;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, threads->pending, &msg->op, sizeof(msg->op), pending);
   if (pending && (pending->to != from || pending->expect != msg->type)) pending = NULL;
   if (pending) HASH_DEL(threads->pending, pending);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (!pending) return;
   value = msg->type == DMI_SVC_CREATED ? (int64_t)msg->version : (int64_t)msg->off;
   pending->done(pending->arg, (int32_t)msg->error, value);
@@ -447,10 +447,10 @@ static void ask_note(struct dmi_threads *threads, uint32_t uid, struct dmi_msg *
   pending->expect = expect;
   pending->done = done;
   pending->arg = arg;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   msg->op = pending->op = ++threads->last_op;
   HASH_ADD(hh, threads->pending, op, sizeof(pending->op), pending);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
 }
 
 static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
@@ -489,20 +489,20 @@ void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t numbe
 void dmi_threads_awaits(struct dmi_threads *threads,
                         void (*visit)(void *arg, uint32_t uid, const char *what), void *arg) {
   struct pending *pending, *next;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_ITER(hh, threads->pending, pending, next) {
     if (pending->expect != DMI_SVC_JOINED) visit(arg, pending->to, "a call of DMI waits for it");
   }
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
 }
 
 /* The message could not be sent: nobody will answer. */
 static void ask_undo(struct dmi_threads *threads, uint64_t op) {
   struct pending *pending;
-  dmi_lock(&threads->lock);
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
   if (pending) HASH_DEL(threads->pending, pending);
-  dmi_unlock(&threads->lock);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   free(pending);
 }
 

@@ -77,8 +77,8 @@ static void start(void (*faulty)(struct node *node, uint32_t from, struct dmi_ms
   process.core.self = 1;
   process.core.is_member = is_member;
   process.ops = dmi_ops_new();
-  pthread_mutex_init(&process.post_lock, NULL);
-  pthread_mutex_init(&process.park_lock, NULL);
+  dmi_mutex_init(&process.post_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&process.park_lock, DMI_RANK_LEAF);
   atomic_store(&process.active, 1);
   dmi_space_add(&process.core, mapping);
   atomic_store(&from_two, 0);
@@ -111,8 +111,8 @@ static void finish(void) {
   dmi_epoch_end();
   assert_false(dmi_ops_any(process.ops));
   dmi_ops_free(process.ops);
-  pthread_mutex_destroy(&process.post_lock);
-  pthread_mutex_destroy(&process.park_lock);
+  dmi_mutex_destroy(&process.post_lock);
+  dmi_mutex_destroy(&process.park_lock);
   assert_int_equal(dmi_frame_total(), 0);
 }
 
@@ -209,18 +209,18 @@ static void test_half_answer(void **state) {
   struct dmi_msg msg = answer(2, &kept, 0);
   dmi_wire_put(header, &msg);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[1].net, 1);
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   int fd = peer->conn->fd;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   send_all(fd, header, sizeof header);
   send_all(fd, msg.body.ptr, PAGE / 2);
   /* It has begun, or what comes from 3 could be first. */
   for (bool claimed = false; !claimed; sched_yield()) {
     struct dmi_mapping *mapping;
     struct dmi_page *page = dmi_ops_page(process.ops, kept.op, &mapping);
-    dmi_lock(&page->lock);
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
     claimed = dmi_ops_find(process.ops, kept.op, page)->claimed;
-    dmi_unlock(&page->lock);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
     dmi_mapping_unref(&process.core, mapping);
   }
   for (uint64_t how = 0; how < 3; how++)

@@ -172,9 +172,9 @@ static void finish(struct node *nodes, uint32_t num) {
 
 static bool is_free(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   bool is = peer->conn != NULL && peer->conn->turn == DMI_TURN_FREE;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   return is;
 }
 
@@ -401,9 +401,9 @@ static void test_close(void **state) {
 
 static int socket_of(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
-  pthread_mutex_lock(&peer->turn_lock);
+  dmi_mutex_lock(&peer->turn_lock);
   int fd = peer->conn->fd;
-  pthread_mutex_unlock(&peer->turn_lock);
+  dmi_mutex_unlock(&peer->turn_lock);
   return fd;
 }
 
@@ -566,9 +566,9 @@ static void test_middle(void **state) {
   say_as(&nodes[1], 1, bytes, DMI_WIRE_HEADER + 500);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);
   for (bool half = false; !half; sched_yield()) {
-    pthread_mutex_lock(&peer->turn_lock);
+    dmi_mutex_lock(&peer->turn_lock);
     half = peer->conn->turn == DMI_TURN_FREE && peer->conn->body_got == 500;
-    pthread_mutex_unlock(&peer->turn_lock);
+    dmi_mutex_unlock(&peer->turn_lock);
   }
   waiter = (struct waiter){.node = &nodes[0], .asked = 2};
   pthread_create(&waiter.thread, NULL, waiter_main, &waiter);
