@@ -29,6 +29,7 @@ base_sources = \
 	lib/base/log.h \
 	lib/base/machine.c \
 	lib/base/machine.h \
+	lib/base/mutation.h \
 	lib/base/pool.c \
 	lib/base/pool.h \
 	lib/base/version.c \

@@ -69,7 +69,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
     bool asked = record->life >= DMI_LIFE_LEAVING;
     dmi_coord_answer(m, &caller,
                      DMI_WHY(DMI_ENOTASKED, asked ? DMI_WHY_GOODBYE : DMI_WHY_NOT_ASKED), NULL);
-  } else if (record->welcome.uid || (is_heir(c, record->uid) && m->broken != DMI_MBREAK_HEIR)) {
+  } else if (record->welcome.uid || (is_heir(c, record->uid) && !DMI_BROKEN(m, DMI_MBREAK_HEIR))) {
     dmi_keep_add(&c->held, from, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
@@ -107,7 +107,7 @@ static void room_for(struct dmi_member *m, struct dmi_record *record) {
   record->no_room = false;
   if (record->life == DMI_LIFE_KEEPING) {
     m->coord->retry = true;
-  } else if (m->broken != DMI_MBREAK_ROOM) {
+  } else if (!DMI_BROKEN(m, DMI_MBREAK_ROOM)) {
     dmi_coord_notify(m, record, DMI_CLOSE);
   }
 }
@@ -139,7 +139,7 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
   record->no_room = msg->error == DMI_ENOMEM;
   dmi_coord_answer(m, &record->goodbye, (int)msg->error, NULL);
   /* what it asked the others may have been answered before that */
-  if (record->rooms != m->coord->rooms && m->broken != DMI_MBREAK_ROOMED) room_for(m, record);
+  if (record->rooms != m->coord->rooms && !DMI_BROKEN(m, DMI_MBREAK_ROOMED)) room_for(m, record);
   m->coord->retry = true;
   return true;
 }
@@ -164,7 +164,7 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
   dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
   if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
   if (!record->heir) dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
-  if (m->broken == DMI_MBREAK_LEFT) record->vital = false;
+  if (DMI_BROKEN(m, DMI_MBREAK_LEFT)) record->vital = false;
   c->retry = true;
   return true;
 }
@@ -187,7 +187,7 @@ static bool on_parted(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   if (record->life != DMI_LIFE_PARTING) return false;
   dmi_record_move(record, DMI_LIFE_LEFT);
-  record->vital = m->broken == DMI_MBREAK_LOST;
+  record->vital = DMI_BROKEN(m, DMI_MBREAK_LOST);
   c->removing = 0;
   dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
   dmi_member_send(m, record->uid, DMI_CTL_LEFT, 0, 0, NULL);

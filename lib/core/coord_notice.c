@@ -107,7 +107,7 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
   }
   record->welcome = caller;
   dmi_member_send(m, record->uid, DMI_CTL_OPEN, 0, 0, NULL);
-  if (m->broken == DMI_MBREAK_OPENED) {
+  if (DMI_BROKEN(m, DMI_MBREAK_OPENED)) {
     dmi_coord_answer(m, &caller, DMI_OK, NULL);
   }
   return true;
@@ -117,7 +117,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
   if (record->welcomed || !record->welcome.uid) return false;
   record->welcomed = record->vital = true;
   if (record->life == DMI_LIFE_JOINED) dmi_record_move(record, DMI_LIFE_OPENED);
-  if (m->broken == DMI_MBREAK_OPENED) {
+  if (DMI_BROKEN(m, DMI_MBREAK_OPENED)) {
     record->welcome.uid = 0;
   } else {
     dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);

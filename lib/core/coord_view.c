@@ -85,7 +85,7 @@ static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
     struct dmi_record *record = DMI_LIST_ADD(&c->records);
     struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_RENAME);
     record->uid = c->next_uid++;
-    if (m->broken == DMI_MBREAK_UID) c->next_uid = record->uid > 3 ? 2 : c->next_uid;
+    if (DMI_BROKEN(m, DMI_MBREAK_UID)) c->next_uid = record->uid > 3 ? 2 : c->next_uid;
     record->dmi_id = dmi_id;
     record->life = DMI_LIFE_NONE;
     record->info = join->peer.info;
@@ -183,7 +183,7 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
 static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
   const struct dmi_record *heir;
   if (self->life != DMI_LIFE_DRAINED) return false;
-  if (self->busy && m->broken == DMI_MBREAK_ROLE) return false;
+  if (self->busy && DMI_BROKEN(m, DMI_MBREAK_ROLE)) return false;
   heir = dmi_coord_heir(m->coord, m->uid);
   if (!heir) heir = dmi_coord_keeper(m->coord, m->uid);
   if (heir) begin_handover(m, heir->uid);
@@ -205,7 +205,7 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *self = dmi_coord_find(c, m->uid);
   struct dmi_record *leaver = NULL;
-  bool lost = false, free_to = c->removing == 0 || m->broken == DMI_MBREAK_LAST_OK;
+  bool lost = false, free_to = c->removing == 0 || DMI_BROKEN(m, DMI_MBREAK_LAST_OK);
   if (c->removing == 0 && (hand_over(m, self) || send_out(m))) return true;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -239,7 +239,7 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
   if (!dmi_uid_set_drop(&c->awaits, from)) return false;
   if (bye) dmi_uid_set_add(&c->byes, from);
-  if (m->broken == DMI_MBREAK_TAKEN && record->life == DMI_LIFE_JOINING) become_joined(m, record);
+  if (DMI_BROKEN(m, DMI_MBREAK_TAKEN) && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }
 
@@ -267,8 +267,8 @@ static void end_view(struct dmi_member *m) {
 static void end_handover(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
-  if (m->broken == DMI_MBREAK_PARK) dmi_keep_free(&c->parked);
-  if (m->broken == DMI_MBREAK_POLLS) c->polls.num = 0;
+  if (DMI_BROKEN(m, DMI_MBREAK_PARK)) dmi_keep_free(&c->parked);
+  if (DMI_BROKEN(m, DMI_MBREAK_POLLS)) c->polls.num = 0;
   dmi_pack_init(&body);
   dmi_coord_pack(&body, c);
   dmi_member_send(m, c->successor, DMI_CTL_COORD, 0, 0, &body);

@@ -96,7 +96,7 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
   page_num = dmi_unpack_u64(&body);
   word = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
-  if (record->heir && m->broken != DMI_MBREAK_ADOPT) {
+  if (record->heir && !DMI_BROKEN(m, DMI_MBREAK_ADOPT)) {
     home = dmi_coord_heir(c, record->uid);
     if (!home) home = dmi_coord_keeper(c, record->uid);
   }
@@ -173,7 +173,7 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
     dmi_pack_u64(&body, base);
     dmi_member_send(m, record->uid, DMI_CTL_FORGET, 0, 0, &body);
   }
-  if (m->broken == DMI_MBREAK_FORGOT) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
+  if (DMI_BROKEN(m, DMI_MBREAK_FORGOT)) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
 }
 
 /* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET
@@ -196,7 +196,7 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
     return true;
   }
   home = dmi_coord_find(c, mapping->home);
-  if (home && home->life == DMI_LIFE_LEAVING && m->broken != DMI_MBREAK_UNMAP) {
+  if (home && home->life == DMI_LIFE_LEAVING && !DMI_BROKEN(m, DMI_MBREAK_UNMAP)) {
     dmi_keep_add(&c->held, record->uid, msg);
     return true;
   }

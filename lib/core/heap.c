@@ -13,6 +13,7 @@
 #include <uthash.h>
 
 #include "base/lock.h"
+#include "base/mutation.h"
 #include "dmi_api.h"
 
 #define PER_TABLE (DMI_SYSTEM_PAGE / 8) /* page sizes in a page */
@@ -180,7 +181,7 @@ static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, boo
 /* May somebody else's arena be taken over? */
 static bool is_free(struct dmi_heap *heap, uint32_t holder) {
   if (holder == 0 || holder == heap->env.self) return true;
-  return dmi_heap_broken != DMI_HEAP_BREAK_HOLDER && !heap->env.is_member(heap->env.arg, holder);
+  return !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_HOLDER) && !heap->env.is_member(heap->env.arg, holder);
 }
 
 /* Are there no objects in it?  If it is gone, there is nothing to do either. */
@@ -209,7 +210,7 @@ static bool seize(struct dmi_heap *heap, const struct arena *arena) {
  * What is freed while we hold it is our matter, too: whoever does that sees that we do. */
 static void retire(struct dmi_heap *heap, const struct arena *arena) {
   struct dmi_heap_out out;
-  if (dmi_heap_broken == DMI_HEAP_BREAK_EMPTY) return;
+  if (DMI_HEAP_BROKEN(DMI_HEAP_BREAK_EMPTY)) return;
   do {
     if (!seize(heap, arena)) return;
     if (control(heap, arena, DMI_HEAP_KILL, 0, false, &out) != DMI_OK) return;
@@ -378,7 +379,7 @@ int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size
   error = control(heap, &arena, DMI_HEAP_GIVE, slot, mine, &out);
   if (error != DMI_OK) return error;
   if (out.result != DMI_HEAP_OK) return DMI_EADDR;
-  if ((out.flags & DMI_HEAP_REOPENED) && dmi_heap_broken != DMI_HEAP_BREAK_ROOM) {
+  if ((out.flags & DMI_HEAP_REOPENED) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_ROOM)) {
     (void)entry(heap, number, DMI_HEAP_ROOM, base, out.a, NULL);
   }
   if ((out.flags & DMI_HEAP_EMPTY) && !current_is(heap, &arena)) retire(heap, &arena);

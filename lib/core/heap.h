@@ -140,7 +140,12 @@ enum dmi_heap_break {
   DMI_HEAP_BREAK_EMPTY,   /* empty arenas are kept */
   DMI_HEAP_BREAK_LAST
 };
+#ifdef DMI_MUTATIONS
 extern enum dmi_heap_break dmi_heap_broken;
+#define DMI_HEAP_BROKEN(rule) (dmi_heap_broken == (rule))
+#else
+#define DMI_HEAP_BROKEN(rule) false
+#endif
 
 struct dmi_heap_env {
   void *arg;

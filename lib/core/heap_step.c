@@ -5,9 +5,12 @@
  */
 #include <string.h>
 
+#include "base/mutation.h"
 #include "core/heap.h"
 
+#ifdef DMI_MUTATIONS
 enum dmi_heap_break dmi_heap_broken;
+#endif
 
 /* The start of a control page; a bit for each slot follows. */
 struct control {
@@ -95,7 +98,7 @@ static void control_step(unsigned char *bytes, uint64_t len, const struct dmi_he
     control = (struct control){.base = in->base, .slots = in->a};
     out->result = DMI_HEAP_OK;
   } else if (control.base == 0 ||
-             (control.base != in->base && dmi_heap_broken != DMI_HEAP_BREAK_BASE) ||
+             (control.base != in->base && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_BASE)) ||
              dmi_heap_control_size(control.slots) != len) {
     out->result = DMI_HEAP_GONE;
     return;
@@ -110,7 +113,7 @@ static void control_step(unsigned char *bytes, uint64_t len, const struct dmi_he
     out->result = DMI_HEAP_OK;
     out->a = control.used;
     return;
-  } else if (control.used == 0 || dmi_heap_broken == DMI_HEAP_BREAK_KILL) {
+  } else if (control.used == 0 || DMI_HEAP_BROKEN(DMI_HEAP_BREAK_KILL)) {
     control.base = 0;
     out->result = DMI_HEAP_OK;
   }
@@ -146,7 +149,7 @@ static bool entry_change(struct dmi_heap_entry *entry, const struct dmi_heap_in 
       return true;
     case DMI_HEAP_SHUT:
       if (!same) return false;
-      if (older(given, version) && dmi_heap_broken != DMI_HEAP_BREAK_VERSION) return false;
+      if (older(given, version) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_VERSION)) return false;
       if (mine) entry->holder = 0;
       entry->version = given << 1;
       return true;

@@ -42,9 +42,11 @@ void dmi_member_free(struct dmi_member *m) {
   free(m);
 }
 
+#ifdef DMI_MUTATIONS
 void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
   m->broken = broken;
 }
+#endif
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 

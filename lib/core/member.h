@@ -153,7 +153,7 @@ struct dmi_member_env {
 };
 
 /* Deliberate faults, one rule of docs/membership.md switched off each, so that tests can show that
- * they would notice. 0 in the product, which has no way to set it. */
+ * they would notice. See base/mutation.h. */
 enum dmi_member_break {
   DMI_MBREAK_NOTHING,
   DMI_MBREAK_TAKEN,   /* a joiner is JOINED before all have taken the view with it */
@@ -184,7 +184,9 @@ struct dmi_member;
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own);
 void dmi_member_free(struct dmi_member *m);
+#ifdef DMI_MUTATIONS
 void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken);
+#endif
 
 /* ---- Events: start ------------------------------------------------------------------------- */
 
@@ -201,8 +203,8 @@ void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out);
 void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out);
 
-/* A message of class MEMBER (msg/table.h).  The caller keeps msg and its slices.  False, with nothing
- * changed, when it cannot come from a correct peer. */
+/* A message of class MEMBER (msg/table.h).  The caller keeps msg and its slices.  False, with
+ * nothing changed, when it cannot come from a correct peer. */
 bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
                         struct dmi_mout *out);
 

@@ -130,7 +130,7 @@ void dmi_member_call_busy(struct dmi_member *m, uint64_t op) {
     m->busy_told = true;
     dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, ++m->busy_seq, 0, NULL);
   }
-  if (m->busy_acked == m->busy_seq || m->broken == DMI_MBREAK_BUSY) {
+  if (m->busy_acked == m->busy_seq || DMI_BROKEN(m, DMI_MBREAK_BUSY)) {
     add_result(m, op, DMI_OK);
     return;
   }

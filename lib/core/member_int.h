@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/mutation.h"
 #include "core/member.h"
 #include "core/heap.h"
 #include "msg/pack.h"
@@ -117,8 +118,10 @@ struct dmi_coord;
 struct dmi_member {
   struct dmi_member_env env;
   struct dmi_node_info info;
-  struct dmi_addr own;          /* where this process listens; ip zero: as others see it */
+  struct dmi_addr own; /* where this process listens; ip zero: as others see it */
+#ifdef DMI_MUTATIONS
   enum dmi_member_break broken; /* tests only */
+#endif
   enum dmi_phase phase;
   bool first; /* it started the program */
   uint32_t uid;

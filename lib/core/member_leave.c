@@ -43,7 +43,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
 
 /* The first process may own something from the start, any other from its welcome on. */
 bool dmi_member_losable(const struct dmi_member *m) {
-  if (m->broken == DMI_MBREAK_LEFT && m->phase >= DMI_PHASE_DRAINED && m->heir) return true;
+  if (DMI_BROKEN(m, DMI_MBREAK_LEFT) && m->phase >= DMI_PHASE_DRAINED && m->heir) return true;
   return m->left || (!m->first && !m->opened);
 }
 
@@ -195,7 +195,7 @@ static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
     return false;
   }
   dmi_member_move(m, DMI_PHASE_PARTING);
-  if (m->broken == DMI_MBREAK_BYE) dmi_uid_set_free(&m->awaits);
+  if (DMI_BROKEN(m, DMI_MBREAK_BYE)) dmi_uid_set_free(&m->awaits);
   if (m->awaits.num == 0) send_last(m);
   return true;
 }
@@ -203,7 +203,7 @@ static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
 static bool on_bye(struct dmi_member *m, uint32_t from) {
   if (!dmi_member_find(m, from)) return false;
   if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_PARTING) {
-    return m->broken == DMI_MBREAK_BYE;
+    return DMI_BROKEN(m, DMI_MBREAK_BYE);
   }
   dmi_uid_set_add(&m->byes, from);
   if (m->phase == DMI_PHASE_PARTING) no_more_of(m, from);
@@ -227,7 +227,7 @@ static bool on_last_ok(struct dmi_member *m, uint32_t from) {
 /* If the lost one matters, the coordinator ends the program; otherwise what it owed us does not
  * come. */
 void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid) {
-  if (m->broken == DMI_MBREAK_AWAITS) return;
+  if (DMI_BROKEN(m, DMI_MBREAK_AWAITS)) return;
   if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) no_more_of(m, uid);
 }
 

@@ -62,7 +62,30 @@ void dmi_page_rest(struct dmi_core *core, struct dmi_page *page) {
   page->busy = NULL;
 }
 
+/* The role of a page: which may follow which (docs/protocol.md, the first diagram).
+ *
+ *            OWN is sent                GRANT
+ *   NONE ----------------> PENDING ---------------> OWNER
+ *    ^ |                      |                     ^ |
+ *    | +----------------------|---------------------+ |  made, or got back, as the home
+ *    +------------------------+-----------------------+  GRANT sent; the mapping is unmapped
+ */
+#ifdef DMI_DEBUG
+static const uint8_t role_next[] = {
+    [DMI_ROLE_NONE] = 1u << DMI_ROLE_NONE | 1u << DMI_ROLE_PENDING | 1u << DMI_ROLE_OWNER,
+    [DMI_ROLE_PENDING] = 1u << DMI_ROLE_OWNER | 1u << DMI_ROLE_NONE,
+    [DMI_ROLE_OWNER] = 1u << DMI_ROLE_NONE,
+};
+#endif
+
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role) {
+#ifdef DMI_DEBUG
+  if (!(role_next[page->role] & 1u << role)) {
+    fprintf(stderr, "dmi: bug: page %llu goes from role %d to %d\n",
+            (unsigned long long)page->index, page->role, (int)role);
+    abort();
+  }
+#endif
   if (role != DMI_ROLE_PENDING) page->flags &= (uint16_t)~DMI_PAGE_ZEROS;
   if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
@@ -73,10 +96,10 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
   if (page->role == DMI_ROLE_OWNER) {
     if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED))) return true;
-    return (page->flags & DMI_PAGE_SPILLED) && core->broken == DMI_BREAK_SPILL;
+    return (page->flags & DMI_PAGE_SPILLED) && DMI_BROKEN(core, DMI_BREAK_SPILL);
   }
   if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
-  return !page->busy || !page->busy->puts || core->broken == DMI_BREAK_PUTS;
+  return !page->busy || !page->busy->puts || DMI_BROKEN(core, DMI_BREAK_PUTS);
 }
 
 bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page) {
@@ -197,7 +220,7 @@ static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
                         struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
-  if (core->broken != DMI_BREAK_RESERVE && !dmi_room_get(core, page, false)) return false;
+  if (!DMI_BROKEN(core, DMI_BREAK_RESERVE) && !dmi_room_get(core, page, false)) return false;
   busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
   busy->poisoned = false;
   req->fetch = busy->fetch;
@@ -224,7 +247,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
     dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
   } else if (req->type == DMI_REQ_READ && !busy->puts && busy->fetch &&
-             (!busy->poisoned || core->broken == DMI_BREAK_POISON)) {
+             (!busy->poisoned || DMI_BROKEN(core, DMI_BREAK_POISON))) {
     req->fetch = busy->fetch;
     dmi_req_push(&busy->waiters, req);
   } else if (req->type != DMI_REQ_READ || busy->puts || busy->fetch ||
@@ -351,7 +374,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
   bool home = atomic_load(&page->map->home) == core->self;
   bool own = msg->type == DMI_MSG_OWN;
   if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
-      msg->origin == core->self && core->broken != DMI_BREAK_STALE) {
+      msg->origin == core->self && !DMI_BROKEN(core, DMI_BREAK_STALE)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALE;
     return;
   }

@@ -171,7 +171,7 @@ void dmi_out_init(struct dmi_out *out);
 void dmi_out_free(struct dmi_out *out);
 
 /* Deliberate faults, one rule of docs/protocol.md switched off each, so that tests can show that
- * they would notice.  0 in the product, which has no way to set it. */
+ * they would notice.  See base/mutation.h. */
 enum dmi_break {
   DMI_BREAK_NOTHING,
   DMI_BREAK_HOLD,       /* R6 UPDATE: the copy is not held */
@@ -236,7 +236,9 @@ struct dmi_room {
 /* One process's side of the protocol. */
 struct dmi_core {
   uint32_t self; /* uid */
+#ifdef DMI_MUTATIONS
   enum dmi_break broken;
+#endif
   /* Is this process a member in the newest view taken here, and has not left?  Called with the page
    * locked. */
   bool (*is_member)(void *arg, uint32_t uid);

@@ -40,7 +40,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
 static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
                        const unsigned char *bytes, uint64_t ranges, uint64_t off, uint64_t len) {
   unsigned char *to = page->frame->bytes;
-  if (ranges && core->broken == DMI_BREAK_LIST) {
+  if (ranges && DMI_BROKEN(core, DMI_BREAK_LIST)) {
     struct dmi_range first;
     memcpy(&first, bytes, sizeof(first));
     memcpy(to + first.off, bytes + ranges * sizeof(first), first.len);
@@ -52,7 +52,7 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
 /* R6 UPDATE.  False: there is no copy (any more). */
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   bool fits = page->version + 1 == msg->version ||
-              (core->broken == DMI_BREAK_GAP && page->version < msg->version);
+              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < msg->version);
   if (!page->copy || !fits ||
       !dmi_page_own_frame(core, page, msg->len == page->map->page_size, false)) {
     drop_copy(core, page);
@@ -62,7 +62,7 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
   take_bytes(core, page, msg->body.ptr, msg->kind == DMI_KIND_LIST ? msg->off : 0, msg->off,
              msg->len);
   page->version = msg->version;
-  if (core->broken != DMI_BREAK_HOLD) page->flags |= DMI_PAGE_HELD;
+  if (!DMI_BROKEN(core, DMI_BREAK_HOLD)) page->flags |= DMI_PAGE_HELD;
   return true;
 }
 
@@ -119,7 +119,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     }
   }
   if (page->role != DMI_ROLE_OWNER && !page->copy &&
-      (msg->version >= page->floor || core->broken == DMI_BREAK_FLOOR)) {
+      (msg->version >= page->floor || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
     page->copy = msg->kind;
     page->version = msg->version;
     dmi_page_bytes(core, page, msg->body.frame);
@@ -132,7 +132,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                       const struct dmi_req *own, const unsigned char *bytes) {
   bool fits = page->version + 1 == msg->version ||
-              (core->broken == DMI_BREAK_GAP && page->version < msg->version);
+              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < msg->version);
   if (page->role == DMI_ROLE_OWNER || !msg->version) return;
   if (page->copy && page->version < msg->version) {
     if ((msg->flags & DMI_F_APPLY) && fits &&

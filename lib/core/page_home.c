@@ -34,7 +34,7 @@ uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page)
 
 bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
                            struct dmi_out *out) {
-  if (core->broken == DMI_BREAK_TAILS) listed = false;
+  if (DMI_BROKEN(core, DMI_BREAK_TAILS)) listed = false;
   if (listed) {
     page->tail = tail;
     page->flags |= DMI_PAGE_LISTED;

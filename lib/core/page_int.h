@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "base/mutation.h"
 #include "base/xalloc.h"
 #include "core/page.h"
 #include "dmi_api.h"

@@ -137,7 +137,7 @@ static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, stru
 /* Whose copy is brought up to date by the answer, so that nobody tells it; 0: nobody's. */
 static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
   bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
-              core->broken != DMI_BREAK_TOLD;
+              !DMI_BROKEN(core, DMI_BREAK_TOLD);
   return told ? 0 : req->origin;
 }
 
@@ -244,7 +244,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
     if (uid == writer_of(core, req)) continue;
     if (holder->kind == DMI_KIND_INVALIDATE) {
       dmi_copyset_remove(busy, holder);
-      if (core->broken == DMI_BREAK_INVALIDATE) continue;
+      if (DMI_BROKEN(core, DMI_BREAK_INVALIDATE)) continue;
       msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
     } else {
       msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
@@ -340,7 +340,7 @@ static void write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
     return;
   }
   busy->acks = wrote ? tell_copies(core, page, req, &bytes, out) : 0;
-  if (busy->acks && core->broken != DMI_BREAK_ACK_WAIT) {
+  if (busy->acks && !DMI_BROKEN(core, DMI_BREAK_ACK_WAIT)) {
     busy->current = req;
     busy->bytes = bytes;
     busy->answer = answer;
@@ -375,7 +375,7 @@ static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi
   while ((req = dmi_req_pop(&page->busy->queue))) {
     if (!req->foreign) {
       dmi_req_push(&own, req);
-    } else if (core->broken == DMI_BREAK_FORWARD) {
+    } else if (DMI_BROKEN(core, DMI_BREAK_FORWARD)) {
       dmi_req_free(req);
     } else {
       pass_on(core, page, req, out);
@@ -394,7 +394,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   msg.origin = to;
   msg.version = page->version;
   if ((holder = dmi_copyset_find(busy, to))) dmi_copyset_remove(busy, holder);
-  if (busy->holders && core->broken != DMI_BREAK_COPYSET) {
+  if (busy->holders && !DMI_BROKEN(core, DMI_BREAK_COPYSET)) {
     msg.list = dmi_copyset_pack(busy);
   }
   if ((req->flags & DMI_F_HAVE) && req->have == page->version) {

@@ -26,7 +26,7 @@ bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   struct dmi_page_busy *busy = dmi_page_busy(page);
   struct dmi_sharer *sharer = NULL;
   struct dmi_msg msg;
-  bool direct = (req->flags & DMI_F_DIRECT) && core->broken != DMI_BREAK_DIRECT;
+  bool direct = (req->flags & DMI_F_DIRECT) && !DMI_BROKEN(core, DMI_BREAK_DIRECT);
   uint32_t depth = 1;
   if (req->origin == core->self) return false; /* needless since we own it; nobody waits */
   if (!direct && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
@@ -41,7 +41,7 @@ bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     sharer->children++;
     depth = sharer->depth + 1;
   }
-  if (!sharer || core->broken != DMI_BREAK_DECIDE) {
+  if (!sharer || !DMI_BROKEN(core, DMI_BREAK_DECIDE)) {
     struct dmi_sharer *reader = dmi_copyset_add(busy, req->origin, req->kind);
     reader->depth = depth;
     reader->fetch = req->op;
@@ -114,10 +114,11 @@ void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct
       .origin = msg->origin, .kind = msg->kind, .fetch = msg->op, .version = msg->version};
   struct dmi_page_busy *busy = page->busy;
   bool has = page->copy && ((!(page->flags & DMI_PAGE_HELD) && page->version == msg->version) ||
-                            core->broken == DMI_BREAK_PASS);
+                            DMI_BROKEN(core, DMI_BREAK_PASS));
   if (has) {
     send_data(core, page, &pass, page->frame, out);
-  } else if (busy && busy->fetch && (busy->fetch == msg->off || core->broken == DMI_BREAK_AFTER)) {
+  } else if (busy && busy->fetch &&
+             (busy->fetch == msg->off || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
     struct dmi_pass *waits = dmi_xalloc(1, sizeof(*waits));
     struct dmi_pass **end = &busy->passes;
     *waits = pass;
@@ -139,7 +140,7 @@ struct dmi_pass *dmi_fetch_end(struct dmi_page_busy *busy) {
 }
 
 static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, uint64_t version) {
-  return pass->version == version || core->broken == DMI_BREAK_DATA;
+  return pass->version == version || DMI_BROKEN(core, DMI_BREAK_DATA);
 }
 
 /* The ways in which the wait of one ends. */
@@ -158,7 +159,7 @@ static void answer_one(struct dmi_core *core, struct dmi_page *page, struct dmi_
 static void end_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
                     const struct dmi_msg *data, struct dmi_out *out) {
   (void)data;
-  if (core->broken != DMI_BREAK_PASSES) send_back(core, page, pass, out);
+  if (!DMI_BROKEN(core, DMI_BREAK_PASSES)) send_back(core, page, pass, out);
 }
 
 static void fail_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,

@@ -36,7 +36,7 @@ static void give_back(struct dmi_core *core, struct dmi_page *page) {
 void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   if (!(page->flags & DMI_PAGE_ROOM) || page->role == DMI_ROLE_PENDING) return;
-  if (core->broken == DMI_BREAK_RETURN) return;
+  if (DMI_BROKEN(core, DMI_BREAK_RETURN)) return;
   if (busy && (busy->fetch || busy->current)) return;
   give_back(core, page);
 }
@@ -107,7 +107,7 @@ bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct 
 struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *page) {
   struct dmi_req_list *queue = &page->busy->queue, rest = {NULL, NULL};
   struct dmi_req *req, *passes = NULL;
-  bool own_only = core->broken == DMI_BREAK_BEHIND;
+  bool own_only = DMI_BROKEN(core, DMI_BREAK_BEHIND);
   if (page->flags & DMI_PAGE_SPILLED) return NULL;
   while ((req = dmi_req_pop(queue))) {
     if (!passes && !may_write(req) && (!own_only || req->type == DMI_REQ_OWN)) {
@@ -127,10 +127,10 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
   if (error == DMI_OK) {
     if (spilled && !is_whole_write(page, first)) return false;
     page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
-    if (core->broken == DMI_BREAK_STALL) (void)dmi_req_pop(&page->busy->queue);
+    if (DMI_BROKEN(core, DMI_BREAK_STALL)) (void)dmi_req_pop(&page->busy->queue);
   } else {
     if (first->type == DMI_REQ_OWN) return false;
-    if (core->broken == DMI_BREAK_REFUSE && is_whole_write(page, first) &&
+    if (DMI_BROKEN(core, DMI_BREAK_REFUSE) && is_whole_write(page, first) &&
         dmi_page_own_frame(core, page, true, true)) {
       memcpy(page->frame->bytes, first->src.ptr, first->len);
     }
@@ -146,7 +146,7 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
 
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
   if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
-  if (page->role != DMI_ROLE_NONE && core->broken != DMI_BREAK_DROP) return false;
+  if (page->role != DMI_ROLE_NONE && !DMI_BROKEN(core, DMI_BREAK_DROP)) return false;
   if (page->busy && (page->busy->fetch || page->busy->waiters.first)) return false;
   page->copy = 0;
   dmi_page_bytes(core, page, NULL);
@@ -186,7 +186,7 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 }
 
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
-  if (!atomic_load(&core->heir) || core->broken == DMI_BREAK_TAKE) return;
+  if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return;
   /* It stalled for room before it began to leave; now it takes what it needs. */
   if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALLED;
@@ -201,7 +201,7 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return true;
-  if (atomic_load(&core->heir) && core->broken != DMI_BREAK_LEAVER) return false;
+  if (atomic_load(&core->heir) && !DMI_BROKEN(core, DMI_BREAK_LEAVER)) return false;
   if (must && zero) {
     page->flags |= DMI_PAGE_ZEROS;
   } else if (!dmi_room_get(core, page, must)) {
@@ -216,7 +216,7 @@ void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, 
                    struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-  if (must && heir && heir != from && core->broken != DMI_BREAK_KEEP)
+  if (must && heir && heir != from && !DMI_BROKEN(core, DMI_BREAK_KEEP))
     dmi_page_give(core, page, heir, out);
 }
 

@@ -49,7 +49,7 @@ void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t o
                         struct dmi_out *out) {
   struct dmi_req_list all;
   struct dmi_req *req;
-  if (!page->busy || !page->busy->parked.first || core->broken == DMI_BREAK_LOOK) return;
+  if (!page->busy || !page->busy->parked.first || DMI_BROKEN(core, DMI_BREAK_LOOK)) return;
   all = page->busy->parked;
   page->busy->parked = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
@@ -69,7 +69,7 @@ void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t t
   struct dmi_req *req;
   while ((req = dmi_req_pop(&page->busy->parked))) {
     struct dmi_msg msg;
-    if (core->broken == DMI_BREAK_MOVE) {
+    if (DMI_BROKEN(core, DMI_BREAK_MOVE)) {
       if (req->foreign) dmi_req_free(req);
       continue;
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutation.h"
 #include "base/xalloc.h"
 #include "core/replace.h"
 
@@ -51,7 +52,9 @@ struct dmi_rooms {
   struct peer *peer;
   uint64_t num;
   uint64_t last_number;
+#ifdef DMI_MUTATIONS
   enum dmi_room_break broken;
+#endif
   bool spills;                       /* asks for answers at once */
   struct dmi_replace_member *member; /* room to choose in: `num` of them */
   enum dmi_room_leave leave;
@@ -79,9 +82,11 @@ void dmi_rooms_spill(struct dmi_rooms *rooms) {
   rooms->spills = true;
 }
 
+#ifdef DMI_MUTATIONS
 void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken) {
   rooms->broken = broken;
 }
+#endif
 
 enum dmi_room_leave dmi_room_leave_state(const struct dmi_rooms *rooms) {
   return rooms->leave;
@@ -171,7 +176,7 @@ static uint64_t plan(struct dmi_rooms *rooms, uint64_t *unit) {
     missing += left * size;
     if (left) *unit = size;
   }
-  for (uint64_t i = 0; rooms->broken == DMI_ROOM_BREAK_WHOLE && i < rooms->num; i++) {
+  for (uint64_t i = 0; DMI_BROKEN(rooms, DMI_ROOM_BREAK_WHOLE) && i < rooms->num; i++) {
     uint64_t left = rooms->peer[i].promise - rooms->peer[i].planned;
     missing -= left < missing ? left : missing;
   }
@@ -252,7 +257,7 @@ uint32_t dmi_room_give(struct dmi_rooms *rooms, uint64_t bytes) {
 void dmi_room_leave_end(struct dmi_rooms *rooms, struct dmi_room_out *out) {
   rooms->leave = DMI_ROOM_NO_LEAVE;
   rooms->shares = 0;
-  if (rooms->broken != DMI_ROOM_BREAK_GIVE_UP) give_back(rooms, out);
+  if (!DMI_BROKEN(rooms, DMI_ROOM_BREAK_GIVE_UP)) give_back(rooms, out);
 }
 
 uint64_t dmi_room_taken(struct dmi_rooms *rooms, uint32_t from, uint64_t bytes) {
@@ -286,7 +291,7 @@ uint64_t dmi_room_view(struct dmi_rooms *rooms, const uint32_t *uid, uint64_t nu
     }
     freed -= fresh[i].promised;
   }
-  if (rooms->broken == DMI_ROOM_BREAK_GONE && num < rooms->num) {
+  if (DMI_BROKEN(rooms, DMI_ROOM_BREAK_GONE) && num < rooms->num) {
     for (uint64_t i = 0; num > 0 && i < rooms->num; i++) {
       if (rooms->peer[i].asked[ORDINARY].number) fresh[0].asked[ORDINARY].number = UINT64_MAX;
     }
@@ -339,7 +344,7 @@ static bool on_tell(struct dmi_rooms *rooms, struct peer *peer, const struct dmi
   if (msg->bytes >= unit) {
     peer->refused[DMI_ROOM_URGENT] = UINT64_MAX;
     if (msg->kind == DMI_ROOM_AHEAD) peer->refused[DMI_ROOM_AHEAD] = UINT64_MAX;
-  } else if (rooms->broken != DMI_ROOM_BREAK_REFUSED) {
+  } else if (!DMI_BROKEN(rooms, DMI_ROOM_BREAK_REFUSED)) {
     for (int kind = 0; kind <= msg->kind; kind++) {
       if (unit < peer->refused[kind]) peer->refused[kind] = unit;
     }
@@ -401,7 +406,7 @@ uint32_t dmi_room_pick(struct dmi_rooms *rooms, const uint32_t *holder, uint64_t
     rooms->member[i] =
         (struct dmi_replace_member){rooms->peer[i].uid, usable(&rooms->peer[i], kind)};
   uid = dmi_replace_target(rooms->member, rooms->num, holder, holders, bytes);
-  if (uid && rooms->broken != DMI_ROOM_BREAK_WORD) find(rooms, uid)->word -= bytes;
+  if (uid && !DMI_BROKEN(rooms, DMI_ROOM_BREAK_WORD)) find(rooms, uid)->word -= bytes;
   return uid;
 }
 
@@ -429,7 +434,7 @@ bool dmi_room_hold(struct dmi_rooms *rooms, const struct dmi_room_asker *asker, 
   struct question *asks = peer ? &peer->asks[promise ? LEAVE : ORDINARY] : NULL;
   if (!asks || asks->now || asker->kind == DMI_ROOM_AHEAD) return false;
   if (bytes >= (promise ? asks->bytes : asks->unit)) return false;
-  if (rooms->broken == DMI_ROOM_BREAK_HOLD) return false;
+  if (DMI_BROKEN(rooms, DMI_ROOM_BREAK_HOLD)) return false;
   if (asks->looks == 0) asks->until = passing->turned + passing->bytes;
   asks->held = (passing->bytes && passing->turned < asks->until) ||
                (passing->copies && asks->looks < LOOKS_AT_COPIES);
@@ -454,7 +459,7 @@ bool dmi_room_answer(struct dmi_rooms *rooms, const struct dmi_room_asker *asker
     uint64_t *owed = &peer->owed[DMI_ROOM_URGENT], more = bytes + asks->unit;
     if (bytes < asks->bytes && (!*owed || more < *owed)) *owed = more;
     peer->promised += bytes;
-  } else if (bytes < asker->unit && rooms->broken != DMI_ROOM_BREAK_OWED) {
+  } else if (bytes < asker->unit && !DMI_BROKEN(rooms, DMI_ROOM_BREAK_OWED)) {
     for (int kind = 0; kind <= asker->kind; kind++) { /* see on_tell */
       uint64_t *owed = &peer->owed[kind];
       if (!*owed || asker->unit < *owed) *owed = asker->unit;

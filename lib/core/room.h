@@ -53,7 +53,7 @@ void dmi_rooms_free(struct dmi_rooms *rooms);
  * must not wait for them. */
 void dmi_rooms_spill(struct dmi_rooms *rooms);
 
-/* Deliberate faults, one rule switched off each, for tests. */
+/* Deliberate faults, one rule switched off each, for tests: base/mutation.h. */
 enum dmi_room_break {
   DMI_ROOM_BREAK_NOTHING,
   DMI_ROOM_BREAK_OWED,    /* who got too little is not remembered */
@@ -65,7 +65,9 @@ enum dmi_room_break {
   DMI_ROOM_BREAK_WHOLE,   /* promises are counted as sums of bytes, not in whole pages */
   DMI_ROOM_BREAK_LAST
 };
+#ifdef DMI_MUTATIONS
 void dmi_rooms_set_break(struct dmi_rooms *rooms, enum dmi_room_break broken);
+#endif
 
 /* How a leave stands. */
 enum dmi_room_leave {

@@ -4,7 +4,12 @@
 # The suite runs each program without arguments.  DMI_TEST_SCALE tells how much to do: small
 # (sanitizers), unset (seconds), soak (as long as it takes).
 
-sim_libs = libdmi.la $(DMI_LIBS)
+# The core with switches for its rules (lib/base/mutation.h), which the library does not have.
+check_LTLIBRARIES += libdmi_mutant.la
+libdmi_mutant_la_CPPFLAGS = $(AM_CPPFLAGS) -DDMI_MUTATIONS -DDMI_DEBUG
+libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources)
+sim_libs = libdmi_mutant.la $(DMI_LIBS)
+sim_cppflags = $(AM_CPPFLAGS) -DDMI_MUTATIONS
 
 check_PROGRAMS += test/sim/checker_test
 test_sim_checker_test_SOURCES = \
@@ -32,6 +37,7 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_proc.c \
 	test/sim/sim_room.c \
 	test/sim/sim_run.c
+test_sim_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_sim_LDADD = $(sim_libs)
 
 check_PROGRAMS += test/sim/member_sim
@@ -40,10 +46,12 @@ test_sim_member_sim_SOURCES = \
 	test/sim/member_user.c \
 	test/sim/member_world.c \
 	test/sim/member_world.h
+test_sim_member_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_member_sim_LDADD = $(sim_libs)
 
 check_PROGRAMS += test/sim/heap_sim
 test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
+test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_heap_sim_LDADD = $(sim_libs)
 
 # Ten million operations over a thousand seeds, with joins and leaves; other seeds:

@@ -106,7 +106,8 @@ test_unit_pool_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/rooms_test
 test_unit_rooms_test_SOURCES = test/unit/rooms_test.c
-test_unit_rooms_test_LDADD = $(unit_libs)
+test_unit_rooms_test_CPPFLAGS = $(sim_cppflags)
+test_unit_rooms_test_LDADD = $(sim_libs) -lcmocka
 
 check_PROGRAMS += test/unit/replace_test
 test_unit_replace_test_SOURCES = test/unit/replace_test.c
