@@ -194,8 +194,9 @@ int32_t DMI_welcome(int32_t dmi_id);
 /*
  * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
  * the program, are safe elsewhere, and nobody needs it any more: from then on it may be lost without
- * harm (unless no other process could take its pages: then it keeps them until one can).  The other
- * processes do not pause.  DMI threads that run there
+ * harm.  (One exception: when there is nobody at all to take its pages, as no other welcomed process
+ * is there or all others are leaving, it keeps them until somebody is.)  The other processes do not
+ * pause.  DMI threads that run there
  * must have ended before; DMI_main need not have.  A process may dismiss itself.
  *
  * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOMEM when the processes
