@@ -226,7 +226,7 @@ static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
   const struct dmi_config *config = check->config;
   const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
   if (!dmi_key_read(key, config->key_file, config->key_fd)) {
-    tell(check, BAD, "key", "stderr says why; --key names another file");
+    tell(check, BAD, "key", "no usable key (a line on stderr says why); --key names another file");
     return false;
   }
   if (config->key_fd >= 0) {
