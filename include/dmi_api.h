@@ -193,17 +193,18 @@ int32_t DMI_welcome(int32_t dmi_id);
 
 /*
  * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
- * the program, are safe elsewhere, and nobody needs it any more: from then on it may be lost without
- * harm (unless no other process could take its pages: then it keeps them until one can).  The other
- * processes do not pause.  DMI threads that run there
- * must have ended before; DMI_main need not have.  A process may dismiss itself.
+ * the program, are safe elsewhere, and nobody needs it any more: from then on it may be lost
+ * without harm.  (One exception: when there is nobody at all to take its pages, as no other
+ * welcomed process is there or all others are leaving, it keeps them until somebody is.)  The other
+ * processes do not pause.  DMI threads that run there must have ended before; DMI_main need not
+ * have.  A process may dismiss itself.
  *
  * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOMEM when the processes
  * that stay have no room for its pages: nothing changes, and the request stays.  That is no failure
  * but "later": when there may be room (a process was welcomed, a mapping freed, memory became free)
- * the notice DMI_CLOSE comes again, once for each call that failed so.  DMI_ENOTASKED when it has not asked to
- * leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has this id, or it
- * was dismissed before.
+ * the notice DMI_CLOSE comes again, once for each call that failed so.  DMI_ENOTASKED when it has
+ * not asked to leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has
+ * this id, or it was dismissed before.
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 

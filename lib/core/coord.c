@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
+#include "core/heap.h"
 #include "core/member_int.h"
-
-#define FIRST_BASE ((uint64_t)1 << 32)
 
 #define TO(life) (1u << DMI_LIFE_##life)
 
@@ -49,7 +48,7 @@ void dmi_record_move(struct dmi_record *record, enum dmi_life life) {
 struct dmi_coord *dmi_coord_new(void) {
   struct dmi_coord *c = dmi_xalloc(1, sizeof(*c));
   c->next_uid = 1;
-  c->next_base = FIRST_BASE;
+  c->next_base = DMI_FIRST_BASE;
   c->system = (struct dmi_entry){DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM, c->next_uid,
                                  DMI_WORD_SYSTEM};
   return c;

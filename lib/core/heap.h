@@ -13,6 +13,7 @@
 /* ---- Addresses ----------------------------------------------------------------------------- */
 
 /* The system mapping. */
+#define DMI_FIRST_BASE (UINT64_C(1) << 32) /* of users' mappings */
 #define DMI_SYSTEM_BASE (UINT64_C(3) << 61)
 #define DMI_SYSTEM_PAGE UINT64_C(4096) /* bytes */
 #define DMI_SYSTEM_NUM (UINT64_C(1) << 48)

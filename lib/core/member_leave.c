@@ -34,7 +34,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
       if (!m->heir) return "no other process can take its pages";
       return "the others are being told";
     case DMI_PHASE_LEFT:
-      if (m->left && m->busy > 0) return "DMI_main still runs here, but nothing of others is here";
+      if (m->left && m->busy > 0) return "DMI_main still runs here; no other process needs this one";
       return "the others are being told";
     default:
       return "the last messages are on their way";
@@ -92,8 +92,9 @@ void dmi_member_leave_no_room(struct dmi_member *m) {
   m->no_room = true;
   if (!m->no_room_told) {
     dmi_member_tell(m,
-                    "waiting for room elsewhere: the other processes cannot take its pages; a "
-                    "larger -s there, one more process, or DMI_munmap makes room");
+                    "waiting for room: cannot leave yet, as the other processes have no room for "
+                    "the pages of this one. Start one more process, or have the program free "
+                    "memory; then it leaves by itself");
   }
   m->no_room_told = true;
   dmi_member_move(m, m->left_shown ? DMI_PHASE_DRAINED : DMI_PHASE_JOINED);

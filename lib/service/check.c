@@ -55,6 +55,11 @@ __attribute__((format(printf, 4, 5))) static void tell(struct check *check, enum
   putchar('\n');
 }
 
+/* What cannot be looked at behind something that failed. */
+static void not_tried(const char *what) {
+  printf("not tried: %s\n", what);
+}
+
 /* ---- The machine ----------------------------------------------------------------------------- */
 
 static void check_cores(struct check *check, const struct dmi_machine *machine) {
@@ -221,7 +226,7 @@ static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
   const struct dmi_config *config = check->config;
   const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
   if (!dmi_key_read(key, config->key_file, config->key_fd)) {
-    tell(check, BAD, "key", "stderr says why; --key names another file");
+    tell(check, BAD, "key", "no usable key (a line on stderr says why); --key names another file");
     return false;
   }
   if (config->key_fd >= 0) {
@@ -243,11 +248,15 @@ static bool open_net(struct check *check) {
                                     .joined = on_joined,
                                     .posted = no_post};
   const char *why = NULL;
-  if (!check_key(check, config.key)) return false;
+  if (!check_key(check, config.key)) {
+    not_tried("listen, name, join");
+    return false;
+  }
   check->net = dmi_net_open(&config, &handler, &why);
   sodium_memzero(config.key, sizeof config.key);
   if (check->net == NULL) {
     tell(check, BAD, "listen", "%s", why);
+    not_tried("name, join");
     return false;
   }
   tell(check, GOOD, "listen", "port %u on %s (-l, --bind)", dmi_net_port(check->net), address);
@@ -260,6 +269,7 @@ bool dmi_check(const struct dmi_config *config, const char *argv0) {
   const char *why = NULL;
   if (!dmi_self_find(&check.self, config, argv0, &why)) {
     tell(&check, BAD, "name", "%s", why);
+    not_tried("all the rest");
     return false;
   }
   tell(&check, GOOD, "program", "%s, build %02x%02x%02x%02x", check.self.name, check.self.build[0],

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum type { TEXT, PORT, BYTES, INT, YES, LEVEL, ON_ERROR };
+enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR };
 
 struct row {
   const char *name;
@@ -31,7 +31,7 @@ static const struct row rows[] = {
     {"DMI_BIND", TEXT, offsetof(struct dmi_config, bind), 0, 0, "--bind"},
     {"DMI_KEY_FILE", TEXT, offsetof(struct dmi_config, key_file), 0, 0, "--key"},
     {"DMI_KEY_FD", INT, offsetof(struct dmi_config, key_fd), 0, UINT64_MAX, "--key-fd"},
-    {"DMI_DEAD_AFTER", INT, offsetof(struct dmi_config, dead_after), 0, 60, "--dead-after"},
+    {"DMI_DEAD_AFTER", SECONDS, offsetof(struct dmi_config, dead_after), 0, 60, "--dead-after"},
     {"DMI_ENCRYPT", YES, offsetof(struct dmi_config, encrypt), 0, 0, "--encrypt"},
     {"DMI_SPILL_DIR", TEXT, offsetof(struct dmi_config, spill_dir), 0, 0, "--spill"},
     {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
@@ -42,12 +42,15 @@ static const struct row rows[] = {
     {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
     {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
-    {"DMI_GRACE", INT, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
+    {"DMI_GRACE", SECONDS, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
 };
 
 /* The largest value of each type that is a number. */
-static const uint64_t highest[] = {
-    [PORT] = UINT16_MAX, [BYTES] = UINT64_C(1) << 62, [INT] = INT32_MAX, [YES] = 1};
+static const uint64_t highest[] = {[PORT] = UINT16_MAX,
+                                   [BYTES] = UINT64_C(1) << 62,
+                                   [INT] = INT32_MAX,
+                                   [SECONDS] = 999999999, /* as dmirun */
+                                   [YES] = 1};
 
 static bool number(const struct row *row, const char *text, uint64_t *value) {
   uint64_t high = highest[row->type];
@@ -58,8 +61,9 @@ static bool number(const struct row *row, const char *text, uint64_t *value) {
       *value <= high) {
     return true;
   }
-  fprintf(stderr, "dmi: %s=%s is not a number from %llu to %llu (dmirun: %s)\n", row->name, text,
-          (unsigned long long)row->low, (unsigned long long)high, row->help);
+  fprintf(stderr, "dmi: %s=%s is not a number %sfrom %llu to %llu (dmirun: %s)\n", row->name, text,
+          row->type == SECONDS ? "of seconds " : "", (unsigned long long)row->low,
+          (unsigned long long)high, row->help);
   return false;
 }
 
@@ -72,7 +76,7 @@ static bool on_error(const char *text, enum dmi_on_error *what) {
   } else if (strcmp(text, "abort") == 0) {
     *what = DMI_ON_ERROR_ABORT;
   } else {
-    fprintf(stderr, "dmi: DMI_ON_ERROR=%s is none of print, abort (dmirun: --on-error)\n", text);
+    fprintf(stderr, "dmi: DMI_ON_ERROR=%s must be print or abort (dmirun: --on-error)\n", text);
     return false;
   }
   return true;
@@ -102,7 +106,7 @@ bool dmi_config_read(struct dmi_config *config) {
     if (text && !number(row, text, &value)) return false;
     if (row->type == PORT) {
       *(uint16_t *)field = (uint16_t)value;
-    } else if (row->type == INT) {
+    } else if (row->type == INT || row->type == SECONDS) {
       *(int *)field = (int)value; /* UINT64_MAX: -1 */
     } else if (row->type == YES) {
       *(bool *)field = value != 0;

@@ -92,11 +92,21 @@ static void inside(char *text, const struct dmi_report *report, const struct dmi
   }
 }
 
+/* Below all mappings, and not just by an offset that is wrong: no address of this program. */
+static bool is_foreign(uint64_t addr) {
+  return addr < DMI_FIRST_BASE - (1 << 20);
+}
+
 /* How far it is from the nearest mapping. */
 static void outside(char *text, uint64_t addr, const struct dmi_mapping *below,
                     const struct dmi_mapping *above) {
   char where[TEXT / 2];
-  if (above && (!below || above->map.base - addr < addr - below->end)) {
+  if (is_foreign(addr)) {
+    snprintf(text, TEXT,
+             "addresses of DMI begin at 0x%" PRIx64
+             ": is it a C pointer, or a variable that was never set?",
+             DMI_FIRST_BASE);
+  } else if (above && (!below || above->map.base - addr < addr - below->end)) {
     put_mapping(where, sizeof(where), above);
     snprintf(text, TEXT,
              "it is %" PRIu64 " bytes before %s, the nearest one that this process knows",
@@ -120,7 +130,7 @@ static void about_address(char *text, const struct dmi_report *report) {
   } else if (report->addr == DMI_NULL) {
     snprintf(text, TEXT, "the address is DMI_NULL");
   } else if (report->addr < 0 || addr >= DMI_SYSTEM_BASE) {
-    snprintf(text, TEXT, "no program is given such an address");
+    snprintf(text, TEXT, "DMI never gives out such an address");
   } else {
     dmi_epoch_enter();
     dmi_space_near(addr, &below, &above);
@@ -166,6 +176,13 @@ static void about_memory(char *text, const struct dmi_report *report) {
   struct dmi_pager_counts counts = {0};
   if (is_call(report, "create")) {
     snprintf(text, TEXT, "process %" PRId64 ", or its system, allows no more threads (ulimit -u)",
+             report->addr);
+    return;
+  }
+  if (is_call(report, "goodbye")) {
+    snprintf(text, TEXT,
+             "the other processes have no room for the pages of process %" PRId64
+             "; its DMI_CLOSE comes again when there may be room",
              report->addr);
     return;
   }

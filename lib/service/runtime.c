@@ -194,7 +194,7 @@ static void on_signal(void *arg, int signo) {
                   : "this process at once, and with it the program");
       break;
     default:
-      dmi_say(DMI_LOG_ERROR, "member", "ended by the third signal");
+      dmi_say(DMI_LOG_ERROR, "member", "ended by Ctrl+C");
       _exit(130);
   }
 }

@@ -84,11 +84,11 @@ static void say_back(struct dmi_stall *stall, struct stalled *one) {
 }
 
 static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
-  char name[DMI_NAME_TEXT], clock[16];
-  struct tm local;
+  char name[DMI_NAME_TEXT], clock[32];
+  struct tm utc;
   dmi_member_name(stall->process->member, one->uid, name);
-  localtime_r(&one->since, &local);
-  strftime(clock, sizeof(clock), "%H:%M:%S", &local);
+  gmtime_r(&one->since, &utc);
+  strftime(clock, sizeof(clock), "%H:%M:%S UTC", &utc);
   dmi_say(DMI_LOG_WARN, "member", "waiting for %s since %s: it does not answer; %s", name, clock,
           one->what);
   one->said = true;

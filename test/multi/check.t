@@ -50,7 +50,8 @@ is($status, 1, 'with another executable it would not');
 like($out, qr/^FAILED +join .*same executable/m, 'says so');
 ($status, $out) = check($program, '-l', $port);
 is($status, 1, 'a port in use');
-like($out, qr/^FAILED +listen +port $port is in use.*-l PORT/m, 'says so, and the option');
+like($out, qr/^FAILED +listen +port $port is in use.*-l PORT.*\nnot tried: name, join\n\z/m,
+  'says so, the option, and what it has not tried');
 
 my $silent = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
 my $free = $silent->sockport;

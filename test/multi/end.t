@@ -103,7 +103,7 @@ for my $signal (qw(INT TERM HUP)) {
   ok($stuck->running, 'it goes on waiting');
   $stuck->signal('INT');
   $stuck->wait_exit(130);
-  like($stuck->err, qr/^dmi: .*third/m, 'the third Ctrl+C ends it, and says so');
+  like($stuck->err, qr/^dmi: ended by Ctrl\+C$/m, 'the third Ctrl+C ends it, and says so');
   $first->wait_exit(1);
   like($first->err, qr/^dmi: .*lost/mi, 'the other one says that it lost a process');
   unlike($_->err, qr/finalized/, $_->name . ': not finalized') for $first, $stuck;

@@ -50,10 +50,12 @@ sub full {
 
 sub leave {
   my ($pool, @args) = @_;
-  my @all = start('leave', 2, $pool, @args);
+  my @all = start('leave', 2, [$pool, qw(--on-error print)], @args);
   $all[0]->expect_out(qr/^leave now$/m);
   $all[1]->signal('INT');
   finish("leave @args", @all);
+  my $why = qr/the other processes have no room for the pages of process 1; its DMI_CLOSE comes again/;
+  is(() = $all[0]->err =~ /DMI_goodbye\(process 1\) failed with DMI_ENOMEM: $why/g, 2, 'goodbye says why');
 }
 
 sub spill {

@@ -59,7 +59,7 @@ sub begin {
   my ($first, $second) = begin(30, 'stream', 'h2');
   $first->expect_out(qr/^streaming$/m);
   $cluster->cut('h2');
-  my $line = qr/^dmi: waiting for process \d \(h\d\) since [\d:]+: it does not answer; /m;
+  my $line = qr/^dmi: waiting for process \d \(h\d\) since [\d:]+ UTC: it does not answer; /m;
   # The one that has the page goes on.
   my $waits = $t->wait_until(sub { (grep { $_->err =~ $line } $first, $second)[0] }, 'one waits');
   $cluster->mend('h2');

@@ -43,7 +43,8 @@ __attribute__((noinline)) static void addresses(void) {
   REFUSED(DMI_write(addr - 7, 1, &value, DMI_PUT_WRITE, NULL),
           "1 byte\\) failed with DMI_EADDR: it is 7 bytes before the mapping at 0x");
   REFUSED(DMI_read(DMI_NULL, 8, &value, DMI_GET_READ, NULL), "the address is DMI_NULL");
-  REFUSED(DMI_read(-1, 8, &value, DMI_GET_READ, NULL), "no program is given such an address");
+  REFUSED(DMI_read(-1, 8, &value, DMI_GET_READ, NULL), "DMI never gives out such an address");
+  REFUSED(DMI_read(123, 8, &value, DMI_GET_READ, NULL), "addresses of DMI begin at 0x100000000: is");
   REFUSED(DMI_munmap(addr + 8, NULL), "8 bytes behind the start of the mapping .*: give the start");
   REFUSED(DMI_free(addr), "DMI_EADDR: no object of DMI_malloc begins there, in the mapping at");
   REFUSED(DMI_read(addr + 296, 8, &value, DMI_GET_READ, NULL),
