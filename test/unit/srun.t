@@ -144,7 +144,7 @@ sub keyed {
   return run("$arguments ./keyed", HOME => "$dir/same", SLURM_TASKS_PER_NODE => 1, %env);
 }
 ($status, $out, $err) = keyed('');
-put('munge', "#!/bin/sh\necho 'no munged here'; exit 1\n");
+put('munge', "#!/bin/sh\necho 'no munged here' >&2; exit 1\n");
 is($out, "key $key\n", 'the key file that the node has is read there');
 for my $case (['bare', 'bare/.dmi/key: No such file or directory'],
     ["other", 'the key file there has another key']) {
@@ -163,6 +163,16 @@ for my $home (qw(bare other)) {
   is($out, "key $key\n", "$home: munge brings the key");
   is($err, '', 'without a word');
 }
+# What others print around it (here: the loader of programs), and what munge says that is not understood.
+for my $noise (['echo noise >&2', "key $key\n"], ['echo noise', '']) {
+  put($_, $munge =~ s/^case/$noise->[0]\ncase/mr) for qw(munge unmunge);
+  ($status, $out, $err) = keyed('', HOME_THERE => "$dir/bare");
+  is($out, $noise->[1], "munge beside $noise->[0]");
+  unlike($err, qr/0123456789abcdef/, 'the key is in no message');
+  open my $heard, '<', "$dir/srun.heard" or die "srun.heard: $!";
+  unlike(join('', <$heard>), qr/0123456789abcdef/, 'nor has srun heard it');
+}
+put($_, $munge) for qw(munge unmunge);
 my $asked = do { open my $file, '<', "$dir/munge.asked" or die; local $/; <$file> };
 like($asked, qr/^\S+ .*--restrict-uid=$>$/m, 'for this user alone');
 my $heard = do { open my $file, '<', "$dir/srun.heard" or die; local $/; <$file> };

@@ -20,7 +20,8 @@ sub wrap {
 sub unwrap {
   my ($class, $credential) = @_;
   my $text = _ask($credential, 'unmunge', '--keys=UID');
-  my ($user) = $text =~ s/\AUID:[^\n]*\((\d+)\)\n\n// ? $1 : die "unmunge: what is that: $text\n";
+  # Never in the words of an error: it may be a secret.
+  my ($user) = $text =~ s/\AUID:[^\n]*\((\d+)\)\n\n// ? $1 : die "unmunge: it says no UID\n";
   die "unmunge: it is from user $user\n" if $user != $>;
   return $text;
 }
@@ -40,15 +41,17 @@ sub _socket {
   return $config =~ /^AuthInfo\s*=\s*(?:.*,)?socket=([^,\s]+)/m ? $1 : undef;
 }
 
-# What a command prints.  `input` is short: a pipe takes it whole.
+# What a command prints on stdout.  `input` is short: a pipe takes it whole.  Dies with the first line
+# of its stderr when it fails; warnings of one that does not are left out.
 sub _run {
   my ($input, @command) = @_;
   pipe my $reader, my $writer or die "no pipe: $!\n";
+  open my $errors, '+>', undef or die "no file for errors: $!\n";
   my $pid = open(my $out, '-|') // die "no process: $!\n";
   if ($pid == 0) {
     no warnings 'exec';
-    open STDIN, '<&', $reader and open STDERR, '>&', \*STDOUT and exec { $command[0] } @command;
-    syswrite STDOUT, "$command[0]: $!\n";
+    open STDIN, '<&', $reader and open STDERR, '>&', $errors and exec { $command[0] } @command;
+    syswrite $errors, "$command[0]: $!\n";
     POSIX::_exit(127);
   }
   close $reader;
@@ -56,7 +59,9 @@ sub _run {
   close $writer;
   my $text = do { local $/; <$out> } // '';
   return $text if close $out;
-  die +($text =~ /^([^\n]+)/ ? $1 : "$command[0] failed") . "\n";
+  seek $errors, 0, 0;
+  my $why = <$errors> // "$command[0] failed\n";
+  die $why =~ s/\n*\z/\n/r;
 }
 
 1;
