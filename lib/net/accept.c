@@ -113,8 +113,8 @@ static void pause_for(struct dmi_net *net, double seconds) {
 }
 
 /* May it be done once more? */
-static bool take(struct dmi_net *net, struct dmi_right *right, double rate, double burst) {
-  double now = ev_now(net->loop);
+static bool take(struct dmi_right *right, double rate, double burst) {
+  double now = dmi_net_now();
   right->left += (now - right->since) * rate;
   right->since = now;
   if (right->left > burst) right->left = burst;
@@ -124,7 +124,7 @@ static bool take(struct dmi_net *net, struct dmi_right *right, double rate, doub
 }
 
 bool dmi_accept_may_refuse(struct dmi_net *net) {
-  return take(net, &net->refusals, REFUSE_RATE, REFUSE_BURST);
+  return take(&net->refusals, REFUSE_RATE, REFUSE_BURST);
 }
 
 bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]) {
@@ -204,7 +204,7 @@ static void on_connection(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)loop, (void)events;
   struct dmi_net *net = io->data;
   for (int i = 0; i < ACCEPTS; i++) {
-    if (!take(net, &net->accepts, ACCEPT_RATE, ACCEPT_BURST)) {
+    if (!take(&net->accepts, ACCEPT_RATE, ACCEPT_BURST)) {
       dmi_net_log(net, DMI_ABOUT_STRANGERS,
                   "very many connections that prove no key: they are accepted slowly");
       pause_for(net, THROTTLE);
@@ -317,8 +317,8 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
   addr = own_address(fd, &name, &size);
   net->port = addr.port;
   net->local = dmi_addr_is_loopback(&addr);
-  net->accepts = (struct dmi_right){ACCEPT_BURST, ev_now(net->loop)};
-  net->refusals = (struct dmi_right){REFUSE_BURST, ev_now(net->loop)};
+  net->accepts = (struct dmi_right){ACCEPT_BURST, dmi_net_now()};
+  net->refusals = (struct dmi_right){REFUSE_BURST, dmi_net_now()};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
   ev_io_init(&net->listener, on_connection, fd, EV_READ);
   ev_timer_init(&net->rest, on_rest, REST, 0);

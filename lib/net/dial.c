@@ -113,7 +113,7 @@ static void once_more(struct dmi_dial *dial) {
   if (peer->held != NULL) {
     dmi_dial_cancel(dial);
     if (!dmi_shake_held(peer->held, false)) dmi_dial_peer(peer);
-  } else if (limit != 0 && ev_now(dial->net->loop) - dial->heard >= limit) {
+  } else if (limit != 0 && dmi_net_now() - dial->heard >= limit) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u has been silent for %u s (dmirun --dead-after): " PEER_ADVICE, dial->host,
              dial->port, limit);
@@ -134,7 +134,7 @@ static bool may_pass(struct dmi_dial *dial, int error) {
   struct dmi_net *net = dial->net;
   if (dial->join || error == ECONNREFUSED || error == EAFNOSUPPORT || error == EINVAL) return false;
   /* What our machine lacks says nothing of the other one, which was not asked. */
-  if (is_ours(error)) dial->heard = ev_now(net->loop);
+  if (is_ours(error)) dial->heard = dmi_net_now();
   if (is_ours(error) && !net->short_said) {
     net->short_said = true;
     dmi_net_log(
@@ -325,11 +325,11 @@ static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
 /* It has closed without a word of its own. */
 static void closed(struct dmi_dial *dial, int error) {
   if (!dial->join) {
-    if (!dmi_addr_is_silence(error)) dial->heard = ev_now(dial->net->loop);
+    if (!dmi_addr_is_silence(error)) dial->heard = dmi_net_now();
     once_more(dial);
     return;
   }
-  if (dial->got == 0 && dial->again < AGAIN && ev_now(dial->net->loop) < dial->deadline) {
+  if (dial->got == 0 && dial->again < AGAIN && dmi_net_now() < dial->deadline) {
     pause_before_next(dial);
     return;
   }
@@ -375,7 +375,7 @@ static void on_connected(struct dmi_dial *dial) {
   }
   struct dmi_net *net = dial->net;
   unsigned char bytes[DMI_CALL_BYTES];
-  dial->heard = ev_now(net->loop);
+  dial->heard = dmi_net_now();
   net->short_said = false;
   dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
   if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
@@ -426,7 +426,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
 
 /* Seconds for this attempt. */
 static double patience_for(const struct dmi_dial *dial) {
-  double now = ev_now(dial->net->loop), left;
+  double now = dmi_net_now(), left;
   if (dial->join) { /* each address gets a share of what is left */
     left = (dial->deadline - now) / (double)(dial->count - dial->at);
   } else {

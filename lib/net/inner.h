@@ -226,7 +226,7 @@ struct dmi_unknown {
 
 /* How often something may be done for strangers. */
 struct dmi_right {
-  double left, since; /* so many times more; at what ev_now that was */
+  double left, since; /* so many times more; at what dmi_net_now that was */
 };
 
 enum dmi_dial_state {
@@ -332,6 +332,8 @@ struct dmi_net {
 };
 
 /* net.c */
+/* Seconds of a clock that nobody sets: for deadlines, and how long ago something was. */
+double dmi_net_now(void);
 /* Would a line be left out, as there were many?  Then it counts as said. */
 bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about);
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)

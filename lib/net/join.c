@@ -40,7 +40,7 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->count = count;
   dial->fd = -1;
   ev_now_update(net->loop); /* resolving a name may have taken long */
-  dial->heard = ev_now(net->loop);
+  dial->heard = dmi_net_now();
   dial->deadline = dial->heard + net->config.patience;
   /* The first address is tried from the loop: failing at once must not call the handler inside the
    * call of its owner. */

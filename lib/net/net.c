@@ -53,6 +53,12 @@ static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events)
   say(net, line);
 }
 
+double dmi_net_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about) {
   struct dmi_net_limit *limit = &net->log[about];
   if (limit->lines < LOG_LINES) return false;

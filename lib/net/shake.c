@@ -214,6 +214,8 @@ static void complete(struct dmi_shake *shake) {
     refuse_as(shake, why, told);
   } else if (shake->hello.uid == 0) {
     welcome_stranger(shake, here);
+  } else if (shake->net->uid == 0) {
+    dmi_shake_drop(shake); /* it knows of us sooner than we do; it tries again */
   } else if (shake->hello.uid == net->uid) {
     snprintf(why, sizeof why, "%s and %s both say they are member %u", here, there, net->uid);
     refuse(shake, why);
