@@ -17,6 +17,7 @@ struct slot {
   uint32_t uses;     /* upper half of the number */
   uint32_t seen;     /* the same, of the operation that was out at the last dmi_ops_look */
   uint32_t next_free;
+  bool prompt; /* see is_prompt */
 };
 
 struct dmi_ops {
@@ -43,7 +44,7 @@ static void grow(struct dmi_ops *ops) {
   struct slot *more = dmi_xalloc_again(ops->slot, num, sizeof(*more));
   ops->slot = more;
   for (uint32_t i = num; i-- > ops->num;) {
-    more[i] = (struct slot){NULL, 1, 0, ops->free};
+    more[i] = (struct slot){.uses = 1, .next_free = ops->free};
     ops->free = i;
   }
   ops->num = num;
@@ -53,12 +54,19 @@ static bool counts(const struct dmi_op *op) {
   return op->req.type != DMI_REQ_ATOMIC || op->req.kind != DMI_RMW_WATCH;
 }
 
+/* Is it done as soon as it has reached the owner?  Not what waits for others there (R11).  Asked when
+ * it begins: later its thread may change the type under the page's lock. */
+static bool is_prompt(const struct dmi_op *op) {
+  return op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
+}
+
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_lock(&ops->lock, DMI_RANK_LEAF);
   if (ops->free == NONE) grow(ops);
   op->slot = ops->free;
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
+  ops->slot[op->slot].prompt = is_prompt(op);
   op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
   if (counts(op)) atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
   dmi_unlock(&ops->lock, DMI_RANK_LEAF);
@@ -74,18 +82,13 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_unlock(&ops->lock, DMI_RANK_LEAF);
 }
 
-/* Is it done as soon as it has reached the owner?  Not what waits for others there (R11). */
-static bool is_prompt(const struct dmi_op *op) {
-  return op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
-}
-
 bool dmi_ops_look(struct dmi_ops *ops, bool *any) {
   bool old = false;
   *any = false;
   dmi_lock(&ops->lock, DMI_RANK_LEAF);
   for (uint32_t i = 0; i < ops->num; i++) {
     struct slot *slot = &ops->slot[i];
-    if (!slot->op || !is_prompt(slot->op)) continue;
+    if (!slot->op || !slot->prompt) continue;
     *any = true;
     if (slot->seen == slot->uses) old = true;
     slot->seen = slot->uses;
