@@ -72,13 +72,13 @@ static bool look_at(struct dmi_conn *conn, double now) {
 }
 
 static void on_alive(struct ev_loop *loop, struct ev_timer *timer, int events) {
-  (void)events;
+  (void)loop, (void)events;
   struct dmi_net *net = timer->data;
   bool more = false;
   /* First: who sends from here on and finds it so starts the timer again. */
   atomic_store(&net->watching, false);
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
-    if (look_at(conn, ev_now(loop))) more = true;
+    if (look_at(conn, dmi_net_now())) more = true;
   if (more) atomic_store(&net->watching, true);
   dmi_alive_begin(net);
 }
@@ -124,7 +124,7 @@ bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
   return ping->kind == DMI_WIRE_ASK || ping->kind == DMI_WIRE_TELL;
 }
 
-bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs) {
+bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   int waiting = 0;
   if (peer == NULL) return false;
@@ -136,9 +136,9 @@ bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs) {
   if (!open) return false;
   if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
   if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) != 0) waiting = 0;
-  *signs = sent - (uint64_t)waiting;
+  *signs = (struct dmi_net_signs){.taken = sent - (uint64_t)waiting};
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
-    if (conn->peer == peer) *signs += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+    if (conn->peer == peer) signs->heard += atomic_load_explicit(&conn->heard, memory_order_relaxed);
   }
   return true;
 }

@@ -116,9 +116,12 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
 bool dmi_net_connected(struct dmi_net *net, uint32_t id);
 
 /* Has the daemon of member `uid` say something, unless it still has to (connects if need be).
- * *signs differs from that of another call if anything has come from it between the two, or has
- * gone over to its machine.  False: nothing more is sent to it. */
-bool dmi_net_ping(struct dmi_net *net, uint32_t uid, uint64_t *signs);
+ * *signs: what shows that it does.  False: nothing more is sent to it. */
+struct dmi_net_signs {
+  uint64_t heard; /* goes up when anything comes from it */
+  uint64_t taken; /* bytes that its machine has taken over so far, whether its daemon reads or not */
+};
+bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs);
 
 /* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it
  * sends is still handed up, until it closes; also if it connects only now.  No `lost` will come,

@@ -27,6 +27,8 @@
 #define QUIET 3        /* looks without a sign of life, till it is named */
 #define CONNECT_MOST 4 /* members to which a look may connect */
 
+#define TAKEN (64 << 10) /* bytes: so much from one look to the next is a transfer that goes on */
+
 #define OPERATION "a read or write here may need its answer"
 
 /* One that may owe us an answer. */
@@ -38,7 +40,7 @@ struct stalled {
   bool said;        /* it was named */
   bool known;       /* `signs` were taken */
   uint32_t quiet;   /* looks in a row at which they were the same */
-  uint64_t signs;
+  struct dmi_net_signs signs;
   time_t since; /* of the last time that they were not */
 };
 
@@ -94,14 +96,22 @@ static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
   one->said = true;
 }
 
+/* Does it show that its daemon runs?  What its machine takes over for a daemon that does not is
+ * little; and once it was named, only what it says itself counts. */
+static bool lives(const struct stalled *one, const struct dmi_net_signs *now) {
+  if (now->heard != one->signs.heard) return true;
+  return !one->said && now->taken - one->signs.taken >= TAKEN;
+}
+
 static void look_at(struct dmi_stall *stall, struct stalled *one) {
-  uint64_t signs;
+  struct dmi_net_signs signs;
   if (!dmi_net_ping(stall->process->net, one->uid, &signs)) {
     one->awaited = false; /* lost, or we have taken leave of it */
     one->said = false;
     return;
   }
-  if (one->known && signs == one->signs) {
+  if (one->known && !lives(one, &signs)) {
+    one->signs.taken = signs.taken;
     if (++one->quiet >= QUIET && !one->said) say_waiting(stall, one);
     return;
   }
@@ -114,8 +124,8 @@ static void look_at(struct dmi_stall *stall, struct stalled *one) {
 
 /* It is not waited for any more: because it has answered, or because it is lost. */
 static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
-  uint64_t signs;
-  if (dmi_net_ping(stall->process->net, one->uid, &signs) && signs != one->signs) {
+  struct dmi_net_signs signs;
+  if (dmi_net_ping(stall->process->net, one->uid, &signs) && lives(one, &signs)) {
     say_back(stall, one);
   }
 }
