@@ -79,6 +79,14 @@ static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
   return DMI_OK;
 }
 
+/* Sizes are; of offsets the first one mostly is 0. */
+static bool all_positive(const int64_t *number, int32_t num) {
+  for (int32_t i = 0; i < num; i++) {
+    if (number[i] <= 0) return false;
+  }
+  return true;
+}
+
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num) {
   struct dmi_process *process = dmi_runtime_usable();
@@ -90,7 +98,8 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
   }
   bad = first_bad(process, addrs, sizes, group_num);
   if (bad == group_num) return DMI_TOLD(dmi_fail(error), DMI_NOTHING);
-  if (first_bad(process, addrs, ptr_offsets, group_num) == group_num) {
+  if (all_positive(ptr_offsets, group_num) &&
+      first_bad(process, addrs, ptr_offsets, group_num) == group_num) {
     (void)dmi_because(error,
                       "with sizes and ptr_offsets in each other's place all items would be right: "
                       "the order is addrs, sizes, ptr_offsets");
