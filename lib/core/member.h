@@ -299,7 +299,7 @@ const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *nu
 void dmi_member_awaits(const struct dmi_member *m,
                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
 /* "process 3 (node7)" */
-#define DMI_NAME_TEXT 128
+#define DMI_NAME_TEXT 160
 void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]);
 
 /* Aborts with a message when an invariant does not hold. */

@@ -98,7 +98,8 @@ void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAM
   const struct dmi_node_info *info = peer ? &peer->info : record ? &record->info : NULL;
   uint32_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : 0;
   if (info) {
-    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)", dmi_id, info->host);
+    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)%s", dmi_id, info->host,
+             peer && peer->left ? ", which has left the program," : "");
   } else {
     snprintf(text, DMI_NAME_TEXT, "a process that has left");
   }

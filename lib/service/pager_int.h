@@ -37,6 +37,7 @@ struct dmi_pager {
   struct dmi_held_pages stalled; /* in their order; they have not been seen by the thread */
   bool open;                     /* may own pages */
   bool leaving;                  /* takes nothing more */
+  bool refused;                  /* has asked to leave, and found no room: takes what it must only */
   bool keeping;                  /* dismissed: takes nothing more, whatever comes of a leave */
 
   /* ---- the daemon's alone ---- */

@@ -125,6 +125,7 @@ static void leave_look(struct dmi_pager *pager) {
     pager->heir = 0;
     dmi_mutex_lock(&pager->lock);
     pager->leaving = pager->keeping;
+    pager->refused = true;
     dmi_mutex_unlock(&pager->lock);
     dmi_pager_wake(pager);
     dmi_leave_refused(pager->process);

@@ -47,7 +47,7 @@ static uint64_t left_below(const struct dmi_pager *pager, uint64_t mark) {
 
 /* What there is for others now. */
 static uint64_t room_for(const struct dmi_pager *pager, enum dmi_room_kind kind) {
-  if (!dmi_pager_can_give(pager)) return 0;
+  if (!dmi_pager_can_give(pager) || (pager->refused && kind == DMI_ROOM_AHEAD)) return 0;
   return left_below(
       pager, dmi_pool_limit(pager->pool) - (kind == DMI_ROOM_AHEAD ? dmi_pager_high(pager) : 0));
 }

@@ -299,6 +299,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
     error = DMI_WHY(DMI_ELEAVING, threads->stopped ? DMI_WHY_DISMISSED : DMI_WHY_NOT_WELCOME);
   }
   if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
+  if (!process->core.is_there(process->core.arg, from)) error = DMI_EMEMBER; /* lost meanwhile */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));

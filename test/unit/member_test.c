@@ -546,7 +546,7 @@ static void test_coordinator_awaits(void **state) {
   expect_send(2, DMI_CTL_PART);
   AWAITS(m, "2 ");
   dmi_member_name(m, 2, name);
-  assert_string_equal(name, "process 1 (there)");
+  assert_string_equal(name, "process 1 (there), which has left the program,");
   assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
   assert_true(give(m, 2, DMI_CTL_PARTED, 0, NULL));
   expect_send(2, DMI_CTL_OUT);
