@@ -217,7 +217,7 @@ static void case_leave(void) {
   DMI_thread_t thread[1];
   DMI_node_t node;
   int64_t other;
-  int32_t again = DMI_TRUE;
+  int32_t again = DMI_TRUE, asked = 0;
   struct job keep = job;
   MUST(DMI_mmap(&other, job.size, job.pages, NULL));
   alone(1); /* half of what there is room for */
@@ -230,8 +230,13 @@ static void case_leave(void) {
   EQ(node.state, DMI_CLOSE);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
-  OK(DMI_peek(&node, &again));
-  EQ(again, DMI_FALSE); /* there is no more room than before */
+  /* There is no more room than before, but for copies that were in use just then: it asks again for
+   * these, perhaps, but not again and again. */
+  for (; again && asked < 8; asked++) {
+    OK(DMI_peek(&node, &again));
+    if (again) FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
+  }
+  EQ(again, DMI_FALSE);
   all(&ids[1], 1, 0, 1, thread); /* it is as it was: threads run there */
   join(thread, 1);
   keep.step = 0;

@@ -199,9 +199,18 @@ static void test_last_descriptors(void **state) {
   for (int i = 0; i < MANY; i++)
     connect_socket(fds[i], &a);
   wait_reset(fds, MANY, MANY - LAST);
+  /* It may have to make room itself before it has said a word: then it tries again, as dial.c does.
+   */
   connect_socket(member, &a);
-  assert_true(raw_say(member, &hello));
-  assert_int_equal(raw_answer(member), DMI_HELLO_OK);
+  bool in = raw_say(member, &hello) && raw_answer(member) == DMI_HELLO_OK;
+  for (int i = 0; !in && i < 20; i++) {
+    close(member);
+    member = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(member >= 0);
+    connect_socket(member, &a);
+    in = raw_say(member, &hello) && raw_answer(member) == DMI_HELLO_OK;
+  }
+  assert_true(in);
   assert_true(node_wait_log(&a, "Too many open files"));
   setrlimit(RLIMIT_NOFILE, &before);
   node_expect_close(&a);
