@@ -35,9 +35,19 @@ test_unit_net_accept_test_SOURCES = test/unit/net_accept_test.c test/unit/net_no
 test_unit_net_accept_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_connect_test
-test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_node.h \
-	test/unit/net_raw.h
+test_unit_net_connect_test_SOURCES = test/unit/net_connect_test.c test/unit/net_pair.h \
+	test/unit/net_node.h test/unit/net_raw.h
 test_unit_net_connect_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_hello_test
+test_unit_net_hello_test_SOURCES = test/unit/net_hello_test.c test/unit/net_pair.h \
+	test/unit/net_node.h test/unit/net_raw.h
+test_unit_net_hello_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_key_test
+test_unit_net_key_test_SOURCES = test/unit/net_key_test.c test/unit/net_pair.h \
+	test/unit/net_node.h test/unit/net_raw.h
+test_unit_net_key_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_alive_test
 test_unit_net_alive_test_SOURCES = test/unit/net_alive_test.c test/unit/net_node.h \
@@ -53,8 +63,14 @@ test_unit_wait_test_SOURCES = test/unit/wait_test.c test/unit/page_line.h
 test_unit_wait_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/room_test
-test_unit_room_test_SOURCES = test/unit/room_test.c test/unit/page_line.h
+test_unit_room_test_SOURCES = test/unit/room_test.c test/unit/room_world.h \
+	test/unit/page_line.h
 test_unit_room_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/offer_test
+test_unit_offer_test_SOURCES = test/unit/offer_test.c test/unit/room_world.h \
+	test/unit/page_line.h
+test_unit_offer_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/pass_test
 test_unit_pass_test_SOURCES = test/unit/pass_test.c test/unit/page_line.h
@@ -106,8 +122,12 @@ test_unit_pool_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/rooms_test
 test_unit_rooms_test_SOURCES = test/unit/rooms_test.c
-test_unit_rooms_test_CPPFLAGS = $(sim_cppflags)
-test_unit_rooms_test_LDADD = $(sim_libs) -lcmocka
+test_unit_rooms_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/rooms_sim_test
+test_unit_rooms_sim_test_SOURCES = test/unit/rooms_sim_test.c
+test_unit_rooms_sim_test_CPPFLAGS = $(sim_cppflags)
+test_unit_rooms_sim_test_LDADD = $(sim_libs) -lcmocka
 
 check_PROGRAMS += test/unit/replace_test
 test_unit_replace_test_SOURCES = test/unit/replace_test.c
