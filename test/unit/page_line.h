@@ -1,9 +1,11 @@
 /*
- * page_line.h - the messages under way between processes' cores that a unit test has side by side:
- * one line, oldest first, since one channel for all is one allowed order.
+ * page_line.h - processes' cores that a unit test has side by side, with one page each, and the
+ * messages under way between them: one line, oldest first, since one channel for all is one allowed
+ * order.
  *
- * Included by the tests of the page protocol, after cmocka.h; LINE, how many there can be at a
- * time, may be defined before.
+ * Included by the tests of the page protocol, after cmocka.h, with PROCS, the number of processes,
+ * and PAGE, the page's size, defined; LINE, how many messages there can be at a time, may be.
+ * A process's uid is its index + 1; process 1 is the home.
  */
 #ifndef DMI_TEST_PAGE_LINE_H
 #define DMI_TEST_PAGE_LINE_H
@@ -13,6 +15,25 @@
 #ifndef LINE
 #define LINE 64
 #endif
+
+#define LINE_MAP (1 << 20) /* where the mapping begins */
+
+static inline bool line_is_member(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid >= 1 && uid <= PROCS;
+}
+
+/* A process of the test begins; the core's other fields are set before. */
+static inline void line_open(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
+                             uint32_t index) {
+  core->self = index + 1;
+  core->is_member = line_is_member;
+  map->base = LINE_MAP;
+  map->page_size = PAGE;
+  map->page_num = 1;
+  atomic_init(&map->home, 1);
+  dmi_page_init(core, map, page, 0);
+}
 
 struct line {
   struct dmi_msg msg[LINE];
@@ -32,6 +53,14 @@ static inline void line_put(struct line *line, uint32_t from, const struct dmi_a
 
 static inline bool line_any(const struct line *line) {
   return line->first < line->last;
+}
+
+/* The oldest message, taken away; returns the sender's uid, `to` is the receiver's. */
+static inline uint32_t line_take(struct line *line, struct dmi_msg *msg, uint32_t *to) {
+  assert_true(line_any(line));
+  *msg = line->msg[line->first];
+  *to = line->to[line->first];
+  return line->from[line->first++];
 }
 
 /* All have been delivered: the next one is the first again. */

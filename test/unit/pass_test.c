@@ -17,10 +17,10 @@
 #include "dmi_api.h"
 
 #define LINE 4096 /* messages under way */
-#include "page_line.h"
-
 #define PROCS 65
 #define PAGE 1024
+#include "page_line.h"
+
 #define BLOCK 256
 
 struct proc {
@@ -37,11 +37,6 @@ struct world {
   struct line line;
   uint32_t transfers[PROCS]; /* DATA, or a BLOCK at offset 0, by sender */
 };
-
-static bool is_member(void *arg, uint32_t uid) {
-  (void)arg;
-  return uid >= 1 && uid <= PROCS;
-}
 
 static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
   for (uint32_t i = 0; i < out->num; i++) {
@@ -73,9 +68,8 @@ static bool hand(struct world *w, uint32_t who, uint32_t from, struct dmi_msg *m
 }
 
 static void deliver(struct world *w) {
-  struct dmi_msg msg = w->line.msg[w->line.first];
-  uint32_t from = w->line.from[w->line.first], to = w->line.to[w->line.first];
-  w->line.first++;
+  struct dmi_msg msg;
+  uint32_t to, from = line_take(&w->line, &msg, &to);
   assert_true(hand(w, to - 1, from, &msg));
 }
 
@@ -87,9 +81,11 @@ static void settle(struct world *w) {
 
 /* Takes the oldest message away without delivering it; it must be of this type. */
 static struct dmi_msg take(struct world *w, uint8_t type) {
-  assert_true(line_any(&w->line));
-  assert_int_equal(w->line.msg[w->line.first].type, type);
-  return w->line.msg[w->line.first++];
+  struct dmi_msg msg;
+  uint32_t to;
+  (void)line_take(&w->line, &msg, &to);
+  assert_int_equal(msg.type, type);
+  return msg;
 }
 
 static void reads(struct world *w, uint32_t who) {
@@ -124,15 +120,9 @@ static int setup(void **state) {
     bytes[i] = want(i);
   for (uint32_t i = 0; w && i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
-    proc->core.self = i + 1;
-    proc->core.is_member = is_member;
     proc->core.hop = PAGE; /* a page as 256 KiB is in the product */
     proc->core.block = BLOCK;
-    proc->map.base = 0x1000;
-    proc->map.page_size = PAGE;
-    proc->map.page_num = 1;
-    atomic_init(&proc->map.home, 1);
-    dmi_page_init(&proc->core, &proc->map, &proc->page, 0);
+    line_open(&proc->core, &proc->map, &proc->page, i);
   }
   if (w) assert_true(dmi_page_write_now(&w->proc[0].core, &w->proc[0].page, 0, bytes, PAGE));
   *state = w;
@@ -313,7 +303,7 @@ static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
                         .flags = DMI_F_PASSED,
                         .kind = DMI_KIND_INVALIDATE,
                         .origin = 3,
-                        .map = 0x1000,
+                        .map = LINE_MAP,
                         .op = w->proc[2].page.busy->fetch,
                         .off = off,
                         .len = len,

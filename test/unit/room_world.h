@@ -9,10 +9,10 @@
 
 #include "core/page.h"
 #include "dmi_api.h"
-#include "page_line.h"
 
 #define PROCS 4
 #define PAGE 16
+#include "page_line.h"
 
 struct proc {
   struct dmi_core core; /* uid: index + 1 */
@@ -37,11 +37,6 @@ struct world {
 };
 
 /* ---- The pools ------------------------------------------------------------------------------ */
-
-static inline bool is_member(void *arg, uint32_t uid) {
-  (void)arg;
-  return uid >= 1 && uid <= PROCS;
-}
 
 static inline bool reserve(void *arg, uint64_t bytes, bool force) {
   struct proc *proc = arg;
@@ -118,6 +113,7 @@ static inline bool is_answer(const struct dmi_msg *msg) {
 static inline void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct dmi_out out;
   bool must = msg->flags & DMI_F_MUST;
+  uint32_t to = proc->core.self;
   struct dmi_tail entry;
   memcpy(&entry, msg->list.ptr, sizeof(entry));
   dmi_out_init(&out);
@@ -126,7 +122,7 @@ static inline void take(struct world *w, struct proc *proc, uint32_t from, struc
     dmi_out_free(&out);
     proc = &w->proc[from - 1];
     w->line.sent[DMI_MSG_KEEP]++;
-    dmi_page_kept(&proc->core, &proc->page, w->line.to[w->line.first - 1], must, &out);
+    dmi_page_kept(&proc->core, &proc->page, to, must, &out);
   }
   dmi_slice_drop(&msg->list);
   act(w, proc, &out);
@@ -134,17 +130,16 @@ static inline void take(struct world *w, struct proc *proc, uint32_t from, struc
 
 /* Delivers the oldest message. */
 static inline void deliver(struct world *w) {
-  uint32_t at = w->line.first++;
-  struct dmi_msg msg = w->line.msg[at];
-  struct proc *proc = &w->proc[w->line.to[at] - 1];
+  struct dmi_msg msg;
+  uint32_t to, from = line_take(&w->line, &msg, &to);
+  struct proc *proc = &w->proc[to - 1];
   struct dmi_out out;
-  assert_true(at < w->line.last);
   if (msg.type == DMI_MSG_TAKE) {
-    take(w, proc, w->line.from[at], &msg);
+    take(w, proc, from, &msg);
     return;
   }
   dmi_out_init(&out);
-  assert_true(dmi_page_message(&proc->core, &proc->page, w->line.from[at], &msg,
+  assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg,
                                is_answer(&msg) ? &w->own[msg.op]->req : NULL, &out));
   act(w, proc, &out);
 }
@@ -248,16 +243,10 @@ static inline int setup(void **state) {
   if (!w) return -1;
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
-    proc->core.self = i + 1;
-    proc->core.is_member = is_member;
     proc->core.room = &room;
     proc->core.arg = proc;
     proc->limit = PAGE;
-    proc->map.base = 1 << 20;
-    proc->map.page_size = PAGE;
-    proc->map.page_num = 1;
-    atomic_store(&proc->map.home, 1);
-    dmi_page_init(&proc->core, &proc->map, &proc->page, 0);
+    line_open(&proc->core, &proc->map, &proc->page, i);
   }
   *state = w;
   return 0;

@@ -17,10 +17,10 @@
 #include "core/page.h"
 #include "core/syncop.h"
 #include "dmi_api.h"
-#include "page_line.h"
 
 #define PROCS 3
 #define PAGE 64
+#include "page_line.h"
 
 struct proc {
   struct dmi_core core;
@@ -42,11 +42,6 @@ struct world {
   struct line line;
 };
 
-static bool is_member(void *arg, uint32_t uid) {
-  (void)arg;
-  return uid >= 1 && uid <= PROCS;
-}
-
 static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *a = &out->act[i];
@@ -64,18 +59,17 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
 
 /* Delivers the oldest message. */
 static void deliver(struct world *w) {
-  struct dmi_msg msg = w->line.msg[w->line.first];
-  struct proc *proc = &w->proc[w->line.to[w->line.first] - 1];
+  struct dmi_msg msg;
+  uint32_t to, from = line_take(&w->line, &msg, &to);
+  struct proc *proc = &w->proc[to - 1];
   struct dmi_req *req = NULL;
   struct dmi_out out;
   if (msg.type == DMI_MSG_DONE || msg.type == DMI_MSG_GOT || msg.type == DMI_MSG_FAIL) {
     req = &w->own[msg.op]->req;
   }
   dmi_out_init(&out);
-  assert_true(
-      dmi_page_message(&proc->core, &proc->page, w->line.from[w->line.first], &msg, req, &out));
+  assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg, req, &out));
   dmi_page_check(&proc->core, &proc->page);
-  w->line.first++;
   act(w, proc, &out);
 }
 
@@ -133,13 +127,7 @@ static int setup(void **state) {
   if (!w) return -1;
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
-    proc->core.self = i + 1;
-    proc->core.is_member = is_member;
-    proc->map.base = 1 << 20;
-    proc->map.page_size = PAGE;
-    proc->map.page_num = 1;
-    atomic_init(&proc->map.home, 1);
-    dmi_page_init(&proc->core, &proc->map, &proc->page, 0);
+    line_open(&proc->core, &proc->map, &proc->page, i);
   }
   *state = w;
   return 0;
@@ -417,7 +405,7 @@ static void forged(void **state) {
                         .kind = DMI_RMW_TURN,
                         .origin = 2,
                         .len = sizeof(struct dmi_tickets),
-                        .map = 1 << 20};
+                        .map = LINE_MAP};
   struct dmi_out out;
   msg.list = (struct dmi_slice){NULL, (const unsigned char *)&sizes, sizeof(sizes)};
   msg.body = (struct dmi_slice){NULL, (const unsigned char *)&ticket, sizeof(ticket)};
