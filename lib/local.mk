@@ -64,21 +64,21 @@ net_sources = \
 	lib/net/alive.c \
 	lib/net/conn.c \
 	lib/net/dial.c \
+	lib/net/handshake.c \
 	lib/net/hello.c \
 	lib/net/hello.h \
-	lib/net/inner.h \
 	lib/net/join.c \
 	lib/net/lend.c \
 	lib/net/net.c \
 	lib/net/net.h \
+	lib/net/net_int.h \
 	lib/net/peer.c \
 	lib/net/proof.c \
 	lib/net/proof.h \
 	lib/net/receive.c \
 	lib/net/seal.c \
 	lib/net/seal.h \
-	lib/net/send.c \
-	lib/net/shake.c
+	lib/net/send.c
 
 # 4 core: the pure protocol: pages, membership, room, replacement policy
 core_sources = \

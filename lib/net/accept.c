@@ -2,7 +2,7 @@
  * accept.c - the listening socket, and the places of those who have connected but not proved yet
  * that they know the key.
  *
- * Happy path: accept, and look at once at what was said; shake.c does the handshake.
+ * Happy path: accept, and look at once at what was said; handshake.c does the handshake.
  *
  * A flood of connections must cost the program next to nothing, nor keep others out:
  *   - whatever waits in the kernel's backlog is accepted at once, since a full backlog keeps
@@ -35,7 +35,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define BACKLOG 65535       /* the system grants less: net.core.somaxconn */
 #define ACCEPTS 32          /* per turn of the loop */
@@ -57,27 +57,27 @@ static uint8_t crowd_of(struct dmi_net *net, const struct dmi_addr *addr) {
   return hash[0];
 }
 
-static void enlist(struct dmi_shake *shake, struct dmi_unknown *among) {
-  shake->among = among;
-  shake->slot = among->num;
-  among->shakes[among->num++] = shake;
-  among->crowds[shake->crowd]++;
+static void enlist(struct dmi_handshake *handshake, struct dmi_unknown *among) {
+  handshake->among = among;
+  handshake->slot = among->num;
+  among->handshakes[among->num++] = handshake;
+  among->crowds[handshake->crowd]++;
 }
 
-void dmi_accept_unlist(struct dmi_shake *shake) {
-  struct dmi_unknown *among = shake->among;
-  struct dmi_shake *last = among->shakes[--among->num];
-  among->shakes[shake->slot] = last;
-  last->slot = shake->slot;
-  among->crowds[shake->crowd]--;
+void dmi_accept_unlist(struct dmi_handshake *handshake) {
+  struct dmi_unknown *among = handshake->among;
+  struct dmi_handshake *last = among->handshakes[--among->num];
+  among->handshakes[handshake->slot] = last;
+  last->slot = handshake->slot;
+  among->crowds[handshake->crowd]--;
 }
 
 /* A random one of a crowd that has so many; `number` is random. */
-static struct dmi_shake *pick(struct dmi_unknown *among, uint16_t most, uint32_t number) {
+static struct dmi_handshake *pick(struct dmi_unknown *among, uint16_t most, uint32_t number) {
   uint32_t at = number % among->num;
-  while (among->crowds[among->shakes[at]->crowd] != most)
+  while (among->crowds[among->handshakes[at]->crowd] != most)
     at = (at + 1) % among->num;
-  return among->shakes[at];
+  return among->handshakes[at];
 }
 
 /* The older one of two of the largest crowd goes. */
@@ -92,15 +92,15 @@ static void make_room(struct dmi_net *net, struct dmi_unknown *among) {
   net->rooms++;
   crypto_shorthash(hash, (const unsigned char *)&net->rooms, sizeof net->rooms, net->crowd_key);
   memcpy(numbers, hash, sizeof numbers);
-  struct dmi_shake *one = pick(among, most, numbers[0]), *other = pick(among, most, numbers[1]);
-  dmi_shake_drop(one->since < other->since ? one : other);
+  struct dmi_handshake *one = pick(among, most, numbers[0]), *other = pick(among, most, numbers[1]);
+  dmi_handshake_drop(one->since < other->since ? one : other);
 }
 
-void dmi_accept_called(struct dmi_shake *shake) {
-  struct dmi_unknown *called = &shake->net->called;
-  if (called->num >= DMI_NET_CALLED) make_room(shake->net, called);
-  dmi_accept_unlist(shake);
-  enlist(shake, called);
+void dmi_accept_called(struct dmi_handshake *handshake) {
+  struct dmi_unknown *called = &handshake->net->called;
+  if (called->num >= DMI_NET_CALLED) make_room(handshake->net, called);
+  dmi_accept_unlist(handshake);
+  enlist(handshake, called);
 }
 
 /* ---- How many ----------------------------------------------------------------------------------
@@ -151,12 +151,12 @@ static bool begin(struct dmi_net *net, int fd, const struct sockaddr_storage *fr
   if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_room(net, &net->silent);
   struct dmi_addr addr;
   dmi_addr_of_socket(&addr, from);
-  struct dmi_shake *shake = dmi_shake_new(net, fd, &addr);
-  if (shake == NULL) return false;
-  shake->crowd = crowd_of(net, &addr);
-  shake->since = ++net->accepted;
-  enlist(shake, &net->silent);
-  dmi_shake_look(shake);
+  struct dmi_handshake *handshake = dmi_handshake_new(net, fd, &addr);
+  if (handshake == NULL) return false;
+  handshake->crowd = crowd_of(net, &addr);
+  handshake->since = ++net->accepted;
+  enlist(handshake, &net->silent);
+  dmi_handshake_look(handshake);
   return true;
 }
 
@@ -349,11 +349,11 @@ bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY
 
 void dmi_accept_free_all(struct dmi_net *net) {
   while (net->silent.num != 0)
-    dmi_shake_drop(net->silent.shakes[0]);
+    dmi_handshake_drop(net->silent.handshakes[0]);
   while (net->called.num != 0)
-    dmi_shake_drop(net->called.shakes[0]);
+    dmi_handshake_drop(net->called.handshakes[0]);
   for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-    if (peer->held != NULL) dmi_shake_drop(peer->held);
+    if (peer->held != NULL) dmi_handshake_drop(peer->held);
   }
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define BIG_BUFFER (4 << 20)
 #define KEEPALIVE_MOST 32767 /* seconds that Linux takes, for each of the two */

@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define LOOKS 8.0
 
@@ -138,7 +138,8 @@ bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs
   if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) != 0) waiting = 0;
   *signs = (struct dmi_net_signs){.taken = sent - (uint64_t)waiting};
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
-    if (conn->peer == peer) signs->heard += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+    if (conn->peer == peer)
+      signs->heard += atomic_load_explicit(&conn->heard, memory_order_relaxed);
   }
   return true;
 }

@@ -19,7 +19,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)events;

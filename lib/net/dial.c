@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 /* What may be wrong with a member that the coordinator told us of. */
 #define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
@@ -74,7 +74,7 @@ static void give_up(struct dmi_dial *dial) {
   uint32_t id = peer->id;
   memcpy(why, dial->why, sizeof why);
   dmi_dial_cancel(dial);
-  if (peer->held != NULL && dmi_shake_held(peer->held, false)) return;
+  if (peer->held != NULL && dmi_handshake_held(peer->held, false)) return;
   if (join) {
     dmi_peer_free_temp(peer);
     net->handler.joined(net->handler.arg, id, why);
@@ -112,7 +112,7 @@ static void once_more(struct dmi_dial *dial) {
   dmi_log(DMI_LOG_DEBUG, "net", "%s port %u: once more", dial->host, dial->port);
   if (peer->held != NULL) {
     dmi_dial_cancel(dial);
-    if (!dmi_shake_held(peer->held, false)) dmi_dial_peer(peer);
+    if (!dmi_handshake_held(peer->held, false)) dmi_dial_peer(peer);
   } else if (limit != 0 && dmi_net_now() - dial->heard >= limit) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u has been silent for %u s (dmirun --dead-after): " PEER_ADVICE, dial->host,
@@ -196,7 +196,7 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
   dial->fd = -1;
   dmi_dial_cancel(dial);
-  if (peer->held != NULL) dmi_shake_held(peer->held, true);
+  if (peer->held != NULL) dmi_handshake_held(peer->held, true);
   if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
   struct dmi_conn *conn = dmi_conn_new(peer, fd, true, hello->port, encrypt ? &keys : NULL);
   sodium_memzero(&keys, sizeof keys);
@@ -246,7 +246,7 @@ static void judge(struct dmi_dial *dial) {
 static void answered(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_HELLO);
-  unsigned char hello[DMI_HELLO_BYTES], out[DMI_SHAKE_BYTES];
+  unsigned char hello[DMI_HELLO_BYTES], out[DMI_HANDSHAKE_BYTES];
   if (!dmi_proof_answered(&dial->proof, net->config.key, dial->buf) ||
       !dmi_proof_make(&dial->proof, net->config.key, out, &dial->keys)) {
     snprintf(

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;

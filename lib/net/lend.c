@@ -24,7 +24,7 @@
 
 #include "base/futex.h"
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 /* Disarmed with EPOLLET: the end of the connection is told in any case, so at least only once. */
 #define ARMED EPOLLIN

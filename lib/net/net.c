@@ -21,7 +21,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define LOG_LINES 10 /* at most, in LOG_SECONDS */
 #define LOG_SECONDS 5.0

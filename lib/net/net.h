@@ -119,7 +119,8 @@ bool dmi_net_connected(struct dmi_net *net, uint32_t id);
  * *signs: what shows that it does.  False: nothing more is sent to it. */
 struct dmi_net_signs {
   uint64_t heard; /* goes up when anything comes from it */
-  uint64_t taken; /* bytes that its machine has taken over so far, whether its daemon reads or not */
+  uint64_t
+      taken; /* bytes that its machine has taken over so far, whether its daemon reads or not */
 };
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs);
 

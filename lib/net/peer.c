@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
 #define PIECE ((size_t)128 << 10)    /* bytes per call of recv in a thread that waits */

@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define IOV_MOST 64
 #define SPARES_MOST 4

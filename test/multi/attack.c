@@ -89,7 +89,7 @@ static struct dmi_hello true_hello(void) {
 }
 
 /* CALL and all that follows, with this HELLO; what was said behind CALL is in `said`. */
-static bool shake(int fd, const unsigned char hello[DMI_HELLO_BYTES], unsigned char *said) {
+static bool handshake(int fd, const unsigned char hello[DMI_HELLO_BYTES], unsigned char *said) {
   struct dmi_hello any = true_hello();
   if (!raw_call(fd, &any, said)) return false;
   dmi_seal_put_first(raws[fd].keys.out, said + DMI_PROOF_BYTES, hello, DMI_HELLO_BYTES);
@@ -106,7 +106,7 @@ static void talk(size_t at, const char *change, const char *say) {
   }
   int fd = raw_connect_to(port), kind = 0;
   if (fd < 0) die("connect");
-  if (shake(fd, hello, said)) kind = raw_answer(fd);
+  if (handshake(fd, hello, said)) kind = raw_answer(fd);
   size_t size = from_hex(bytes, BYTES, say);
   if (kind == DMI_HELLO_OK && size != 0) (void)raw_send(fd, bytes, size);
   go_away(fd, size % 2 == 0);
@@ -119,7 +119,7 @@ static void tell_program(void) {
   char text[33];
   dmi_hello_put(hello, &mine);
   int fd = raw_connect_to(port);
-  if (fd < 0 || !shake(fd, hello, said)) die("handshake");
+  if (fd < 0 || !handshake(fd, hello, said)) die("handshake");
   if (raw_read(fd, sealed, sizeof sealed) != sizeof sealed ||
       !dmi_seal_get_first(raws[fd].keys.in, hello, sealed) || !dmi_hello_get(&mine, hello)) {
     die("HELLO_OK");
@@ -161,7 +161,7 @@ static int replay(int count) {
   struct dmi_hello mine = true_hello();
   dmi_hello_put(hello, &mine);
   int first = raw_connect_to(port), done = 0;
-  if (first < 0 || !shake(first, hello, said)) die("the true connection");
+  if (first < 0 || !handshake(first, hello, said)) die("the true connection");
   for (int i = 0; i < count; i++) {
     int fd = raw_connect_to(port);
     if (fd < 0) continue;

@@ -15,7 +15,7 @@
 
 #include "base/epoch.h"
 #include "base/lock.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 #include "net_node.h"
 #include "service/process.h"
 

@@ -3,7 +3,7 @@
 #
 # The table "Layers" of docs/architecture.md is the authority: a file includes headers of its own
 # folder and of those that its folder's row names.  No circle of #includes, no private header
-# (*_int.h, inner.h) used outside of its folder, each struct tag defined in one place, and each prefix
+# (*_int.h) used outside of its folder, each struct tag defined in one place, and each prefix
 # (the word after dmi_) of functions for others used in one folder.  The checks are tried on small
 # trees that break each rule.
 use strict;
@@ -47,7 +47,7 @@ sub faults {
       push @{ $includes{$name} }, $header;
       push @faults, "$name includes $header" unless $allowed->{$folder}{$from};
       push @faults, "$name includes the private $header"
-        if $from ne $folder && $header =~ /(?:_int|inner)\.h$/;
+        if $from ne $folder && $header =~ /_int\.h$/;
     }
     my $code = $text =~ s{/\*.*?\*/}{}gsr;
     push @{ $tags{$1} }, $name while $code =~ /^(?:typedef )?(?:struct|enum|union) (dmi_\w+) \{/mg;

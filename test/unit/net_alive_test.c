@@ -311,7 +311,8 @@ static void test_ping(void **state) {
   node_encrypt = false;
 }
 
-/* One that does not answer: PING goes out once, and nothing is heard, whatever its machine takes. */
+/* One that does not answer: PING goes out once, and nothing is heard, whatever its machine takes.
+ */
 static void test_ping_unanswered(void **state) {
   (void)state;
   struct node a;

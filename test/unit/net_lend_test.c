@@ -15,11 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/inner.h"
+#include "net/net_int.h"
 #include "net_node.h"
 #include "service/status.h"
 
-#define LIMIT 60      /* seconds for all tests: a waiter that is forgotten must not wait for ever */
+#define LIMIT 60 /* seconds for all tests: a waiter that is forgotten must not wait for ever */
 #define FOR_DAEMON DMI_CTL_RESULT /* a type that is never lendable */
 #define SIZE_MOST 200000
 #define THREADS 6 /* per node */

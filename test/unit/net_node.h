@@ -53,7 +53,7 @@ struct node {
   void *user;
 };
 
-static double node_patience; /* of nodes opened from now on; 0: as in the product */
+static double node_patience;     /* of nodes opened from now on; 0: as in the product */
 static uint32_t node_dead_after; /* likewise; 0: never */
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;

@@ -1,5 +1,5 @@
 /*
- * inner.h - the structs that the files of lib/net share.  Nobody else includes it.
+ * net_int.h - the structs that the files of lib/net share.  Nobody else includes it.
  *
  *   net.c        the loop: open, run, stop, post, what other threads ask the daemon to do
  *   peer.c       who there is: table of ids, add, rename, close
@@ -8,7 +8,7 @@
  *   receive.c    a connection's incoming bytes -> handler.body, handler.message
  *   conn.c       an established connection: birth, orderly end, loss
  *   accept.c     the listening socket, and how many may knock at once
- *   shake.c      the handshake of those who connect to us
+ *   handshake.c  the handshake of those who connect to us
  *   alive.c      whose machine is silent, and whose daemon is
  *   dial.c       connecting: addresses, our side of the handshake
  *   join.c       beginning that, for a member and for a program to be joined
@@ -22,8 +22,8 @@
  * and no callback under any of them, but epoll_ctl under turn_lock: the turn and who is told of
  * more bytes change together.
  */
-#ifndef DMI_NET_INNER_H
-#define DMI_NET_INNER_H
+#ifndef DMI_NET_INT_H
+#define DMI_NET_INT_H
 
 #include <ev.h>
 #include <pthread.h>
@@ -96,7 +96,7 @@ enum dmi_peer_state { DMI_PEER_IDLE, DMI_PEER_DIALING, DMI_PEER_UP, DMI_PEER_SHU
 
 struct dmi_conn;
 struct dmi_dial;
-struct dmi_shake;
+struct dmi_handshake;
 
 /* Another process.  Those with a uid live until dmi_net_free, temporary ones until renamed or gone.
  */
@@ -133,7 +133,7 @@ struct dmi_net_peer {
   uint32_t lend_rest;               /* [R] chances to borrow that are passed over from now on */
   uint32_t lend_step;               /* [R] as many the next time */
   struct dmi_dial *dial;            /* our attempt */
-  struct dmi_shake *held;           /* its attempt, not answered while ours is under way */
+  struct dmi_handshake *held;       /* its attempt, not answered while ours is under way */
   struct dmi_net_peer *temp_next;   /* [T] same slot of net->temp */
   struct dmi_net_peer *prev, *next; /* net->peers */
 };
@@ -181,25 +181,26 @@ struct dmi_conn {
   struct dmi_conn *prev, *next; /* net->conns */
 };
 
-#define DMI_SHAKE_BYTES (DMI_PROOF_BYTES + DMI_SEAL_OVER + DMI_HELLO_BYTES) /* PROOF and HELLO */
+#define DMI_HANDSHAKE_BYTES \
+  (DMI_PROOF_BYTES + DMI_SEAL_OVER + DMI_HELLO_BYTES) /* PROOF and HELLO */
 /* What a user who joins can change. */
 #define DMI_NET_JOIN_ADVICE "check dmirun's options -i HOST and -p PORT"
 #define DMI_NET_KEY_ADVICE \
   "give all the same one, by copying ~/.dmi/key, or with dmirun's option --key"
 
 /* Of an accepted connection: docs/wire.md. */
-enum dmi_shake_state {
-  DMI_SHAKE_CALL,   /* CALL is to come */
-  DMI_SHAKE_PROOF,  /* ANSWER is sent; PROOF and HELLO are to come */
-  DMI_SHAKE_HELD,   /* by a peer, until our own attempt is decided */
-  DMI_SHAKE_REFUSED /* only waits for the other to close */
+enum dmi_handshake_state {
+  DMI_HANDSHAKE_CALL,   /* CALL is to come */
+  DMI_HANDSHAKE_PROOF,  /* ANSWER is sent; PROOF and HELLO are to come */
+  DMI_HANDSHAKE_HELD,   /* by a peer, until our own attempt is decided */
+  DMI_HANDSHAKE_REFUSED /* only waits for the other to close */
 };
 
 /* An accepted connection that is no struct dmi_conn yet. */
-struct dmi_shake {
+struct dmi_handshake {
   struct dmi_net *net;
   int fd;
-  enum dmi_shake_state state;
+  enum dmi_handshake_state state;
   struct ev_io io;
   struct ev_timer patience;
   struct dmi_net_peer *holder; /* not NULL: held by it, and has no place */
@@ -211,7 +212,7 @@ struct dmi_shake {
   bool proved;  /* the other knows the key */
   bool encrypt; /* as we said in ANSWER */
   uint16_t got; /* bytes of buf */
-  unsigned char buf[DMI_SHAKE_BYTES];
+  unsigned char buf[DMI_HANDSHAKE_BYTES];
   struct dmi_proof proof;
   struct dmi_proof_keys keys; /* once `proved` */
   struct dmi_hello hello;
@@ -219,7 +220,7 @@ struct dmi_shake {
 
 /* Accepted connections that compete for their places. */
 struct dmi_unknown {
-  struct dmi_shake *shakes[DMI_NET_UNKNOWN];
+  struct dmi_handshake *handshakes[DMI_NET_UNKNOWN];
   uint32_t num;
   uint16_t crowds[DMI_NET_CROWDS]; /* how many of them, by address */
 };
@@ -412,22 +413,23 @@ bool dmi_accept_open(struct dmi_net *net, const char **why);
  * is given, at the same port, at our end of this connection.  Nobody else knows the port yet.
  * False: `why` says why not. */
 bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]);
-void dmi_accept_unlist(struct dmi_shake *shake); /* it leaves its place */
-void dmi_accept_called(struct dmi_shake *shake); /* it has said a CALL made with the key */
-bool dmi_accept_may_refuse(struct dmi_net *net); /* a stranger, with a sentence */
+void dmi_accept_unlist(struct dmi_handshake *handshake); /* it leaves its place */
+void dmi_accept_called(struct dmi_handshake *handshake); /* it has said a CALL made with the key */
+bool dmi_accept_may_refuse(struct dmi_net *net);         /* a stranger, with a sentence */
 /* A CALL that was made with the key: has it come before, as far as we remember? */
 bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_BYTES]);
 void dmi_accept_proved(struct dmi_net *net); /* one has proved the key */
 void dmi_accept_free_all(struct dmi_net *net);
 
-/* shake.c */
+/* handshake.c */
 /* `from`: who has connected.  NULL: no memory. */
-struct dmi_shake *dmi_shake_new(struct dmi_net *net, int fd, const struct dmi_addr *from);
-void dmi_shake_look(struct dmi_shake *shake); /* at what was said already; may free it */
-void dmi_shake_drop(struct dmi_shake *shake); /* closes, with a reset, and frees it */
-/* Our own attempt to reach the peer that `shake` comes from is decided.  Returns whether `shake`
- * became the connection. */
-bool dmi_shake_held(struct dmi_shake *shake, bool ours_won);
+struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, int fd, const struct dmi_addr *from);
+void dmi_handshake_look(
+    struct dmi_handshake *handshake); /* at what was said already; may free it */
+void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes, with a reset, and frees it */
+/* Our own attempt to reach the peer that `handshake` comes from is decided.  Returns whether
+ * `handshake` became the connection. */
+bool dmi_handshake_held(struct dmi_handshake *handshake, bool ours_won);
 
 /* dial.c */
 void dmi_dial_next(struct dmi_dial *dial);   /* tries the next address, or gives up; may free it */

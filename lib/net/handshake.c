@@ -1,0 +1,375 @@
+/*
+ * handshake.c - the handshake of those who connect to us: CALL, PROOF, HELLO, and what we answer.
+ *
+ * Happy path: CALL comes, made with our key; ANSWER goes back; PROOF and HELLO come; HELLO matches,
+ * HELLO_OK goes back, the socket becomes a connection.  The states are in docs/wire.md.  Until
+ * PROOF is right nothing happens for the other that anybody could notice: it costs one struct
+ * dmi_handshake, a place in accept.c's table, and a hash; one that repeats an old CALL, a key of
+ * our own.
+ *
+ * When both ends connect at once, the attempt of the lower uid wins.  The lower one holds the
+ * other's attempt unanswered until its own is decided, and answers it after all if its own has
+ * failed; the higher one gives its own up.  No message is sent before HELLO_OK, so nothing is lost.
+ *
+ * Failure modes: garbage, another version or key (REFUSE in the clear), a repeated CALL (closed), a
+ * HELLO that does not match (REFUSE, sealed; also logged here), silence (patience, for all of it).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "net/net_int.h"
+
+#define GOODBYE 2.0 /* seconds a refused process has to read why */
+
+/* ---- A handshake's place --------------------------------------------------------------------- */
+
+static void unlist(struct dmi_handshake *handshake) {
+  if (handshake->holder != NULL) {
+    handshake->holder->held = NULL;
+    handshake->holder = NULL;
+  } else {
+    dmi_accept_unlist(handshake);
+  }
+}
+
+/* Frees it; returns the socket, which is the caller's now. */
+static int dissolve(struct dmi_handshake *handshake) {
+  int fd = handshake->fd;
+  ev_io_stop(handshake->net->loop, &handshake->io);
+  ev_timer_stop(handshake->net->loop, &handshake->patience);
+  unlist(handshake);
+  sodium_memzero(handshake, sizeof *handshake);
+  free(handshake);
+  return fd;
+}
+
+void dmi_handshake_drop(struct dmi_handshake *handshake) {
+  close(dissolve(handshake));
+}
+
+/* The socket is not reset when it is closed, as those of strangers are. */
+static void close_gently(int fd) {
+  struct linger none = {.l_onoff = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+static void ends_text(struct dmi_handshake *handshake, char here[80], char there[80]) {
+  struct sockaddr_storage name;
+  struct dmi_addr addr = {0};
+  socklen_t size = sizeof name;
+  if (getsockname(handshake->fd, (struct sockaddr *)&name, &size) == 0) {
+    dmi_addr_of_socket(&addr, &name);
+  }
+  dmi_addr_text(&addr, here);
+  addr = handshake->from;
+  if (handshake->hello.port != 0) addr.port = handshake->hello.port;
+  dmi_addr_text(&addr, there);
+}
+
+/* `why` is what the user here reads, `told` what the other's user does. */
+static void refuse_as(struct dmi_handshake *handshake, const char *why, const char *told) {
+  unsigned char bytes[DMI_REFUSE_BYTES], sealed[DMI_REFUSE_BYTES + DMI_SEAL_OVER];
+  const unsigned char *out = bytes;
+  size_t size = sizeof bytes;
+  dmi_net_log(handshake->net, handshake->proved ? DMI_ABOUT_OURS : DMI_ABOUT_STRANGERS,
+              "refused a connection: %s", why);
+  dmi_refuse_put(bytes, told);
+  if (handshake->proved) {
+    dmi_seal_put_first(handshake->keys.out, sealed, bytes, sizeof bytes);
+    out = sealed;
+    size = sizeof sealed;
+  }
+  if (send(handshake->fd, out, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    dmi_handshake_drop(handshake);
+    return;
+  }
+  /* Closing now could destroy what it has not read yet; so wait for it to close. */
+  close_gently(handshake->fd);
+  shutdown(handshake->fd, SHUT_WR);
+  handshake->state = DMI_HANDSHAKE_REFUSED;
+  ev_timer_stop(handshake->net->loop, &handshake->patience);
+  ev_timer_set(&handshake->patience, GOODBYE, 0);
+  ev_timer_start(handshake->net->loop, &handshake->patience);
+}
+
+static void refuse(struct dmi_handshake *handshake, const char *why) {
+  refuse_as(handshake, why, why);
+}
+
+/* ---- HELLO is complete ----------------------------------------------------------------------- */
+
+/* Answers HELLO_OK and makes it the connection of `peer`.  NULL: it is gone already. */
+static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
+  struct dmi_net *net = handshake->net;
+  struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_OK);
+  unsigned char bytes[DMI_HELLO_BYTES], sealed[DMI_HELLO_BYTES + DMI_SEAL_OVER];
+  struct dmi_proof_keys keys = handshake->keys;
+  bool encrypt = handshake->encrypt;
+  uint16_t port = handshake->hello.port;
+  dmi_hello_put(bytes, &mine);
+  dmi_seal_put_first(keys.out, sealed, bytes, sizeof bytes);
+  int fd = dissolve(handshake);
+  struct dmi_conn *conn = NULL;
+  close_gently(fd);
+  if (send(fd, sealed, sizeof sealed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof sealed) {
+    conn = dmi_conn_new(peer, fd, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
+  }
+  sodium_memzero(&keys, sizeof keys);
+  if (conn == NULL) close(fd);
+  return conn;
+}
+
+static void welcome_stranger(struct dmi_handshake *handshake, const char *here) {
+  struct dmi_net *net = handshake->net;
+  char why[DMI_NET_WHY];
+  if (net->uid == 0) {
+    snprintf(why, sizeof why,
+             "%s (program '%s') is itself not a member yet: join another process, "
+             "or try again later",
+             here, net->config.name);
+    refuse(handshake, why);
+    return;
+  }
+  if (net->stranger_num >= DMI_NET_STRANGERS) {
+    snprintf(why, sizeof why, "%s has %u processes that ask to join: try again later", here,
+             net->stranger_num);
+    refuse(handshake, why);
+    return;
+  }
+  struct dmi_net_peer *peer = dmi_peer_new(net, DMI_NET_TEMP);
+  if (peer == NULL) {
+    dmi_handshake_drop(handshake);
+    return;
+  }
+  uint32_t temp = peer->id;
+  struct dmi_conn *conn = welcome(handshake, peer);
+  if (conn == NULL) {
+    dmi_peer_free_temp(peer);
+    return;
+  }
+  conn->stranger = true;
+  net->stranger_num++;
+  net->handler.stranger(net->handler.arg, temp);
+}
+
+/* The peer's record; NULL when there is no room for one more that nobody has announced. */
+static struct dmi_net_peer *peer_for(struct dmi_net *net, uint32_t uid) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  if (peer != NULL || net->unannounced >= DMI_NET_UNANNOUNCED) return peer;
+  peer = dmi_peer_new(net, uid);
+  if (peer != NULL) net->unannounced++;
+  return peer;
+}
+
+static void hold(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
+  if (peer->held != NULL) dmi_handshake_drop(peer->held);
+  unlist(handshake);
+  ev_timer_stop(handshake->net->loop, &handshake->patience); /* our own attempt has a time limit */
+  handshake->holder = peer;
+  peer->held = handshake;
+  handshake->state = DMI_HANDSHAKE_HELD;
+}
+
+static void welcome_member(struct dmi_handshake *handshake, const char *there) {
+  struct dmi_net *net = handshake->net;
+  struct dmi_net_peer *peer = peer_for(net, handshake->hello.uid);
+  char why[DMI_NET_WHY];
+  if (peer == NULL) {
+    dmi_handshake_drop(handshake);
+    return;
+  }
+  dmi_mutex_lock(&peer->lock);
+  enum dmi_peer_state state = peer->state;
+  dmi_mutex_unlock(&peer->lock);
+  if (state == DMI_PEER_LOST) {
+    snprintf(why, sizeof why, "the connection with member %u at %s was lost before", peer->id,
+             there);
+    refuse(handshake, why);
+  } else if (peer->conn != NULL) {
+    dmi_handshake_drop(handshake); /* an attempt that it has given up for ours meanwhile */
+  } else if (state == DMI_PEER_DIALING && net->uid < peer->id) {
+    hold(handshake, peer);
+  } else {
+    if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
+    if (welcome(handshake, peer) == NULL) dmi_peer_lost(peer, "it connected and went away at once");
+  }
+}
+
+static void complete(struct dmi_handshake *handshake) {
+  struct dmi_net *net = handshake->net;
+  struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_OK);
+  char here[80], there[80], why[DMI_REFUSE_TEXT], told[DMI_REFUSE_TEXT];
+  ends_text(handshake, here, there);
+  if (!dmi_hello_match(&mine, &handshake->hello, there, why)) {
+    (void)dmi_hello_match(&handshake->hello, &mine, here, told);
+    refuse_as(handshake, why, told);
+  } else if (handshake->hello.uid == 0) {
+    welcome_stranger(handshake, here);
+  } else if (handshake->net->uid == 0) {
+    dmi_handshake_drop(handshake); /* it knows of us sooner than we do; it tries again */
+  } else if (handshake->hello.uid == net->uid) {
+    snprintf(why, sizeof why, "%s and %s both say they are member %u", here, there, net->uid);
+    refuse(handshake, why);
+  } else {
+    welcome_member(handshake, there);
+  }
+}
+
+bool dmi_handshake_held(struct dmi_handshake *handshake, bool ours_won) {
+  struct dmi_net_peer *peer = handshake->holder;
+  if (!ours_won) return welcome(handshake, peer) != NULL;
+  dmi_handshake_drop(handshake);
+  return false;
+}
+
+/* ---- What comes before it ---------------------------------------------------------------------
+ */
+
+static void close_as(struct dmi_handshake *handshake, const char *what) {
+  char here[80], there[80];
+  if (!dmi_net_mute(handshake->net, DMI_ABOUT_STRANGERS)) {
+    ends_text(handshake, here, there);
+    dmi_net_log(handshake->net, DMI_ABOUT_STRANGERS, "closed a connection from %s: %s", there,
+                what);
+  }
+  dmi_handshake_drop(handshake);
+}
+
+static void garbage(struct dmi_handshake *handshake) {
+  close_as(handshake, "it does not speak DMI");
+}
+
+static void refuse_key(struct dmi_handshake *handshake) {
+  char here[80], there[80], why[DMI_REFUSE_TEXT], told[DMI_REFUSE_TEXT];
+  if (!dmi_accept_may_refuse(handshake->net)) {
+    close_as(handshake, "it has another key");
+    return;
+  }
+  ends_text(handshake, here, there);
+  snprintf(why, sizeof why, "the process at %s has another key than this one (see dmirun --key)",
+           there);
+  snprintf(told, sizeof told,
+           "the process at %s has another key than this one: " DMI_NET_KEY_ADVICE, here);
+  refuse_as(handshake, why, told);
+}
+
+/* CALL is whole. */
+static void called(struct dmi_handshake *handshake) {
+  struct dmi_net *net = handshake->net;
+  unsigned char answer[DMI_ANSWER_BYTES];
+  if (!dmi_proof_called(&handshake->proof, net->config.key, handshake->buf)) {
+    refuse_key(handshake);
+    return;
+  }
+  if (dmi_accept_repeats(net, handshake->buf)) {
+    close_as(handshake, "it repeats what another one has said");
+    return;
+  }
+  handshake->encrypt = net->encrypt;
+  dmi_proof_answer(&handshake->proof, net->config.key, handshake->encrypt ? DMI_CALL_ENCRYPT : 0,
+                   answer);
+  handshake->state = DMI_HANDSHAKE_PROOF;
+  handshake->got = 0;
+  dmi_accept_called(handshake);
+  if (send(handshake->fd, answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+      (ssize_t)sizeof answer) {
+    dmi_handshake_drop(handshake);
+  }
+}
+
+/* As many bytes of CALL as there are. */
+static void take_call(struct dmi_handshake *handshake) {
+  if (dmi_hello_size(handshake->buf, handshake->got) == 0) {
+    garbage(handshake);
+    return;
+  }
+  if (handshake->got < DMI_HELLO_FIRST) return;
+  dmi_hello_peek(&handshake->hello, handshake->buf);
+  if (handshake->hello.kind != DMI_HELLO_CALL) {
+    garbage(handshake);
+  } else if (handshake->hello.version != DMI_WIRE_VERSION) {
+    if (dmi_accept_may_refuse(handshake->net))
+      complete(handshake); /* with a sentence about versions */
+    else
+      close_as(handshake, "it speaks another wire version");
+  } else if (handshake->got == DMI_CALL_BYTES) {
+    called(handshake);
+  }
+}
+
+/* PROOF and the sealed HELLO are whole. */
+static void proved(struct dmi_handshake *handshake) {
+  unsigned char hello[DMI_HELLO_BYTES];
+  const unsigned char *sealed = handshake->buf + DMI_PROOF_BYTES;
+  if (!dmi_proof_check(&handshake->proof, handshake->net->config.key, handshake->buf,
+                       &handshake->keys)) {
+    close_as(handshake, "it has begun with the words of another one, but does not have the key");
+  } else if (dmi_seal_size(sealed) != DMI_HELLO_BYTES ||
+             !dmi_seal_get_first(handshake->keys.in, hello, sealed) ||
+             !dmi_hello_get(&handshake->hello, hello) || handshake->hello.kind != DMI_HELLO_HELLO) {
+    garbage(handshake);
+  } else {
+    handshake->proved = true;
+    dmi_accept_proved(handshake->net);
+    complete(handshake);
+  }
+}
+
+/* How many bytes the state waits for. */
+static size_t wanted(const struct dmi_handshake *handshake) {
+  return handshake->state == DMI_HANDSHAKE_CALL ? DMI_CALL_BYTES : sizeof handshake->buf;
+}
+
+void dmi_handshake_look(struct dmi_handshake *handshake) {
+  unsigned char waste[256];
+  bool waiting = handshake->state >= DMI_HANDSHAKE_HELD;
+  ssize_t got = waiting ? recv(handshake->fd, waste, sizeof waste, MSG_DONTWAIT)
+                        : recv(handshake->fd, handshake->buf + handshake->got,
+                               wanted(handshake) - handshake->got, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0 ||
+      handshake->state == DMI_HANDSHAKE_HELD) { /* held: nothing may come before our answer */
+    dmi_handshake_drop(handshake);
+    return;
+  }
+  if (handshake->state == DMI_HANDSHAKE_REFUSED) return;
+  handshake->got = (uint16_t)(handshake->got + got);
+  if (handshake->state == DMI_HANDSHAKE_CALL)
+    take_call(handshake);
+  else if (handshake->got == sizeof handshake->buf)
+    proved(handshake);
+}
+
+static void on_readable(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  dmi_handshake_look(io->data);
+}
+
+static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  (void)loop, (void)events;
+  dmi_handshake_drop(timer->data);
+}
+
+struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, int fd, const struct dmi_addr *from) {
+  struct dmi_handshake *handshake = calloc(1, sizeof *handshake);
+  if (handshake == NULL) return NULL;
+  handshake->net = net;
+  handshake->fd = fd;
+  handshake->from = *from;
+  ev_io_init(&handshake->io, on_readable, fd, EV_READ);
+  ev_set_priority(&handshake->io, 1); /* what has come counts, also when its time is over */
+  ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
+  handshake->io.data = handshake->patience.data = handshake;
+  ev_io_start(net->loop, &handshake->io);
+  ev_timer_start(net->loop, &handshake->patience);
+  return handshake;
+}
