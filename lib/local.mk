@@ -127,70 +127,73 @@ core_sources = \
 	lib/core/syncop.c \
 	lib/core/syncop.h
 
-# 5 access: mappings and their page records
+# 5 access: a user thread's way to global memory: mappings, reads, writes, read-modify-writes, groups
 access_sources = \
+	lib/access/access.c \
+	lib/access/access.h \
+	lib/access/early.c \
+	lib/access/early.h \
+	lib/access/group.c \
+	lib/access/group.h \
+	lib/access/group_init.c \
 	lib/access/mapping.c \
 	lib/access/mapping.h \
-	lib/access/space.c
+	lib/access/ops.c \
+	lib/access/ops.h \
+	lib/access/rwset.c \
+	lib/access/rwset.h \
+	lib/access/save.c \
+	lib/access/save.h \
+	lib/access/space.c \
+	lib/access/status.c \
+	lib/access/status.h
 
-# 6 service: reads and writes, locks, threads, the life of the process
-service_sources = \
-	lib/service/access.c \
-	lib/service/access.h \
-	lib/service/alloc.c \
-	lib/service/alloc.h \
-	lib/service/barrier.c \
-	lib/service/barrier.h \
-	lib/service/calls.c \
-	lib/service/calls.h \
-	lib/service/check.c \
-	lib/service/check.h \
-	lib/service/config.c \
-	lib/service/config.h \
-	lib/service/contact.c \
-	lib/service/contact.h \
-	lib/service/early.c \
-	lib/service/early.h \
-	lib/service/events.c \
-	lib/service/events.h \
-	lib/service/group.c \
-	lib/service/group.h \
-	lib/service/group_init.c \
-	lib/service/key.c \
-	lib/service/key.h \
-	lib/service/leave.c \
-	lib/service/ops.c \
-	lib/service/ops.h \
-	lib/service/pager.c \
-	lib/service/pager.h \
-	lib/service/pager_int.h \
-	lib/service/pager_leave.c \
-	lib/service/pager_others.c \
-	lib/service/pager_sweep.c \
-	lib/service/parent.c \
-	lib/service/parent.h \
-	lib/service/process.h \
-	lib/service/program.h \
-	lib/service/report.c \
-	lib/service/report.h \
-	lib/service/runtime.c \
-	lib/service/runtime.h \
-	lib/service/rwset.c \
-	lib/service/rwset.h \
-	lib/service/save.c \
-	lib/service/save.h \
-	lib/service/self.c \
-	lib/service/self.h \
-	lib/service/stall.c \
-	lib/service/stall.h \
-	lib/service/status.c \
-	lib/service/status.h \
-	lib/service/sync.c \
-	lib/service/sync.h \
-	lib/service/thread.c \
-	lib/service/thread.h
+# 6 sync: locks, conditions, barriers, the allocator: clients of access
+sync_sources = \
+	lib/sync/alloc.c \
+	lib/sync/alloc.h \
+	lib/sync/barrier.c \
+	lib/sync/barrier.h \
+	lib/sync/sync.c \
+	lib/sync/sync.h
 
-# 7 api: entry points
+# 7 node: the process: daemon, threads, pager, joining and leaving
+node_sources = \
+	lib/node/calls.c \
+	lib/node/calls.h \
+	lib/node/check.c \
+	lib/node/check.h \
+	lib/node/config.c \
+	lib/node/config.h \
+	lib/node/contact.c \
+	lib/node/contact.h \
+	lib/node/events.c \
+	lib/node/events.h \
+	lib/node/key.c \
+	lib/node/key.h \
+	lib/node/leave.c \
+	lib/node/pager.c \
+	lib/node/pager.h \
+	lib/node/pager_int.h \
+	lib/node/pager_leave.c \
+	lib/node/pager_others.c \
+	lib/node/pager_sweep.c \
+	lib/node/parent.c \
+	lib/node/parent.h \
+	lib/node/process.h \
+	lib/node/program.h \
+	lib/node/report.c \
+	lib/node/report.h \
+	lib/node/runtime.c \
+	lib/node/runtime.h \
+	lib/node/self.c \
+	lib/node/self.h \
+	lib/node/stall.c \
+	lib/node/stall.h \
+	lib/node/thread.c \
+	lib/node/thread.h
+
+# 8 api: entry points
 api_sources = \
 	lib/api/ext.c \
 	lib/api/memory.c \
@@ -209,7 +212,8 @@ libdmi_la_SOURCES = \
 	$(net_sources) \
 	$(core_sources) \
 	$(access_sources) \
-	$(service_sources) \
+	$(sync_sources) \
+	$(node_sources) \
 	$(api_sources)
 
 # The start object holds main().  It is linked into every program as an object, not from the

@@ -5,8 +5,8 @@
 
 #include "api/told.h"
 #include "base/error.h"
-#include "service/pager.h"
-#include "service/runtime.h"
+#include "node/pager.h"
+#include "node/runtime.h"
 
 const char *DMI_strerrorname(int32_t error) {
   return dmi_error_name(error);

@@ -1,15 +1,15 @@
 /*
  * memory.c - entry points: mapping, reading, writing, read-modify-write (chapters 4 and 5).
  *
- * Thin: each checks what can be seen here and calls lib/service.
+ * Thin: each checks what can be seen here and calls the layers below.
  */
 #include "api/told.h"
 #include "base/error.h"
 #include "core/rmw.h"
-#include "service/alloc.h"
-#include "service/calls.h"
-#include "service/runtime.h"
-#include "service/save.h"
+#include "sync/alloc.h"
+#include "node/calls.h"
+#include "node/runtime.h"
+#include "access/save.h"
 
 /* There is no process. */
 static int32_t inactive(DMI_local_status_t *status) {

@@ -2,7 +2,7 @@
  * program.c - entry points: the program, its processes and threads, completion, errors (chapters 2,
  * 3).
  *
- * Thin: each checks what can be seen here and calls lib/service.
+ * Thin: each checks what can be seen here and calls the layers below.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "api/start.h"
 #include "api/told.h"
 #include "base/error.h"
-#include "service/calls.h"
-#include "service/runtime.h"
+#include "node/calls.h"
+#include "node/runtime.h"
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   return dmi_runtime_main(program, argc, argv);

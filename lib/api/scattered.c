@@ -1,12 +1,12 @@
 /*
  * scattered.c - entry points: groups and read-write-sets (chapter 4).
  *
- * Thin: each checks what can be seen here and calls lib/service.
+ * Thin: each checks what can be seen here and calls the layers below.
  */
 #include "api/told.h"
 #include "base/error.h"
-#include "service/rwset.h"
-#include "service/runtime.h"
+#include "access/rwset.h"
+#include "node/runtime.h"
 
 #define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
 

@@ -5,7 +5,7 @@
 #define DMI_API_START_H
 
 #include "dmi_api.h"
-#include "service/program.h"
+#include "node/program.h"
 
 /* Runs the program to its end; returns the exit status of the process.  Called once, by main(). */
 __attribute__((visibility("default"))) int dmi_start(int argc, char **argv,

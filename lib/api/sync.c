@@ -1,14 +1,14 @@
 /*
  * sync.c - entry points: mutexes, conditions, spin locks, barriers, watching (chapter 5).
  *
- * Thin: each checks what can be seen here and calls lib/service.
+ * Thin: each checks what can be seen here and calls the layers below.
  */
 #include "api/told.h"
 #include "base/error.h"
 #include "core/syncop.h"
-#include "service/barrier.h"
-#include "service/runtime.h"
-#include "service/sync.h"
+#include "sync/barrier.h"
+#include "node/runtime.h"
+#include "sync/sync.h"
 
 _Static_assert(sizeof(DMI_mutex_t) == sizeof(struct dmi_tickets) &&
                    sizeof(DMI_cond_t) == sizeof(struct dmi_tickets) &&

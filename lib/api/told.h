@@ -1,12 +1,12 @@
 /*
  * told.h - how an entry point of the API returns: with a line about it when it fails and
- * DMI_ON_ERROR asks for one (service/report.h).  A call that succeeds pays one comparison.
+ * DMI_ON_ERROR asks for one (node/report.h).  A call that succeeds pays one comparison.
  */
 #ifndef DMI_API_TOLD_H
 #define DMI_API_TOLD_H
 
 #include "base/error.h"
-#include "service/report.h"
+#include "node/report.h"
 
 /* What tells most about a call: its range, its address, its process, or nothing. */
 #define DMI_RANGE(addr, size) (addr), (size)

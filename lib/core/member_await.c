@@ -3,7 +3,7 @@
  * message that they send at once.
  *
  * More than that may be named, as whoever is asked is asked first whether it runs at all
- * (service/stall.c); but nobody for as long as the program wishes, such as for a DMI_poll.
+ * (node/stall.c); but nobody for as long as the program wishes, such as for a DMI_poll.
  */
 #include <stdio.h>
 

@@ -17,7 +17,7 @@
 #define TIMES 3
 #define MOST 64
 
-/* Bytes of pages sent by this process in messages of a type (lib/service/access.h). */
+/* Bytes of pages sent by this process in messages of a type (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_bytes(const struct dmi_process *process, int type, uint64_t *num);

@@ -414,7 +414,7 @@ static void test_edges(void) {
   OK(DMI_munmap(addr, NULL));
 }
 
-/* Messages about pages that this process has sent (lib/service/access.h). */
+/* Messages about pages that this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);

@@ -13,7 +13,7 @@
 #define WORKERS 2
 #define ITEMS_EACH 400
 
-/* How many messages of a type this process has sent (lib/service/access.h). */
+/* How many messages of a type this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);

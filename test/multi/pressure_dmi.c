@@ -271,7 +271,7 @@ static void case_spill(int32_t procs) {
   check_pool(&job, "the first process");
 }
 
-/* How many requests of a type this process has sent (lib/service/access.h). */
+/* How many requests of a type this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);

@@ -10,7 +10,7 @@
 #define ELEMENTS 9000 /* more than a page of the table of elements has */
 #define STEPS 30
 
-/* How many requests of a type this process has sent (lib/service/access.h). */
+/* How many requests of a type this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);

@@ -51,7 +51,7 @@ struct job {
   int64_t report; /* checks */
 };
 
-/* Messages about pages that this process has sent (lib/service/access.h). */
+/* Messages about pages that this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_sent(const struct dmi_process *process, int type);

@@ -9,7 +9,7 @@
 #define MOST 16 /* readers */
 #define TIMES 3 /* the page is written and read so many times */
 
-/* What this process has sent (lib/service/access.h). */
+/* What this process has sent (lib/access/access.h). */
 struct dmi_process;
 struct dmi_process *dmi_runtime_process(void);
 uint64_t dmi_access_bytes(const struct dmi_process *process, int type, uint64_t *num);

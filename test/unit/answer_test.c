@@ -17,7 +17,7 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 #include "net_node.h"
-#include "service/process.h"
+#include "node/process.h"
 
 #define LIMIT 60 /* seconds for all tests */
 #define BASE (UINT64_C(1) << 20)

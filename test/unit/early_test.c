@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/early.h"
+#include "access/early.h"
 
 #define BASE (UINT64_C(1) << 20)
 #define PAGE ((uint64_t)1000)

@@ -17,7 +17,7 @@
 
 #include "net/net_int.h"
 #include "net_node.h"
-#include "service/status.h"
+#include "access/status.h"
 
 #define LIMIT 60 /* seconds for all tests: a waiter that is forgotten must not wait for ever */
 #define FOR_DAEMON DMI_CTL_RESULT /* a type that is never lendable */

@@ -1,7 +1,7 @@
 # Key.pm - the key of the program that dmimw starts, for all its processes: that of --key, of the
 # environment variable DMI_KEY_FILE, or ~/.dmi/key, which is made when it is not there.
 #
-# The same rules as in lib/service/key.c: a file of one line, 64 hexadecimal digits, that nobody else
+# The same rules as in lib/node/key.c: a file of one line, 64 hexadecimal digits, that nobody else
 # can read.  The key goes to agents over their stdin, where nobody else can hear that, and to processes
 # through a pipe; never onto a command line or into an environment.
 package DMI::Key;

@@ -1,0 +1,157 @@
+/*
+ * access.h - reads, writes and read-modify-writes of this process's threads, and the page messages
+ * of the others: the shell around the page protocol's core.
+ */
+#ifndef DMI_ACCESS_ACCESS_H
+#define DMI_ACCESS_ACCESS_H
+
+#include "base/lock.h"
+#include "core/page.h"
+#include "access/mapping.h"
+#include "access/status.h"
+
+struct dmi_group;
+struct dmi_process;
+
+/* Bytes; longer reads copy from the frame after unlocking the page. */
+#define DMI_COPY_LOCKED 16384
+/* Of a synchronous access: bounds what its operations take of memory. */
+#define DMI_PAGES_AT_ONCE 8192
+
+/* One operation on a page that is out, or about to be. */
+struct dmi_op {
+  struct dmi_req req;          /* first: the core gives it back */
+  struct dmi_mapping *mapping; /* one reference */
+  struct dmi_page *page;
+  struct dmi_call *call;
+  uint32_t slot; /* place in the table of operations */
+  bool heap;     /* free it when complete */
+  bool claimed;  /* an answer is being received into req.dst; guarded by the page's lock */
+  unsigned char small[24]; /* inputs or an answer nobody wants, when they are this small */
+};
+
+/* A call of the API: complete when all its operations are. */
+struct dmi_call {
+  _Atomic uint32_t left; /* operations not complete, and 1 until all have begun */
+  _Atomic int32_t error; /* of the first that failed */
+  struct dmi_status *status;
+  struct dmi_group *group; /* NULL, or one reference: its parts are in use */
+  bool heap;
+};
+
+/* Begins with a count of one, which the caller's dmi_access_call_finish takes away. */
+void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap);
+void dmi_access_call_fail(struct dmi_call *call, int32_t error);
+/* One of `left` is done; with the last the status is, and the call is gone. */
+void dmi_access_call_finish(struct dmi_call *call);
+
+/* Peers for whom messages are in line that nobody has written yet. */
+#define DMI_FLUSH_ROOM 16
+struct dmi_flush {
+  uint32_t num;
+  uint32_t uid[DMI_FLUSH_ROOM];
+};
+void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush);
+
+/* With the page locked: it shall not be replaced soon (docs/replacement.md).  Written only when it
+ * changes, which is once for each turn of the pager's hand. */
+static inline void dmi_access_used(struct dmi_page *page) {
+  if (!(page->flags & DMI_PAGE_USED)) page->flags |= DMI_PAGE_USED;
+}
+
+/* Locks the page if its bytes may be read (written) here and now, without a message.  False: not,
+ * and it is not locked. */
+static inline bool dmi_access_lock_readable(const struct dmi_core *core, struct dmi_page *page) {
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
+    dmi_access_used(page);
+    return true;
+  }
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  return false;
+}
+
+static inline bool dmi_access_lock_writable(const struct dmi_core *core, struct dmi_page *page) {
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
+    dmi_access_used(page);
+    return true;
+  }
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  return false;
+}
+
+/* Gives the operation to the core; it may be complete, and freed, when this returns.  Its message
+ * goes out at once or, with `later`, when the caller flushes that, which must be soon. */
+void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct dmi_flush *later);
+
+/* The mapping that has this range, with a reference.  NULL: *error.  Waits. */
+struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
+                                       int32_t *error);
+
+/* How many page messages of this type this process has sent to others on its own account: neither
+ * answers nor what it passes on. */
+uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type);
+
+/* How many bytes of pages this process has sent to others in messages of this type (DATA, BLOCK,
+ * GRANT), and (`num` not NULL) in how many. */
+uint64_t dmi_access_bytes(const struct dmi_process *process, enum dmi_msg_type type, uint64_t *num);
+
+/* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */
+int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
+                        int8_t mode, DMI_local_status_t *status);
+int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size, const void *buf,
+                         int8_t mode, DMI_local_status_t *status);
+
+/* A read-modify-write: inputs out1 then out2, answer to `in` (NULL: not wanted). */
+struct dmi_rmw_call {
+  enum dmi_rmw rmw;
+  int64_t addr, size;
+  const void *out1, *out2;
+  void *in;
+  struct dmi_rmw_sizes sizes;
+  int8_t tag, mode;
+  bool begun; /* asynchronous: the status has begun, and others may wait for it */
+  bool spin;  /* a synchronous caller looks again and again for a while before it sleeps */
+};
+int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
+                       DMI_local_status_t *status);
+
+/* Adds to the 64-bit number at `addr`; its old value goes to `old`, if that is not NULL. */
+int32_t dmi_access_fad(struct dmi_process *process, int64_t addr, int64_t add, int64_t *old,
+                       int8_t mode, DMI_local_status_t *status);
+
+/* At the end of the process: frees the operations that nobody will ever answer. */
+void dmi_access_end(struct dmi_process *process);
+
+/* Waits for a call, receiving what it waits for if that is possible.  Returns its error. */
+int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status);
+
+/* ---- For whoever receives: the daemon, or a thread that waits (docs/wire.md) ---- */
+
+/* May a thread that waits take it?  Answers: what is to be done for them is little, and no more
+ * than beginning an operation does.  Requests may run DMI_function, or wait for a home to arrive.
+ */
+bool dmi_access_lendable(const struct dmi_msg *msg);
+
+/* The first `got` bytes of the body of a large message are here. */
+void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got);
+
+/* A message of class PAGE (msg/table.h).  Takes its slices over.  False: not from a correct peer.
+ */
+bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
+
+/* Where the body of a page message goes; see net.h. */
+void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
+
+/* ---- For the daemon ---- */
+
+/* Answers to ourselves, put in line by any thread. */
+void dmi_access_self(struct dmi_process *process);
+
+/* A step of the core on this page: begins with `out` empty and the page locked; at its end the
+ * actions are carried out and the page is unlocked.  Any thread. */
+void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out);
+void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out);
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * group.c - reading and writing the items of a group.
+ *
+ * The happy path: every page can be read, or written, here and now, and its parts are copied under
+ * its lock.  Each page that cannot is one operation of the protocol core; the messages of all are
+ * put in line before any is waited for, and written together.
+ */
+#include "access/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "core/ranges.h"
+#include "node/process.h"
+
+struct run {
+  struct dmi_group *group;
+  unsigned char *buf;
+  bool write, sync;
+  struct dmi_call *call;
+  struct dmi_flush flush;
+};
+
+/* ---- Hits ----------------------------------------------------------------------------------- */
+
+static bool read_hit(struct dmi_process *process, const struct dmi_group_page *at,
+                     unsigned char *buf) {
+  struct dmi_page *page = at->page;
+  struct dmi_frame *frame;
+  if (!dmi_access_lock_readable(&process->core, page)) return false;
+  frame = page->frame;
+  if (at->len <= DMI_COPY_LOCKED) {
+    dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
+    return true;
+  }
+  if (frame) dmi_frame_ref(frame); /* with a second reference its bytes do not change any more */
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
+  dmi_frame_unref(frame);
+  return true;
+}
+
+static bool write_hit(struct dmi_process *process, const struct dmi_group_page *at,
+                      const unsigned char *buf) {
+  struct dmi_page *page = at->page;
+  bool done;
+  if (!dmi_access_lock_writable(&process->core, page)) return false;
+  done = dmi_page_write_parts_now(&process->core, page, at->part, at->parts, buf);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  return done;
+}
+
+/* ---- Operations ----------------------------------------------------------------------------- */
+
+static void read_request(struct run *run, const struct dmi_group_page *at, struct dmi_req *req) {
+  req->type = DMI_REQ_GET;
+  req->dst = run->buf;
+  if (at->parts == 1) { /* straight to where it belongs */
+    req->dst = run->buf + at->part->to;
+  } else {
+    req->part = at->part;
+    req->parts = at->parts;
+  }
+  /* All bytes between may be fewer than the list that would spare them. */
+  if (at->ranges && at->len + at->list->size < at->span) {
+    req->ranges = at->ranges;
+    req->len = at->len;
+    req->src = dmi_slice_of(at->list, 0, at->list->size);
+  } else {
+    req->off = at->off;
+    req->len = at->span;
+  }
+}
+
+/* The bytes of a write, the later items over the earlier. */
+static int32_t write_request(struct run *run, const struct dmi_group_page *at,
+                             struct dmi_req *req) {
+  uint64_t list = at->ranges ? at->list->size : 0;
+  struct dmi_frame *frame;
+  req->type = DMI_REQ_PUT;
+  req->len = at->len;
+  req->ranges = at->ranges;
+  if (!at->ranges) req->off = at->off;
+  if (at->parts == 1 && run->sync) {
+    req->src = (struct dmi_slice){NULL, run->buf + at->part->to, at->len};
+    return DMI_OK;
+  }
+  frame = dmi_frame_new(list + at->len);
+  if (!frame) return DMI_ENOMEM;
+  if (list) memcpy(frame->bytes, at->list->bytes, list);
+  for (uint64_t i = 0; i < at->parts; i++) {
+    const struct dmi_part *part = &at->part[i];
+    memcpy(frame->bytes + list + part->at, run->buf + part->to, part->len);
+  }
+  req->src = (struct dmi_slice){frame, frame->bytes, frame->size};
+  return DMI_OK;
+}
+
+static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
+  struct dmi_process *process = run->group->process;
+  struct dmi_op *op = calloc(1, sizeof(*op));
+  int32_t error = DMI_OK;
+  if (!op) return DMI_ENOMEM;
+  op->heap = true;
+  op->page = at->page;
+  op->mapping = at->mapping;
+  op->call = run->call;
+  if (run->write) {
+    error = write_request(run, at, &op->req);
+  } else {
+    read_request(run, at, &op->req);
+  }
+  if (error == DMI_OK && !dmi_mapping_ref(at->mapping)) error = DMI_EADDR;
+  if (error != DMI_OK) {
+    dmi_slice_drop(&op->req.src);
+    free(op);
+    return error;
+  }
+  atomic_fetch_add(&run->call->left, 1);
+  dmi_access_op_begin(process, op, &run->flush);
+  return DMI_OK;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+/* All pages in [from, to). */
+static void run_pages(struct run *run, uint64_t from, uint64_t to) {
+  struct dmi_process *process = run->group->process;
+  run->flush.num = 0;
+  for (uint64_t i = from; i < to; i++) {
+    const struct dmi_group_page *at = &run->group->page[i];
+    int32_t error = DMI_OK;
+    if (!(run->write ? write_hit(process, at, run->buf) : read_hit(process, at, run->buf)))
+      error = page_begin(run, at);
+    if (error != DMI_OK) dmi_access_call_fail(run->call, error);
+  }
+  dmi_access_flush(process, &run->flush);
+  dmi_access_call_finish(run->call);
+}
+
+static int32_t run_now(struct run *run) {
+  uint64_t pages = run->group->pages;
+  int32_t error = DMI_OK;
+  for (uint64_t from = 0; from < pages && error == DMI_OK; from += DMI_PAGES_AT_ONCE) {
+    uint64_t to = pages - from < DMI_PAGES_AT_ONCE ? pages : from + DMI_PAGES_AT_ONCE;
+    struct dmi_status status;
+    struct dmi_call call;
+    run->call = &call;
+    dmi_access_call_begin(&call, &status, false);
+    run_pages(run, from, to);
+    error = dmi_access_wait(run->group->process, &status);
+  }
+  return error;
+}
+
+static int32_t run_later(struct run *run, DMI_local_status_t *status) {
+  run->call = malloc(sizeof(*run->call));
+  if (!run->call) return DMI_ENOMEM;
+  dmi_access_call_begin(run->call, dmi_status_of(status), true);
+  atomic_fetch_add(&run->group->refs, 1);
+  run->call->group = run->group;
+  run_pages(run, 0, run->group->pages);
+  return DMI_OK;
+}
+
+/* What can be known to fail does so before any effect. */
+static int32_t can_run(const struct dmi_group *group) {
+  int32_t error = dmi_usable(group->process);
+  if (error != DMI_OK) return error;
+  for (uint64_t i = 0; i < group->pages; i++) {
+    if (atomic_load_explicit(&group->page[i].mapping->dead, memory_order_relaxed)) return DMI_EADDR;
+  }
+  return DMI_OK;
+}
+
+static int32_t run_group(struct dmi_group *group, unsigned char *buf, bool write,
+                         DMI_local_status_t *status) {
+  struct run run = {.group = group, .buf = buf, .write = write, .sync = status == NULL};
+  int32_t error = can_run(group);
+  if (error == DMI_OK) error = status ? run_later(&run, status) : run_now(&run);
+  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(status, error);
+}
+
+int32_t dmi_group_read(struct dmi_group *group, void *buf, DMI_local_status_t *status) {
+  return run_group(group, buf, false, status);
+}
+
+int32_t dmi_group_write(struct dmi_group *group, const void *buf, DMI_local_status_t *status) {
+  /* The buffer is only read; one type of pointer serves both directions. */
+  return run_group(group, (unsigned char *)(uintptr_t)buf, true, status);
+}

@@ -1,0 +1,399 @@
+/*
+ * rwset.c - read-write-sets.
+ *
+ *   DMI_rwset_t      `table`, one page            `where`, a cell an element     values, one page
+ *   +-----------+    +-----------------------+    +--------------------------+   of each domain
+ *   | sizes     |    | decomposed, conflicts |    | 0: in no write set, else |   +-----------+
+ *   | table   ------>| domain 0: its values ------+ where its value is      ---->|           |
+ *   | where   ---    | domain 1 ...          |    |                          |   +-----------+
+ *   +-----------+    +-----------------------+    +--------------------------+
+ *
+ * A domain that decomposes makes a page for its values and claims the cells of its elements, one
+ * read-modify-write for each page of `where`: whoever claims a cell second is told, and counts it
+ * in `conflicts` before it counts itself in `decomposed`.  So a process that finds all domains in
+ * `decomposed` also finds every conflict there is.
+ */
+#include "access/rwset.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/heap.h"
+#include "node/calls.h"
+#include "node/process.h"
+
+#define MAGIC INT64_C(0x74657377724d4944) /* "DIMrwset" */
+#define CELLS 2048                        /* of a page of `where` */
+#define CELL ((int64_t)sizeof(uint64_t))
+#define AT_ONCE 256 /* pages of `where` that are claimed at the same time */
+
+/* What lies at the address that the user chose.  It can be overwritten, as anything in global
+ * memory, so nothing of it is used before `load` has seen that it fits the mappings it names. */
+struct set {
+  int64_t magic;
+  int64_t element_num, element_size, rwset_num;
+  int64_t table, where; /* mappings */
+  int64_t sum;          /* sum_of() what is above */
+  int64_t zero;
+};
+_Static_assert(sizeof(struct set) == sizeof(DMI_rwset_t), "the public size");
+
+struct domain {
+  int64_t state; /* 1: has decomposed, or is about to */
+  int64_t addr;  /* its values, a mapping; 0: none */
+  int64_t num;   /* elements it writes */
+};
+
+struct table {
+  int64_t decomposed; /* domains */
+  int64_t conflicts;  /* domains that claimed another's element */
+  struct domain domain[];
+};
+
+/* ---- Global memory, with errors in place of DMI_FALSE -----------------------------------------
+ */
+
+static int32_t get(struct dmi_process *process, int64_t addr, void *to, int64_t size) {
+  return dmi_error_of(dmi_access_read(process, addr, size, to, DMI_GET_READ, NULL));
+}
+
+static int32_t put(struct dmi_process *process, int64_t addr, const void *from, int64_t size) {
+  return dmi_error_of(dmi_access_write(process, addr, size, from, DMI_PUT_WRITE, NULL));
+}
+
+static int32_t add_one(struct dmi_process *process, int64_t addr) {
+  return dmi_error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
+}
+
+static int64_t sum_of(const struct set *set) {
+  const int64_t part[] = {set->magic,     set->element_num, set->element_size,
+                          set->rwset_num, set->table,       set->where};
+  uint64_t sum = 0;
+  for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+    sum = (sum ^ (uint64_t)part[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    sum ^= sum >> 29;
+  }
+  return (int64_t)sum;
+}
+
+/* Is there a mapping of these sizes at this address?  DMI_EINVAL: not so. */
+static int32_t expect(struct dmi_process *process, int64_t base, int64_t page_size,
+                      int64_t page_num) {
+  int32_t error = DMI_OK;
+  struct dmi_mapping *mapping = dmi_access_mapping(process, base, 1, &error);
+  if (!mapping) return error == DMI_EADDR ? DMI_EINVAL : error;
+  if (mapping->map.base != (uint64_t)base || mapping->map.page_size != (uint64_t)page_size ||
+      mapping->map.page_num != (uint64_t)page_num || mapping->map.word != DMI_WORD_USER) {
+    error = DMI_EINVAL;
+  }
+  dmi_mapping_unref(&process->core, mapping);
+  return error;
+}
+
+static int64_t table_size(int64_t rwset_num) {
+  return (int64_t)sizeof(struct table) + rwset_num * (int64_t)sizeof(struct domain);
+}
+
+static int64_t where_pages(int64_t element_num) {
+  return (element_num - 1) / CELLS + 1;
+}
+
+static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {
+  int32_t error = get(process, addr, set, sizeof(*set));
+  if (error != DMI_OK) return error;
+  if (set->magic != MAGIC)
+    return dmi_because(DMI_EINVAL, "there is no read-write-set (DMI_rwset_init)");
+  if (set->sum != sum_of(set) || set->element_num <= 0 || set->element_size <= 0 ||
+      set->rwset_num <= 0 || set->rwset_num > INT32_MAX) {
+    return dmi_because(DMI_EINVAL, "the read-write-set there is damaged");
+  }
+  error = expect(process, set->table, table_size(set->rwset_num), 1);
+  if (error != DMI_OK) return error;
+  return expect(process, set->where, CELLS * CELL, where_pages(set->element_num));
+}
+
+/* The same for what the table says of a domain. */
+static int32_t check_domain(struct dmi_process *process, const struct set *set,
+                            const struct domain *domain) {
+  if (!domain->num && !domain->addr) return DMI_OK;
+  if (domain->num <= 0 || domain->num > set->element_num) return DMI_EINVAL;
+  if (set->element_size > INT64_MAX / domain->num) return DMI_EINVAL;
+  return expect(process, domain->addr, domain->num * set->element_size, 1);
+}
+
+static int64_t domain_addr(const struct set *set, int64_t my_id) {
+  return set->table + (int64_t)sizeof(struct table) + my_id * (int64_t)sizeof(struct domain);
+}
+
+/* ---- Making and freeing -----------------------------------------------------------------------
+ */
+
+int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t element_num,
+                       int64_t element_size, int32_t rwset_num) {
+  struct set set = {.magic = MAGIC,
+                    .element_num = element_num,
+                    .element_size = element_size,
+                    .rwset_num = rwset_num};
+  struct set old;
+  int32_t error;
+  if (element_num <= 0 || element_size <= 0 || rwset_num <= 0)
+    return dmi_because(DMI_EINVAL, "all three numbers must be positive");
+  error = get(process, addr, &old, sizeof(old)); /* is there room for it? */
+  if (error != DMI_OK) return error;
+  error = dmi_error_of(dmi_call_mmap(process, &set.table, table_size(rwset_num), 1, NULL));
+  if (error != DMI_OK) return error;
+  error = dmi_error_of(
+      dmi_call_mmap(process, &set.where, CELLS * CELL, where_pages(element_num), NULL));
+  if (error == DMI_OK) {
+    set.sum = sum_of(&set);
+    error = put(process, addr, &set, sizeof(set));
+    if (error == DMI_OK) return DMI_OK;
+    (void)dmi_call_munmap(process, set.where, NULL);
+  }
+  (void)dmi_call_munmap(process, set.table, NULL);
+  return error;
+}
+
+int32_t dmi_rwset_destroy(struct dmi_process *process, int64_t addr) {
+  static const struct set none;
+  struct set set;
+  struct domain *domain = NULL;
+  int32_t error = load(process, addr, &set);
+  if (error != DMI_OK) return error;
+  domain = malloc((size_t)set.rwset_num * sizeof(*domain));
+  if (!domain) return DMI_ENOMEM;
+  error = get(process, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
+  for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++)
+    error = check_domain(process, &set, &domain[i]);
+  if (error == DMI_OK) error = put(process, addr, &none, sizeof(none));
+  for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++) {
+    if (domain[i].addr) error = dmi_error_of(dmi_call_munmap(process, domain[i].addr, NULL));
+  }
+  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.where, NULL));
+  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.table, NULL));
+  free(domain);
+  return error;
+}
+
+/* ---- Decomposing ------------------------------------------------------------------------------
+ */
+
+/* An element of a write set, and its place there. */
+struct member {
+  int64_t element, place;
+};
+
+static int by_element(const void *left, const void *right) {
+  const struct member *a = left, *b = right;
+  return a->element < b->element ? -1 : a->element > b->element;
+}
+
+/* The write set, sorted; each element must exist, and be there once. */
+static int32_t sort_members(const struct set *set, const int64_t *element, int32_t num,
+                            struct member *member) {
+  for (int32_t i = 0; i < num; i++) {
+    if (element[i] < 0 || element[i] >= set->element_num)
+      return dmi_because(DMI_ERANGE,
+                         "an element does not exist: their number is that of DMI_rwset_init");
+    member[i] = (struct member){element[i], i};
+  }
+  if (num) qsort(member, (size_t)num, sizeof(*member), by_element);
+  for (int32_t i = 1; i < num; i++) {
+    if (member[i].element == member[i - 1].element)
+      return dmi_because(DMI_EINVAL, "an element is named twice");
+  }
+  return DMI_OK;
+}
+
+/* The claims of one page of `where`, while they are out. */
+struct batch {
+  DMI_local_status_t status;
+  uint64_t taken;
+};
+
+static int32_t claim_page(struct dmi_process *process, const struct set *set, int64_t page,
+                          const struct dmi_claim *claim, int64_t num, struct batch *batch) {
+  const struct dmi_rmw_call call = {
+      .rmw = DMI_RMW_CLAIM,
+      .addr = set->where + page * CELLS * CELL,
+      .size = CELLS * CELL,
+      .out1 = claim,
+      .in = &batch->taken,
+      .sizes = {(uint64_t)num * sizeof(*claim), 0, sizeof(batch->taken)},
+      .mode = DMI_PUT_ATOMIC};
+  return dmi_error_of(dmi_access_rmw(process, &call, &batch->status));
+}
+
+/* Claims all cells; *taken: how many others had before. */
+static int32_t claim_all(struct dmi_process *process, const struct set *set,
+                         const struct member *member, int64_t num, int64_t values,
+                         uint64_t *taken) {
+  struct batch *batch = malloc(AT_ONCE * sizeof(*batch));
+  struct dmi_claim *claim = malloc(CELLS * sizeof(*claim));
+  int32_t error = batch && claim ? DMI_OK : DMI_ENOMEM;
+  int64_t next = 0;
+  while (next < num && error == DMI_OK) {
+    int begun = 0;
+    while (next < num && begun < AT_ONCE && error == DMI_OK) {
+      int64_t page = member[next].element / CELLS, claims = 0;
+      for (; next < num && member[next].element / CELLS == page; next++) {
+        int64_t value = values + member[next].place * set->element_size;
+        claim[claims++] =
+            (struct dmi_claim){(uint64_t)(member[next].element % CELLS), (uint64_t)value};
+      }
+      error = claim_page(process, set, page, claim, claims, &batch[begun]);
+      if (error == DMI_OK) begun++;
+    }
+    for (int i = 0; i < begun; i++) {
+      int32_t one = dmi_status_wait(dmi_status_of(&batch[i].status));
+      if (one != DMI_OK) error = one;
+      *taken += batch[i].taken;
+    }
+  }
+  free(claim);
+  free(batch);
+  return error;
+}
+
+/* Marks the domain as decomposed, if it is not. */
+static int32_t take_domain(struct dmi_process *process, const struct set *set, int32_t my_id) {
+  const int64_t no = 0, yes = 1;
+  int8_t done = DMI_FALSE;
+  const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
+                                    .addr = domain_addr(set, my_id),
+                                    .size = sizeof(no),
+                                    .out1 = &no,
+                                    .out2 = &yes,
+                                    .in = &done,
+                                    .sizes = {sizeof(no), sizeof(yes), 1},
+                                    .mode = DMI_PUT_ATOMIC};
+  int32_t error = dmi_error_of(dmi_access_rmw(process, &call, NULL));
+  return error == DMI_OK && done != DMI_TRUE
+             ? dmi_because(DMI_ERWSET, "this domain has decomposed before")
+             : error;
+}
+
+/* With the domain taken.  If memory runs out before a cell is claimed, it is given back. */
+static int32_t make_domain(struct dmi_process *process, const struct set *set, int32_t my_id,
+                           const struct member *member, int32_t num) {
+  struct domain domain = {1, 0, num};
+  int64_t table = set->table;
+  uint64_t taken = 0;
+  int32_t error = DMI_OK;
+  if (num) {
+    if (set->element_size > INT64_MAX / num) {
+      error = DMI_ESIZE;
+    } else {
+      error = dmi_error_of(dmi_call_mmap(process, &domain.addr, num * set->element_size, 1, NULL));
+    }
+  }
+  if (error != DMI_OK) {
+    domain = (struct domain){0, 0, 0};
+    (void)put(process, domain_addr(set, my_id), &domain, sizeof(domain));
+    return error;
+  }
+  error = put(process, domain_addr(set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = claim_all(process, set, member, num, domain.addr, &taken);
+  if (error == DMI_OK && taken)
+    error = add_one(process, table + (int64_t)offsetof(struct table, conflicts));
+  if (error == DMI_OK)
+    error = add_one(process, table + (int64_t)offsetof(struct table, decomposed));
+  return error;
+}
+
+int32_t dmi_rwset_decompose(struct dmi_process *process, int64_t addr, int32_t my_id,
+                            const int64_t *element, int32_t num) {
+  struct set set;
+  struct member *member;
+  int32_t error = load(process, addr, &set);
+  if (error != DMI_OK) return error;
+  if (my_id < 0 || my_id >= set.rwset_num)
+    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
+  member = malloc(((size_t)num + 1) * sizeof(*member));
+  if (!member) return DMI_ENOMEM;
+  error = sort_members(&set, element, num, member);
+  if (error == DMI_OK) error = take_domain(process, &set, my_id);
+  if (error == DMI_OK) error = make_domain(process, &set, my_id, member, num);
+  free(member);
+  return error;
+}
+
+/* ---- Reading and writing ----------------------------------------------------------------------
+ */
+
+/* Where the values of these elements are: one scattered read. */
+static int32_t find_values(struct dmi_process *process, const struct set *set,
+                           const int64_t *element, int32_t num, int64_t *where) {
+  struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
+  struct dmi_group *group = NULL;
+  int32_t error = item ? DMI_OK : DMI_ENOMEM;
+  for (int32_t i = 0; i < num && error == DMI_OK; i++) {
+    if (element[i] < 0 || element[i] >= set->element_num)
+      error = dmi_because(DMI_ERANGE,
+                          "an element does not exist: their number is that of DMI_rwset_init");
+    item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
+  }
+  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, &group);
+  if (error == DMI_OK) error = dmi_error_of(dmi_group_read(group, where, NULL));
+  for (int32_t i = 0; i < num && error == DMI_OK; i++) {
+    if (!where[i]) error = dmi_because(DMI_ERWSET, "an element to be read is in no write set");
+  }
+  dmi_group_unref(group);
+  free(item);
+  return error;
+}
+
+static int32_t make_reads(struct dmi_process *process, const struct set *set,
+                          const int64_t *element, int32_t num, struct dmi_group **group) {
+  int64_t *where = malloc(((size_t)num + 1) * sizeof(*where));
+  struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
+  int32_t error = where && item ? DMI_OK : DMI_ENOMEM;
+  if (num && set->element_size > INT64_MAX / num) error = DMI_ESIZE; /* of the user's buffer */
+  if (error == DMI_OK) error = find_values(process, set, element, num, where);
+  for (int32_t i = 0; i < num && error == DMI_OK; i++)
+    item[i] = (struct dmi_group_item){where[i], set->element_size, i * set->element_size};
+  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, group);
+  free(item);
+  free(where);
+  return error;
+}
+
+int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
+                       const int64_t *element, int32_t num, struct dmi_rwset **result) {
+  struct set set;
+  struct table head;
+  struct domain domain;
+  struct dmi_rwset *rwset;
+  int32_t error = load(process, addr, &set);
+  if (error != DMI_OK) return error;
+  if (my_id < 0 || my_id >= set.rwset_num)
+    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
+  error = get(process, set.table, &head, sizeof(head));
+  if (error == DMI_OK) error = get(process, domain_addr(&set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = check_domain(process, &set, &domain);
+  if (error == DMI_OK && head.conflicts) {
+    error = dmi_because(DMI_ERWSET, "an element is in two write sets");
+  } else if (error == DMI_OK && head.decomposed != set.rwset_num) {
+    error = dmi_because(DMI_ERWSET, "not all domains have decomposed yet");
+  }
+  if (error != DMI_OK) return error;
+  rwset = calloc(1, sizeof(*rwset));
+  if (!rwset) return DMI_ENOMEM;
+  rwset->process = process;
+  rwset->addr = domain.addr;
+  rwset->bytes = domain.num * set.element_size;
+  error = make_reads(process, &set, element, num, &rwset->group);
+  if (error == DMI_OK) {
+    *result = rwset;
+  } else {
+    free(rwset);
+  }
+  return error;
+}
+
+void dmi_rwset_close(struct dmi_rwset *rwset) {
+  dmi_group_unref(rwset->group);
+  free(rwset);
+}

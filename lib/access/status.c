@@ -1,0 +1,122 @@
+/*
+ * status.c - completion of a call, and waiting for it.
+ */
+#include "access/status.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "net/net.h"
+
+/* For which status this thread is receiving: it need not be told. */
+static __thread const struct dmi_status *receiving;
+
+#define SPINS 200 /* times that a spinning caller gives the processor away before it sleeps */
+
+void dmi_status_begin(struct dmi_status *status) {
+  status->error = DMI_OK;
+  status->asked = 0;
+  atomic_store_explicit(&status->state, DMI_STATUS_OUT, memory_order_relaxed);
+}
+
+void dmi_status_done(struct dmi_status *status, int32_t error) {
+  status->error = error;
+  uint32_t state = atomic_exchange_explicit(&status->state, DMI_STATUS_DONE, memory_order_acq_rel);
+  /* `status` may be gone now. */
+  if (state & DMI_STATUS_WAITED) dmi_futex_wake(&status->state, INT_MAX);
+  if (state >> DMI_STATUS_NUDGE && receiving != status) {
+    dmi_net_nudge((int)(state >> DMI_STATUS_NUDGE) - 1);
+  }
+}
+
+int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error) {
+  if (status) {
+    dmi_status_begin(dmi_status_of(status));
+    dmi_status_of(status)->begun = 0;
+    dmi_status_done(dmi_status_of(status), error);
+  }
+  return dmi_fail(error);
+}
+
+bool dmi_status_is_done(struct dmi_status *status) {
+  return atomic_load_explicit(&status->state, memory_order_acquire) == DMI_STATUS_DONE;
+}
+
+bool dmi_status_is_new(struct dmi_status *status) {
+  return atomic_load_explicit(&status->state, memory_order_relaxed) == 0;
+}
+
+void dmi_status_spin(struct dmi_status *status) {
+  for (int i = 0; i < SPINS && !dmi_status_is_done(status); i++)
+    sched_yield();
+}
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The state with WAITED in it, to sleep on, so that dmi_status_done wakes; 0: it is not OUT. */
+static uint32_t to_sleep(struct dmi_status *status) {
+  uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
+  while (state & DMI_STATUS_OUT) {
+    if (state & DMI_STATUS_WAITED) return state;
+    if (atomic_compare_exchange_weak(&status->state, &state, state | DMI_STATUS_WAITED))
+      return state | DMI_STATUS_WAITED;
+  }
+  return 0;
+}
+
+bool dmi_status_wait_for(struct dmi_status *status, int64_t ns) {
+  const int64_t until = now_ns() + ns;
+  uint32_t waited;
+  while ((waited = to_sleep(status)) != 0 && ns > 0) {
+    dmi_futex_wait_for(&status->state, waited, ns);
+    ns = until - now_ns();
+  }
+  return waited == 0;
+}
+
+int32_t dmi_status_wait(struct dmi_status *status) {
+  uint32_t waited;
+  while ((waited = to_sleep(status)) != 0)
+    dmi_futex_wait(&status->state, waited);
+  return status->error;
+}
+
+/* The number of dmi_net_nudge goes into the state, or out of it.  False: it is not OUT. */
+static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
+  uint32_t state = atomic_load(&status->state);
+  uint32_t next;
+  do {
+    if (!(state & DMI_STATUS_OUT)) return false;
+    next = (state & DMI_STATUS_WAITED) | DMI_STATUS_OUT | nudge << DMI_STATUS_NUDGE;
+  } while (!atomic_compare_exchange_weak(&status->state, &state, next));
+  return true;
+}
+
+int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
+  struct dmi_net_loan loan;
+  int nudge = -1, cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could give it back */
+  if (status->asked && !dmi_status_is_done(status)) {
+    nudge = dmi_net_borrow(net, status->asked, &loan);
+  }
+  if (nudge >= 0) {
+    /* Who waits for the same status in another thread borrows from the same member, so only one
+     * has it at a time: its number is out of the state before it gives back. */
+    if (set_nudge(status, (uint32_t)nudge + 1)) {
+      receiving = status;
+      dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
+      receiving = NULL;
+      (void)set_nudge(status, 0);
+    }
+    dmi_net_give_back(&loan);
+  }
+  pthread_setcancelstate(cancel, NULL);
+  return dmi_status_wait(status);
+}

@@ -1,0 +1,369 @@
+/*
+ * calls.c - calls of user threads that the daemon thread carries out.
+ *
+ * A call is posted to the daemon thread, which gives it to the membership core or to the threads'
+ * tables; the result comes back there and completes the caller's status.  These calls are rare; the
+ * hand-over between threads does not matter for them.
+ */
+#include "node/calls.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/member.h"
+#include "node/runtime.h"
+#include "msg/service.h"
+
+enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH, WAKE };
+
+struct call {
+  struct dmi_post post; /* first */
+  struct dmi_wait wait; /* the membership core's result */
+  struct dmi_process *process;
+  enum kind kind;
+  bool heap; /* free it when complete: asynchronous */
+  struct dmi_status *status;
+  struct dmi_status own; /* the synchronous caller's */
+  /* ---- arguments ---- */
+  uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
+  int64_t addr;     /* CREATE */
+  uint64_t word;    /* MMAP, MUNMAP: DMI_WORD_USER, or the allocator's */
+  int32_t capacity; /* NODES */
+  /* ---- where results go; may be NULL where the API allows it ---- */
+  DMI_node_t *nodes;
+  int32_t *number; /* PEEK: flag, NODES: count */
+  int64_t *value;  /* MMAP: address, JOIN: result */
+  DMI_thread_t *thread;
+  struct dmi_mapping *mapping; /* LOOKUP: with a reference */
+};
+
+static void complete(struct call *call, int32_t error) {
+  struct dmi_status *status = call->status;
+  if (call->heap) free(call);
+  if (status) dmi_status_done(status, error);
+}
+
+/* ---- Results: the daemon thread ------------------------------------------------------------- */
+
+static void node_fill(DMI_node_t *node, const struct dmi_notice *notice) {
+  memset(node, 0, sizeof(*node));
+  node->state = (int32_t)notice->state;
+  node->dmi_id = (int32_t)notice->dmi_id;
+  node->core = (int32_t)notice->info.cores;
+  node->memory = (int64_t)notice->info.memory;
+  snprintf(node->hostname, sizeof(node->hostname), "%s", notice->info.host);
+}
+
+static int32_t enter(struct call *call, const struct dmi_mact *result) {
+  struct dmi_mapping *mapping = dmi_enter_mapping(call->process, &result->mapping);
+  if (!mapping) return DMI_ENOMEM;
+  if (call->kind == LOOKUP) {
+    call->mapping = dmi_mapping_ref(mapping) ? mapping : NULL;
+    return call->mapping ? DMI_OK : DMI_EADDR;
+  }
+  *call->value = (int64_t)result->mapping.base;
+  return DMI_OK;
+}
+
+static void got_result(struct dmi_process *process, struct dmi_wait *wait,
+                       const struct dmi_mact *result) {
+  struct call *call = (struct call *)(void *)((char *)wait - offsetof(struct call, wait));
+  int32_t error = result->error;
+  (void)process;
+  if (error == DMI_OK) {
+    switch (call->kind) {
+      case POLL:
+        node_fill(call->nodes, &result->notices[0]);
+        break;
+      case PEEK:
+        *call->number = result->flag ? DMI_TRUE : DMI_FALSE;
+        if (result->flag) node_fill(call->nodes, &result->notices[0]);
+        break;
+      case NODES:
+        *call->number = 0;
+        for (uint32_t i = 0; i < result->notice_num && *call->number < call->capacity; i++) {
+          node_fill(&call->nodes[(*call->number)++], &result->notices[i]);
+        }
+        break;
+      case MMAP:
+      case LOOKUP:
+        error = enter(call, result);
+        break;
+      case JOIN:
+        if (call->value) *call->value = (int64_t)result->value;
+        break;
+      default:
+        break;
+    }
+  }
+  complete(call, error);
+}
+
+/* An answer about a thread. */
+static void thread_done(void *arg, int32_t error, int64_t value) {
+  struct call *call = arg;
+  if (error == DMI_E_HANDED_OVER) {
+    /* Its process is leaving, or has left: the coordinator keeps the results. */
+    dmi_member_thread(call->process->member, dmi_wait_add(call->process, &call->wait),
+                      (uint32_t)call->a, call->b, dmi_events(call->process));
+    dmi_events_carry(call->process);
+    return;
+  }
+  if (error == DMI_OK && call->kind == CREATE) {
+    call->thread->dmi_private[0] = (int64_t)call->a;
+    call->thread->dmi_private[1] = value;
+  } else if (error == DMI_OK && call->kind == JOIN && call->value) {
+    *call->value = value;
+  }
+  complete(call, error);
+}
+
+/* ---- Beginning: the daemon thread ----------------------------------------------------------- */
+
+static void begin_create(struct dmi_process *process, struct call *call) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    if (peers[i].dmi_id != (uint32_t)call->a) continue;
+    if (peers[i].left && peers[i].uid != process->core.self) break;
+    call->a = peers[i].uid;
+    dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
+    return;
+  }
+  complete(call, DMI_EMEMBER);
+}
+
+static void begin_thread(struct dmi_process *process, struct call *call) {
+  uint32_t uid = (uint32_t)call->a;
+  const struct dmi_peer *peer = dmi_member_peer(process->member, uid);
+  if (!peer || (peer->left && uid != process->core.self)) {
+    thread_done(call, DMI_E_HANDED_OVER, 0);
+  } else if (call->kind == JOIN) {
+    dmi_thread_join(process, uid, call->b, thread_done, call);
+  } else {
+    dmi_thread_detach(process, uid, call->b, thread_done, call);
+  }
+}
+
+static void begin(struct dmi_process *process, struct dmi_post *post) {
+  struct call *call = (struct call *)(void *)post;
+  struct dmi_member *member = process->member;
+  struct dmi_mout *out = dmi_events(process);
+  uint64_t op;
+  call->wait.done = got_result;
+  if (call->kind == CREATE) {
+    begin_create(process, call);
+    return;
+  }
+  if (call->kind == JOIN || call->kind == DETACH) {
+    begin_thread(process, call);
+    return;
+  }
+  op = dmi_wait_add(process, &call->wait);
+  switch (call->kind) {
+    case POLL:
+      dmi_member_poll(member, op, out);
+      break;
+    case PEEK:
+      dmi_member_peek(member, op, out);
+      break;
+    case NODES:
+      dmi_member_nodes(member, op, out);
+      break;
+    case WELCOME:
+      dmi_member_welcome(member, op, (uint32_t)call->a, out);
+      break;
+    case GOODBYE:
+      dmi_member_goodbye(member, op, (uint32_t)call->a, out);
+      break;
+    case MMAP:
+      dmi_member_mmap_word(member, op, call->a, call->b, call->word, out);
+      break;
+    case MUNMAP:
+      dmi_member_munmap_word(member, op, call->a, call->word, out);
+      break;
+    default:
+      dmi_member_lookup(member, op, call->a, out);
+  }
+  dmi_events_carry(process);
+}
+
+/* ---- The callers ---------------------------------------------------------------------------- */
+
+/* Posts the call, or a copy of it when it is asynchronous. */
+static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
+  int32_t error = dmi_usable(process);
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  call->process = process;
+  call->heap = status != NULL;
+  if (status) {
+    struct call *copy = malloc(sizeof(*copy));
+    if (!copy) return dmi_status_refuse(status, DMI_ENOMEM);
+    *copy = *call;
+    copy->status = dmi_status_of(status);
+    copy->post.run = begin;
+    dmi_status_begin(copy->status);
+    dmi_post(process, &copy->post);
+    return DMI_TRUE;
+  }
+  call->status = &call->own;
+  call->post.run = begin;
+  dmi_status_begin(call->status);
+  dmi_post(process, &call->post);
+  error = dmi_status_wait(call->status);
+  return dmi_result(error);
+}
+
+int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
+  struct call call = {.kind = POLL, .nodes = node};
+  if (!node) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag) {
+  struct call call = {.kind = PEEK, .nodes = node, .number = flag};
+  if (!node || !flag) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
+                       int32_t capacity) {
+  struct call call = {.kind = NODES, .nodes = array, .number = num, .capacity = capacity};
+  if (capacity < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the capacity is negative"));
+  if (!num || (capacity && !array)) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id) {
+  struct call call = {.kind = WELCOME, .a = (uint64_t)dmi_id};
+  return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
+}
+
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
+  struct call call = {.kind = GOODBYE, .a = (uint64_t)dmi_id};
+  return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
+}
+
+int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
+                      int64_t page_num, DMI_local_status_t *status) {
+  struct call call = {
+      .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
+  int32_t error = DMI_OK;
+  if (!addr) {
+    error = dmi_because(DMI_EINVAL, "the pointer is NULL");
+  } else if (page_size <= 0 || page_num <= 0) {
+    error = dmi_because(DMI_ESIZE, page_size <= 0 ? "the page size is not positive"
+                                                  : "the number of pages is not positive");
+  } else if (page_size > (INT64_C(1) << 62) / page_num) {
+    error = dmi_because(DMI_ESIZE, "page size times number of pages is above 2^62");
+  }
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
+  struct call call = {.kind = MUNMAP, .a = (uint64_t)addr};
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
+                     uint64_t word, int64_t *addr) {
+  struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .word = word, .value = addr};
+  return dmi_error_of(run(process, &call, NULL));
+}
+
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word) {
+  struct call call = {.kind = MUNMAP, .a = base, .word = word};
+  return dmi_error_of(run(process, &call, NULL));
+}
+
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word) {
+  struct call *call = calloc(1, sizeof(*call));
+  if (!call) {
+    (void)dmi_call_unmap(process, base, word);
+    return;
+  }
+  *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .word = word};
+  call->post.run = begin;
+  dmi_post(process, &call->post);
+}
+
+int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
+                        int64_t addr, DMI_local_status_t *status) {
+  struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
+  if (!thread) {
+    return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the pointer of the handle is NULL"));
+  }
+  if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
+  return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);
+}
+
+static bool is_handle(const DMI_thread_t *thread) {
+  return thread->dmi_private[0] > 0 && thread->dmi_private[0] <= UINT32_MAX;
+}
+
+static int32_t no_handle(DMI_local_status_t *status) {
+  return dmi_status_refuse(status,
+                           dmi_because(DMI_ETHREAD, "the handle is none that DMI_create stored"));
+}
+
+int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
+                      DMI_local_status_t *status) {
+  struct call call = {.kind = JOIN,
+                      .a = (uint64_t)thread->dmi_private[0],
+                      .b = (uint64_t)thread->dmi_private[1],
+                      .value = value};
+  if (!is_handle(thread)) return no_handle(status);
+  if (process && call.a == process->core.self && call.b == dmi_thread_self()) {
+    return dmi_status_refuse(status, dmi_because(DMI_ETHREAD, "the thread would wait for itself"));
+  }
+  return run(process, &call, status);
+}
+
+int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
+                        DMI_local_status_t *status) {
+  struct call call = {
+      .kind = DETACH, .a = (uint64_t)thread->dmi_private[0], .b = (uint64_t)thread->dmi_private[1]};
+  if (!is_handle(thread)) return no_handle(status);
+  return run(process, &call, status);
+}
+
+/* Not for the daemon thread to carry out: the calling thread sends it. */
+int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
+                      DMI_local_status_t *status) {
+  struct call own = {.kind = WAKE, .process = process}, *call = &own;
+  int32_t error = dmi_usable(process);
+  if (error == DMI_OK && !is_handle(thread)) return no_handle(status);
+  if (error == DMI_OK && status) {
+    call = malloc(sizeof(*call));
+    if (call) {
+      *call = own;
+      call->heap = true;
+    } else {
+      error = DMI_ENOMEM;
+    }
+  }
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  call->status = status ? dmi_status_of(status) : &own.own;
+  dmi_status_begin(call->status);
+  dmi_thread_wake(process, (uint32_t)thread->dmi_private[0], (uint64_t)thread->dmi_private[1],
+                  thread_done, call);
+  if (status) return DMI_TRUE;
+  error = dmi_status_wait(&own.own);
+  return dmi_result(error);
+}
+
+int32_t dmi_call_suspend(struct dmi_process *process) {
+  int32_t error = dmi_usable(process);
+  if (error == DMI_OK) error = dmi_thread_suspend();
+  return dmi_result(error);
+}
+
+struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {
+  struct call call = {.kind = LOOKUP, .a = addr};
+  if (run(process, &call, NULL) == DMI_TRUE) return call.mapping;
+  *error = dmi_error_last();
+  return NULL;
+}

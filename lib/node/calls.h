@@ -1,0 +1,39 @@
+/*
+ * calls.h - calls of user threads that the daemon thread carries out.
+ *
+ * Synchronous ones wait here; the others complete a status.  All return DMI_TRUE or DMI_FALSE.
+ */
+#ifndef DMI_NODE_CALLS_H
+#define DMI_NODE_CALLS_H
+
+#include "dmi_api.h"
+#include "node/process.h"
+
+int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node);
+int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag);
+int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
+                       int32_t capacity);
+int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id);
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id);
+
+int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
+                      int64_t page_num, DMI_local_status_t *status);
+int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status);
+
+/* For the allocator: mappings with its word.  DMI_OK or DMI_E*.  _later: nobody waits. */
+int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
+                     uint64_t word, int64_t *addr);
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word);
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word);
+
+int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
+                        int64_t addr, DMI_local_status_t *status);
+int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
+                      DMI_local_status_t *status);
+int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
+                        DMI_local_status_t *status);
+int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
+                      DMI_local_status_t *status);
+int32_t dmi_call_suspend(struct dmi_process *process);
+
+#endif

@@ -1,0 +1,288 @@
+/*
+ * check.c - see check.h.
+ *
+ * It opens the port, connects to it by its own name, and connects to the process to join as far as
+ * HELLO, by the same code that a process uses that is meant.  The other takes it for one that went
+ * away before it asked.  Each line names the option that changes what it tells.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/check.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "net/net.h"
+#include "node/contact.h"
+#include "node/key.h"
+#include "node/self.h"
+
+#define REACH_MS 3000 /* for a connection to ourselves */
+
+enum verdict { GOOD, NOTE, BAD };
+
+struct check {
+  const struct dmi_config *config;
+  struct dmi_self self;
+  struct dmi_net *net;
+  char host[DMI_CONTACT_HOST]; /* to join */
+  uint16_t port;
+  bool failed;
+};
+
+__attribute__((format(printf, 4, 5))) static void tell(struct check *check, enum verdict verdict,
+                                                       const char *what, const char *format, ...) {
+  static const char *const words[] = {"ok", "note", "FAILED"};
+  va_list args;
+  if (verdict == BAD) check->failed = true;
+  printf("%-7s %-10s ", words[verdict], what);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  putchar('\n');
+}
+
+/* What cannot be looked at behind something that failed. */
+static void not_tried(const char *what) {
+  printf("not tried: %s\n", what);
+}
+
+/* ---- The machine ----------------------------------------------------------------------------- */
+
+static void check_cores(struct check *check, const struct dmi_machine *machine) {
+  char quota[64] = "";
+  if (machine->quota > 0)
+    snprintf(quota, sizeof quota, "; control groups grant the time of %.2f", machine->quota);
+  tell(check, GOOD, "cores", "%u of %u%s%s", machine->cores, machine->present, quota,
+       check->config->bind_threads ? "; each thread stays on one processor (--bind-threads)" : "");
+}
+
+static void check_memory(struct check *check, const struct dmi_machine *machine) {
+  double pool = (double)check->config->pool_bytes / (1 << 20);
+  double all = (double)machine->memory / (1 << 20);
+  if (machine->memory > 0 && check->config->pool_bytes > machine->memory) {
+    tell(check, NOTE, "memory", "%.0f MiB for pages, but there are %.0f MiB: less with -s", pool,
+         all);
+  } else {
+    tell(check, GOOD, "memory", "%.0f MiB of %.0f MiB for pages (-s)", pool, all);
+  }
+}
+
+/* ---- This process, as others reach it -------------------------------------------------------- */
+
+static void check_addresses(struct check *check) {
+  char *list = NULL;
+  size_t length = 0;
+  struct ifaddrs *all = NULL;
+  FILE *out = open_memstream(&list, &length);
+  if (out == NULL) return;
+  if (getifaddrs(&all) != 0) all = NULL;
+  for (struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
+    char text[NI_MAXHOST];
+    int family = at->ifa_addr != NULL ? at->ifa_addr->sa_family : AF_UNSPEC;
+    socklen_t size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if ((family != AF_INET && family != AF_INET6) || (at->ifa_flags & IFF_LOOPBACK)) continue;
+    if (getnameinfo(at->ifa_addr, size, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0) continue;
+    fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", text);
+  }
+  if (all != NULL) freeifaddrs(all);
+  fclose(out);
+  if (length > 0) {
+    tell(check, GOOD, "addresses", "%s", list);
+  } else {
+    tell(check, NOTE, "addresses", "only this machine's own: no other one can join or be joined");
+  }
+  free(list);
+}
+
+/* Does something accept at this address?  Nobody needs to: the kernel does for the one that
+ * listens. */
+static bool reachable(const struct sockaddr *name, socklen_t size) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  int fd = socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  bool good = connect(fd, name, size) == 0;
+  if (!good && errno == EINPROGRESS) {
+    struct pollfd wait = {.fd = fd, .events = POLLOUT};
+    good = poll(&wait, 1, REACH_MS) == 1 &&
+           getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+  }
+  close(fd);
+  return good;
+}
+
+static bool is_loopback(const struct sockaddr *name) {
+  const struct sockaddr_in *in4 = (const void *)name;
+  const struct sockaddr_in6 *in6 = (const void *)name;
+  return name->sa_family == AF_INET ? ntohl(in4->sin_addr.s_addr) >> 24 == 127
+                                    : IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) != 0;
+}
+
+/* The name by which others know this process must lead here. */
+static void check_reached(struct check *check) {
+  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+  const char *host = check->self.host;
+  const char *option = check->config->advertise ? "--advertise" : "this machine's own name";
+  char service[8], text[NI_MAXHOST] = "?";
+  enum verdict bad = check->config->advertise ? BAD : NOTE;
+  snprintf(service, sizeof service, "%u", dmi_net_port(check->net));
+  int error = getaddrinfo(host, service, &want, &found);
+  if (error != 0) {
+    tell(check, bad, "name", "%s (%s): %s; --advertise names another", host, option,
+         gai_strerror(error));
+    return;
+  }
+  getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+  if (!reachable(found->ai_addr, found->ai_addrlen)) {
+    tell(check, bad, "name",
+         "%s (%s) is %s, where this process is not reached from here; --advertise names another",
+         host, option, text);
+  } else if (is_loopback(found->ai_addr)) {
+    tell(check, check->config->advertise ? NOTE : GOOD, "name",
+         "%s (%s) is %s here: others need one of the addresses above", host, option, text);
+  } else {
+    tell(check, GOOD, "name", "%s (%s) is %s, and leads here", host, option, text);
+  }
+  freeaddrinfo(found);
+}
+
+/* ---- The process to join --------------------------------------------------------------------- */
+
+static void on_joined(void *arg, uint32_t temp, const char *why) {
+  struct check *check = arg;
+  if (why != NULL) {
+    tell(check, BAD, "join", "%s", why);
+  } else {
+    tell(check, GOOD, "join", "%s port %u (%s): a process of the same executable and key answers",
+         check->host, check->port, check->config->join_file ? "-i @FILE" : "-i, -p");
+    dmi_net_close(check->net, temp);
+  }
+  dmi_net_stop(check->net);
+}
+
+/* Nobody can be let in here, and nothing is asked of the other: so nothing of this is called for
+ * anything that counts. */
+static void *no_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+  (void)arg, (void)from, (void)msg;
+  return NULL;
+}
+
+static bool no_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+  (void)arg, (void)from;
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return false;
+}
+
+static void no_lost(void *arg, uint32_t id, const char *why) {
+  (void)arg, (void)id, (void)why;
+}
+
+static void no_stranger(void *arg, uint32_t temp) {
+  (void)arg, (void)temp;
+}
+
+static void no_post(void *arg) {
+  (void)arg;
+}
+
+static void check_join(struct check *check) {
+  const struct dmi_config *config = check->config;
+  const char *why = NULL;
+  if (config->join_file) {
+    if (!dmi_contact_read(config->join_file, check->host, &check->port, &why)) {
+      tell(check, BAD, "join", "%s", why);
+      return;
+    }
+  } else if (config->join_host) {
+    snprintf(check->host, sizeof check->host, "%s", config->join_host);
+    check->port = config->join_port;
+  } else {
+    tell(check, GOOD, "join", "nothing: this process would start a program (-i HOST joins one)");
+    return;
+  }
+  dmi_net_join(check->net, check->host, check->port);
+  dmi_net_run(check->net);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+/* Reads it as a process does, which also makes it when it is not there. */
+static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
+  const struct dmi_config *config = check->config;
+  const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
+  if (!dmi_key_read(key, config->key_file, config->key_fd)) {
+    tell(check, BAD, "key", "no usable key (a line on stderr says why); --key names another file");
+    return false;
+  }
+  if (config->key_fd >= 0) {
+    tell(check, GOOD, "key", "from descriptor %d (--key-fd)", config->key_fd);
+  } else {
+    tell(check, GOOD, "key", "%s (--key), which only its owner can read", file);
+  }
+  return true;
+}
+
+static bool open_net(struct check *check) {
+  const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
+  struct dmi_net_config config = dmi_self_net(&check->self, check->config);
+  struct dmi_net_handler handler = {.arg = check,
+                                    .body = no_body,
+                                    .message = no_message,
+                                    .lost = no_lost,
+                                    .stranger = no_stranger,
+                                    .joined = on_joined,
+                                    .posted = no_post};
+  const char *why = NULL;
+  if (!check_key(check, config.key)) {
+    not_tried("listen, name, join");
+    return false;
+  }
+  check->net = dmi_net_open(&config, &handler, &why);
+  sodium_memzero(config.key, sizeof config.key);
+  if (check->net == NULL) {
+    tell(check, BAD, "listen", "%s", why);
+    not_tried("name, join");
+    return false;
+  }
+  tell(check, GOOD, "listen", "port %u on %s (-l, --bind)", dmi_net_port(check->net), address);
+  return true;
+}
+
+bool dmi_check(const struct dmi_config *config, const char *argv0) {
+  struct check check = {.config = config};
+  struct dmi_machine machine;
+  const char *why = NULL;
+  if (!dmi_self_find(&check.self, config, argv0, &why)) {
+    tell(&check, BAD, "name", "%s", why);
+    not_tried("all the rest");
+    return false;
+  }
+  tell(&check, GOOD, "program", "%s, build %02x%02x%02x%02x", check.self.name, check.self.build[0],
+       check.self.build[1], check.self.build[2], check.self.build[3]);
+  dmi_machine_look(&machine);
+  check_cores(&check, &machine);
+  check_memory(&check, &machine);
+  dmi_machine_free(&machine);
+  check_addresses(&check);
+  if (open_net(&check)) {
+    check_reached(&check);
+    check_join(&check);
+    dmi_net_free(check.net);
+  }
+  return !check.failed;
+}

@@ -1,0 +1,118 @@
+/*
+ * config.c - the environment variables that dmirun sets, one row each.
+ */
+#include "node/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR };
+
+struct row {
+  const char *name;
+  enum type type;
+  size_t offset;          /* in struct dmi_config */
+  uint64_t low, fallback; /* least value; value when it is not set */
+  const char *help;       /* dmirun's option */
+};
+
+static const struct row rows[] = {
+    {"DMI_JOIN_HOST", TEXT, offsetof(struct dmi_config, join_host), 0, 0, "-i"},
+    {"DMI_JOIN_FILE", TEXT, offsetof(struct dmi_config, join_file), 0, 0, "-i @FILE"},
+    {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
+    {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
+    {"DMI_ADVERTISE", TEXT, offsetof(struct dmi_config, advertise), 0, 0, "--advertise"},
+    {"DMI_LISTEN_ELSE", INT, offsetof(struct dmi_config, listen_else), 0, 0, "-l PORT+"},
+    {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
+     "-s"},
+    {"DMI_BIND", TEXT, offsetof(struct dmi_config, bind), 0, 0, "--bind"},
+    {"DMI_KEY_FILE", TEXT, offsetof(struct dmi_config, key_file), 0, 0, "--key"},
+    {"DMI_KEY_FD", INT, offsetof(struct dmi_config, key_fd), 0, UINT64_MAX, "--key-fd"},
+    {"DMI_DEAD_AFTER", SECONDS, offsetof(struct dmi_config, dead_after), 0, 60, "--dead-after"},
+    {"DMI_ENCRYPT", YES, offsetof(struct dmi_config, encrypt), 0, 0, "--encrypt"},
+    {"DMI_SPILL_DIR", TEXT, offsetof(struct dmi_config, spill_dir), 0, 0, "--spill"},
+    {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
+    {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
+    {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
+    {"DMI_CHECK", YES, offsetof(struct dmi_config, check), 0, 0, "--check"},
+    {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
+    {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
+    {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
+    {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
+    {"DMI_GRACE", SECONDS, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
+};
+
+/* The largest value of each type that is a number. */
+static const uint64_t highest[] = {[PORT] = UINT16_MAX,
+                                   [BYTES] = UINT64_C(1) << 62,
+                                   [INT] = INT32_MAX,
+                                   [SECONDS] = 999999999, /* as dmirun */
+                                   [YES] = 1};
+
+static bool number(const struct row *row, const char *text, uint64_t *value) {
+  uint64_t high = highest[row->type];
+  char *end;
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  if (errno == 0 && end != text && *end == '\0' && text[0] != '-' && *value >= row->low &&
+      *value <= high) {
+    return true;
+  }
+  fprintf(stderr, "dmi: %s=%s is not a number %sfrom %llu to %llu (dmirun: %s)\n", row->name, text,
+          row->type == SECONDS ? "of seconds " : "", (unsigned long long)row->low,
+          (unsigned long long)high, row->help);
+  return false;
+}
+
+/* "print" or "abort"; not set: neither. */
+static bool on_error(const char *text, enum dmi_on_error *what) {
+  *what = DMI_ON_ERROR_RETURN;
+  if (!text) return true;
+  if (strcmp(text, "print") == 0) {
+    *what = DMI_ON_ERROR_PRINT;
+  } else if (strcmp(text, "abort") == 0) {
+    *what = DMI_ON_ERROR_ABORT;
+  } else {
+    fprintf(stderr, "dmi: DMI_ON_ERROR=%s must be print or abort (dmirun: --on-error)\n", text);
+    return false;
+  }
+  return true;
+}
+
+bool dmi_config_read(struct dmi_config *config) {
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    const struct row *row = &rows[i];
+    const char *text = getenv(row->name);
+    void *field = (char *)config + row->offset;
+    uint64_t value = row->fallback;
+    if (text && !*text) text = NULL;
+    if (row->type == TEXT) {
+      *(const char **)field = text;
+      continue;
+    }
+    if (row->type == LEVEL) {
+      *(enum dmi_log_level *)field = DMI_LOG_OFF;
+      if (!text || dmi_log_parse(text, field)) continue;
+      fprintf(stderr, "dmi: %s=%s is not one of off, error, warn, info, debug\n", row->name, text);
+      return false;
+    }
+    if (row->type == ON_ERROR) {
+      if (!on_error(text, field)) return false;
+      continue;
+    }
+    if (text && !number(row, text, &value)) return false;
+    if (row->type == PORT) {
+      *(uint16_t *)field = (uint16_t)value;
+    } else if (row->type == INT || row->type == SECONDS) {
+      *(int *)field = (int)value; /* UINT64_MAX: -1 */
+    } else if (row->type == YES) {
+      *(bool *)field = value != 0;
+    } else {
+      *(uint64_t *)field = value;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,41 @@
+/*
+ * config.h - what the environment says: every variable is one row of a table in config.c.
+ */
+#ifndef DMI_NODE_CONFIG_H
+#define DMI_NODE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+struct dmi_config {
+  const char *join_host;    /* DMI_JOIN_HOST; NULL: start a new program */
+  const char *join_file;    /* DMI_JOIN_FILE: read host and port there instead; NULL: none */
+  uint16_t join_port;       /* DMI_JOIN_PORT */
+  uint16_t listen_port;     /* DMI_LISTEN_PORT; 0: any free one */
+  const char *advertise;    /* DMI_ADVERTISE: host or address for others to dial; NULL: as seen */
+  int listen_else;          /* DMI_LISTEN_ELSE; not 0: any free port where that one cannot be had */
+  uint64_t pool_bytes;      /* DMI_POOL_BYTES */
+  const char *spill_dir;    /* DMI_SPILL_DIR; NULL: pages are not spilled */
+  const char *port_file;    /* DMI_PORT_FILE; NULL: none */
+  const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
+  int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
+  enum dmi_log_level log;   /* DMI_LOG */
+  enum dmi_on_error on_error; /* DMI_ON_ERROR */
+  bool check;                 /* DMI_CHECK: say what would be used, and end */
+  bool bind_threads;          /* DMI_BIND_THREADS */
+  int parent;                 /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
+  int grace;                  /* DMI_GRACE: seconds to leave in, then */
+  const char *bind;           /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
+  const char *key_file;       /* DMI_KEY_FILE; NULL: ~/.dmi/key */
+  int key_fd;                 /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
+  bool encrypt;               /* DMI_ENCRYPT */
+  int dead_after; /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
+};
+
+/* False: a variable is wrong, and a line on stderr says which. */
+bool dmi_config_read(struct dmi_config *config);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * contact.c - writes, reads and removes the file of dmirun --contact.
+ *
+ * Failure: a file that cannot be written is told on stderr and changes nothing else.  After a crash
+ * of the whole program the file stays, and a joiner is told that nobody listens there.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/contact.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+struct dmi_contact {
+  const char *file;
+  char line[DMI_CONTACT_HOST + 8]; /* what this process writes */
+  bool told;
+  bool threaded; /* `writer` is to be joined */
+  pthread_t writer;
+};
+
+struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port) {
+  struct dmi_contact *contact = dmi_xalloc(1, sizeof(*contact));
+  contact->file = file;
+  snprintf(contact->line, sizeof(contact->line), "%.255s %u\n", host, port);
+  return contact;
+}
+
+static void *writer_body(void *arg) {
+  struct dmi_contact *contact = arg;
+  if (!dmi_file_replace(contact->file, contact->line)) {
+    dmi_say(DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s", contact->file,
+            strerror(errno));
+  }
+  return NULL;
+}
+
+void dmi_contact_tell(struct dmi_contact *contact) {
+  sigset_t all, before;
+  if (!contact->file || contact->told) return;
+  contact->told = true;
+  sigfillset(&all); /* signals are the daemon's */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  contact->threaded = pthread_create(&contact->writer, NULL, writer_body, contact) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!contact->threaded) writer_body(contact);
+}
+
+static bool read_line(const char *file, char *line, int size) {
+  FILE *in = fopen(file, "r");
+  bool good;
+  if (!in) return false;
+  errno = 0;
+  good = fgets(line, size, in) != NULL;
+  if (!good && errno == 0) line[0] = '\0';
+  good = good || errno == 0;
+  fclose(in);
+  return good;
+}
+
+void dmi_contact_free(struct dmi_contact *contact, bool over) {
+  char line[sizeof(contact->line)];
+  if (contact->threaded) pthread_join(contact->writer, NULL);
+  if (over && contact->told && read_line(contact->file, line, sizeof(line)) &&
+      strcmp(line, contact->line) == 0) {
+    unlink(contact->file);
+  }
+  free(contact);
+}
+
+bool dmi_contact_read(const char *file, char host[DMI_CONTACT_HOST], uint16_t *port,
+                      const char **why) {
+  static char text[4096 + 200];
+  char line[DMI_CONTACT_HOST + 8], name[DMI_CONTACT_HOST];
+  unsigned number;
+  *why = text;
+  if (!read_line(file, line, sizeof(line))) {
+    snprintf(text, sizeof(text), "cannot read %.4000s (dmirun -i): %s%s", file, strerror(errno),
+             errno == ENOENT ? "; the program has ended, or has not begun" : "");
+    return false;
+  }
+  if (sscanf(line, "%255s %5u", name, &number) != 2 || number == 0 || number > 65535) {
+    snprintf(text, sizeof(text), "%.4000s does not say where a program runs (dmirun -i)", file);
+    return false;
+  }
+  *why = NULL;
+  if (*port == number && strcmp(name, host) == 0) return false;
+  memcpy(host, name, sizeof(name));
+  *port = (uint16_t)number;
+  return true;
+}

@@ -1,0 +1,329 @@
+/*
+ * events.c - carrying out what the membership core decides (core/member.h, "Actions").
+ *
+ * Runs in the daemon thread.  Actions are carried out in order; an event that one of them causes
+ * adds its own actions at the end of the same list.
+ */
+#include "node/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+#include "core/member.h"
+#include "node/pager.h"
+#include "node/runtime.h"
+#include "node/stall.h"
+
+struct dmi_events {
+  struct dmi_mout out;
+  bool carrying;
+  struct dmi_wait *waits; /* calls without result */
+  uint64_t last_op;
+};
+
+static struct dmi_events *events(struct dmi_process *process) {
+  if (!process->events) {
+    process->events = dmi_xalloc(1, sizeof(*process->events));
+    dmi_mout_init(&process->events->out);
+  }
+  return process->events;
+}
+
+struct dmi_mout *dmi_events(struct dmi_process *process) {
+  return &events(process)->out;
+}
+
+uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait) {
+  struct dmi_events *own = events(process);
+  wait->op = ++own->last_op;
+  wait->next = own->waits;
+  own->waits = wait;
+  return wait->op;
+}
+
+static void result(struct dmi_process *process, const struct dmi_mact *act) {
+  struct dmi_wait **at = &events(process)->waits;
+  while (*at && (*at)->op != act->op)
+    at = &(*at)->next;
+  if (*at) {
+    struct dmi_wait *wait = *at;
+    *at = wait->next;
+    wait->done(process, wait, act);
+  }
+}
+
+/* ---- Busy ----------------------------------------------------------------------------------- */
+
+struct busy_wait {
+  struct dmi_wait wait;
+  void (*known)(void *arg);
+  void *arg;
+};
+
+static void busy_known(struct dmi_process *process, struct dmi_wait *wait,
+                       const struct dmi_mact *act) {
+  struct busy_wait *busy = (struct busy_wait *)(void *)wait;
+  (void)process;
+  (void)act;
+  if (busy->known) busy->known(busy->arg);
+  free(busy);
+}
+
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg) {
+  struct busy_wait *busy = dmi_xalloc(1, sizeof(*busy));
+  busy->wait.done = busy_known;
+  busy->known = known;
+  busy->arg = arg;
+  dmi_member_busy(process->member, dmi_wait_add(process, &busy->wait), dmi_events(process));
+  dmi_events_carry(process);
+}
+
+void dmi_runtime_idle(struct dmi_process *process) {
+  atomic_fetch_add(&process->idle_owed, 1);
+  dmi_runtime_idle_look(process);
+}
+
+void dmi_runtime_idle_look(struct dmi_process *process) {
+  /* An asynchronous write that nobody waited for must still arrive before this process may go. */
+  while (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) {
+    atomic_fetch_sub(&process->idle_owed, 1);
+    dmi_member_idle(process->member, dmi_events(process));
+  }
+  dmi_events_carry(process);
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void log_view(struct dmi_process *process, const struct dmi_mact *act, uint32_t num) {
+  dmi_log(DMI_LOG_INFO, "member", "view %llu: %u members, coordinator %u",
+          (unsigned long long)dmi_member_view(process->member), num,
+          dmi_member_coordinator(process->member));
+  for (uint32_t i = 0; i < act->peer_num; i++) {
+    dmi_log(DMI_LOG_INFO, "member", "member %u is there: dmi_id %u on %s, %u cores, %llu bytes",
+            act->peers[i].uid, act->peers[i].dmi_id, act->peers[i].info.host,
+            act->peers[i].info.cores, (unsigned long long)act->peers[i].info.memory);
+  }
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    const struct dmi_removed *removed = &act->removed[i];
+    if (removed->heir) {
+      dmi_log(DMI_LOG_INFO, "member", "member %u has left; what it was home of has member %u",
+              removed->uid, removed->heir);
+    } else {
+      dmi_log(DMI_LOG_INFO, "member", "member %u is gone", removed->uid);
+    }
+  }
+}
+
+/* The members as this process is to see them: itself is one, also when it has left. */
+static struct dmi_uids *members(struct dmi_process *process) {
+  uint32_t num, left = 0;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  struct dmi_uids *uids = malloc(sizeof(*uids) + num * sizeof(uids->uid[0]));
+  if (!uids) abort();
+  uids->num = 0;
+  for (uint32_t i = 0; i < num; i++) {
+    if (peers[i].left && peers[i].uid != process->core.self) {
+      uids->uid[num - ++left] = peers[i].uid;
+    } else {
+      uids->uid[uids->num++] = peers[i].uid;
+    }
+  }
+  uids->left = left;
+  qsort(uids->uid, uids->num, sizeof(uids->uid[0]), by_number);
+  qsort(uids->uid + uids->num, left, sizeof(uids->uid[0]), by_number);
+  return uids;
+}
+
+/* Publishes who is a member now, then new homes; from then on no thread sends those that left
+ * anything but answers.
+ */
+static void view(struct dmi_process *process, const struct dmi_mact *act) {
+  struct dmi_uids *uids = members(process), *old;
+  log_view(process, act, uids->num);
+  old = atomic_exchange(&process->uids, uids);
+  dmi_epoch_retire(old, free);
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    if (act->removed[i].uid == process->core.self) continue;
+    dmi_leave_removed(process, act->removed[i].uid, act->removed[i].heir);
+    dmi_net_bar(process->net, act->removed[i].uid);
+  }
+  dmi_pager_view(process->pager, uids);
+  dmi_member_viewed(process->member, dmi_events(process));
+  if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
+    dmi_contact_tell(process->contact);
+  }
+}
+
+static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {
+  static const struct dmi_addr none;
+  struct dmi_seed *seed = &process->seed;
+  const char *why;
+  seed->trying = memcmp(&act->addr, &none, sizeof(none)) == 0;
+  if (!seed->trying) {
+    dmi_net_join_addr(process->net, &act->addr);
+  } else if (!process->config.join_file) {
+    dmi_net_join(process->net, process->config.join_host, process->config.join_port);
+  } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why) || !why) {
+    dmi_net_join(process->net, seed->host, seed->port);
+  } else {
+    dmi_member_not_connected(process->member, why, dmi_events(process));
+  }
+}
+
+bool dmi_events_seed_moved(struct dmi_process *process) {
+  struct dmi_seed *seed = &process->seed;
+  const char *why;
+  if (!seed->trying || !process->config.join_file ||
+      !dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why)) {
+    return false;
+  }
+  dmi_net_join(process->net, seed->host, seed->port);
+  return true;
+}
+
+static void stop_threads(struct dmi_process *process) {
+  dmi_member_stopped(process->member, dmi_threads_stop(process->threads), dmi_events(process));
+}
+
+static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
+  dmi_say(DMI_LOG_ERROR, "member", "%s", act->text);
+  process->exit_code = 1;
+  /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
+  process->cut_off =
+      dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
+  dmi_net_expect_close(process->net);
+  dmi_net_stop(process->net);
+}
+
+static void act_life(struct dmi_process *process, struct dmi_mact *act) {
+  switch (act->type) {
+    case DMI_MACT_JOINED:
+      process->dmi_id = (int32_t)act->dmi_id;
+      dmi_log_is(act->dmi_id);
+      dmi_log(DMI_LOG_INFO, "member", "joined as member %u", act->uid);
+      if (!process->config.join_host && !process->config.join_file) dmi_pager_open(process->pager);
+      atomic_store(&process->active, 1);
+      fprintf(stderr, "=== joined ===\n");
+      dmi_status_done(&process->member_now, DMI_OK);
+      break;
+    case DMI_MACT_OPENED:
+      dmi_threads_open(process->threads);
+      dmi_log(DMI_LOG_INFO, "member", "welcomed");
+      dmi_pager_open(process->pager);
+      fprintf(stderr, "=== opened ===\n");
+      break;
+    case DMI_MACT_CLOSED:
+      dmi_log(DMI_LOG_INFO, "member", "asked to leave");
+      fprintf(stderr, "=== closed ===\n");
+      break;
+    case DMI_MACT_STOP_THREADS:
+      stop_threads(process);
+      break;
+    case DMI_MACT_START_DRAIN:
+      dmi_log(DMI_LOG_INFO, "member", "dismissed; pages go to member %u (0: nobody)", act->uid);
+      dmi_leave_start(process, act->uid);
+      break;
+    case DMI_MACT_LEFT:
+      dmi_log(DMI_LOG_INFO, "member", "left: all pages are elsewhere");
+      fprintf(stderr, "=== left ===\n");
+      break;
+    case DMI_MACT_ADOPT:
+      if (!dmi_enter_mapping(process, &act->mapping)) abort();
+      break;
+    case DMI_MACT_FORGET:
+      dmi_log(DMI_LOG_DEBUG, "memory", "mapping %#llx is unmapped",
+              (unsigned long long)act->mapping.base);
+      dmi_forget_mapping(process, act->mapping.base);
+      dmi_member_forgot(process->member, act->mapping.base, dmi_events(process));
+      break;
+    case DMI_MACT_RESULT:
+      result(process, act);
+      break;
+    case DMI_MACT_TELL:
+      dmi_say(DMI_LOG_WARN, "member", "%s", act->text);
+      break;
+    case DMI_MACT_EXPECT_CLOSE:
+      dmi_net_expect_close(process->net);
+      break;
+    case DMI_MACT_FINISH:
+      dmi_net_stop(process->net);
+      break;
+    case DMI_MACT_FATAL:
+      fatal(process, act);
+      break;
+    default:
+      break;
+  }
+}
+
+static void act_net(struct dmi_process *process, struct dmi_mact *act) {
+  switch (act->type) {
+    case DMI_MACT_SEND:
+      dmi_runtime_send(process, act->id, &act->msg);
+      break;
+    case DMI_MACT_CONNECT:
+      connect_to(process, act);
+      break;
+    case DMI_MACT_SELF:
+      process->core.self = act->id;
+      dmi_net_set_self(process->net, act->id, act->program_id);
+      break;
+    case DMI_MACT_RENAME:
+      dmi_net_rename(process->net, act->id, act->uid);
+      break;
+    case DMI_MACT_ADD_PEER:
+      dmi_net_add_peer(process->net, act->uid, &act->addr);
+      break;
+    case DMI_MACT_CLOSE_PEER:
+      dmi_net_close(process->net, act->id);
+      break;
+    case DMI_MACT_VIEW:
+      view(process, act);
+      break;
+    default:
+      act_life(process, act);
+  }
+}
+
+void dmi_events_carry(struct dmi_process *process) {
+  struct dmi_events *own = events(process);
+  if (own->carrying) return;
+  own->carrying = true;
+  for (uint32_t i = 0; i < own->out.num; i++) {
+    /* Taken out of the list, which may move; what it still holds is dropped with a list of its own.
+     */
+    struct dmi_mout one = {1, 1, malloc(sizeof(struct dmi_mact))};
+    if (!one.act) abort();
+    one.act[0] = own->out.act[i];
+    memset(&own->out.act[i], 0, sizeof(own->out.act[i]));
+    act_net(process, &one.act[0]);
+    if (one.act[0].type == DMI_MACT_SEND) memset(&one.act[0].msg, 0, sizeof(one.act[0].msg));
+    dmi_mout_free(&one);
+  }
+  dmi_mout_clear(&own->out);
+  own->carrying = false;
+  dmi_stall_begin(process);
+}
+
+void dmi_events_end(struct dmi_process *process) {
+  struct dmi_mact inactive;
+  if (!process->events) return;
+  memset(&inactive, 0, sizeof(inactive));
+  inactive.error = DMI_EINACTIVE;
+  while (process->events->waits) {
+    struct dmi_wait *wait = process->events->waits;
+    process->events->waits = wait->next;
+    wait->done(process, wait, &inactive);
+  }
+  dmi_mout_free(&process->events->out);
+  free(process->events);
+  process->events = NULL;
+}

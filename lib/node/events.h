@@ -1,0 +1,12 @@
+/*
+ * events.h - carrying out what the membership core decides.
+ */
+#ifndef DMI_NODE_EVENTS_H
+#define DMI_NODE_EVENTS_H
+
+struct dmi_process;
+
+/* Frees the list of actions, and completes calls that still wait with DMI_EINACTIVE. */
+void dmi_events_end(struct dmi_process *process);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * key.c - reads the program's key, and makes it on first use.
+ *
+ * Happy path: ~/.dmi/key is there, is ours and nobody else's to read.
+ * A new key is written to a file of its own first and gets its name by link(), which fails if there
+ * is one by now; so a key that can be seen is whole and never changes, also on a network file
+ * system.  Then it is read like any other.
+ *
+ * Failure modes: no home, a file or directory that others can read or have made, no key in it: one
+ * line, and the process does not start.  Nothing is repaired silently: whoever could read a key
+ * may have done so.
+ *
+ * Must not print a key, put it into the environment, or leave it in a buffer.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define DIGITS ((size_t)2 * DMI_KEY_SIZE)
+
+static bool complain(const char *name, const char *what) {
+  dmi_say(DMI_LOG_ERROR, "start", "the key file %s %s", name, what);
+  return false;
+}
+
+static bool complain_errno(const char *doing, const char *name) {
+  dmi_say(DMI_LOG_ERROR, "start", "cannot %s %s: %s (another key file: dmirun --key)", doing, name,
+          strerror(errno));
+  return false;
+}
+
+/* Reads as many bytes as the line has: what follows, on a standard stream, is the program's. */
+static bool read_line(int fd, char line[DIGITS + 1]) {
+  size_t have = 0;
+  while (have < DIGITS + 1) {
+    ssize_t got = read(fd, line + have, DIGITS + 1 - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += (size_t)got;
+  }
+  return have == DIGITS + 1 && line[DIGITS] == '\n';
+}
+
+static bool take_key(int fd, uint8_t key[DMI_KEY_SIZE]) {
+  char line[DIGITS + 1];
+  size_t bytes = 0;
+  bool good = read_line(fd, line) &&
+              sodium_hex2bin(key, DMI_KEY_SIZE, line, DIGITS, NULL, &bytes, NULL) == 0 &&
+              bytes == DMI_KEY_SIZE;
+  sodium_memzero(line, sizeof line);
+  return good;
+}
+
+/* Is it a file that only this user can have read or written? */
+static bool is_private(int fd, const char *name) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return complain_errno("look at", name);
+  if (!S_ISREG(info.st_mode)) return complain(name, "is not a file");
+  if (info.st_uid != geteuid()) return complain(name, "belongs to another user");
+  if ((info.st_mode & 077) != 0) {
+    return complain(
+        name,
+        "can be read by others, so it is not secret any more: put another key "
+        "there (~/.dmi/key is made anew when there is none), or, if nobody has read it: "
+        "chmod 600");
+  }
+  return true;
+}
+
+/* `missing`: it is no error that there is none. */
+static bool read_file(uint8_t key[DMI_KEY_SIZE], const char *name, bool *missing) {
+  int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) {
+    if (missing != NULL && (*missing = errno == ENOENT)) return false;
+    if (errno == ENOENT) {
+      return complain(name,
+                      "is not there: make one with: (umask 077; openssl rand -hex 32 > FILE)");
+    }
+    return complain_errno("read", name);
+  }
+  bool good = is_private(fd, name);
+  if (good && !take_key(fd, key)) {
+    good = complain(name, "has no key in it: that is one line of 64 hexadecimal digits");
+  }
+  close(fd);
+  return good;
+}
+
+/* ---- ~/.dmi/key -------------------------------------------------------------------------------
+ */
+
+static bool find_home(char *out, size_t size, const char *rest) {
+  const char *home = getenv("HOME");
+  if (home == NULL || home[0] != '/') {
+    const struct passwd *user = getpwuid(geteuid());
+    home = user == NULL ? NULL : user->pw_dir;
+  }
+  if (home != NULL && home[0] == '/' && (size_t)snprintf(out, size, "%s/%s", home, rest) < size) {
+    return true;
+  }
+  dmi_say(DMI_LOG_ERROR, "start",
+          "there is no home directory for the key: name a key file with dmirun --key");
+  return false;
+}
+
+/* ~/.dmi: others must not be able to put a file there, or to take ours away. */
+static bool make_directory(const char *name) {
+  struct stat info;
+  if (mkdir(name, 0700) != 0 && errno != EEXIST) return complain_errno("make the directory", name);
+  if (stat(name, &info) != 0) return complain_errno("look at", name);
+  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
+    dmi_say(DMI_LOG_ERROR, "start",
+            "%s is not a directory that only you can change: chmod 700 it, or name a "
+            "key file with dmirun --key",
+            name);
+    return false;
+  }
+  return true;
+}
+
+static bool write_key(int fd) {
+  uint8_t key[DMI_KEY_SIZE];
+  char line[DIGITS + 2];
+  randombytes_buf(key, sizeof key);
+  sodium_bin2hex(line, sizeof line, key, sizeof key);
+  line[DIGITS] = '\n';
+  bool good = write(fd, line, DIGITS + 1) == (ssize_t)(DIGITS + 1) && fsync(fd) == 0;
+  sodium_memzero(key, sizeof key);
+  sodium_memzero(line, sizeof line);
+  return good;
+}
+
+/* Makes `name`, unless somebody else does.  False: with a line, if it is not there now. */
+static bool make_key(const char *directory, const char *name) {
+  char temp[PATH_MAX];
+  if ((size_t)snprintf(temp, sizeof temp, "%s/new-XXXXXX", directory) >= sizeof temp) {
+    errno = ENAMETOOLONG;
+    return complain_errno("make", name);
+  }
+  int fd = mkostemp(temp, O_CLOEXEC); /* 0600, and of nobody else's name on any machine */
+  if (fd < 0) return complain_errno("make a file in", directory);
+  bool good = write_key(fd);
+  if (close(fd) != 0) good = false;
+  if (good && link(temp, name) != 0 && access(name, F_OK) != 0) good = false;
+  int error = errno;
+  unlink(temp);
+  errno = error;
+  return good || complain_errno("make", name);
+}
+
+static bool read_own(uint8_t key[DMI_KEY_SIZE]) {
+  char directory[PATH_MAX], name[PATH_MAX];
+  bool missing = false;
+  if (!find_home(directory, sizeof directory, ".dmi") ||
+      !find_home(name, sizeof name, ".dmi/key")) {
+    return false;
+  }
+  if (!make_directory(directory)) return false;
+  if (read_file(key, name, &missing)) return true;
+  return missing && make_key(directory, name) && read_file(key, name, NULL);
+}
+
+bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd) {
+  if (fd < 0) return file != NULL ? read_file(key, file, NULL) : read_own(key);
+  bool good = take_key(fd, key);
+  if (!good)
+    dmi_say(DMI_LOG_ERROR, "start", "no key comes from descriptor %d (dmirun --key-fd)", fd);
+  if (fd > 2) close(fd);
+  return good;
+}

@@ -1,0 +1,24 @@
+/*
+ * program.h - the functions that a program defines, as its start object hands them over.
+ *
+ * The library must not name them itself: a shared libdmi is linked without them, and all but
+ * DMI_main are optional.
+ */
+#ifndef DMI_NODE_PROGRAM_H
+#define DMI_NODE_PROGRAM_H
+
+#include <stdint.h>
+
+/* Stands in the file of every DMI program, stripped or not: dmirun looks for it there. */
+#define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
+
+/* thread and function are NULL when the program does not define them. */
+struct dmi_program {
+  void (*main)(int argc, char **argv);
+  int64_t (*thread)(int64_t addr);
+  void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                   int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+  const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
+};
+
+#endif

@@ -1,0 +1,500 @@
+/*
+ * runtime.c - the life of this process: start, daemon thread, events of the network and of the
+ * membership core, end.
+ *
+ * The happy path: main() opens the network and starts the daemon thread; in the first process it
+ * runs DMI_main as soon as this process is a member; then it waits for the daemon to end, and
+ * cleans up.
+ *
+ * Failure modes: bad options or a port in use end the process with a line before anything is
+ * started; a program that cannot be joined likewise; a lost member that matters ends the process
+ * with a line and status 1.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/runtime.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/epoch.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+#include "core/heap.h"
+#include "core/member.h"
+#include "node/check.h"
+#include "node/config.h"
+#include "access/early.h"
+#include "node/events.h"
+#include "node/key.h"
+#include "node/pager.h"
+#include "node/parent.h"
+#include "node/self.h"
+#include "msg/service.h"
+#include "msg/wire.h"
+#include "node/stall.h"
+#include "sync/sync.h"
+
+static struct dmi_process *_Atomic the_process;
+
+__thread bool dmi_in_function;
+
+struct dmi_process *dmi_runtime_process(void) {
+  return atomic_load_explicit(&the_process, memory_order_acquire);
+}
+
+struct dmi_process *dmi_runtime_usable(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  int32_t error = dmi_usable(process);
+  if (error == DMI_OK) return process;
+  dmi_fail(error);
+  return NULL;
+}
+
+/* ---- Work for the daemon thread ------------------------------------------------------------- */
+
+void dmi_post(struct dmi_process *process, struct dmi_post *post) {
+  post->next = NULL;
+  dmi_mutex_lock(&process->post_lock);
+  *process->posts_end = post;
+  process->posts_end = &post->next;
+  /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
+   * network; the daemon cannot take the post before we are through here. */
+  dmi_net_post(process->net);
+  dmi_mutex_unlock(&process->post_lock);
+}
+
+void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
+  struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
+  item->msg = *msg;
+  item->next = NULL;
+  dmi_mutex_lock(&process->post_lock);
+  *process->selfs_end = item;
+  process->selfs_end = &item->next;
+  dmi_net_post(process->net);
+  dmi_mutex_unlock(&process->post_lock);
+}
+
+static void on_posted(void *arg) {
+  struct dmi_process *process = arg;
+  if (process->cut_off) return;
+  for (;;) {
+    struct dmi_post *post;
+    dmi_mutex_lock(&process->post_lock);
+    post = process->posts;
+    if (post && !(process->posts = post->next)) process->posts_end = &process->posts;
+    dmi_mutex_unlock(&process->post_lock);
+    if (!post) break;
+    post->run(process, post);
+  }
+  dmi_access_self(process);
+  dmi_leave_look(process);
+  dmi_runtime_idle_look(process);
+  dmi_stall_begin(process);
+}
+
+/* ---- The network's events ------------------------------------------------------------------- */
+
+static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
+    return dmi_access_body(arg, from, msg);
+  msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
+  return msg->body.frame ? msg->body.frame->bytes : NULL;
+}
+
+/* Only membership talks with who is no member yet. */
+static bool dispatch(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  bool good;
+  if (class == DMI_CLASS_MEMBER) {
+    good = dmi_member_message(process->member, from, msg, dmi_events(process));
+    dmi_events_carry(process);
+    return good;
+  }
+  if (from >= DMI_NET_TEMP) return false;
+  if (class == DMI_CLASS_ROOM) return dmi_pager_message(process->pager, from, msg);
+  return class == DMI_CLASS_THREAD && dmi_thread_message(process, from, msg);
+}
+
+static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  bool good;
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE) return dmi_access_message(arg, from, msg);
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_HANDOVER) return dmi_leave_message(arg, from, msg);
+  good = dispatch(arg, from, msg);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+static bool on_lendable(void *arg, const struct dmi_msg *msg) {
+  (void)arg;
+  return dmi_access_lendable(msg);
+}
+
+/* In any thread that receives. */
+static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
+                       uint64_t len) {
+  struct dmi_process *process = arg;
+  dmi_early_arrived(process->ops, msg, body, off, len);
+  dmi_access_arrived(process, msg, off + len);
+}
+
+static void on_lost(void *arg, uint32_t id, const char *why) {
+  struct dmi_process *process = arg;
+  dmi_member_lost(process->member, id, why, dmi_events(process));
+  dmi_events_carry(process);
+}
+
+static void on_stranger(void *arg, uint32_t temp) {
+  (void)arg;
+  (void)temp; /* it speaks first: JOIN */
+}
+
+static void on_joined(void *arg, uint32_t temp, const char *why) {
+  struct dmi_process *process = arg;
+  if (why && dmi_events_seed_moved(process)) return;
+  if (why) {
+    dmi_member_not_connected(process->member, why, dmi_events(process));
+  } else {
+    dmi_member_connected(process->member, temp, dmi_events(process));
+  }
+  dmi_events_carry(process);
+}
+
+/* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
+ * sends SIGTERM again for reasons of its own (warning, limit, end of the script), a shell and the
+ * terminal each send SIGHUP, and no number of them may end what is on its way out in order.  There
+ * is SIGKILL for that. */
+static void on_signal(void *arg, int signo) {
+  struct dmi_process *process = arg;
+  if (signo == SIGTERM) dmi_parent_look(process->parent);
+  if (process->signals > 0 && signo != SIGINT) return;
+  switch (++process->signals) {
+    case 1:
+      dmi_member_leave_asked(process->member, dmi_events(process));
+      dmi_events_carry(process);
+      break;
+    case 2:
+      dmi_say(DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+              dmi_member_waits_for(process->member),
+              dmi_member_losable(process->member)
+                  ? "only this process, at once: the program goes on without it"
+                  : "this process at once, and with it the program");
+      break;
+    default:
+      dmi_say(DMI_LOG_ERROR, "member", "ended by Ctrl+C");
+      _exit(130);
+  }
+}
+
+static bool env_connected(void *arg, uint32_t uid) {
+  return dmi_net_connected(((struct dmi_process *)arg)->net, uid);
+}
+
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+  dmi_net_addrs(((struct dmi_process *)arg)->net, id, ours, theirs);
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
+  uint32_t low = 0, high = num;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (list[mid] < uid) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  return low < num && list[low] == uid;
+}
+
+static bool is_member(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid);
+  dmi_epoch_leave();
+  return is;
+}
+
+static bool is_there(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid) || is_among(uids->uid + uids->num, uids->left, uid);
+  dmi_epoch_leave();
+  return is;
+}
+
+/* DMI_function, marked so that it cannot call back into DMI. */
+static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                          int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+  dmi_in_function = true;
+  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size,
+                                          tag);
+  dmi_in_function = false;
+}
+
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
+  if (dmi_net_send(process->net, to, msg)) {
+    dmi_net_flush(process->net, to);
+  } else {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+}
+
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {
+  struct dmi_mapping *mapping;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(entry->base);
+  dmi_epoch_leave(); /* only this thread removes mappings */
+  if (mapping) return mapping;
+  mapping = dmi_mapping_new(entry->base, entry->page_size, entry->page_num, entry->home);
+  if (mapping) mapping->map.word = entry->word;
+  if (mapping) dmi_space_add(&process->core, mapping);
+  return mapping;
+}
+
+/* ---- Start and end -------------------------------------------------------------------------- */
+
+/* The first process is the first home of the allocator's pages. */
+static void enter_system(struct dmi_process *process) {
+  struct dmi_entry entry = {DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM,
+                            dmi_member_uid(process->member), DMI_WORD_SYSTEM};
+  if (!dmi_enter_mapping(process, &entry)) abort();
+}
+
+static bool joins(const struct dmi_process *process) {
+  return process->config.join_host || process->config.join_file;
+}
+
+static void contact_end(struct dmi_process *process) {
+  if (!process->contact) return;
+  /* Whoever is the coordinator at the end has nobody to hand that over to. */
+  dmi_contact_free(process->contact,
+                   dmi_member_coordinator(process->member) == dmi_member_uid(process->member));
+  process->contact = NULL;
+}
+
+static void *daemon_body(void *arg) {
+  struct dmi_process *process = arg;
+  struct dmi_mout *out = dmi_events(process);
+  if (joins(process)) {
+    dmi_member_start_join(process->member, out);
+  } else {
+    uint8_t program_id[16];
+    randombytes_buf(program_id, sizeof(program_id));
+    dmi_threads_main_begins(process);
+    dmi_member_start_first(process->member, program_id, out);
+    enter_system(process);
+  }
+  dmi_events_carry(process);
+  dmi_net_run(process->net);
+  if (process->cut_off) {
+    contact_end(process);
+    fflush(stdout); /* not all streams: a thread that waits for input holds its stream's lock */
+    _exit(process->exit_code);
+  }
+  return NULL;
+}
+
+/* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
+static void tell_port(struct dmi_process *process) {
+  const char *name = process->config.port_file;
+  char line[16];
+  if (!name) return;
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  if (!dmi_file_replace(name, line)) {
+    dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names: %s", name,
+            strerror(errno));
+  }
+}
+
+/* The same for a launcher that reads a pipe (dmirun --ready-fd): an event, unlike a file. */
+static void tell_ready(struct dmi_process *process) {
+  char line[16];
+  int fd = process->config.ready_fd;
+  if (fd < 0) return;
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  if (write(fd, line, strlen(line)) < 0) {
+    dmi_say(DMI_LOG_WARN, "start", "cannot write to descriptor %d (dmirun --ready-fd): %s", fd,
+            strerror(errno));
+  }
+  close(fd);
+}
+
+static bool process_open(struct dmi_process *process, const char *argv0) {
+  struct dmi_net_config net;
+  struct dmi_node_info info = {0};
+  struct dmi_self self;
+  struct dmi_net_handler handler = {.arg = process,
+                                    .body = on_body,
+                                    .message = on_message,
+                                    .arrived = on_arrived,
+                                    .lendable = on_lendable,
+                                    .lost = on_lost,
+                                    .stranger = on_stranger,
+                                    .joined = on_joined,
+                                    .posted = on_posted,
+                                    .signal = on_signal};
+  struct dmi_member_env env = {process, env_connected, env_addrs};
+  const char *why = NULL;
+  dmi_log_begin(process->config.log, "-"); /* its name may be what is wrong */
+  if (!dmi_self_find(&self, &process->config, argv0, &why)) {
+    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
+    return false;
+  }
+  dmi_log_begin(process->config.log, self.host);
+  net = dmi_self_net(&self, &process->config);
+  if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd)) return false;
+  process->net = dmi_net_open(&net, &handler, &why);
+  if (!process->net && process->config.listen_else) {
+    net.listen_port = 0;
+    process->net = dmi_net_open(&net, &handler, &why);
+  }
+  sodium_memzero(net.key, sizeof net.key);
+  if (!process->net) {
+    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
+    return false;
+  }
+  dmi_machine_look(&process->machine);
+  process->pager = dmi_pager_new(process);
+  if (!process->pager) return false;
+  info.cores = process->machine.cores;
+  info.memory = process->config.pool_bytes;
+  memcpy(info.host, self.host, sizeof(info.host));
+  self.addr.port = dmi_net_port(process->net);
+  process->member = dmi_member_new(&env, &info, &self.addr);
+  dmi_log(DMI_LOG_INFO, "start", "%s listens on port %u; %u cores, %llu bytes", self.name,
+          self.addr.port, info.cores, (unsigned long long)info.memory);
+  process->contact =
+      dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->net));
+  return true;
+}
+
+static struct dmi_process *process_new(const struct dmi_program *program) {
+  struct dmi_process *process = calloc(1, sizeof(*process));
+  struct dmi_uids *uids = calloc(1, sizeof(*uids));
+  if (!process || !uids) abort();
+  process->program = *program;
+  process->core.is_member = is_member;
+  process->core.is_there = is_there;
+  process->core.function = program->function ? call_function : NULL;
+  process->core.room = &dmi_pager_room;
+  process->core.arg = process;
+  process->ops = dmi_ops_new();
+  process->threads = dmi_threads_new();
+  process->sync = dmi_sync_new();
+  if (!process->ops || !process->threads || !process->sync) abort();
+  atomic_init(&process->uids, uids);
+  dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&process->park_lock, DMI_RANK_LEAF);
+  process->posts_end = &process->posts;
+  process->selfs_end = &process->selfs;
+  return process;
+}
+
+static void process_free(struct dmi_process *process) {
+  dmi_events_end(process); /* what waits there may answer by, or wake, threads */
+  dmi_pager_stop(process->pager);
+  dmi_threads_free(process->threads);
+  dmi_leave_end(process);
+  dmi_stall_end(process);
+  dmi_heap_free(atomic_load(&process->heap));
+  dmi_space_end(&process->core);
+  dmi_access_end(process);
+  dmi_sync_free(process->sync);
+  contact_end(process);
+  dmi_member_free(process->member);
+  dmi_parent_free(process->parent);
+  if (process->net) dmi_net_free(process->net);
+  atomic_store(&the_process, NULL);
+  free(atomic_load(&process->uids));
+  dmi_epoch_end();
+  dmi_pager_free(process->pager);
+  dmi_ops_free(process->ops);
+  dmi_machine_free(&process->machine);
+  dmi_mutex_destroy(&process->post_lock);
+  dmi_mutex_destroy(&process->park_lock);
+  free(process);
+}
+
+/* Signals are the daemon's: no other thread is interrupted. */
+static void block_signals(void) {
+  sigset_t set;
+  dmi_net_signals(&set);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+static void *daemon_start(void *arg) {
+  sigset_t set;
+  pthread_setname_np(pthread_self(), "dmi-daemon");
+  dmi_net_signals(&set);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  return daemon_body(arg);
+}
+
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
+  struct dmi_process *process = process_new(program);
+  pthread_t daemon;
+  bool has_parent;
+  int exit_code;
+  if (sodium_init() < 0 || !dmi_config_read(&process->config)) {
+    process_free(process);
+    return 1;
+  }
+  dmi_on_error = process->config.on_error;
+  if (process->config.check) {
+    exit_code = dmi_check(&process->config, argv[0]) ? 0 : 1;
+    process_free(process);
+    return exit_code;
+  }
+  dmi_machine_raise_files();
+  process->parent = dmi_parent_new(process->config.parent, process->config.grace, &has_parent);
+  if (!has_parent || !process_open(process, argv[0])) {
+    process_free(process);
+    return 1;
+  }
+  atomic_store(&the_process, process);
+  tell_port(process);
+  tell_ready(process);
+  fprintf(stderr, "=== initialized ===\n");
+  block_signals();
+  dmi_status_begin(&process->member_now);
+  if (!dmi_pager_start(process->pager) ||
+      pthread_create(&daemon, NULL, daemon_start, process) != 0) {
+    dmi_say(DMI_LOG_ERROR, "start", "the system allows no more threads (ulimit -u)");
+    process_free(process);
+    return 1;
+  }
+  if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
+    program->main(argc, argv);
+    dmi_threads_main_ends(process);
+  }
+  pthread_join(daemon, NULL);
+  atomic_store(&process->active, 0);
+  exit_code = process->exit_code;
+  process_free(process);
+  if (exit_code == 0) fprintf(stderr, "=== finalized ===\n");
+  return exit_code;
+}

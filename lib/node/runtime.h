@@ -1,0 +1,76 @@
+/*
+ * runtime.h - the life of this process, and calls that the daemon thread carries out for others.
+ */
+#ifndef DMI_NODE_RUNTIME_H
+#define DMI_NODE_RUNTIME_H
+
+#include "node/process.h"
+#include "node/thread.h"
+
+struct dmi_entry;
+struct dmi_mact;
+struct dmi_mout;
+
+/* Runs the program in this process; returns its exit status. */
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
+
+/* The process that runs, NULL before and after. */
+struct dmi_process *dmi_runtime_process(void);
+
+/* The same for a call of this thread; NULL: it may not call now, and DMI_errno() says why. */
+struct dmi_process *dmi_runtime_usable(void);
+
+/* ---- The daemon thread's ---- */
+
+/* Sends and flushes; drops the message when the process has left. */
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
+
+/* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares).
+ */
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
+/* One less; takes effect when no operation is out any more. */
+void dmi_runtime_idle(struct dmi_process *process);
+void dmi_runtime_idle_look(struct dmi_process *process);
+
+/* A call of the membership core that has no result yet. */
+struct dmi_wait {
+  struct dmi_wait *next;
+  uint64_t op;
+  void (*done)(struct dmi_process *process, struct dmi_wait *wait, const struct dmi_mact *result);
+};
+
+/* Gives the wait its number and remembers it until the result comes. */
+uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
+
+/* Where an event function of member.h puts its actions; dmi_events_carry carries them out, in
+ * order. An event that happens while that goes on only adds to the list. */
+struct dmi_mout *dmi_events(struct dmi_process *process);
+void dmi_events_carry(struct dmi_process *process);
+/* The seed could not be reached.  True: its file tells of another one by now, which is tried. */
+bool dmi_events_seed_moved(struct dmi_process *process);
+
+/* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
+ * memory. */
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry);
+
+/* ---- leave.c ---- */
+
+/* START_DRAIN. */
+void dmi_leave_start(struct dmi_process *process, uint32_t heir);
+/* Room for all pages has been promised, so they go; or there is none, and nothing was changed. */
+void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
+void dmi_leave_refused(struct dmi_process *process);
+/* A process that had too little room has more now. */
+void dmi_leave_room_told(struct dmi_process *process);
+/* Says dmi_member_drained once that is so. */
+void dmi_leave_look(struct dmi_process *process);
+/* Frees what a leave keeps, at the end of the process. */
+void dmi_leave_end(struct dmi_process *process);
+/* HOME_*, TAKE and KEEP. */
+bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
+/* A view without `uid`: homes go to its heir. */
+void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir);
+/* FORGET: kills the pages of a mapping. */
+void dmi_forget_mapping(struct dmi_process *process, uint64_t base);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * self.c - see self.h.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/self.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the executable is, so that all processes can be told to be the same. */
+static bool hash_program(uint8_t hash[16]) {
+  unsigned char buf[65536];
+  crypto_generichash_state state;
+  size_t got;
+  FILE *file = fopen("/proc/self/exe", "rb");
+  if (!file) return false;
+  crypto_generichash_init(&state, NULL, 0, 16);
+  while ((got = fread(buf, 1, sizeof(buf), file)) > 0)
+    crypto_generichash_update(&state, buf, got);
+  fclose(file);
+  crypto_generichash_final(&state, hash, 16);
+  return true;
+}
+
+/* Where the executable is, for messages; its end, when that is too long. */
+static void program_name(char name[64], const char *argv0) {
+  char path[4096];
+  ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (len <= 0) {
+    snprintf(name, 64, "%.63s", argv0);
+    return;
+  }
+  path[len] = '\0';
+  snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
+}
+
+/* fe80::/10 is good for the hosts of one cable, and each has to name its interface with it. */
+static bool is_link_local(const struct dmi_addr *addr) {
+  return addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
+}
+
+bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
+                   const char **why) {
+  static char text[600];
+  const char *given = config->advertise;
+  memset(self, 0, sizeof(*self));
+  program_name(self->name, argv0);
+  *why = text;
+  if (!hash_program(self->build)) {
+    snprintf(text, sizeof(text),
+             "cannot read /proc/self/exe to tell this program from others: is /proc mounted?");
+    return false;
+  }
+  if (!given) {
+    if (gethostname(self->host, sizeof(self->host) - 1) != 0) strcpy(self->host, "unknown");
+    return true;
+  }
+  snprintf(self->host, sizeof(self->host), "%s", given);
+  const char *error = dmi_net_resolve(given, &self->addr);
+  if (error) {
+    snprintf(text, sizeof(text),
+             "cannot find host '%.200s': %s; check dmirun's option --advertise ADDR", given, error);
+    return false;
+  }
+  if (is_link_local(&self->addr)) {
+    snprintf(text, sizeof(text),
+             "--advertise %.200s: that is a link-local address, by which others cannot reach this "
+             "host; give an IPv4, a global or a unique local (fd00::/8) address",
+             given);
+    return false;
+  }
+  return true;
+}
+
+struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config) {
+  struct dmi_net_config net = {
+      .listen_port = config->listen_port, .bind = config->bind, .encrypt = config->encrypt};
+  net.dead_after = (uint32_t)config->dead_after;
+  memcpy(net.name, self->name, sizeof net.name);
+  memcpy(net.build, self->build, sizeof net.build);
+  return net;
+}

@@ -1,0 +1,204 @@
+/*
+ * stall.c - see stall.h.
+ *
+ * While anything is out, the daemon looks once a second: for whom does the membership core wait; is
+ * a read, write or other operation out that was so at the last look; has a DMI_create no answer?
+ * Who may owe that is asked by PING whether its daemon runs (dmi_net_ping).  One that gives no sign
+ * of life for QUIET looks is named in a line, once, and in another one when it is back.  It is lost
+ * only by what lib/net finds out.
+ *
+ * An operation may have been passed on to a process that only others know of, so all members are
+ * asked: those with a connection at once, a few of the others at each look.
+ *
+ * Must not be told of operations one by one, nor look at a clock for them: their numbers show
+ * whether they are the same as at the last look.
+ */
+#include "node/stall.h"
+
+#include <ev.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "core/member.h"
+#include "node/thread.h"
+
+#define LOOK 1.0       /* seconds */
+#define QUIET 3        /* looks without a sign of life, till it is named */
+#define CONNECT_MOST 4 /* members to which a look may connect */
+
+#define TAKEN (64 << 10) /* bytes: so much from one look to the next is a transfer that goes on */
+
+#define OPERATION "a read or write here may need its answer"
+
+/* One that may owe us an answer. */
+struct stalled {
+  struct stalled *next;
+  uint32_t uid;
+  const char *what; /* waits for it, for the line */
+  bool awaited;     /* at this look */
+  bool said;        /* it was named */
+  bool known;       /* `signs` were taken */
+  uint32_t quiet;   /* looks in a row at which they were the same */
+  struct dmi_net_signs signs;
+  time_t since; /* of the last time that they were not */
+};
+
+struct dmi_stall {
+  struct dmi_process *process;
+  struct ev_timer timer;
+  struct stalled *all;
+};
+
+static void want(void *arg, uint32_t uid, const char *what) {
+  struct dmi_stall *stall = arg;
+  struct stalled *one = stall->all;
+  while (one && one->uid != uid)
+    one = one->next;
+  if (!one) {
+    one = calloc(1, sizeof(*one));
+    if (!one) return;
+    one->uid = uid;
+    one->since = time(NULL);
+    one->next = stall->all;
+    stall->all = one;
+  }
+  if (!one->awaited) one->what = what;
+  one->awaited = true;
+}
+
+static void want_all(struct dmi_stall *stall) {
+  struct dmi_process *process = stall->process;
+  uint32_t num, fresh = 0;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    uint32_t uid = peers[i].uid;
+    if (uid == process->core.self) continue;
+    if (dmi_net_connected(process->net, uid) || fresh++ < CONNECT_MOST) want(stall, uid, OPERATION);
+  }
+}
+
+static void say_back(struct dmi_stall *stall, struct stalled *one) {
+  char name[DMI_NAME_TEXT];
+  dmi_member_name(stall->process->member, one->uid, name);
+  dmi_say(DMI_LOG_WARN, "member", "%s answers again", name);
+  one->said = false;
+}
+
+static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
+  char name[DMI_NAME_TEXT], clock[32];
+  struct tm utc;
+  dmi_member_name(stall->process->member, one->uid, name);
+  gmtime_r(&one->since, &utc);
+  strftime(clock, sizeof(clock), "%H:%M:%S UTC", &utc);
+  dmi_say(DMI_LOG_WARN, "member", "waiting for %s since %s: it does not answer; %s", name, clock,
+          one->what);
+  one->said = true;
+}
+
+/* Does it show that its daemon runs?  What its machine takes over for a daemon that does not is
+ * little; and once it was named, only what it says itself counts. */
+static bool lives(const struct stalled *one, const struct dmi_net_signs *now) {
+  if (now->heard != one->signs.heard) return true;
+  return !one->said && now->taken - one->signs.taken >= TAKEN;
+}
+
+static void look_at(struct dmi_stall *stall, struct stalled *one) {
+  struct dmi_net_signs signs;
+  if (!dmi_net_ping(stall->process->net, one->uid, &signs)) {
+    one->awaited = false; /* lost, or we have taken leave of it */
+    one->said = false;
+    return;
+  }
+  if (one->known && !lives(one, &signs)) {
+    one->signs.taken = signs.taken;
+    if (++one->quiet >= QUIET && !one->said) say_waiting(stall, one);
+    return;
+  }
+  if (one->said) say_back(stall, one);
+  if (one->known) one->since = time(NULL);
+  one->known = true;
+  one->signs = signs;
+  one->quiet = 0;
+}
+
+/* It is not waited for any more: because it has answered, or because it is lost. */
+static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
+  struct dmi_net_signs signs;
+  if (dmi_net_ping(stall->process->net, one->uid, &signs) && lives(one, &signs)) {
+    say_back(stall, one);
+  }
+}
+
+/* Returns whether there is any that is awaited. */
+static bool look_at_all(struct dmi_stall *stall) {
+  for (struct stalled **at = &stall->all, *one; (one = *at);) {
+    if (one->awaited) look_at(stall, one);
+    if (one->awaited) {
+      at = &one->next;
+      continue;
+    }
+    if (one->said) say_whether_back(stall, one);
+    *at = one->next;
+    free(one);
+  }
+  return stall->all != NULL;
+}
+
+static void on_look(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  struct dmi_stall *stall = timer->data;
+  struct dmi_process *process = stall->process;
+  bool any = false;
+  (void)loop;
+  (void)events;
+  /* First: what is begun from here on has the next look. */
+  atomic_store(&process->stalling, 0);
+  for (struct stalled *one = stall->all; one; one = one->next)
+    one->awaited = false;
+  dmi_member_awaits(process->member, want, stall);
+  dmi_threads_awaits(process->threads, want, stall);
+  if (dmi_ops_look(process->ops, &any)) want_all(stall);
+  if (look_at_all(stall) || any) atomic_store(&process->stalling, 1);
+  dmi_stall_begin(process);
+}
+
+static struct dmi_stall *stall_of(struct dmi_process *process) {
+  struct dmi_stall *stall = process->stall;
+  if (stall) return stall;
+  stall = calloc(1, sizeof(*stall));
+  if (!stall) abort();
+  stall->process = process;
+  ev_timer_init(&stall->timer, on_look, LOOK, 0.);
+  stall->timer.data = stall;
+  return process->stall = stall;
+}
+
+static void found(void *arg, uint32_t uid, const char *what) {
+  (void)uid;
+  (void)what;
+  *(bool *)arg = true;
+}
+
+void dmi_stall_begin(struct dmi_process *process) {
+  struct dmi_stall *stall = stall_of(process);
+  bool any = atomic_load(&process->stalling);
+  if (ev_is_active(&stall->timer)) return;
+  if (!any) dmi_member_awaits(process->member, found, &any);
+  if (!any) return;
+  atomic_store(&process->stalling, 1);
+  ev_timer_set(&stall->timer, LOOK, 0.);
+  ev_timer_start(dmi_net_loop(process->net), &stall->timer);
+}
+
+void dmi_stall_end(struct dmi_process *process) {
+  struct dmi_stall *stall = process->stall;
+  if (!stall) return;
+  ev_timer_stop(dmi_net_loop(process->net), &stall->timer);
+  while (stall->all) {
+    struct stalled *one = stall->all;
+    stall->all = one->next;
+    free(one);
+  }
+  free(stall);
+  process->stall = NULL;
+}

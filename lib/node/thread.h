@@ -1,0 +1,65 @@
+/*
+ * thread.h - DMI threads: create, join, detach, self, across processes.
+ *
+ * All but dmi_thread_self, _suspend and _wake runs in the daemon thread.  A thread is named by the
+ * uid of its process and a number that counts up there.
+ */
+#ifndef DMI_NODE_THREAD_H
+#define DMI_NODE_THREAD_H
+
+#include "msg/msg.h"
+#include "dmi_api.h"
+
+struct dmi_process;
+struct dmi_threads;
+
+struct dmi_threads *dmi_threads_new(void);
+/* Joins every pthread; none runs user code any more. */
+void dmi_threads_free(struct dmi_threads *threads);
+
+/* User code that runs here: threads, and DMI_main. */
+uint32_t dmi_threads_running(const struct dmi_threads *threads);
+bool dmi_threads_main_runs(const struct dmi_threads *threads);
+
+void dmi_threads_main_begins(struct dmi_process *process);
+void dmi_threads_main_ends(struct dmi_process *process);
+
+/* The caller's side.  `done` is called in the daemon thread, once. */
+typedef void dmi_thread_done(void *arg, int32_t error, int64_t value);
+void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
+                       dmi_thread_done *done, void *arg);
+void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg);
+void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
+                       dmi_thread_done *done, void *arg);
+
+/* Any thread.  `done` is called by it, or later by the daemon thread. */
+void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg);
+/* Sleeps until there is a wake for the calling thread, and uses it up.  DMI_ETHREAD: not a DMI
+ * thread. */
+int32_t dmi_thread_suspend(void);
+
+/* DMI_SVC_CREATE .. WOKEN.  False: not from a correct peer. */
+bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+
+/* This process has been welcomed: threads may be created here. */
+void dmi_threads_open(struct dmi_threads *threads);
+
+/* A leave begins: no new threads from now on.  False, and nothing changed: threads run. */
+bool dmi_threads_stop(struct dmi_threads *threads);
+/* The leave fails: they may be created again. */
+void dmi_threads_go_on(struct dmi_threads *threads);
+
+/* The same leave: what has ended and was not joined is given to `each`, and forgotten here. */
+void dmi_threads_hand_over(struct dmi_process *process,
+                           void (*each)(void *arg, uint64_t number, int64_t value), void *arg);
+
+/* The number of the calling DMI thread, 0 outside. */
+uint64_t dmi_thread_self(void);
+
+/* The daemon: who has not answered a DMI_create, DMI_detach or DMI_wake from here. */
+void dmi_threads_awaits(struct dmi_threads *threads,
+                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * alloc.c - DMI_malloc, DMI_realloc, DMI_free: the allocator of lib/core/heap.c on the pages of the
+ * system mapping, and objects that have their own mapping.
+ */
+#include "sync/alloc.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "core/heap.h"
+#include "node/calls.h"
+
+#define COPY_MOST (INT64_C(1) << 20) /* bytes copied at a time */
+
+/* ---- The surroundings of the pure part ------------------------------------------------------ */
+
+static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
+                        const struct dmi_heap_in *in, void *answer, uint64_t answer_size,
+                        bool here) {
+  struct dmi_rmw_call call = {.rmw = DMI_RMW_HEAP,
+                              .addr = (int64_t)(DMI_SYSTEM_BASE + page * DMI_SYSTEM_PAGE + off),
+                              .size = (int64_t)len,
+                              .out1 = in,
+                              .in = answer,
+                              .sizes = {sizeof(*in), 0, answer_size},
+                              .mode = here ? DMI_EXCLUSIVE_ATOMIC : DMI_PUT_ATOMIC};
+  return dmi_error_of(dmi_access_rmw(arg, &call, NULL));
+}
+
+static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word,
+                       uint64_t *base) {
+  int64_t addr = 0;
+  int32_t error = dmi_call_map(arg, page_size, page_num, word, &addr);
+  *base = (uint64_t)addr;
+  return error;
+}
+
+static void env_unmap(void *arg, uint64_t base, uint64_t word) {
+  dmi_call_unmap_later(arg, base, word);
+}
+
+static bool env_is_member(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  return process->core.is_there(process->core.arg, uid); /* its DMI_main may use an arena */
+}
+
+/* NULL: *error. */
+static struct dmi_heap *heap_of(struct dmi_process *process, int32_t *error) {
+  struct dmi_heap *heap, *none = NULL;
+  struct dmi_heap_env env = {.arg = process,
+                             .step = env_step,
+                             .map = env_map,
+                             .unmap = env_unmap,
+                             .is_member = env_is_member};
+  *error = dmi_usable(process);
+  if (*error != DMI_OK) return NULL;
+  heap = atomic_load(&process->heap);
+  if (heap) return heap;
+  env.self = process->core.self;
+  heap = dmi_heap_new(&env);
+  *error = DMI_ENOMEM;
+  if (heap && !atomic_compare_exchange_strong(&process->heap, &none, heap)) {
+    dmi_heap_free(heap);
+    heap = none;
+  }
+  return heap;
+}
+
+/* ---- Objects -------------------------------------------------------------------------------- */
+
+/* Where an object lies: the facts of its mapping. */
+struct place {
+  uint64_t base, page_size, page_num, word;
+};
+
+/* DMI_EADDR: no object can be at this address. */
+static int32_t place_of(struct dmi_process *process, int64_t addr, struct place *place) {
+  int32_t error = DMI_OK;
+  struct dmi_mapping *mapping = dmi_access_mapping(process, addr, 1, &error);
+  if (!mapping) return error;
+  *place = (struct place){mapping->map.base, mapping->map.page_size, mapping->map.page_num,
+                          mapping->map.word};
+  dmi_mapping_unref(&process->core, mapping);
+  if (place->word == DMI_WORD_USER) return DMI_EADDR;
+  if (place->word == DMI_WORD_OBJECT && (uint64_t)addr != place->base) return DMI_EADDR;
+  return DMI_OK;
+}
+
+static uint64_t pages_for(uint64_t size, uint64_t page_size) {
+  return size / page_size + (size % page_size != 0);
+}
+
+static int32_t object_new(struct dmi_process *process, struct dmi_heap *heap, uint64_t size,
+                          uint64_t page_size, int64_t *addr) {
+  uint64_t at = 0;
+  int32_t error = dmi_heap_take(heap, size, page_size, &at);
+  if (error == DMI_E_OWN_MAPPING) {
+    return dmi_call_map(process, page_size, pages_for(size, page_size), DMI_WORD_OBJECT, addr);
+  }
+  if (error == DMI_OK) *addr = (int64_t)at;
+  return error;
+}
+
+static int32_t object_free(struct dmi_process *process, struct dmi_heap *heap, int64_t addr) {
+  struct place place;
+  int32_t error = place_of(process, addr, &place);
+  if (error != DMI_OK) return error;
+  if (place.word == DMI_WORD_OBJECT) return dmi_call_unmap(process, place.base, place.word);
+  return dmi_heap_give(heap, place.word, place.page_size, place.base, (uint64_t)addr - place.base);
+}
+
+static int32_t bad_size(int64_t size) {
+  return dmi_fail(dmi_because(
+      DMI_ESIZE, size <= 0 ? "the size is not positive" : "the page size is not positive"));
+}
+
+int32_t dmi_alloc_malloc(struct dmi_process *process, int64_t *addr, int64_t size,
+                         int64_t page_size) {
+  int32_t error;
+  struct dmi_heap *heap;
+  if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  if (size <= 0 || page_size <= 0) return bad_size(size);
+  heap = heap_of(process, &error);
+  if (!heap) return dmi_fail(error);
+  error = object_new(process, heap, (uint64_t)size, (uint64_t)page_size, addr);
+  return dmi_result(error);
+}
+
+int32_t dmi_alloc_free(struct dmi_process *process, int64_t addr) {
+  int32_t error;
+  struct dmi_heap *heap = heap_of(process, &error);
+  if (!heap) return dmi_fail(error);
+  error = object_free(process, heap, addr);
+  return dmi_result(error);
+}
+
+/* ---- Realloc -------------------------------------------------------------------------------- */
+
+static int32_t copy(struct dmi_process *process, int64_t to, int64_t from, int64_t size) {
+  int64_t part = size < COPY_MOST ? size : COPY_MOST;
+  unsigned char *buf = malloc((size_t)part);
+  int32_t good = buf ? DMI_TRUE : dmi_fail(DMI_ENOMEM);
+  for (int64_t at = 0; at < size && good; at += part) {
+    if (part > size - at) part = size - at;
+    good = dmi_access_read(process, from + at, part, buf, DMI_GET_READ, NULL) &&
+           dmi_access_write(process, to + at, part, buf, DMI_EXCLUSIVE_WRITE, NULL);
+  }
+  free(buf);
+  return dmi_error_of(good);
+}
+
+/* The bytes an object may use.  *same: those are the ones that `size` bytes need.  DMI_EADDR: there
+ * is no object. */
+static int32_t room_of(struct dmi_heap *heap, const struct place *place, int64_t addr,
+                       uint64_t size, uint64_t page_size, uint64_t *room, bool *same) {
+  uint8_t cls;
+  bool small = dmi_heap_class(size, page_size, &cls);
+  int32_t error;
+  if (place->word == DMI_WORD_OBJECT) {
+    *room = place->page_size * place->page_num;
+    *same =
+        !small && page_size == place->page_size && pages_for(size, page_size) == place->page_num;
+    return DMI_OK;
+  }
+  error =
+      dmi_heap_has(heap, place->word, place->page_size, place->base, (uint64_t)addr - place->base);
+  if (error != DMI_OK) return error;
+  *room = dmi_heap_shape(place->word, place->page_size).stride;
+  *same = small && page_size == place->page_size && cls == dmi_heap_class_of(place->word);
+  return DMI_OK;
+}
+
+/* What the old object holds, moved to a new one. */
+static int32_t object_move(struct dmi_process *process, struct dmi_heap *heap, int64_t old_addr,
+                           uint64_t room, uint64_t size, uint64_t page_size, int64_t *addr) {
+  int64_t fresh;
+  int32_t error = object_new(process, heap, size, page_size, &fresh);
+  if (error != DMI_OK) return error;
+  error = copy(process, fresh, old_addr, (int64_t)(size < room ? size : room));
+  if (error == DMI_OK) error = object_free(process, heap, old_addr);
+  if (error == DMI_OK) {
+    *addr = fresh;
+  } else {
+    (void)object_free(process, heap, fresh);
+  }
+  return error;
+}
+
+int32_t dmi_alloc_realloc(struct dmi_process *process, int64_t old_addr, int64_t *addr,
+                          int64_t size, int64_t page_size) {
+  struct dmi_heap *heap;
+  struct place place;
+  uint64_t room = 0;
+  int32_t error;
+  bool same = false;
+  if (old_addr == DMI_NULL) return dmi_alloc_malloc(process, addr, size, page_size);
+  if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  if (size <= 0 || page_size <= 0) return bad_size(size);
+  heap = heap_of(process, &error);
+  if (!heap) return dmi_fail(error);
+  error = place_of(process, old_addr, &place);
+  if (error == DMI_OK) {
+    error = room_of(heap, &place, old_addr, (uint64_t)size, (uint64_t)page_size, &room, &same);
+  }
+  if (error == DMI_OK && same) {
+    *addr = old_addr;
+  } else if (error == DMI_OK) {
+    error = object_move(process, heap, old_addr, room, (uint64_t)size, (uint64_t)page_size, addr);
+  }
+  return dmi_result(error);
+}

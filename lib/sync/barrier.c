@@ -1,0 +1,238 @@
+/*
+ * barrier.c - see barrier.h.
+ *
+ * Threads of this process that arrive at about the same time are a batch, which goes as one ARRIVE
+ * (core/syncop.h) and is answered when the round is over; the answer wakes them all.  The thread
+ * that makes the batch as large as expected sends it, at once.  Expected are as many as use the
+ * barrier, until fewer came: so in the usual case, the same threads in each round, a process sends
+ * one message and gets one.
+ *
+ * Nobody can know whether the others will come at all: a round may be of fewer threads.  So the
+ * first of a batch waits for PATIENCE at most, sends what there is, and expects no more the next
+ * time.
+ *
+ *    thread: --the last expected, or alone-> sends the batch --+--> waits --> the round is over
+ *            \--the first-> waits, PATIENCE is over -----------+      ^ \
+ *             +--others----------------------------------------------+  +-> it had room for the
+ *                                                                           first few: the others
+ *                                                                           arrive anew
+ */
+#include "sync/barrier.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "core/syncop.h"
+#include "node/process.h"
+
+/* Nanoseconds.  As long as a few messages take, and only when fewer come than the last time. */
+#define PATIENCE 200000
+
+/* Arrivals in one message, at most; more go in several. */
+#define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(double))
+
+/* Threads that arrive together.  Freed by the last of them. */
+struct batch {
+  uint64_t users, num, room; /* guarded by the barrier's lock */
+  int32_t pnum;
+  unsigned char *input;      /* of ARRIVE; guarded by the lock until it is closed */
+  struct dmi_arrived answer; /* valid when the status is done without error */
+  DMI_local_status_t status; /* of the ARRIVE; begun with the batch, so that all can wait for it */
+};
+
+/* A barrier that threads of this process use. */
+struct dmi_barrier {
+  UT_hash_handle hh;
+  int64_t addr;          /* key */
+  uint32_t users;        /* guarded by barriers_lock */
+  _Atomic uint32_t lock; /* guards those below */
+  uint64_t registered;   /* threads: as `users` */
+  uint64_t expected;     /* arrivals in a round, of this process */
+  uint64_t arrived;      /* since the last round that is known to be over */
+  uint64_t generation;   /* that round's */
+  struct batch *open;    /* being collected, NULL: none */
+};
+
+static _Atomic uint32_t barriers_lock; /* guards barriers */
+static struct dmi_barrier *barriers;
+
+struct dmi_barrier *dmi_barrier_join(int64_t addr) {
+  struct dmi_barrier *barrier;
+  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
+  HASH_FIND(hh, barriers, &addr, sizeof(addr), barrier);
+  if (!barrier && (barrier = calloc(1, sizeof(*barrier)))) {
+    barrier->addr = addr;
+    HASH_ADD(hh, barriers, addr, sizeof(barrier->addr), barrier);
+  }
+  if (barrier) barrier->users++;
+  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
+  if (!barrier) return NULL;
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  barrier->expected = ++barrier->registered;
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  return barrier;
+}
+
+void dmi_barrier_part(struct dmi_barrier *barrier) {
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  barrier->expected = --barrier->registered;
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
+  if (--barrier->users) {
+    barrier = NULL;
+  } else {
+    HASH_DEL(barriers, barrier);
+  }
+  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
+  free(barrier);
+}
+
+/* ---- A batch, with the lock held ------------------------------------------------------------ */
+
+static struct batch *batch_new(int32_t pnum) {
+  struct batch *batch = calloc(1, sizeof(*batch));
+  if (!batch) return NULL;
+  batch->pnum = pnum;
+  dmi_status_begin(dmi_status_of(&batch->status));
+  return batch;
+}
+
+/* False: no memory. */
+static bool batch_add(struct batch *batch, double value) {
+  const struct dmi_arrive head = {(uint64_t)batch->pnum};
+  if (batch->num == batch->room) {
+    uint64_t room = batch->room ? 2 * batch->room : 8;
+    unsigned char *more = realloc(batch->input, sizeof(head) + room * sizeof(value));
+    if (!more) return false;
+    memcpy(more, &head, sizeof(head));
+    batch->input = more;
+    batch->room = room;
+  }
+  memcpy(batch->input + sizeof(head) + batch->num * sizeof(value), &value, sizeof(value));
+  batch->num++;
+  batch->users++;
+  return true;
+}
+
+static void batch_leave(struct batch *batch) {
+  if (--batch->users) return;
+  free(batch->input);
+  free(batch);
+}
+
+/* Adds a thread to the batch that is being collected, or begins one.  `*index`: its place there;
+ * `*sends`: the batch is closed now, and this thread has to send it.  NULL: no memory. */
+static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pnum, uint64_t *index,
+                           bool *sends) {
+  struct batch *batch = barrier->open;
+  if (!batch || batch->pnum != pnum) batch = batch_new(pnum);
+  if (!batch) return NULL;
+  *index = batch->num;
+  if (!batch_add(batch, value)) {
+    if (!batch->num) free(batch);
+    return NULL;
+  }
+  if (!barrier->open) barrier->open = batch;
+  if (++barrier->arrived > barrier->expected) barrier->expected = barrier->arrived;
+  *sends = batch != barrier->open || barrier->arrived >= barrier->expected ||
+           batch->num >= (uint64_t)batch->pnum || batch->num >= BATCH_MOST;
+  if (*sends && barrier->open == batch) barrier->open = NULL;
+  return batch;
+}
+
+/* PATIENCE is over.  False: somebody else has closed the batch. */
+static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
+  if (barrier->open != batch) return false;
+  barrier->open = NULL;
+  barrier->expected = barrier->arrived;
+  return true;
+}
+
+/* Counts anew when a round is known to be over. */
+static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
+  if (generation == barrier->generation) return;
+  barrier->generation = generation;
+  barrier->arrived = barrier->open ? barrier->open->num : 0;
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+/* A closed batch; its status tells how that ended. */
+static void batch_send(struct dmi_process *process, const struct dmi_barrier *barrier,
+                       struct batch *batch) {
+  struct dmi_rmw_call call = {
+      .rmw = DMI_RMW_ARRIVE,
+      .addr = barrier->addr,
+      .size = sizeof(struct dmi_round),
+      .out1 = batch->input,
+      .in = &batch->answer,
+      .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(double), 0, sizeof(batch->answer)},
+      .mode = DMI_PUT_ATOMIC,
+      .begun = true};
+  (void)dmi_access_rmw(process, &call, &batch->status);
+}
+
+/* Arrives once.  `*again`: its batch was larger than what the round had room for, and this thread
+ * was beyond. */
+static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
+                      double *sum, int32_t pnum, bool *again) {
+  struct batch *batch;
+  uint64_t index;
+  int32_t error;
+  bool sends;
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  batch = enter(barrier, value, pnum, &index, &sends);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  if (!batch) return DMI_ENOMEM;
+  if (!sends && index == 0 && !dmi_status_wait_for(dmi_status_of(&batch->status), PATIENCE)) {
+    dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+    sends = take_over(barrier, batch);
+    dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  }
+  if (sends) {
+    batch_send(process, barrier, batch);
+    error = dmi_access_wait(process, dmi_status_of(&batch->status));
+  } else {
+    error = dmi_status_wait(dmi_status_of(&batch->status));
+  }
+  if (error == DMI_OK && !batch->answer.taken) {
+    error = dmi_because(DMI_EINVAL, "the round that goes on was begun with another pnum");
+  }
+  *again = error == DMI_OK && index >= batch->answer.taken;
+  if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  if (error == DMI_OK) {
+    count_end(barrier, batch->answer.generation);
+  } else if (barrier->arrived) {
+    barrier->arrived--;
+  }
+  batch_leave(batch);
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  return error;
+}
+
+int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
+                           double *sum, int32_t pnum) {
+  bool again = true;
+  while (again) {
+    int32_t error = arrive(process, barrier, value, sum, pnum, &again);
+    if (error != DMI_OK) return dmi_fail(error);
+  }
+  return DMI_TRUE;
+}
+
+int64_t dmi_barrier_addr(const struct dmi_barrier *barrier) {
+  return barrier->addr;
+}
+
+int32_t dmi_barrier_destroy(struct dmi_process *process, int64_t addr) {
+  struct dmi_round round;
+  if (!dmi_access_read(process, addr, sizeof(round), &round, DMI_GET_READ, NULL)) return DMI_FALSE;
+  if (!dmi_round_valid(&round)) return dmi_fail(DMI_EINVAL);
+  return round.arrived ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
+}
