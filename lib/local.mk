@@ -145,6 +145,7 @@ access_sources = \
 	lib/access/save.c \
 	lib/access/save.h \
 	lib/access/space.c \
+	lib/access/space.h \
 	lib/access/status.c \
 	lib/access/status.h
 
@@ -159,6 +160,7 @@ sync_sources = \
 
 # 7 node: the process: daemon, threads, pager, joining and leaving
 node_sources = \
+	lib/node/above.c \
 	lib/node/calls.c \
 	lib/node/calls.h \
 	lib/node/check.c \

@@ -22,9 +22,24 @@
 #include "core/syncop.h"
 #include "access/early.h"
 #include "access/group.h"
-#include "node/pager.h"
-#include "node/process.h"
-#include "node/stall.h"
+
+__thread bool dmi_in_function;
+
+struct dmi_self_msg {
+  struct dmi_self_msg *next;
+  struct dmi_msg msg;
+};
+
+void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg) {
+  access->above = above;
+  access->above_arg = arg;
+  access->ops = dmi_ops_new();
+  if (!access->ops) abort();
+  dmi_space_init(&access->space);
+  dmi_mutex_init(&access->self_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&access->park_lock, DMI_RANK_LEAF);
+  access->selfs_end = &access->selfs;
+}
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
 
@@ -43,25 +58,25 @@ void dmi_access_call_fail(struct dmi_call *call, int32_t error) {
   atomic_compare_exchange_strong(&call->error, &expected, error);
 }
 
-static void op_complete(struct dmi_process *process, struct dmi_op *op) {
+static void op_complete(struct dmi_access *access, struct dmi_op *op) {
   struct dmi_call *call = op->call;
   if (op->req.error != DMI_OK) dmi_access_call_fail(call, op->req.error);
-  dmi_mapping_unref(&process->core, op->mapping);
+  dmi_mapping_unref(&access->core, op->mapping);
   dmi_slice_drop(&op->req.src);
   if (op->heap) free(op);
   dmi_access_call_finish(call);
-  if (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) dmi_net_post(process->net);
+  if (atomic_load(&access->idle_owed) && !dmi_ops_any(access->ops)) dmi_net_post(access->net);
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
 /* A request for the home, which is arriving: kept until then.  Parked already, or the home has
  * arrived between the step and here: then it goes through the core again. */
-static void park(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+static void park(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                  struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
   struct dmi_parked *item = NULL;
-  dmi_mutex_lock(&process->park_lock);
+  dmi_mutex_lock(&access->park_lock);
   if (atomic_load(&mapping->map.arriving)) {
     item = dmi_xalloc(1, sizeof(*item));
     item->from = from;
@@ -74,100 +89,112 @@ static void park(struct dmi_process *process, struct dmi_page *page, uint32_t fr
     *mapping->parked_end = item;
     mapping->parked_end = &item->next;
   }
-  dmi_mutex_unlock(&process->park_lock);
-  if (!item) dmi_page_message(&process->core, page, from, msg, NULL, out);
+  dmi_mutex_unlock(&access->park_lock);
+  if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
 /* Puts it in line for another process. */
-static void send_locked(struct dmi_process *process, struct dmi_page *page, uint32_t to,
+static void send_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
                         struct dmi_msg *msg, struct dmi_out *out) {
   uint8_t type = msg->type;
   uint64_t bytes = msg->body.len;
-  bool own = msg->origin == process->core.self;
-  if (!dmi_net_send(process->net, to, msg)) {
-    dmi_page_bounced(&process->core, page, to, msg, out);
+  bool own = msg->origin == access->core.self;
+  if (!dmi_net_send(access->net, to, msg)) {
+    dmi_page_bounced(&access->core, page, to, msg, out);
     return;
   }
-  if (own) atomic_fetch_add_explicit(&process->sent[type], 1, memory_order_relaxed);
+  if (own) atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
   if (!bytes || (type != DMI_MSG_DATA && type != DMI_MSG_BLOCK && type != DMI_MSG_GRANT)) return;
-  atomic_fetch_add_explicit(&process->pages[type].num, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&process->pages[type].bytes, bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
 }
 
-static void carry_locked(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out) {
+/* A page goes to its next owner: it may be one that stalls here, or was offered. */
+static void granted(struct dmi_access *access) {
+  if (atomic_load(&access->pager_expects) && atomic_exchange(&access->pager_expects, 0))
+    access->above->wake_pager(access->above_arg);
+}
+
+/* A step of some page is over: pages that could not leave before may now. */
+static void stepped(struct dmi_access *access) {
+  if (__builtin_expect(atomic_load_explicit(&access->pager_curious, memory_order_relaxed), 0)) {
+    atomic_store(&access->pager_curious, 0);
+    access->above->wake_pager(access->above_arg);
+  }
+}
+
+static void carry_locked(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out) {
   /* The list may grow, and move, meanwhile. */
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
     struct dmi_msg msg = out->act[i].msg;
     if (out->act[i].type == DMI_ACT_COMPLETE) {
-      dmi_ops_remove(process->ops, (struct dmi_op *)out->act[i].req);
+      dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
     } else if (out->act[i].type == DMI_ACT_PARK) {
-      park(process, page, to, &msg, out);
+      park(access, page, to, &msg, out);
     } else if (out->act[i].type == DMI_ACT_ROOM) {
-      dmi_pager_stalled(process->pager, page);
+      access->above->stalled(access->above_arg, page);
     } else if (out->act[i].type != DMI_ACT_SEND) {
       continue;
-    } else if (to == process->core.self) {
-      dmi_post_self(process, &msg);
+    } else if (to == access->core.self) {
+      dmi_access_post_self(access, &msg);
     } else {
-      if (msg.type == DMI_MSG_GRANT) dmi_pager_granted(process);
-      send_locked(process, page, to, &msg, out);
+      if (msg.type == DMI_MSG_GRANT) granted(access);
+      send_locked(access, page, to, &msg, out);
     }
   }
 }
 
-uint64_t dmi_access_sent(const struct dmi_process *process, enum dmi_msg_type type) {
-  return atomic_load(&process->sent[type]);
+uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type) {
+  return atomic_load(&access->sent[type]);
 }
 
-uint64_t dmi_access_bytes(const struct dmi_process *process, enum dmi_msg_type type,
-                          uint64_t *num) {
-  if (num) *num = atomic_load(&process->pages[type].num);
-  return atomic_load(&process->pages[type].bytes);
+uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num) {
+  if (num) *num = atomic_load(&access->pages[type].num);
+  return atomic_load(&access->pages[type].bytes);
 }
 
-void dmi_access_flush(struct dmi_process *process, struct dmi_flush *flush) {
+void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   for (uint32_t i = 0; i < flush->num; i++)
-    dmi_net_flush(process->net, flush->uid[i]);
+    dmi_net_flush(access->net, flush->uid[i]);
   flush->num = 0;
 }
 
 /* What is in line for `uid` goes out now or, with `later`, with the rest. */
-static void flush_to(struct dmi_process *process, uint32_t uid, struct dmi_flush *later) {
+static void flush_to(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
   if (!later) {
-    dmi_net_flush(process->net, uid);
+    dmi_net_flush(access->net, uid);
     return;
   }
   for (uint32_t i = 0; i < later->num; i++) {
     if (later->uid[i] == uid) return;
   }
-  if (later->num == DMI_FLUSH_ROOM) dmi_access_flush(process, later);
+  if (later->num == DMI_FLUSH_ROOM) dmi_access_flush(access, later);
   later->uid[later->num++] = uid;
 }
 
-static void carry(struct dmi_process *process, struct dmi_out *out, struct dmi_flush *later) {
+static void carry(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later) {
   uint32_t flushed = 0;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
-    if (act->type != DMI_ACT_SEND || act->to == process->core.self || act->to == flushed) continue;
+    if (act->type != DMI_ACT_SEND || act->to == access->core.self || act->to == flushed) continue;
     flushed = act->to;
-    flush_to(process, flushed, later);
+    flush_to(access, flushed, later);
   }
   for (uint32_t i = 0; i < out->num; i++) {
-    if (out->act[i].type == DMI_ACT_COMPLETE)
-      op_complete(process, (struct dmi_op *)out->act[i].req);
+    if (out->act[i].type == DMI_ACT_COMPLETE) op_complete(access, (struct dmi_op *)out->act[i].req);
   }
   dmi_out_free(out);
-  dmi_pager_stepped(process);
-  if (atomic_load_explicit(&process->drain, memory_order_relaxed)) dmi_net_post(process->net);
+  stepped(access);
+  if (atomic_load_explicit(&access->drain, memory_order_relaxed)) dmi_net_post(access->net);
 }
 
 /* Debug builds: what must hold between any two steps does.  With the page locked. */
-static void check_own_step(const struct dmi_process *process, const struct dmi_page *page) {
+static void check_own_step(const struct dmi_access *access, const struct dmi_page *page) {
 #ifdef DMI_DEBUG
-  dmi_page_check(&process->core, page);
+  dmi_page_check(&access->core, page);
 #else
-  (void)process;
+  (void)access;
   (void)page;
 #endif
 }
@@ -177,15 +204,15 @@ void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {
   dmi_lock(&page->lock, DMI_RANK_PAGE);
 }
 
-void dmi_access_step_end(struct dmi_process *process, struct dmi_page *page, struct dmi_out *out) {
-  check_own_step(process, page);
-  carry_locked(process, page, out);
+void dmi_access_step_end(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out) {
+  check_own_step(access, page);
+  carry_locked(access, page, out);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  carry(process, out, NULL);
+  carry(access, out, NULL);
 }
 
 /* Who was asked by this step for an answer of the kind that a thread may receive; 0: nobody. */
-static uint32_t asked(const struct dmi_process *process, const struct dmi_out *out) {
+static uint32_t asked(const struct dmi_access *access, const struct dmi_out *out) {
   for (uint32_t i = out->num; i-- > 0;) {
     const struct dmi_act *act = &out->act[i];
     uint8_t type;
@@ -193,36 +220,36 @@ static uint32_t asked(const struct dmi_process *process, const struct dmi_out *o
     type = act->msg.type;
     if ((type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
          type == DMI_MSG_ATOMIC) &&
-        act->msg.origin == process->core.self && act->to != process->core.self) {
+        act->msg.origin == access->core.self && act->to != access->core.self) {
       return act->to;
     }
   }
   return 0;
 }
 
-void dmi_access_op_begin(struct dmi_process *process, struct dmi_op *op, struct dmi_flush *later) {
+void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
   struct dmi_page *page = op->page;
   struct dmi_out out;
   uint32_t ask;
-  dmi_ops_add(process->ops, op);
-  dmi_stall_watch(process);
+  dmi_ops_add(access->ops, op);
+  dmi_access_watch_stall(access);
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  dmi_page_begin(&process->core, page, &op->req, &out);
-  check_own_step(process, page);
-  carry_locked(process, page, &out);
-  ask = asked(process, &out);
+  dmi_page_begin(&access->core, page, &op->req, &out);
+  check_own_step(access, page);
+  carry_locked(access, page, &out);
+  ask = asked(access, &out);
   if (ask) op->call->status->asked = ask;
   dmi_unlock(&page->lock, DMI_RANK_PAGE); /* from here on others may complete it */
-  carry(process, &out, later);
+  carry(access, &out, later);
 }
 
 /* ---- Hits ----------------------------------------------------------------------------------- */
 
-static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
-                     uint64_t size, void *buf) {
+static bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
+                     void *buf) {
   struct dmi_frame *frame;
-  if (!dmi_access_lock_readable(&process->core, page)) return false;
+  if (!dmi_access_lock_readable(&access->core, page)) return false;
   frame = page->frame;
   if (frame && size <= DMI_COPY_LOCKED) {
     memcpy(buf, frame->bytes + off, size);
@@ -240,11 +267,11 @@ static bool read_hit(struct dmi_process *process, struct dmi_page *page, uint64_
   return true;
 }
 
-static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64_t off,
-                      uint64_t size, const void *buf) {
+static bool write_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
+                      const void *buf) {
   bool done;
-  if (!dmi_access_lock_writable(&process->core, page)) return false;
-  done = dmi_page_write_now(&process->core, page, off, buf, size);
+  if (!dmi_access_lock_writable(&access->core, page)) return false;
+  done = dmi_page_write_now(&access->core, page, off, buf, size);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return done;
 }
@@ -253,24 +280,24 @@ static bool write_hit(struct dmi_process *process, struct dmi_page *page, uint64
 
 /* The mapping of a range, be it the allocator's; inside the epoch afterwards, or with a reference
  * (*held) if it had to be fetched.  NULL: *error. */
-static struct dmi_mapping *find_any(struct dmi_process *process, int64_t addr, int64_t size,
+static struct dmi_mapping *find_any(struct dmi_access *access, int64_t addr, int64_t size,
                                     bool *held, int32_t *error) {
   struct dmi_mapping *mapping;
   *held = false;
-  *error = dmi_usable(process);
+  *error = dmi_access_usable(access);
   if (*error != DMI_OK) return NULL;
   dmi_epoch_enter();
-  mapping = dmi_space_find((uint64_t)addr);
+  mapping = dmi_space_find(&access->space, (uint64_t)addr);
   if (!mapping) {
     dmi_epoch_leave();
-    mapping = dmi_lookup(process, (uint64_t)addr, error);
+    mapping = access->above->lookup(access->above_arg, (uint64_t)addr, error);
     if (!mapping) return NULL;
     *held = true;
     dmi_epoch_enter();
   }
   if ((uint64_t)size > mapping->end - (uint64_t)addr) {
     dmi_epoch_leave();
-    if (*held) dmi_mapping_unref(&process->core, mapping);
+    if (*held) dmi_mapping_unref(&access->core, mapping);
     *error = DMI_ERANGE;
     return NULL;
   }
@@ -278,18 +305,18 @@ static struct dmi_mapping *find_any(struct dmi_process *process, int64_t addr, i
 }
 
 /* The same for what programs may touch. */
-static struct dmi_mapping *find_range(struct dmi_process *process, int64_t addr, int64_t size,
+static struct dmi_mapping *find_range(struct dmi_access *access, int64_t addr, int64_t size,
                                       bool *held, int32_t *error) {
-  if (addr < (int64_t)DMI_SYSTEM_BASE) return find_any(process, addr, size, held, error);
+  if (addr < (int64_t)DMI_SYSTEM_BASE) return find_any(access, addr, size, held, error);
   *held = false;
   *error = dmi_in_function ? DMI_EINFUNC : DMI_EADDR;
   return NULL;
 }
 
-struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr, int64_t size,
+struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, int64_t size,
                                        int32_t *error) {
   bool held;
-  struct dmi_mapping *mapping = find_range(process, addr, size, &held, error);
+  struct dmi_mapping *mapping = find_range(access, addr, size, &held, error);
   if (!mapping) return NULL;
   if (!held && !dmi_mapping_ref(mapping)) {
     mapping = NULL;
@@ -299,12 +326,12 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_process *process, int64_t addr
   return mapping;
 }
 
-static void release_range(struct dmi_process *process, struct dmi_mapping *mapping, bool held) {
-  if (held) dmi_mapping_unref(&process->core, mapping);
+static void release_range(struct dmi_access *access, struct dmi_mapping *mapping, bool held) {
+  if (held) dmi_mapping_unref(&access->core, mapping);
 }
 
-struct access {
-  struct dmi_process *process;
+struct caller {
+  struct dmi_access *access;
   struct dmi_mapping *mapping;
   uint8_t type, kind; /* of the operations */
   bool write;
@@ -316,31 +343,31 @@ struct access {
 };
 
 /* One part, which could not be done at once. */
-static int32_t part_begin(struct access *access, struct dmi_call *call, struct dmi_op *op,
+static int32_t part_begin(struct caller *caller, struct dmi_call *call, struct dmi_op *op,
                           struct dmi_page *page, uint64_t off, uint64_t size, unsigned char *buf) {
   memset(&op->req, 0, sizeof(op->req));
-  op->req.type = access->type;
-  op->req.kind = access->kind;
+  op->req.type = caller->type;
+  op->req.kind = caller->kind;
   op->req.off = off;
   op->req.len = size;
-  if (!access->write) {
+  if (!caller->write) {
     op->req.dst = buf;
-  } else if (access->status) {
+  } else if (caller->status) {
     op->req.src = dmi_slice_copy(buf, size);
     if (!op->req.src.ptr) return DMI_ENOMEM;
   } else {
     op->req.src = (struct dmi_slice){NULL, buf, size};
   }
-  if (!dmi_mapping_ref(access->mapping)) {
+  if (!dmi_mapping_ref(caller->mapping)) {
     dmi_slice_drop(&op->req.src);
     return DMI_EADDR;
   }
   op->claimed = false;
-  op->mapping = access->mapping;
+  op->mapping = caller->mapping;
   op->page = page;
   op->call = call;
   atomic_fetch_add(&call->left, 1);
-  dmi_access_op_begin(access->process, op, NULL);
+  dmi_access_op_begin(caller->access, op, NULL);
   return DMI_OK;
 }
 
@@ -358,36 +385,36 @@ void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, boo
 }
 
 /* All parts from `first` on that are not hits, as operations of one call. */
-static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
+static int32_t access_parts(struct caller *caller, uint64_t addr, uint64_t left,
                             unsigned char *buf) {
-  struct dmi_process *process = access->process;
-  struct dmi_mapping *mapping = access->mapping;
-  struct dmi_call *call = &access->call;
-  bool single, sync = access->status == NULL;
+  struct dmi_access *access = caller->access;
+  struct dmi_mapping *mapping = caller->mapping;
+  struct dmi_call *call = &caller->call;
+  bool single, sync = caller->status == NULL;
   if (sync) {
-    dmi_access_call_begin(call, &access->own, false);
+    dmi_access_call_begin(call, &caller->own, false);
   } else {
     call = malloc(sizeof(*call));
     if (!call) return DMI_ENOMEM;
-    dmi_access_call_begin(call, dmi_status_of(access->status), true);
+    dmi_access_call_begin(call, dmi_status_of(caller->status), true);
   }
   while (left) {
     uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
     uint64_t size = mapping->map.page_size - off;
     int32_t error = DMI_OK;
-    struct dmi_page *page = dmi_mapping_get(&process->core, mapping, index, &error);
+    struct dmi_page *page = dmi_mapping_get(&access->core, mapping, index, &error);
     if (size > left) size = left;
     single = sync && size == left && atomic_load(&call->left) == 1;
-    if (page && (access->write ? write_hit(process, page, off, size, buf)
-                               : read_hit(process, page, off, size, buf))) {
+    if (page && (caller->write ? write_hit(access, page, off, size, buf)
+                               : read_hit(access, page, off, size, buf))) {
       error = DMI_OK;
     } else if (page) {
-      struct dmi_op *op = single ? &access->op : malloc(sizeof(*op));
-      access->single = single;
+      struct dmi_op *op = single ? &caller->op : malloc(sizeof(*op));
+      caller->single = single;
       error = DMI_ENOMEM;
       if (op) {
         op->heap = !single;
-        error = part_begin(access, call, op, page, off, size, buf);
+        error = part_begin(caller, call, op, page, off, size, buf);
         if (error != DMI_OK && op->heap) free(op);
       }
     }
@@ -401,21 +428,21 @@ static int32_t access_parts(struct access *access, uint64_t addr, uint64_t left,
 }
 
 /* The general case, with a reference to the mapping. */
-static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, unsigned char *buf) {
-  struct dmi_process *process = access->process;
-  uint64_t page_size = access->mapping->map.page_size;
+static int32_t access_all(struct caller *caller, uint64_t addr, uint64_t size, unsigned char *buf) {
+  struct dmi_access *access = caller->access;
+  uint64_t page_size = caller->mapping->map.page_size;
   uint64_t most =
       page_size > UINT64_MAX / DMI_PAGES_AT_ONCE ? UINT64_MAX : page_size * DMI_PAGES_AT_ONCE;
   int32_t error = DMI_OK;
-  if (access->status) return access_parts(access, addr, size, buf);
+  if (caller->status) return access_parts(caller, addr, size, buf);
   while (size && error == DMI_OK) {
     uint64_t part = size < most ? size : most;
     bool early;
-    access->single = false;
-    error = access_parts(access, addr, part, buf);
-    early = error == DMI_OK && access->single && access->type == DMI_REQ_READ;
-    if (early) dmi_early_begin(&access->op);
-    if (error == DMI_OK) error = dmi_access_wait(process, &access->own);
+    caller->single = false;
+    error = access_parts(caller, addr, part, buf);
+    early = error == DMI_OK && caller->single && caller->type == DMI_REQ_READ;
+    if (early) dmi_early_begin(&caller->op);
+    if (error == DMI_OK) error = dmi_access_wait(access, &caller->own);
     if (early) dmi_early_end();
     addr += part;
     buf += part;
@@ -424,35 +451,35 @@ static int32_t access_all(struct access *access, uint64_t addr, uint64_t size, u
   return error;
 }
 
-static int32_t access_run(struct access *access, int64_t addr, int64_t size, unsigned char *buf) {
+static int32_t access_run(struct caller *caller, int64_t addr, int64_t size, unsigned char *buf) {
   bool held;
   int32_t error = DMI_OK;
   uint64_t off, index;
   struct dmi_page *page;
-  struct dmi_process *process = access->process;
-  access->mapping = find_range(process, addr, size, &held, &error);
-  if (!access->mapping) return dmi_status_refuse(access->status, error);
-  index = dmi_mapping_index(access->mapping, (uint64_t)addr, &off);
-  page = dmi_mapping_find(access->mapping, index);
-  if (page && (uint64_t)size <= access->mapping->map.page_size - off &&
-      (access->write ? write_hit(process, page, off, (uint64_t)size, buf)
-                     : read_hit(process, page, off, (uint64_t)size, buf))) {
+  struct dmi_access *access = caller->access;
+  caller->mapping = find_range(access, addr, size, &held, &error);
+  if (!caller->mapping) return dmi_status_refuse(caller->status, error);
+  index = dmi_mapping_index(caller->mapping, (uint64_t)addr, &off);
+  page = dmi_mapping_find(caller->mapping, index);
+  if (page && (uint64_t)size <= caller->mapping->map.page_size - off &&
+      (caller->write ? write_hit(access, page, off, (uint64_t)size, buf)
+                     : read_hit(access, page, off, (uint64_t)size, buf))) {
     dmi_epoch_leave();
-    release_range(process, access->mapping, held);
-    if (access->status) {
-      dmi_status_begin(dmi_status_of(access->status));
-      dmi_status_done(dmi_status_of(access->status), DMI_OK);
+    release_range(access, caller->mapping, held);
+    if (caller->status) {
+      dmi_status_begin(dmi_status_of(caller->status));
+      dmi_status_done(dmi_status_of(caller->status), DMI_OK);
     }
     return DMI_TRUE;
   }
-  error = dmi_mapping_ref(access->mapping) ? DMI_OK : DMI_EADDR;
+  error = dmi_mapping_ref(caller->mapping) ? DMI_OK : DMI_EADDR;
   dmi_epoch_leave(); /* what follows may wait */
   if (error == DMI_OK) {
-    error = access_all(access, (uint64_t)addr, (uint64_t)size, buf);
-    dmi_mapping_unref(&process->core, access->mapping);
+    error = access_all(caller, (uint64_t)addr, (uint64_t)size, buf);
+    dmi_mapping_unref(&access->core, caller->mapping);
   }
-  release_range(process, access->mapping, held);
-  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(access->status, error);
+  release_range(access, caller->mapping, held);
+  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(caller->status, error);
 }
 
 /* Size 0 succeeds at any address: nothing is looked up. */
@@ -474,50 +501,50 @@ static int32_t bad_mode(DMI_local_status_t *status, const char *reason) {
   return dmi_status_refuse(status, dmi_because(DMI_EINVAL, reason));
 }
 
-int32_t dmi_access_read(struct dmi_process *process, int64_t addr, int64_t size, void *buf,
+int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status) {
-  struct access access;
+  struct caller caller;
   if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   switch (mode) {
     case DMI_INVALIDATE_READ:
-      access.type = DMI_REQ_READ;
-      access.kind = DMI_KIND_INVALIDATE;
+      caller.type = DMI_REQ_READ;
+      caller.kind = DMI_KIND_INVALIDATE;
       break;
     case DMI_UPDATE_READ:
-      access.type = DMI_REQ_READ;
-      access.kind = DMI_KIND_UPDATE;
+      caller.type = DMI_REQ_READ;
+      caller.kind = DMI_KIND_UPDATE;
       break;
     case DMI_GET_READ:
-      access.type = DMI_REQ_GET;
-      access.kind = 0;
+      caller.type = DMI_REQ_GET;
+      caller.kind = 0;
       break;
     default:
       return bad_mode(status,
                       "the mode is none of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
   }
   if (!size) return nothing(status);
-  access.process = process;
-  access.write = false;
-  access.status = status;
-  return access_run(&access, addr, size, buf);
+  caller.access = access;
+  caller.write = false;
+  caller.status = status;
+  return access_run(&caller, addr, size, buf);
 }
 
 /* In no mapping itself, and behind the last byte of one? */
-static bool is_end(struct dmi_process *process, int64_t addr) {
+static bool is_end(struct dmi_access *access, int64_t addr) {
   int32_t error = DMI_OK;
-  struct dmi_mapping *mapping = dmi_access_mapping(process, addr, 0, &error);
+  struct dmi_mapping *mapping = dmi_access_mapping(access, addr, 0, &error);
   bool end = false;
   if (!mapping && error == DMI_EADDR && addr > 0) {
-    mapping = dmi_access_mapping(process, addr - 1, 0, &error);
+    mapping = dmi_access_mapping(access, addr - 1, 0, &error);
     end = mapping != NULL;
   }
-  if (mapping) dmi_mapping_unref(&process->core, mapping);
+  if (mapping) dmi_mapping_unref(&access->core, mapping);
   return end;
 }
 
 /* An EXCLUSIVE write of no bytes moves the page here, as a compare-and-swap does that changes
  * nothing.  At the end of a mapping there is no page to move. */
-static int32_t fetch_page(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
+static int32_t fetch_page(struct dmi_access *access, int64_t addr, DMI_local_status_t *status) {
   static const unsigned char zero;
   const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
                                     .addr = addr,
@@ -526,26 +553,26 @@ static int32_t fetch_page(struct dmi_process *process, int64_t addr, DMI_local_s
                                     .out2 = &zero,
                                     .sizes = {1, 1, 1},
                                     .mode = DMI_EXCLUSIVE_ATOMIC};
-  if (is_end(process, addr)) return nothing(status);
-  return dmi_access_rmw(process, &call, status);
+  if (is_end(access, addr)) return nothing(status);
+  return dmi_access_rmw(access, &call, status);
 }
 
-int32_t dmi_access_write(struct dmi_process *process, int64_t addr, int64_t size, const void *buf,
+int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status) {
-  struct access access;
+  struct caller caller;
   if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE)
     return bad_mode(status, "the mode is none of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE");
   if (!size) {
-    return mode == DMI_PUT_WRITE ? nothing(status) : fetch_page(process, addr, status);
+    return mode == DMI_PUT_WRITE ? nothing(status) : fetch_page(access, addr, status);
   }
-  access.process = process;
-  access.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
-  access.kind = 0;
-  access.write = true;
-  access.status = status;
+  caller.access = access;
+  caller.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
+  caller.kind = 0;
+  caller.write = true;
+  caller.status = status;
   /* The buffer is only read; one type of pointer serves both directions. */
-  return access_run(&access, addr, size, (unsigned char *)(uintptr_t)buf);
+  return access_run(&caller, addr, size, (unsigned char *)(uintptr_t)buf);
 }
 
 /* ---- Read-modify-write ---------------------------------------------------------------------- */
@@ -571,13 +598,13 @@ static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool s
   return true;
 }
 
-static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
+static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
                          struct dmi_page *page, uint64_t off) {
-  struct dmi_op *op = &access->op;
-  struct dmi_call *call = &access->call;
-  bool sync = access->status == NULL;
+  struct dmi_op *op = &caller->op;
+  struct dmi_call *call = &caller->call;
+  bool sync = caller->status == NULL;
   if (sync) {
-    dmi_access_call_begin(call, &access->own, false);
+    dmi_access_call_begin(call, &caller->own, false);
   } else {
     op = malloc(sizeof(*op));
     call = malloc(sizeof(*call));
@@ -586,7 +613,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
       free(call);
       return DMI_ENOMEM;
     }
-    call_init(call, dmi_status_of(access->status), true);
+    call_init(call, dmi_status_of(caller->status), true);
     if (!rmw->begun) dmi_status_begin(call->status);
   }
   memset(&op->req, 0, sizeof(op->req));
@@ -600,7 +627,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
   /* FAD's old value, when nobody wants it, goes to the last 8 bytes of `small`. */
   op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
   op->claimed = false;
-  op->mapping = access->mapping;
+  op->mapping = caller->mapping;
   op->page = page;
   op->call = call;
   if (!rmw_inputs(op, rmw, sync)) {
@@ -611,7 +638,7 @@ static int32_t rmw_begin(struct access *access, const struct dmi_rmw_call *rmw,
     return DMI_ENOMEM;
   }
   /* The operation takes over the caller's reference to the mapping. */
-  dmi_access_op_begin(access->process, op, NULL);
+  dmi_access_op_begin(caller->access, op, NULL);
   return DMI_OK;
 }
 
@@ -623,9 +650,9 @@ static int32_t rmw_refuse(const struct dmi_rmw_call *rmw, DMI_local_status_t *st
   return dmi_fail(error);
 }
 
-int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *rmw,
+int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status) {
-  struct access access;
+  struct caller caller;
   struct dmi_page *page;
   bool held, referenced;
   int32_t error = DMI_OK;
@@ -637,28 +664,28 @@ int32_t dmi_access_rmw(struct dmi_process *process, const struct dmi_rmw_call *r
     error = dmi_because(DMI_EINVAL, "the mode is none of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");
     return rmw_refuse(rmw, status, error);
   }
-  access.process = process;
-  access.status = status;
-  access.mapping = (rmw->rmw == DMI_RMW_HEAP ? find_any : find_range)(process, rmw->addr, rmw->size,
+  caller.access = access;
+  caller.status = status;
+  caller.mapping = (rmw->rmw == DMI_RMW_HEAP ? find_any : find_range)(access, rmw->addr, rmw->size,
                                                                       &held, &error);
-  if (!access.mapping) return rmw_refuse(rmw, status, error);
-  index = dmi_mapping_index(access.mapping, (uint64_t)rmw->addr, &off);
-  if ((uint64_t)rmw->size > access.mapping->map.page_size - off) error = DMI_ERANGE;
-  referenced = error == DMI_OK && dmi_mapping_ref(access.mapping);
+  if (!caller.mapping) return rmw_refuse(rmw, status, error);
+  index = dmi_mapping_index(caller.mapping, (uint64_t)rmw->addr, &off);
+  if ((uint64_t)rmw->size > caller.mapping->map.page_size - off) error = DMI_ERANGE;
+  referenced = error == DMI_OK && dmi_mapping_ref(caller.mapping);
   if (error == DMI_OK && !referenced) error = DMI_EADDR;
   dmi_epoch_leave();
   if (error == DMI_OK) {
-    page = dmi_mapping_get(&process->core, access.mapping, index, &error);
-    if (page) error = rmw_begin(&access, rmw, page, off);
-    if (error != DMI_OK) dmi_mapping_unref(&process->core, access.mapping);
+    page = dmi_mapping_get(&access->core, caller.mapping, index, &error);
+    if (page) error = rmw_begin(&caller, rmw, page, off);
+    if (error != DMI_OK) dmi_mapping_unref(&access->core, caller.mapping);
   }
-  release_range(process, access.mapping, held);
-  if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&access.own);
-  if (error == DMI_OK && !status) error = dmi_access_wait(process, &access.own);
+  release_range(access, caller.mapping, held);
+  if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&caller.own);
+  if (error == DMI_OK && !status) error = dmi_access_wait(access, &caller.own);
   return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
 }
 
-int32_t dmi_access_fad(struct dmi_process *process, int64_t addr, int64_t add, int64_t *old,
+int32_t dmi_access_fad(struct dmi_access *access, int64_t addr, int64_t add, int64_t *old,
                        int8_t mode, DMI_local_status_t *status) {
   const struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
                                     .addr = addr,
@@ -667,17 +694,17 @@ int32_t dmi_access_fad(struct dmi_process *process, int64_t addr, int64_t add, i
                                     .in = old,
                                     .sizes = {sizeof(add), 0, sizeof(*old)},
                                     .mode = mode};
-  return dmi_access_rmw(process, &call, status);
+  return dmi_access_rmw(access, &call, status);
 }
 
-int32_t dmi_access_wait(struct dmi_process *process, struct dmi_status *status) {
-  return process ? dmi_status_receive(status, process->net) : dmi_status_wait(status);
+int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
+  return access ? dmi_status_receive(status, access->net) : dmi_status_wait(status);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
-static void give_up(struct dmi_op *op, void *process) {
-  dmi_mapping_unref(&((struct dmi_process *)process)->core, op->mapping);
+static void give_up(struct dmi_op *op, void *access) {
+  dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
 }
 
 /* Whoever gave the status may have ended, and the status with it: it is not touched. */
@@ -688,9 +715,16 @@ static void drop(struct dmi_op *op, void *arg) {
   if (op->heap) free(op);
 }
 
-void dmi_access_end(struct dmi_process *process) {
-  dmi_ops_each(process->ops, give_up, process); /* pages that go with it may list any of them */
-  dmi_ops_each(process->ops, drop, NULL);
+void dmi_access_end(struct dmi_access *access) {
+  dmi_space_end(&access->space, &access->core);
+  dmi_ops_each(access->ops, give_up, access); /* pages that go with it may list any of them */
+  dmi_ops_each(access->ops, drop, NULL);
+}
+
+void dmi_access_fini(struct dmi_access *access) {
+  dmi_ops_free(access->ops);
+  dmi_mutex_destroy(&access->self_lock);
+  dmi_mutex_destroy(&access->park_lock);
 }
 
 /* ---- Messages: any thread that receives ----------------------------------------------------- */
@@ -707,22 +741,22 @@ static bool answers_operation(const struct dmi_msg *msg) {
 
 /* The page of the own operation that this message answers, which may have been unmapped, and its
  * mapping with a reference.  NULL: there is none. */
-static struct dmi_page *answered_page(struct dmi_process *process, const struct dmi_msg *msg,
+static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,
                                       struct dmi_mapping **mapping) {
   struct dmi_page *page;
   if (!answers_operation(msg)) return NULL;
-  page = dmi_ops_page(process->ops, msg->op, mapping);
+  page = dmi_ops_page(access->ops, msg->op, mapping);
   if (!page || ((*mapping)->map.base == msg->map && page->index == msg->page)) return page;
-  dmi_mapping_unref(&process->core, *mapping);
+  dmi_mapping_unref(&access->core, *mapping);
   return NULL;
 }
 
 /* With the page locked: the own operation that this message answers, NULL: none. */
-static struct dmi_op *answered(struct dmi_process *process, const struct dmi_page *page,
+static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page *page,
                                const struct dmi_msg *msg) {
   struct dmi_op *op;
   if (!answers_operation(msg)) return NULL;
-  op = dmi_ops_find(process->ops, msg->op, page);
+  op = dmi_ops_find(access->ops, msg->op, page);
   /* Its one answer is being received; this is none. */
   if (op && op->claimed && msg->body.ptr != op->req.dst) return NULL;
   return op;
@@ -743,14 +777,14 @@ static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
 
 /* Where the body of an answer goes: straight to the caller's buffer, or (NULL) at most *limit bytes
  * of memory of their own. */
-static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg, uint64_t *limit) {
+static void *answer_body(struct dmi_access *access, const struct dmi_msg *msg, uint64_t *limit) {
   struct dmi_mapping *mapping;
-  struct dmi_page *page = answered_page(process, msg, &mapping);
+  struct dmi_page *page = answered_page(access, msg, &mapping);
   struct dmi_op *op;
   void *dst = NULL;
   if (!page) return NULL;
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  op = answered(process, page, msg);
+  op = answered(access, page, msg);
   if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len && !op->req.parts &&
       (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
     dst = op->req.dst;
@@ -759,58 +793,59 @@ static void *answer_body(struct dmi_process *process, const struct dmi_msg *msg,
     *limit = op->req.sizes.in + op->req.len;
   }
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&access->core, mapping);
   return dst;
 }
 
 /* The page that a message is about, if there is a record of it here; inside an epoch. */
-static struct dmi_page *known_page(const struct dmi_msg *msg, struct dmi_mapping **mapping) {
-  *mapping = dmi_space_find(msg->map);
+static struct dmi_page *known_page(struct dmi_access *access, const struct dmi_msg *msg,
+                                   struct dmi_mapping **mapping) {
+  *mapping = dmi_space_find(&access->space, msg->map);
   if (!*mapping || (*mapping)->map.base != msg->map) return NULL;
   return msg->page < (*mapping)->map.page_num ? dmi_mapping_find(*mapping, msg->page) : NULL;
 }
 
 /* A BLOCK goes to its place in the page that its fetch assembles. */
-static void *block_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+static void *block_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
   struct dmi_page *page;
   void *place = NULL;
   dmi_epoch_enter();
-  page = known_page(msg, &mapping);
+  page = known_page(access, msg, &mapping);
   if (page) {
     dmi_lock(&page->lock, DMI_RANK_PAGE);
-    place = dmi_page_block_body(&process->core, page, from, msg);
+    place = dmi_page_block_body(&access->core, page, from, msg);
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
   }
   dmi_epoch_leave();
   return place;
 }
 
-void dmi_access_arrived(struct dmi_process *process, const struct dmi_msg *msg, uint64_t got) {
+void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got) {
   struct dmi_mapping *mapping;
   struct dmi_page *page;
   struct dmi_out out;
   if (msg->type != DMI_MSG_DATA) return;
   dmi_epoch_enter();
-  page = known_page(msg, &mapping);
+  page = known_page(access, msg, &mapping);
   if (page && !dmi_mapping_ref(mapping)) page = NULL;
   dmi_epoch_leave();
   if (!page) return;
   dmi_access_step_begin(page, &out);
-  dmi_page_part(&process->core, page, msg, got, &out);
-  dmi_access_step_end(process, page, &out);
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_page_part(&access->core, page, msg, got, &out);
+  dmi_access_step_end(access, page, &out);
+  dmi_mapping_unref(&access->core, mapping);
 }
 
-void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
   uint64_t limit = 0, answer = 0;
   void *dst;
-  if (msg->type == DMI_MSG_BLOCK) return block_body(process, from, msg);
-  dst = answer_body(process, msg, &answer);
+  if (msg->type == DMI_MSG_BLOCK) return block_body(access, from, msg);
+  dst = answer_body(access, msg, &answer);
   if (dst) return dst;
   dmi_epoch_enter();
-  mapping = dmi_space_find(msg->map);
+  mapping = dmi_space_find(&access->space, msg->map);
   if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
   dmi_epoch_leave();
   if (msg->type == DMI_MSG_DONE) {
@@ -824,16 +859,16 @@ void *dmi_access_body(struct dmi_process *process, uint32_t from, struct dmi_msg
 }
 
 /* A message that cannot be handled here: whoever waits for an answer gets `error`. */
-static bool refuse(struct dmi_process *process, uint32_t from, struct dmi_msg *msg, int32_t error) {
+static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
   if (to && reply.type == DMI_MSG_FAIL) reply.error = (uint32_t)error;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
-  if (to == process->core.self) {
-    dmi_post_self(process, &reply);
-  } else if (to && dmi_net_send(process->net, to, &reply)) {
-    dmi_net_flush(process->net, to);
+  if (to == access->core.self) {
+    dmi_access_post_self(access, &reply);
+  } else if (to && dmi_net_send(access->net, to, &reply)) {
+    dmi_net_flush(access->net, to);
   }
   return true;
 }
@@ -846,18 +881,18 @@ static bool no_room(const struct dmi_msg *msg) {
 
 /* After a message of another process.  What does not hold now did before it came, so it is that
  * process's doing: what is sent here is checked, and this is for what no check has thought of. */
-static bool page_holds(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                        uint8_t type) {
-  const char *what = dmi_page_wrong(&process->core, page);
+  const char *what = dmi_page_wrong(&access->core, page);
   if (!what) return true;
-  if (from == process->core.self) dmi_page_check(&process->core, page);
+  if (from == access->core.self) dmi_page_check(&access->core, page);
   dmi_say(DMI_LOG_ERROR, "page", "message %u of member %u breaks page %llu of mapping %llx: %s",
           type, from, (unsigned long long)page->index, (unsigned long long)page->map->base, what);
   return false;
 }
 
 /* With the mapping kept alive by a reference. */
-static bool page_message(struct dmi_process *process, struct dmi_page *page, uint32_t from,
+static bool page_message(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg) {
   struct dmi_out out;
   struct dmi_op *op;
@@ -865,14 +900,14 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   bool good;
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  op = answered(process, page, msg);
-  dmi_early_step(process->ops, page, msg);
-  good = dmi_page_message(&process->core, page, from, msg, op ? &op->req : NULL, &out);
-  good = page_holds(process, page, from, type) && good;
-  carry_locked(process, page, &out);
+  op = answered(access, page, msg);
+  dmi_early_step(access->ops, page, msg);
+  good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
+  good = page_holds(access, page, from, type) && good;
+  carry_locked(access, page, &out);
   dmi_early_stepped();
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  carry(process, &out, NULL);
+  carry(access, &out, NULL);
   if (!good) {
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
@@ -880,42 +915,53 @@ static bool page_message(struct dmi_process *process, struct dmi_page *page, uin
   return good;
 }
 
-bool dmi_access_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
+bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
-  struct dmi_page *page = answered_page(process, msg, &mapping);
+  struct dmi_page *page = answered_page(access, msg, &mapping);
   int32_t error;
   bool good = true;
   if (!page) {
     dmi_epoch_enter();
-    mapping = dmi_space_find(msg->map);
+    mapping = dmi_space_find(&access->space, msg->map);
     if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
     dmi_epoch_leave();
   }
-  if (!mapping) return refuse(process, from, msg, DMI_EADDR);
+  if (!mapping) return refuse(access, from, msg, DMI_EADDR);
   if (msg->page >= mapping->map.page_num) {
     good = false;
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
   } else if (no_room(msg)) {
-    (void)refuse(process, from, msg, DMI_ENOMEM);
-  } else if (page || (page = dmi_mapping_get(&process->core, mapping, msg->page, &error))) {
-    good = page_message(process, page, from, msg);
+    (void)refuse(access, from, msg, DMI_ENOMEM);
+  } else if (page || (page = dmi_mapping_get(&access->core, mapping, msg->page, &error))) {
+    good = page_message(access, page, from, msg);
   } else {
-    (void)refuse(process, from, msg, error);
+    (void)refuse(access, from, msg, error);
   }
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&access->core, mapping);
   return good;
 }
 
-void dmi_access_self(struct dmi_process *process) {
+void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg) {
+  struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
+  item->msg = *msg;
+  item->next = NULL;
+  dmi_mutex_lock(&access->self_lock);
+  *access->selfs_end = item;
+  access->selfs_end = &item->next;
+  dmi_net_post(access->net);
+  dmi_mutex_unlock(&access->self_lock);
+}
+
+void dmi_access_self(struct dmi_access *access) {
   for (;;) {
     struct dmi_self_msg *item;
-    dmi_mutex_lock(&process->post_lock);
-    item = process->selfs;
-    if (item && !(process->selfs = item->next)) process->selfs_end = &process->selfs;
-    dmi_mutex_unlock(&process->post_lock);
+    dmi_mutex_lock(&access->self_lock);
+    item = access->selfs;
+    if (item && !(access->selfs = item->next)) access->selfs_end = &access->selfs;
+    dmi_mutex_unlock(&access->self_lock);
     if (!item) return;
-    (void)dmi_access_message(process, process->core.self, &item->msg);
+    (void)dmi_access_message(access, access->core.self, &item->msg);
     free(item);
   }
 }

@@ -12,7 +12,6 @@
 
 #include "base/lock.h"
 #include "core/ranges.h"
-#include "node/process.h"
 
 struct run {
   struct dmi_group *group;
@@ -24,11 +23,11 @@ struct run {
 
 /* ---- Hits ----------------------------------------------------------------------------------- */
 
-static bool read_hit(struct dmi_process *process, const struct dmi_group_page *at,
+static bool read_hit(struct dmi_access *access, const struct dmi_group_page *at,
                      unsigned char *buf) {
   struct dmi_page *page = at->page;
   struct dmi_frame *frame;
-  if (!dmi_access_lock_readable(&process->core, page)) return false;
+  if (!dmi_access_lock_readable(&access->core, page)) return false;
   frame = page->frame;
   if (at->len <= DMI_COPY_LOCKED) {
     dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
@@ -42,12 +41,12 @@ static bool read_hit(struct dmi_process *process, const struct dmi_group_page *a
   return true;
 }
 
-static bool write_hit(struct dmi_process *process, const struct dmi_group_page *at,
+static bool write_hit(struct dmi_access *access, const struct dmi_group_page *at,
                       const unsigned char *buf) {
   struct dmi_page *page = at->page;
   bool done;
-  if (!dmi_access_lock_writable(&process->core, page)) return false;
-  done = dmi_page_write_parts_now(&process->core, page, at->part, at->parts, buf);
+  if (!dmi_access_lock_writable(&access->core, page)) return false;
+  done = dmi_page_write_parts_now(&access->core, page, at->part, at->parts, buf);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   return done;
 }
@@ -99,7 +98,7 @@ static int32_t write_request(struct run *run, const struct dmi_group_page *at,
 }
 
 static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
-  struct dmi_process *process = run->group->process;
+  struct dmi_access *access = run->group->access;
   struct dmi_op *op = calloc(1, sizeof(*op));
   int32_t error = DMI_OK;
   if (!op) return DMI_ENOMEM;
@@ -119,7 +118,7 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
     return error;
   }
   atomic_fetch_add(&run->call->left, 1);
-  dmi_access_op_begin(process, op, &run->flush);
+  dmi_access_op_begin(access, op, &run->flush);
   return DMI_OK;
 }
 
@@ -127,16 +126,16 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
 
 /* All pages in [from, to). */
 static void run_pages(struct run *run, uint64_t from, uint64_t to) {
-  struct dmi_process *process = run->group->process;
+  struct dmi_access *access = run->group->access;
   run->flush.num = 0;
   for (uint64_t i = from; i < to; i++) {
     const struct dmi_group_page *at = &run->group->page[i];
     int32_t error = DMI_OK;
-    if (!(run->write ? write_hit(process, at, run->buf) : read_hit(process, at, run->buf)))
+    if (!(run->write ? write_hit(access, at, run->buf) : read_hit(access, at, run->buf)))
       error = page_begin(run, at);
     if (error != DMI_OK) dmi_access_call_fail(run->call, error);
   }
-  dmi_access_flush(process, &run->flush);
+  dmi_access_flush(access, &run->flush);
   dmi_access_call_finish(run->call);
 }
 
@@ -150,7 +149,7 @@ static int32_t run_now(struct run *run) {
     run->call = &call;
     dmi_access_call_begin(&call, &status, false);
     run_pages(run, from, to);
-    error = dmi_access_wait(run->group->process, &status);
+    error = dmi_access_wait(run->group->access, &status);
   }
   return error;
 }
@@ -167,7 +166,7 @@ static int32_t run_later(struct run *run, DMI_local_status_t *status) {
 
 /* What can be known to fail does so before any effect. */
 static int32_t can_run(const struct dmi_group *group) {
-  int32_t error = dmi_usable(group->process);
+  int32_t error = dmi_access_usable(group->access);
   if (error != DMI_OK) return error;
   for (uint64_t i = 0; i < group->pages; i++) {
     if (atomic_load_explicit(&group->page[i].mapping->dead, memory_order_relaxed)) return DMI_EADDR;

@@ -23,7 +23,7 @@ struct dmi_group_page {
 };
 
 struct dmi_group {
-  struct dmi_process *process;
+  struct dmi_access *access;
   _Atomic uint32_t refs; /* the user's, and one per asynchronous call that is out */
   uint64_t pages;
   struct dmi_group_page *page;
@@ -36,7 +36,7 @@ struct dmi_group_item {
 };
 
 /* Makes a group.  Items of size 0 are left out.  Returns DMI_OK or an error. */
-int32_t dmi_group_new(struct dmi_process *process, const struct dmi_group_item *item, uint64_t num,
+int32_t dmi_group_new(struct dmi_access *access, const struct dmi_group_item *item, uint64_t num,
                       struct dmi_group **group);
 
 /* The last reference frees it; NULL is allowed. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "access/group.h"
-#include "node/process.h"
 
 /* A part, and where it belongs. */
 struct piece {
@@ -39,12 +38,12 @@ static struct piece *add(struct pieces *pieces) {
 }
 
 /* Cuts an item at page borders. */
-static int32_t cut(struct dmi_process *process, const struct dmi_group_item *item,
+static int32_t cut(struct dmi_access *access, const struct dmi_group_item *item,
                    struct pieces *pieces) {
   int32_t error = DMI_OK;
   uint64_t addr = (uint64_t)item->addr, left = (uint64_t)item->size;
   int64_t to = item->to;
-  struct dmi_mapping *mapping = dmi_access_mapping(process, item->addr, item->size, &error);
+  struct dmi_mapping *mapping = dmi_access_mapping(access, item->addr, item->size, &error);
   if (!mapping) return error;
   while (left && error == DMI_OK) {
     struct piece *piece = add(pieces);
@@ -63,7 +62,7 @@ static int32_t cut(struct dmi_process *process, const struct dmi_group_item *ite
       to += (int64_t)size;
     }
   }
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&access->core, mapping);
   return error;
 }
 
@@ -129,10 +128,10 @@ static int32_t make_page(struct dmi_group *group, struct piece *piece, uint64_t 
   page->mapping = piece[0].mapping;
   for (uint64_t i = 0; i < num; i++) {
     stretch[i] = (struct stretch){piece[i].part.off, piece[i].part.len, 0};
-    if (i) dmi_mapping_unref(&group->process->core, piece[i].mapping);
+    if (i) dmi_mapping_unref(&group->access->core, piece[i].mapping);
     piece[i].mapping = NULL;
   }
-  page->page = dmi_mapping_get(&group->process->core, page->mapping, piece[0].index, &error);
+  page->page = dmi_mapping_get(&group->access->core, page->mapping, piece[0].index, &error);
   if (!page->page) return error;
   stretches = merge(stretch, num);
   for (uint64_t i = 0; i < num; i++) {
@@ -175,16 +174,16 @@ static int32_t make_pages(struct dmi_group *group, struct pieces *pieces) {
   return error;
 }
 
-int32_t dmi_group_new(struct dmi_process *process, const struct dmi_group_item *item, uint64_t num,
+int32_t dmi_group_new(struct dmi_access *access, const struct dmi_group_item *item, uint64_t num,
                       struct dmi_group **result) {
   struct dmi_group *group = calloc(1, sizeof(*group));
   struct pieces pieces = {NULL, 0, 0};
   int32_t error = group ? DMI_OK : DMI_ENOMEM;
   for (uint64_t i = 0; i < num && error == DMI_OK; i++) {
-    if (item[i].size) error = cut(process, &item[i], &pieces);
+    if (item[i].size) error = cut(access, &item[i], &pieces);
   }
   if (error == DMI_OK) {
-    group->process = process;
+    group->access = access;
     atomic_init(&group->refs, 1);
     if (pieces.num) qsort(pieces.piece, pieces.num, sizeof(*pieces.piece), by_page);
     error = make_pages(group, &pieces);
@@ -196,7 +195,7 @@ int32_t dmi_group_new(struct dmi_process *process, const struct dmi_group_item *
     free(group);
   }
   for (uint64_t i = 0; i < pieces.num; i++) {
-    if (pieces.piece[i].mapping) dmi_mapping_unref(&process->core, pieces.piece[i].mapping);
+    if (pieces.piece[i].mapping) dmi_mapping_unref(&access->core, pieces.piece[i].mapping);
   }
   free(pieces.piece);
   if (error == DMI_OK) *result = group;
@@ -207,7 +206,7 @@ void dmi_group_unref(struct dmi_group *group) {
   if (!group || atomic_fetch_sub(&group->refs, 1) != 1) return;
   for (uint64_t i = 0; i < group->pages; i++) {
     dmi_frame_unref(group->page[i].list);
-    dmi_mapping_unref(&group->process->core, group->page[i].mapping);
+    dmi_mapping_unref(&group->access->core, group->page[i].mapping);
   }
   free(group->page);
   free(group->part);

@@ -1,8 +1,8 @@
 /*
- * mapping.h - the mappings this process knows, and their page records.
+ * mapping.h - a mapping, and its page records.
  *
  * Lookups are for any thread and lock nothing; they must be inside an epoch (base/epoch.h), or hold
- * a reference to the mapping.  Mappings are added and removed by the daemon thread only.
+ * a reference to the mapping.
  */
 #ifndef DMI_ACCESS_MAPPING_H
 #define DMI_ACCESS_MAPPING_H
@@ -81,23 +81,6 @@ bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end,
 /* Must this page not be replaced here?  What replaces pages asks this of each page that it might
  * drop, or give to another process; any thread, any lock of docs/locking.md held. */
 bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index);
-
-/* ---- All mappings of this process ---- */
-
-/* Adds one; takes over the reference. */
-void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping);
-/* Takes it out; the caller gets the table's reference.  NULL: none with this base. */
-struct dmi_mapping *dmi_space_remove(uint64_t base);
-/* The mapping that has this address, NULL: none known here. */
-struct dmi_mapping *dmi_space_find(uint64_t addr);
-/* The mapping that begins at or before this address, and the next one; NULL: none known here.
- * Inside an epoch. */
-void dmi_space_near(uint64_t addr, const struct dmi_mapping **below,
-                    const struct dmi_mapping **above);
-/* Calls visit for every mapping; the daemon thread only. */
-void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
-/* Forgets all, at the end. */
-void dmi_space_end(struct dmi_core *core);
 
 /* Bytes in page tables and records. */
 uint64_t dmi_mapping_bytes(void);

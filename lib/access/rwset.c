@@ -21,8 +21,6 @@
 
 #include "base/error.h"
 #include "core/heap.h"
-#include "node/calls.h"
-#include "node/process.h"
 
 #define MAGIC INT64_C(0x74657377724d4944) /* "DIMrwset" */
 #define CELLS 2048                        /* of a page of `where` */
@@ -55,16 +53,26 @@ struct table {
 /* ---- Global memory, with errors in place of DMI_FALSE -----------------------------------------
  */
 
-static int32_t get(struct dmi_process *process, int64_t addr, void *to, int64_t size) {
-  return dmi_error_of(dmi_access_read(process, addr, size, to, DMI_GET_READ, NULL));
+static int32_t get(struct dmi_access *access, int64_t addr, void *to, int64_t size) {
+  return dmi_error_of(dmi_access_read(access, addr, size, to, DMI_GET_READ, NULL));
 }
 
-static int32_t put(struct dmi_process *process, int64_t addr, const void *from, int64_t size) {
-  return dmi_error_of(dmi_access_write(process, addr, size, from, DMI_PUT_WRITE, NULL));
+static int32_t put(struct dmi_access *access, int64_t addr, const void *from, int64_t size) {
+  return dmi_error_of(dmi_access_write(access, addr, size, from, DMI_PUT_WRITE, NULL));
 }
 
-static int32_t add_one(struct dmi_process *process, int64_t addr) {
-  return dmi_error_of(dmi_access_fad(process, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
+static int32_t add_one(struct dmi_access *access, int64_t addr) {
+  return dmi_error_of(dmi_access_fad(access, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
+}
+
+static int32_t map_new(struct dmi_access *access, int64_t page_size, int64_t page_num,
+                       int64_t *addr) {
+  return access->above->map(access->above_arg, (uint64_t)page_size, (uint64_t)page_num,
+                            DMI_WORD_USER, addr);
+}
+
+static int32_t map_end(struct dmi_access *access, int64_t addr) {
+  return access->above->unmap(access->above_arg, (uint64_t)addr, DMI_WORD_USER);
 }
 
 static int64_t sum_of(const struct set *set) {
@@ -79,16 +87,16 @@ static int64_t sum_of(const struct set *set) {
 }
 
 /* Is there a mapping of these sizes at this address?  DMI_EINVAL: not so. */
-static int32_t expect(struct dmi_process *process, int64_t base, int64_t page_size,
+static int32_t expect(struct dmi_access *access, int64_t base, int64_t page_size,
                       int64_t page_num) {
   int32_t error = DMI_OK;
-  struct dmi_mapping *mapping = dmi_access_mapping(process, base, 1, &error);
+  struct dmi_mapping *mapping = dmi_access_mapping(access, base, 1, &error);
   if (!mapping) return error == DMI_EADDR ? DMI_EINVAL : error;
   if (mapping->map.base != (uint64_t)base || mapping->map.page_size != (uint64_t)page_size ||
       mapping->map.page_num != (uint64_t)page_num || mapping->map.word != DMI_WORD_USER) {
     error = DMI_EINVAL;
   }
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&access->core, mapping);
   return error;
 }
 
@@ -100,8 +108,8 @@ static int64_t where_pages(int64_t element_num) {
   return (element_num - 1) / CELLS + 1;
 }
 
-static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) {
-  int32_t error = get(process, addr, set, sizeof(*set));
+static int32_t load(struct dmi_access *access, int64_t addr, struct set *set) {
+  int32_t error = get(access, addr, set, sizeof(*set));
   if (error != DMI_OK) return error;
   if (set->magic != MAGIC)
     return dmi_because(DMI_EINVAL, "there is no read-write-set (DMI_rwset_init)");
@@ -109,18 +117,18 @@ static int32_t load(struct dmi_process *process, int64_t addr, struct set *set) 
       set->rwset_num <= 0 || set->rwset_num > INT32_MAX) {
     return dmi_because(DMI_EINVAL, "the read-write-set there is damaged");
   }
-  error = expect(process, set->table, table_size(set->rwset_num), 1);
+  error = expect(access, set->table, table_size(set->rwset_num), 1);
   if (error != DMI_OK) return error;
-  return expect(process, set->where, CELLS * CELL, where_pages(set->element_num));
+  return expect(access, set->where, CELLS * CELL, where_pages(set->element_num));
 }
 
 /* The same for what the table says of a domain. */
-static int32_t check_domain(struct dmi_process *process, const struct set *set,
+static int32_t check_domain(struct dmi_access *access, const struct set *set,
                             const struct domain *domain) {
   if (!domain->num && !domain->addr) return DMI_OK;
   if (domain->num <= 0 || domain->num > set->element_num) return DMI_EINVAL;
   if (set->element_size > INT64_MAX / domain->num) return DMI_EINVAL;
-  return expect(process, domain->addr, domain->num * set->element_size, 1);
+  return expect(access, domain->addr, domain->num * set->element_size, 1);
 }
 
 static int64_t domain_addr(const struct set *set, int64_t my_id) {
@@ -130,7 +138,7 @@ static int64_t domain_addr(const struct set *set, int64_t my_id) {
 /* ---- Making and freeing -----------------------------------------------------------------------
  */
 
-int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t element_num,
+int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_num,
                        int64_t element_size, int32_t rwset_num) {
   struct set set = {.magic = MAGIC,
                     .element_num = element_num,
@@ -140,39 +148,38 @@ int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t elemen
   int32_t error;
   if (element_num <= 0 || element_size <= 0 || rwset_num <= 0)
     return dmi_because(DMI_EINVAL, "all three numbers must be positive");
-  error = get(process, addr, &old, sizeof(old)); /* is there room for it? */
+  error = get(access, addr, &old, sizeof(old)); /* is there room for it? */
   if (error != DMI_OK) return error;
-  error = dmi_error_of(dmi_call_mmap(process, &set.table, table_size(rwset_num), 1, NULL));
+  error = map_new(access, table_size(rwset_num), 1, &set.table);
   if (error != DMI_OK) return error;
-  error = dmi_error_of(
-      dmi_call_mmap(process, &set.where, CELLS * CELL, where_pages(element_num), NULL));
+  error = map_new(access, CELLS * CELL, where_pages(element_num), &set.where);
   if (error == DMI_OK) {
     set.sum = sum_of(&set);
-    error = put(process, addr, &set, sizeof(set));
+    error = put(access, addr, &set, sizeof(set));
     if (error == DMI_OK) return DMI_OK;
-    (void)dmi_call_munmap(process, set.where, NULL);
+    (void)map_end(access, set.where);
   }
-  (void)dmi_call_munmap(process, set.table, NULL);
+  (void)map_end(access, set.table);
   return error;
 }
 
-int32_t dmi_rwset_destroy(struct dmi_process *process, int64_t addr) {
+int32_t dmi_rwset_destroy(struct dmi_access *access, int64_t addr) {
   static const struct set none;
   struct set set;
   struct domain *domain = NULL;
-  int32_t error = load(process, addr, &set);
+  int32_t error = load(access, addr, &set);
   if (error != DMI_OK) return error;
   domain = malloc((size_t)set.rwset_num * sizeof(*domain));
   if (!domain) return DMI_ENOMEM;
-  error = get(process, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
+  error = get(access, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++)
-    error = check_domain(process, &set, &domain[i]);
-  if (error == DMI_OK) error = put(process, addr, &none, sizeof(none));
+    error = check_domain(access, &set, &domain[i]);
+  if (error == DMI_OK) error = put(access, addr, &none, sizeof(none));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++) {
-    if (domain[i].addr) error = dmi_error_of(dmi_call_munmap(process, domain[i].addr, NULL));
+    if (domain[i].addr) error = map_end(access, domain[i].addr);
   }
-  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.where, NULL));
-  if (error == DMI_OK) error = dmi_error_of(dmi_call_munmap(process, set.table, NULL));
+  if (error == DMI_OK) error = map_end(access, set.where);
+  if (error == DMI_OK) error = map_end(access, set.table);
   free(domain);
   return error;
 }
@@ -213,7 +220,7 @@ struct batch {
   uint64_t taken;
 };
 
-static int32_t claim_page(struct dmi_process *process, const struct set *set, int64_t page,
+static int32_t claim_page(struct dmi_access *access, const struct set *set, int64_t page,
                           const struct dmi_claim *claim, int64_t num, struct batch *batch) {
   const struct dmi_rmw_call call = {
       .rmw = DMI_RMW_CLAIM,
@@ -223,11 +230,11 @@ static int32_t claim_page(struct dmi_process *process, const struct set *set, in
       .in = &batch->taken,
       .sizes = {(uint64_t)num * sizeof(*claim), 0, sizeof(batch->taken)},
       .mode = DMI_PUT_ATOMIC};
-  return dmi_error_of(dmi_access_rmw(process, &call, &batch->status));
+  return dmi_error_of(dmi_access_rmw(access, &call, &batch->status));
 }
 
 /* Claims all cells; *taken: how many others had before. */
-static int32_t claim_all(struct dmi_process *process, const struct set *set,
+static int32_t claim_all(struct dmi_access *access, const struct set *set,
                          const struct member *member, int64_t num, int64_t values,
                          uint64_t *taken) {
   struct batch *batch = malloc(AT_ONCE * sizeof(*batch));
@@ -243,7 +250,7 @@ static int32_t claim_all(struct dmi_process *process, const struct set *set,
         claim[claims++] =
             (struct dmi_claim){(uint64_t)(member[next].element % CELLS), (uint64_t)value};
       }
-      error = claim_page(process, set, page, claim, claims, &batch[begun]);
+      error = claim_page(access, set, page, claim, claims, &batch[begun]);
       if (error == DMI_OK) begun++;
     }
     for (int i = 0; i < begun; i++) {
@@ -258,7 +265,7 @@ static int32_t claim_all(struct dmi_process *process, const struct set *set,
 }
 
 /* Marks the domain as decomposed, if it is not. */
-static int32_t take_domain(struct dmi_process *process, const struct set *set, int32_t my_id) {
+static int32_t take_domain(struct dmi_access *access, const struct set *set, int32_t my_id) {
   const int64_t no = 0, yes = 1;
   int8_t done = DMI_FALSE;
   const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
@@ -269,14 +276,14 @@ static int32_t take_domain(struct dmi_process *process, const struct set *set, i
                                     .in = &done,
                                     .sizes = {sizeof(no), sizeof(yes), 1},
                                     .mode = DMI_PUT_ATOMIC};
-  int32_t error = dmi_error_of(dmi_access_rmw(process, &call, NULL));
+  int32_t error = dmi_error_of(dmi_access_rmw(access, &call, NULL));
   return error == DMI_OK && done != DMI_TRUE
              ? dmi_because(DMI_ERWSET, "this domain has decomposed before")
              : error;
 }
 
 /* With the domain taken.  If memory runs out before a cell is claimed, it is given back. */
-static int32_t make_domain(struct dmi_process *process, const struct set *set, int32_t my_id,
+static int32_t make_domain(struct dmi_access *access, const struct set *set, int32_t my_id,
                            const struct member *member, int32_t num) {
   struct domain domain = {1, 0, num};
   int64_t table = set->table;
@@ -286,36 +293,35 @@ static int32_t make_domain(struct dmi_process *process, const struct set *set, i
     if (set->element_size > INT64_MAX / num) {
       error = DMI_ESIZE;
     } else {
-      error = dmi_error_of(dmi_call_mmap(process, &domain.addr, num * set->element_size, 1, NULL));
+      error = map_new(access, num * set->element_size, 1, &domain.addr);
     }
   }
   if (error != DMI_OK) {
     domain = (struct domain){0, 0, 0};
-    (void)put(process, domain_addr(set, my_id), &domain, sizeof(domain));
+    (void)put(access, domain_addr(set, my_id), &domain, sizeof(domain));
     return error;
   }
-  error = put(process, domain_addr(set, my_id), &domain, sizeof(domain));
-  if (error == DMI_OK) error = claim_all(process, set, member, num, domain.addr, &taken);
+  error = put(access, domain_addr(set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = claim_all(access, set, member, num, domain.addr, &taken);
   if (error == DMI_OK && taken)
-    error = add_one(process, table + (int64_t)offsetof(struct table, conflicts));
-  if (error == DMI_OK)
-    error = add_one(process, table + (int64_t)offsetof(struct table, decomposed));
+    error = add_one(access, table + (int64_t)offsetof(struct table, conflicts));
+  if (error == DMI_OK) error = add_one(access, table + (int64_t)offsetof(struct table, decomposed));
   return error;
 }
 
-int32_t dmi_rwset_decompose(struct dmi_process *process, int64_t addr, int32_t my_id,
+int32_t dmi_rwset_decompose(struct dmi_access *access, int64_t addr, int32_t my_id,
                             const int64_t *element, int32_t num) {
   struct set set;
   struct member *member;
-  int32_t error = load(process, addr, &set);
+  int32_t error = load(access, addr, &set);
   if (error != DMI_OK) return error;
   if (my_id < 0 || my_id >= set.rwset_num)
     return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
   member = malloc(((size_t)num + 1) * sizeof(*member));
   if (!member) return DMI_ENOMEM;
   error = sort_members(&set, element, num, member);
-  if (error == DMI_OK) error = take_domain(process, &set, my_id);
-  if (error == DMI_OK) error = make_domain(process, &set, my_id, member, num);
+  if (error == DMI_OK) error = take_domain(access, &set, my_id);
+  if (error == DMI_OK) error = make_domain(access, &set, my_id, member, num);
   free(member);
   return error;
 }
@@ -324,8 +330,8 @@ int32_t dmi_rwset_decompose(struct dmi_process *process, int64_t addr, int32_t m
  */
 
 /* Where the values of these elements are: one scattered read. */
-static int32_t find_values(struct dmi_process *process, const struct set *set,
-                           const int64_t *element, int32_t num, int64_t *where) {
+static int32_t find_values(struct dmi_access *access, const struct set *set, const int64_t *element,
+                           int32_t num, int64_t *where) {
   struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
   struct dmi_group *group = NULL;
   int32_t error = item ? DMI_OK : DMI_ENOMEM;
@@ -335,7 +341,7 @@ static int32_t find_values(struct dmi_process *process, const struct set *set,
                           "an element does not exist: their number is that of DMI_rwset_init");
     item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
   }
-  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, &group);
+  if (error == DMI_OK) error = dmi_group_new(access, item, (uint64_t)num, &group);
   if (error == DMI_OK) error = dmi_error_of(dmi_group_read(group, where, NULL));
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
     if (!where[i]) error = dmi_because(DMI_ERWSET, "an element to be read is in no write set");
@@ -345,34 +351,34 @@ static int32_t find_values(struct dmi_process *process, const struct set *set,
   return error;
 }
 
-static int32_t make_reads(struct dmi_process *process, const struct set *set,
-                          const int64_t *element, int32_t num, struct dmi_group **group) {
+static int32_t make_reads(struct dmi_access *access, const struct set *set, const int64_t *element,
+                          int32_t num, struct dmi_group **group) {
   int64_t *where = malloc(((size_t)num + 1) * sizeof(*where));
   struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
   int32_t error = where && item ? DMI_OK : DMI_ENOMEM;
   if (num && set->element_size > INT64_MAX / num) error = DMI_ESIZE; /* of the user's buffer */
-  if (error == DMI_OK) error = find_values(process, set, element, num, where);
+  if (error == DMI_OK) error = find_values(access, set, element, num, where);
   for (int32_t i = 0; i < num && error == DMI_OK; i++)
     item[i] = (struct dmi_group_item){where[i], set->element_size, i * set->element_size};
-  if (error == DMI_OK) error = dmi_group_new(process, item, (uint64_t)num, group);
+  if (error == DMI_OK) error = dmi_group_new(access, item, (uint64_t)num, group);
   free(item);
   free(where);
   return error;
 }
 
-int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
+int32_t dmi_rwset_open(struct dmi_access *access, int64_t addr, int32_t my_id,
                        const int64_t *element, int32_t num, struct dmi_rwset **result) {
   struct set set;
   struct table head;
   struct domain domain;
   struct dmi_rwset *rwset;
-  int32_t error = load(process, addr, &set);
+  int32_t error = load(access, addr, &set);
   if (error != DMI_OK) return error;
   if (my_id < 0 || my_id >= set.rwset_num)
     return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
-  error = get(process, set.table, &head, sizeof(head));
-  if (error == DMI_OK) error = get(process, domain_addr(&set, my_id), &domain, sizeof(domain));
-  if (error == DMI_OK) error = check_domain(process, &set, &domain);
+  error = get(access, set.table, &head, sizeof(head));
+  if (error == DMI_OK) error = get(access, domain_addr(&set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = check_domain(access, &set, &domain);
   if (error == DMI_OK && head.conflicts) {
     error = dmi_because(DMI_ERWSET, "an element is in two write sets");
   } else if (error == DMI_OK && head.decomposed != set.rwset_num) {
@@ -381,10 +387,10 @@ int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
   if (error != DMI_OK) return error;
   rwset = calloc(1, sizeof(*rwset));
   if (!rwset) return DMI_ENOMEM;
-  rwset->process = process;
+  rwset->access = access;
   rwset->addr = domain.addr;
   rwset->bytes = domain.num * set.element_size;
-  error = make_reads(process, &set, element, num, &rwset->group);
+  error = make_reads(access, &set, element, num, &rwset->group);
   if (error == DMI_OK) {
     *result = rwset;
   } else {

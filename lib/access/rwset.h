@@ -10,18 +10,18 @@
 
 /* What DMI_local_rwset_init prepares. */
 struct dmi_rwset {
-  struct dmi_process *process;
+  struct dmi_access *access;
   int64_t addr, bytes;     /* the domain's values in global memory */
   struct dmi_group *group; /* its read set */
 };
 
 /* As the DMI_ functions of these names, but return DMI_OK or an error. */
-int32_t dmi_rwset_init(struct dmi_process *process, int64_t addr, int64_t element_num,
+int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_num,
                        int64_t element_size, int32_t rwset_num);
-int32_t dmi_rwset_destroy(struct dmi_process *process, int64_t addr);
-int32_t dmi_rwset_decompose(struct dmi_process *process, int64_t addr, int32_t my_id,
+int32_t dmi_rwset_destroy(struct dmi_access *access, int64_t addr);
+int32_t dmi_rwset_decompose(struct dmi_access *access, int64_t addr, int32_t my_id,
                             const int64_t *element, int32_t num);
-int32_t dmi_rwset_open(struct dmi_process *process, int64_t addr, int32_t my_id,
+int32_t dmi_rwset_open(struct dmi_access *access, int64_t addr, int32_t my_id,
                        const int64_t *element, int32_t num, struct dmi_rwset **rwset);
 void dmi_rwset_close(struct dmi_rwset *rwset);
 

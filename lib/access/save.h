@@ -4,9 +4,9 @@
 #ifndef DMI_ACCESS_SAVE_H
 #define DMI_ACCESS_SAVE_H
 
-#include "node/process.h"
+#include "access/access.h"
 
 /* Saves the pages touched by [addr, addr + size), or ends that.  DMI_TRUE or DMI_FALSE. */
-int32_t dmi_save(struct dmi_process *process, int64_t addr, int64_t size, bool saved);
+int32_t dmi_save(struct dmi_access *access, int64_t addr, int64_t size, bool saved);
 
 #endif

@@ -8,24 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access/space.h"
 #include "base/epoch.h"
-#include "access/mapping.h"
 
-struct table {
+struct dmi_space_table {
   uint64_t num;
   struct dmi_mapping *mapping[]; /* by base */
 };
 
-static struct table *_Atomic table;
-static _Atomic uint64_t generation = 1; /* goes up when a mapping is removed */
+/* Generations of all spaces of the OS process: so what a thread remembers is also told from what
+ * belongs to another space. */
+static _Atomic uint64_t last_generation;
 
 static __thread struct {
   struct dmi_mapping *mapping;
   uint64_t generation;
 } last __attribute__((tls_model("initial-exec")));
 
-static struct table *table_new(uint64_t num) {
-  struct table *fresh = malloc(sizeof(*fresh) + num * sizeof(fresh->mapping[0]));
+static uint64_t new_generation(void) {
+  return atomic_fetch_add(&last_generation, 1) + 1;
+}
+
+void dmi_space_init(struct dmi_space *space) {
+  atomic_init(&space->table, NULL);
+  atomic_init(&space->generation, new_generation());
+}
+
+static struct dmi_space_table *table_new(uint64_t num) {
+  struct dmi_space_table *fresh = malloc(sizeof(*fresh) + num * sizeof(fresh->mapping[0]));
   if (!fresh) {
     fprintf(stderr,
             "dmi: no memory left for the table of mappings (a smaller dmirun -s leaves more); "
@@ -37,7 +47,7 @@ static struct table *table_new(uint64_t num) {
 }
 
 /* Where a mapping with this base stands, or would. */
-static uint64_t place(const struct table *in, uint64_t base) {
+static uint64_t place(const struct dmi_space_table *in, uint64_t base) {
   uint64_t low = 0, high = in ? in->num : 0;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
@@ -50,16 +60,16 @@ static uint64_t place(const struct table *in, uint64_t base) {
   return low;
 }
 
-static void publish(struct table *fresh) {
-  struct table *old = atomic_exchange(&table, fresh);
+static void publish(struct dmi_space *space, struct dmi_space_table *fresh) {
+  struct dmi_space_table *old = atomic_exchange(&space->table, fresh);
   if (old) dmi_epoch_retire(old, free);
 }
 
-void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping) {
-  struct table *old = atomic_load(&table);
+void dmi_space_add(struct dmi_space *space, struct dmi_core *core, struct dmi_mapping *mapping) {
+  struct dmi_space_table *old = atomic_load(&space->table);
   uint64_t num = old ? old->num : 0;
   uint64_t at = place(old, mapping->map.base);
-  struct table *fresh;
+  struct dmi_space_table *fresh;
   if (at < num && old->mapping[at]->map.base == mapping->map.base) {
     dmi_mapping_unref(core, mapping); /* known already */
     return;
@@ -70,33 +80,33 @@ void dmi_space_add(struct dmi_core *core, struct dmi_mapping *mapping) {
   if (num > at) {
     memcpy(&fresh->mapping[at + 1], &old->mapping[at], (num - at) * sizeof(old->mapping[0]));
   }
-  publish(fresh);
+  publish(space, fresh);
 }
 
-struct dmi_mapping *dmi_space_remove(uint64_t base) {
-  struct table *old = atomic_load(&table);
+struct dmi_mapping *dmi_space_remove(struct dmi_space *space, uint64_t base) {
+  struct dmi_space_table *old = atomic_load(&space->table);
   uint64_t at = place(old, base);
   struct dmi_mapping *mapping;
-  struct table *fresh;
+  struct dmi_space_table *fresh;
   if (!old || at == old->num || old->mapping[at]->map.base != base) return NULL;
   mapping = old->mapping[at];
   fresh = table_new(old->num - 1);
   memcpy(fresh->mapping, old->mapping, at * sizeof(old->mapping[0]));
   memcpy(&fresh->mapping[at], &old->mapping[at + 1], (old->num - at - 1) * sizeof(old->mapping[0]));
-  publish(fresh);
-  atomic_fetch_add(&generation, 1);
+  publish(space, fresh);
+  atomic_store(&space->generation, new_generation());
   return mapping;
 }
 
-struct dmi_mapping *dmi_space_find(uint64_t addr) {
-  uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
-  struct table *in;
+struct dmi_mapping *dmi_space_find(struct dmi_space *space, uint64_t addr) {
+  uint64_t now = atomic_load_explicit(&space->generation, memory_order_acquire);
+  struct dmi_space_table *in;
   uint64_t at;
   if (last.generation == now &&
       addr - last.mapping->map.base < last.mapping->end - last.mapping->map.base) {
     return last.mapping;
   }
-  in = atomic_load_explicit(&table, memory_order_acquire);
+  in = atomic_load_explicit(&space->table, memory_order_acquire);
   at = place(in, addr + 1);
   if (!at || addr >= in->mapping[at - 1]->end) return NULL;
   last.mapping = in->mapping[at - 1];
@@ -104,23 +114,24 @@ struct dmi_mapping *dmi_space_find(uint64_t addr) {
   return last.mapping;
 }
 
-void dmi_space_near(uint64_t addr, const struct dmi_mapping **below,
+void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct dmi_mapping **below,
                     const struct dmi_mapping **above) {
-  const struct table *in = atomic_load_explicit(&table, memory_order_acquire);
+  const struct dmi_space_table *in = atomic_load_explicit(&space->table, memory_order_acquire);
   uint64_t at = place(in, addr + 1);
   *below = at ? in->mapping[at - 1] : NULL;
   *above = in && at < in->num ? in->mapping[at] : NULL;
 }
 
-void dmi_space_each(void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg) {
-  struct table *in = atomic_load(&table);
+void dmi_space_each(const struct dmi_space *space,
+                    void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg) {
+  struct dmi_space_table *in = atomic_load(&space->table);
   for (uint64_t i = 0; in && i < in->num; i++)
     visit(in->mapping[i], arg);
 }
 
-void dmi_space_end(struct dmi_core *core) {
-  struct table *old = atomic_exchange(&table, NULL);
-  atomic_fetch_add(&generation, 1);
+void dmi_space_end(struct dmi_space *space, struct dmi_core *core) {
+  struct dmi_space_table *old = atomic_exchange(&space->table, NULL);
+  atomic_store(&space->generation, new_generation());
   for (uint64_t i = 0; old && i < old->num; i++)
     dmi_mapping_unref(core, old->mapping[i]);
   free(old);

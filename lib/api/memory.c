@@ -13,7 +13,7 @@
 
 /* There is no process. */
 static int32_t inactive(DMI_local_status_t *status) {
-  return dmi_status_refuse(status, dmi_usable(NULL));
+  return dmi_status_refuse(status, dmi_access_usable(NULL));
 }
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
@@ -28,43 +28,48 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
 }
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_access *access = dmi_runtime_access();
   return DMI_TOLD_LATER(
-      process ? dmi_access_read(process, addr, size, buf, mode, status) : inactive(status), status,
+      access ? dmi_access_read(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
 }
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_access *access = dmi_runtime_access();
   return DMI_TOLD_LATER(
-      process ? dmi_access_write(process, addr, size, buf, mode, status) : inactive(status), status,
+      access ? dmi_access_write(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
-  struct dmi_process *process = dmi_runtime_process();
-  return DMI_TOLD(process ? dmi_save(process, addr, size, true) : inactive(NULL),
+  struct dmi_access *access = dmi_runtime_access();
+  return DMI_TOLD(access ? dmi_save(access, addr, size, true) : inactive(NULL),
                   DMI_RANGE(addr, size));
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
-  struct dmi_process *process = dmi_runtime_process();
-  return DMI_TOLD(process ? dmi_save(process, addr, size, false) : inactive(NULL),
+  struct dmi_access *access = dmi_runtime_access();
+  return DMI_TOLD(access ? dmi_save(access, addr, size, false) : inactive(NULL),
                   DMI_RANGE(addr, size));
 }
 
+static struct dmi_alloc *allocator(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? process->alloc : NULL;
+}
+
 int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size) {
-  return DMI_TOLD(dmi_alloc_malloc(dmi_runtime_process(), addr_ptr, size, page_size), DMI_NOTHING);
+  return DMI_TOLD(dmi_alloc_malloc(allocator(), addr_ptr, size, page_size), DMI_NOTHING);
 }
 
 int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64_t page_size) {
-  return DMI_TOLD(dmi_alloc_realloc(dmi_runtime_process(), old_addr, new_addr_ptr, size, page_size),
+  return DMI_TOLD(dmi_alloc_realloc(allocator(), old_addr, new_addr_ptr, size, page_size),
                   DMI_PLACE(old_addr));
 }
 
 int32_t DMI_free(int64_t addr) {
-  return DMI_TOLD(dmi_alloc_free(dmi_runtime_process(), addr), DMI_PLACE(addr));
+  return DMI_TOLD(dmi_alloc_release(allocator(), addr), DMI_PLACE(addr));
 }
 
 static int32_t no_pointer(DMI_local_status_t *status) {
@@ -72,8 +77,8 @@ static int32_t no_pointer(DMI_local_status_t *status) {
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
-  struct dmi_process *process = dmi_runtime_process();
-  return process ? dmi_access_rmw(process, call, status) : inactive(status);
+  struct dmi_access *access = dmi_runtime_access();
+  return access ? dmi_access_rmw(access, call, status) : inactive(status);
 }
 
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
@@ -107,10 +112,10 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
-  struct dmi_process *process = dmi_runtime_process();
+  struct dmi_access *access = dmi_runtime_access();
   return DMI_TOLD_LATER(
-      process ? dmi_access_fad(process, addr, add, old_ptr, mode, status) : inactive(status),
-      status, DMI_RANGE(addr, (int64_t)sizeof(add)));
+      access ? dmi_access_fad(access, addr, add, old_ptr, mode, status) : inactive(status), status,
+      DMI_RANGE(addr, (int64_t)sizeof(add)));
 }
 
 /* Why DMI_function cannot be called so; DMI_OK: it can. */

@@ -126,7 +126,7 @@ static int32_t self(DMI_thread_t *thread_ptr) {
   if (!thread_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (dmi_in_function) return dmi_fail(DMI_EINFUNC);
   if (!process || !dmi_thread_self()) return dmi_fail(DMI_ETHREAD);
-  thread_ptr->dmi_private[0] = process->core.self;
+  thread_ptr->dmi_private[0] = process->access.core.self;
   thread_ptr->dmi_private[1] = (int64_t)dmi_thread_self();
   return DMI_TRUE;
 }

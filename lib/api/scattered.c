@@ -51,9 +51,10 @@ static int32_t first_bad(struct dmi_process *process, const int64_t *addrs, cons
   for (; at < num; at++) {
     struct dmi_mapping *mapping;
     if (!sizes[at]) continue;
-    mapping = sizes[at] < 0 ? NULL : dmi_access_mapping(process, addrs[at], sizes[at], &error);
+    mapping =
+        sizes[at] < 0 ? NULL : dmi_access_mapping(&process->access, addrs[at], sizes[at], &error);
     if (!mapping) break;
-    dmi_mapping_unref(&process->core, mapping);
+    dmi_mapping_unref(&process->access.core, mapping);
   }
   return at;
 }
@@ -71,7 +72,7 @@ static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
   if (!item) return DMI_ENOMEM;
   for (int32_t i = 0; i < group_num; i++)
     item[i] = (struct dmi_group_item){addrs[i], sizes[i], ptr_offsets[i]};
-  error = dmi_group_new(process, item, (uint64_t)group_num, &made);
+  error = dmi_group_new(&process->access, item, (uint64_t)group_num, &made);
   free(item);
   if (error != DMI_OK) return error;
   group->dmi_private[0] = GROUP_MAGIC;
@@ -156,7 +157,7 @@ static int32_t bad_list(const int64_t *elements, int32_t num) {
 int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
                        int32_t rwset_num) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_result(dmi_rwset_init(process, rwset_addr, element_num,
+  return DMI_TOLD(process ? dmi_result(dmi_rwset_init(&process->access, rwset_addr, element_num,
                                                       element_size, rwset_num))
                           : DMI_FALSE,
                   DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
@@ -164,7 +165,7 @@ int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_
 
 int32_t DMI_rwset_destroy(int64_t rwset_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_result(dmi_rwset_destroy(process, rwset_addr)) : DMI_FALSE,
+  return DMI_TOLD(process ? dmi_result(dmi_rwset_destroy(&process->access, rwset_addr)) : DMI_FALSE,
                   DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
@@ -173,7 +174,8 @@ int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *wr
   struct dmi_process *process = dmi_runtime_usable();
   int32_t error = process ? bad_list(write_elements, write_element_num) : dmi_error_last();
   if (error == DMI_OK) {
-    error = dmi_rwset_decompose(process, rwset_addr, my_id, write_elements, write_element_num);
+    error =
+        dmi_rwset_decompose(&process->access, rwset_addr, my_id, write_elements, write_element_num);
   }
   return DMI_TOLD(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
@@ -190,7 +192,8 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
   int32_t error = process ? bad_list(read_elements, read_element_num) : dmi_error_last();
   if (error == DMI_OK && !local_rwset) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
   if (error == DMI_OK) {
-    error = dmi_rwset_open(process, rwset_addr, my_id, read_elements, read_element_num, &made);
+    error =
+        dmi_rwset_open(&process->access, rwset_addr, my_id, read_elements, read_element_num, &made);
   }
   if (error == DMI_OK) {
     local_rwset->dmi_private[0] = RWSET_MAGIC;
@@ -224,7 +227,7 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
       !have ? no_rwset(status)
       : !buf && have->bytes
           ? no_buffer(status)
-          : dmi_access_write(have->process, have->addr, have->bytes, buf,
+          : dmi_access_write(have->access, have->addr, have->bytes, buf,
                              have->bytes ? DMI_EXCLUSIVE_WRITE : DMI_PUT_WRITE, status),
       status, DMI_NOTHING);
 }

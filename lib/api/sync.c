@@ -20,29 +20,29 @@ _Static_assert(sizeof(DMI_mutex_t) == sizeof(struct dmi_tickets) &&
 
 static int32_t init(int64_t addr, int64_t size) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_init(process, addr, size) : DMI_FALSE;
+  return process ? dmi_sync_init(process->sync, addr, size) : DMI_FALSE;
 }
 
 static int32_t destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_destroy(process, addr) : DMI_FALSE;
+  return process ? dmi_sync_destroy(process->sync, addr) : DMI_FALSE;
 }
 
 static int32_t lock(int64_t addr, bool spin) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_lock(process, addr, spin) : DMI_FALSE;
+  return process ? dmi_sync_lock(process->sync, addr, spin) : DMI_FALSE;
 }
 
 static int32_t unlock(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_unlock(process, addr) : DMI_FALSE;
+  return process ? dmi_sync_unlock(process->sync, addr) : DMI_FALSE;
 }
 
 static int32_t trylock(int64_t addr, int32_t *flag_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
   if (!flag_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer of the flag is NULL"));
-  return dmi_sync_trylock(process, addr, flag_ptr);
+  return dmi_sync_trylock(process->sync, addr, flag_ptr);
 }
 
 int32_t DMI_mutex_init(int64_t addr) {
@@ -97,19 +97,19 @@ int32_t DMI_cond_destroy(int64_t addr) {
 
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_cond_wait(process, cond_addr, mutex_addr) : DMI_FALSE,
+  return DMI_TOLD(process ? dmi_sync_cond_wait(process->sync, cond_addr, mutex_addr) : DMI_FALSE,
                   DMI_RANGE(cond_addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_signal(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_signal(process, addr, 1) : DMI_FALSE,
+  return DMI_TOLD(process ? dmi_sync_signal(process->sync, addr, 1) : DMI_FALSE,
                   DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_broadcast(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_signal(process, addr, UINT64_MAX) : DMI_FALSE,
+  return DMI_TOLD(process ? dmi_sync_signal(process->sync, addr, UINT64_MAX) : DMI_FALSE,
                   DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
@@ -121,7 +121,7 @@ int32_t DMI_barrier_init(int64_t addr) {
 
 int32_t DMI_barrier_destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_barrier_destroy(process, addr) : DMI_FALSE,
+  return DMI_TOLD(process ? dmi_barrier_destroy(process->barriers, addr) : DMI_FALSE,
                   DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
@@ -135,11 +135,12 @@ static struct dmi_barrier *part_of(const DMI_local_barrier_t *barrier) {
 }
 
 static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
+  struct dmi_process *process = dmi_runtime_usable();
   struct dmi_barrier *barrier;
-  if (!dmi_runtime_usable()) return DMI_FALSE;
+  if (!process) return DMI_FALSE;
   if (!barrier_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (addr <= 0) return dmi_fail(DMI_EADDR);
-  barrier = dmi_barrier_join(addr);
+  barrier = dmi_barrier_join(process->barriers, addr);
   if (!barrier) return dmi_fail(DMI_ENOMEM);
   barrier_ptr->dmi_private[0] = (int64_t)(uintptr_t)barrier;
   barrier_ptr->dmi_private[1] = ~barrier_ptr->dmi_private[0];
@@ -173,11 +174,10 @@ int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
 static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum, double *sum_ptr,
                          int32_t pnum) {
   struct dmi_barrier *barrier = part_of(barrier_ptr);
-  struct dmi_process *process = dmi_runtime_usable();
-  if (!process) return DMI_FALSE;
+  if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part();
   if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
-  return dmi_barrier_arrive(process, barrier, sub_sum, sum_ptr, pnum);
+  return dmi_barrier_arrive(barrier, sub_sum, sum_ptr, pnum);
 }
 
 /* Where the barrier is, for a report. */
@@ -202,11 +202,11 @@ int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
 int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
-  int32_t error = dmi_usable(process);
+  int32_t error = dmi_runtime_error(process);
   if (error == DMI_OK && (!in_ptr || !out_ptr))
     error = dmi_because(DMI_EINVAL, "a pointer is NULL");
   return DMI_TOLD_LATER(error == DMI_OK
-                            ? dmi_sync_watch(process, addr, size, in_ptr, out_ptr, status)
+                            ? dmi_sync_watch(process->sync, addr, size, in_ptr, out_ptr, status)
                             : dmi_status_refuse(status, error),
                         status, DMI_RANGE(addr, size));
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/heap.h"
 #include "core/member.h"
 #include "node/runtime.h"
 #include "msg/service.h"
@@ -127,7 +128,7 @@ static void begin_create(struct dmi_process *process, struct call *call) {
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   for (uint32_t i = 0; i < num; i++) {
     if (peers[i].dmi_id != (uint32_t)call->a) continue;
-    if (peers[i].left && peers[i].uid != process->core.self) break;
+    if (peers[i].left && peers[i].uid != process->access.core.self) break;
     call->a = peers[i].uid;
     dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
     return;
@@ -138,7 +139,7 @@ static void begin_create(struct dmi_process *process, struct call *call) {
 static void begin_thread(struct dmi_process *process, struct call *call) {
   uint32_t uid = (uint32_t)call->a;
   const struct dmi_peer *peer = dmi_member_peer(process->member, uid);
-  if (!peer || (peer->left && uid != process->core.self)) {
+  if (!peer || (peer->left && uid != process->access.core.self)) {
     thread_done(call, DMI_E_HANDED_OVER, 0);
   } else if (call->kind == JOIN) {
     dmi_thread_join(process, uid, call->b, thread_done, call);
@@ -194,7 +195,7 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
 
 /* Posts the call, or a copy of it when it is asynchronous. */
 static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
-  int32_t error = dmi_usable(process);
+  int32_t error = dmi_runtime_error(process);
   if (error != DMI_OK) return dmi_status_refuse(status, error);
   call->process = process;
   call->heap = status != NULL;
@@ -246,19 +247,20 @@ int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
+/* Why there is no mapping of these sizes; DMI_OK: there is. */
+static int32_t bad_sizes(int64_t page_size, int64_t page_num) {
+  if (page_size <= 0) return dmi_because(DMI_ESIZE, "the page size is not positive");
+  if (page_num <= 0) return dmi_because(DMI_ESIZE, "the number of pages is not positive");
+  if (page_size <= (INT64_C(1) << 62) / page_num) return DMI_OK;
+  return dmi_because(DMI_ESIZE, "page size times number of pages is above 2^62");
+}
+
 int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
                       int64_t page_num, DMI_local_status_t *status) {
   struct call call = {
       .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
-  int32_t error = DMI_OK;
-  if (!addr) {
-    error = dmi_because(DMI_EINVAL, "the pointer is NULL");
-  } else if (page_size <= 0 || page_num <= 0) {
-    error = dmi_because(DMI_ESIZE, page_size <= 0 ? "the page size is not positive"
-                                                  : "the number of pages is not positive");
-  } else if (page_size > (INT64_C(1) << 62) / page_num) {
-    error = dmi_because(DMI_ESIZE, "page size times number of pages is above 2^62");
-  }
+  int32_t error =
+      addr ? bad_sizes(page_size, page_num) : dmi_because(DMI_EINVAL, "the pointer is NULL");
   if (error != DMI_OK) return dmi_status_refuse(status, error);
   return run(process, &call, status);
 }
@@ -271,6 +273,10 @@ int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_sta
 int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
                      uint64_t word, int64_t *addr) {
   struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .word = word, .value = addr};
+  if (word == DMI_WORD_USER) {
+    int32_t error = bad_sizes((int64_t)page_size, (int64_t)page_num);
+    if (error != DMI_OK) return error;
+  }
   return dmi_error_of(run(process, &call, NULL));
 }
 
@@ -316,7 +322,7 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
                       .b = (uint64_t)thread->dmi_private[1],
                       .value = value};
   if (!is_handle(thread)) return no_handle(status);
-  if (process && call.a == process->core.self && call.b == dmi_thread_self()) {
+  if (process && call.a == process->access.core.self && call.b == dmi_thread_self()) {
     return dmi_status_refuse(status, dmi_because(DMI_ETHREAD, "the thread would wait for itself"));
   }
   return run(process, &call, status);
@@ -334,7 +340,7 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
 int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                       DMI_local_status_t *status) {
   struct call own = {.kind = WAKE, .process = process}, *call = &own;
-  int32_t error = dmi_usable(process);
+  int32_t error = dmi_runtime_error(process);
   if (error == DMI_OK && !is_handle(thread)) return no_handle(status);
   if (error == DMI_OK && status) {
     call = malloc(sizeof(*call));
@@ -356,12 +362,12 @@ int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
 }
 
 int32_t dmi_call_suspend(struct dmi_process *process) {
-  int32_t error = dmi_usable(process);
+  int32_t error = dmi_runtime_error(process);
   if (error == DMI_OK) error = dmi_thread_suspend();
   return dmi_result(error);
 }
 
-struct dmi_mapping *dmi_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {
+struct dmi_mapping *dmi_call_lookup(struct dmi_process *process, uint64_t addr, int32_t *error) {
   struct call call = {.kind = LOOKUP, .a = addr};
   if (run(process, &call, NULL) == DMI_TRUE) return call.mapping;
   *error = dmi_error_last();

@@ -82,14 +82,14 @@ void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), voi
 }
 
 void dmi_runtime_idle(struct dmi_process *process) {
-  atomic_fetch_add(&process->idle_owed, 1);
+  atomic_fetch_add(&process->access.idle_owed, 1);
   dmi_runtime_idle_look(process);
 }
 
 void dmi_runtime_idle_look(struct dmi_process *process) {
   /* An asynchronous write that nobody waited for must still arrive before this process may go. */
-  while (atomic_load(&process->idle_owed) && !dmi_ops_any(process->ops)) {
-    atomic_fetch_sub(&process->idle_owed, 1);
+  while (atomic_load(&process->access.idle_owed) && !dmi_ops_any(process->access.ops)) {
+    atomic_fetch_sub(&process->access.idle_owed, 1);
     dmi_member_idle(process->member, dmi_events(process));
   }
   dmi_events_carry(process);
@@ -130,7 +130,7 @@ static struct dmi_uids *members(struct dmi_process *process) {
   if (!uids) abort();
   uids->num = 0;
   for (uint32_t i = 0; i < num; i++) {
-    if (peers[i].left && peers[i].uid != process->core.self) {
+    if (peers[i].left && peers[i].uid != process->access.core.self) {
       uids->uid[num - ++left] = peers[i].uid;
     } else {
       uids->uid[uids->num++] = peers[i].uid;
@@ -151,9 +151,9 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
   for (uint32_t i = 0; i < act->removed_num; i++) {
-    if (act->removed[i].uid == process->core.self) continue;
+    if (act->removed[i].uid == process->access.core.self) continue;
     dmi_leave_removed(process, act->removed[i].uid, act->removed[i].heir);
-    dmi_net_bar(process->net, act->removed[i].uid);
+    dmi_net_bar(process->access.net, act->removed[i].uid);
   }
   dmi_pager_view(process->pager, uids);
   dmi_member_viewed(process->member, dmi_events(process));
@@ -168,11 +168,11 @@ static void connect_to(struct dmi_process *process, const struct dmi_mact *act) 
   const char *why;
   seed->trying = memcmp(&act->addr, &none, sizeof(none)) == 0;
   if (!seed->trying) {
-    dmi_net_join_addr(process->net, &act->addr);
+    dmi_net_join_addr(process->access.net, &act->addr);
   } else if (!process->config.join_file) {
-    dmi_net_join(process->net, process->config.join_host, process->config.join_port);
+    dmi_net_join(process->access.net, process->config.join_host, process->config.join_port);
   } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why) || !why) {
-    dmi_net_join(process->net, seed->host, seed->port);
+    dmi_net_join(process->access.net, seed->host, seed->port);
   } else {
     dmi_member_not_connected(process->member, why, dmi_events(process));
   }
@@ -185,7 +185,7 @@ bool dmi_events_seed_moved(struct dmi_process *process) {
       !dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why)) {
     return false;
   }
-  dmi_net_join(process->net, seed->host, seed->port);
+  dmi_net_join(process->access.net, seed->host, seed->port);
   return true;
 }
 
@@ -199,8 +199,8 @@ static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
   process->cut_off =
       dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
-  dmi_net_expect_close(process->net);
-  dmi_net_stop(process->net);
+  dmi_net_expect_close(process->access.net);
+  dmi_net_stop(process->access.net);
 }
 
 static void act_life(struct dmi_process *process, struct dmi_mact *act) {
@@ -210,7 +210,7 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       dmi_log_is(act->dmi_id);
       dmi_log(DMI_LOG_INFO, "member", "joined as member %u", act->uid);
       if (!process->config.join_host && !process->config.join_file) dmi_pager_open(process->pager);
-      atomic_store(&process->active, 1);
+      atomic_store(&process->access.active, 1);
       fprintf(stderr, "=== joined ===\n");
       dmi_status_done(&process->member_now, DMI_OK);
       break;
@@ -251,10 +251,10 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       dmi_say(DMI_LOG_WARN, "member", "%s", act->text);
       break;
     case DMI_MACT_EXPECT_CLOSE:
-      dmi_net_expect_close(process->net);
+      dmi_net_expect_close(process->access.net);
       break;
     case DMI_MACT_FINISH:
-      dmi_net_stop(process->net);
+      dmi_net_stop(process->access.net);
       break;
     case DMI_MACT_FATAL:
       fatal(process, act);
@@ -273,17 +273,17 @@ static void act_net(struct dmi_process *process, struct dmi_mact *act) {
       connect_to(process, act);
       break;
     case DMI_MACT_SELF:
-      process->core.self = act->id;
-      dmi_net_set_self(process->net, act->id, act->program_id);
+      process->access.core.self = act->id;
+      dmi_net_set_self(process->access.net, act->id, act->program_id);
       break;
     case DMI_MACT_RENAME:
-      dmi_net_rename(process->net, act->id, act->uid);
+      dmi_net_rename(process->access.net, act->id, act->uid);
       break;
     case DMI_MACT_ADD_PEER:
-      dmi_net_add_peer(process->net, act->uid, &act->addr);
+      dmi_net_add_peer(process->access.net, act->uid, &act->addr);
       break;
     case DMI_MACT_CLOSE_PEER:
-      dmi_net_close(process->net, act->id);
+      dmi_net_close(process->access.net, act->id);
       break;
     case DMI_MACT_VIEW:
       view(process, act);

@@ -43,15 +43,15 @@ struct tails {
 static struct dmi_msg about(struct dmi_process *process, uint64_t base, enum dmi_msg_type type) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
-  msg.origin = process->core.self;
+  msg.origin = process->access.core.self;
   msg.map = base;
   return msg;
 }
 
-static struct dmi_mapping *known(uint64_t base) {
+static struct dmi_mapping *known(struct dmi_process *process, uint64_t base) {
   struct dmi_mapping *mapping;
   dmi_epoch_enter();
-  mapping = dmi_space_find(base);
+  mapping = dmi_space_find(&process->access.space, base);
   dmi_epoch_leave(); /* only this thread removes mappings */
   return mapping && mapping->map.base == base ? mapping : NULL;
 }
@@ -72,7 +72,7 @@ static void tails_add(struct dmi_page *page, void *arg) {
   struct tails *tails = arg;
   struct dmi_tail entry = {page->index, 0, 0};
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  entry.tail = dmi_page_tail(&tails->process->core, page);
+  entry.tail = dmi_page_tail(&tails->process->access.core, page);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!tails->frame) {
     tails->frame = dmi_frame_new(TAILS_AT_ONCE * sizeof(entry));
@@ -86,7 +86,7 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
   struct dmi_process *process = arg;
   struct tails tails = {process, mapping->map.base, process->leave->heir, 0, NULL};
   struct dmi_msg msg;
-  if (atomic_load(&mapping->map.home) != process->core.self) return;
+  if (atomic_load(&mapping->map.home) != process->access.core.self) return;
   msg = about(process, mapping->map.base, DMI_MSG_HOME_BEGIN);
   msg.off = mapping->map.page_size;
   msg.version = mapping->map.page_num;
@@ -104,13 +104,13 @@ static void home_over(struct dmi_mapping *mapping, void *arg) {
 }
 
 static void offer_page(struct dmi_process *process, struct dmi_page *page) {
-  uint32_t to = atomic_load(&process->core.heir);
+  uint32_t to = atomic_load(&process->access.core.heir);
   struct dmi_out out;
   dmi_access_step_begin(page, &out);
   if (page->frame || (page->flags & DMI_PAGE_SPILLED))
     to = dmi_pager_give(process->pager, page->map->page_size);
-  dmi_page_give(&process->core, page, to, &out);
-  dmi_access_step_end(process, page, &out);
+  dmi_page_give(&process->access.core, page, to, &out);
+  dmi_access_step_end(&process->access, page, &out);
 }
 
 static void collect_page(struct dmi_page *page, void *arg) {
@@ -134,11 +134,12 @@ static void offer_more(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   while (leave->next < leave->num) {
     struct dmi_page *page = leave->page[leave->next];
-    int64_t out = (int64_t)atomic_load(&process->core.owned) - (int64_t)(leave->num - leave->next);
+    int64_t out =
+        (int64_t)atomic_load(&process->access.core.owned) - (int64_t)(leave->num - leave->next);
     if (out > 0 && out > ON_THE_WAY / (int64_t)page->map->page_size) return;
     leave->next++;
     offer_page(process, page);
-    dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
+    dmi_mapping_unref(&process->access.core, (struct dmi_mapping *)page->map);
   }
 }
 
@@ -150,16 +151,16 @@ static bool copies_gone(struct dmi_process *process) {
   if (!leave->parts) {
     leave->parts = true;
     leave->num = leave->next = 0;
-    dmi_space_each(collect_mapping, leave);
+    dmi_space_each(&process->access.space, collect_mapping, leave);
   }
   for (uint64_t i = 0; i < leave->num; i++) {
     struct dmi_page *page = leave->page[i];
     bool gone;
     dmi_lock(&page->lock, DMI_RANK_PAGE); /* no step: that would have it looked at again at once */
-    gone = dmi_page_depart(&process->core, page);
+    gone = dmi_page_depart(&process->access.core, page);
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
     if (gone) {
-      dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
+      dmi_mapping_unref(&process->access.core, (struct dmi_mapping *)page->map);
     } else {
       leave->page[kept++] = page;
     }
@@ -193,10 +194,10 @@ void dmi_leave_promised(struct dmi_process *process, uint32_t heir) {
   process->leave->heir = heir;
   process->leave->said = process->leave->parts = false;
   if (heir) {
-    atomic_store(&process->core.heir, heir);
-    atomic_store(&process->drain, 1);
-    dmi_space_each(home_over, process);
-    dmi_space_each(collect_mapping, process->leave);
+    atomic_store(&process->access.core.heir, heir);
+    atomic_store(&process->access.drain, 1);
+    dmi_space_each(&process->access.space, home_over, process);
+    dmi_space_each(&process->access.space, collect_mapping, process->leave);
   }
   dmi_leave_look(process);
 }
@@ -205,7 +206,7 @@ static void forget_pages(struct dmi_process *process) {
   struct dmi_leave *leave = process->leave;
   while (leave->next < leave->num) {
     struct dmi_page *page = leave->page[leave->next++];
-    dmi_mapping_unref(&process->core, (struct dmi_mapping *)page->map);
+    dmi_mapping_unref(&process->access.core, (struct dmi_mapping *)page->map);
   }
   free(leave->page);
   leave->page = NULL;
@@ -235,12 +236,12 @@ void dmi_leave_look(struct dmi_process *process) {
   struct ended_list list = {0, 0, NULL};
   if (!leave || leave->said) return;
   if (leave->heir && !leave->parts) offer_more(process);
-  if (leave->heir && (leave->homes_out || atomic_load(&process->core.owned))) return;
+  if (leave->heir && (leave->homes_out || atomic_load(&process->access.core.owned))) return;
   if (leave->heir && !copies_gone(process)) return;
   leave->said = true;
   forget_pages(process);
   if (leave->heir) dmi_pager_leave_end(process->pager);
-  atomic_store(&process->drain, 0);
+  atomic_store(&process->access.drain, 0);
   dmi_threads_hand_over(process, ended_add, &list);
   dmi_member_drained(process->member, list.ended, list.num, dmi_events(process));
   free(list.ended);
@@ -250,23 +251,23 @@ void dmi_leave_look(struct dmi_process *process) {
 /* ---- The heir ------------------------------------------------------------------------------- */
 
 static bool home_begin(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = known(msg->map);
+  struct dmi_mapping *mapping = known(process, msg->map);
   if (!msg->off || !msg->version || msg->off > (UINT64_C(1) << 62) / msg->version) return false;
   if (!msg->map || msg->map > INT64_MAX - msg->off * msg->version) return false;
   if (mapping) {
     if (mapping->map.page_size != msg->off || mapping->map.page_num != msg->version) return false;
-    if (atomic_load(&mapping->map.home) == process->core.self) return false;
+    if (atomic_load(&mapping->map.home) == process->access.core.self) return false;
   } else {
-    mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->core.self);
+    mapping = dmi_mapping_new(msg->map, msg->off, msg->version, process->access.core.self);
     if (!mapping) abort();
     mapping->map.word = msg->len;
     atomic_store(&mapping->map.arriving, from);
-    dmi_space_add(&process->core, mapping);
+    dmi_space_add(&process->access.space, &process->access.core, mapping);
     return true;
   }
   dmi_mutex_lock(&mapping->lock);
   atomic_store(&mapping->map.arriving, from); /* before it is seen that the home is here */
-  atomic_store(&mapping->map.home, process->core.self);
+  atomic_store(&mapping->map.home, process->access.core.self);
   dmi_mutex_unlock(&mapping->lock);
   return true;
 }
@@ -276,19 +277,19 @@ static bool arrived(struct dmi_process *process, struct dmi_page *page, bool lis
   struct dmi_out out;
   bool good;
   dmi_access_step_begin(page, &out);
-  good = dmi_page_home_arrived(&process->core, page, listed, tail, &out);
-  dmi_access_step_end(process, page, &out);
+  good = dmi_page_home_arrived(&process->access.core, page, listed, tail, &out);
+  dmi_access_step_end(&process->access, page, &out);
   return good;
 }
 
 /* The mapping whose home `from` hands over. NULL: there is none. */
-static struct dmi_mapping *arriving(uint64_t base, uint32_t from) {
-  struct dmi_mapping *mapping = known(base);
+static struct dmi_mapping *arriving(struct dmi_process *process, uint64_t base, uint32_t from) {
+  struct dmi_mapping *mapping = known(process, base);
   return mapping && atomic_load(&mapping->map.arriving) == from ? mapping : NULL;
 }
 
 static bool home_tails(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = arriving(msg->map, from);
+  struct dmi_mapping *mapping = arriving(process, msg->map, from);
   struct dmi_tail entry;
   int32_t error;
   if (!mapping) return false;
@@ -296,8 +297,8 @@ static bool home_tails(struct dmi_process *process, uint32_t from, const struct 
     struct dmi_page *page;
     memcpy(&entry, msg->list.ptr + at, sizeof(entry));
     if (entry.page >= mapping->map.page_num) return false;
-    if (!process->core.is_member(process->core.arg, entry.tail)) return false;
-    page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
+    if (!process->access.core.is_member(process->access.core.arg, entry.tail)) return false;
+    page = dmi_mapping_get(&process->access.core, mapping, entry.page, &error);
     if (!page) abort();
     (void)arrived(process, page, true, entry.tail);
   }
@@ -318,12 +319,12 @@ static void not_listed(struct dmi_page *page, void *arg) {
  */
 static struct dmi_parked *park_end(struct dmi_process *process, struct dmi_mapping *mapping) {
   struct dmi_parked *parked;
-  dmi_mutex_lock(&process->park_lock);
+  dmi_mutex_lock(&process->access.park_lock);
   atomic_store(&mapping->map.arriving, 0);
   parked = mapping->parked;
   mapping->parked = NULL;
   mapping->parked_end = &mapping->parked;
-  dmi_mutex_unlock(&process->park_lock);
+  dmi_mutex_unlock(&process->access.park_lock);
   return parked;
 }
 
@@ -331,13 +332,13 @@ static void park_replay(struct dmi_process *process, struct dmi_parked *parked) 
   while (parked) {
     struct dmi_parked *item = parked;
     parked = item->next;
-    (void)dmi_access_message(process, item->from, &item->msg);
+    (void)dmi_access_message(&process->access, item->from, &item->msg);
     free(item);
   }
 }
 
 static bool home_end(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = arriving(msg->map, from);
+  struct dmi_mapping *mapping = arriving(process, msg->map, from);
   struct not_listed all = {process, true};
   struct dmi_parked *parked;
   struct dmi_msg reply;
@@ -386,15 +387,15 @@ static void take_pages(struct dmi_process *process, struct dmi_mapping *mapping,
     bool taken;
     memcpy(&entry, list->ptr + at, sizeof(entry));
     if (entry.page < mapping->map.page_num) {
-      page = dmi_mapping_get(&process->core, mapping, entry.page, &error);
+      page = dmi_mapping_get(&process->access.core, mapping, entry.page, &error);
     }
     if (!page) { /* the mapping is being unmapped, or no memory for a record */
       keep_add(&keep, &entry, list->len);
       continue;
     }
     dmi_access_step_begin(page, &out);
-    taken = dmi_page_take(&process->core, page, take->must, entry.zero, &out);
-    dmi_access_step_end(process, page, &out);
+    taken = dmi_page_take(&process->access.core, page, take->must, entry.zero, &out);
+    dmi_access_step_end(&process->access, page, &out);
     if (take->must && !entry.zero)
       dmi_pager_taken(process->pager, take->from, mapping->map.page_size);
     if (taken) {
@@ -427,7 +428,7 @@ static void take_looked_up(struct dmi_process *process, struct dmi_wait *wait,
 }
 
 static void take(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = known(msg->map);
+  struct dmi_mapping *mapping = known(process, msg->map);
   struct take now = {
       .from = from, .must = msg->flags & DMI_F_MUST, .map = msg->map, .list = msg->list};
   struct take *wait;
@@ -446,7 +447,7 @@ static void take(struct dmi_process *process, uint32_t from, struct dmi_msg *msg
 }
 
 static void kept(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_mapping *mapping = known(msg->map);
+  struct dmi_mapping *mapping = known(process, msg->map);
   struct dmi_tail entry;
   for (uint64_t at = 0; mapping && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
     struct dmi_page *page = NULL;
@@ -455,8 +456,8 @@ static void kept(struct dmi_process *process, uint32_t from, const struct dmi_ms
     if (entry.page < mapping->map.page_num) page = dmi_mapping_find(mapping, entry.page);
     if (!page) continue;
     dmi_access_step_begin(page, &out);
-    dmi_page_kept(&process->core, page, from, msg->flags & DMI_F_MUST, &out);
-    dmi_access_step_end(process, page, &out);
+    dmi_page_kept(&process->access.core, page, from, msg->flags & DMI_F_MUST, &out);
+    dmi_access_step_end(&process->access, page, &out);
   }
   dmi_pager_kept(process->pager, from);
 }
@@ -505,20 +506,22 @@ static void new_home(struct dmi_mapping *mapping, void *arg) {
 
 void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir) {
   struct removal removal = {uid, heir};
-  if (heir) dmi_space_each(new_home, &removal);
-  if (atomic_load(&process->core.heir) == uid && heir) atomic_store(&process->core.heir, heir);
+  if (heir) dmi_space_each(&process->access.space, new_home, &removal);
+  if (atomic_load(&process->access.core.heir) == uid && heir)
+    atomic_store(&process->access.core.heir, heir);
 }
 
 static void kill_page(struct dmi_page *page, void *arg) {
   struct dmi_process *process = arg;
   struct dmi_out out;
   dmi_access_step_begin(page, &out);
-  dmi_page_kill(&process->core, page, &out);
-  dmi_access_step_end(process, page, &out);
+  dmi_page_kill(&process->access.core, page, &out);
+  dmi_access_step_end(&process->access, page, &out);
 }
 
 void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {
-  struct dmi_mapping *mapping = known(base) ? dmi_space_remove(base) : NULL;
+  struct dmi_mapping *mapping =
+      known(process, base) ? dmi_space_remove(&process->access.space, base) : NULL;
   struct dmi_parked *parked;
   if (!mapping) return;
   dmi_mutex_lock(&mapping->lock);
@@ -528,5 +531,5 @@ void dmi_forget_mapping(struct dmi_process *process, uint64_t base) {
   parked = park_end(process, mapping);
   park_replay(process, parked);
   dmi_pager_wake(process->pager); /* some of its pages may have stalled */
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&process->access.core, mapping);
 }

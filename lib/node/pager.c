@@ -98,7 +98,7 @@ static void take_first(struct dmi_held_pages *list, uint64_t num) {
 
 static void forget(struct dmi_pager *pager, struct dmi_held_pages *list) {
   for (uint64_t i = 0; i < list->num; i++)
-    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)list->at[i].page->map);
+    dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)list->at[i].page->map);
   free(list->at);
   memset(list, 0, sizeof(*list));
 }
@@ -110,8 +110,8 @@ bool dmi_pager_put_back(struct dmi_pager *pager, struct dmi_page *page, struct d
   struct dmi_out out;
   bool back;
   dmi_access_step_begin(page, &out);
-  back = dmi_page_unspill(&process->core, page, frame, &out);
-  dmi_access_step_end(process, page, &out);
+  back = dmi_page_unspill(&process->access.core, page, frame, &out);
+  dmi_access_step_end(&process->access, page, &out);
   if (back) return true;
   dmi_pool_release(pager->pool, frame->size); /* overwritten meanwhile */
   dmi_frame_unref(frame);
@@ -144,10 +144,10 @@ static void go_on(struct dmi_pager *pager, struct dmi_page *page, int error) {
   struct dmi_out out;
   bool took, spilled;
   dmi_access_step_begin(page, &out);
-  took = dmi_page_room(&process->core, page, error, &out);
+  took = dmi_page_room(&process->access.core, page, error, &out);
   spilled = (page->flags & (DMI_PAGE_STALLED | DMI_PAGE_SPILLED)) ==
             (DMI_PAGE_STALLED | DMI_PAGE_SPILLED);
-  dmi_access_step_end(process, page, &out);
+  dmi_access_step_end(&process->access, page, &out);
   if (took || error != DMI_OK) return;
   if (spilled) {
     unspill(pager, page);
@@ -175,7 +175,7 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
   dmi_mutex_unlock(&pager->lock);
   for (done = 0; done < pager->waiting.num; done++) {
     struct dmi_page *page = pager->waiting.at[done].page;
-    bool leaver = atomic_load(&pager->process->core.heir) != 0;
+    bool leaver = atomic_load(&pager->process->access.core.heir) != 0;
     uint64_t size = page->map->page_size;
     if (stalls(page)) {
       if (!dmi_pool_reserve_first(pager->pool, size) &&
@@ -186,7 +186,7 @@ static uint64_t serve_stalled(struct dmi_pager *pager) {
       pager->patience = 0;
       go_on(pager, page, DMI_OK);
     }
-    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
+    dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)page->map);
   }
   take_first(&pager->waiting, done);
   if (without) return without;
@@ -210,7 +210,7 @@ static void fail_first(struct dmi_pager *pager) {
   } else {
     go_on(pager, page, DMI_ENOMEM);
   }
-  dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
+  dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)page->map);
 }
 
 /* ---- The thread ----------------------------------------------------------------------------- */
@@ -269,7 +269,7 @@ static bool find_room(struct dmi_pager *pager, uint64_t need, uint64_t stalled) 
   if (!stalled) return false;
   if (busy ||
       pager->busy_seen) /* a page that could leave is only busy: look again when it is not */
-    return !atomic_exchange(&pager->process->pager_curious, 1);
+    return !atomic_exchange(&pager->process->access.pager_curious, 1);
   if (room_comes(pager, stalled)) return dmi_pool_turned(pager->pool) != pager->turned;
   pager->patience = 0;
   fail_first(pager);
@@ -283,8 +283,8 @@ static bool look_round(struct dmi_pager *pager) {
   dmi_pager_settle(pager);
   stalled = serve_stalled(pager);
   dmi_pager_answer(pager);
-  if (pager->curious && !atomic_exchange(&pager->process->pager_curious, 1)) return true;
-  if (atomic_load(&pager->process->core.heir)) return false;
+  if (pager->curious && !atomic_exchange(&pager->process->access.pager_curious, 1)) return true;
+  if (atomic_load(&pager->process->access.core.heir)) return false;
   need = to_leave(pager, stalled);
   if (!need && !stalled) return false;
   made = need ? dmi_pager_sweep(pager, need, DMI_CLASS_SOLE,
@@ -327,10 +327,11 @@ static void *body(void *arg) {
   pthread_setname_np(pthread_self(), "dmi-pager");
   while (!atomic_load(&pager->stop)) {
     uint32_t seen = atomic_load(&pager->events);
-    atomic_store(&pager->process->pager_expects, 1);
+    atomic_store(&pager->process->access.pager_expects, 1);
     pager->turned = dmi_pool_turned(pager->pool);
     if (look_round(pager) || !watch(pager)) continue;
-    if (!pager->waiting.num && !pager->offered.num) atomic_store(&pager->process->pager_expects, 0);
+    if (!pager->waiting.num && !pager->offered.num)
+      atomic_store(&pager->process->access.pager_expects, 0);
     atomic_store(&pager->sleeping, 1);
     while (atomic_load(&pager->events) == seen)
       dmi_futex_wait(&pager->events, seen);

@@ -29,9 +29,6 @@ void dmi_pager_wake(struct dmi_pager *pager);
 /* DMI_ACT_ROOM; with the page locked. */
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page);
 
-/* A step of some page is over: pages that could not leave before may now. */
-static inline void dmi_pager_stepped(struct dmi_process *process);
-
 /* A page that was offered to a member was sent back. */
 void dmi_pager_kept(struct dmi_pager *pager, uint32_t from);
 
@@ -71,18 +68,5 @@ struct dmi_pager_counts {
   uint64_t limit, used, peak, copies; /* bytes: base/pool.h */
 };
 void dmi_pager_counts(const struct dmi_pager *pager, struct dmi_pager_counts *counts);
-
-/* A page goes to its next owner: it may be one that stalls here, or was offered. */
-static inline void dmi_pager_granted(struct dmi_process *process) {
-  if (atomic_load(&process->pager_expects) && atomic_exchange(&process->pager_expects, 0))
-    dmi_pager_wake(process->pager);
-}
-
-static inline void dmi_pager_stepped(struct dmi_process *process) {
-  if (__builtin_expect(atomic_load_explicit(&process->pager_curious, memory_order_relaxed), 0)) {
-    atomic_store(&process->pager_curious, 0);
-    dmi_pager_wake(process->pager);
-  }
-}
 
 #endif

@@ -20,7 +20,7 @@ void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
   uint64_t freed;
   if (!others) abort();
   for (uint32_t i = 0; i < uids->num; i++) {
-    if (uids->uid[i] != pager->process->core.self) others[num++] = uids->uid[i];
+    if (uids->uid[i] != pager->process->access.core.self) others[num++] = uids->uid[i];
   }
   dmi_pager_rooms_begin(pager, &out);
   freed = dmi_room_view(pager->rooms, others, num, &out);
@@ -96,7 +96,7 @@ static void add_mapping(struct dmi_mapping *mapping, void *arg) {
 static void ask_promises(struct dmi_pager *pager) {
   struct count count = {NULL, 0, 0, 0};
   struct dmi_room_out out;
-  dmi_space_each(add_mapping, &count);
+  dmi_space_each(&pager->process->access.space, add_mapping, &count);
   dmi_pager_rooms_begin(pager, &out);
   dmi_room_leave(pager->rooms, pager->heir, count.lot, count.lots, &out);
   dmi_pager_rooms_end(pager, &out);

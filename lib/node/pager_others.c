@@ -18,12 +18,12 @@ static void put_in_line(struct dmi_pager *pager, const struct dmi_room_send *sen
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
   msg.kind = send->msg.kind;
-  msg.origin = pager->process->core.self;
+  msg.origin = pager->process->access.core.self;
   msg.op = send->msg.number;
   msg.len = send->msg.bytes;
   msg.off = send->msg.unit;
   if (send->msg.now) msg.flags = DMI_F_MUST;
-  (void)dmi_net_send(pager->process->net, send->to, &msg); /* false: it has left */
+  (void)dmi_net_send(pager->process->access.net, send->to, &msg); /* false: it has left */
 }
 
 void dmi_pager_rooms_end(struct dmi_pager *pager, struct dmi_room_out *out) {
@@ -31,7 +31,7 @@ void dmi_pager_rooms_end(struct dmi_pager *pager, struct dmi_room_out *out) {
     put_in_line(pager, &out->send[i]);
   dmi_mutex_unlock(&pager->lock);
   for (uint64_t i = 0; i < out->num; i++)
-    dmi_net_flush(pager->process->net, out->send[i].to);
+    dmi_net_flush(pager->process->access.net, out->send[i].to);
   dmi_room_out_free(out);
 }
 

@@ -95,13 +95,13 @@ static bool offer(struct dmi_pager *pager, struct dmi_page *page, bool *nowhere)
   dmi_mutex_unlock(&pager->lock);
   free(holder);
   *nowhere = to == 0;
-  good = to && dmi_page_offer(&process->core, page, to, &out);
+  good = to && dmi_page_offer(&process->access.core, page, to, &out);
   if (good) {
     (void)dmi_mapping_ref((struct dmi_mapping *)page->map); /* the caller has one */
     dmi_held_add(&pager->offered, page, to);
     pager->offered_bytes += bytes;
   }
-  dmi_access_step_end(process, page, &out);
+  dmi_access_step_end(&process->access, page, &out);
   return good;
 }
 
@@ -128,7 +128,7 @@ static uint64_t spill(struct dmi_pager *pager, struct dmi_page *page) {
   bool spilled;
   if (pager->spill_full) return DMI_REPLACE_NOWHERE;
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  frame = dmi_page_spill(&pager->process->core, page);
+  frame = dmi_page_spill(&pager->process->access.core, page);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!frame) return 0;
   if (!dmi_spill_put(pager->file, page, frame->bytes, bytes)) {
@@ -155,7 +155,7 @@ static uint64_t go(void *arg, void *map, uint64_t index, enum dmi_class class) {
   bool dropped;
   if (class != DMI_CLASS_COPY) return pager->spill ? spill(pager, page) : give(pager, page);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  dropped = dmi_page_drop(&pager->process->core, page);
+  dropped = dmi_page_drop(&pager->process->access.core, page);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   if (!dropped) return 0;
   atomic_fetch_add_explicit(&pager->dropped, 1, memory_order_relaxed);
@@ -183,11 +183,11 @@ uint64_t dmi_pager_sweep(struct dmi_pager *pager, uint64_t need, enum dmi_class 
   pager->nowhere = 0;
   pager->maps = 0;
   dmi_epoch_enter();
-  dmi_space_each(add_map, pager);
+  dmi_space_each(&pager->process->access.space, add_map, pager);
   dmi_epoch_leave();
   made = dmi_replace_sweep(&pager->work, &env, pager->map, pager->maps, need, last);
   for (uint64_t i = 0; i < pager->maps; i++)
-    dmi_mapping_unref(&pager->process->core, pager->map[i].map);
+    dmi_mapping_unref(&pager->process->access.core, pager->map[i].map);
   dmi_pool_patience(pager->pool, made ? 1 : 1 + pager->work.looks / LOOKS_A_REFUSAL);
   return made;
 }
@@ -208,7 +208,7 @@ void dmi_pager_settle(struct dmi_pager *pager) {
     }
     if (gone) atomic_fetch_add_explicit(&pager->sent, 1, memory_order_relaxed);
     pager->offered_bytes -= page->map->page_size;
-    dmi_mapping_unref(&pager->process->core, (struct dmi_mapping *)page->map);
+    dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)page->map);
   }
   offered->num = kept;
 }

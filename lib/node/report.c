@@ -122,6 +122,14 @@ static void outside(char *text, uint64_t addr, const struct dmi_mapping *below,
   }
 }
 
+/* As dmi_space_near. */
+static void near(uint64_t addr, const struct dmi_mapping **below,
+                 const struct dmi_mapping **above) {
+  const struct dmi_access *access = dmi_runtime_access();
+  *below = *above = NULL;
+  if (access) dmi_space_near(&access->space, addr, below, above);
+}
+
 static void about_address(char *text, const struct dmi_report *report) {
   const struct dmi_mapping *below, *above;
   uint64_t addr = (uint64_t)report->addr;
@@ -133,7 +141,7 @@ static void about_address(char *text, const struct dmi_report *report) {
     snprintf(text, TEXT, "DMI never gives out such an address");
   } else {
     dmi_epoch_enter();
-    dmi_space_near(addr, &below, &above);
+    near(addr, &below, &above);
     if (above && above->map.base >= DMI_SYSTEM_BASE) above = NULL;
     if (below && addr < below->end) {
       inside(text, report, below);
@@ -152,7 +160,7 @@ static void about_range(char *text, const struct dmi_report *report) {
   snprintf(text, TEXT, "%s", dmi_error_text(DMI_ERANGE));
   if (report->size < 0) return;
   dmi_epoch_enter();
-  dmi_space_near(addr, &in, &above);
+  near(addr, &in, &above);
   if (in && addr < in->end) {
     put_mapping(where, sizeof(where), in);
     index = dmi_mapping_index(in, addr, &off);

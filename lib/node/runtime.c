@@ -43,19 +43,24 @@
 #include "msg/service.h"
 #include "msg/wire.h"
 #include "node/stall.h"
+#include "sync/alloc.h"
+#include "sync/barrier.h"
 #include "sync/sync.h"
 
 static struct dmi_process *_Atomic the_process;
-
-__thread bool dmi_in_function;
 
 struct dmi_process *dmi_runtime_process(void) {
   return atomic_load_explicit(&the_process, memory_order_acquire);
 }
 
+struct dmi_access *dmi_runtime_access(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? &process->access : NULL;
+}
+
 struct dmi_process *dmi_runtime_usable(void) {
   struct dmi_process *process = dmi_runtime_process();
-  int32_t error = dmi_usable(process);
+  int32_t error = dmi_runtime_error(process);
   if (error == DMI_OK) return process;
   dmi_fail(error);
   return NULL;
@@ -70,18 +75,7 @@ void dmi_post(struct dmi_process *process, struct dmi_post *post) {
   process->posts_end = &post->next;
   /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
    * network; the daemon cannot take the post before we are through here. */
-  dmi_net_post(process->net);
-  dmi_mutex_unlock(&process->post_lock);
-}
-
-void dmi_post_self(struct dmi_process *process, const struct dmi_msg *msg) {
-  struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
-  item->msg = *msg;
-  item->next = NULL;
-  dmi_mutex_lock(&process->post_lock);
-  *process->selfs_end = item;
-  process->selfs_end = &item->next;
-  dmi_net_post(process->net);
+  dmi_net_post(process->access.net);
   dmi_mutex_unlock(&process->post_lock);
 }
 
@@ -97,7 +91,7 @@ static void on_posted(void *arg) {
     if (!post) break;
     post->run(process, post);
   }
-  dmi_access_self(process);
+  dmi_access_self(&process->access);
   dmi_leave_look(process);
   dmi_runtime_idle_look(process);
   dmi_stall_begin(process);
@@ -106,9 +100,10 @@ static void on_posted(void *arg) {
 /* ---- The network's events ------------------------------------------------------------------- */
 
 static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_process *process = arg;
   enum dmi_msg_class class = dmi_wire_class(msg);
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
-    return dmi_access_body(arg, from, msg);
+    return dmi_access_body(&process->access, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
@@ -128,11 +123,14 @@ static bool dispatch(struct dmi_process *process, uint32_t from, struct dmi_msg 
 }
 
 static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_process *process = arg;
   enum dmi_msg_class class = dmi_wire_class(msg);
   bool good;
-  if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE) return dmi_access_message(arg, from, msg);
-  if (from < DMI_NET_TEMP && class == DMI_CLASS_HANDOVER) return dmi_leave_message(arg, from, msg);
-  good = dispatch(arg, from, msg);
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
+    return dmi_access_message(&process->access, from, msg);
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_HANDOVER)
+    return dmi_leave_message(process, from, msg);
+  good = dispatch(process, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   return good;
@@ -147,8 +145,8 @@ static bool on_lendable(void *arg, const struct dmi_msg *msg) {
 static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                        uint64_t len) {
   struct dmi_process *process = arg;
-  dmi_early_arrived(process->ops, msg, body, off, len);
-  dmi_access_arrived(process, msg, off + len);
+  dmi_early_arrived(process->access.ops, msg, body, off, len);
+  dmi_access_arrived(&process->access, msg, off + len);
 }
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
@@ -200,11 +198,11 @@ static void on_signal(void *arg, int signo) {
 }
 
 static bool env_connected(void *arg, uint32_t uid) {
-  return dmi_net_connected(((struct dmi_process *)arg)->net, uid);
+  return dmi_net_connected(((struct dmi_process *)arg)->access.net, uid);
 }
 
 static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
-  dmi_net_addrs(((struct dmi_process *)arg)->net, id, ours, theirs);
+  dmi_net_addrs(((struct dmi_process *)arg)->access.net, id, ours, theirs);
 }
 
 /* ---- Members -------------------------------------------------------------------------------- */
@@ -254,8 +252,8 @@ static void call_function(void *page, int64_t size, void *out1, int64_t out1_siz
 }
 
 void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
-  if (dmi_net_send(process->net, to, msg)) {
-    dmi_net_flush(process->net, to);
+  if (dmi_net_send(process->access.net, to, msg)) {
+    dmi_net_flush(process->access.net, to);
   } else {
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
@@ -265,12 +263,12 @@ void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *
 struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {
   struct dmi_mapping *mapping;
   dmi_epoch_enter();
-  mapping = dmi_space_find(entry->base);
+  mapping = dmi_space_find(&process->access.space, entry->base);
   dmi_epoch_leave(); /* only this thread removes mappings */
   if (mapping) return mapping;
   mapping = dmi_mapping_new(entry->base, entry->page_size, entry->page_num, entry->home);
   if (mapping) mapping->map.word = entry->word;
-  if (mapping) dmi_space_add(&process->core, mapping);
+  if (mapping) dmi_space_add(&process->access.space, &process->access.core, mapping);
   return mapping;
 }
 
@@ -308,7 +306,7 @@ static void *daemon_body(void *arg) {
     enter_system(process);
   }
   dmi_events_carry(process);
-  dmi_net_run(process->net);
+  dmi_net_run(process->access.net);
   if (process->cut_off) {
     contact_end(process);
     fflush(stdout); /* not all streams: a thread that waits for input holds its stream's lock */
@@ -322,7 +320,7 @@ static void tell_port(struct dmi_process *process) {
   const char *name = process->config.port_file;
   char line[16];
   if (!name) return;
-  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->access.net));
   if (!dmi_file_replace(name, line)) {
     dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names: %s", name,
             strerror(errno));
@@ -334,7 +332,7 @@ static void tell_ready(struct dmi_process *process) {
   char line[16];
   int fd = process->config.ready_fd;
   if (fd < 0) return;
-  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->net));
+  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->access.net));
   if (write(fd, line, strlen(line)) < 0) {
     dmi_say(DMI_LOG_WARN, "start", "cannot write to descriptor %d (dmirun --ready-fd): %s", fd,
             strerror(errno));
@@ -366,13 +364,13 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   dmi_log_begin(process->config.log, self.host);
   net = dmi_self_net(&self, &process->config);
   if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd)) return false;
-  process->net = dmi_net_open(&net, &handler, &why);
-  if (!process->net && process->config.listen_else) {
+  process->access.net = dmi_net_open(&net, &handler, &why);
+  if (!process->access.net && process->config.listen_else) {
     net.listen_port = 0;
-    process->net = dmi_net_open(&net, &handler, &why);
+    process->access.net = dmi_net_open(&net, &handler, &why);
   }
   sodium_memzero(net.key, sizeof net.key);
-  if (!process->net) {
+  if (!process->access.net) {
     dmi_say(DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
@@ -382,12 +380,12 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   info.cores = process->machine.cores;
   info.memory = process->config.pool_bytes;
   memcpy(info.host, self.host, sizeof(info.host));
-  self.addr.port = dmi_net_port(process->net);
+  self.addr.port = dmi_net_port(process->access.net);
   process->member = dmi_member_new(&env, &info, &self.addr);
   dmi_log(DMI_LOG_INFO, "start", "%s listens on port %u; %u cores, %llu bytes", self.name,
           self.addr.port, info.cores, (unsigned long long)info.memory);
   process->contact =
-      dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->net));
+      dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->access.net));
   return true;
 }
 
@@ -396,20 +394,20 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   struct dmi_uids *uids = calloc(1, sizeof(*uids));
   if (!process || !uids) abort();
   process->program = *program;
-  process->core.is_member = is_member;
-  process->core.is_there = is_there;
-  process->core.function = program->function ? call_function : NULL;
-  process->core.room = &dmi_pager_room;
-  process->core.arg = process;
-  process->ops = dmi_ops_new();
+  dmi_access_init(&process->access, &dmi_runtime_above, process);
+  process->access.core.is_member = is_member;
+  process->access.core.is_there = is_there;
+  process->access.core.function = program->function ? call_function : NULL;
+  process->access.core.room = &dmi_pager_room;
+  process->access.core.arg = process;
   process->threads = dmi_threads_new();
-  process->sync = dmi_sync_new();
-  if (!process->ops || !process->threads || !process->sync) abort();
+  process->alloc = dmi_alloc_new(&process->access);
+  process->sync = dmi_sync_new(&process->access);
+  process->barriers = dmi_barriers_new(&process->access);
+  if (!process->threads || !process->alloc || !process->sync || !process->barriers) abort();
   atomic_init(&process->uids, uids);
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
-  dmi_mutex_init(&process->park_lock, DMI_RANK_LEAF);
   process->posts_end = &process->posts;
-  process->selfs_end = &process->selfs;
   return process;
 }
 
@@ -419,22 +417,21 @@ static void process_free(struct dmi_process *process) {
   dmi_threads_free(process->threads);
   dmi_leave_end(process);
   dmi_stall_end(process);
-  dmi_heap_free(atomic_load(&process->heap));
-  dmi_space_end(&process->core);
-  dmi_access_end(process);
+  dmi_alloc_free(process->alloc);
+  dmi_access_end(&process->access);
   dmi_sync_free(process->sync);
+  dmi_barriers_free(process->barriers);
   contact_end(process);
   dmi_member_free(process->member);
   dmi_parent_free(process->parent);
-  if (process->net) dmi_net_free(process->net);
+  if (process->access.net) dmi_net_free(process->access.net);
   atomic_store(&the_process, NULL);
   free(atomic_load(&process->uids));
   dmi_epoch_end();
   dmi_pager_free(process->pager);
-  dmi_ops_free(process->ops);
+  dmi_access_fini(&process->access);
   dmi_machine_free(&process->machine);
   dmi_mutex_destroy(&process->post_lock);
-  dmi_mutex_destroy(&process->park_lock);
   free(process);
 }
 
@@ -492,7 +489,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     dmi_threads_main_ends(process);
   }
   pthread_join(daemon, NULL);
-  atomic_store(&process->active, 0);
+  atomic_store(&process->access.active, 0);
   exit_code = process->exit_code;
   process_free(process);
   if (exit_code == 0) fprintf(stderr, "=== finalized ===\n");

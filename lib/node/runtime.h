@@ -16,9 +16,19 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
 
 /* The process that runs, NULL before and after. */
 struct dmi_process *dmi_runtime_process(void);
+/* Its access to global memory, NULL likewise. */
+struct dmi_access *dmi_runtime_access(void);
 
 /* The same for a call of this thread; NULL: it may not call now, and DMI_errno() says why. */
 struct dmi_process *dmi_runtime_usable(void);
+
+/* May this thread call DMI functions now?  As dmi_access_usable; `process` may be NULL. */
+static inline int32_t dmi_runtime_error(const struct dmi_process *process) {
+  return dmi_access_usable(process ? &process->access : NULL);
+}
+
+/* ---- above.c ---- */
+extern const struct dmi_access_above dmi_runtime_above;
 
 /* ---- The daemon thread's ---- */
 

@@ -73,8 +73,9 @@ static void want_all(struct dmi_stall *stall) {
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = peers[i].uid;
-    if (uid == process->core.self) continue;
-    if (dmi_net_connected(process->net, uid) || fresh++ < CONNECT_MOST) want(stall, uid, OPERATION);
+    if (uid == process->access.core.self) continue;
+    if (dmi_net_connected(process->access.net, uid) || fresh++ < CONNECT_MOST)
+      want(stall, uid, OPERATION);
   }
 }
 
@@ -105,7 +106,7 @@ static bool lives(const struct stalled *one, const struct dmi_net_signs *now) {
 
 static void look_at(struct dmi_stall *stall, struct stalled *one) {
   struct dmi_net_signs signs;
-  if (!dmi_net_ping(stall->process->net, one->uid, &signs)) {
+  if (!dmi_net_ping(stall->process->access.net, one->uid, &signs)) {
     one->awaited = false; /* lost, or we have taken leave of it */
     one->said = false;
     return;
@@ -125,7 +126,7 @@ static void look_at(struct dmi_stall *stall, struct stalled *one) {
 /* It is not waited for any more: because it has answered, or because it is lost. */
 static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
   struct dmi_net_signs signs;
-  if (dmi_net_ping(stall->process->net, one->uid, &signs) && lives(one, &signs)) {
+  if (dmi_net_ping(stall->process->access.net, one->uid, &signs) && lives(one, &signs)) {
     say_back(stall, one);
   }
 }
@@ -152,13 +153,13 @@ static void on_look(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop;
   (void)events;
   /* First: what is begun from here on has the next look. */
-  atomic_store(&process->stalling, 0);
+  atomic_store(&process->access.stalling, 0);
   for (struct stalled *one = stall->all; one; one = one->next)
     one->awaited = false;
   dmi_member_awaits(process->member, want, stall);
   dmi_threads_awaits(process->threads, want, stall);
-  if (dmi_ops_look(process->ops, &any)) want_all(stall);
-  if (look_at_all(stall) || any) atomic_store(&process->stalling, 1);
+  if (dmi_ops_look(process->access.ops, &any)) want_all(stall);
+  if (look_at_all(stall) || any) atomic_store(&process->access.stalling, 1);
   dmi_stall_begin(process);
 }
 
@@ -181,19 +182,19 @@ static void found(void *arg, uint32_t uid, const char *what) {
 
 void dmi_stall_begin(struct dmi_process *process) {
   struct dmi_stall *stall = stall_of(process);
-  bool any = atomic_load(&process->stalling);
+  bool any = atomic_load(&process->access.stalling);
   if (ev_is_active(&stall->timer)) return;
   if (!any) dmi_member_awaits(process->member, found, &any);
   if (!any) return;
-  atomic_store(&process->stalling, 1);
+  atomic_store(&process->access.stalling, 1);
   ev_timer_set(&stall->timer, LOOK, 0.);
-  ev_timer_start(dmi_net_loop(process->net), &stall->timer);
+  ev_timer_start(dmi_net_loop(process->access.net), &stall->timer);
 }
 
 void dmi_stall_end(struct dmi_process *process) {
   struct dmi_stall *stall = process->stall;
   if (!stall) return;
-  ev_timer_stop(dmi_net_loop(process->net), &stall->timer);
+  ev_timer_stop(dmi_net_loop(process->access.net), &stall->timer);
   while (stall->all) {
     struct stalled *one = stall->all;
     stall->all = one->next;

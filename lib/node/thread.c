@@ -144,7 +144,7 @@ void dmi_threads_free(struct dmi_threads *threads) {
 }
 
 static void reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
-  if (to == process->core.self) {
+  if (to == process->access.core.self) {
     (void)dmi_thread_message(process, to, msg);
   } else {
     dmi_runtime_send(process, to, msg);
@@ -299,7 +299,8 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
     error = DMI_WHY(DMI_ELEAVING, threads->stopped ? DMI_WHY_DISMISSED : DMI_WHY_NOT_WELCOME);
   }
   if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
-  if (!process->core.is_there(process->core.arg, from)) error = DMI_EMEMBER; /* lost meanwhile */
+  if (!process->access.core.is_there(process->access.core.arg, from))
+    error = DMI_EMEMBER; /* lost meanwhile */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
@@ -458,7 +459,7 @@ static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, 
                 dmi_thread_done *done, void *arg) {
   ask_note(process->threads, uid, msg, expect, done, arg);
   reply(process, uid, msg);
-  dmi_stall_watch(process);
+  dmi_access_watch_stall(&process->access);
 }
 
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
@@ -510,16 +511,16 @@ static void ask_undo(struct dmi_threads *threads, uint64_t op) {
 void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {0};
-  if (uid == process->core.self) {
+  if (uid == process->access.core.self) {
     done(arg, wake_here(process->threads, number), 0);
     return;
   }
-  if (process->core.is_member(process->core.arg, uid)) {
+  if (process->access.core.is_member(process->access.core.arg, uid)) {
     msg.type = DMI_SVC_WAKE;
     msg.version = number;
     ask_note(process->threads, uid, &msg, DMI_SVC_WOKEN, done, arg);
-    if (dmi_net_send(process->net, uid, &msg)) {
-      dmi_net_flush(process->net, uid);
+    if (dmi_net_send(process->access.net, uid, &msg)) {
+      dmi_net_flush(process->access.net, uid);
       return;
     }
     ask_undo(process->threads, msg.op);

@@ -8,11 +8,36 @@
 
 #include "base/error.h"
 #include "core/heap.h"
-#include "node/calls.h"
 
 #define COPY_MOST (INT64_C(1) << 20) /* bytes copied at a time */
 
+struct dmi_alloc {
+  struct dmi_access *access;
+  struct dmi_heap *_Atomic heap; /* made at its first use */
+};
+
+struct dmi_alloc *dmi_alloc_new(struct dmi_access *access) {
+  struct dmi_alloc *alloc = calloc(1, sizeof(*alloc));
+  if (alloc) alloc->access = access;
+  return alloc;
+}
+
+void dmi_alloc_free(struct dmi_alloc *alloc) {
+  if (!alloc) return;
+  dmi_heap_free(atomic_load(&alloc->heap));
+  free(alloc);
+}
+
 /* ---- The surroundings of the pure part ------------------------------------------------------ */
+
+static int32_t map(struct dmi_access *access, uint64_t page_size, uint64_t page_num, uint64_t word,
+                   int64_t *addr) {
+  return access->above->map(access->above_arg, page_size, page_num, word, addr);
+}
+
+static int32_t unmap(struct dmi_access *access, uint64_t base, uint64_t word) {
+  return access->above->unmap(access->above_arg, base, word);
+}
 
 static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
                         const struct dmi_heap_in *in, void *answer, uint64_t answer_size,
@@ -30,36 +55,37 @@ static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
 static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word,
                        uint64_t *base) {
   int64_t addr = 0;
-  int32_t error = dmi_call_map(arg, page_size, page_num, word, &addr);
+  int32_t error = map(arg, page_size, page_num, word, &addr);
   *base = (uint64_t)addr;
   return error;
 }
 
 static void env_unmap(void *arg, uint64_t base, uint64_t word) {
-  dmi_call_unmap_later(arg, base, word);
+  const struct dmi_access *access = arg;
+  access->above->unmap_later(access->above_arg, base, word);
 }
 
 static bool env_is_member(void *arg, uint32_t uid) {
-  struct dmi_process *process = arg;
-  return process->core.is_there(process->core.arg, uid); /* its DMI_main may use an arena */
+  const struct dmi_access *access = arg;
+  return access->core.is_there(access->core.arg, uid); /* its DMI_main may use an arena */
 }
 
 /* NULL: *error. */
-static struct dmi_heap *heap_of(struct dmi_process *process, int32_t *error) {
+static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
   struct dmi_heap *heap, *none = NULL;
-  struct dmi_heap_env env = {.arg = process,
+  struct dmi_heap_env env = {.arg = alloc->access,
                              .step = env_step,
                              .map = env_map,
                              .unmap = env_unmap,
                              .is_member = env_is_member};
-  *error = dmi_usable(process);
+  *error = dmi_access_usable(alloc ? alloc->access : NULL);
   if (*error != DMI_OK) return NULL;
-  heap = atomic_load(&process->heap);
+  heap = atomic_load(&alloc->heap);
   if (heap) return heap;
-  env.self = process->core.self;
+  env.self = alloc->access->core.self;
   heap = dmi_heap_new(&env);
   *error = DMI_ENOMEM;
-  if (heap && !atomic_compare_exchange_strong(&process->heap, &none, heap)) {
+  if (heap && !atomic_compare_exchange_strong(&alloc->heap, &none, heap)) {
     dmi_heap_free(heap);
     heap = none;
   }
@@ -74,13 +100,13 @@ struct place {
 };
 
 /* DMI_EADDR: no object can be at this address. */
-static int32_t place_of(struct dmi_process *process, int64_t addr, struct place *place) {
+static int32_t place_of(struct dmi_alloc *alloc, int64_t addr, struct place *place) {
   int32_t error = DMI_OK;
-  struct dmi_mapping *mapping = dmi_access_mapping(process, addr, 1, &error);
+  struct dmi_mapping *mapping = dmi_access_mapping(alloc->access, addr, 1, &error);
   if (!mapping) return error;
   *place = (struct place){mapping->map.base, mapping->map.page_size, mapping->map.page_num,
                           mapping->map.word};
-  dmi_mapping_unref(&process->core, mapping);
+  dmi_mapping_unref(&alloc->access->core, mapping);
   if (place->word == DMI_WORD_USER) return DMI_EADDR;
   if (place->word == DMI_WORD_OBJECT && (uint64_t)addr != place->base) return DMI_EADDR;
   return DMI_OK;
@@ -90,22 +116,22 @@ static uint64_t pages_for(uint64_t size, uint64_t page_size) {
   return size / page_size + (size % page_size != 0);
 }
 
-static int32_t object_new(struct dmi_process *process, struct dmi_heap *heap, uint64_t size,
+static int32_t object_new(struct dmi_alloc *alloc, struct dmi_heap *heap, uint64_t size,
                           uint64_t page_size, int64_t *addr) {
   uint64_t at = 0;
   int32_t error = dmi_heap_take(heap, size, page_size, &at);
   if (error == DMI_E_OWN_MAPPING) {
-    return dmi_call_map(process, page_size, pages_for(size, page_size), DMI_WORD_OBJECT, addr);
+    return map(alloc->access, page_size, pages_for(size, page_size), DMI_WORD_OBJECT, addr);
   }
   if (error == DMI_OK) *addr = (int64_t)at;
   return error;
 }
 
-static int32_t object_free(struct dmi_process *process, struct dmi_heap *heap, int64_t addr) {
+static int32_t object_free(struct dmi_alloc *alloc, struct dmi_heap *heap, int64_t addr) {
   struct place place;
-  int32_t error = place_of(process, addr, &place);
+  int32_t error = place_of(alloc, addr, &place);
   if (error != DMI_OK) return error;
-  if (place.word == DMI_WORD_OBJECT) return dmi_call_unmap(process, place.base, place.word);
+  if (place.word == DMI_WORD_OBJECT) return unmap(alloc->access, place.base, place.word);
   return dmi_heap_give(heap, place.word, place.page_size, place.base, (uint64_t)addr - place.base);
 }
 
@@ -114,36 +140,35 @@ static int32_t bad_size(int64_t size) {
       DMI_ESIZE, size <= 0 ? "the size is not positive" : "the page size is not positive"));
 }
 
-int32_t dmi_alloc_malloc(struct dmi_process *process, int64_t *addr, int64_t size,
-                         int64_t page_size) {
+int32_t dmi_alloc_malloc(struct dmi_alloc *alloc, int64_t *addr, int64_t size, int64_t page_size) {
   int32_t error;
   struct dmi_heap *heap;
   if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (size <= 0 || page_size <= 0) return bad_size(size);
-  heap = heap_of(process, &error);
+  heap = heap_of(alloc, &error);
   if (!heap) return dmi_fail(error);
-  error = object_new(process, heap, (uint64_t)size, (uint64_t)page_size, addr);
+  error = object_new(alloc, heap, (uint64_t)size, (uint64_t)page_size, addr);
   return dmi_result(error);
 }
 
-int32_t dmi_alloc_free(struct dmi_process *process, int64_t addr) {
+int32_t dmi_alloc_release(struct dmi_alloc *alloc, int64_t addr) {
   int32_t error;
-  struct dmi_heap *heap = heap_of(process, &error);
+  struct dmi_heap *heap = heap_of(alloc, &error);
   if (!heap) return dmi_fail(error);
-  error = object_free(process, heap, addr);
+  error = object_free(alloc, heap, addr);
   return dmi_result(error);
 }
 
 /* ---- Realloc -------------------------------------------------------------------------------- */
 
-static int32_t copy(struct dmi_process *process, int64_t to, int64_t from, int64_t size) {
+static int32_t copy(struct dmi_alloc *alloc, int64_t to, int64_t from, int64_t size) {
   int64_t part = size < COPY_MOST ? size : COPY_MOST;
   unsigned char *buf = malloc((size_t)part);
   int32_t good = buf ? DMI_TRUE : dmi_fail(DMI_ENOMEM);
   for (int64_t at = 0; at < size && good; at += part) {
     if (part > size - at) part = size - at;
-    good = dmi_access_read(process, from + at, part, buf, DMI_GET_READ, NULL) &&
-           dmi_access_write(process, to + at, part, buf, DMI_EXCLUSIVE_WRITE, NULL);
+    good = dmi_access_read(alloc->access, from + at, part, buf, DMI_GET_READ, NULL) &&
+           dmi_access_write(alloc->access, to + at, part, buf, DMI_EXCLUSIVE_WRITE, NULL);
   }
   free(buf);
   return dmi_error_of(good);
@@ -171,41 +196,41 @@ static int32_t room_of(struct dmi_heap *heap, const struct place *place, int64_t
 }
 
 /* What the old object holds, moved to a new one. */
-static int32_t object_move(struct dmi_process *process, struct dmi_heap *heap, int64_t old_addr,
+static int32_t object_move(struct dmi_alloc *alloc, struct dmi_heap *heap, int64_t old_addr,
                            uint64_t room, uint64_t size, uint64_t page_size, int64_t *addr) {
   int64_t fresh;
-  int32_t error = object_new(process, heap, size, page_size, &fresh);
+  int32_t error = object_new(alloc, heap, size, page_size, &fresh);
   if (error != DMI_OK) return error;
-  error = copy(process, fresh, old_addr, (int64_t)(size < room ? size : room));
-  if (error == DMI_OK) error = object_free(process, heap, old_addr);
+  error = copy(alloc, fresh, old_addr, (int64_t)(size < room ? size : room));
+  if (error == DMI_OK) error = object_free(alloc, heap, old_addr);
   if (error == DMI_OK) {
     *addr = fresh;
   } else {
-    (void)object_free(process, heap, fresh);
+    (void)object_free(alloc, heap, fresh);
   }
   return error;
 }
 
-int32_t dmi_alloc_realloc(struct dmi_process *process, int64_t old_addr, int64_t *addr,
-                          int64_t size, int64_t page_size) {
+int32_t dmi_alloc_realloc(struct dmi_alloc *alloc, int64_t old_addr, int64_t *addr, int64_t size,
+                          int64_t page_size) {
   struct dmi_heap *heap;
   struct place place;
   uint64_t room = 0;
   int32_t error;
   bool same = false;
-  if (old_addr == DMI_NULL) return dmi_alloc_malloc(process, addr, size, page_size);
+  if (old_addr == DMI_NULL) return dmi_alloc_malloc(alloc, addr, size, page_size);
   if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (size <= 0 || page_size <= 0) return bad_size(size);
-  heap = heap_of(process, &error);
+  heap = heap_of(alloc, &error);
   if (!heap) return dmi_fail(error);
-  error = place_of(process, old_addr, &place);
+  error = place_of(alloc, old_addr, &place);
   if (error == DMI_OK) {
     error = room_of(heap, &place, old_addr, (uint64_t)size, (uint64_t)page_size, &room, &same);
   }
   if (error == DMI_OK && same) {
     *addr = old_addr;
   } else if (error == DMI_OK) {
-    error = object_move(process, heap, old_addr, room, (uint64_t)size, (uint64_t)page_size, addr);
+    error = object_move(alloc, heap, old_addr, room, (uint64_t)size, (uint64_t)page_size, addr);
   }
   return dmi_result(error);
 }

@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "core/syncop.h"
-#include "node/process.h"
+#include "access/access.h"
 
 /* Nanoseconds.  As long as a few messages take, and only when fewer come than the last time. */
 #define PATIENCE 200000
@@ -48,8 +48,9 @@ struct batch {
 /* A barrier that threads of this process use. */
 struct dmi_barrier {
   UT_hash_handle hh;
+  struct dmi_barriers *all;
   int64_t addr;          /* key */
-  uint32_t users;        /* guarded by barriers_lock */
+  uint32_t users;        /* guarded by the lock of `all` */
   _Atomic uint32_t lock; /* guards those below */
   uint64_t registered;   /* threads: as `users` */
   uint64_t expected;     /* arrivals in a round, of this process */
@@ -58,19 +59,39 @@ struct dmi_barrier {
   struct batch *open;    /* being collected, NULL: none */
 };
 
-static _Atomic uint32_t barriers_lock; /* guards barriers */
-static struct dmi_barrier *barriers;
+struct dmi_barriers {
+  struct dmi_access *access;
+  _Atomic uint32_t lock; /* guards `all` and the users of each */
+  struct dmi_barrier *all;
+};
 
-struct dmi_barrier *dmi_barrier_join(int64_t addr) {
+struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
+  struct dmi_barriers *barriers = calloc(1, sizeof(*barriers));
+  if (barriers) barriers->access = access;
+  return barriers;
+}
+
+void dmi_barriers_free(struct dmi_barriers *barriers) {
+  struct dmi_barrier *barrier, *next;
+  if (!barriers) return;
+  HASH_ITER(hh, barriers->all, barrier, next) { /* a program need not part from them */
+    HASH_DEL(barriers->all, barrier);
+    free(barrier);
+  }
+  free(barriers);
+}
+
+struct dmi_barrier *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
   struct dmi_barrier *barrier;
-  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
-  HASH_FIND(hh, barriers, &addr, sizeof(addr), barrier);
+  dmi_lock(&barriers->lock, DMI_RANK_LEAF);
+  HASH_FIND(hh, barriers->all, &addr, sizeof(addr), barrier);
   if (!barrier && (barrier = calloc(1, sizeof(*barrier)))) {
+    barrier->all = barriers;
     barrier->addr = addr;
-    HASH_ADD(hh, barriers, addr, sizeof(barrier->addr), barrier);
+    HASH_ADD(hh, barriers->all, addr, sizeof(barrier->addr), barrier);
   }
   if (barrier) barrier->users++;
-  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
+  dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
   if (!barrier) return NULL;
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = ++barrier->registered;
@@ -79,16 +100,17 @@ struct dmi_barrier *dmi_barrier_join(int64_t addr) {
 }
 
 void dmi_barrier_part(struct dmi_barrier *barrier) {
+  struct dmi_barriers *barriers = barrier->all;
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = --barrier->registered;
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
-  dmi_lock(&barriers_lock, DMI_RANK_LEAF);
+  dmi_lock(&barriers->lock, DMI_RANK_LEAF);
   if (--barrier->users) {
     barrier = NULL;
   } else {
-    HASH_DEL(barriers, barrier);
+    HASH_DEL(barriers->all, barrier);
   }
-  dmi_unlock(&barriers_lock, DMI_RANK_LEAF);
+  dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
   free(barrier);
 }
 
@@ -163,8 +185,7 @@ static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 /* A closed batch; its status tells how that ended. */
-static void batch_send(struct dmi_process *process, const struct dmi_barrier *barrier,
-                       struct batch *batch) {
+static void batch_send(const struct dmi_barrier *barrier, struct batch *batch) {
   struct dmi_rmw_call call = {
       .rmw = DMI_RMW_ARRIVE,
       .addr = barrier->addr,
@@ -174,13 +195,13 @@ static void batch_send(struct dmi_process *process, const struct dmi_barrier *ba
       .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(double), 0, sizeof(batch->answer)},
       .mode = DMI_PUT_ATOMIC,
       .begun = true};
-  (void)dmi_access_rmw(process, &call, &batch->status);
+  (void)dmi_access_rmw(barrier->all->access, &call, &batch->status);
 }
 
 /* Arrives once.  `*again`: its batch was larger than what the round had room for, and this thread
  * was beyond. */
-static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
-                      double *sum, int32_t pnum, bool *again) {
+static int32_t arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum,
+                      bool *again) {
   struct batch *batch;
   uint64_t index;
   int32_t error;
@@ -195,8 +216,8 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
     dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   }
   if (sends) {
-    batch_send(process, barrier, batch);
-    error = dmi_access_wait(process, dmi_status_of(&batch->status));
+    batch_send(barrier, batch);
+    error = dmi_access_wait(barrier->all->access, dmi_status_of(&batch->status));
   } else {
     error = dmi_status_wait(dmi_status_of(&batch->status));
   }
@@ -216,11 +237,10 @@ static int32_t arrive(struct dmi_process *process, struct dmi_barrier *barrier, 
   return error;
 }
 
-int32_t dmi_barrier_arrive(struct dmi_process *process, struct dmi_barrier *barrier, double value,
-                           double *sum, int32_t pnum) {
+int32_t dmi_barrier_arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum) {
   bool again = true;
   while (again) {
-    int32_t error = arrive(process, barrier, value, sum, pnum, &again);
+    int32_t error = arrive(barrier, value, sum, pnum, &again);
     if (error != DMI_OK) return dmi_fail(error);
   }
   return DMI_TRUE;
@@ -230,9 +250,10 @@ int64_t dmi_barrier_addr(const struct dmi_barrier *barrier) {
   return barrier->addr;
 }
 
-int32_t dmi_barrier_destroy(struct dmi_process *process, int64_t addr) {
+int32_t dmi_barrier_destroy(struct dmi_barriers *barriers, int64_t addr) {
   struct dmi_round round;
-  if (!dmi_access_read(process, addr, sizeof(round), &round, DMI_GET_READ, NULL)) return DMI_FALSE;
+  if (!dmi_access_read(barriers->access, addr, sizeof(round), &round, DMI_GET_READ, NULL))
+    return DMI_FALSE;
   if (!dmi_round_valid(&round)) return dmi_fail(DMI_EINVAL);
   return round.arrived ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
 }

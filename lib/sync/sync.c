@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "core/syncop.h"
-#include "node/process.h"
+#include "access/access.h"
 
 /* A lock that a thread of this process holds. */
 struct held {
@@ -27,12 +27,15 @@ struct held {
 };
 
 struct dmi_sync {
+  struct dmi_access *access;
   _Atomic uint32_t lock; /* guards held */
   struct held *held;
 };
 
-struct dmi_sync *dmi_sync_new(void) {
-  return calloc(1, sizeof(struct dmi_sync));
+struct dmi_sync *dmi_sync_new(struct dmi_access *access) {
+  struct dmi_sync *sync = calloc(1, sizeof(*sync));
+  if (sync) sync->access = access;
+  return sync;
 }
 
 void dmi_sync_free(struct dmi_sync *sync) {
@@ -100,12 +103,12 @@ static struct dmi_rmw_call on_tickets(enum dmi_rmw rmw, int64_t addr) {
   return call;
 }
 
-static int32_t serve_next(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
-  return dmi_access_fad(process, addr + (int64_t)offsetof(struct dmi_tickets, serving),
+static int32_t serve_next(struct dmi_sync *sync, int64_t addr, DMI_local_status_t *status) {
+  return dmi_access_fad(sync->access, addr + (int64_t)offsetof(struct dmi_tickets, serving),
                         (int64_t)DMI_SYNC_UNIT, NULL, DMI_PUT_ATOMIC, status);
 }
 
-int32_t dmi_sync_init(struct dmi_process *process, int64_t addr, int64_t size) {
+int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size) {
   unsigned char zeros[sizeof(struct dmi_round)] = {0}, old[sizeof(zeros)];
   struct dmi_rmw_call call = {.rmw = DMI_RMW_FAS,
                               .addr = addr,
@@ -114,12 +117,12 @@ int32_t dmi_sync_init(struct dmi_process *process, int64_t addr, int64_t size) {
                               .in = old,
                               .sizes = {(uint64_t)size, 0, (uint64_t)size},
                               .mode = DMI_PUT_ATOMIC};
-  return dmi_access_rmw(process, &call, NULL);
+  return dmi_access_rmw(sync->access, &call, NULL);
 }
 
-int32_t dmi_sync_destroy(struct dmi_process *process, int64_t addr) {
+int32_t dmi_sync_destroy(struct dmi_sync *sync, int64_t addr) {
   struct dmi_tickets tickets;
-  if (!dmi_access_read(process, addr, sizeof(tickets), &tickets, DMI_GET_READ, NULL)) {
+  if (!dmi_access_read(sync->access, addr, sizeof(tickets), &tickets, DMI_GET_READ, NULL)) {
     return DMI_FALSE;
   }
   if (!dmi_tickets_valid(&tickets)) return dmi_fail(DMI_EINVAL);
@@ -129,55 +132,55 @@ int32_t dmi_sync_destroy(struct dmi_process *process, int64_t addr) {
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
 /* Takes `held` over, which is new memory. */
-static int32_t lock(struct dmi_process *process, int64_t addr, bool spin, struct held *held) {
+static int32_t lock(struct dmi_sync *sync, int64_t addr, bool spin, struct held *held) {
   struct dmi_rmw_call call = on_tickets(DMI_RMW_LOCK, addr);
   call.sizes.in = sizeof(uint64_t);
   call.spin = spin;
-  if (!dmi_access_rmw(process, &call, NULL)) {
+  if (!dmi_access_rmw(sync->access, &call, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  hold(process->sync, held, addr);
+  hold(sync, held, addr);
   return DMI_TRUE;
 }
 
-int32_t dmi_sync_lock(struct dmi_process *process, int64_t addr, bool spin) {
+int32_t dmi_sync_lock(struct dmi_sync *sync, int64_t addr, bool spin) {
   struct held *held;
-  if (holds(process->sync, addr)) return dmi_fail(DMI_EHOLDER);
+  if (holds(sync, addr)) return dmi_fail(DMI_EHOLDER);
   held = malloc(sizeof(*held));
-  return held ? lock(process, addr, spin, held) : dmi_fail(DMI_ENOMEM);
+  return held ? lock(sync, addr, spin, held) : dmi_fail(DMI_ENOMEM);
 }
 
-int32_t dmi_sync_trylock(struct dmi_process *process, int64_t addr, int32_t *flag) {
+int32_t dmi_sync_trylock(struct dmi_sync *sync, int64_t addr, int32_t *flag) {
   struct dmi_rmw_call call = on_tickets(DMI_RMW_TRYLOCK, addr);
   struct held *held = malloc(sizeof(*held));
   int8_t got = 0;
   if (!held) return dmi_fail(DMI_ENOMEM);
   call.in = &got;
   call.sizes.in = sizeof(got);
-  if (!dmi_access_rmw(process, &call, NULL)) {
+  if (!dmi_access_rmw(sync->access, &call, NULL)) {
     free(held);
     return DMI_FALSE;
   }
   *flag = got ? DMI_TRUE : DMI_FALSE;
   if (got) {
-    hold(process->sync, held, addr);
+    hold(sync, held, addr);
   } else {
     free(held);
   }
   return DMI_TRUE;
 }
 
-int32_t dmi_sync_unlock(struct dmi_process *process, int64_t addr) {
+int32_t dmi_sync_unlock(struct dmi_sync *sync, int64_t addr) {
   /* Forgotten first: as soon as the next one is served, it may be another thread of this process.
    */
-  if (!let_go(process->sync, addr)) return dmi_fail(DMI_EHOLDER);
-  return serve_next(process, addr, NULL);
+  if (!let_go(sync, addr)) return dmi_fail(DMI_EHOLDER);
+  return serve_next(sync, addr, NULL);
 }
 
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
-int32_t dmi_sync_cond_wait(struct dmi_process *process, int64_t cond, int64_t mutex) {
+int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex) {
   struct dmi_rmw_call turn = on_tickets(DMI_RMW_TURN, cond);
   struct dmi_rmw_call take = on_tickets(DMI_RMW_TICKET, cond);
   DMI_local_status_t unlocked;
@@ -185,44 +188,44 @@ int32_t dmi_sync_cond_wait(struct dmi_process *process, int64_t cond, int64_t mu
   uint64_t ticket;
   int32_t woken, error;
   bool later;
-  if (!holds(process->sync, mutex)) return dmi_fail(DMI_EHOLDER);
+  if (!holds(sync, mutex)) return dmi_fail(DMI_EHOLDER);
   held = malloc(sizeof(*held)); /* no lack of memory may stop this thread once it has a ticket */
   if (!held) return dmi_fail(DMI_ENOMEM);
   /* From here on a signal counts for this thread; nobody can have seen that before the unlock. */
   take.in = &ticket;
   take.sizes.in = sizeof(ticket);
-  if (!dmi_access_rmw(process, &take, NULL)) {
+  if (!dmi_access_rmw(sync->access, &take, NULL)) {
     free(held);
     return DMI_FALSE;
   }
   ticket += DMI_SYNC_UNIT; /* served means: one more has been let go */
   /* Both on their way at once; a call that waits needs no memory. */
-  later = serve_next(process, mutex, &unlocked);
-  if (!later && !serve_next(process, mutex, NULL)) {
+  later = serve_next(sync, mutex, &unlocked);
+  if (!later && !serve_next(sync, mutex, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  let_go(process->sync, mutex); /* unless another thread here has it by now */
+  let_go(sync, mutex); /* unless another thread here has it by now */
   turn.out1 = &ticket;
   turn.sizes = (struct dmi_rmw_sizes){sizeof(ticket), 0, sizeof(ticket)};
-  woken = dmi_access_rmw(process, &turn, NULL);
+  woken = dmi_access_rmw(sync->access, &turn, NULL);
   error = dmi_error_last();
   if (later) (void)dmi_status_wait(dmi_status_of(&unlocked));
-  if (!lock(process, mutex, false, held)) return DMI_FALSE;
+  if (!lock(sync, mutex, false, held)) return DMI_FALSE;
   return woken ? DMI_TRUE : dmi_fail(error);
 }
 
-int32_t dmi_sync_signal(struct dmi_process *process, int64_t cond, uint64_t most) {
+int32_t dmi_sync_signal(struct dmi_sync *sync, int64_t cond, uint64_t most) {
   struct dmi_rmw_call call = on_tickets(DMI_RMW_SIGNAL, cond);
   call.out1 = &most;
   call.sizes.out1 = sizeof(most);
-  return dmi_access_rmw(process, &call, NULL);
+  return dmi_access_rmw(sync->access, &call, NULL);
 }
 
 /* ---- Watching ------------------------------------------------------------------------------- */
 
-int32_t dmi_sync_watch(struct dmi_process *process, int64_t addr, int64_t size, const void *in,
-                       void *out, DMI_local_status_t *status) {
+int32_t dmi_sync_watch(struct dmi_sync *sync, int64_t addr, int64_t size, const void *in, void *out,
+                       DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_WATCH,
                               .addr = addr,
                               .size = size,
@@ -230,5 +233,5 @@ int32_t dmi_sync_watch(struct dmi_process *process, int64_t addr, int64_t size, 
                               .in = out,
                               .sizes = {(uint64_t)size, 0, (uint64_t)size},
                               .mode = DMI_PUT_ATOMIC};
-  return dmi_access_rmw(process, &call, status);
+  return dmi_access_rmw(sync->access, &call, status);
 }

@@ -18,9 +18,9 @@
 #define MOST 64
 
 /* Bytes of pages sent by this process in messages of a type (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_bytes(const struct dmi_process *process, int type, uint64_t *num);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_bytes(const struct dmi_access *access, int type, uint64_t *num);
 enum { MSG_DATA = 7, MSG_BLOCK = 23 };
 
 /* In global memory. */
@@ -32,8 +32,8 @@ typedef struct {
 static int64_t *words; /* a page */
 
 static int64_t sent(void) {
-  return (int64_t)(dmi_access_bytes(dmi_runtime_process(), MSG_DATA, NULL) +
-                   dmi_access_bytes(dmi_runtime_process(), MSG_BLOCK, NULL));
+  return (int64_t)(dmi_access_bytes(dmi_runtime_access(), MSG_DATA, NULL) +
+                   dmi_access_bytes(dmi_runtime_access(), MSG_BLOCK, NULL));
 }
 
 /* One write, then all but the writer read.  Returns the milliseconds that the reads took. */

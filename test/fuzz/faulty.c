@@ -12,8 +12,8 @@
 #include "base/epoch.h"
 #include "core/heap.h"
 #include "core/member_int.h"
-#include "access/mapping.h"
 #include "net/net.h"
+#include "node/runtime.h"
 #include "msg/wire.h"
 #include "msg/service.h"
 
@@ -274,7 +274,7 @@ static bool steal_home(struct dmi_net *net, const struct dmi_msg *msg, bool inve
   struct dmi_tail tail = {1, 77, 0};
   struct dmi_msg home = {.type = DMI_MSG_HOME_BEGIN, .map = msg->map};
   dmi_epoch_enter();
-  mapping = dmi_space_find(msg->map);
+  mapping = dmi_space_find(&dmi_runtime_access()->space, msg->map);
   dmi_epoch_leave();
   if (msg->type > DMI_MSG_RELEASE || !mapping) return false;
   home.off = mapping->map.page_size;

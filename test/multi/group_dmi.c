@@ -14,9 +14,9 @@
 #define ITEMS_EACH 400
 
 /* How many messages of a type this process has sent (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_sent(const struct dmi_access *access, int type);
 enum { MSG_GET = 1, MSG_PUT = 3, MSG_LAST = 15 };
 
 struct job {
@@ -36,12 +36,12 @@ static int64_t report, jobs;
 static int64_t sent_all(void) {
   int64_t sum = 0;
   for (int type = 1; type <= MSG_LAST; type++)
-    sum += (int64_t)dmi_access_sent(dmi_runtime_process(), type);
+    sum += (int64_t)dmi_access_sent(dmi_runtime_access(), type);
   return sum;
 }
 
 static int64_t sent(int type) {
-  return (int64_t)dmi_access_sent(dmi_runtime_process(), type);
+  return (int64_t)dmi_access_sent(dmi_runtime_access(), type);
 }
 
 /* ---- Values: against a model in local memory ------------------------------------------------- */

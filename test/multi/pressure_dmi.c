@@ -272,18 +272,18 @@ static void case_spill(int32_t procs) {
 }
 
 /* How many requests of a type this process has sent (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_sent(const struct dmi_access *access, int type);
 enum { MSG_GET = 1, MSG_READ = 2 };
 
 /* Reads these pages; returns how many of them were not here. */
 static int64_t missing(int64_t first, int64_t num, unsigned char *buf) {
-  struct dmi_process *process = dmi_runtime_process();
-  uint64_t before = dmi_access_sent(process, MSG_GET) + dmi_access_sent(process, MSG_READ);
+  struct dmi_access *access = dmi_runtime_access();
+  uint64_t before = dmi_access_sent(access, MSG_GET) + dmi_access_sent(access, MSG_READ);
   for (int64_t i = 0; i < num; i++)
     verify_page(&job, first + i, 1, DMI_INVALIDATE_READ, buf);
-  return (int64_t)(dmi_access_sent(process, MSG_GET) + dmi_access_sent(process, MSG_READ) - before);
+  return (int64_t)(dmi_access_sent(access, MSG_GET) + dmi_access_sent(access, MSG_READ) - before);
 }
 
 /* The second process owns all; the first reads much more than it has room for, and again and again

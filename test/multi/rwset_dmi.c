@@ -11,9 +11,9 @@
 #define STEPS 30
 
 /* How many requests of a type this process has sent (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_sent(const struct dmi_access *access, int type);
 enum { MSG_LAST = 5 }; /* GET, READ, PUT, ATOMIC, OWN */
 
 /* A value: 12 bytes, so that nothing is aligned. */
@@ -36,7 +36,7 @@ static int64_t report;
 static int64_t sent_all(void) {
   int64_t sum = 0;
   for (int type = 1; type <= MSG_LAST; type++)
-    sum += (int64_t)dmi_access_sent(dmi_runtime_process(), type);
+    sum += (int64_t)dmi_access_sent(dmi_runtime_access(), type);
   return sum;
 }
 

@@ -52,16 +52,16 @@ struct job {
 };
 
 /* Messages about pages that this process has sent (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_sent(const struct dmi_process *process, int type);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_sent(const struct dmi_access *access, int type);
 #define MSG_LAST 15
 #define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d) /* lib/core/syncop.h */
 
 static int64_t sent_all(void) {
   int64_t sum = 0;
   for (int type = 1; type <= MSG_LAST; type++)
-    sum += (int64_t)dmi_access_sent(dmi_runtime_process(), type);
+    sum += (int64_t)dmi_access_sent(dmi_runtime_access(), type);
   return sum;
 }
 

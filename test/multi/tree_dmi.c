@@ -10,9 +10,9 @@
 #define TIMES 3 /* the page is written and read so many times */
 
 /* What this process has sent (lib/access/access.h). */
-struct dmi_process;
-struct dmi_process *dmi_runtime_process(void);
-uint64_t dmi_access_bytes(const struct dmi_process *process, int type, uint64_t *num);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_bytes(const struct dmi_access *access, int type, uint64_t *num);
 enum { MSG_DATA = 7, MSG_BLOCK = 23 };
 
 static const int64_t sizes[] = {4096, 100000, 256 << 10, 1 << 20, (5 << 20) + 3};
@@ -28,8 +28,8 @@ struct job {
 
 static int64_t bytes_sent(int64_t *transfers, int64_t size) {
   uint64_t num;
-  int64_t data = (int64_t)dmi_access_bytes(dmi_runtime_process(), MSG_DATA, &num);
-  int64_t blocks = (int64_t)dmi_access_bytes(dmi_runtime_process(), MSG_BLOCK, NULL);
+  int64_t data = (int64_t)dmi_access_bytes(dmi_runtime_access(), MSG_DATA, &num);
+  int64_t blocks = (int64_t)dmi_access_bytes(dmi_runtime_access(), MSG_BLOCK, NULL);
   if (transfers) *transfers = (int64_t)num + blocks / size;
   return data + blocks;
 }

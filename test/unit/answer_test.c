@@ -13,18 +13,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "access/access.h"
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "net/net_int.h"
 #include "net_node.h"
-#include "node/process.h"
 
 #define LIMIT 60 /* seconds for all tests */
 #define BASE (UINT64_C(1) << 20)
 #define PAGE (UINT64_C(256) << 10)
 
-static struct dmi_process process;
-static struct node nodes[3];      /* uid 1 is `process`, 2 and 3 are the faulty ones */
+static struct dmi_access here;
+static struct node nodes[3];      /* uid 1 is `here`, 2 and 3 are the faulty ones */
 static _Atomic uint64_t from_two; /* messages that process 1 got from 3 */
 
 static bool is_member(void *arg, uint32_t uid) {
@@ -34,12 +34,12 @@ static bool is_member(void *arg, uint32_t uid) {
 
 static void *process_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)node;
-  return dmi_access_body(&process, from, msg);
+  return dmi_access_body(&here, from, msg);
 }
 
 static void process_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)node;
-  assert_true(dmi_access_message(&process, from, msg));
+  assert_true(dmi_access_message(&here, from, msg));
   *msg = (struct dmi_msg){0}; /* its slices are taken over */
   if (from == 3) from_two++;
 }
@@ -73,18 +73,16 @@ static void both_answer(struct node *node, uint32_t from, struct dmi_msg *msg) {
 
 static void start(void (*faulty)(struct node *node, uint32_t from, struct dmi_msg *msg)) {
   struct dmi_mapping *mapping = dmi_mapping_new(BASE, PAGE, 4, 2);
-  memset(&process, 0, sizeof process);
-  process.core.self = 1;
-  process.core.is_member = is_member;
-  process.ops = dmi_ops_new();
-  dmi_mutex_init(&process.post_lock, DMI_RANK_LEAF);
-  dmi_mutex_init(&process.park_lock, DMI_RANK_LEAF);
-  atomic_store(&process.active, 1);
-  dmi_space_add(&process.core, mapping);
+  memset(&here, 0, sizeof here);
+  dmi_access_init(&here, NULL, NULL);
+  here.core.self = 1;
+  here.core.is_member = is_member;
+  atomic_store(&here.active, 1);
+  dmi_space_add(&here.space, &here.core, mapping);
   atomic_store(&from_two, 0);
   for (uint32_t i = 0; i < 3; i++)
     node_open(&nodes[i], i + 1);
-  process.net = nodes[0].net;
+  here.net = nodes[0].net;
   nodes[0].lend = true;
   nodes[0].on_body = process_body;
   nodes[0].on_message = process_message;
@@ -107,12 +105,10 @@ static void finish(void) {
     assert_int_equal(nodes[i].lost_num, 0);
     node_free(&nodes[i]);
   }
-  dmi_space_end(&process.core);
+  dmi_access_end(&here);
   dmi_epoch_end();
-  assert_false(dmi_ops_any(process.ops));
-  dmi_ops_free(process.ops);
-  dmi_mutex_destroy(&process.post_lock);
-  dmi_mutex_destroy(&process.park_lock);
+  assert_false(dmi_ops_any(here.ops));
+  dmi_access_fini(&here);
   assert_int_equal(dmi_frame_total(), 0);
 }
 
@@ -137,7 +133,7 @@ static void *read_many(void *arg) {
     uint64_t size = sizes[(i + reader->number) % 7];
     unsigned char *mine = buf[i % 2];
     memset(mine, 0xdd, size);
-    if (dmi_access_read(&process, (int64_t)(BASE + reader->number % 4 * PAGE), (int64_t)size, mine,
+    if (dmi_access_read(&here, (int64_t)(BASE + reader->number % 4 * PAGE), (int64_t)size, mine,
                         DMI_GET_READ, NULL)) {
       if (!all(mine, size, 2) && !all(mine, size, 3) && !all(mine, size, 0)) reader->wrong++;
     }
@@ -182,7 +178,7 @@ static _Atomic int32_t read_result;
 
 static void *read_one(void *buf) {
   atomic_store(&read_result,
-               dmi_access_read(&process, (int64_t)BASE, (int64_t)PAGE, buf, DMI_GET_READ, NULL));
+               dmi_access_read(&here, (int64_t)BASE, (int64_t)PAGE, buf, DMI_GET_READ, NULL));
   return NULL;
 }
 
@@ -217,11 +213,11 @@ static void test_half_answer(void **state) {
   /* It has begun, or what comes from 3 could be first. */
   for (bool claimed = false; !claimed; sched_yield()) {
     struct dmi_mapping *mapping;
-    struct dmi_page *page = dmi_ops_page(process.ops, kept.op, &mapping);
+    struct dmi_page *page = dmi_ops_page(here.ops, kept.op, &mapping);
     dmi_lock(&page->lock, DMI_RANK_PAGE);
-    claimed = dmi_ops_find(process.ops, kept.op, page)->claimed;
+    claimed = dmi_ops_find(here.ops, kept.op, page)->claimed;
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
-    dmi_mapping_unref(&process.core, mapping);
+    dmi_mapping_unref(&here.core, mapping);
   }
   for (uint64_t how = 0; how < 3; how++)
     node_send(&nodes[2], 1, answer(3, &kept, how));

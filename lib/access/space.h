@@ -1,0 +1,36 @@
+/*
+ * space.h - the mappings that a process knows, by address.
+ *
+ * Lookups are for any thread and lock nothing; they must be inside an epoch (base/epoch.h).
+ * Mappings are added and removed by the daemon thread only.
+ */
+#ifndef DMI_ACCESS_SPACE_H
+#define DMI_ACCESS_SPACE_H
+
+#include "access/mapping.h"
+
+struct dmi_space_table;
+
+struct dmi_space {
+  struct dmi_space_table *_Atomic table;
+  _Atomic uint64_t generation; /* changes when a mapping is removed; of no two spaces the same */
+};
+
+void dmi_space_init(struct dmi_space *space);
+/* Forgets all, at the end. */
+void dmi_space_end(struct dmi_space *space, struct dmi_core *core);
+
+/* Adds one; takes over the reference. */
+void dmi_space_add(struct dmi_space *space, struct dmi_core *core, struct dmi_mapping *mapping);
+/* Takes it out; the caller gets the table's reference.  NULL: none with this base. */
+struct dmi_mapping *dmi_space_remove(struct dmi_space *space, uint64_t base);
+/* The mapping that has this address, NULL: none known here. */
+struct dmi_mapping *dmi_space_find(struct dmi_space *space, uint64_t addr);
+/* The mapping that begins at or before this address, and the next one; NULL: none known here. */
+void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct dmi_mapping **below,
+                    const struct dmi_mapping **above);
+/* Calls visit for every mapping; the daemon thread, or inside an epoch. */
+void dmi_space_each(const struct dmi_space *space,
+                    void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
+
+#endif

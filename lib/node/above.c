@@ -1,0 +1,41 @@
+/*
+ * above.c - what access to global memory asks of the process around it (struct dmi_access_above):
+ * the directory, by way of the daemon thread, and the pager.
+ */
+#include "node/calls.h"
+#include "node/pager.h"
+#include "node/runtime.h"
+
+static struct dmi_mapping *lookup(void *process, uint64_t addr, int32_t *error) {
+  return dmi_call_lookup(process, addr, error);
+}
+
+static int32_t map(void *process, uint64_t page_size, uint64_t page_num, uint64_t word,
+                   int64_t *addr) {
+  return dmi_call_map(process, page_size, page_num, word, addr);
+}
+
+static int32_t unmap(void *process, uint64_t base, uint64_t word) {
+  return dmi_call_unmap(process, base, word);
+}
+
+static void unmap_later(void *process, uint64_t base, uint64_t word) {
+  dmi_call_unmap_later(process, base, word);
+}
+
+static void stalled(void *process, struct dmi_page *page) {
+  dmi_pager_stalled(((struct dmi_process *)process)->pager, page);
+}
+
+static void wake_pager(void *process) {
+  dmi_pager_wake(((struct dmi_process *)process)->pager);
+}
+
+const struct dmi_access_above dmi_runtime_above = {
+    .lookup = lookup,
+    .map = map,
+    .unmap = unmap,
+    .unmap_later = unmap_later,
+    .stalled = stalled,
+    .wake_pager = wake_pager,
+};
