@@ -116,6 +116,13 @@ core_sources = \
 	lib/core/page_pass.c \
 	lib/core/page_room.c \
 	lib/core/page_wait.c \
+	lib/core/pressure.c \
+	lib/core/pressure.h \
+	lib/core/pressure_int.h \
+	lib/core/pressure_leave.c \
+	lib/core/pressure_look.c \
+	lib/core/pressure_others.c \
+	lib/core/pressure_sweep.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
 	lib/core/replace.c \
@@ -178,7 +185,6 @@ node_sources = \
 	lib/node/pager.h \
 	lib/node/pager_int.h \
 	lib/node/pager_leave.c \
-	lib/node/pager_others.c \
 	lib/node/pager_sweep.c \
 	lib/node/parent.c \
 	lib/node/parent.h \

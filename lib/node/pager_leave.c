@@ -1,67 +1,36 @@
 /*
- * pager_leave.c - the pager's part that the daemon does: who the members are, what they say of
- * their room, and the promises of a leave.
+ * pager_leave.c - the pager's part that the daemon does: hands core/pressure.h the events of
+ * membership and the messages of other pagers, and carries out what comes of them.
  *
- * The daemon thread's; the pager's lock is held for a few instructions.
+ * The daemon thread's, but for dmi_pager_step_begin and _end; the pager's lock is held for a few
+ * instructions.
  */
 #include <stdlib.h>
 
 #include "base/lock.h"
 #include "base/xalloc.h"
+#include "msg/service.h"
 #include "node/pager_int.h"
 #include "node/runtime.h"
-#include "msg/service.h"
 
-static void leave_look(struct dmi_pager *pager);
+/* ---- What comes of a step ------------------------------------------------------------------- */
 
-void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
-  uint32_t *others = malloc((uids->num + 1) * sizeof(*others)), num = 0;
-  struct dmi_room_out out;
-  uint64_t freed;
-  if (!others) abort();
-  for (uint32_t i = 0; i < uids->num; i++) {
-    if (uids->uid[i] != pager->process->access.core.self) others[num++] = uids->uid[i];
-  }
-  dmi_pager_rooms_begin(pager, &out);
-  freed = dmi_room_view(pager->rooms, others, num, &out);
-  dmi_pager_rooms_end(pager, &out);
-  free(others);
-  if (freed) dmi_pool_release(pager->pool, freed);
-  dmi_pager_wake(pager);
-  leave_look(pager);
-}
-
-bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_room_msg room = {
-      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
-      (msg->flags & DMI_F_MUST) != 0};
-  struct dmi_room_out out;
-  uint64_t freed;
-  bool good;
-  dmi_pager_rooms_begin(pager, &out);
-  good = dmi_room_message(pager->rooms, from, &room, &freed, &out);
-  dmi_pager_rooms_end(pager, &out);
-  if (freed) dmi_pool_release(pager->pool, freed);
-  dmi_pager_wake(pager);
-  leave_look(pager);
-  if (good && room.type == DMI_ROOM_TELL && room.number == 0) dmi_leave_room_told(pager->process);
-  return good;
-}
-
-void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
-  uint64_t freed;
+void dmi_pager_step_begin(struct dmi_pager *pager, struct dmi_pressure_out *out) {
+  dmi_pressure_out_init(out);
   dmi_mutex_lock(&pager->lock);
-  freed = dmi_room_taken(pager->rooms, from, bytes);
-  dmi_mutex_unlock(&pager->lock);
-  if (freed) dmi_pool_release(pager->pool, freed);
-  leave_look(pager); /* this process may wait for that itself */
 }
 
-void dmi_pager_count_taken(struct dmi_pager *pager) {
-  atomic_fetch_add_explicit(&pager->taken, 1, memory_order_relaxed);
+static void put_in_line(struct dmi_pager *pager, const struct dmi_room_send *send) {
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
+  msg.kind = send->msg.kind;
+  msg.origin = pager->process->access.core.self;
+  msg.op = send->msg.number;
+  msg.len = send->msg.bytes;
+  msg.off = send->msg.unit;
+  if (send->msg.now) msg.flags = DMI_F_MUST;
+  (void)dmi_net_send(pager->process->access.net, send->to, &msg); /* false: it has left */
 }
-
-/* ---- Leaving -------------------------------------------------------------------------------- */
 
 /* What this process has to give away. */
 struct count {
@@ -73,9 +42,7 @@ struct count {
 static void add_page(struct dmi_page *page, void *arg) {
   struct count *count = arg;
   dmi_lock(&page->lock, DMI_RANK_PAGE);
-  count->pages +=
-      page->role == DMI_ROLE_PENDING ||
-      (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)));
+  count->pages += dmi_pressure_counts(page);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
 }
 
@@ -93,70 +60,92 @@ static void add_mapping(struct dmi_mapping *mapping, void *arg) {
   count->lot[at].num += count->pages;
 }
 
-static void ask_promises(struct dmi_pager *pager) {
+static void count_pages(struct dmi_pager *pager) {
   struct count count = {NULL, 0, 0, 0};
-  struct dmi_room_out out;
+  struct dmi_pressure_out out;
   dmi_space_each(&pager->process->access.space, add_mapping, &count);
-  dmi_pager_rooms_begin(pager, &out);
-  dmi_room_leave(pager->rooms, pager->heir, count.lot, count.lots, &out);
-  dmi_pager_rooms_end(pager, &out);
+  dmi_pager_step_begin(pager, &out);
+  dmi_pressure_counted(pager->pressure, count.lot, count.lots, &out);
   free(count.lot);
+  dmi_pager_step_end(pager, &out);
 }
 
-/* With what was promised to others here it waits: they are to be gone, or through, first. */
-static void leave_look(struct dmi_pager *pager) {
-  enum dmi_room_leave state;
-  uint64_t promised;
-  if (!pager->heir) return;
-  dmi_mutex_lock(&pager->lock);
-  promised = dmi_room_promised(pager->rooms);
-  state = dmi_room_leave_state(pager->rooms);
+void dmi_pager_step_end(struct dmi_pager *pager, struct dmi_pressure_out *out) {
+  struct dmi_room_out *room = &out->room;
+  for (uint64_t i = 0; i < room->num; i++)
+    put_in_line(pager, &room->send[i]);
   dmi_mutex_unlock(&pager->lock);
-  if (state == DMI_ROOM_NO_LEAVE) {
-    if (promised) return;
-    ask_promises(pager);
-    leave_look(pager);
-  } else if (state == DMI_ROOM_LEAVE_READY) {
-    uint32_t heir = pager->heir;
-    pager->heir = 0;
-    dmi_leave_promised(pager->process, heir);
-  } else if (state == DMI_ROOM_LEAVE_FAILED) {
-    dmi_pager_leave_end(pager);
-    pager->heir = 0;
-    dmi_mutex_lock(&pager->lock);
-    pager->leaving = pager->keeping;
-    pager->refused = true;
-    dmi_mutex_unlock(&pager->lock);
-    dmi_pager_wake(pager);
-    dmi_leave_refused(pager->process);
+  for (uint64_t i = 0; i < room->num; i++)
+    dmi_net_flush(pager->process->access.net, room->send[i].to);
+  dmi_pressure_out_free(out);
+  if (out->look) dmi_pager_wake(pager);
+  if (out->count) count_pages(pager);
+  if (out->promised) dmi_leave_promised(pager->process, out->promised);
+  if (out->refused) dmi_leave_refused(pager->process);
+  if (out->told) dmi_leave_room_told(pager->process);
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids) {
+  uint32_t *others = dmi_xalloc(uids->num + 1, sizeof(*others)), num = 0;
+  struct dmi_pressure_out out;
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->uid[i] != pager->process->access.core.self) others[num++] = uids->uid[i];
   }
+  dmi_pager_step_begin(pager, &out);
+  dmi_pressure_view(pager->pressure, others, num, &out);
+  dmi_pager_step_end(pager, &out);
+  free(others);
+}
+
+bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_msg *msg) {
+  const struct dmi_room_msg room = {
+      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
+      (msg->flags & DMI_F_MUST) != 0};
+  struct dmi_pressure_out out;
+  bool good;
+  dmi_pager_step_begin(pager, &out);
+  good = dmi_pressure_message(pager->pressure, from, &room, &out);
+  dmi_pager_step_end(pager, &out);
+  return good;
+}
+
+void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes) {
+  struct dmi_pressure_out out;
+  dmi_pager_step_begin(pager, &out);
+  dmi_pressure_taken(pager->pressure, from, bytes, &out);
+  dmi_pager_step_end(pager, &out);
+}
+
+void dmi_pager_count_taken(struct dmi_pager *pager) {
+  atomic_fetch_add_explicit(&pager->taken, 1, memory_order_relaxed);
 }
 
 void dmi_pager_leave(struct dmi_pager *pager, uint32_t heir) {
-  dmi_mutex_lock(&pager->lock);
-  pager->leaving = true;
-  dmi_mutex_unlock(&pager->lock);
-  pager->heir = heir;
-  leave_look(pager);
+  struct dmi_pressure_out out;
+  dmi_pager_step_begin(pager, &out);
+  dmi_pressure_leave(pager->pressure, heir, &out);
+  dmi_pager_step_end(pager, &out);
 }
 
 uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes) {
   uint32_t to;
   dmi_mutex_lock(&pager->lock);
-  to = dmi_room_give(pager->rooms, bytes);
+  to = dmi_pressure_give(pager->pressure, bytes);
   dmi_mutex_unlock(&pager->lock);
   return to;
 }
 
 void dmi_pager_leave_end(struct dmi_pager *pager) {
-  struct dmi_room_out out;
-  dmi_pager_rooms_begin(pager, &out);
-  dmi_room_leave_end(pager->rooms, &out);
-  dmi_pager_rooms_end(pager, &out);
+  struct dmi_pressure_out out;
+  dmi_pager_step_begin(pager, &out);
+  dmi_pressure_leave_end(pager->pressure, &out);
+  dmi_pager_step_end(pager, &out);
 }
 
 void dmi_pager_keep(struct dmi_pager *pager) {
   dmi_mutex_lock(&pager->lock);
-  pager->leaving = pager->keeping = true;
+  dmi_pressure_keep(pager->pressure);
   dmi_mutex_unlock(&pager->lock);
 }

@@ -1,0 +1,209 @@
+/*
+ * pressure.h - what a process does when its pool is short of room: which of its pages leave, when a
+ * write that stalls goes on or fails, what others who ask for room are told, and whether there is
+ * room for a leave (docs/replacement.md).
+ *
+ * Pure: no threads, locks, files or messages.  There are two sides:
+ *
+ * - events: somebody tells what has happened.  The answer is a struct dmi_pressure_out: what is to
+ * be said, and who is to be told.
+ * - the pager, which does one thing after the other: dmi_pressure_next says what, the caller does
+ *   it and comes back with the result.  Events may come in between.
+ *
+ * "Lock": the functions so marked are not for several threads at once; the caller has one lock for
+ * all of them, which comes after a page's lock.  "Pager": for the one thread that calls
+ * dmi_pressure_next; what these use nobody else touches.
+ */
+#ifndef DMI_CORE_PRESSURE_H
+#define DMI_CORE_PRESSURE_H
+
+#include "base/pool.h"
+#include "core/page.h"
+#include "core/replace.h"
+#include "core/room.h"
+
+struct dmi_pressure;
+
+/* The account is `pool`; `core` tells who this is, and whether it leaves.  `spills`: there is a
+ * file for pages.  Aborts without memory. */
+struct dmi_pressure *dmi_pressure_new(struct dmi_core *core, struct dmi_pool *pool, bool spills);
+/* `release` is called for each page that is still held: dmi_pressure_stalled, dmi_pressure_offer.
+ */
+void dmi_pressure_free(struct dmi_pressure *pressure,
+                       void (*release)(void *arg, struct dmi_page *page), void *arg);
+
+/* Deliberate faults, one rule switched off each, for tests: base/mutation.h. */
+enum dmi_pressure_break {
+  DMI_PRESSURE_BREAK_NOTHING,
+  DMI_PRESSURE_BREAK_STALLED,  /* of several pages that stall at once, only one is remembered */
+  DMI_PRESSURE_BREAK_SETTLE,   /* an offer that was refused remains under way */
+  DMI_PRESSURE_BREAK_PATIENCE, /* a write fails though room in use in passing will be free */
+  DMI_PRESSURE_BREAK_FOREVER,  /* ... or waits as long as any is in use so */
+  DMI_PRESSURE_BREAK_COPIES,   /* copies are not dropped for those who ask */
+  DMI_PRESSURE_BREAK_LEAVING,  /* who leaves goes on giving room */
+  DMI_PRESSURE_BREAK_OPEN,     /* ... and so does who may not own pages yet */
+  DMI_PRESSURE_BREAK_FULL,     /* what a full file did not take counts as gone */
+  DMI_PRESSURE_BREAK_STEP,     /* the end of a step that was waited for is not noticed */
+  DMI_PRESSURE_BREAK_WATCH,    /* the pool does not wake who owes others word of room */
+  DMI_PRESSURE_BREAK_SPILLED,  /* what waits for a spilled page fails when there is no room */
+  DMI_PRESSURE_BREAK_PROMISE,  /* what is promised is not reserved */
+  DMI_PRESSURE_BREAK_OTHERS,   /* a write fails without anybody being asked for room */
+  DMI_PRESSURE_BREAK_ITSELF,   /* a page that stalls is not offered itself */
+  DMI_PRESSURE_BREAK_LAST
+};
+#ifdef DMI_MUTATIONS
+void dmi_pressure_set_break(struct dmi_pressure *pressure, enum dmi_pressure_break broken,
+                            enum dmi_room_break rooms);
+#endif
+
+/* ---- Events (pressure_leave.c; all: Lock) --------------------------------------------------- */
+
+/* What is to be done after an event: first the messages are sent, in order. */
+struct dmi_pressure_out {
+  struct dmi_room_out room; /* messages */
+  bool look;                /* the pager is to look: as any event for which it sleeps */
+  bool told;                /* a member says by itself that it has room: DMI_goodbye may be tried */
+  bool count;               /* the pages here are to be counted: dmi_pressure_counted */
+  bool refused;             /* the leave: there is not enough room */
+  uint32_t promised;        /* the leave: there is; the heir's uid */
+};
+void dmi_pressure_out_init(struct dmi_pressure_out *out);
+void dmi_pressure_out_free(struct dmi_pressure_out *out);
+
+/* DMI_ACT_ROOM: a page waits for room.  It is held until an action's
+ * `release`. */
+void dmi_pressure_stalled(struct dmi_pressure *pressure, struct dmi_page *page);
+/* A page that was offered to a member was sent back. */
+void dmi_pressure_kept(struct dmi_pressure *pressure, uint32_t from);
+/* This process may own pages from now on. */
+void dmi_pressure_open(struct dmi_pressure *pressure);
+/* The other members. */
+void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint64_t num,
+                       struct dmi_pressure_out *out);
+/* False: not from a correct peer. */
+bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from,
+                          const struct dmi_room_msg *msg, struct dmi_pressure_out *out);
+/* A page of `bytes` comes from a process that leaves, and must be taken: what was promised for it
+ * is free now. */
+void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes,
+                        struct dmi_pressure_out *out);
+
+/* This process is to leave: `promised` or `refused` is said, at once or at a later event. */
+void dmi_pressure_leave(struct dmi_pressure *pressure, uint32_t heir, struct dmi_pressure_out *out);
+/* The answer to `count`: what it has to give away, each size once. */
+void dmi_pressure_counted(struct dmi_pressure *pressure, const struct dmi_room_lot *lot,
+                          uint64_t lots, struct dmi_pressure_out *out);
+/* Is this page to be counted?  With the page locked; no lock needed. */
+bool dmi_pressure_counts(const struct dmi_page *page);
+/* Who gets a page of so many bytes; after `promised`. */
+uint32_t dmi_pressure_give(struct dmi_pressure *pressure, uint64_t bytes);
+/* All pages are gone: what is left of the promises goes back. */
+void dmi_pressure_leave_end(struct dmi_pressure *pressure, struct dmi_pressure_out *out);
+/* Dismissed without an heir: it keeps what it has, and takes nothing more. */
+void dmi_pressure_keep(struct dmi_pressure *pressure);
+
+/* ---- The pager (pressure_look.c)
+ * ----------------------------------------------------------------- */
+
+enum dmi_pressure_do {
+  DMI_PRESSURE_REST, /* begin to count events anew; before it, with `sleep`, wait for the first one
+                        since the last REST */
+  DMI_PRESSURE_SETTLE, /* `page` was offered: how does it stand? */
+  DMI_PRESSURE_CHECK,  /* does `page` still stall? */
+  DMI_PRESSURE_ADMIT,  /* `page` goes on: dmi_pressure_admit with `error` */
+  DMI_PRESSURE_SWEEP,  /* have pages leave: dmi_pressure_sweep */
+  DMI_PRESSURE_OFFER,  /* `page`, which stalls, is offered: dmi_pressure_offer */
+  DMI_PRESSURE_ARM,    /* count the end of the next step of any page as an event */
+  DMI_PRESSURE_DOS
+};
+
+/* One thing to be done by the pager. */
+struct dmi_pressure_action {
+  enum dmi_pressure_do type;
+  struct dmi_page *page;
+  int error;                /* ADMIT */
+  bool sleep;               /* REST */
+  bool expects;             /* REST with `sleep`: a GRANT of any page sent is an event */
+  struct dmi_page *release; /* first of all: this page is not held any more; NULL: none */
+};
+
+/* What became of it. */
+enum dmi_pressure_fate {
+  DMI_PRESSURE_OUT,    /* SETTLE: no answer yet */
+  DMI_PRESSURE_SENT,   /* SETTLE: another process owns it */
+  DMI_PRESSURE_BACK,   /* SETTLE: it stays here */
+  DMI_PRESSURE_GONE,   /* CHECK: it does not stall any more */
+  DMI_PRESSURE_STALLS, /* CHECK */
+  DMI_PRESSURE_SPILLED /* CHECK: it stalls, for its bytes are outside */
+};
+struct dmi_pressure_result {
+  enum dmi_pressure_fate fate; /* SETTLE, CHECK: dmi_pressure_offered, dmi_pressure_stalls */
+  uint64_t bytes;              /* SWEEP: that are free now, or soon */
+  bool yes;                    /* OFFER: it was; ARM: it was not armed before */
+};
+
+/* Lock, Pager.  `result` is that of the action before; at first that of a REST.  `out`: messages.
+ */
+void dmi_pressure_next(struct dmi_pressure *pressure, const struct dmi_pressure_result *result,
+                       struct dmi_pressure_action *action, struct dmi_pressure_out *out);
+
+/* With the page locked: the answers to SETTLE and CHECK. */
+enum dmi_pressure_fate dmi_pressure_offered(const struct dmi_page *page);
+enum dmi_pressure_fate dmi_pressure_stalls(const struct dmi_page *page);
+
+/* ADMIT; with the page locked.  True: it is spilled, and its bytes have to be read back into the
+ * room that is reserved for them: dmi_pressure_read_back. */
+bool dmi_pressure_admit(struct dmi_pressure *pressure, struct dmi_page *page, int error,
+                        struct dmi_out *out);
+/* The bytes that were spilled come back into room that is reserved; takes both over.  With the page
+ * locked.  False: the page was overwritten meanwhile. */
+bool dmi_pressure_read_back(struct dmi_pressure *pressure, struct dmi_page *page,
+                            struct dmi_frame *frame, struct dmi_out *out);
+
+/* ---- A sweep (pressure_sweep.c; Pager) ------------------------------------------------------ */
+
+/* What a page that is not idle may become when it is. */
+enum dmi_pressure_busy { DMI_PRESSURE_IDLE, DMI_PRESSURE_BUSY, DMI_PRESSURE_BUSY_COPY };
+
+enum dmi_pressure_offer {
+  DMI_PRESSURE_OFFERED, /* TAKE was sent; the page is held until it is settled */
+  DMI_PRESSURE_NOT_NOW, /* it is busy */
+  DMI_PRESSURE_NOBODY   /* nobody is known to have room */
+};
+
+enum dmi_pressure_spill {
+  DMI_PRESSURE_WRITTEN,
+  DMI_PRESSURE_NOT_IDLE, /* nothing was changed */
+  DMI_PRESSURE_FULL      /* the file did not take it; the page is as it was */
+};
+
+/* The page records, for a sweep.  Each locks what it needs, if anything.  `map`: as given to
+ * dmi_pressure_sweep; it points to a struct dmi_map. */
+struct dmi_pressure_env {
+  void *arg;
+  /* The first record from page number `from` on, as dmi_pressure_look_at sees it, and `saved`.
+   * False: there is none. */
+  bool (*look)(void *arg, void *map, uint64_t from, struct dmi_look *look,
+               enum dmi_pressure_busy *busy);
+  /* Clears the page's flag USED. */
+  void (*spare)(void *arg, void *map, uint64_t index);
+  /* dmi_page_drop. */
+  bool (*drop)(void *arg, void *map, uint64_t index);
+  /* dmi_pressure_offer. */
+  enum dmi_pressure_offer (*offer)(void *arg, void *map, uint64_t index);
+  /* dmi_page_spill, and the bytes go to the file. */
+  enum dmi_pressure_spill (*spill)(void *arg, void *map, uint64_t index);
+};
+
+/* SWEEP, over these mappings.  Returns its result. */
+uint64_t dmi_pressure_sweep(struct dmi_pressure *pressure, const struct dmi_pressure_env *env,
+                            struct dmi_replace_map *map, uint64_t maps);
+
+/* With the page locked: may it leave, and how? */
+enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct dmi_look *look);
+
+/* Lock, and with the page locked: offers it to a member with room.  If OFFERED it is held. */
+enum dmi_pressure_offer dmi_pressure_offer(struct dmi_pressure *pressure, struct dmi_page *page,
+                                           struct dmi_out *out);
+
+#endif

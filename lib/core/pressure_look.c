@@ -1,0 +1,382 @@
+/*
+ * pressure_look.c - what the pager does next.
+ *
+ * A look goes through its stages in one order (docs/replacement.md has the diagram): offers are
+ * settled, pages that stall go on as far as there is room, members that ask are answered, and pages
+ * leave if the pool is above its mark or somebody still waits.  If none can leave: the members are
+ * asked for room, then the file takes pages, and when all of that is in vain the first write that
+ * waits fails.  Whatever changes something begins a new look.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/pressure_int.h"
+#include "dmi_api.h"
+
+/* ---- Stages --------------------------------------------------------------------------------- */
+
+#ifdef DMI_DEBUG
+#define BIT(stage) (1u << DMI_STAGE_##stage)
+#define TO_FAILING (BIT(ARM) | BIT(CHECK_FIRST) | BIT(REST))
+#define TO_FINDING (BIT(OFFER) | BIT(SPILL) | TO_FAILING)
+#define TO_LEAVING (BIT(SWEEP) | TO_FINDING)
+#define TO_ANSWERING (BIT(COPIES) | BIT(ARM_COPIES) | TO_LEAVING)
+
+/* Where each stage may go.  What needs no action is passed over. */
+static const uint32_t allowed[DMI_STAGES] = {
+    [DMI_STAGE_REST] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_SETTLE] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_CHECK] = BIT(CHECK) | BIT(ADMIT) | TO_ANSWERING,
+    [DMI_STAGE_ADMIT] = BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_COPIES] = TO_ANSWERING,
+    [DMI_STAGE_ARM_COPIES] = TO_LEAVING,
+    [DMI_STAGE_SWEEP] = TO_FINDING,
+    [DMI_STAGE_OFFER] = BIT(SPILL) | TO_FAILING,
+    [DMI_STAGE_SPILL] = TO_FAILING,
+    [DMI_STAGE_ARM] = BIT(REST),
+    [DMI_STAGE_CHECK_FIRST] = BIT(FAIL) | BIT(REST),
+    [DMI_STAGE_FAIL] = BIT(REST),
+};
+#endif
+
+static void check_move(enum dmi_pressure_stage from, enum dmi_pressure_stage to) {
+#ifdef DMI_DEBUG
+  if (allowed[from] >> to & 1) return;
+  fprintf(stderr, "bug: the pager goes from stage %u to stage %u\n", from, to);
+  abort();
+#else
+  (void)from;
+  (void)to;
+#endif
+}
+
+/* One call of dmi_pressure_next. */
+struct step {
+  struct dmi_pressure *p;
+  struct dmi_pressure_action *action;
+  struct dmi_room_out *out;
+};
+
+static void go(struct step *step, enum dmi_pressure_stage stage, enum dmi_pressure_do type,
+               struct dmi_page *page) {
+  check_move(step->p->stage, stage);
+  step->p->stage = stage;
+  step->action->type = type;
+  step->action->page = page;
+  step->action->error = DMI_OK;
+  step->action->sleep = step->action->expects = false;
+}
+
+/* Something has changed. */
+static void look_again(struct step *step) {
+  go(step, DMI_STAGE_REST, DMI_PRESSURE_REST, NULL);
+}
+
+static void sweep(struct step *step, enum dmi_pressure_stage stage, uint64_t need,
+                  enum dmi_room_kind kind) {
+  struct dmi_pressure *p = step->p;
+  p->sweep_need = need;
+  p->last = stage == DMI_STAGE_COPIES ? DMI_CLASS_COPY : DMI_CLASS_SOLE;
+  p->kind = kind;
+  p->to_file = stage == DMI_STAGE_SPILL;
+  p->full = false;
+  go(step, stage, DMI_PRESSURE_SWEEP, NULL);
+}
+
+/* ---- Sleeping ------------------------------------------------------------------------------- */
+
+static void rest(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  bool sleep = dmi_pressure_set_marks(p);
+  look_again(step);
+  step->action->sleep = sleep;
+  step->action->expects = p->waiting.num || p->offered.num;
+}
+
+/* ---- Nothing can leave ---------------------------------------------------------------------- */
+
+/* May some memory become free although no member gives any up?  Not for ever: what is in use in
+ * passing at first ends, and more of it may come and go behind that.  Who has a file does not wait:
+ * others may wait for what is in it. */
+static bool room_comes(struct dmi_pressure *p) {
+  uint64_t passing, turned, promised = dmi_room_promised(p->rooms);
+  if (p->spills || DMI_BROKEN(p, DMI_PRESSURE_BREAK_PATIENCE)) return false;
+  passing = dmi_pool_passing(p->pool);
+  turned = dmi_pool_turned(p->pool);
+  if (!p->patience || DMI_BROKEN(p, DMI_PRESSURE_BREAK_FOREVER))
+    p->patience = turned + passing + p->without;
+  return turned < p->patience && (passing > promised || turned != p->turned);
+}
+
+static void nothing_leaves(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  if (!p->without) {
+    rest(step);
+  } else if (p->busy_seen && DMI_BROKEN(p, DMI_PRESSURE_BREAK_STEP)) {
+    rest(step);
+  } else if (p->busy_seen) { /* a page that could leave is only busy: look again when it is not */
+    go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
+  } else if (!room_comes(p)) {
+    p->patience = 0;
+    go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
+  } else if (dmi_pool_turned(p->pool) != p->turned) {
+    look_again(step);
+  } else {
+    rest(step);
+  }
+}
+
+/* The first of those that wait does so no more. */
+static void failed(struct step *step) {
+  step->action->release = step->p->waiting.page[0];
+  dmi_page_list_take(&step->p->waiting, 1);
+  look_again(step);
+}
+
+/* There is no room for the first of those that wait, nowhere.  What is in the file is not lost: it
+ * comes back, whatever the limit says. */
+static void first_checked(struct step *step, enum dmi_pressure_fate fate) {
+  struct dmi_pressure *p = step->p;
+  struct dmi_page *page = p->waiting.page[0];
+  bool back = fate == DMI_PRESSURE_SPILLED && !DMI_BROKEN(p, DMI_PRESSURE_BREAK_SPILLED);
+  if (fate == DMI_PRESSURE_GONE) {
+    failed(step);
+    return;
+  }
+  if (back) (void)dmi_pool_reserve(p->pool, page->map->page_size, true);
+  go(step, DMI_STAGE_FAIL, DMI_PRESSURE_ADMIT, page);
+  if (!back) step->action->error = DMI_ENOMEM;
+}
+
+static void spill_pages(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  if (p->spills) {
+    sweep(step, DMI_STAGE_SPILL, p->need ? p->need : p->without,
+          p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD);
+  } else {
+    nothing_leaves(step);
+  }
+}
+
+static void find_room(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  enum dmi_room_kind kind = p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
+  bool itself = p->without && (!p->nowhere || p->without < p->nowhere);
+  uint64_t unit = itself ? p->without : p->nowhere;
+  enum dmi_room_have have = DMI_ROOM_NONE;
+  if (!unit) {
+    rest(step);
+    return;
+  }
+  if (!DMI_BROKEN(p, DMI_PRESSURE_BREAK_OTHERS))
+    have = dmi_room_need(p->rooms, p->need ? p->need : p->without, unit, kind, step->out);
+  if (have == DMI_ROOM_ASKED) {
+    rest(step);
+  } else if (have == DMI_ROOM_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
+    spill_pages(step);
+  } else if (!itself) { /* since the sweep */
+    look_again(step);
+  } else { /* for the page that waits, but for no other */
+    p->kind = DMI_ROOM_URGENT;
+    go(step, DMI_STAGE_OFFER, DMI_PRESSURE_OFFER, p->waiting.page[0]);
+  }
+}
+
+/* ---- Pages leave ---------------------------------------------------------------------------- */
+
+/* How many bytes are to leave. */
+static uint64_t to_leave(const struct dmi_pressure *p) {
+  uint64_t used = dmi_pool_used(p->pool), limit = dmi_pool_limit(p->pool), need = 0;
+  if (used > limit - dmi_pressure_low(p)) need = used - (limit - dmi_pressure_high(p));
+  if (p->without && p->without <= limit && used + p->without - limit > need &&
+      used + p->without > limit)
+    need = used + p->without - limit;
+  return need > p->offered_bytes ? need - p->offered_bytes : 0;
+}
+
+static void swept(struct step *step, uint64_t made) {
+  struct dmi_pressure *p = step->p;
+  if (p->need && made >= p->need) {
+    if (p->without && dmi_pool_used(p->pool) + p->without <= dmi_pool_limit(p->pool)) {
+      look_again(step);
+    } else {
+      rest(step);
+    }
+  } else if (made) {
+    look_again(step);
+  } else if (p->offered.num) { /* until some are gone */
+    rest(step);
+  } else {
+    find_room(step);
+  }
+}
+
+static void leave(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  p->busy_seen = false;
+  p->nowhere = 0;
+  p->need = atomic_load(&p->core->heir) ? 0 : to_leave(p);
+  if (atomic_load(&p->core->heir) || (!p->need && !p->without)) {
+    rest(step);
+  } else if (p->need) {
+    sweep(step, DMI_STAGE_SWEEP, p->need, p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD);
+  } else {
+    swept(step, 0);
+  }
+}
+
+/* ---- Others --------------------------------------------------------------------------------- */
+
+static void answer(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  while (dmi_pressure_asker(p)) {
+    if (p->sweep_need) {
+      sweep(step, DMI_STAGE_COPIES, p->sweep_need, DMI_ROOM_AHEAD);
+      return;
+    }
+    dmi_pressure_answer(p, step->out);
+  }
+  dmi_pressure_tell(p, step->out);
+  if (p->arm) {
+    go(step, DMI_STAGE_ARM_COPIES, DMI_PRESSURE_ARM, NULL);
+  } else {
+    leave(step);
+  }
+}
+
+/* ---- Pages that stall ----------------------------------------------------------------------- */
+
+/* As far as there is room, in their order. */
+static void serve(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  if (p->at < p->waiting.num && !p->without) {
+    go(step, DMI_STAGE_CHECK, DMI_PRESSURE_CHECK, p->waiting.page[p->at]);
+    return;
+  }
+  dmi_page_list_take(&p->waiting, p->at);
+  if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0); /* some may have stalled again */
+  dmi_room_again(p->rooms);
+  p->arm = false;
+  answer(step);
+}
+
+static void checked(struct step *step, enum dmi_pressure_fate fate) {
+  struct dmi_pressure *p = step->p;
+  struct dmi_page *page = p->waiting.page[p->at];
+  bool leaver = atomic_load(&p->core->heir) != 0;
+  uint64_t size;
+  if (fate == DMI_PRESSURE_GONE) {
+    step->action->release = page;
+    p->at++;
+    serve(step);
+    return;
+  }
+  size = page->map->page_size;
+  if (dmi_pool_reserve_first(p->pool, size) || (leaver && dmi_pool_reserve(p->pool, size, true))) {
+    p->patience = 0;
+    go(step, DMI_STAGE_ADMIT, DMI_PRESSURE_ADMIT, page);
+  } else {
+    p->without = size;
+    serve(step);
+  }
+}
+
+static void begin_to_serve(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  for (uint64_t i = 0; i < p->stalled.num; i++) {
+    if (i == 0 || !DMI_BROKEN(p, DMI_PRESSURE_BREAK_STALLED))
+      dmi_page_list_add(&p->waiting, p->stalled.page[i]);
+  }
+  p->stalled.num = 0;
+  p->at = p->without = 0;
+  serve(step);
+}
+
+/* ---- Offers --------------------------------------------------------------------------------- */
+
+static void settle(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  if (p->at < p->offered.num) {
+    go(step, DMI_STAGE_SETTLE, DMI_PRESSURE_SETTLE, p->offered.page[p->at]);
+    return;
+  }
+  p->offered.num = p->kept;
+  begin_to_serve(step);
+}
+
+static void settled(struct step *step, enum dmi_pressure_fate fate) {
+  struct dmi_pressure *p = step->p;
+  struct dmi_page *page = p->offered.page[p->at++];
+  bool lost = fate == DMI_PRESSURE_BACK && DMI_BROKEN(p, DMI_PRESSURE_BREAK_SETTLE);
+  if (fate == DMI_PRESSURE_OUT || lost) {
+    p->offered.page[p->kept++] = page;
+  } else {
+    p->offered_bytes -= page->map->page_size;
+    step->action->release = page;
+  }
+  settle(step);
+}
+
+/* ---- One thing after the other -------------------------------------------------------------- */
+
+static void begin(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  p->turned = dmi_pool_turned(p->pool);
+  p->at = p->kept = 0;
+  settle(step);
+}
+
+/* An action that may have changed something.  (ARM, too: what it is to tell of may have come just
+ * before; if it was armed already the event is still to come.) */
+static void go_on(struct step *step, bool changed, void (*on)(struct step *step)) {
+  if (changed) {
+    look_again(step);
+  } else {
+    on(step);
+  }
+}
+
+void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result *result,
+                       struct dmi_pressure_action *action, struct dmi_pressure_out *out) {
+  struct step step = {p, action, &out->room};
+  action->release = NULL;
+  switch (p->stage) {
+    case DMI_STAGE_REST:
+      begin(&step);
+      break;
+    case DMI_STAGE_SETTLE:
+      settled(&step, result->fate);
+      break;
+    case DMI_STAGE_CHECK:
+      checked(&step, result->fate);
+      break;
+    case DMI_STAGE_ADMIT:
+      action->release = p->waiting.page[p->at++];
+      serve(&step);
+      break;
+    case DMI_STAGE_COPIES:
+      dmi_pressure_answer(p, &out->room);
+      answer(&step);
+      break;
+    case DMI_STAGE_ARM_COPIES:
+      go_on(&step, result->yes, leave);
+      break;
+    case DMI_STAGE_SWEEP:
+      swept(&step, result->bytes);
+      break;
+    case DMI_STAGE_OFFER:
+      go_on(&step, result->yes, spill_pages);
+      break;
+    case DMI_STAGE_SPILL:
+      go_on(&step, result->bytes != 0, nothing_leaves);
+      break;
+    case DMI_STAGE_ARM:
+      go_on(&step, result->yes, rest);
+      break;
+    case DMI_STAGE_CHECK_FIRST:
+      first_checked(&step, result->fate);
+      break;
+    default: /* FAIL */
+      failed(&step);
+  }
+}
