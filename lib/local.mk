@@ -138,6 +138,11 @@ core_sources = \
 access_sources = \
 	lib/access/access.c \
 	lib/access/access.h \
+	lib/access/access_bytes.c \
+	lib/access/access_carry.c \
+	lib/access/access_int.h \
+	lib/access/access_receive.c \
+	lib/access/access_rmw.c \
 	lib/access/early.c \
 	lib/access/early.h \
 	lib/access/group.c \

@@ -1,0 +1,260 @@
+/*
+ * access_receive.c - page messages that come in: where their bodies go, and their steps.
+ *
+ * In any thread that receives: the daemon, or one that waits and has borrowed the connection.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "access/access_int.h"
+#include "access/early.h"
+#include "base/epoch.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+#include "core/rmw.h"
+#include "core/syncop.h"
+
+struct dmi_self_msg {
+  struct dmi_self_msg *next;
+  struct dmi_msg msg;
+};
+
+bool dmi_access_lendable(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
+         msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
+}
+
+static bool answers_operation(const struct dmi_msg *msg) {
+  if (msg->flags & DMI_F_FETCH) return false;
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
+}
+
+/* The page of the own operation that this message answers, which may have been unmapped, and its
+ * mapping with a reference.  NULL: there is none. */
+static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,
+                                      struct dmi_mapping **mapping) {
+  struct dmi_page *page;
+  if (!answers_operation(msg)) return NULL;
+  page = dmi_ops_page(access->ops, msg->op, mapping);
+  if (!page || ((*mapping)->map.base == msg->map && page->index == msg->page)) return page;
+  dmi_mapping_unref(&access->core, *mapping);
+  return NULL;
+}
+
+/* With the page locked: the own operation that this message answers, NULL: none. */
+static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page *page,
+                               const struct dmi_msg *msg) {
+  struct dmi_op *op;
+  if (!answers_operation(msg)) return NULL;
+  op = dmi_ops_find(access->ops, msg->op, page);
+  /* Its one answer is being received; this is none. */
+  if (op && op->claimed && msg->body.ptr != op->req.dst) return NULL;
+  return op;
+}
+
+/* The longest body that a request about a page of this size can have. */
+static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
+  uint64_t limit = page_size;
+  if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, if not the user's */
+    if (msg->kind == DMI_RMW_ARRIVE) return DMI_SYNC_ARRIVE_MOST;
+    return msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit;
+  }
+  if (msg->kind != DMI_KIND_LIST) return limit;
+  /* Ranges are not empty and lie apart. */
+  if (msg->off > page_size / 2 + 1) return 0;
+  return limit + msg->off * sizeof(struct dmi_range);
+}
+
+/* Where the body of an answer goes: straight to the caller's buffer, or (NULL) at most *limit bytes
+ * of memory of their own. */
+static void *answer_body(struct dmi_access *access, const struct dmi_msg *msg, uint64_t *limit) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page = answered_page(access, msg, &mapping);
+  struct dmi_op *op;
+  void *dst = NULL;
+  if (!page) return NULL;
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  op = answered(access, page, msg);
+  if (op && msg->type == DMI_MSG_GOT && op->req.len == msg->body.len && !op->req.parts &&
+      (op->req.type == DMI_REQ_GET || op->req.type == DMI_REQ_READ)) {
+    dst = op->req.dst;
+    op->claimed = true;
+  } else if (op && msg->type == DMI_MSG_DONE) {
+    *limit = op->req.sizes.in + op->req.len;
+  }
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_mapping_unref(&access->core, mapping);
+  return dst;
+}
+
+/* The page that a message is about, if there is a record of it here; inside an epoch. */
+static struct dmi_page *known_page(struct dmi_access *access, const struct dmi_msg *msg,
+                                   struct dmi_mapping **mapping) {
+  *mapping = dmi_space_find(&access->space, msg->map);
+  if (!*mapping || (*mapping)->map.base != msg->map) return NULL;
+  return msg->page < (*mapping)->map.page_num ? dmi_mapping_find(*mapping, msg->page) : NULL;
+}
+
+/* A BLOCK goes to its place in the page that its fetch assembles. */
+static void *block_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page;
+  void *place = NULL;
+  dmi_epoch_enter();
+  page = known_page(access, msg, &mapping);
+  if (page) {
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
+    place = dmi_page_block_body(&access->core, page, from, msg);
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  }
+  dmi_epoch_leave();
+  return place;
+}
+
+void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page;
+  struct dmi_out out;
+  if (msg->type != DMI_MSG_DATA) return;
+  dmi_epoch_enter();
+  page = known_page(access, msg, &mapping);
+  if (page && !dmi_mapping_ref(mapping)) page = NULL;
+  dmi_epoch_leave();
+  if (!page) return;
+  dmi_access_step_begin(page, &out);
+  dmi_page_part(&access->core, page, msg, got, &out);
+  dmi_access_step_end(access, page, &out);
+  dmi_mapping_unref(&access->core, mapping);
+}
+
+void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping;
+  uint64_t limit = 0, answer = 0;
+  void *dst;
+  if (msg->type == DMI_MSG_BLOCK) return block_body(access, from, msg);
+  dst = answer_body(access, msg, &answer);
+  if (dst) return dst;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(&access->space, msg->map);
+  if (mapping && mapping->map.base == msg->map) limit = mapping->map.page_size;
+  dmi_epoch_leave();
+  if (msg->type == DMI_MSG_DONE) {
+    limit = answer;
+  } else if (limit) {
+    limit = request_limit(msg, limit);
+  }
+  if (msg->body.len > limit) return NULL;
+  msg->body.frame = dmi_frame_new(msg->body.len);
+  return msg->body.frame ? msg->body.frame->bytes : NULL;
+}
+
+/* A message that cannot be handled here: whoever waits for an answer gets `error`. */
+static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
+  struct dmi_msg reply;
+  uint32_t to = dmi_page_unknown(from, msg, &reply);
+  if (to && reply.type == DMI_MSG_FAIL) reply.error = (uint32_t)error;
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  if (to == access->core.self) {
+    dmi_access_post_self(access, &reply);
+  } else if (to && dmi_net_send(access->net, to, &reply)) {
+    dmi_net_flush(access->net, to);
+  }
+  return true;
+}
+
+/* A request whose bytes found no memory here. */
+static bool no_room(const struct dmi_msg *msg) {
+  return (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) &&
+         msg->body.len && !msg->body.ptr;
+}
+
+/* After a message of another process.  What does not hold now did before it came, so it is that
+ * process's doing: what is sent here is checked, and this is for what no check has thought of. */
+static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+                       uint8_t type) {
+  const char *what = dmi_page_wrong(&access->core, page);
+  if (!what) return true;
+  if (from == access->core.self) dmi_page_check(&access->core, page);
+  dmi_say(DMI_LOG_ERROR, "page", "message %u of member %u breaks page %llu of mapping %llx: %s",
+          type, from, (unsigned long long)page->index, (unsigned long long)page->map->base, what);
+  return false;
+}
+
+/* With the mapping kept alive by a reference. */
+static bool page_message(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg) {
+  struct dmi_out out;
+  struct dmi_op *op;
+  uint8_t type = msg->type;
+  bool good;
+  dmi_out_init(&out);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  op = answered(access, page, msg);
+  dmi_early_step(access->ops, page, msg);
+  good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
+  good = page_holds(access, page, from, type) && good;
+  dmi_access_carry_locked(access, page, &out);
+  dmi_early_stepped();
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_access_carry_out(access, &out, NULL);
+  if (!good) {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+  return good;
+}
+
+bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_mapping *mapping;
+  struct dmi_page *page = answered_page(access, msg, &mapping);
+  int32_t error;
+  bool good = true;
+  if (!page) {
+    dmi_epoch_enter();
+    mapping = dmi_space_find(&access->space, msg->map);
+    if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
+    dmi_epoch_leave();
+  }
+  if (!mapping) return refuse(access, from, msg, DMI_EADDR);
+  if (msg->page >= mapping->map.page_num) {
+    good = false;
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  } else if (no_room(msg)) {
+    (void)refuse(access, from, msg, DMI_ENOMEM);
+  } else if (page || (page = dmi_mapping_get(&access->core, mapping, msg->page, &error))) {
+    good = page_message(access, page, from, msg);
+  } else {
+    (void)refuse(access, from, msg, error);
+  }
+  dmi_mapping_unref(&access->core, mapping);
+  return good;
+}
+
+/* ---- Answers to ourselves -------------------------------------------------------------------- */
+
+void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg) {
+  struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));
+  item->msg = *msg;
+  item->next = NULL;
+  dmi_mutex_lock(&access->self_lock);
+  *access->selfs_end = item;
+  access->selfs_end = &item->next;
+  dmi_net_post(access->net);
+  dmi_mutex_unlock(&access->self_lock);
+}
+
+void dmi_access_self(struct dmi_access *access) {
+  for (;;) {
+    struct dmi_self_msg *item;
+    dmi_mutex_lock(&access->self_lock);
+    item = access->selfs;
+    if (item && !(access->selfs = item->next)) access->selfs_end = &access->selfs;
+    dmi_mutex_unlock(&access->self_lock);
+    if (!item) return;
+    (void)dmi_access_message(access, access->core.self, &item->msg);
+    free(item);
+  }
+}

@@ -1,0 +1,131 @@
+/*
+ * access_rmw.c - read-modify-writes of this process's threads: always an operation, at the owner of
+ * the page, or here after this process has become that.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "access/access_int.h"
+#include "base/epoch.h"
+#include "base/error.h"
+#include "core/rmw.h"
+
+/* The inputs, side by side; borrowed where there is but one and the caller waits. */
+static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool sync) {
+  uint64_t len = rmw->sizes.out1 + rmw->sizes.out2;
+  struct dmi_frame *frame;
+  unsigned char *to = op->small;
+  if (sync && !rmw->sizes.out2) {
+    op->req.src = (struct dmi_slice){NULL, rmw->out1 ? rmw->out1 : op->small, len};
+    return true;
+  }
+  op->req.src = (struct dmi_slice){NULL, op->small, len};
+  if (len > sizeof(op->small) / 3 * 2) {
+    frame = dmi_frame_new(len);
+    if (!frame) return false;
+    op->req.src = (struct dmi_slice){frame, frame->bytes, len};
+    to = frame->bytes;
+  }
+  if (rmw->sizes.out1) memcpy(to, rmw->out1, rmw->sizes.out1);
+  if (rmw->sizes.out2) memcpy(to + rmw->sizes.out1, rmw->out2, rmw->sizes.out2);
+  return true;
+}
+
+static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
+                         struct dmi_page *page, uint64_t off) {
+  struct dmi_op *op = &caller->op;
+  struct dmi_call *call = &caller->call;
+  bool sync = caller->status == NULL;
+  if (sync) {
+    dmi_access_call_begin(call, &caller->own, false);
+  } else {
+    op = malloc(sizeof(*op));
+    call = malloc(sizeof(*call));
+    if (!op || !call) {
+      free(op);
+      free(call);
+      return DMI_ENOMEM;
+    }
+    dmi_access_call_init(call, dmi_status_of(caller->status), true);
+    if (!rmw->begun) dmi_status_begin(call->status);
+  }
+  memset(&op->req, 0, sizeof(op->req));
+  op->heap = !sync;
+  op->req.type = rmw->mode == DMI_PUT_ATOMIC ? DMI_REQ_ATOMIC : DMI_REQ_ATOMIC_EXCL;
+  op->req.kind = (uint8_t)rmw->rmw;
+  op->req.tag = rmw->tag;
+  op->req.off = off;
+  op->req.len = (uint64_t)rmw->size;
+  op->req.sizes = rmw->sizes;
+  /* FAD's old value, when nobody wants it, goes to the last 8 bytes of `small`. */
+  op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
+  op->claimed = false;
+  op->mapping = caller->mapping;
+  op->page = page;
+  op->call = call;
+  if (!rmw_inputs(op, rmw, sync)) {
+    if (!sync) {
+      free(op);
+      free(call);
+    }
+    return DMI_ENOMEM;
+  }
+  /* The operation takes over the caller's reference to the mapping. */
+  dmi_access_op_begin(caller->access, op, NULL);
+  return DMI_OK;
+}
+
+/* Fails before it has begun. */
+static int32_t rmw_refuse(const struct dmi_rmw_call *rmw, DMI_local_status_t *status,
+                          int32_t error) {
+  if (!rmw->begun) return dmi_status_refuse(status, error);
+  dmi_status_done(dmi_status_of(status), error);
+  return dmi_fail(error);
+}
+
+int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw,
+                       DMI_local_status_t *status) {
+  struct caller caller;
+  struct dmi_page *page;
+  bool held, referenced;
+  int32_t error = DMI_OK;
+  uint64_t off, index;
+  if (rmw->size <= 0) {
+    return rmw_refuse(rmw, status, dmi_because(DMI_EINVAL, "the size must be positive"));
+  }
+  if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) {
+    error = dmi_because(DMI_EINVAL, "the mode is none of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");
+    return rmw_refuse(rmw, status, error);
+  }
+  caller.access = access;
+  caller.status = status;
+  caller.mapping = (rmw->rmw == DMI_RMW_HEAP ? dmi_access_find_any : dmi_access_find)(
+      access, rmw->addr, rmw->size, &held, &error);
+  if (!caller.mapping) return rmw_refuse(rmw, status, error);
+  index = dmi_mapping_index(caller.mapping, (uint64_t)rmw->addr, &off);
+  if ((uint64_t)rmw->size > caller.mapping->map.page_size - off) error = DMI_ERANGE;
+  referenced = error == DMI_OK && dmi_mapping_ref(caller.mapping);
+  if (error == DMI_OK && !referenced) error = DMI_EADDR;
+  dmi_epoch_leave();
+  if (error == DMI_OK) {
+    page = dmi_mapping_get(&access->core, caller.mapping, index, &error);
+    if (page) error = rmw_begin(&caller, rmw, page, off);
+    if (error != DMI_OK) dmi_mapping_unref(&access->core, caller.mapping);
+  }
+  dmi_access_release(access, caller.mapping, held);
+  if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&caller.own);
+  if (error == DMI_OK && !status) error = dmi_access_wait(access, &caller.own);
+  return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
+}
+
+int32_t dmi_access_fad(struct dmi_access *access, int64_t addr, int64_t add, int64_t *old,
+                       int8_t mode, DMI_local_status_t *status) {
+  const struct dmi_rmw_call call = {.rmw = DMI_RMW_FAD,
+                                    .addr = addr,
+                                    .size = sizeof(add),
+                                    .out1 = &add,
+                                    .in = old,
+                                    .sizes = {sizeof(add), 0, sizeof(*old)},
+                                    .mode = mode};
+  return dmi_access_rmw(access, &call, status);
+}
