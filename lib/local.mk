@@ -90,6 +90,10 @@ core_sources = \
 	lib/core/coord_view.c \
 	lib/core/copyset.c \
 	lib/core/directory.c \
+	lib/core/handover.c \
+	lib/core/handover.h \
+	lib/core/handover_heir.c \
+	lib/core/handover_int.h \
 	lib/core/heap.c \
 	lib/core/heap.h \
 	lib/core/heap_shape.c \
@@ -105,6 +109,7 @@ core_sources = \
 	lib/core/member_state.c \
 	lib/core/member_view.c \
 	lib/core/out.c \
+	lib/core/out.h \
 	lib/core/page.c \
 	lib/core/page.h \
 	lib/core/page_block.c \

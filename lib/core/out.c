@@ -28,6 +28,13 @@ static struct dmi_act *add(struct dmi_out *out) {
   return &out->act[out->num++];
 }
 
+struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type) {
+  struct dmi_act *act = add(out);
+  memset(act, 0, sizeof(*act));
+  act->type = (uint8_t)type;
+  return act;
+}
+
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg) {
   struct dmi_act *act = add(out);
   act->type = DMI_ACT_SEND;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/out.h"
 #include "msg/msg.h"
 
 enum dmi_role { DMI_ROLE_NONE, DMI_ROLE_PENDING, DMI_ROLE_OWNER };
@@ -143,32 +144,6 @@ struct dmi_map {
   _Atomic uint32_t
       arriving; /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
 };
-
-enum dmi_act_type {
-  DMI_ACT_SEND, /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
-  DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
-  DMI_ACT_PARK, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
-                  to dmi_page_message again after HOME_END */
-  DMI_ACT_ROOM  /* this page stalls (R12): call dmi_page_room, or dmi_page_unspill, some time */
-};
-
-struct dmi_act {
-  uint8_t type;
-  uint32_t to;
-  struct dmi_req *req;
-  struct dmi_msg msg; /* its slices belong to whoever carries out the action */
-};
-
-/* Actions in order.  Starts with room inside, so that common steps allocate nothing. */
-struct dmi_out {
-  uint32_t num, room;
-  struct dmi_act *act;
-  struct dmi_act inside[4];
-};
-
-void dmi_out_init(struct dmi_out *out);
-/* Frees the room, not what the actions hold. */
-void dmi_out_free(struct dmi_out *out);
 
 /* Deliberate faults, one rule of docs/protocol.md switched off each, so that tests can show that
  * they would notice.  See base/mutation.h. */

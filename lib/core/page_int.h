@@ -12,7 +12,6 @@
 #include "dmi_api.h"
 
 /* ---- out.c ---- */
-void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* The page stalls. */
 void dmi_out_room(struct dmi_out *out, const struct dmi_page *page);

@@ -9,13 +9,13 @@
 #include "base/lock.h"
 #include "base/machine.h"
 #include "access/access.h"
+#include "core/handover.h"
 #include "node/config.h"
 #include "node/contact.h"
 #include "node/program.h"
 
 struct dmi_alloc;
 struct dmi_barriers;
-struct dmi_leave;
 struct dmi_member;
 struct dmi_pager;
 struct dmi_parent;
@@ -63,7 +63,8 @@ struct dmi_process {
   struct dmi_member *member;
   struct dmi_threads *threads; /* own lock */
   struct dmi_stall *stall;     /* NULL until there is something to look at */
-  struct dmi_leave *leave;     /* while this process hands over: homes not yet HOME_DONE */
+  struct dmi_handover_env handover_env;
+  struct dmi_handover *handover; /* its leave; homes and pages of others that come */
   struct dmi_events *events;
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: nobody's end matters */

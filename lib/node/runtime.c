@@ -400,6 +400,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   process->access.core.function = program->function ? call_function : NULL;
   process->access.core.room = &dmi_pager_room;
   process->access.core.arg = process;
+  dmi_leave_init(process);
   process->threads = dmi_threads_new();
   process->alloc = dmi_alloc_new(&process->access);
   process->sync = dmi_sync_new(&process->access);

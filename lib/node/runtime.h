@@ -65,6 +65,10 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
 
 /* ---- leave.c ---- */
 
+void dmi_leave_init(struct dmi_process *process);
+/* At the end of the process. */
+void dmi_leave_end(struct dmi_process *process);
+
 /* START_DRAIN. */
 void dmi_leave_start(struct dmi_process *process, uint32_t heir);
 /* Room for all pages has been promised, so they go; or there is none, and nothing was changed. */
@@ -72,10 +76,8 @@ void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
 void dmi_leave_refused(struct dmi_process *process);
 /* A process that had too little room has more now. */
 void dmi_leave_room_told(struct dmi_process *process);
-/* Says dmi_member_drained once that is so. */
+/* A leave goes on as far as it can: some step is over. */
 void dmi_leave_look(struct dmi_process *process);
-/* Frees what a leave keeps, at the end of the process. */
-void dmi_leave_end(struct dmi_process *process);
 /* HOME_*, TAKE and KEEP. */
 bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
 /* A view without `uid`: homes go to its heir. */

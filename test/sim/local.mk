@@ -31,6 +31,7 @@ test_sim_sim_SOURCES = \
 	test/sim/shrink.c \
 	test/sim/sim.h \
 	test/sim/sim_check.c \
+	test/sim/sim_handover.c \
 	test/sim/sim_member.c \
 	test/sim/sim_net.c \
 	test/sim/sim_ops.c \

@@ -13,41 +13,56 @@
 static const struct {
   const char *name;
   enum dmi_break broken;
+  enum dmi_handover_break handover;
 } breaks[] = {
-    {"HOLD", DMI_BREAK_HOLD},
-    {"ACK_WAIT", DMI_BREAK_ACK_WAIT},
-    {"INVALIDATE", DMI_BREAK_INVALIDATE},
-    {"FLOOR", DMI_BREAK_FLOOR},
-    {"POISON", DMI_BREAK_POISON},
-    {"PUTS", DMI_BREAK_PUTS},
-    {"GAP", DMI_BREAK_GAP},
-    {"FORWARD", DMI_BREAK_FORWARD},
-    {"COPYSET", DMI_BREAK_COPYSET},
-    {"STALE", DMI_BREAK_STALE},
-    {"TAILS", DMI_BREAK_TAILS},
-    {"TAKE", DMI_BREAK_TAKE},
-    {"LIST", DMI_BREAK_LIST},
-    {"LOOK", DMI_BREAK_LOOK},
-    {"MOVE", DMI_BREAK_MOVE},
-    {"TOLD", DMI_BREAK_TOLD},
-    {"DROP", DMI_BREAK_DROP},
-    {"LEAVER", DMI_BREAK_LEAVER},
-    {"KEEP", DMI_BREAK_KEEP},
-    {"STALL", DMI_BREAK_STALL},
-    {"BEHIND", DMI_BREAK_BEHIND},
-    {"REFUSE", DMI_BREAK_REFUSE},
-    {"RESERVE", DMI_BREAK_RESERVE},
-    {"RETURN", DMI_BREAK_RETURN},
-    {"SPILL", DMI_BREAK_SPILL},
-    {"PASS", DMI_BREAK_PASS},
-    {"AFTER", DMI_BREAK_AFTER},
-    {"PASSES", DMI_BREAK_PASSES},
-    {"DATA", DMI_BREAK_DATA},
-    {"DECIDE", DMI_BREAK_DECIDE},
-    {"DIRECT", DMI_BREAK_DIRECT},
+    {"HOLD", DMI_BREAK_HOLD, 0},
+    {"ACK_WAIT", DMI_BREAK_ACK_WAIT, 0},
+    {"INVALIDATE", DMI_BREAK_INVALIDATE, 0},
+    {"FLOOR", DMI_BREAK_FLOOR, 0},
+    {"POISON", DMI_BREAK_POISON, 0},
+    {"PUTS", DMI_BREAK_PUTS, 0},
+    {"GAP", DMI_BREAK_GAP, 0},
+    {"FORWARD", DMI_BREAK_FORWARD, 0},
+    {"COPYSET", DMI_BREAK_COPYSET, 0},
+    {"STALE", DMI_BREAK_STALE, 0},
+    {"TAILS", DMI_BREAK_TAILS, 0},
+    {"TAKE", DMI_BREAK_TAKE, 0},
+    {"LIST", DMI_BREAK_LIST, 0},
+    {"LOOK", DMI_BREAK_LOOK, 0},
+    {"MOVE", DMI_BREAK_MOVE, 0},
+    {"TOLD", DMI_BREAK_TOLD, 0},
+    {"DROP", DMI_BREAK_DROP, 0},
+    {"LEAVER", DMI_BREAK_LEAVER, 0},
+    {"KEEP", DMI_BREAK_KEEP, 0},
+    {"STALL", DMI_BREAK_STALL, 0},
+    {"BEHIND", DMI_BREAK_BEHIND, 0},
+    {"REFUSE", DMI_BREAK_REFUSE, 0},
+    {"RESERVE", DMI_BREAK_RESERVE, 0},
+    {"RETURN", DMI_BREAK_RETURN, 0},
+    {"SPILL", DMI_BREAK_SPILL, 0},
+    {"PASS", DMI_BREAK_PASS, 0},
+    {"AFTER", DMI_BREAK_AFTER, 0},
+    {"PASSES", DMI_BREAK_PASSES, 0},
+    {"DATA", DMI_BREAK_DATA, 0},
+    {"DECIDE", DMI_BREAK_DECIDE, 0},
+    {"DIRECT", DMI_BREAK_DIRECT, 0},
+    {"HOME_END", 0, DMI_HBREAK_END},
+    {"HOME_LIST", 0, DMI_HBREAK_LIST},
+    {"HOME_RECORD", 0, DMI_HBREAK_RECORD},
+    {"HOME_PAGES", 0, DMI_HBREAK_PAGES},
+    {"HOME_DONE", 0, DMI_HBREAK_DONE},
+    {"HOME_OWNED", 0, DMI_HBREAK_OWNED},
+    {"HOME_COPY", 0, DMI_HBREAK_COPY},
+    {"HOME_PARK", 0, DMI_HBREAK_PARK},
+    {"HOME_REPLAY", 0, DMI_HBREAK_REPLAY},
+    {"HOME_NEVER", 0, DMI_HBREAK_NEVER},
+    {"HOME_LOOKUP", 0, DMI_HBREAK_LOOKUP},
+    {"HOME_KEEP", 0, DMI_HBREAK_KEEP},
+    {"HOME_HEIR", 0, DMI_HBREAK_HEIR},
+    {"HOME_KILL", 0, DMI_HBREAK_KILL},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
-_Static_assert(BREAKS == DMI_BREAK_LAST - 1, "each broken rule has a name here");
+_Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_HBREAK_LAST - 1, "each broken rule has a name");
 
 struct args {
   uint64_t first, last;
@@ -109,6 +124,7 @@ static bool parse(int argc, char **argv, struct args *args) {
         b++;
       if (b == BREAKS) return false;
       args->sim.broken = breaks[b].broken;
+      args->sim.handover = breaks[b].handover;
     } else {
       return false;
     }
@@ -218,7 +234,7 @@ int main(int argc, char **argv) {
   if (scale && !strcmp(scale, "small")) args.last = 4;
   if (scale && !strcmp(scale, "soak")) args.last = 200;
   if (!parse(argc, argv, &args)) return usage();
-  if (args.sim.broken) return hunt(&args);
+  if (args.sim.broken || args.sim.handover) return hunt(&args);
   signal(SIGABRT, on_abort);
   for (uint64_t seed = args.first; seed <= args.last && !bad; seed++) {
     current_seed = seed;

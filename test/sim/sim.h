@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/handover.h"
 #include "core/page.h"
 #include "history.h"
 #include "rng.h"
@@ -22,7 +23,8 @@
 #define SIM_THREADS 3u /* per process, at most */
 #define SIM_RANGES 6u  /* of one operation, at most */
 #define SIM_NO_WAIT UINT32_MAX
-#define SIM_BYE 0xff /* dmi_msg.type of the last message to a leaving process */
+#define SIM_BYE 0xff   /* dmi_msg.type of the last message to a leaving process */
+#define SIM_FOUND 0xfe /* the directory's answer about a mapping */
 
 /* ---- Network: two queues for each ordered pair ---- */
 
@@ -81,7 +83,7 @@ struct sim_pmap {
   uint32_t *parked_from;            /* uids */
   uint32_t parked_num, parked_room;
   struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
-  bool zero[SIM_PAGES];              /* taken of a leaver without room, as it had no bytes */
+  int32_t refs;                      /* that the handover has */
 };
 
 /* What a process lends (R12); all in bytes. */
@@ -95,9 +97,8 @@ struct sim_pool {
 
 enum sim_stage {
   SIM_STAYS,
-  SIM_HANDS_OVER, /* gives away homes and pages */
-  SIM_DRAINING,   /* waits until it owns nothing and its threads are done */
-  SIM_DRAINED,    /* the view without it exists; waits for the last messages */
+  SIM_LEAVES,  /* gives away homes and pages; its threads come to an end */
+  SIM_DRAINED, /* the view without it exists; waits for the last messages */
 };
 
 struct sim;
@@ -121,11 +122,11 @@ struct sim_proc {
   enum sim_stage stage;
   uint32_t heir_slot;
   uint32_t byes, byes_wanted;
-  uint32_t hand_map;                /* mapping whose home is being handed over, SIM_MAPS: pages */
-  struct dmi_tail tails[SIM_PAGES]; /* its list, as it was at HOME_BEGIN */
-  uint32_t tails_num, tails_sent;
-  bool hand_begun;
-  uint32_t homes_given, homes_done; /* HOME_END sent, HOME_DONE come back */
+  struct dmi_handover_env env;
+  struct dmi_handover *handover;
+  bool drained; /* as the handover has said */
+  bool daemon;  /* in an event of the handover: no view is taken meanwhile */
+  bool must;    /* at work for a TAKE with MUST, or its KEEP */
 };
 
 /* ---- Mappings, as the coordinator and the judge see them ---- */
@@ -161,8 +162,9 @@ struct sim_totals {
 struct sim_options {
   uint64_t ops; /* per seed */
   enum dmi_break broken;
-  bool verbose; /* print every event */
-  bool lax;     /* stale copies count only when somebody reads them */
+  enum dmi_handover_break handover; /* broken, too */
+  bool verbose;                     /* print every event */
+  bool lax;                         /* stale copies count only when somebody reads them */
 };
 
 struct sim {
@@ -243,9 +245,23 @@ void sim_member_view_now(struct sim_proc *proc);
 /* Goes on with what has begun; false: nothing to do. */
 bool sim_member_go_on(struct sim *sim);
 void sim_map_new(struct sim *sim, struct sim_proc *proc);
-void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 uint32_t sim_living(const struct sim *sim);
 bool sim_leaving(const struct sim *sim);
+
+/* ---- sim_handover.c: homes and pages that go and come (R8), mappings that are forgotten (R10)
+ * ---- */
+void sim_handover_init(struct sim_proc *proc);
+void sim_handover_fini(struct sim_proc *proc);
+void sim_handover_begin(struct sim_proc *proc, uint32_t heir);
+/* One small step; false: nothing can be done now. */
+bool sim_handover_go_on(struct sim_proc *proc);
+/* HOME_*, TAKE, KEEP. */
+void sim_handover_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+/* SIM_FOUND. */
+void sim_handover_found(struct sim_proc *proc, const struct dmi_msg *msg);
+void sim_handover_forget(struct sim_proc *proc, uint32_t map);
+/* The process ends now. */
+void sim_handover_gone(struct sim_proc *proc);
 
 /* ---- sim_ops.c: what threads do ---- */
 void sim_ops_retune(struct sim *sim);

@@ -40,6 +40,9 @@ my @rules = (
   [DROP => 400], [LEAVER => 200], [KEEP => 20], [STALL => 20], [BEHIND => 400],
   [REFUSE => 200], [RESERVE => 20], [RETURN => 20], [SPILL => 20],
   [PASS => 2000], [AFTER => 40], [PASSES => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
+  [HOME_END => 20], [HOME_LIST => 20], [HOME_RECORD => 20], [HOME_PAGES => 20], [HOME_DONE => 2000],
+  [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_PARK => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
+  [HOME_LOOKUP => 40], [HOME_KEEP => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
 );
 for my $rule (@rules) {
   my ($name, $runs) = @$rule;

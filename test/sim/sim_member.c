@@ -1,13 +1,6 @@
 /*
- * sim_member.c - joins, leaves (R8) and mappings that come and go (R10), as the runtime would do
- * them.
- *
- * A leave is cut into as many small steps as the product may cut it into, so that messages get
- * between.
+ * sim_member.c - joins, leaves and mappings that come and go, as the coordinator would have them.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "sim.h"
 
 uint32_t sim_living(const struct sim *sim) {
@@ -72,166 +65,32 @@ static uint32_t maps_alive(const struct sim *sim) {
   return num;
 }
 
-static void parked_again(struct sim_proc *proc, uint32_t map) {
-  struct sim_pmap *pmap = &proc->pmap[map];
-  struct dmi_msg *msg = pmap->parked;
-  uint32_t *from = pmap->parked_from, num = pmap->parked_num;
-  pmap->parked = NULL;
-  pmap->parked_from = NULL;
-  pmap->parked_num = pmap->parked_room = 0;
-  for (uint32_t i = 0; i < num; i++)
-    sim_page_message(proc, from[i], &msg[i]);
-  free(msg);
-  free(from);
-}
-
 /* This process forgets the mapping. */
 static void forget(struct sim_proc *proc, uint32_t map) {
   struct sim *sim = proc->sim;
-  struct sim_pmap *pmap = &proc->pmap[map];
   bool all = true;
-  pmap->known = SIM_FORGOTTEN;
-  for (uint32_t p = 0; p < SIM_PAGES; p++) {
-    struct dmi_out out;
-    if (!pmap->page[p]) continue;
-    sim_touch(sim, map, p);
-    dmi_out_init(&out);
-    dmi_page_kill(&proc->core, pmap->page[p], &out);
-    sim_act(proc, map, p, &out);
-  }
-  atomic_store(&pmap->map.arriving, 0);
-  parked_again(proc, map);
+  sim_log(sim, "p%u forgets mapping %u", proc->core.self, map + 1);
+  sim_handover_forget(proc, map);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i] && sim->proc[i]->pmap[map].known != SIM_FORGOTTEN) all = false;
   }
   sim->map[map].gone = all;
 }
 
+/* The home of a mapping, as the directory has it. */
+static struct sim_proc *home_of(const struct sim *sim, uint32_t map) {
+  uint32_t home = sim->map[map].creator;
+  for (uint32_t i = 0; i < sim->views; i++) {
+    if (sim->view[i].uid == home) home = sim->view[i].heir;
+  }
+  return sim_by_uid(sim, home);
+}
+
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static struct dmi_msg about(const struct sim_proc *proc, uint32_t map, enum dmi_msg_type type) {
-  struct dmi_msg msg = {0};
-  msg.type = (uint8_t)type;
-  msg.origin = proc->core.self;
-  msg.map = proc->sim->map[map].base;
-  return msg;
-}
-
-/* R8.1.  The list is taken at HOME_BEGIN: records made after it know nothing of tails. */
-static void hand_begin(struct sim_proc *proc, uint32_t map) {
-  struct sim_pmap *pmap = &proc->pmap[map];
-  struct dmi_msg msg = about(proc, map, DMI_MSG_HOME_BEGIN);
-  uint32_t heir = atomic_load(&proc->core.heir);
-  msg.off = pmap->map.page_size;
-  msg.version = pmap->map.page_num;
-  sim_send(proc, heir, &msg);
-  atomic_store(&pmap->map.home, heir);
-  proc->tails_num = proc->tails_sent = 0;
-  for (uint32_t p = 0; p < SIM_PAGES; p++) {
-    if (!pmap->page[p]) continue;
-    proc->tails[proc->tails_num].page = p;
-    proc->tails[proc->tails_num++].tail = dmi_page_tail(&proc->core, pmap->page[p]);
-  }
-  proc->hand_begun = true;
-}
-
-static void hand_tails(struct sim_proc *proc, uint32_t map) {
-  struct dmi_msg msg = about(proc, map, DMI_MSG_HOME_TAILS);
-  uint32_t left = proc->tails_num - proc->tails_sent;
-  uint32_t num = rng_range(&proc->sim->rng, 1, left);
-  msg.list = dmi_slice_copy(&proc->tails[proc->tails_sent], num * sizeof(proc->tails[0]));
-  proc->tails_sent += num;
-  sim_send(proc, atomic_load(&proc->core.heir), &msg);
-}
-
-static void offer_all(struct sim_proc *proc) {
-  for (uint32_t m = 0; m < proc->sim->maps; m++) {
-    for (uint32_t p = 0; p < SIM_PAGES; p++) {
-      struct dmi_out out;
-      if (proc->pmap[m].known != SIM_KNOWN || !proc->pmap[m].page[p]) continue;
-      dmi_out_init(&out);
-      dmi_page_give(&proc->core, sim_page_get(proc, m, p), sim_room_heir(proc), &out);
-      sim_act(proc, m, p, &out);
-    }
-  }
-}
-
-/* One small step of handing over. */
-static void hand_over(struct sim_proc *proc) {
-  struct sim *sim = proc->sim;
-  uint32_t map = proc->hand_map;
-  if (map == SIM_MAPS || map >= sim->maps) {
-    offer_all(proc);
-    proc->stage = SIM_DRAINING;
-    return;
-  }
-  if (!proc->hand_begun) {
-    struct sim_pmap *pmap = &proc->pmap[map];
-    if (pmap->known == SIM_KNOWN && atomic_load(&pmap->map.home) == proc->core.self) {
-      hand_begin(proc, map);
-    } else {
-      proc->hand_map++;
-    }
-  } else if (proc->tails_sent < proc->tails_num) {
-    hand_tails(proc, map);
-  } else {
-    struct dmi_msg msg = about(proc, map, DMI_MSG_HOME_END);
-    sim_send(proc, atomic_load(&proc->core.heir), &msg);
-    proc->hand_begun = false;
-    proc->hand_map++;
-    proc->homes_given++;
-  }
-}
-
-/* R8.2, at the heir; HOME_DONE at the leaver. */
-void sim_home_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
-  struct sim *sim = proc->sim;
-  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
-  struct sim_pmap *pmap = sim_pmap_get(proc, map);
-  struct dmi_out out;
-  if (msg->type == DMI_MSG_HOME_DONE) {
-    proc->homes_done++;
-    return;
-  }
-  if (msg->type == DMI_MSG_HOME_BEGIN && pmap) {
-    atomic_store(&pmap->map.home, proc->core.self);
-    atomic_store(&pmap->map.arriving, 1);
-  }
-  for (uint64_t i = 0; pmap && i < msg->list.len / sizeof(struct dmi_tail); i++) {
-    struct dmi_tail entry;
-    memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
-    dmi_out_init(&out);
-    (void)dmi_page_home_arrived(&proc->core, sim_page_get(proc, map, (uint32_t)entry.page), true,
-                                entry.tail, &out);
-    sim_act(proc, map, (uint32_t)entry.page, &out);
-  }
-  dmi_slice_drop(&msg->list);
-  if (msg->type != DMI_MSG_HOME_END) return;
-  for (uint32_t p = 0; pmap && p < SIM_PAGES; p++) {
-    if (!pmap->page[p]) continue;
-    sim_touch(sim, map, p);
-    dmi_out_init(&out);
-    if (!dmi_page_home_arrived(&proc->core, pmap->page[p], false, 0, &out))
-      sim_bad(sim, "p%u refuses a home that a correct process hands over", proc->core.self);
-    sim_act(proc, map, p, &out);
-  }
-  if (pmap) {
-    atomic_store(&pmap->map.arriving, 0);
-    parked_again(proc, map);
-  }
-  struct dmi_msg done = about(proc, map, DMI_MSG_HOME_DONE);
-  sim_send(proc, from, &done);
-}
-
-/* Does it own nothing, and do its threads want nothing any more? */
-static bool is_drained(const struct sim_proc *proc) {
-  if (atomic_load(&proc->core.owned) || proc->homes_given != proc->homes_done) return false;
+static bool threads_done(const struct sim_proc *proc) {
   for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     if (proc->thread[t].out) return false;
-  }
-  for (uint32_t m = 0; m < proc->sim->maps; m++) {
-    const struct sim_pmap *pmap = &proc->pmap[m];
-    if (pmap->known == SIM_KNOWN && atomic_load(&pmap->map.home) == proc->core.self) return false;
   }
   return proc->mute;
 }
@@ -268,12 +127,7 @@ static void take_view(struct sim_proc *proc) {
   }
   sim_send(proc, view->uid, &bye);
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
-  for (uint32_t m = 0; m < sim->maps; m++) {
-    struct sim_pmap *pmap = &proc->pmap[m];
-    if (pmap->known == SIM_KNOWN && atomic_load(&pmap->map.home) == view->uid) {
-      atomic_store(&pmap->map.home, view->heir);
-    }
-  }
+  dmi_handover_removed(proc->handover, view->uid, view->heir);
 }
 
 void sim_member_view_now(struct sim_proc *proc) {
@@ -294,17 +148,18 @@ static bool may_go(const struct sim_proc *proc) {
 /* ---- What happens next ---------------------------------------------------------------------- */
 
 static bool leave_goes_on(struct sim_proc *proc) {
-  if (proc->stage == SIM_HANDS_OVER) {
-    hand_over(proc);
-  } else if (proc->stage == SIM_DRAINING && !proc->mute) {
-    proc->mute = true;
-  } else if (proc->stage == SIM_DRAINING && rng_once_in(&proc->sim->rng, 4) &&
-             sim_ops_abandon(proc)) {
+  struct rng *rng = &proc->sim->rng;
+  bool leaves = proc->stage == SIM_LEAVES;
+  if (leaves && sim_handover_go_on(proc)) return true;
+  if (leaves && !proc->mute) {
+    proc->mute = rng_once_in(rng, 4);
+  } else if (leaves && rng_once_in(rng, 4) && sim_ops_abandon(proc)) {
     return true;
-  } else if (proc->stage == SIM_DRAINING && is_drained(proc)) {
+  } else if (leaves && proc->drained && threads_done(proc)) {
     make_view(proc);
   } else if (may_go(proc)) {
     sim_log(proc->sim, "p%u goes", proc->core.self);
+    sim_handover_gone(proc);
     proc->sim->totals->leaves++;
     sim_proc_free(proc);
   } else {
@@ -331,7 +186,6 @@ bool sim_member_go_on(struct sim *sim) {
     }
     for (uint32_t m = 0; m < sim->maps; m++) {
       if (sim->map[m].unmapping && proc->pmap[m].known != SIM_FORGOTTEN) {
-        sim_log(sim, "p%u forgets mapping %u", proc->core.self, m + 1);
         forget(proc, m);
         return true;
       }
@@ -358,14 +212,20 @@ static void begin_leave(struct sim *sim) {
   }
   sim_log(sim, "p%u begins to leave, heir p%u", proc->core.self, heir->core.self);
   sim->stir++;
-  proc->stage = SIM_HANDS_OVER;
+  /* The coordinator's FORGET travels before what has it leave. */
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    if (sim->map[m].unmapping && proc->pmap[m].known != SIM_FORGOTTEN) forget(proc, m);
+  }
+  proc->stage = SIM_LEAVES;
   proc->heir_slot = heir->slot;
-  atomic_store(&proc->core.heir, heir->core.self);
+  sim_handover_begin(proc, heir->core.self);
 }
 
 static void begin_unmap(struct sim *sim) {
   uint32_t map = rng_below(&sim->rng, sim->maps);
+  const struct sim_proc *home = home_of(sim, map);
   if (sim->map[map].unmapping || maps_alive(sim) < 2 || sim->maps == SIM_MAPS) return;
+  if (home && home->stage == SIM_LEAVES) return; /* it waits for the leave (docs/membership.md) */
   sim->map[map].unmapping = true;
   sim->totals->unmaps++;
 }

@@ -39,6 +39,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->core.function = hist_user_function;
   proc->core.arg = proc;
   sim_room_init(proc);
+  sim_handover_init(proc);
   proc->core.hop = sim->hop;
   proc->core.block = sim->block;
   sim->slot_of[proc->core.self] = (int8_t)slot;
@@ -57,6 +58,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
 
 void sim_proc_free(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
+  sim_handover_fini(proc);
   for (uint32_t m = 0; m < sim->maps; m++) {
     struct sim_pmap *pmap = &proc->pmap[m];
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
@@ -161,7 +163,7 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
   /* Another thread of the runtime may take a view before what was decided here is sent. */
   uint32_t views = proc->views;
   if (proc->pmap[map].page[page]) sim_ops_waits(proc->sim, proc->pmap[map].page[page]);
-  if (out->num && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
+  if (out->num && !proc->daemon && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
@@ -182,6 +184,8 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
         sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
         proc->sim->totals->stalls++;
         break;
+      default:
+        sim_bad(proc->sim, "p%u: a page has an action of the handover", proc->core.self);
     }
   }
   dmi_out_free(out);
@@ -231,6 +235,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   count(sim, msg);
+  sim->totals->kept += msg->type == DMI_MSG_KEEP;
   if (sim->opt.verbose) {
     sim_log(sim, "p%u sends %s to p%u: map %u page %u origin p%u op %llu version %llu flags %x",
             proc->core.self, sim_msg_name(msg->type), to, (unsigned)(msg->map >> 20),
@@ -310,37 +315,6 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   sim_act(proc, map, num, &out);
 }
 
-/* TAKE and KEEP. */
-static void page_list(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
-  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
-  for (uint64_t i = 0; i < msg->list.len / sizeof(struct dmi_tail); i++) {
-    struct dmi_msg keep = {.type = DMI_MSG_KEEP, .origin = proc->core.self, .map = msg->map};
-    struct dmi_tail entry;
-    struct dmi_out out;
-    bool taken = true, must = msg->flags & DMI_F_MUST;
-    memcpy(&entry, msg->list.ptr + i * sizeof(entry), sizeof(entry));
-    if (!sim_pmap_get(proc, map)) break;
-    struct dmi_page *page = sim_page_get(proc, map, (uint32_t)entry.page);
-    dmi_out_init(&out);
-    proc->pool.excused = must;
-    if (msg->type == DMI_MSG_KEEP) {
-      dmi_page_kept(&proc->core, page, from, must, &out);
-    } else {
-      bool none = page->role == DMI_ROLE_NONE;
-      taken = dmi_page_take(&proc->core, page, must, entry.zero, &out);
-      if (none && taken && must && entry.zero) proc->pmap[map].zero[entry.page] = true;
-    }
-    proc->pool.excused = false;
-    sim_act(proc, map, (uint32_t)entry.page, &out);
-    if (taken) continue;
-    if (must) keep.flags = DMI_F_MUST;
-    keep.list = dmi_slice_copy(&entry, sizeof(entry));
-    proc->sim->totals->kept++;
-    sim_send(proc, from, &keep);
-  }
-  dmi_slice_drop(&msg->list);
-}
-
 void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
               uint64_t got) {
   struct sim_proc *proc = sim->proc[to_slot];
@@ -355,7 +329,7 @@ void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struc
 
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
   struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
-  bool *zero;
+  const struct dmi_page *page;
   sim->totals->messages++;
   if (!proc || !sender) {
     sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
@@ -370,21 +344,21 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
     case SIM_BYE:
       proc->byes++;
       break;
+    case SIM_FOUND:
+      sim_handover_found(proc, msg);
+      break;
     case DMI_MSG_TAKE:
     case DMI_MSG_KEEP:
-      page_list(proc, from, msg);
-      break;
     case DMI_MSG_HOME_BEGIN:
     case DMI_MSG_HOME_TAILS:
     case DMI_MSG_HOME_END:
     case DMI_MSG_HOME_DONE:
-      sim_home_message(proc, from, msg);
+      sim_handover_message(proc, from, msg);
       break;
     case DMI_MSG_GRANT:
       sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
-      zero = &proc->pmap[(msg->map >> 20) - 1].zero[msg->page];
-      proc->pool.excused = *zero; /* it may have got bytes meanwhile */
-      *zero = false;
+      page = proc->pmap[(msg->map >> 20) - 1].page[msg->page];
+      proc->pool.excused = page && (page->flags & DMI_PAGE_ZEROS); /* it has got bytes meanwhile */
       sim_page_message(proc, from, msg);
       proc->pool.excused = false;
       break;

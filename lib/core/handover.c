@@ -1,0 +1,379 @@
+/*
+ * handover.c - the leaver: homes, pages, copies, in this order; and what all do when somebody has
+ * left or a mapping is unmapped.
+ *
+ * A leave is cut into small steps (dmi_handover_go_on), so that what happens between them is the
+ * caller's choice: the simulator puts anything between them that may come.
+ */
+#include "core/handover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/handover_int.h"
+
+#define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
+
+/* Bytes of pages on their way at a time.  Enough to keep the network busy; little enough that what
+ * others ask for meanwhile does not wait behind all that the leaver owns. */
+#define BYTES_AT_ONCE (UINT64_C(4) << 20)
+
+/* ---- States --------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << DMI_HANDOVER_##state)
+
+static const uint32_t may[DMI_HANDOVER_STATES] = {
+    [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(HOMES),
+    [DMI_HANDOVER_NO_HEIR] = TO(HOMES),
+    [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES),
+    [DMI_HANDOVER_BEGUN] = TO(TAILS),
+    [DMI_HANDOVER_TAILS] = TO(HOMES),
+    [DMI_HANDOVER_PAGES] = TO(COPIES),
+    [DMI_HANDOVER_COPIES] = TO(DRAINED),
+};
+
+bool dmi_handover_may(enum dmi_handover_state from, enum dmi_handover_state to) {
+  return may[from] >> to & 1;
+}
+
+static void move(struct dmi_handover *h, enum dmi_handover_state to) {
+#ifdef DMI_DEBUG
+  if (!dmi_handover_may(h->state, to)) {
+    fprintf(stderr, "dmi: bug: the handover goes from state %d to %d\n", h->state, to);
+    abort();
+  }
+#endif
+  h->state = to;
+}
+
+enum dmi_handover_state dmi_handover_state(const struct dmi_handover *h) {
+  return h->state;
+}
+
+/* ---- Making and ending ---------------------------------------------------------------------- */
+
+struct dmi_handover *dmi_handover_new(struct dmi_core *core, const struct dmi_handover_env *env) {
+  struct dmi_handover *h = dmi_xalloc(1, sizeof(*h));
+  h->core = core;
+  h->env = env;
+  dmi_handover_set_sizes(h, TAILS_AT_ONCE, BYTES_AT_ONCE);
+  return h;
+}
+
+void dmi_handover_set_sizes(struct dmi_handover *h, uint64_t tails, uint64_t bytes) {
+  h->tails_at_once = tails;
+  h->bytes_at_once = bytes;
+}
+
+#ifdef DMI_MUTATIONS
+void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break broken) {
+  h->broken = broken;
+}
+#endif
+
+static void forget_pages(struct dmi_handover *h) {
+  while (h->page_next < h->page_num)
+    ENV(h, unref, h->page[h->page_next++]->map);
+  free(h->page);
+  h->page = NULL;
+  h->page_num = h->page_room = h->page_next = 0;
+}
+
+static void forget_homes(struct dmi_handover *h) {
+  while (h->home_num)
+    ENV(h, unref, h->home[--h->home_num]);
+  free(h->home);
+  free(h->tail);
+  h->home = NULL;
+  h->tail = NULL;
+  h->home_room = h->tail_num = h->tail_room = h->tail_next = 0;
+}
+
+void dmi_handover_free(struct dmi_handover *h) {
+  if (!h) return;
+  forget_homes(h);
+  forget_pages(h);
+  dmi_handover_takes_free(h);
+  free(h);
+}
+
+struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
+                                  enum dmi_msg_type type) {
+  struct dmi_msg msg = {0};
+  msg.type = (uint8_t)type;
+  msg.origin = h->core->self;
+  msg.map = base;
+  return msg;
+}
+
+/* ---- Collecting ----------------------------------------------------------------------------- */
+
+static void add_home(struct dmi_map *map, void *with) {
+  struct dmi_handover *h = with;
+  if (atomic_load(&map->home) != h->core->self || !ENV(h, ref, map)) return;
+  DMI_XALLOC_GROW(h->home, h->home_num, h->home_room);
+  h->home[h->home_num++] = map;
+}
+
+static void add_tail(struct dmi_page *page, void *with) {
+  struct dmi_handover *h = with;
+  struct dmi_tail tail = {page->index, 0, 0};
+  ENV(h, lock, page);
+  tail.tail = dmi_page_tail(h->core, page);
+  ENV(h, unlock, page);
+  if (DMI_BROKEN(h, DMI_HBREAK_RECORD) && tail.tail == h->core->self) return;
+  DMI_XALLOC_GROW(h->tail, h->tail_num, h->tail_room);
+  h->tail[h->tail_num++] = tail;
+}
+
+static void add_page(struct dmi_handover *h, struct dmi_page *page, bool wanted) {
+  if (!wanted || !ENV(h, ref, page->map)) return;
+  DMI_XALLOC_GROW(h->page, h->page_num, h->page_room);
+  h->page[h->page_num++] = page;
+}
+
+static void add_owned(struct dmi_page *page, void *with) {
+  struct dmi_handover *h = with;
+  bool wanted;
+  ENV(h, lock, page);
+  wanted = page->role == DMI_ROLE_OWNER;
+  ENV(h, unlock, page);
+  add_page(h, page, wanted);
+}
+
+static void add_owned_of(struct dmi_map *map, void *with) {
+  ENV((struct dmi_handover *)with, each_record, map, add_owned, with);
+}
+
+/* With a copy, or with a fetch that may bring one. */
+static void add_copy(struct dmi_page *page, void *with) {
+  struct dmi_handover *h = with;
+  bool wanted;
+  ENV(h, lock, page);
+  wanted = page->copy || page->busy;
+  ENV(h, unlock, page);
+  add_page(h, page, wanted);
+}
+
+static void add_copies_of(struct dmi_map *map, void *with) {
+  ENV((struct dmi_handover *)with, each_record, map, add_copy, with);
+}
+
+/* ---- Homes: R8.1 ---------------------------------------------------------------------------- */
+
+void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *out) {
+  h->heir = heir;
+  if (!heir) {
+    move(h, DMI_HANDOVER_NO_HEIR);
+    (void)dmi_out_add(out, DMI_ACT_DRAINED);
+    return;
+  }
+  atomic_store(&h->core->heir, heir);
+  h->env->each_map(h->env->arg, add_home, h);
+  if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) h->env->each_map(h->env->arg, add_owned_of, h);
+  move(h, DMI_HANDOVER_HOMES);
+}
+
+static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out *out) {
+  struct dmi_msg msg = dmi_handover_about(h, base, DMI_MSG_HOME_END);
+  dmi_out_send(out, h->heir, &msg);
+  h->homes_out++;
+}
+
+static void make_list(struct dmi_handover *h, struct dmi_map *map) {
+  h->tail_num = h->tail_next = 0;
+  ENV(h, each_record, map, add_tail, h);
+}
+
+/* HOME_BEGIN is on its way before anything is sent to the heir as the home.  All homes are over:
+ * no record is made as an owner any more, so the pages can be collected. */
+static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
+  const struct dmi_map *map;
+  struct dmi_msg msg;
+  if (!h->home_num) {
+    if (!DMI_BROKEN(h, DMI_HBREAK_PAGES)) h->env->each_map(h->env->arg, add_owned_of, h);
+    move(h, DMI_HANDOVER_PAGES);
+    return;
+  }
+  map = h->home[h->home_num - 1];
+  msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_BEGIN);
+  msg.off = map->page_size;
+  msg.version = map->page_num;
+  msg.len = map->word;
+  dmi_out_send(out, h->heir, &msg);
+  if (DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, h->home[h->home_num - 1]);
+  move(h, DMI_HANDOVER_BEGUN);
+}
+
+/* From here on nobody decides here as the home; then the decisions made are collected.  Records
+ * made later know nothing of tails. */
+static void move_home(struct dmi_handover *h, struct dmi_out *out) {
+  struct dmi_map *map = h->home[h->home_num - 1];
+  ENV(h, hold, map);
+  atomic_store(&map->home, h->heir);
+  if (!DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, map);
+  ENV(h, release, map);
+  if (DMI_BROKEN(h, DMI_HBREAK_END)) send_home_end(h, map->base, out);
+  move(h, DMI_HANDOVER_TAILS);
+}
+
+static void send_tails(struct dmi_handover *h, struct dmi_out *out) {
+  struct dmi_map *map = h->home[h->home_num - 1];
+  uint64_t num = h->tail_num - h->tail_next;
+  struct dmi_msg msg;
+  if (!num) {
+    if (!DMI_BROKEN(h, DMI_HBREAK_END)) send_home_end(h, map->base, out);
+    h->home_num--;
+    ENV(h, unref, map);
+    move(h, DMI_HANDOVER_HOMES);
+    return;
+  }
+  if (num > h->tails_at_once) num = h->tails_at_once;
+  msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_TAILS);
+  msg.list = dmi_slice_copy(&h->tail[h->tail_next], num * sizeof(h->tail[0]));
+  if (!msg.list.ptr) dmi_xalloc_fail(num * sizeof(h->tail[0]));
+  h->tail_next += num;
+  dmi_out_send(out, h->heir, &msg);
+}
+
+bool dmi_handover_home_done(struct dmi_handover *h, uint32_t from) {
+  if (!h->homes_out || h->heir != from) return false;
+  h->homes_out--;
+  return true;
+}
+
+/* ---- Pages and copies: R8.3, R8.4 ----------------------------------------------------------- */
+
+static void offer(struct dmi_handover *h, struct dmi_page *page) {
+  uint32_t to = atomic_load(&h->core->heir);
+  struct dmi_out out;
+  dmi_out_init(&out);
+  ENV(h, lock, page);
+  if (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
+    to = ENV(h, receiver, page->map->page_size);
+  dmi_page_give(h->core, page, to, &out);
+  ENV(h, unlock_step, page, &out);
+}
+
+/* Offers one more, if not too many bytes are on their way. */
+static bool offer_next(struct dmi_handover *h) {
+  struct dmi_page *page;
+  int64_t left = (int64_t)(h->page_num - h->page_next), out;
+  if (!left) return false;
+  page = h->page[h->page_next];
+  out = (int64_t)atomic_load(&h->core->owned) - left; /* what was offered and is still here */
+  if (out > 0 && (uint64_t)out > h->bytes_at_once / page->map->page_size) return false;
+  h->page_next++;
+  offer(h, page);
+  ENV(h, unref, page->map);
+  return true;
+}
+
+static bool go_on_pages(struct dmi_handover *h) {
+  if (offer_next(h)) return true;
+  if (h->homes_out && !DMI_BROKEN(h, DMI_HBREAK_DONE)) return false;
+  if (atomic_load(&h->core->owned) && !DMI_BROKEN(h, DMI_HBREAK_OWNED)) return false;
+  forget_pages(h);
+  h->env->each_map(h->env->arg, add_copies_of, h);
+  move(h, DMI_HANDOVER_COPIES);
+  return true;
+}
+
+/* Copies go: nobody will ask for their acknowledgement once this process has left.  No operation
+ * here brings one any more, but a fetch that is out may. */
+static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < h->page_num; i++) {
+    struct dmi_page *page = h->page[i];
+    bool gone;
+    ENV(h, lock, page); /* no step: that would have it looked at again at once */
+    gone = DMI_BROKEN(h, DMI_HBREAK_COPY) || dmi_page_depart(h->core, page);
+    ENV(h, unlock, page);
+    if (gone) {
+      ENV(h, unref, page->map);
+    } else {
+      h->page[kept++] = page;
+    }
+  }
+  h->page_num = kept;
+  if (kept) return false;
+  forget_pages(h);
+  forget_homes(h);
+  move(h, DMI_HANDOVER_DRAINED);
+  (void)dmi_out_add(out, DMI_ACT_DRAINED);
+  return true;
+}
+
+bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out) {
+  switch (h->state) {
+    case DMI_HANDOVER_HOMES:
+      begin_home(h, out);
+      return true;
+    case DMI_HANDOVER_BEGUN:
+      move_home(h, out);
+      return true;
+    case DMI_HANDOVER_TAILS:
+      send_tails(h, out);
+      return true;
+    case DMI_HANDOVER_PAGES:
+      return go_on_pages(h);
+    case DMI_HANDOVER_COPIES:
+      return go_on_copies(h, out);
+    default:
+      return false;
+  }
+}
+
+/* ---- Who has left, and what is unmapped ----------------------------------------------------- */
+
+struct removal {
+  uint32_t uid, heir;
+};
+
+static void new_home(struct dmi_map *map, void *with) {
+  const struct removal *removal = with;
+  if (atomic_load(&map->home) == removal->uid) atomic_store(&map->home, removal->heir);
+}
+
+void dmi_handover_removed(struct dmi_handover *h, uint32_t uid, uint32_t heir) {
+  struct removal removal = {uid, heir};
+  if (!heir || DMI_BROKEN(h, DMI_HBREAK_HEIR)) return;
+  h->env->each_map(h->env->arg, new_home, &removal);
+  if (atomic_load(&h->core->heir) == uid) atomic_store(&h->core->heir, heir);
+}
+
+static void kill_page(struct dmi_page *page, void *with) {
+  struct dmi_handover *h = with;
+  struct dmi_out out;
+  dmi_out_init(&out);
+  ENV(h, lock, page);
+  dmi_page_kill(h->core, page, &out);
+  ENV(h, unlock_step, page, &out);
+}
+
+/* It is home of this mapping no more.  One that is being given was not unmapped: the coordinator
+ * has unmapping wait for the leave (docs/membership.md). */
+static void drop_home(struct dmi_handover *h, const struct dmi_map *map) {
+  uint64_t num = h->home_num, kept = 0;
+  if (h->state != DMI_HANDOVER_HOMES) return;
+  for (uint64_t i = 0; i < num; i++) {
+    if (h->home[i] == map) {
+      ENV(h, unref, h->home[i]);
+    } else {
+      h->home[kept++] = h->home[i];
+    }
+  }
+  h->home_num = kept;
+}
+
+void dmi_handover_forget(struct dmi_handover *h, uint64_t base, struct dmi_out *out) {
+  struct dmi_map *map = ENV(h, find, base);
+  if (!map) return;
+  ENV(h, forget, map);
+  drop_home(h, map);
+  if (!DMI_BROKEN(h, DMI_HBREAK_KILL)) ENV(h, each_record, map, kill_page, h);
+  ENV(h, arrived, map);
+  dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
+  dmi_out_add(out, DMI_ACT_FREED)->map = map;
+}

@@ -1,0 +1,262 @@
+/*
+ * handover_heir.c - the receiver: homes that arrive (R8.2), pages that are offered (TAKE), and
+ * what comes back (KEEP).
+ *
+ * Nothing of a message is believed before it was looked at.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/handover_int.h"
+
+/* ---- Homes ---------------------------------------------------------------------------------- */
+
+/* Are these the values of some mapping? */
+static bool is_mapping(uint64_t base, uint64_t page_size, uint64_t page_num) {
+  if (!page_size || !page_num || page_size > (UINT64_C(1) << 62) / page_num) return false;
+  return base && base <= INT64_MAX - page_size * page_num;
+}
+
+static bool home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_map *map = ENV(h, find, msg->map);
+  uint32_t arriving = DMI_BROKEN(h, DMI_HBREAK_PARK) ? 0 : from;
+  if (!is_mapping(msg->map, msg->off, msg->version)) return false;
+  if (!map) {
+    struct dmi_map what = {
+        .base = msg->map, .page_size = msg->off, .page_num = msg->version, .word = msg->len};
+    atomic_init(&what.home, h->core->self);
+    atomic_init(&what.arriving, arriving);
+    ENV(h, enter, &what);
+    return true;
+  }
+  if (map->page_size != msg->off || map->page_num != msg->version) return false;
+  if (atomic_load(&map->home) == h->core->self) return false;
+  ENV(h, hold, map);
+  atomic_store(&map->arriving, arriving); /* before it is seen that the home is here */
+  atomic_store(&map->home, h->core->self);
+  ENV(h, release, map);
+  return true;
+}
+
+static bool tail_arrives(struct dmi_handover *h, struct dmi_page *page, bool listed,
+                         uint32_t tail) {
+  struct dmi_out out;
+  bool good;
+  dmi_out_init(&out);
+  ENV(h, lock, page);
+  good = dmi_page_home_arrived(h->core, page, listed, tail, &out);
+  ENV(h, unlock_step, page, &out);
+  return good;
+}
+
+/* The mapping whose home `from` hands over.  NULL: there is none. */
+static struct dmi_map *arriving(struct dmi_handover *h, uint64_t base, uint32_t from) {
+  struct dmi_map *map = ENV(h, find, base);
+  bool is = map && atomic_load(&map->arriving) == from;
+  return is || (map && DMI_BROKEN(h, DMI_HBREAK_PARK)) ? map : NULL;
+}
+
+static bool home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_map *map = arriving(h, msg->map, from);
+  struct dmi_tail tail;
+  if (!map) return false;
+  for (uint64_t at = 0; at + sizeof(tail) <= msg->list.len; at += sizeof(tail)) {
+    struct dmi_page *page;
+    memcpy(&tail, msg->list.ptr + at, sizeof(tail));
+    if (tail.page >= map->page_num) return false;
+    if (!h->core->is_member(h->core->arg, tail.tail)) return false;
+    page = ENV(h, record, map, tail.page, true);
+    if (!page) dmi_xalloc_fail(sizeof(*page));
+    (void)tail_arrives(h, page, true, tail.tail);
+  }
+  return true;
+}
+
+struct rest {
+  struct dmi_handover *h;
+  bool good;
+};
+
+static void not_listed(struct dmi_page *page, void *with) {
+  struct rest *rest = with;
+  struct dmi_handover *h = rest->h;
+  if (DMI_BROKEN(h, DMI_HBREAK_NEVER) && !(page->flags & DMI_PAGE_LISTED)) return;
+  if (!tail_arrives(h, page, false, 0)) rest->good = false;
+}
+
+static bool home_end(struct dmi_handover *h, uint32_t from, uint64_t base, struct dmi_out *out) {
+  struct dmi_map *map = arriving(h, base, from);
+  struct rest rest = {h, true};
+  struct dmi_msg reply;
+  if (!map) return false;
+  ENV(h, hold, map); /* a record made before `arriving` is 0 must be among those gone through */
+  ENV(h, each_record, map, not_listed, &rest);
+  ENV(h, arrived, map);
+  ENV(h, release, map);
+  if (!DMI_BROKEN(h, DMI_HBREAK_REPLAY)) dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
+  if (!rest.good) return false;
+  reply = dmi_handover_about(h, base, DMI_MSG_HOME_DONE);
+  dmi_out_send(out, from, &reply);
+  return true;
+}
+
+/* ---- Pages ---------------------------------------------------------------------------------- */
+
+/* One more page of a KEEP, which has at most `most` bytes. */
+static void keep_add(struct dmi_msg *keep, const struct dmi_tail *entry, uint64_t most) {
+  if (!keep->list.frame) {
+    keep->list.frame = dmi_frame_new(most);
+    if (!keep->list.frame) dmi_xalloc_fail(most);
+    keep->list.ptr = keep->list.frame->bytes;
+  }
+  memcpy(keep->list.frame->bytes + keep->list.len, entry, sizeof(*entry));
+  keep->list.len += sizeof(*entry);
+}
+
+static bool take_page(struct dmi_handover *h, struct dmi_map *map,
+                      const struct dmi_handover_take *take, const struct dmi_tail *entry) {
+  struct dmi_page *page = NULL;
+  struct dmi_out out;
+  bool taken;
+  if (entry->page < map->page_num) page = ENV(h, record, map, entry->page, true);
+  if (!page) return false; /* the mapping is being unmapped, or no memory for a record */
+  dmi_out_init(&out);
+  ENV(h, lock, page);
+  taken = dmi_page_take(h->core, page, take->must, entry->zero, &out);
+  ENV(h, unlock_step, page, &out);
+  return taken;
+}
+
+/* Says KEEP for those of the list that have no room here.  `map` NULL: for all. */
+static void take_pages(struct dmi_handover *h, struct dmi_map *map,
+                       const struct dmi_handover_take *take, struct dmi_out *out) {
+  const struct dmi_slice *list = &take->list;
+  struct dmi_msg keep = dmi_handover_about(h, take->base, DMI_MSG_KEEP);
+  struct dmi_tail entry;
+  for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
+    memcpy(&entry, list->ptr + at, sizeof(entry));
+    if (map && take_page(h, map, take, &entry)) {
+      (void)dmi_out_add(out, DMI_ACT_TAKEN);
+    } else {
+      keep_add(&keep, &entry, list->len);
+    }
+    if (map && take->must && !entry.zero) {
+      struct dmi_act *act = dmi_out_add(out, DMI_ACT_PROMISED);
+      act->to = take->from;
+      act->value = map->page_size;
+    }
+  }
+  if (take->must) keep.flags = DMI_F_MUST;
+  if (!keep.list.len) return;
+  if (DMI_BROKEN(h, DMI_HBREAK_KEEP)) {
+    dmi_slice_drop(&keep.list);
+  } else {
+    dmi_out_send(out, take->from, &keep);
+  }
+}
+
+/* As if it were known without asking. */
+static struct dmi_map *believed(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_map what = {.base = msg->map, .page_size = msg->off, .page_num = msg->version};
+  atomic_init(&what.home, from);
+  ENV(h, enter, &what);
+  return ENV(h, find, msg->map);
+}
+
+static bool take(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                 struct dmi_out *out) {
+  struct dmi_map *map = ENV(h, find, msg->map);
+  struct dmi_handover_take now = {
+      .from = from, .must = msg->flags & DMI_F_MUST, .base = msg->map, .list = msg->list};
+  struct dmi_handover_take *asks;
+  struct dmi_act *act;
+  if (!msg->list.len) return false;
+  if (!map && DMI_BROKEN(h, DMI_HBREAK_LOOKUP)) map = believed(h, from, msg);
+  if (map) {
+    take_pages(h, map, &now, out);
+    return true;
+  }
+  /* Not in use here so far, or unmapped meanwhile: the directory knows. */
+  asks = dmi_xalloc(1, sizeof(*asks));
+  *asks = now;
+  asks->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
+  if (!asks->list.ptr) dmi_xalloc_fail(msg->list.len);
+  asks->number = ++h->numbers;
+  asks->next = h->takes;
+  h->takes = asks;
+  act = dmi_out_add(out, DMI_ACT_LOOKUP);
+  act->value = msg->map;
+  act->number = asks->number;
+  return true;
+}
+
+static void take_free(struct dmi_handover_take *asks) {
+  dmi_slice_drop(&asks->list);
+  free(asks);
+}
+
+/* NULL: unmapped; or this process is out and gets no answers any more: who offered must know. */
+void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
+                        struct dmi_out *out) {
+  struct dmi_handover_take **at = &h->takes, *asks;
+  while (*at && (*at)->number != number)
+    at = &(*at)->next;
+  asks = *at;
+  if (!asks) return;
+  *at = asks->next;
+  take_pages(h, map, asks, out);
+  take_free(asks);
+}
+
+void dmi_handover_takes_free(struct dmi_handover *h) {
+  while (h->takes) {
+    struct dmi_handover_take *asks = h->takes;
+    h->takes = asks->next;
+    take_free(asks);
+  }
+}
+
+static void kept(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                 struct dmi_out *out) {
+  struct dmi_map *map = ENV(h, find, msg->map);
+  struct dmi_tail entry;
+  for (uint64_t at = 0; map && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
+    struct dmi_page *page = NULL;
+    struct dmi_out step;
+    memcpy(&entry, msg->list.ptr + at, sizeof(entry));
+    if (entry.page < map->page_num) page = ENV(h, record, map, entry.page, false);
+    if (!page) continue;
+    dmi_out_init(&step);
+    ENV(h, lock, page);
+    dmi_page_kept(h->core, page, from, msg->flags & DMI_F_MUST, &step);
+    ENV(h, unlock_step, page, &step);
+  }
+  dmi_out_add(out, DMI_ACT_KEPT)->to = from;
+}
+
+bool dmi_handover_message(struct dmi_handover *h, uint32_t from, struct dmi_msg *msg,
+                          struct dmi_out *out) {
+  bool good = true;
+  switch (msg->type) {
+    case DMI_MSG_TAKE:
+      good = take(h, from, msg, out);
+      break;
+    case DMI_MSG_KEEP:
+      kept(h, from, msg, out);
+      break;
+    case DMI_MSG_HOME_BEGIN:
+      good = home_begin(h, from, msg);
+      break;
+    case DMI_MSG_HOME_TAILS:
+      good = home_tails(h, from, msg);
+      break;
+    case DMI_MSG_HOME_END:
+      good = home_end(h, from, msg->map, out);
+      break;
+    default:
+      good = dmi_handover_home_done(h, from);
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}

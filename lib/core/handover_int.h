@@ -1,0 +1,57 @@
+/*
+ * handover_int.h - what the files of the handover share; nobody else includes it.
+ */
+#ifndef DMI_CORE_HANDOVER_INT_H
+#define DMI_CORE_HANDOVER_INT_H
+
+#include "base/mutation.h"
+#include "base/xalloc.h"
+#include "core/handover.h"
+
+/* A TAKE of a mapping that is not known here: the directory was asked. */
+struct dmi_handover_take {
+  struct dmi_handover_take *next;
+  uint64_t number; /* of the question */
+  uint32_t from;
+  bool must;
+  uint64_t base;
+  struct dmi_slice list;
+};
+
+struct dmi_handover {
+  struct dmi_core *core;
+  const struct dmi_handover_env *env;
+#ifdef DMI_MUTATIONS
+  enum dmi_handover_break broken;
+#endif
+  /* ---- the leaver ---- */
+  enum dmi_handover_state state;
+  uint32_t heir;
+  uint64_t tails_at_once, bytes_at_once;
+  uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
+  uint64_t home_num, home_room;
+  struct dmi_map **home; /* to be given to the heir, from the last one on; a reference to each */
+  uint64_t tail_num, tail_room, tail_next;
+  struct dmi_tail *tail; /* of the home that is being given; those before tail_next were sent */
+  uint64_t page_num, page_room, page_next;
+  struct dmi_page **page; /* PAGES: to be offered, from page_next on; COPIES: may have a copy; with
+                             a reference to the mapping each */
+  /* ---- the receiver ---- */
+  struct dmi_handover_take *takes;
+  uint64_t numbers; /* of questions, given out */
+};
+
+#define ENV(h, what, ...) (h)->env->what((h)->env->arg, __VA_ARGS__)
+
+/* A message about this mapping, with everything else zero. */
+struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
+                                  enum dmi_msg_type type);
+
+/* ---- handover.c ---- */
+/* HOME_DONE at the leaver. */
+bool dmi_handover_home_done(struct dmi_handover *h, uint32_t from);
+
+/* ---- handover_heir.c ---- */
+void dmi_handover_takes_free(struct dmi_handover *h);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * out.h - actions: what a step of the protocol (pages, the handover) asks its caller to do.
+ *
+ * A step fills a list; the caller carries it out in order.
+ */
+#ifndef DMI_CORE_OUT_H
+#define DMI_CORE_OUT_H
+
+#include <stdint.h>
+
+#include "msg/msg.h"
+
+struct dmi_map;
+struct dmi_req;
+
+enum dmi_act_type {
+  /* ---- of a page (core/page.h) ---- */
+  DMI_ACT_SEND, /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
+  DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
+  DMI_ACT_PARK, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
+                   to dmi_page_message again after HOME_END */
+  DMI_ACT_ROOM, /* this page stalls (R12): call dmi_page_room, or dmi_page_unspill, some time */
+  /* ---- of the handover (core/handover.h), which sends to others only ---- */
+  DMI_ACT_REPLAY,   /* what was kept for `map` by PARK, and given back by dmi_handover_env.arrived,
+                       goes to dmi_page_message again, in order */
+  DMI_ACT_FREED,    /* `map` is forgotten: give the reference of dmi_handover_env.forget back */
+  DMI_ACT_LOOKUP,   /* ask the directory for the mapping that begins at `value`; answer:
+                       dmi_handover_found, with `number` */
+  DMI_ACT_PROMISED, /* a page of `value` bytes of the leaver `to` has been here, taken or not: so
+                       much less of what was promised to `to` has to be set aside */
+  DMI_ACT_TAKEN,    /* a page was taken: its ownership will come */
+  DMI_ACT_KEPT,     /* `to` has refused pages that were offered to it */
+  DMI_ACT_DRAINED   /* the leave is over here: nothing is owned, no home, no copy (R8.4); or there
+                       is no heir, and the pages stay */
+};
+
+struct dmi_act {
+  uint8_t type;
+  uint32_t to;
+  union {
+    struct dmi_req *req; /* COMPLETE */
+    struct dmi_map *map; /* REPLAY, FREED */
+    uint64_t number;     /* LOOKUP */
+  };
+  uint64_t value;
+  struct dmi_msg msg; /* its slices belong to whoever carries out the action */
+};
+
+/* Actions in order.  Starts with room inside, so that common steps allocate nothing. */
+struct dmi_out {
+  uint32_t num, room;
+  struct dmi_act *act;
+  struct dmi_act inside[4];
+};
+
+void dmi_out_init(struct dmi_out *out);
+/* Frees the room, not what the actions hold. */
+void dmi_out_free(struct dmi_out *out);
+
+/* ---- For the steps ---- */
+
+void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);
+/* One without a message, all else zero. */
+struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type);
+
+#endif

@@ -1,0 +1,271 @@
+/*
+ * sim_handover.c - the real handover (lib/core/handover.h) in a virtual process: what it walks
+ * over, carrying out its actions, and what must hold when it says that a process is drained.
+ */
+#include <stdlib.h>
+
+#include "sim.h"
+
+static uint32_t number_of(const struct dmi_map *map) {
+  return (uint32_t)(map->base >> 20) - 1;
+}
+
+static struct sim_pmap *of(struct sim_proc *proc, const struct dmi_map *map) {
+  return &proc->pmap[number_of(map)];
+}
+
+/* ---- What it walks over --------------------------------------------------------------------- */
+
+static struct dmi_map *env_find(void *arg, uint64_t base) {
+  struct sim_proc *proc = arg;
+  struct sim_pmap *pmap = &proc->pmap[(base >> 20) - 1];
+  return pmap->known == SIM_KNOWN ? &pmap->map : NULL;
+}
+
+/* An address is never used twice, so what was forgotten must stay so (R10). */
+static void env_enter(void *arg, const struct dmi_map *what) {
+  struct sim_proc *proc = arg;
+  struct sim_pmap *pmap = of(proc, what);
+  if (pmap->known != SIM_UNKNOWN) {
+    sim_bad(proc->sim, "p%u enters mapping %u, which it %s", proc->core.self, number_of(what) + 1,
+            pmap->known == SIM_KNOWN ? "knows" : "has forgotten");
+  }
+  pmap->known = SIM_KNOWN;
+  pmap->map.base = what->base;
+  pmap->map.page_size = what->page_size;
+  pmap->map.page_num = what->page_num;
+  atomic_store(&pmap->map.arriving, atomic_load(&what->arriving));
+  atomic_store(&pmap->map.home, atomic_load(&what->home));
+}
+
+static void env_forget(void *arg, struct dmi_map *map) {
+  of(arg, map)->known = SIM_FORGOTTEN;
+  of(arg, map)->refs++;
+}
+
+static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+  struct sim_proc *proc = arg;
+  for (uint32_t m = 0; m < proc->sim->maps; m++) {
+    if (proc->pmap[m].known == SIM_KNOWN) visit(&proc->pmap[m].map, with);
+  }
+}
+
+static bool env_ref(void *arg, struct dmi_map *map) {
+  of(arg, map)->refs++;
+  return true;
+}
+
+static void env_unref(void *arg, struct dmi_map *map) {
+  of(arg, map)->refs--;
+}
+
+static void env_hold(void *arg, struct dmi_map *map) {
+  (void)arg;
+  (void)map;
+}
+
+static void env_arrived(void *arg, struct dmi_map *map) {
+  (void)arg;
+  atomic_store(&map->arriving, 0);
+}
+
+static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
+  if (!make) return of(arg, map)->page[index];
+  return sim_page_get(arg, number_of(map), (uint32_t)index);
+}
+
+static void env_each_record(void *arg, struct dmi_map *map,
+                            void (*visit)(struct dmi_page *page, void *with), void *with) {
+  for (uint32_t p = 0; p < SIM_PAGES; p++) {
+    if (of(arg, map)->page[p]) visit(of(arg, map)->page[p], with);
+  }
+}
+
+static void env_lock(void *arg, struct dmi_page *page) {
+  struct sim_proc *proc = arg;
+  sim_touch(proc->sim, number_of(page->map), (uint32_t)page->index);
+  proc->pool.excused = proc->must;
+}
+
+static void env_unlock(void *arg, struct dmi_page *page) {
+  struct sim_proc *proc = arg;
+  (void)page;
+  proc->pool.excused = false;
+}
+
+static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+  env_unlock(arg, page);
+  sim_act(arg, number_of(page->map), (uint32_t)page->index, out);
+}
+
+static uint32_t env_receiver(void *arg, uint64_t bytes) {
+  (void)bytes;
+  return sim_room_heir(arg);
+}
+
+void sim_handover_init(struct sim_proc *proc) {
+  struct rng *rng = &proc->sim->rng;
+  proc->env = (struct dmi_handover_env){.arg = proc,
+                                        .find = env_find,
+                                        .enter = env_enter,
+                                        .forget = env_forget,
+                                        .each_map = env_each_map,
+                                        .ref = env_ref,
+                                        .unref = env_unref,
+                                        .hold = env_hold,
+                                        .release = env_hold,
+                                        .arrived = env_arrived,
+                                        .record = env_record,
+                                        .each_record = env_each_record,
+                                        .lock = env_lock,
+                                        .unlock = env_unlock,
+                                        .unlock_step = env_unlock_step,
+                                        .receiver = env_receiver};
+  proc->handover = dmi_handover_new(&proc->core, &proc->env);
+  dmi_handover_set_break(proc->handover, proc->sim->opt.handover);
+  dmi_handover_set_sizes(proc->handover, rng_range(rng, 1, SIM_PAGES),
+                         rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));
+}
+
+void sim_handover_fini(struct sim_proc *proc) {
+  dmi_handover_free(proc->handover);
+  for (uint32_t m = 0; m < proc->sim->maps; m++) {
+    if (proc->pmap[m].refs == 0) continue;
+    sim_bad(proc->sim, "p%u keeps %d references to mapping %u", proc->core.self, proc->pmap[m].refs,
+            m + 1);
+  }
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+static void replay(struct sim_proc *proc, uint32_t map) {
+  struct sim_pmap *pmap = &proc->pmap[map];
+  struct dmi_msg *msg = pmap->parked;
+  uint32_t *from = pmap->parked_from, num = pmap->parked_num;
+  pmap->parked = NULL;
+  pmap->parked_from = NULL;
+  pmap->parked_num = pmap->parked_room = 0;
+  for (uint32_t i = 0; i < num; i++)
+    sim_page_message(proc, from[i], &msg[i]);
+  free(msg);
+  free(from);
+}
+
+/* The answer of the directory takes its time, as any message. */
+static void look_up(struct sim_proc *proc, const struct dmi_act *act) {
+  struct dmi_msg msg = {
+      .type = SIM_FOUND, .map = act->value, .op = act->number, .flags = proc->must};
+  sim_net_put(proc->sim, proc->slot, proc->slot, &msg);
+}
+
+/* R8.4, seen from outside. */
+static void check_drained(struct sim_proc *proc) {
+  for (uint32_t m = 0; m < proc->sim->maps; m++) {
+    const struct sim_pmap *pmap = &proc->pmap[m];
+    if (pmap->known != SIM_KNOWN) continue;
+    if (atomic_load(&pmap->map.home) == proc->core.self)
+      sim_bad(proc->sim, "p%u is drained and home of mapping %u", proc->core.self, m + 1);
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      const struct dmi_page *page = pmap->page[p];
+      if (!page) continue;
+      if (page->role != DMI_ROLE_NONE)
+        sim_bad(proc->sim, "p%u is drained and owns, or will own, map %u page %u", proc->core.self,
+                m + 1, p);
+      if (page->copy || (page->busy && page->busy->fetch))
+        sim_bad(proc->sim, "p%u is drained and has, or will have, a copy of map %u page %u",
+                proc->core.self, m + 1, p);
+    }
+  }
+}
+
+static void carry(struct sim_proc *proc, struct dmi_out *out) {
+  for (uint32_t i = 0; i < out->num; i++) {
+    struct dmi_act *act = &out->act[i];
+    switch ((enum dmi_act_type)act->type) {
+      case DMI_ACT_SEND:
+        sim_send(proc, act->to, &act->msg);
+        break;
+      case DMI_ACT_REPLAY:
+        replay(proc, number_of(act->map));
+        break;
+      case DMI_ACT_FREED:
+        of(proc, act->map)->refs--;
+        break;
+      case DMI_ACT_LOOKUP:
+        look_up(proc, act);
+        break;
+      case DMI_ACT_DRAINED:
+        sim_log(proc->sim, "p%u is drained", proc->core.self);
+        check_drained(proc);
+        proc->drained = true;
+        break;
+      case DMI_ACT_PROMISED: /* nothing was promised: receivers are chosen at random */
+      case DMI_ACT_TAKEN:
+      case DMI_ACT_KEPT:
+        break;
+      case DMI_ACT_COMPLETE:
+      case DMI_ACT_PARK:
+      case DMI_ACT_ROOM:
+        sim_bad(proc->sim, "p%u: the handover has an action of a page", proc->core.self);
+    }
+  }
+  dmi_out_free(out);
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+void sim_handover_begin(struct sim_proc *proc, uint32_t heir) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  dmi_handover_begin(proc->handover, heir, &out);
+  carry(proc, &out);
+}
+
+bool sim_handover_go_on(struct sim_proc *proc) {
+  struct dmi_out out;
+  bool more;
+  dmi_out_init(&out);
+  proc->daemon = true;
+  more = dmi_handover_go_on(proc->handover, &out);
+  proc->daemon = false;
+  carry(proc, &out);
+  return more;
+}
+
+void sim_handover_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_out out;
+  uint8_t type = msg->type;
+  dmi_out_init(&out);
+  proc->daemon = true;
+  proc->must = (msg->flags & DMI_F_MUST) != 0;
+  if (!dmi_handover_message(proc->handover, from, msg, &out))
+    sim_bad(proc->sim, "p%u refuses %s of p%u", proc->core.self, sim_msg_name(type), from);
+  proc->daemon = false;
+  carry(proc, &out);
+  proc->must = false;
+}
+
+void sim_handover_found(struct sim_proc *proc, const struct dmi_msg *msg) {
+  struct sim_pmap *pmap = sim_pmap_get(proc, (uint32_t)(msg->map >> 20) - 1);
+  struct dmi_out out;
+  dmi_out_init(&out);
+  proc->daemon = true;
+  proc->must = msg->flags;
+  dmi_handover_found(proc->handover, msg->op, pmap ? &pmap->map : NULL, &out);
+  proc->daemon = proc->must = false;
+  carry(proc, &out);
+}
+
+void sim_handover_forget(struct sim_proc *proc, uint32_t map) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  proc->daemon = true;
+  dmi_handover_forget(proc->handover, proc->sim->map[map].base, &out);
+  proc->daemon = false;
+  carry(proc, &out);
+  proc->pmap[map].known = SIM_FORGOTTEN;
+}
+
+void sim_handover_gone(struct sim_proc *proc) {
+  check_drained(proc);
+}
