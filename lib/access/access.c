@@ -12,7 +12,7 @@
 #include "access/group.h"
 #include "base/epoch.h"
 
-__thread bool dmi_in_function;
+__thread bool dmi_in_function __attribute__((tls_model("initial-exec")));
 
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg) {
   access->above = above;
@@ -32,6 +32,14 @@ uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type
 uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num) {
   if (num) *num = atomic_load(&access->pages[type].num);
   return atomic_load(&access->pages[type].bytes);
+}
+
+uint64_t dmi_access_tables(const struct dmi_access *access) {
+  uint64_t bytes;
+  dmi_epoch_enter();
+  bytes = dmi_space_bytes(&access->space);
+  dmi_epoch_leave();
+  return bytes;
 }
 
 static void give_up(struct dmi_op *op, void *access) {

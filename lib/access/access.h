@@ -74,7 +74,7 @@ void dmi_access_end(struct dmi_access *access);
 void dmi_access_fini(struct dmi_access *access);
 
 /* Set while DMI_function runs in this thread. */
-extern __thread bool dmi_in_function;
+extern __thread bool dmi_in_function __attribute__((tls_model("initial-exec")));
 
 /* May this thread call DMI functions now?  DMI_OK; DMI_EINFUNC, if not; DMI_EINACTIVE: nobody may,
  * as the program does not run (`access` NULL, before and after it). */
@@ -176,6 +176,9 @@ uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type
 /* How many bytes of pages this process has sent to others in messages of this type (DATA, BLOCK,
  * GRANT), and (`num` not NULL) in how many. */
 uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num);
+
+/* Bytes in page tables and records.  Any thread. */
+uint64_t dmi_access_tables(const struct dmi_access *access);
 
 /* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,

@@ -25,16 +25,13 @@ struct dmi_slab {
 
 typedef void *_Atomic node_slot;
 
-static _Atomic uint64_t table_bytes;
-
-uint64_t dmi_mapping_bytes(void) {
-  return atomic_load(&table_bytes);
+uint64_t dmi_mapping_bytes(const struct dmi_mapping *mapping) {
+  return atomic_load_explicit(&mapping->bytes, memory_order_relaxed);
 }
 
-static void *table_alloc(size_t size) {
-  void *ptr = calloc(1, size);
-  if (ptr) atomic_fetch_add(&table_bytes, size);
-  return ptr;
+/* With the lock held. */
+static void count(struct dmi_mapping *mapping, size_t bytes) {
+  atomic_fetch_add_explicit(&mapping->bytes, bytes, memory_order_relaxed);
 }
 
 struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
@@ -64,7 +61,6 @@ static void free_nodes(node_slot *node, int depth) {
       free_nodes(atomic_load(&node[i]), depth - 1);
   }
   free(node);
-  atomic_fetch_sub(&table_bytes, FANOUT * sizeof(node_slot));
 }
 
 static void mapping_free(void *ptr) {
@@ -72,7 +68,6 @@ static void mapping_free(void *ptr) {
   while (mapping->slab) {
     struct dmi_slab *slab = mapping->slab;
     mapping->slab = slab->next;
-    atomic_fetch_sub(&table_bytes, slab->room * sizeof(struct dmi_page));
     free(slab->pages);
     free(slab);
   }
@@ -141,7 +136,7 @@ static struct dmi_page *slab_take(struct dmi_mapping *mapping) {
       free(slab);
       return NULL;
     }
-    atomic_fetch_add(&table_bytes, room * sizeof(struct dmi_page));
+    count(mapping, room * sizeof(struct dmi_page));
     slab->room = room;
     slab->used = 0;
     slab->next = mapping->slab;
@@ -156,8 +151,9 @@ static node_slot *slot_make(struct dmi_mapping *mapping, uint64_t index) {
   for (int level = mapping->depth - 1; level >= 0; level--) {
     node_slot *node = atomic_load(at);
     if (!node) {
-      node = table_alloc(FANOUT * sizeof(node_slot));
+      node = calloc(FANOUT, sizeof(node_slot));
       if (!node) return NULL;
+      count(mapping, FANOUT * sizeof(node_slot));
       atomic_store_explicit(at, (void *)node, memory_order_release);
     }
     at = &node[(index >> (level * DMI_TABLE_BITS)) & (FANOUT - 1)];

@@ -38,6 +38,7 @@ struct dmi_mapping {
   _Atomic uint32_t saved_lock;    /* guards saved */
   _Atomic uint32_t any_saved;     /* bool: some page was saved once */
   struct dmi_range_set saved;     /* numbers of pages that are to stay here: DMI_save */
+  _Atomic uint64_t bytes;         /* in nodes and slabs */
   uint64_t hand;                  /* the pager's: core/replace.h */
 };
 
@@ -82,7 +83,7 @@ bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end,
  * drop, or give to another process; any thread, any lock of docs/locking.md held. */
 bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index);
 
-/* Bytes in page tables and records. */
-uint64_t dmi_mapping_bytes(void);
+/* Bytes in its page table and records.  Any thread. */
+uint64_t dmi_mapping_bytes(const struct dmi_mapping *mapping);
 
 #endif

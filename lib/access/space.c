@@ -129,6 +129,16 @@ void dmi_space_each(const struct dmi_space *space,
     visit(in->mapping[i], arg);
 }
 
+static void add_bytes(struct dmi_mapping *mapping, void *sum) {
+  *(uint64_t *)sum += dmi_mapping_bytes(mapping);
+}
+
+uint64_t dmi_space_bytes(const struct dmi_space *space) {
+  uint64_t sum = 0;
+  dmi_space_each(space, add_bytes, &sum);
+  return sum;
+}
+
 void dmi_space_end(struct dmi_space *space, struct dmi_core *core) {
   struct dmi_space_table *old = atomic_exchange(&space->table, NULL);
   atomic_store(&space->generation, new_generation());

@@ -32,5 +32,7 @@ void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct d
 /* Calls visit for every mapping; the daemon thread, or inside an epoch. */
 void dmi_space_each(const struct dmi_space *space,
                     void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
+/* Bytes in the page tables and records of all.  Any thread, inside an epoch. */
+uint64_t dmi_space_bytes(const struct dmi_space *space);
 
 #endif

@@ -23,7 +23,7 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
                            .used = (int64_t)counts.used,
                            .peak = (int64_t)counts.peak,
                            .copies = (int64_t)counts.copies,
-                           .tables = (int64_t)dmi_mapping_bytes(),
+                           .tables = (int64_t)dmi_access_tables(&process->access),
                            .spilled = (int64_t)counts.spilled,
                            .pages_sent = (int64_t)counts.sent,
                            .pages_taken = (int64_t)counts.taken,

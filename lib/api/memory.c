@@ -11,6 +11,12 @@
 #include "node/runtime.h"
 #include "access/save.h"
 
+/* As dmi_runtime_access, but inline: this is on the way of each hit. */
+static struct dmi_access *here(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? &process->access : NULL;
+}
+
 /* There is no process. */
 static int32_t inactive(DMI_local_status_t *status) {
   return dmi_status_refuse(status, dmi_access_usable(NULL));
@@ -28,7 +34,7 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
 }
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return DMI_TOLD_LATER(
       access ? dmi_access_read(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
@@ -36,20 +42,20 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return DMI_TOLD_LATER(
       access ? dmi_access_write(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return DMI_TOLD(access ? dmi_save(access, addr, size, true) : inactive(NULL),
                   DMI_RANGE(addr, size));
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return DMI_TOLD(access ? dmi_save(access, addr, size, false) : inactive(NULL),
                   DMI_RANGE(addr, size));
 }
@@ -77,7 +83,7 @@ static int32_t no_pointer(DMI_local_status_t *status) {
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return access ? dmi_access_rmw(access, call, status) : inactive(status);
 }
 
@@ -112,7 +118,7 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
-  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_access *access = here();
   return DMI_TOLD_LATER(
       access ? dmi_access_fad(access, addr, add, old_ptr, mode, status) : inactive(status), status,
       DMI_RANGE(addr, (int64_t)sizeof(add)));

@@ -7,6 +7,7 @@
 #include "base/epoch.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,6 +22,7 @@ _Atomic uint64_t dmi_epoch_now = 1;
 __thread struct dmi_epoch_slot *dmi_epoch_mine __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
+static uint32_t users;
 static struct dmi_epoch_slot *slots;
 static struct retired *waiting;
 static pthread_key_t key;
@@ -106,13 +108,13 @@ void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr)) {
   free_all(ready);
 }
 
-void dmi_epoch_end(void) {
-  struct retired *list;
+void dmi_epoch_begin(void) {
   pthread_mutex_lock(&lock);
-  list = waiting;
-  waiting = NULL;
+  users++;
   pthread_mutex_unlock(&lock);
-  free_all(list);
+}
+
+static void free_slots(void) {
   pthread_mutex_lock(&lock);
   /* A thread of the user's own that still lives gives its slot back when it ends: that one stays.
    */
@@ -129,4 +131,16 @@ void dmi_epoch_end(void) {
   pthread_once(&once, make_key);
   pthread_setspecific(key, NULL);
   dmi_epoch_mine = NULL;
+}
+
+void dmi_epoch_end(void) {
+  struct retired *list;
+  bool last;
+  pthread_mutex_lock(&lock);
+  last = users == 0 || --users == 0;
+  list = last ? waiting : take_free();
+  if (last) waiting = NULL;
+  pthread_mutex_unlock(&lock);
+  free_all(list);
+  if (last) free_slots();
 }

@@ -40,7 +40,10 @@ static inline void dmi_epoch_leave(void) {
 /* Has free_it(ptr) called later, by this or another thread that retires something. */
 void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr));
 
-/* Frees everything retired and all slots.  Only when no other thread uses the library any more. */
+/* One more user of epochs begins: a process of DMI, of which an OS process may have several. */
+void dmi_epoch_begin(void);
+/* A user ends; none of its threads but the calling one uses epochs any more.  The last one (or one
+ * that has not begun) frees everything retired and all slots. */
 void dmi_epoch_end(void);
 
 #endif

@@ -266,9 +266,8 @@ static bool open_net(struct check *check) {
 bool dmi_check(const struct dmi_config *config, const char *argv0) {
   struct check check = {.config = config};
   struct dmi_machine machine;
-  const char *why = NULL;
-  if (!dmi_self_find(&check.self, config, argv0, &why)) {
-    tell(&check, BAD, "name", "%s", why);
+  if (!dmi_self_find(&check.self, config, argv0)) {
+    tell(&check, BAD, "name", "%s", check.self.why);
     not_tried("all the rest");
     return false;
   }

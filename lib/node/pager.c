@@ -143,6 +143,7 @@ static void *body(void *arg) {
   struct dmi_pager *pager = arg;
   struct dmi_pressure_action action = {.type = DMI_PRESSURE_REST};
   pthread_setname_np(pthread_self(), "dmi-pager");
+  dmi_runtime_enter(pager->process);
   while (action.type != DMI_PRESSURE_REST || !atomic_load(&pager->stop)) {
     struct dmi_pressure_result result = {0};
     struct dmi_pressure_out out;

@@ -82,4 +82,22 @@ struct dmi_process {
 /* Puts it in line for the daemon thread. */
 void dmi_post(struct dmi_process *process, struct dmi_post *post);
 
+/* ---- Whose thread is this? ---- */
+
+/* NULL: it has not said, as threads that the program makes itself. */
+extern __thread struct dmi_process *dmi_runtime_mine __attribute__((tls_model("initial-exec")));
+/* The process of those; NULL: there is none, or there are several in this OS process. */
+extern struct dmi_process *_Atomic dmi_runtime_only;
+
+/* The calling thread works for this process from now on; NULL: for none. */
+void dmi_runtime_enter(struct dmi_process *process);
+
+/* The process that the calling thread works for, NULL before and after it. */
+static inline struct dmi_process *dmi_runtime_process(void) {
+  struct dmi_process *mine = dmi_runtime_mine;
+  return __builtin_expect(mine != NULL, 1)
+             ? mine
+             : atomic_load_explicit(&dmi_runtime_only, memory_order_acquire);
+}
+
 #endif

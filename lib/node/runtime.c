@@ -47,10 +47,11 @@
 #include "sync/barrier.h"
 #include "sync/sync.h"
 
-static struct dmi_process *_Atomic the_process;
+__thread struct dmi_process *dmi_runtime_mine __attribute__((tls_model("initial-exec")));
+struct dmi_process *_Atomic dmi_runtime_only;
 
-struct dmi_process *dmi_runtime_process(void) {
-  return atomic_load_explicit(&the_process, memory_order_acquire);
+void dmi_runtime_enter(struct dmi_process *process) {
+  dmi_runtime_mine = process;
 }
 
 struct dmi_access *dmi_runtime_access(void) {
@@ -357,8 +358,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   dmi_log_begin(process->config.log, "-"); /* its name may be what is wrong */
-  if (!dmi_self_find(&self, &process->config, argv0, &why)) {
-    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
+  if (!dmi_self_find(&self, &process->config, argv0)) {
+    dmi_say(DMI_LOG_ERROR, "start", "%s", self.why);
     return false;
   }
   dmi_log_begin(process->config.log, self.host);
@@ -393,6 +394,7 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   struct dmi_process *process = calloc(1, sizeof(*process));
   struct dmi_uids *uids = calloc(1, sizeof(*uids));
   if (!process || !uids) abort();
+  dmi_epoch_begin();
   process->program = *program;
   dmi_access_init(&process->access, &dmi_runtime_above, process);
   process->access.core.is_member = is_member;
@@ -426,7 +428,8 @@ static void process_free(struct dmi_process *process) {
   dmi_member_free(process->member);
   dmi_parent_free(process->parent);
   if (process->access.net) dmi_net_free(process->access.net);
-  atomic_store(&the_process, NULL);
+  atomic_store(&dmi_runtime_only, NULL);
+  dmi_runtime_enter(NULL);
   free(atomic_load(&process->uids));
   dmi_epoch_end();
   dmi_pager_free(process->pager);
@@ -449,6 +452,7 @@ static void *daemon_start(void *arg) {
   pthread_setname_np(pthread_self(), "dmi-daemon");
   dmi_net_signals(&set);
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  dmi_runtime_enter(arg);
   return daemon_body(arg);
 }
 
@@ -473,7 +477,8 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
     process_free(process);
     return 1;
   }
-  atomic_store(&the_process, process);
+  dmi_runtime_enter(process);
+  atomic_store(&dmi_runtime_only, process);
   tell_port(process);
   tell_ready(process);
   fprintf(stderr, "=== initialized ===\n");

@@ -14,12 +14,10 @@ struct dmi_mout;
 /* Runs the program in this process; returns its exit status. */
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
 
-/* The process that runs, NULL before and after. */
-struct dmi_process *dmi_runtime_process(void);
-/* Its access to global memory, NULL likewise. */
+/* What the calling thread's process has of global memory, NULL before and after it. */
 struct dmi_access *dmi_runtime_access(void);
 
-/* The same for a call of this thread; NULL: it may not call now, and DMI_errno() says why. */
+/* The process for a call of this thread; NULL: it may not call now, and DMI_errno() says why. */
 struct dmi_process *dmi_runtime_usable(void);
 
 /* May this thread call DMI functions now?  As dmi_access_usable; `process` may be NULL. */

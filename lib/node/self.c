@@ -43,15 +43,12 @@ static bool is_link_local(const struct dmi_addr *addr) {
   return addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
 }
 
-bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
-                   const char **why) {
-  static char text[600];
+bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0) {
   const char *given = config->advertise;
   memset(self, 0, sizeof(*self));
   program_name(self->name, argv0);
-  *why = text;
   if (!hash_program(self->build)) {
-    snprintf(text, sizeof(text),
+    snprintf(self->why, sizeof(self->why),
              "cannot read /proc/self/exe to tell this program from others: is /proc mounted?");
     return false;
   }
@@ -62,12 +59,12 @@ bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const
   snprintf(self->host, sizeof(self->host), "%s", given);
   const char *error = dmi_net_resolve(given, &self->addr);
   if (error) {
-    snprintf(text, sizeof(text),
+    snprintf(self->why, sizeof(self->why),
              "cannot find host '%.200s': %s; check dmirun's option --advertise ADDR", given, error);
     return false;
   }
   if (is_link_local(&self->addr)) {
-    snprintf(text, sizeof(text),
+    snprintf(self->why, sizeof(self->why),
              "--advertise %.200s: that is a link-local address, by which others cannot reach this "
              "host; give an IPv4, a global or a unique local (fd00::/8) address",
              given);

@@ -13,12 +13,11 @@ struct dmi_self {
   uint8_t build[16];           /* hash of the executable */
   char host[DMI_HOST_MAX + 1]; /* as others reach it */
   struct dmi_addr addr;        /* --advertise; all zero: as others see it */
+  char why[600];               /* a sentence, where it could not be found */
 };
 
-/* False: *why says what to change (valid until the next call).  May resolve a name, which blocks.
- */
-bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
-                   const char **why);
+/* False: self->why says what to change.  May resolve a name, which blocks. */
+bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0);
 
 /* What the network is opened with, but for the key. */
 struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config);

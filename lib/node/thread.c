@@ -191,6 +191,7 @@ static void *thread_body(void *arg) {
   dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   self = thread;
+  dmi_runtime_enter(process);
   set_name(thread->number);
   thread->value = process->program.thread(thread->arg);
   atomic_store(&thread->wake, WAKE_OVER);

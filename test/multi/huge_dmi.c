@@ -21,7 +21,9 @@ static const int64_t edges[] = {0, INT64_C(1) << 31, INT64_C(1) << 32, PAGE - 16
 #define MANY ((int64_t)1 << 30)
 
 /* Bytes in page tables and records (lib/access/mapping.h). */
-uint64_t dmi_mapping_bytes(void);
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_tables(const struct dmi_access *access);
 
 struct job {
   int64_t page; /* a mapping of one such page */
@@ -89,13 +91,13 @@ static int64_t resident(void) {
 
 /* Touches some pages of the many, far from each other. */
 static void touch_some(const struct job *job, int64_t first) {
-  int64_t before = resident(), tables = (int64_t)dmi_mapping_bytes();
+  int64_t before = resident(), tables = (int64_t)dmi_access_tables(dmi_runtime_access());
   for (int64_t i = 0; i < 8; i++) {
     int64_t addr = job->many + 8 * ((MANY - 1) / 8 * i + first), value = i + first;
     OK(DMI_write(addr, 8, &value, DMI_PUT_WRITE, NULL));
     check_at(addr, value, DMI_INVALIDATE_READ);
   }
-  IS((int64_t)dmi_mapping_bytes() - tables < MIB);
+  IS((int64_t)dmi_access_tables(dmi_runtime_access()) - tables < MIB);
   if (scaled(10) == 10) IS(resident() - before < MIB); /* a sanitizer's own memory apart */
 }
 
@@ -154,9 +156,9 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&job.page, PAGE, 1, NULL));
   MUST(DMI_barrier_init(job.barrier));
   before = resident();
-  tables = (int64_t)dmi_mapping_bytes();
+  tables = (int64_t)dmi_access_tables(dmi_runtime_access());
   MUST(DMI_mmap(&job.many, 8, MANY, NULL));
-  IS((int64_t)dmi_mapping_bytes() - tables < 64 << 10);
+  IS((int64_t)dmi_access_tables(dmi_runtime_access()) - tables < 64 << 10);
   if (scaled(10) == 10) IS(resident() - before < MIB);
   touch_some(&job, 0);
   MUST(DMI_write(at, sizeof(job), &job, DMI_PUT_WRITE, NULL));

@@ -92,7 +92,7 @@ static void test_mapping(void **state) {
   struct dmi_mapping *mapping = dmi_mapping_new(4096, 4096, num, 1);
   (void)state;
   assert_non_null(mapping);
-  before = dmi_mapping_bytes();
+  before = dmi_mapping_bytes(mapping);
   assert_false(dmi_mapping_saved(mapping, 7));
   assert_true(dmi_mapping_save(mapping, 0, num, true));
   assert_true(dmi_mapping_save(mapping, 7, 8, true)); /* saved twice */
@@ -102,7 +102,7 @@ static void test_mapping(void **state) {
   assert_false(dmi_mapping_saved(mapping, 8));
   assert_true(dmi_mapping_saved(mapping, 9));
   assert_true(dmi_mapping_saved(mapping, num - 1));
-  assert_int_equal(dmi_mapping_bytes(), before);
+  assert_int_equal(dmi_mapping_bytes(mapping), before);
   dmi_mapping_unref(&core, mapping);
   dmi_epoch_end();
 }
