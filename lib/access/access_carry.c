@@ -23,8 +23,7 @@ static void park(struct dmi_access *access, struct dmi_page *page, uint32_t from
     item->from = from;
     item->msg = *msg;
     if (msg->list.len && !msg->list.frame) { /* borrowed from the connection that brought it */
-      item->msg.list = dmi_slice_copy(msg->list.ptr, msg->list.len);
-      if (!item->msg.list.ptr) abort();
+      item->msg.list = dmi_slice_xcopy(msg->list.ptr, msg->list.len);
     }
     item->next = NULL;
     *mapping->parked_end = item;

@@ -12,6 +12,7 @@
 
 #include "base/large.h"
 #include "base/pool.h"
+#include "base/xalloc.h"
 
 static _Atomic uint64_t total; /* bytes in live frames */
 
@@ -88,6 +89,12 @@ struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len) {
   if (!frame) return (struct dmi_slice){NULL, NULL, len};
   if (len) memcpy(frame->bytes, bytes, len);
   return (struct dmi_slice){frame, frame->bytes, len};
+}
+
+struct dmi_slice dmi_slice_xcopy(const void *bytes, uint64_t len) {
+  struct dmi_slice slice = dmi_slice_copy(bytes, len);
+  if (!slice.frame) dmi_xalloc_fail(len);
+  return slice;
 }
 
 void dmi_slice_drop(struct dmi_slice *slice) {

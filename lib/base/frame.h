@@ -47,6 +47,9 @@ struct dmi_slice dmi_slice_of(struct dmi_frame *frame, uint64_t off, uint64_t le
 /* A slice in a new frame that holds a copy of the bytes; .ptr is NULL when there is no memory. */
 struct dmi_slice dmi_slice_copy(const void *bytes, uint64_t len);
 
+/* The same for bookkeeping: without memory the process ends (base/xalloc.h). */
+struct dmi_slice dmi_slice_xcopy(const void *bytes, uint64_t len);
+
 /* Gives the slice's reference back, if any, and empties it. */
 void dmi_slice_drop(struct dmi_slice *slice);
 

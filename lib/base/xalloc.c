@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Noreturn void dmi_xalloc_fail(size_t size) {
   fprintf(stderr,
@@ -19,6 +20,12 @@ void *dmi_xalloc(size_t num, size_t size) {
   void *ptr = calloc(num ? num : 1, size);
   if (!ptr) dmi_xalloc_fail(num * size);
   return ptr;
+}
+
+char *dmi_xalloc_text(const char *text) {
+  char *copy = strdup(text);
+  if (!copy) dmi_xalloc_fail(strlen(text) + 1);
+  return copy;
 }
 
 void *dmi_xalloc_again(void *old, size_t num, size_t size) {

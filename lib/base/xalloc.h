@@ -14,6 +14,9 @@ _Noreturn void dmi_xalloc_fail(size_t size);
 /* `num` elements of `size` bytes, all zero, for free(). */
 void *dmi_xalloc(size_t num, size_t size);
 
+/* A copy of a string, for free(). */
+char *dmi_xalloc_text(const char *text);
+
 /* As realloc. */
 void *dmi_xalloc_again(void *old, size_t num, size_t size);
 

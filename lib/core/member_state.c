@@ -83,8 +83,7 @@ void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *ms
   if (msg->body.frame) {
     dmi_frame_ref(msg->body.frame);
   } else {
-    kept->msg.body = dmi_slice_copy(msg->body.ptr, msg->body.len);
-    if (!kept->msg.body.ptr) abort();
+    kept->msg.body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
   }
 }
 
@@ -153,16 +152,14 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
 
 void dmi_member_tell(struct dmi_member *m, const char *text) {
   struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_TELL);
-  act->text = strdup(text);
-  if (!act->text) abort();
+  act->text = dmi_xalloc_text(text);
 }
 
 void dmi_member_fatal(struct dmi_member *m, const char *text) {
   struct dmi_mact *act;
   if (m->phase == DMI_PHASE_FINISHED) return;
   act = dmi_mout_add(m->out, DMI_MACT_FATAL);
-  act->text = strdup(text);
-  if (!act->text) abort();
+  act->text = dmi_xalloc_text(text);
   m->phase = DMI_PHASE_FINISHED; /* from any phase */
 }
 

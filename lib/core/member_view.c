@@ -100,9 +100,8 @@ static int by_uid(const void *left, const void *right) {
 }
 
 bool dmi_view_peers_good(const struct dmi_view_body *view) {
-  uint32_t *uid = malloc((view->added_num + 1u) * sizeof(*uid));
+  uint32_t *uid = dmi_xalloc(view->added_num, sizeof(*uid));
   bool good = true;
-  if (!uid) abort();
   for (uint32_t i = 0; i < view->added_num; i++)
     uid[i] = view->added[i].uid;
   qsort(uid, view->added_num, sizeof(*uid), by_uid);

@@ -209,8 +209,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   if (type == DMI_MSG_ATOMIC) {
     msg.kind = req->kind;
     msg.tag = req->tag;
-    msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
-    if (!msg.list.ptr) dmi_xalloc_fail(sizeof(req->sizes));
+    msg.list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
   }
   dmi_request_send(core, page, &msg, out);
 }

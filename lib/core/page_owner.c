@@ -95,8 +95,7 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
   msg.flags = req->flags;
   msg.version = req->have;
   if (req->type == DMI_REQ_ATOMIC) {
-    msg.list = dmi_slice_copy(&req->sizes, sizeof(req->sizes));
-    if (!msg.list.ptr) dmi_xalloc_fail(sizeof(req->sizes));
+    msg.list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
   }
   return msg;
 }

@@ -168,8 +168,7 @@ static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   msg.page = 0;
   msg.off = page->map->page_size;
   msg.version = page->map->page_num;
-  msg.list = dmi_slice_copy(&entry, sizeof(entry));
-  if (!msg.list.ptr) dmi_xalloc_fail(sizeof(entry));
+  msg.list = dmi_slice_xcopy(&entry, sizeof(entry));
   dmi_out_send(out, to, &msg);
 }
 

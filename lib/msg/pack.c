@@ -67,10 +67,7 @@ void dmi_pack_text(struct dmi_pack *pack, const char *text) {
 
 struct dmi_slice dmi_pack_slice(struct dmi_pack *pack) {
   struct dmi_slice slice = {0};
-  if (pack->len > 0) {
-    slice = dmi_slice_copy(pack->bytes, pack->len);
-    if (!slice.ptr) abort();
-  }
+  if (pack->len > 0) slice = dmi_slice_xcopy(pack->bytes, pack->len);
   dmi_pack_free(pack);
   return slice;
 }

@@ -126,9 +126,7 @@ static void log_view(struct dmi_process *process, const struct dmi_mact *act, ui
 static struct dmi_uids *members(struct dmi_process *process) {
   uint32_t num, left = 0;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
-  struct dmi_uids *uids = malloc(sizeof(*uids) + num * sizeof(uids->uid[0]));
-  if (!uids) abort();
-  uids->num = 0;
+  struct dmi_uids *uids = dmi_xalloc(1, sizeof(*uids) + num * sizeof(uids->uid[0]));
   for (uint32_t i = 0; i < num; i++) {
     if (peers[i].left && peers[i].uid != process->access.core.self) {
       uids->uid[num - ++left] = peers[i].uid;
@@ -300,8 +298,7 @@ void dmi_events_carry(struct dmi_process *process) {
   for (uint32_t i = 0; i < own->out.num; i++) {
     /* Taken out of the list, which may move; what it still holds is dropped with a list of its own.
      */
-    struct dmi_mout one = {1, 1, malloc(sizeof(struct dmi_mact))};
-    if (!one.act) abort();
+    struct dmi_mout one = {1, 1, dmi_xalloc(1, sizeof(struct dmi_mact))};
     one.act[0] = own->out.act[i];
     memset(&own->out.act[i], 0, sizeof(own->out.act[i]));
     act_net(process, &one.act[0]);

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/xalloc.h"
 
 struct dmi_parent {
   int pid, grace;
@@ -90,8 +91,7 @@ struct dmi_parent *dmi_parent_new(int pid, int grace_seconds, bool *good) {
   struct dmi_parent *parent;
   *good = true;
   if (!pid) return NULL;
-  parent = calloc(1, sizeof(*parent));
-  if (!parent) abort();
+  parent = dmi_xalloc(1, sizeof(*parent));
   parent->pid = pid;
   parent->grace = grace_seconds;
   parent->over = -1;

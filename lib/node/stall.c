@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/xalloc.h"
 #include "core/member.h"
 #include "node/thread.h"
 
@@ -166,8 +167,7 @@ static void on_look(struct ev_loop *loop, struct ev_timer *timer, int events) {
 static struct dmi_stall *stall_of(struct dmi_process *process) {
   struct dmi_stall *stall = process->stall;
   if (stall) return stall;
-  stall = calloc(1, sizeof(*stall));
-  if (!stall) abort();
+  stall = dmi_xalloc(1, sizeof(*stall));
   stall->process = process;
   ev_timer_init(&stall->timer, on_look, LOOK, 0.);
   stall->timer.data = stall;
