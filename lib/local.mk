@@ -78,7 +78,9 @@ net_sources = \
 	lib/net/receive.c \
 	lib/net/seal.c \
 	lib/net/seal.h \
-	lib/net/send.c
+	lib/net/send.c \
+	lib/net/tcp.c \
+	lib/net/transport.h
 
 # 4 core: the pure protocol: pages, membership, room, replacement policy
 core_sources = \

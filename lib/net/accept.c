@@ -1,5 +1,5 @@
 /*
- * accept.c - the listening socket, and the places of those who have connected but not proved yet
+ * accept.c - accepting connections, and the places of those who have connected but not proved yet
  * that they know the key.
  *
  * Happy path: accept, and look at once at what was said; handshake.c does the handshake.
@@ -14,8 +14,8 @@
  * out before, and who is slow has a chance, too; a member that was unlucky tries again.
  *   - who has said a CALL made with the key does not make room for those; so members are turned out
  *     only by very many that repeat old CALLs, for which there are DMI_NET_CALLED of the places.
- *   - what strangers get is closed with a reset (the sockets inherit it from the listener), so that
- *     the kernel keeps nothing of it either.
+ *   - what strangers get is closed with a reset (see tcp.c), so that the kernel keeps nothing of it
+ *     either.
  *   - accepting, and refusing with a sentence, are rights, of which there are some, and some more
  *     each second; a connection that has proved the key gives its right back.  ACCEPT_RATE is far
  *     above what a backlog needs, and bounds the processor time of this thread.
@@ -27,17 +27,12 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/net_int.h"
 
-#define BACKLOG 65535       /* the system grants less: net.core.somaxconn */
 #define ACCEPTS 32          /* per turn of the loop */
 #define ACCEPT_RATE 20000.0 /* connections a second that prove nothing */
 #define ACCEPT_BURST 4096.0 /* at once, beyond that */
@@ -147,13 +142,11 @@ void dmi_accept_proved(struct dmi_net *net) {
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
-static bool begin(struct dmi_net *net, int fd, const struct sockaddr_storage *from) {
+static bool begin(struct dmi_net *net, struct dmi_link *link, const struct dmi_addr *from) {
   if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_room(net, &net->silent);
-  struct dmi_addr addr;
-  dmi_addr_of_socket(&addr, from);
-  struct dmi_handshake *handshake = dmi_handshake_new(net, fd, &addr);
+  struct dmi_handshake *handshake = dmi_handshake_new(net, link, from);
   if (handshake == NULL) return false;
-  handshake->crowd = crowd_of(net, &addr);
+  handshake->crowd = crowd_of(net, from);
   handshake->since = ++net->accepted;
   enlist(handshake, &net->silent);
   dmi_handshake_look(handshake);
@@ -182,20 +175,18 @@ static bool no_room(struct dmi_net *net, int error) {
 
 /* Accepts one.  False: no more for now. */
 static bool accept_one(struct dmi_net *net) {
-  struct sockaddr_storage from;
-  socklen_t size = sizeof from;
-  memset(&from, 0, sizeof from);
-  int fd = accept4(net->listener.fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd >= 0) {
+  struct dmi_addr from;
+  struct dmi_link *link;
+  int error = net->transport->ops->accept(net->transport, &link, &from);
+  if (error == 0) {
     net->rested = false;
-    if (!begin(net, fd, &from)) close(fd);
+    if (!begin(net, link, &from)) dmi_link_close(link);
     return true;
   }
-  int error = errno;
   net->accepts.left += 1;
-  if (error == EAGAIN || error == EWOULDBLOCK) return false;
-  if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-    return !no_room(net, error);
+  if (error == -EAGAIN || error == -EWOULDBLOCK) return false;
+  if (error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM) {
+    return !no_room(net, -error);
   }
   return true; /* that one connection failed before it was accepted */
 }
@@ -220,126 +211,55 @@ static void on_rest(struct ev_loop *loop, struct ev_timer *timer, int events) {
   ev_io_start(loop, &net->listener);
 }
 
-/* A listening socket at this address, or -1 with errno. */
-static int listen_at(const struct sockaddr_storage *name, socklen_t size) {
-  int on = 1, off = 0;
-  struct linger reset = {.l_onoff = 1}; /* for the sockets that are accepted: they inherit it */
-  int fd = socket(name->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-  if (name->ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (bind(fd, (const struct sockaddr *)name, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
-  int error = errno;
-  close(fd);
-  errno = error;
-  return -1;
-}
-
-/* At all addresses of this machine: IPv6 with IPv4, or IPv4 alone. */
-static int listen_anywhere(uint16_t port) {
-  struct sockaddr_storage name;
-  struct dmi_addr any = {.port = port};
-  socklen_t size = dmi_addr_to_socket(&any, &name);
-  int fd = listen_at(&name, size);
-  if (fd >= 0 || errno == EADDRINUSE || errno == EACCES) return fd;
-  any.ip[10] = any.ip[11] = 0xff;
-  size = dmi_addr_to_socket(&any, &name);
-  return listen_at(&name, size);
-}
-
-/* At net->config.bind alone, from which it also connects. */
-static int listen_there(struct dmi_net *net, const char **why, char text[DMI_NET_WHY]) {
-  struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  struct addrinfo *found = NULL;
-  int fd = -1, error = getaddrinfo(net->config.bind, NULL, &want, &found);
-  if (error != 0) {
-    snprintf(text, DMI_NET_WHY,
-             "cannot find the address '%.200s': %s; check dmirun's option --bind", net->config.bind,
-             gai_strerror(error));
-    *why = text;
-    return -1;
-  }
-  memcpy(&net->from, found->ai_addr, found->ai_addrlen);
-  net->from_size = found->ai_addrlen;
-  struct sockaddr_storage name = net->from;
-  dmi_addr_set_port(&name, net->config.listen_port);
-  fd = listen_at(&name, net->from_size);
-  error = errno;
-  freeaddrinfo(found);
-  if (fd < 0 && error == EADDRNOTAVAIL) {
-    snprintf(text, DMI_NET_WHY,
-             "this machine has no address '%.200s': check dmirun's option --bind",
-             net->config.bind);
-    *why = text;
-  }
-  errno = error;
-  return fd;
-}
-
-/* errno: why it cannot listen there. */
-static void cannot_listen(uint16_t port, char text[DMI_NET_WHY]) {
-  if (errno == EADDRINUSE) {
+static void cannot_listen(const struct dmi_net *net, uint16_t port, int error,
+                          char text[DMI_NET_WHY]) {
+  if (error == EADDRINUSE) {
     snprintf(text, DMI_NET_WHY,
              "port %u is in use on this machine, perhaps by another process of "
              "a DMI program: choose another with dmirun -l PORT (0: any free one)",
              port);
+  } else if (error == EADDRNOTAVAIL && net->config.bind != NULL) {
+    snprintf(text, DMI_NET_WHY,
+             "this machine has no address '%.200s': check dmirun's option --bind",
+             net->config.bind);
   } else {
     snprintf(text, DMI_NET_WHY, "cannot listen on port %u: %s; choose another with dmirun -l PORT",
-             port, strerror(errno));
+             port, strerror(error));
   }
-}
-
-/* The address of this end of a socket. */
-static struct dmi_addr own_address(int fd, struct sockaddr_storage *name, socklen_t *size) {
-  struct dmi_addr addr;
-  *size = sizeof *name;
-  memset(name, 0, sizeof *name);
-  getsockname(fd, (struct sockaddr *)name, size);
-  dmi_addr_of_socket(&addr, name);
-  return addr;
 }
 
 bool dmi_accept_open(struct dmi_net *net, const char **why) {
   static _Thread_local char text[DMI_NET_WHY];
-  struct sockaddr_storage name;
-  struct dmi_addr addr;
-  socklen_t size;
-  uint16_t port = net->config.listen_port;
-  *why = NULL;
-  int fd = net->config.bind == NULL ? listen_anywhere(port) : listen_there(net, why, text);
-  if (fd < 0) {
-    if (*why != NULL) return false;
+  struct dmi_addr at = {.port = net->config.listen_port};
+  int error = net->transport->ops->listen(net->transport, &at);
+  if (error < 0) {
     *why = text;
-    cannot_listen(port, text);
+    cannot_listen(net, at.port, -error, text);
     return false;
   }
-  addr = own_address(fd, &name, &size);
-  net->port = addr.port;
-  net->local = dmi_addr_is_loopback(&addr);
+  net->port = net->transport->here.port;
+  net->local = dmi_addr_is_loopback(&net->transport->here);
   net->accepts = (struct dmi_right){ACCEPT_BURST, dmi_net_now()};
   net->refusals = (struct dmi_right){REFUSE_BURST, dmi_net_now()};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
-  ev_io_init(&net->listener, on_connection, fd, EV_READ);
+  ev_io_init(&net->listener, on_connection, net->transport->incoming, EV_READ);
   ev_timer_init(&net->rest, on_rest, REST, 0);
   net->listener.data = net->rest.data = net;
   ev_io_start(net->loop, &net->listener);
   return true;
 }
 
-bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]) {
-  struct sockaddr_storage name;
-  socklen_t size;
-  struct dmi_addr addr = own_address(connection, &name, &size);
-  if (net->local || net->config.bind != NULL || !dmi_addr_is_loopback(&addr)) return true;
+bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char why[DMI_NET_WHY]) {
+  struct dmi_addr here, there;
+  connection->ops->ends(connection, &here, &there);
+  if (net->local || net->config.bind != NULL || !dmi_addr_is_loopback(&here)) return true;
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);
-  close(net->listener.fd); /* the system gives its port to one listener only */
-  dmi_addr_set_port(&name, net->port);
-  int fd = listen_at(&name, size);
-  ev_io_set(&net->listener, fd, EV_READ);
-  if (fd < 0) {
-    cannot_listen(net->port, why);
+  here.port = net->port;
+  int error = net->transport->ops->listen(net->transport, &here);
+  ev_io_set(&net->listener, net->transport->incoming, EV_READ);
+  if (error < 0) {
+    cannot_listen(net, net->port, -error, why);
     return false;
   }
   net->local = true;
@@ -357,5 +277,4 @@ void dmi_accept_free_all(struct dmi_net *net) {
   }
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);
-  if (net->listener.fd >= 0) close(net->listener.fd);
 }

@@ -1,7 +1,7 @@
 /*
  * alive.c - whose machine is silent, and whose daemon is.
  *
- * A machine: the system asks the other one while nothing is on its way to it (dmi_addr_keep_alive).
+ * A machine: the system asks the other one while nothing is on its way to it (transport.h).
  * While something is, the system sends that again for a quarter of an hour before it gives up; so
  * the daemon looks, LOOKS times in config.dead_after, on which connections nothing has come back
  * since when.  It looks while something is on its way, and once more.
@@ -18,12 +18,8 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
+#include <string.h>
 
 #include "base/lock.h"
 #include "net/net_int.h"
@@ -32,21 +28,26 @@
 
 /* ---- Machines -------------------------------------------------------------------------------- */
 
-/* Of what is on its way nothing may have come back since `*since`.  False: nothing is on its way.
- */
-static bool is_waiting(const struct dmi_conn *conn, double now, double *since) {
-  struct tcp_info info = {0};
-  socklen_t size = sizeof info;
-  int waiting = 0;
-  *since = now;
-  if (ioctl(conn->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0) return false;
-  if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  /* A closed window is asked about in growing pauses: there a question has to be out. */
-  if (info.tcpi_unacked == 0 && info.tcpi_probes == 0) return true;
-  uint32_t ms = info.tcpi_last_ack_recv;
-  if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;
-  *since = now - ms / 1000.0;
-  return true;
+bool dmi_alive_is_silence(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == EHOSTDOWN || error == ENETDOWN;
+}
+
+void dmi_alive_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error) {
+  if (!dmi_alive_is_silence(error)) {
+    snprintf(why, DMI_NET_WHY, "%s: %s", what, strerror(error));
+  } else if (net->config.dead_after == 0) {
+    snprintf(why, DMI_NET_WHY, "its machine is silent (%s)", strerror(error));
+  } else {
+    snprintf(why, DMI_NET_WHY, "its machine has been silent for %u s (dmirun --dead-after)",
+             net->config.dead_after);
+  }
+}
+
+bool dmi_alive_is_waiting(struct dmi_link *link, double now, double *since) {
+  bool waiting = link->ops->unacknowledged(link) != 0;
+  *since = waiting ? now - link->ops->silence(link) : now;
+  return waiting;
 }
 
 /* Its machine has not answered for config.dead_after. */
@@ -62,7 +63,7 @@ static void give_up(struct dmi_net_peer *peer) {
 /* Is something on its way? */
 static bool look_at(struct dmi_conn *conn, double now) {
   double since;
-  bool waiting = is_waiting(conn, now, &since);
+  bool waiting = dmi_alive_is_waiting(conn->link, now, &since);
   /* The first look at what has been sent counts: the last answer may be much older than that. */
   if (!conn->waiting || since > conn->mute_since) conn->mute_since = conn->waiting ? since : now;
   conn->waiting = waiting;
@@ -126,17 +127,16 @@ bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
 
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
-  int waiting = 0;
   if (peer == NULL) return false;
   dmi_mutex_lock(&peer->lock);
   bool open = peer->state < DMI_PEER_SHUT && !peer->closing;
-  int fd = peer->fd;
+  struct dmi_link *link = peer->link; /* only this thread closes it */
   uint64_t sent = peer->sent;
   dmi_mutex_unlock(&peer->lock);
   if (!open) return false;
   if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
-  if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) != 0) waiting = 0;
-  *signs = (struct dmi_net_signs){.taken = sent - (uint64_t)waiting};
+  *signs = (struct dmi_net_signs){.taken = sent};
+  if (link != NULL) signs->taken -= link->ops->unacknowledged(link);
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
     if (conn->peer == peer)
       signs->heard += atomic_load_explicit(&conn->heard, memory_order_relaxed);

@@ -14,8 +14,6 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -39,16 +37,8 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
 }
 
 static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
-  struct sockaddr_storage name;
-  socklen_t size = sizeof name;
-  if (getsockname(conn->fd, (struct sockaddr *)&name, &size) == 0) {
-    dmi_addr_of_socket(&conn->ours, &name);
-  }
+  conn->link->ops->ends(conn->link, &conn->ours, &conn->theirs);
   conn->ours.port = conn->net->port;
-  size = sizeof name;
-  if (getpeername(conn->fd, (struct sockaddr *)&name, &size) == 0) {
-    dmi_addr_of_socket(&conn->theirs, &name);
-  }
   conn->theirs.port = their_port;
 }
 
@@ -59,7 +49,7 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   dmi_mutex_lock(&peer->lock);
   if (peer->state < DMI_PEER_UP) {
     peer->state = DMI_PEER_UP;
-    peer->fd = conn->fd;
+    peer->link = conn->link;
     peer->out = out;
     out = NULL;
   } else {
@@ -123,21 +113,20 @@ static struct dmi_conn *allocate(bool member, const struct dmi_proof_keys *keys)
   return NULL;
 }
 
-struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port,
-                              const struct dmi_proof_keys *keys) {
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, bool member,
+                              uint16_t their_port, const struct dmi_proof_keys *keys) {
   struct dmi_net *net = peer->net;
   struct dmi_conn *conn = allocate(member, keys);
   struct dmi_sealed *out = keys == NULL ? NULL : dmi_send_out(keys->out);
   if (conn == NULL || (keys != NULL && out == NULL)) goto err;
   conn->net = net;
   conn->peer = peer;
-  conn->fd = fd;
+  conn->link = link;
   conn->member = member;
   if (!dmi_lend_begin(conn)) goto err;
   find_addresses(conn, their_port);
   if (dmi_addr_is_zero(&peer->addr)) peer->addr = conn->theirs;
-  dmi_addr_tune(net, fd);
-  ev_io_init(&conn->writable, on_writable, fd, EV_WRITE);
+  ev_io_init(&conn->writable, on_writable, link->out, EV_WRITE);
   ev_timer_init(&conn->patience, on_patience, net->config.patience, 0);
   conn->writable.data = conn->patience.data = conn;
   if (!member) ev_timer_start(net->loop, &conn->patience);
@@ -154,7 +143,7 @@ err:
   return NULL;
 }
 
-/* Takes it out of the loop and all lists; frees what it holds, but not its descriptor. */
+/* Takes it out of the loop and all lists; frees what it holds, but not its link. */
 static void dissolve(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
   dmi_lend_end(conn);
@@ -172,15 +161,15 @@ static void dissolve(struct dmi_conn *conn) {
 }
 
 void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
-  int fd = conn->fd;
+  struct dmi_link *link = conn->link;
   struct dmi_net_peer *peer = conn->peer;
   bool way_out = peer->conn == conn;
   log_end(conn, why);
   dissolve(conn);
-  /* Before the descriptor is closed nobody may be writing to it any more: dmi_peer_lost sees to it.
+  /* Before the link is closed nobody may be writing to it any more: dmi_peer_lost sees to it.
    */
   if (way_out) dmi_peer_lost(peer, why);
-  close(fd);
+  dmi_link_close(link);
 }
 
 /* Both directions have ended. */
@@ -205,7 +194,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_mutex_lock(&peer->lock);
   peer->state = DMI_PEER_SHUT;
-  peer->fd = -1;
+  peer->link = NULL;
   struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
@@ -213,7 +202,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
   dmi_send_free_out(out);
   dmi_send_free(rest);
   conn->sent_end = true;
-  shutdown(conn->fd, SHUT_WR);
+  conn->link->ops->finish(conn->link);
   ev_io_stop(conn->net->loop, &conn->writable);
   if (conn->got_eof) {
     finish(conn);
@@ -227,8 +216,8 @@ void dmi_conn_end(struct dmi_conn *conn) {
 
 void dmi_conn_free_all(struct dmi_net *net) {
   while (net->conns != NULL) {
-    int fd = net->conns->fd;
+    struct dmi_link *link = net->conns->link;
     dissolve(net->conns);
-    close(fd);
+    dmi_link_close(link);
   }
 }

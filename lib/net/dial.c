@@ -3,7 +3,7 @@
  * HELLO_OK.
  *
  * Happy path: connect without blocking, CALL, ANSWER made with our key, PROOF and HELLO,
- * HELLO_OK, the socket becomes a connection.  States: docs/wire.md.
+ * HELLO_OK, the link becomes a connection.  States: docs/wire.md.
  *
  * Failure modes of a joiner, which has DMI_NET_PATIENCE in all: nobody listens there (at once), no
  * answer, something that is not DMI or has another key, REFUSE, a connection that is closed without
@@ -22,13 +22,10 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "net/net_int.h"
@@ -53,8 +50,8 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
 static void stop_attempt(struct dmi_dial *dial) {
   ev_io_stop(dial->net->loop, &dial->io);
   ev_timer_stop(dial->net->loop, &dial->patience);
-  if (dial->fd >= 0) close(dial->fd);
-  dial->fd = -1;
+  if (dial->link != NULL) dmi_link_close(dial->link);
+  dial->link = NULL;
 }
 
 void dmi_dial_cancel(struct dmi_dial *dial) {
@@ -154,7 +151,7 @@ static void no_connection(struct dmi_dial *dial, int error) {
   if (error == ECONNREFUSED) {
     snprintf(dial->why, sizeof dial->why, "no DMI program listens at %s port %u: %s", dial->host,
              dial->port, hint);
-  } else if (error == EAFNOSUPPORT && dial->net->from_size != 0) {
+  } else if (error == EAFNOSUPPORT && dial->net->config.bind != NULL) {
     snprintf(
         dial->why, sizeof dial->why,
         "cannot connect to %s port %u from the address that --bind gives: one is an IPv4 and the "
@@ -190,18 +187,19 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   struct dmi_net_peer *peer = dial->peer;
   bool join = dial->join;
   uint32_t id = peer->id;
-  int fd = dial->fd;
+  struct dmi_link *link = dial->link;
   bool encrypt = dial->encrypt;
   struct dmi_proof_keys keys = dial->keys;
   ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
-  dial->fd = -1;
+  dial->link = NULL;
   dmi_dial_cancel(dial);
   if (peer->held != NULL) dmi_handshake_held(peer->held, true);
+  link->ops->keep(link);
   if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
-  struct dmi_conn *conn = dmi_conn_new(peer, fd, true, hello->port, encrypt ? &keys : NULL);
+  struct dmi_conn *conn = dmi_conn_new(peer, link, true, hello->port, encrypt ? &keys : NULL);
   sodium_memzero(&keys, sizeof keys);
   const char *no_memory = "there is no memory for the connection";
-  if (conn == NULL) close(fd);
+  if (conn == NULL) dmi_link_close(link);
   if (join) {
     if (conn == NULL) dmi_peer_free_temp(peer);
     net->handler.joined(net->handler.arg, id, conn == NULL ? no_memory : NULL);
@@ -231,7 +229,7 @@ static void judge(struct dmi_dial *dial) {
   }
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
   if (!dmi_hello_match(&mine, &hello, there, dial->why) ||
-      (dial->join && hello.local && !dmi_accept_narrow(dial->net, dial->fd, dial->why))) {
+      (dial->join && hello.local && !dmi_accept_narrow(dial->net, dial->link, dial->why))) {
     failed(dial, true);
   } else if (!dial->join && hello.uid != dial->peer->id) {
     snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
@@ -240,6 +238,14 @@ static void judge(struct dmi_dial *dial) {
   } else {
     succeed(dial, &hello);
   }
+}
+
+/* False: that has ended the attempt. */
+static bool say(struct dmi_dial *dial, const void *bytes, size_t size) {
+  ssize_t sent = dmi_link_send(dial->link, bytes, size);
+  if (sent == (ssize_t)size) return true;
+  broken(dial, sent < 0 ? (int)-sent : EAGAIN); /* no link is full at its beginning */
+  return false;
 }
 
 /* ANSWER has come: PROOF and HELLO go out. */
@@ -268,10 +274,7 @@ static void answered(struct dmi_dial *dial) {
   dmi_hello_put(hello, &mine);
   dmi_seal_put_first(dial->keys.out, out + DMI_PROOF_BYTES, hello, sizeof hello);
   dial->got = 0;
-  if (send(dial->fd, out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof out) {
-    broken(dial, errno);
-    return;
-  }
+  if (!say(dial, out, sizeof out)) return;
   dial->state = DMI_DIAL_SAID;
 }
 
@@ -325,7 +328,7 @@ static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
 /* It has closed without a word of its own. */
 static void closed(struct dmi_dial *dial, int error) {
   if (!dial->join) {
-    if (!dmi_addr_is_silence(error)) dial->heard = dmi_net_now();
+    if (!dmi_alive_is_silence(error)) dial->heard = dmi_net_now();
     once_more(dial);
     return;
   }
@@ -342,10 +345,10 @@ static void closed(struct dmi_dial *dial, int error) {
 
 static void on_readable(struct dmi_dial *dial) {
   size_t want = wanted(dial);
-  ssize_t got = recv(dial->fd, dial->buf + dial->got, want - dial->got, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  ssize_t got = dmi_link_receive(dial->link, dial->buf + dial->got, want - dial->got);
+  if (dmi_link_is_later(got)) return;
   if (got <= 0) {
-    closed(dial, got < 0 ? errno : 0);
+    closed(dial, (int)-got);
     return;
   }
   dial->got = (uint16_t)(dial->got + got);
@@ -366,11 +369,9 @@ static void broken(struct dmi_dial *dial, int error) {
 }
 
 static void on_connected(struct dmi_dial *dial) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) {
-    broken(dial, error);
+  int error = dial->link->ops->connected(dial->link);
+  if (error < 0) {
+    broken(dial, -error);
     return;
   }
   struct dmi_net *net = dial->net;
@@ -378,13 +379,10 @@ static void on_connected(struct dmi_dial *dial) {
   dial->heard = dmi_net_now();
   net->short_said = false;
   dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
-  if (send(dial->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
-    broken(dial, errno);
-    return;
-  }
+  if (!say(dial, bytes, sizeof bytes)) return;
   dial->state = DMI_DIAL_CALLED;
   ev_io_stop(dial->net->loop, &dial->io);
-  ev_io_set(&dial->io, dial->fd, EV_READ);
+  ev_io_set(&dial->io, dial->link->in, EV_READ);
   ev_io_start(dial->net->loop, &dial->io);
 }
 
@@ -445,7 +443,7 @@ void dmi_dial_next(struct dmi_dial *dial) {
     return;
   }
   double patience = patience_for(dial);
-  struct sockaddr_storage *to = &dial->addrs[dial->at++];
+  const struct dmi_addr *to = &dial->addrs[dial->at++];
   if (dmi_addr_is_link_local(to)) {
     snprintf(
         dial->why, sizeof dial->why,
@@ -456,27 +454,17 @@ void dmi_dial_next(struct dmi_dial *dial) {
     failed(dial, false);
     return;
   }
-  socklen_t size = to->ss_family == AF_INET ? (socklen_t)sizeof(struct sockaddr_in)
-                                            : (socklen_t)sizeof(struct sockaddr_in6);
   dial->state = DMI_DIAL_CONNECTING;
   dial->got = 0;
-  dial->fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (dial->fd < 0) {
-    no_connection(dial, errno);
-    return;
-  }
-  dmi_addr_keep_alive(dial->net, dial->fd); /* a process that does not answer is waited for */
-  if (!dmi_addr_bind(dial->net, dial->fd, to)) {
-    no_connection(dial, errno);
-    return;
-  }
-  if (connect(dial->fd, (struct sockaddr *)to, size) < 0 && errno != EINPROGRESS) {
-    no_connection(dial, errno);
+  struct dmi_transport *transport = dial->net->transport;
+  int error = transport->ops->connect(transport, &dial->link, to);
+  if (error < 0) {
+    no_connection(dial, -error);
     return;
   }
   dmi_log(DMI_LOG_DEBUG, "net", "connecting to %s port %u", dial->host, dial->port);
   ev_set_cb(&dial->io, on_event);
-  ev_io_set(&dial->io, dial->fd, EV_WRITE);
+  ev_io_set(&dial->io, dial->link->out, EV_WRITE);
   ev_io_start(loop, &dial->io);
   ev_set_cb(&dial->patience, on_patience);
   ev_timer_set(&dial->patience, patience, 0);

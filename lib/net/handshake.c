@@ -2,7 +2,7 @@
  * handshake.c - the handshake of those who connect to us: CALL, PROOF, HELLO, and what we answer.
  *
  * Happy path: CALL comes, made with our key; ANSWER goes back; PROOF and HELLO come; HELLO matches,
- * HELLO_OK goes back, the socket becomes a connection.  The states are in docs/wire.md.  Until
+ * HELLO_OK goes back, the link becomes a connection.  The states are in docs/wire.md.  Until
  * PROOF is right nothing happens for the other that anybody could notice: it costs one struct
  * dmi_handshake, a place in accept.c's table, and a hash; one that repeats an old CALL, a key of
  * our own.
@@ -17,13 +17,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/lock.h"
 #include "net/net_int.h"
@@ -41,34 +38,24 @@ static void unlist(struct dmi_handshake *handshake) {
   }
 }
 
-/* Frees it; returns the socket, which is the caller's now. */
-static int dissolve(struct dmi_handshake *handshake) {
-  int fd = handshake->fd;
+/* Frees it; returns the link, which is the caller's now. */
+static struct dmi_link *dissolve(struct dmi_handshake *handshake) {
+  struct dmi_link *link = handshake->link;
   ev_io_stop(handshake->net->loop, &handshake->io);
   ev_timer_stop(handshake->net->loop, &handshake->patience);
   unlist(handshake);
   sodium_memzero(handshake, sizeof *handshake);
   free(handshake);
-  return fd;
+  return link;
 }
 
 void dmi_handshake_drop(struct dmi_handshake *handshake) {
-  close(dissolve(handshake));
-}
-
-/* The socket is not reset when it is closed, as those of strangers are. */
-static void close_gently(int fd) {
-  struct linger none = {.l_onoff = 0};
-  setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  dmi_link_close(dissolve(handshake));
 }
 
 static void ends_text(struct dmi_handshake *handshake, char here[80], char there[80]) {
-  struct sockaddr_storage name;
-  struct dmi_addr addr = {0};
-  socklen_t size = sizeof name;
-  if (getsockname(handshake->fd, (struct sockaddr *)&name, &size) == 0) {
-    dmi_addr_of_socket(&addr, &name);
-  }
+  struct dmi_addr addr, theirs;
+  handshake->link->ops->ends(handshake->link, &addr, &theirs);
   dmi_addr_text(&addr, here);
   addr = handshake->from;
   if (handshake->hello.port != 0) addr.port = handshake->hello.port;
@@ -88,13 +75,13 @@ static void refuse_as(struct dmi_handshake *handshake, const char *why, const ch
     out = sealed;
     size = sizeof sealed;
   }
-  if (send(handshake->fd, out, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+  if (dmi_link_send(handshake->link, out, size) < 0) {
     dmi_handshake_drop(handshake);
     return;
   }
   /* Closing now could destroy what it has not read yet; so wait for it to close. */
-  close_gently(handshake->fd);
-  shutdown(handshake->fd, SHUT_WR);
+  handshake->link->ops->keep(handshake->link);
+  handshake->link->ops->finish(handshake->link);
   handshake->state = DMI_HANDSHAKE_REFUSED;
   ev_timer_stop(handshake->net->loop, &handshake->patience);
   ev_timer_set(&handshake->patience, GOODBYE, 0);
@@ -117,14 +104,14 @@ static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_
   uint16_t port = handshake->hello.port;
   dmi_hello_put(bytes, &mine);
   dmi_seal_put_first(keys.out, sealed, bytes, sizeof bytes);
-  int fd = dissolve(handshake);
+  struct dmi_link *link = dissolve(handshake);
   struct dmi_conn *conn = NULL;
-  close_gently(fd);
-  if (send(fd, sealed, sizeof sealed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof sealed) {
-    conn = dmi_conn_new(peer, fd, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
+  link->ops->keep(link);
+  if (dmi_link_send(link, sealed, sizeof sealed) == (ssize_t)sizeof sealed) {
+    conn = dmi_conn_new(peer, link, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
   }
   sodium_memzero(&keys, sizeof keys);
-  if (conn == NULL) close(fd);
+  if (conn == NULL) dmi_link_close(link);
   return conn;
 }
 
@@ -280,8 +267,7 @@ static void called(struct dmi_handshake *handshake) {
   handshake->state = DMI_HANDSHAKE_PROOF;
   handshake->got = 0;
   dmi_accept_called(handshake);
-  if (send(handshake->fd, answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-      (ssize_t)sizeof answer) {
+  if (dmi_link_send(handshake->link, answer, sizeof answer) != (ssize_t)sizeof answer) {
     dmi_handshake_drop(handshake);
   }
 }
@@ -332,10 +318,10 @@ static size_t wanted(const struct dmi_handshake *handshake) {
 void dmi_handshake_look(struct dmi_handshake *handshake) {
   unsigned char waste[256];
   bool waiting = handshake->state >= DMI_HANDSHAKE_HELD;
-  ssize_t got = waiting ? recv(handshake->fd, waste, sizeof waste, MSG_DONTWAIT)
-                        : recv(handshake->fd, handshake->buf + handshake->got,
-                               wanted(handshake) - handshake->got, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  ssize_t got = waiting ? dmi_link_receive(handshake->link, waste, sizeof waste)
+                        : dmi_link_receive(handshake->link, handshake->buf + handshake->got,
+                                           wanted(handshake) - handshake->got);
+  if (dmi_link_is_later(got)) return;
   if (got <= 0 ||
       handshake->state == DMI_HANDSHAKE_HELD) { /* held: nothing may come before our answer */
     dmi_handshake_drop(handshake);
@@ -359,13 +345,14 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   dmi_handshake_drop(timer->data);
 }
 
-struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, int fd, const struct dmi_addr *from) {
+struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, struct dmi_link *link,
+                                        const struct dmi_addr *from) {
   struct dmi_handshake *handshake = calloc(1, sizeof *handshake);
   if (handshake == NULL) return NULL;
   handshake->net = net;
-  handshake->fd = fd;
+  handshake->link = link;
   handshake->from = *from;
-  ev_io_init(&handshake->io, on_readable, fd, EV_READ);
+  ev_io_init(&handshake->io, on_readable, link->in, EV_READ);
   ev_set_priority(&handshake->io, 1); /* what has come counts, also when its time is over */
   ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
   handshake->io.data = handshake->patience.data = handshake;

@@ -5,7 +5,7 @@
  * The name of a host is resolved with getaddrinfo, which blocks: dmi_net_join is called before the
  * program has anything to wait for.
  *
- * Must not do anything with a socket: dial.c goes on from the loop.
+ * Must not do anything with a link: dial.c goes on from the loop.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,7 +38,6 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->net = net;
   dial->peer = peer;
   dial->count = count;
-  dial->fd = -1;
   ev_now_update(net->loop); /* resolving a name may have taken long */
   dial->heard = dmi_net_now();
   dial->deadline = dial->heard + net->config.patience;
@@ -67,7 +66,7 @@ void dmi_dial_peer(struct dmi_net_peer *peer) {
     return;
   }
   char text[80];
-  dmi_addr_to_socket(&peer->addr, dial->addrs);
+  *dial->addrs = peer->addr;
   dmi_addr_text(&peer->addr, text);
   snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
   dial->port = peer->addr.port;
@@ -115,7 +114,9 @@ void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port) {
              host, gai_strerror(error));
     size_t at = 0;
     for (struct addrinfo *info = found; info != NULL; info = info->ai_next) {
-      memcpy(&dial->addrs[at++], info->ai_addr, info->ai_addrlen);
+      struct sockaddr_storage name = {0};
+      memcpy(&name, info->ai_addr, info->ai_addrlen);
+      dmi_addr_of_socket(&dial->addrs[at++], &name);
     }
   }
   if (found != NULL) freeaddrinfo(found);
@@ -125,7 +126,7 @@ void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr) {
   char text[80];
   struct dmi_dial *dial = begin_join(net, 1);
   if (dial == NULL) return;
-  dmi_addr_to_socket(addr, dial->addrs);
+  *dial->addrs = *addr;
   dmi_addr_text(addr, text);
   snprintf(dial->host, sizeof dial->host, "%.*s", (int)strcspn(text, " "), text);
   dial->port = addr->port;

@@ -32,7 +32,7 @@
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
-  return epoll_ctl(conn->net->epoll, how, conn->fd, &event) == 0;
+  return epoll_ctl(conn->net->epoll, how, conn->link->in, &event) == 0;
 }
 
 /* ---- The daemon's side ----------------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static bool is_wanted(struct dmi_net_loan *loan) {
 
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
-  struct pollfd fds[2] = {{.fd = conn->fd, .events = POLLIN},
+  struct pollfd fds[2] = {{.fd = conn->link->in, .events = POLLIN},
                           {.fd = loan->peer->nudge, .events = POLLIN}};
   while (!loan->owed && (atomic_load_explicit(word, memory_order_acquire) & bit) != 0) {
     fds[0].revents = fds[1].revents = 0;

@@ -9,15 +9,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <linux/sockios.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -172,8 +169,7 @@ void dmi_net_signals(sigset_t *set) {
 
 /* Has the other machine all that was sent on it? */
 static bool arrived(struct dmi_conn *conn) {
-  int waiting = 0;
-  return conn->got_eof || ioctl(conn->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+  return conn->got_eof || conn->link->ops->unacknowledged(conn->link) == 0;
 }
 
 /* After dmi_net_stop: when all queues are empty, shut the connections; when all has arrived, end.
@@ -186,7 +182,7 @@ static void on_ending(struct ev_loop *loop, struct ev_timer *timer, int events) 
   for (struct dmi_conn *conn = net->conns; all && conn != NULL; conn = conn->next) {
     if (!conn->shut) {
       conn->shut = true;
-      shutdown(conn->fd, SHUT_WR);
+      conn->link->ops->finish(conn->link);
     }
     if (!arrived(conn)) all = false;
   }
@@ -207,11 +203,28 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   return hello;
 }
 
+/* The one that is given, or TCP.  NULL: *why. */
+static struct dmi_transport *open_transport(const struct dmi_net_config *config, const char **why) {
+  static _Thread_local char text[DMI_NET_WHY];
+  const char *reason;
+  if (config->transport != NULL) return config->transport;
+  struct dmi_transport *tcp = dmi_tcp_open(config->bind, &reason);
+  *why = "there is no memory for the network";
+  if (tcp != NULL || reason == NULL) return tcp;
+  snprintf(text, sizeof text, "cannot find the address '%.200s': %s; check dmirun's option --bind",
+           config->bind, reason);
+  *why = text;
+  return NULL;
+}
+
 struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why) {
+  struct dmi_transport *transport = open_transport(config, why);
+  if (transport == NULL) return NULL;
   struct dmi_net *net = calloc(1, sizeof *net);
   *why = "there is no memory for the network";
-  if (net == NULL) return NULL;
+  if (net == NULL) goto err_transport;
+  net->transport = transport;
   net->config = *config;
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;
@@ -220,8 +233,8 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   net->next_temp = DMI_NET_TEMP + 1;
   net->loop = ev_loop_new(EVFLAG_AUTO);
   if (net->loop == NULL) goto err_net;
-  net->big_buffers = dmi_addr_big_buffers();
   if (!dmi_lend_open(net)) goto err_loop;
+  net->transport->dead_after = config->dead_after;
   if (!dmi_accept_open(net, why)) goto err_lend;
   dmi_mutex_init(&net->work_lock, DMI_RANK_WORK);
   dmi_mutex_init(&net->temp_lock, DMI_RANK_TEMP);
@@ -253,6 +266,8 @@ err_loop:
   ev_loop_destroy(net->loop);
 err_net:
   free(net);
+err_transport:
+  transport->ops->free(transport);
   return NULL;
 }
 
@@ -299,6 +314,7 @@ void dmi_net_free(struct dmi_net *net) {
     ev_signal_stop(net->loop, &net->hangup);
   }
   ev_loop_destroy(net->loop);
+  net->transport->ops->free(net->transport);
   dmi_mutex_destroy(&net->work_lock);
   dmi_mutex_destroy(&net->temp_lock);
   sodium_memzero(&net->config, sizeof net->config);

@@ -7,12 +7,13 @@
  *   lend.c       who receives on a connection: the daemon, or a thread that waits
  *   receive.c    a connection's incoming bytes -> handler.body, handler.message
  *   conn.c       an established connection: birth, orderly end, loss
- *   accept.c     the listening socket, and how many may knock at once
+ *   accept.c     accepting connections, and how many strangers at once
  *   handshake.c  the handshake of those who connect to us
  *   alive.c      whose machine is silent, and whose daemon is
  *   dial.c       connecting: addresses, our side of the handshake
  *   join.c       beginning that, for a member and for a program to be joined
- *   addr.c       addresses as bytes, sockets and text
+ *   addr.c       addresses as bytes, the system's structs and text
+ *   tcp.c        the transport below all of them (transport.h)
  *
  * Threads and locks: everything is the daemon's alone, except what is marked
  *   [L] guarded by the peer's `lock`, [T] by `temp_lock`, [W] by `work_lock`, [A] atomic,
@@ -38,6 +39,7 @@
 #include "net/net.h"
 #include "net/proof.h"
 #include "net/seal.h"
+#include "net/transport.h"
 #include "msg/wire.h"
 
 #define DMI_NET_COPY 512           /* payloads up to this many bytes are copied into the queue */
@@ -105,7 +107,7 @@ struct dmi_net_peer {
   struct dmi_mutex lock;
   uint32_t id;               /* uid or temporary id */
   enum dmi_peer_state state; /* [L] */
-  int fd;                    /* [L] for writing; -1 unless UP */
+  struct dmi_link *link;     /* [L] of `conn`, for writing; NULL unless UP */
   int broken;                /* [L] errno of a failed write, 0: none.  The daemon ends it then */
   bool closing;              /* [L] dmi_net_close was called: no more messages */
   bool barred;               /* [L] dmi_net_bar was called: no more of other threads */
@@ -148,7 +150,7 @@ struct dmi_conn {
   struct dmi_net *net;
   struct dmi_net_peer *peer; /* whose messages these are; peer->conn is another one after a merge.
                                 Does not change once `member` */
-  int fd;
+  struct dmi_link *link;
   enum dmi_turn turn;           /* [R] of `peer` */
   bool wanted;                  /* [R] the daemon wants it: not lent any more */
   struct ev_io writable;        /* active while peer->blocked */
@@ -199,7 +201,7 @@ enum dmi_handshake_state {
 /* An accepted connection that is no struct dmi_conn yet. */
 struct dmi_handshake {
   struct dmi_net *net;
-  int fd;
+  struct dmi_link *link;
   enum dmi_handshake_state state;
   struct ev_io io;
   struct ev_timer patience;
@@ -243,12 +245,12 @@ struct dmi_dial {
   bool join;      /* ends with handler.joined */
   char host[256]; /* for messages */
   uint16_t port;
-  struct sockaddr_storage *addrs; /* to try, in order */
+  struct dmi_addr *addrs; /* to try, in order */
   size_t count, at;
-  double deadline; /* joining: ev_now of the end of all attempts */
-  double heard;    /* ev_now of the last sign of life of its machine, or of the beginning */
-  uint32_t again;  /* attempts that are made again, as far as they make the pauses longer */
-  int fd;          /* -1: none */
+  double deadline;       /* joining: ev_now of the end of all attempts */
+  double heard;          /* ev_now of the last sign of life of its machine, or of the beginning */
+  uint32_t again;        /* attempts that are made again, as far as they make the pauses longer */
+  struct dmi_link *link; /* NULL: none */
   struct ev_io io;
   struct ev_timer patience; /* of this address; or the pause before it is tried again */
   enum dmi_dial_state state;
@@ -283,9 +285,10 @@ struct dmi_net {
   struct dmi_net_config config;
   struct dmi_net_handler handler;
   struct ev_loop *loop;
-  struct ev_io listener;
-  struct ev_timer rest; /* the listener pauses */
-  bool rested;          /* for want of a descriptor, and none was found since */
+  struct dmi_transport *transport;
+  struct ev_io listener; /* of transport->incoming */
+  struct ev_timer rest;  /* the listener pauses */
+  bool rested;           /* for want of a descriptor, and none was found since */
   struct dmi_right accepts, refusals;
   int epoll;                             /* receiving sides of all connections */
   struct ev_io ready;                    /* `epoll` has something */
@@ -305,10 +308,8 @@ struct dmi_net {
   uint32_t uid; /* ours; 0: none */
   uint8_t program[16];
   uint16_t port;
-  bool local;       /* the listener is at loopback only */
-  int family;       /* of the listener: AF_INET6 or AF_INET */
-  bool short_said;  /* that there is no descriptor for one more connection; till there is one */
-  bool big_buffers; /* the system allows them without losing its own tuning */
+  bool local;      /* the listener is at loopback only */
+  bool short_said; /* that there is no descriptor for one more connection; till there is one */
   struct dmi_mutex work_lock;
   struct dmi_net_peer *work; /* [W] peers for which another thread needs the daemon */
   struct dmi_mutex temp_lock;
@@ -326,10 +327,8 @@ struct dmi_net {
   unsigned char crowd_key[16]; /* so that nobody can tell which addresses share one */
   uint64_t accepted, rooms;    /* connections; and those that made room */
   uint32_t stranger_num, unannounced;
-  bool encrypt;                 /* this process's setting, or that of the program it has joined */
-  struct sockaddr_storage from; /* the address to listen at and connect from, port 0 */
-  socklen_t from_size;          /* 0: any */
-  struct dmi_net_limit log[2];  /* by enum dmi_net_about */
+  bool encrypt;                /* this process's setting, or that of the program it has joined */
+  struct dmi_net_limit log[2]; /* by enum dmi_net_about */
 };
 
 /* net.c */
@@ -398,10 +397,10 @@ void dmi_lend_settle(struct dmi_net *net); /* the loop is over: waits until all 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn);
 
 /* conn.c */
-/* Takes over the socket, on which HELLOs are done; `peer` goes UP on it.  `keys`: everything is
+/* Takes over the link, on which HELLOs are done; `peer` goes UP on it.  `keys`: everything is
  * sealed from here on; NULL: nothing is.  Returns NULL when there is no memory. */
-struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, int fd, bool member, uint16_t their_port,
-                              const struct dmi_proof_keys *keys);
+struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, bool member,
+                              uint16_t their_port, const struct dmi_proof_keys *keys);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
 bool dmi_conn_eof(struct dmi_conn *conn); /* nothing more comes; false: it is freed */
 void dmi_conn_end(struct dmi_conn *conn); /* STOP is sent; may free it */
@@ -412,7 +411,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why);
 /* The process by way of which we join listens at loopback only: so do we from now on, unless --bind
  * is given, at the same port, at our end of this connection.  Nobody else knows the port yet.
  * False: `why` says why not. */
-bool dmi_accept_narrow(struct dmi_net *net, int connection, char why[DMI_NET_WHY]);
+bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char why[DMI_NET_WHY]);
 void dmi_accept_unlist(struct dmi_handshake *handshake); /* it leaves its place */
 void dmi_accept_called(struct dmi_handshake *handshake); /* it has said a CALL made with the key */
 bool dmi_accept_may_refuse(struct dmi_net *net);         /* a stranger, with a sentence */
@@ -423,7 +422,8 @@ void dmi_accept_free_all(struct dmi_net *net);
 
 /* handshake.c */
 /* `from`: who has connected.  NULL: no memory. */
-struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, int fd, const struct dmi_addr *from);
+struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, struct dmi_link *link,
+                                        const struct dmi_addr *from);
 void dmi_handshake_look(
     struct dmi_handshake *handshake); /* at what was said already; may free it */
 void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes, with a reset, and frees it */
@@ -440,6 +440,11 @@ void dmi_dial_peer(struct dmi_net_peer *peer);
 void dmi_dial_free_all(struct dmi_net *net);
 
 /* alive.c */
+bool dmi_alive_is_silence(int error); /* of a link: does it say that nothing comes back? */
+/* Why a connection is lost: "WHAT: error", or how long its machine has been silent. */
+void dmi_alive_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error);
+/* Is something on its way?  Of it nothing may have come back since `*since`; else that is `now`. */
+bool dmi_alive_is_waiting(struct dmi_link *link, double now, double *since);
 void dmi_alive_open(struct dmi_net *net);
 void dmi_alive_close(struct dmi_net *net);
 /* Something was sent: whether it arrives is looked at from now on.  Any thread.  True: call
@@ -456,20 +461,9 @@ bool dmi_addr_is_ipv4(const struct dmi_addr *addr);
 bool dmi_addr_is_loopback(const struct dmi_addr *addr);
 /* fe80::/10: needs a scope, which struct dmi_addr does not have, as it differs from host to host.
  */
-bool dmi_addr_is_link_local(const struct sockaddr_storage *name);
-void dmi_addr_set_port(struct sockaddr_storage *name, uint16_t port);
-/* A socket that is to connect to `to` gets our address, if we are bound to one.  False: errno,
- * EAFNOSUPPORT if that is of the other family: from another address others could not reach us. */
-bool dmi_addr_bind(struct dmi_net *net, int fd, const struct sockaddr_storage *to);
-bool dmi_addr_is_zero(const struct dmi_addr *addr);
+bool dmi_addr_is_link_local(const struct dmi_addr *addr);
+bool dmi_addr_is_any(const struct dmi_addr *addr);  /* an ip of zeros */
+bool dmi_addr_is_zero(const struct dmi_addr *addr); /* unknown: that, or no port */
 const char *dmi_addr_text(const struct dmi_addr *addr, char out[80]); /* "10.0.0.1 port 7880" */
-void dmi_addr_tune(struct dmi_net *net, int fd); /* options of every connection */
-/* The system notices a machine that is silent for config.dead_after while nothing is on its way to
- * it; what is on its way is alive.c's. */
-void dmi_addr_keep_alive(struct dmi_net *net, int fd);
-bool dmi_addr_is_silence(int error); /* of a socket: does it say that nothing comes back? */
-/* Why a connection is lost: "WHAT: error", or how long its machine has been silent. */
-void dmi_addr_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error);
-bool dmi_addr_big_buffers(void); /* does the system grant 4 MiB of socket buffer? */
 
 #endif

@@ -85,7 +85,7 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer *peer = calloc(1, sizeof *peer);
   if (peer == NULL) return NULL;
   peer->net = net;
-  peer->fd = peer->nudge = -1;
+  peer->nudge = -1;
   dmi_mutex_init(&peer->lock, DMI_RANK_PEER);
   dmi_mutex_init(&peer->turn_lock, DMI_RANK_TURN);
   if (id == DMI_NET_TEMP) {
@@ -173,7 +173,7 @@ void dmi_peer_free_all(struct dmi_net *net) {
 void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   struct dmi_net *net = peer->net;
   dmi_mutex_lock(&peer->lock);
-  peer->fd = -1; /* the connection closes it: see dmi_conn_lose */
+  peer->link = NULL; /* the connection closes it: see dmi_conn_lose */
   bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
   /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
    * still be able to come. */
@@ -210,7 +210,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (broken != 0) {
     if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;
     char why[DMI_NET_WHY];
-    dmi_addr_why(peer->net, why, "sending to it failed", broken);
+    dmi_alive_why(peer->net, why, "sending to it failed", broken);
     if (peer->conn != NULL) {
       dmi_conn_lose(peer->conn, why);
     } else {
@@ -251,12 +251,12 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   dmi_mutex_lock(&from->lock);
   dmi_send_settle(from);
   struct dmi_seg *head = from->head, *tail = from->tail;
-  int fd = from->fd;
+  struct dmi_link *link = from->link;
   bool blocked = from->blocked;
   struct dmi_sealed *out = from->out;
   from->out = NULL;
   from->head = from->tail = NULL;
-  from->fd = -1;
+  from->link = NULL;
   from->state = DMI_PEER_SHUT;
   dmi_mutex_unlock(&from->lock);
   dmi_mutex_lock(&to->lock);
@@ -265,7 +265,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
     to->head = head;
     if (to->tail == NULL) to->tail = tail;
   }
-  to->fd = fd;
+  to->link = link;
   to->out = out;
   to->blocked = blocked;
   to->state = DMI_PEER_UP;

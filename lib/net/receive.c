@@ -22,15 +22,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "net/net_int.h"
 
 #define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
-#define PIECE ((size_t)128 << 10)    /* bytes per call of recv in a thread that waits */
+#define PIECE ((size_t)128 << 10)    /* bytes received at a time in a thread that waits */
 #define LARGE ((size_t)64 << 10)     /* bodies of which handler.arrived is told */
-#define TURNS 16                     /* calls of recv per turn */
+#define TURNS 16                     /* times that it is received per turn */
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
 static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *what) {
@@ -194,9 +193,9 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
   }
   size_t room = DMI_NET_IN - conn->in_end;
   if (room > DMI_NET_IN / 2) room = DMI_NET_IN / 2; /* the sender seals while these are opened */
-  ssize_t size = recv(conn->fd, conn->in + conn->in_end, room, MSG_DONTWAIT);
+  ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, room);
   if (size <= 0) {
-    *error = size < 0 ? errno : 0;
+    *error = (int)-size;
     return false;
   }
   heard(conn, (size_t)size);
@@ -206,7 +205,7 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
   return true;
 }
 
-/* One recv.  Adds to *got; sets *drained when the socket gave less than there was room for.
+/* Receives once.  Adds to *got; sets *drained when the link gave less than there was room for.
  * False: *error is errno, or 0 at the end of the stream. */
 static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
   struct iovec iov[2];
@@ -223,11 +222,9 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   }
   size_t room = direct < most ? conn->cap - conn->end : 0; /* else it may not be the last of it */
   if (room != 0) iov[num++] = (struct iovec){conn->buf + conn->end, room};
-  struct msghdr in = {.msg_iov = iov, .msg_iovlen = num};
-  ssize_t size = num == 1 ? recv(conn->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
-                          : recvmsg(conn->fd, &in, MSG_DONTWAIT);
+  ssize_t size = conn->link->ops->receive(conn->link, iov, num);
   if (size <= 0) {
-    *error = size < 0 ? errno : 0;
+    *error = (int)-size;
     return false;
   }
   size_t total = (size_t)size;
@@ -298,7 +295,7 @@ static bool receive_failed(struct dmi_conn *conn, int error) {
   char why[DMI_NET_WHY];
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
   if (error == 0) return dmi_conn_eof(conn);
-  dmi_addr_why(conn->net, why, "receiving from it failed", error);
+  dmi_alive_why(conn->net, why, "receiving from it failed", error);
   dmi_conn_lose(conn, why);
   return false;
 }

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/lock.h"
@@ -337,14 +336,8 @@ void dmi_send_free_out(struct dmi_sealed *out) {
   free(out);
 }
 
-/* ---- To the socket ------------------------------------------------------------------------------
+/* ---- To the link ------------------------------------------------------------------------------
  */
-
-static ssize_t send_parts(int fd, struct iovec *iov, size_t num) {
-  struct msghdr out = {.msg_iov = iov, .msg_iovlen = num};
-  return num == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                  : sendmsg(fd, &out, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
 
 /* May this thread write now?  If not, `*wake` tells whether the daemon has to be woken for it. */
 static bool may_write(struct dmi_net_peer *peer, bool *wake) {
@@ -377,21 +370,21 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   size_t start = out == NULL ? 0 : out->start, end = out == NULL ? 0 : out->end;
   size_t num = start < end ? 0 : gather(peer, iov);
   uint64_t taken = 0;
-  int fd = peer->fd;
+  struct dmi_link *link = peer->link;
   dmi_mutex_unlock(&peer->lock);
   ssize_t sent;
   if (out == NULL) {
-    sent = send_parts(fd, iov, num);
+    sent = link->ops->send(link, iov, num);
     if (sent > 0) taken = (uint64_t)sent;
   } else {
     if (num != 0) {
       start = 0;
       end = seal_parts(out, iov, num, &taken);
     }
-    sent = send(fd, out->bytes + start, end - start, MSG_DONTWAIT | MSG_NOSIGNAL);
+    sent = dmi_link_send(link, out->bytes + start, end - start);
     if (sent > 0) start += (size_t)sent;
   }
-  int error = sent < 0 ? errno : 0;
+  int error = sent < 0 ? (int)-sent : 0;
   dmi_mutex_lock(&peer->lock);
   if (out != NULL) {
     out->start = start;
@@ -423,7 +416,9 @@ static void flush_locked(struct dmi_net_peer *peer) {
   bool wake = false;
   if (may_write(peer, &wake)) {
     peer->writing = true;
-    while (write_once(peer, &share) && !nothing_queued(peer))
+    /* Meanwhile the daemon may have found that the connection is lost, and waits in
+     * dmi_send_settle. */
+    while (write_once(peer, &share) && !nothing_queued(peer) && peer->state == DMI_PEER_UP)
       continue;
     peer->writing = false;
     bool finished = peer->ended && nothing_queued(peer);
@@ -450,7 +445,7 @@ bool dmi_send_writable(struct dmi_net_peer *peer) {
 }
 
 void dmi_send_settle(struct dmi_net_peer *peer) {
-  /* A writer is inside one sendmsg that does not block; connections are seldom lost or merged. */
+  /* A writer is inside one send, which does not block; connections are seldom lost or merged. */
   while (peer->writing) {
     dmi_mutex_unlock(&peer->lock);
     sched_yield();

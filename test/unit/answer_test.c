@@ -206,7 +206,7 @@ static void test_half_answer(void **state) {
   dmi_wire_put(header, &msg);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[1].net, 1);
   dmi_mutex_lock(&peer->turn_lock);
-  int fd = peer->conn->fd;
+  int fd = peer->conn->link->in;
   dmi_mutex_unlock(&peer->turn_lock);
   send_all(fd, header, sizeof header);
   send_all(fd, msg.body.ptr, PAGE / 2);

@@ -402,7 +402,7 @@ static void test_close(void **state) {
 static int socket_of(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
   dmi_mutex_lock(&peer->turn_lock);
-  int fd = peer->conn->fd;
+  int fd = peer->conn->link->in;
   dmi_mutex_unlock(&peer->turn_lock);
   return fd;
 }
