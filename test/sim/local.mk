@@ -41,6 +41,34 @@ test_sim_sim_SOURCES = \
 test_sim_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/node_sim
+test_sim_node_sim_SOURCES = \
+	test/sim/checker.c \
+	test/sim/checker.h \
+	test/sim/history.c \
+	test/sim/history.h \
+	test/sim/node_call.c \
+	test/sim/node_check.c \
+	test/sim/node_conn.c \
+	test/sim/node_judge.c \
+	test/sim/node_leave.c \
+	test/sim/node_life.c \
+	test/sim/node_main.c \
+	test/sim/node_net.c \
+	test/sim/node_net.h \
+	test/sim/node_ops.c \
+	test/sim/node_page.c \
+	test/sim/node_pager.c \
+	test/sim/node_pick.c \
+	test/sim/node_proc.c \
+	test/sim/node_run.c \
+	test/sim/node_sim.h \
+	test/sim/node_user.c \
+	test/sim/rng.h \
+	test/sim/shrink.c
+test_sim_node_sim_CPPFLAGS = $(sim_cppflags)
+test_sim_node_sim_LDADD = $(sim_libs)
+
 check_PROGRAMS += test/sim/member_sim
 test_sim_member_sim_SOURCES = \
 	test/sim/member_sim.c \

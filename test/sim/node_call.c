@@ -1,0 +1,160 @@
+/*
+ * node_call.c - calls of user code in virtual nodes, and their results.
+ */
+#include <string.h>
+
+#include "msg/wire.h"
+#include "node_sim.h"
+
+/* ---- Calls
+ * -------------------------------------------------------------------------------------------- */
+
+static void start_call(struct node *node, const struct sim_call *call, uint64_t a, uint64_t b) {
+  struct dmi_mout *out = &node->out;
+  switch (call->type) {
+    case DMI_CTL_POLL:
+      dmi_member_poll(node->m, call->op, out);
+      break;
+    case DMI_CTL_PEEK:
+      dmi_member_peek(node->m, call->op, out);
+      break;
+    case DMI_CTL_NODES:
+      dmi_member_nodes(node->m, call->op, out);
+      break;
+    case DMI_CTL_WELCOME:
+      dmi_member_welcome(node->m, call->op, (uint32_t)a, out);
+      break;
+    case DMI_CTL_GOODBYE:
+      dmi_member_goodbye(node->m, call->op, (uint32_t)a, out);
+      break;
+    case DMI_CTL_MMAP:
+      dmi_member_mmap(node->m, call->op, a, b, out);
+      break;
+    case DMI_CTL_LOOKUP:
+      dmi_member_lookup(node->m, call->op, a, out);
+      break;
+    case DMI_CTL_MUNMAP:
+      dmi_member_munmap(node->m, call->op, a, out);
+      break;
+    default:
+      dmi_member_thread(node->m, call->op, (uint32_t)a, b, out);
+      break;
+  }
+  node_carry(node);
+}
+
+/* Notes that it is called for; true: as the first, and by the notice. */
+static bool note_dismissal(struct sim *sim, enum dmi_msg_type type, uint64_t id,
+                           const struct node *about) {
+  bool sole = false, welcome = type == DMI_CTL_WELCOME;
+  if (!about) sim->random_used[welcome][id] = true;
+  for (uint32_t i = 0; i < sim->nodes; i++) {
+    struct node *node = sim->all[i];
+    if (!node->uid || node->dmi_id != id || (!node->alive && node != about)) continue;
+    if ((welcome ? node->notes.welcomes++ : node->notes.goodbyes++) == 0 && node == about)
+      sole = true;
+  }
+  return sole;
+}
+
+void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b,
+               struct node *about) {
+  struct sim *sim = node->sim;
+  struct sim_call call = {0};
+  call.op = ++sim->next_op;
+  call.type = type;
+  call.about = about;
+  call.arg = type == DMI_CTL_THREAD ? b : a;
+  call.uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0;
+  call.user = true;
+  if (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE)
+    call.sole = note_dismissal(sim, type, a, about);
+  sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)type), (unsigned long long)a);
+  *DMI_LIST_ADD(&node->calls) = call;
+  start_call(node, &call, a, b);
+}
+
+/* ---- Results of calls
+ * ----------------------------------------------------------------------------- */
+
+static bool created(struct node *node, const struct dmi_mact *act) {
+  for (uint32_t i = 0; i < node->creating.num; i++) {
+    struct sim_creating creating = node->creating.at[i];
+    struct dmi_msg msg = {.type = SIM_CREATED, .op = creating.from_op};
+    if (creating.op != act->op) continue;
+    DMI_LIST_DROP(&node->creating, i);
+    if (act->error) sim_bad(node->sim, "p%u cannot be busy: %d", node->uid, act->error);
+    node->threads++;
+    node_send(node, creating.from, &msg);
+    return true;
+  }
+  return false;
+}
+
+static void mapped(struct node *node, const struct dmi_entry *entry) {
+  struct sim *sim = node->sim;
+  uint32_t num = sim_map_num(entry->base);
+  struct sim_map *map = &sim->map[num];
+  if (entry->home == node->uid && node_leave_heir(node))
+    sim_bad(sim, "p%u is home again while it leaves", node->uid);
+  node_enter(node, entry, 0);
+  if (num + 1 >= SIM_MAPS) return;
+  map->made = true;
+  map->base = entry->base;
+  map->page_size = entry->page_size;
+  map->page_num = entry->page_num;
+  map->sync = map->page_size >= 16 && rng_once_in(&sim->rng, 2);
+  for (uint32_t i = 0; i < SIM_PAGES; i++)
+    hist_init(&map->hist[i], (uint32_t)map->page_size);
+  if (num >= sim->maps) sim->maps = num + 1;
+  sim->totals->maps++;
+  if (!node->closed) return;
+  /* Pages that are touched for the first time while their home leaves: R8.2, R9. */
+  sim->mix.hot_map = num;
+  sim->mix.hot_page = SIM_PAGES;
+  sim->mix.hot = 80;
+  sim->mix.weight[DMI_REQ_EXCL] += 10;
+}
+
+static void looked_up(struct node *node, struct sim_call *call, const struct dmi_mact *act) {
+  struct node *home;
+  if (!call->user) {
+    node_leave_looked_up(node, call, act);
+    return;
+  }
+  node->pmap[sim_map_num(call->arg)].asked = false;
+  if (act->error) return;
+  node_enter(node, &act->mapping, 0);
+  home = node->sim->by_uid[act->mapping.home];
+  if (!home || !home->alive) sim_bad(node->sim, "the home of a mapping has ended");
+}
+
+void node_result(struct node *node, const struct dmi_mact *act) {
+  struct sim *sim = node->sim;
+  if (created(node, act)) return;
+  for (uint32_t i = 0; i < node->calls.num; i++) {
+    struct sim_call call = node->calls.at[i];
+    if (call.op != act->op) continue;
+    DMI_LIST_DROP(&node->calls, i);
+    sim_log(sim, "p%u: result of %s: %d", node->uid, dmi_wire_name((uint8_t)call.type), act->error);
+    sim->totals->calls++;
+    if (act->error == DMI_EINACTIVE && call.user) {
+      if (call.type != DMI_CTL_POLL && !node->over)
+        sim_bad(sim, "%s fails: inactive", dmi_wire_name((uint8_t)call.type));
+      return;
+    }
+    sim_judge_result(node, &call, act);
+    if (call.type == DMI_CTL_MMAP && !act->error) mapped(node, &act->mapping);
+    if (call.type == DMI_CTL_LOOKUP) looked_up(node, &call, act);
+    if (call.type == DMI_CTL_WELCOME && !act->error && call.about && !call.about->killed &&
+        node_has_user(node)) {
+      struct sim_pending *create = DMI_LIST_ADD(&node->pend);
+      create->type = SIM_PEND_CREATE;
+      create->uid = call.about->uid;
+      create->must = call.about->notes.goodbyes == 0;
+    }
+    return;
+  }
+  if (act->op != 0)
+    sim_bad(sim, "p%u: a result for no call: op %llu", node->uid, (unsigned long long)act->op);
+}

@@ -1,0 +1,270 @@
+/*
+ * node_check.c - what must hold of pages between the processes, at every step and when nothing is
+ * under way; and the histories.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker.h"
+#include "core/syncop.h"
+#include "node_sim.h"
+
+void sim_bad(struct sim *sim, const char *format, ...) {
+  va_list args;
+  if (sim->bad) return;
+  sim->bad = true;
+  va_start(args, format);
+  vsnprintf(sim->why, sizeof(sim->why), format, args);
+  va_end(args);
+}
+
+void sim_touch(struct sim *sim, uint32_t map, uint32_t page) {
+  for (uint32_t i = 0; i < sim->touched_num; i++) {
+    if (sim->touched[i].map == map && sim->touched[i].page == page) return;
+  }
+  sim->touched[sim->touched_num].map = (uint8_t)map;
+  sim->touched[sim->touched_num++].page = (uint8_t)page;
+}
+
+/* At any time a page has one owner, or one GRANT under way; none before its first touch. */
+static void check_owner(struct sim *sim, uint32_t map, uint32_t page) {
+  struct sim_map *real = &sim->map[map];
+  uint32_t owners = 0;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    const struct dmi_page *at = node ? node->pmap[map].page[page] : NULL;
+    if (!at) continue;
+    dmi_page_check(&node->core, at);
+    owners += at->role == DMI_ROLE_OWNER;
+  }
+  if (owners) real->owned[page] = true;
+  if (owners + real->grants[page] > 1) {
+    sim_bad(sim, "two owners: map %u page %u has %u, and %u GRANTs under way", map, page, owners,
+            real->grants[page]);
+  }
+  if (!real->unmapping && real->owned[page] && owners + real->grants[page] == 0) {
+    sim_bad(sim, "no owner: map %u page %u", map, page);
+  }
+}
+
+void sim_check_touched(struct sim *sim) {
+  for (uint32_t i = 0; i < sim->touched_num; i++) {
+    check_owner(sim, sim->touched[i].map, sim->touched[i].page);
+  }
+  sim->touched_num = 0;
+  struct node *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
+  if (node && sim->pools) node_pager_check(node, false);
+}
+
+/* The bytes of a page here, wherever they are. */
+static const unsigned char *bytes_at(const struct node *node, uint32_t map, uint32_t page) {
+  static const unsigned char zeros[HIST_PAGE_MAX];
+  const struct sim_pmap *pmap = node ? &node->pmap[map] : NULL;
+  if (pmap && pmap->disk[page]) return pmap->disk[page]->bytes;
+  if (pmap && pmap->page[page] && pmap->page[page]->frame) return pmap->page[page]->frame->bytes;
+  return zeros;
+}
+
+static const struct node *owner_of(const struct sim *sim, uint32_t map, uint32_t page) {
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct dmi_page *at = sim->live[i] ? sim->live[i]->pmap[map].page[page] : NULL;
+    if (at && at->role == DMI_ROLE_OWNER) return sim->live[i];
+  }
+  return NULL;
+}
+
+static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
+  static const char *const roles[] = {"NONE", "PENDING", "OWNER"};
+  fprintf(stderr, "  map %u page %u:\n", map, page);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    const struct dmi_page *at = node ? node->pmap[map].page[page] : NULL;
+    if (!at) continue;
+    const struct dmi_page_busy *busy = at->busy;
+    fprintf(stderr,
+            "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
+            "floor %llu",
+            node->uid, atomic_load(&node->pmap[map].map.home), roles[at->role], at->copy,
+            (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
+            (unsigned long long)at->version, (unsigned long long)at->floor);
+    if (busy) {
+      fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
+              busy->queue.first ? "yes" : "no", busy->waiters.first ? "yes" : "no",
+              busy->current ? "yes" : "no", busy->acks, busy->puts,
+              (unsigned long long)busy->fetch);
+      for (uint32_t h = 0; h < busy->holders; h++)
+        fprintf(stderr, " p%u", busy->holder[h].uid);
+    }
+    fprintf(stderr, "\n");
+  }
+}
+
+/* A copy that nobody told of a write would go on answering reads for ever. */
+static void check_copy(struct sim *sim, const struct node *node, uint32_t map, uint32_t page,
+                       const struct node *owner) {
+  const struct dmi_page *copy = node->pmap[map].page[page];
+  const struct dmi_page *real = owner ? owner->pmap[map].page[page] : NULL;
+  const unsigned char *a = bytes_at(node, map, page), *b = bytes_at(owner, map, page);
+  bool listed = false;
+  for (uint32_t i = 0; real && real->busy && i < real->busy->holders; i++) {
+    listed |= real->busy->holder[i].uid == node->uid;
+  }
+  if (!listed) {
+    sim_bad(sim, "p%u has a copy that the owner does not know: map %u page %u", node->uid, map,
+            page);
+  }
+  if (memcmp(a, b, sim->map[map].page_size) != 0 || (real && copy->version != real->version)) {
+    sim_bad(sim, "p%u has a stale copy: map %u page %u", node->uid, map, page);
+  }
+  if (copy->flags & DMI_PAGE_HELD) {
+    sim_bad(sim, "p%u holds a copy for ever: map %u page %u", node->uid, map, page);
+  }
+}
+
+static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
+  const struct node *owner = owner_of(sim, map, page);
+  bool was_bad = sim->bad;
+  check_owner(sim, map, page);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    const struct dmi_page *at = node ? node->pmap[map].page[page] : NULL;
+    if (!at) continue;
+    const struct dmi_page_busy *busy = at->busy;
+    if (at->role == DMI_ROLE_PENDING) {
+      sim_bad(sim, "p%u waits for ownership for ever: map %u page %u", node->uid, map, page);
+    }
+    if (busy && (busy->queue.first || busy->waiters.first || busy->current || busy->parked.first)) {
+      sim_bad(sim, "p%u: operations wait for ever: map %u page %u", node->uid, map, page);
+    }
+    if (busy && (busy->puts || busy->fetch)) {
+      sim_bad(sim, "p%u: an answer never came: map %u page %u", node->uid, map, page);
+    }
+    if (at->copy && !sim->opt.lax) check_copy(sim, node, map, page, owner);
+    /* With the rule about STALE off the mark stays, of course: that alone would prove nothing. */
+    if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.page_break != DMI_BREAK_STALE) {
+      sim_bad(sim, "p%u: marks of a change of home stay: map %u page %u", node->uid, map, page);
+    }
+  }
+  if (sim->bad && !was_bad) print_page(sim, map, page);
+}
+
+static void check_threads(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    struct node *node = sim->live[i];
+    for (uint32_t t = 0; node && t <= SIM_THREADS; t++) {
+      struct sim_thread *thread = &node->thread[t];
+      if (!thread->out) continue;
+      if (!sim->bad) print_page(sim, thread->map, thread->page);
+      sim_bad(sim, "lost request: p%u.%u waits for ever for op %llu, map %u page %u", node->uid, t,
+              (unsigned long long)thread->req.op, thread->map, thread->page);
+    }
+  }
+}
+
+/* What is parked at the page's owner waits for something else than what is there. */
+static void check_parked(struct sim *sim, uint32_t map, uint32_t page) {
+  const struct node *owner = owner_of(sim, map, page);
+  const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
+  const unsigned char *bytes = bytes_at(owner, map, page);
+  if (!at || !at->busy) return;
+  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
+    if (dmi_syncop_met(req, bytes + req->off))
+      sim_bad(sim,
+              "lost wake-up: an operation of p%u waits at p%u for what is there: map %u page %u",
+              req->origin, owner->uid, map, page);
+  }
+}
+
+/* How often is it parked at its page's owner? */
+static uint32_t parked(const struct sim *sim, const struct node *node,
+                       const struct sim_thread *thread) {
+  const struct node *owner = owner_of(sim, thread->map, thread->page);
+  const struct dmi_page *at = owner ? owner->pmap[thread->map].page[thread->page] : NULL;
+  uint32_t num = 0;
+  if (!at || !at->busy) return 0;
+  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next)
+    num += req->origin == node->uid && req->op == thread->req.op;
+  return num;
+}
+
+void sim_check_waits(struct sim *sim) {
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; !sim->map[m].unmapping && p < sim->map[m].page_num; p++)
+      check_parked(sim, m, p);
+  }
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    for (uint32_t t = 0; sim->live[i] && t <= SIM_THREADS; t++) {
+      const struct sim_thread *thread = &sim->live[i]->thread[t];
+      uint32_t num;
+      if (!thread->out || !thread->waits) continue;
+      num = parked(sim, sim->live[i], thread);
+      if (num == 1) continue;
+      if (!sim->bad) print_page(sim, thread->map, thread->page);
+      sim_bad(sim, "lost wait: op %llu of p%u.%u is %u times at the owner, map %u page %u",
+              (unsigned long long)thread->req.op, sim->live[i]->uid, t, num, thread->map,
+              thread->page);
+    }
+  }
+}
+
+void sim_check_quiet(struct sim *sim) {
+  sim->totals->quiets++;
+  if (sim->refusals && !sim->opt.broken) {
+    sim_bad(sim, "%llu operations were refused and do not know it",
+            (unsigned long long)sim->refusals);
+  }
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    if (sim->live[i]) node_pager_check(sim->live[i], true);
+  }
+  check_threads(sim);
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    if (!sim->map[m].made || sim->map[m].unmapping) continue;
+    for (uint32_t p = 0; p < sim->map[m].page_num; p++)
+      check_quiet_page(sim, m, p);
+  }
+}
+
+/* The owner's bytes, as a last read: they must be what the order leads to. */
+static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
+  struct sim_map *real = &sim->map[map];
+  const struct node *owner = owner_of(sim, map, page);
+  uint64_t call = ++sim->now, back = ++sim->now;
+  if (real->unmapping) return;
+  hist_add(&real->hist[page], call, back, 0, HIST_READ, 0, (uint8_t)real->page_size, NULL, 0,
+           bytes_at(owner, map, page), (uint16_t)real->page_size);
+}
+
+void sim_check_last(struct sim *sim) {
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; sim->map[m].made && p < sim->map[m].page_num; p++)
+      read_last(sim, m, p);
+  }
+}
+
+static void print_history(struct sim *sim, uint32_t map, uint32_t page, const struct hist *hist) {
+  struct hist small;
+  if (getenv("SIM_RAW")) hist_print(hist, stderr);
+  check_shrink(hist, &small);
+  fprintf(stderr, "seed %llu, map %u page %u: no order explains these (process 0 is the judge)\n",
+          (unsigned long long)sim->seed, map, page);
+  hist_print(&small, stderr);
+  hist_fini(&small);
+}
+
+void sim_check_histories(struct sim *sim) {
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    for (uint32_t p = 0; sim->map[m].made && p < sim->map[m].page_num; p++) {
+      struct hist *hist = &sim->map[m].hist[p];
+      struct check_stats stats = {0, 0};
+      enum check_result result = check_page(hist, &stats);
+      sim->totals->checked += stats.ops;
+      sim->totals->tries += stats.tries;
+      sim->hash = (sim->hash ^ hist_hash(hist)) * 0x100000001b3u;
+      if (result == CHECK_OK) continue;
+      if (result == CHECK_NO_ORDER && !sim->bad) print_history(sim, m, p, hist);
+      sim_bad(sim, "%s: map %u page %u, %u operations",
+              result == CHECK_NO_ORDER ? "wrong history" : "checker gave up", m, p, hist->num);
+    }
+  }
+}

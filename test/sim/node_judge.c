@@ -1,0 +1,350 @@
+/*
+ * node_judge.c - what must hold of members, notices, calls and mappings, at each event and when
+ * nothing is under way.
+ */
+#include <stdlib.h>
+
+#include "msg/wire.h"
+#include "node_sim.h"
+
+struct node *sim_coordinator(struct sim *sim) {
+  struct node *found = NULL;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    struct node *node = sim->live[i];
+    if (!node || !dmi_member_is_coordinator(node->m)) continue;
+    if (found) sim_bad(sim, "p%u and p%u are both coordinator", found->uid, node->uid);
+    found = node;
+  }
+  return found;
+}
+
+static const struct dmi_record *record_of(struct sim *sim, const struct node *node) {
+  const struct node *at = sim_coordinator(sim);
+  return at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
+}
+
+/* Told to end: no user code runs there, and it need not learn anything any more. */
+static bool is_out(struct sim *sim, const struct node *node) {
+  const struct dmi_record *record = record_of(sim, node);
+  return record && record->life == DMI_LIFE_OUT;
+}
+
+static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
+  return sim->all[atoi(info->host + 1)];
+}
+
+/* ---- Joining
+ * ---------------------------------------------------------------------------------------- */
+
+/* Nobody may meet an unknown uid: whom it knows knows it. */
+void sim_judge_joined(struct node *node) {
+  struct sim *sim = node->sim;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *other = sim->live[i];
+    if (!other || other == node || !other->joined || is_out(sim, other)) continue;
+    if (other->dmi_id == node->dmi_id)
+      sim_bad(sim, "p%u and p%u have the same id", node->uid, other->uid);
+    if (dmi_member_peer(node->m, other->uid) && !other->view[node->uid])
+      sim_bad(sim, "p%u is joined and p%u does not know it", node->uid, other->uid);
+  }
+}
+
+/* ---- Notices
+ * ---------------------------------------------------------------------------------------- */
+
+static uint32_t close_notices(struct sim *sim, const struct node *node) {
+  const struct node *at = sim_coordinator(sim);
+  uint32_t num = node->notes.close_got;
+  for (uint32_t i = 0; at && i < at->m->coord->notices.num; i++) {
+    const struct dmi_queued *queued = &at->m->coord->notices.at[i];
+    num += queued->uid == node->uid && queued->notice.state == DMI_CLOSE;
+  }
+  return num;
+}
+
+void sim_judge_refused(struct node *node) {
+  node->notes.refused_at = node->sim->now;
+  node->notes.refused_room = true;
+  node->notes.close_base = close_notices(node->sim, node);
+}
+
+static void rank_records(struct node *node, const struct dmi_coord *c) {
+  struct sim *sim = node->sim;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    struct sim_notes *notes = &named(sim, &record->info)->notes;
+    if (record->life == DMI_LIFE_JOINING || record->life == DMI_LIFE_LOST) continue;
+    if (!notes->open_rank) notes->open_rank = sim->now;
+    if (record->life >= DMI_LIFE_CLOSING && !notes->close_rank) notes->close_rank = sim->now;
+  }
+}
+
+/* In the order of asking; returns the rank of the first. */
+static uint64_t check_queue(struct node *node, const struct dmi_coord *c) {
+  struct sim *sim = node->sim;
+  uint64_t oldest = UINT64_MAX, last = 0;
+  for (uint32_t i = 0; i < c->notices.num; i++) {
+    const struct dmi_notice *notice = &c->notices.at[i].notice;
+    const struct sim_notes *notes = &named(sim, &notice->info)->notes;
+    uint64_t rank = notice->state == DMI_OPEN ? notes->open_rank : notes->close_rank;
+    if (notice->state == DMI_CLOSE && notes->refused_room) continue; /* it may be told again */
+    if (rank < last) sim_bad(sim, "notices are not in the order of asking");
+    if (notice->state == DMI_OPEN ? notes->open_out : notes->close_out)
+      sim_bad(sim, "a notice came back");
+    last = rank;
+    if (rank < oldest) oldest = rank;
+  }
+  return oldest;
+}
+
+void sim_judge_watch(struct node *node) {
+  struct sim *sim = node->sim;
+  const struct dmi_coord *c = node->m->coord;
+  uint64_t oldest;
+  if (!c) return;
+  if (node->notes.rooms && node->notes.rooms < c->rooms) sim->room_event = sim->now;
+  node->notes.rooms = c->rooms;
+  rank_records(node, c);
+  oldest = check_queue(node, c);
+  for (uint32_t s = 0; s < SIM_LIVING; s++) {
+    struct node *other = sim->live[s];
+    struct sim_notes *notes = other ? &other->notes : NULL;
+    bool open = false, close = false;
+    for (uint32_t i = 0; other && other->uid && i < c->notices.num; i++) {
+      if (c->notices.at[i].uid != other->uid) continue;
+      if (c->notices.at[i].notice.state == DMI_OPEN) open = true;
+      if (c->notices.at[i].notice.state == DMI_CLOSE) close = true;
+    }
+    if (!other) continue;
+    if (notes->open_rank && !open && !notes->open_out) {
+      notes->open_out = true;
+      if (notes->open_rank > oldest) sim_bad(sim, "a younger notice was given first");
+    }
+    if (notes->close_rank && !close && !notes->close_out) {
+      notes->close_out = true;
+      if (notes->close_rank > oldest) sim_bad(sim, "a younger notice was given first");
+    }
+  }
+}
+
+void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
+  struct sim *sim = node->sim;
+  struct node *about = named(sim, &notice->info);
+  struct sim_notes *notes = &about->notes;
+  uint32_t *got = notice->state == DMI_OPEN ? &notes->open_got : &notes->close_got;
+  sim->totals->notices++;
+  if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_room))
+    sim_bad(sim, "a notice of p%u was given twice", about->uid);
+  if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is on its way to it */
+  if (notice->dmi_id != about->dmi_id) sim_bad(sim, "a notice with the wrong id");
+  if (notice->state == DMI_CLOSE && !about->closed && !about->killed)
+    sim_bad(sim, "p%u has not asked", about->uid);
+}
+
+void sim_judge_notices(struct sim *sim) {
+  for (uint32_t i = 0; !sim->notices_lost && i < sim->nodes; i++) {
+    const struct node *node = sim->all[i];
+    const struct sim_notes *notes = &node->notes;
+    if (node->killed) continue;
+    if (notes->open_out && notes->open_got != 1)
+      sim_bad(sim, "the notice OPEN of p%u was lost", node->uid);
+    if (notes->close_out && (notes->refused_room ? notes->close_got < 1 : notes->close_got != 1))
+      sim_bad(sim, "the notice CLOSE of p%u was lost", node->uid);
+  }
+}
+
+/* ---- Calls
+ * ------------------------------------------------------------------------------------------ */
+
+static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
+  struct node *about = call->about;
+  struct sim_notes *notes = &about->notes;
+  bool sole = call->sole;
+  if (about->killed) return;
+  if (sim->random_used[0][about->dmi_id] || sim->random_used[1][about->dmi_id]) sole = false;
+  if (call->type == DMI_CTL_WELCOME) {
+    if (error == DMI_OK && notes->welcomed) sim_bad(sim, "p%u was welcomed twice", about->uid);
+    if (error == DMI_OK) notes->welcomed = true;
+    if (error && sole && notes->goodbyes == 0)
+      sim_bad(sim, "the only welcome of p%u fails: %d", about->uid, error);
+    return;
+  }
+  if (error == DMI_OK && notes->dismissed) sim_bad(sim, "p%u was dismissed twice", about->uid);
+  if (error == DMI_OK) notes->dismissed = true;
+  if (error == DMI_EBUSY && !notes->refused_stop) sim_bad(sim, "p%u was not busy", about->uid);
+  if (error == DMI_ENOMEM && !notes->refused_room) sim_bad(sim, "p%u had room", about->uid);
+  if (error && error != DMI_EBUSY && error != DMI_ENOMEM && sole)
+    sim_bad(sim, "the only goodbye of p%u fails: %d", about->uid, error);
+}
+
+static void check_unmapped(struct sim *sim, uint64_t base) {
+  uint32_t num = sim_map_num(base);
+  sim->map[num].unmapped = true;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    if (node && node->pmap[num].known == SIM_KNOWN && !is_out(sim, node))
+      sim_bad(sim, "p%u knows mapping %u after DMI_munmap returned", node->uid, num);
+  }
+}
+
+void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act) {
+  struct sim *sim = node->sim;
+  switch (call->type) {
+    case DMI_CTL_POLL:
+    case DMI_CTL_PEEK:
+      if (act->flag) sim_judge_notice(node, &act->notices[0]);
+      break;
+    case DMI_CTL_WELCOME:
+    case DMI_CTL_GOODBYE:
+      if (call->about) check_dismissal(sim, call, act->error);
+      break;
+    case DMI_CTL_MMAP:
+      if (act->error) sim_bad(sim, "mmap fails: %d", act->error);
+      break;
+    case DMI_CTL_MUNMAP:
+      if (act->error) {
+        sim_bad(sim, "munmap of mapping %u fails: %d", sim_map_num(call->arg), act->error);
+      } else {
+        check_unmapped(sim, call->arg);
+      }
+      break;
+    case DMI_CTL_LOOKUP:
+      if (act->error && call->user && !sim->map[sim_map_num(call->arg)].unmapping)
+        sim_bad(sim, "lookup of mapping %u fails: %d", sim_map_num(call->arg), act->error);
+      break;
+    case DMI_CTL_THREAD:
+      if (act->error || act->value != call->arg * 1000 + call->uid)
+        sim_bad(sim, "result of thread %u:%llu: %d", call->uid, (unsigned long long)call->arg,
+                act->error);
+      break;
+    default:
+      break;
+  }
+}
+
+/* Nobody is told to forget a mapping whose home is on its way: it would come back to life there. */
+void sim_judge_forget(struct sim *sim, uint64_t base) {
+  for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
+    const struct sim_queue *queue = &sim->net.conn[i / 2].end[i % 2].queue;
+    for (uint32_t k = 0; sim->net.conn[i / 2].used && k < queue->num; k++) {
+      const struct dmi_msg *msg = &queue->msg[(queue->first + k) & (queue->room - 1)];
+      if (msg->type == DMI_MSG_HOME_BEGIN && msg->map == base)
+        sim_bad(sim, "mapping %u is forgotten while its home moves", sim_map_num(base));
+    }
+  }
+}
+
+/* ---- Quiet: everything that was on its way has come
+ * --------------------------------------------------- */
+
+static uint32_t check_calls(struct sim *sim, const struct node *node) {
+  uint32_t polls = 0;
+  for (uint32_t i = 0; i < node->calls.num; i++) {
+    const struct sim_call *call = &node->calls.at[i];
+    if (call->type == DMI_CTL_POLL) {
+      polls++;
+    } else {
+      sim_bad(sim, "%s of p%u has no answer", dmi_wire_name((uint8_t)call->type), node->uid);
+    }
+  }
+  if (node->own_creates || node->creating.num)
+    sim_bad(sim, "a create of p%u has no answer", node->uid);
+  return polls;
+}
+
+static void check_views(struct sim *sim) {
+  const struct node *first = NULL;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    uint32_t num = 0;
+    if (!node) continue;
+    if (!node->joined)
+      sim_bad(sim, "process %u asks to join for ever (phase %d)", node->num, node->m->phase);
+    if (node->m->phase == DMI_PHASE_PARTING || node->m->phase == DMI_PHASE_LAST)
+      sim_bad(sim, "p%u does not part", node->uid);
+    if (!first) first = node;
+    if (dmi_member_view(node->m) != dmi_member_view(first->m) ||
+        dmi_member_coordinator(node->m) != dmi_member_coordinator(first->m))
+      sim_bad(sim, "views of p%u and p%u differ", node->uid, first->uid);
+    for (uint32_t uid = 1; uid < SIM_NODES; uid++) {
+      num += node->view[uid] != 0;
+      if (!node->view[uid] != !first->view[uid])
+        sim_bad(sim, "views of p%u and p%u differ", node->uid, first->uid);
+      if (node->view[uid] && (!sim->by_uid[uid] || !sim->by_uid[uid]->alive))
+        sim_bad(sim, "p%u has a dead process in its view", node->uid);
+    }
+    if (num != sim_living(sim)) sim_bad(sim, "p%u misses a member", node->uid);
+  }
+}
+
+/* Who found no room hears of it as soon as there may be some, and is not forgotten until then. */
+static void check_refused(struct sim *sim, const struct node *node) {
+  const struct dmi_record *record = record_of(sim, node);
+  const struct sim_notes *notes = &node->notes;
+  if (!node->m->no_room || !record) return;
+  if (record->no_room &&
+      (sim->room_event > notes->refused_at || notes->room_at > notes->refused_at))
+    sim_bad(sim, "there may be room for p%u, and nobody is told", node->uid);
+  if (!record->no_room && record->life == DMI_LIFE_CLOSING &&
+      close_notices(sim, node) <= notes->close_base)
+    sim_bad(sim, "p%u found no room and was forgotten", node->uid);
+}
+
+static void check_member(struct sim *sim, const struct node *node) {
+  bool away = dmi_member_peer(node->m, node->uid) && dmi_member_peer(node->m, node->uid)->left;
+  if (node->notes.dismissed && !node->left)
+    sim_bad(sim, "p%u was dismissed and does not know", node->uid);
+  /* a leaver whose heir has its pages, and where nothing runs, is gone by now */
+  if (node->left && node_leave_heir(node) && !node_has_user(node) && !node->idle_owed)
+    sim_bad(sim, "p%u should have gone", node->uid);
+  if (node->m->phase == DMI_PHASE_LEFT && !dmi_member_losable(node->m))
+    sim_bad(sim, "p%u may be lost and does not know", node->uid);
+  if (away && !node->left) sim_bad(sim, "p%u has left and does not say so", node->uid);
+  if (node->m->phase > DMI_PHASE_JOINED && node->m->phase < DMI_PHASE_DRAINED)
+    sim_bad(sim, "p%u cannot leave: phase %d, owns %llu", node->uid, node->m->phase,
+            (unsigned long long)atomic_load(&node->core.owned));
+}
+
+void sim_judge_quiet(struct sim *sim) {
+  struct node *at = sim_coordinator(sim);
+  uint32_t polls = 0;
+  if (!sim_living(sim)) return;
+  if (!at) {
+    sim_bad(sim, "nobody is coordinator");
+    return;
+  }
+  check_views(sim);
+  for (uint32_t i = 0; i < sim->nodes; i++) {
+    if (sim->all[i]->notes.main_lost && !sim->all[i]->notes.told)
+      sim_bad(sim, "nobody was told that DMI_main was lost with p%u", sim->all[i]->uid);
+  }
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    uint32_t own;
+    if (!node) continue;
+    own = check_calls(sim, node);
+    polls += own;
+    check_refused(sim, node);
+    check_member(sim, node);
+    if (own && at->m->coord->notices.num)
+      sim_bad(sim, "p%u polls while there is a notice", node->uid);
+  }
+  if (polls != at->m->coord->polls.num) sim_bad(sim, "callers of DMI_poll were forgotten");
+  if (!sim_user_code(sim)) sim_bad(sim, "nothing runs and the program does not end");
+}
+
+void sim_judge_print(struct sim *sim) {
+  const struct node *at = sim_coordinator(sim);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *node = sim->live[i];
+    const struct dmi_record *record = node && at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
+    if (!node) continue;
+    fprintf(stderr,
+            "  p%u (%u)%s: phase %d, main %d, threads %u, owed %u, creates %u, busy %u, calls %u, "
+            "answers due %u; at the coordinator %s, busy %d\n",
+            node->uid, node->num, node == at ? " coordinator" : "", node->m->phase, node->main_runs,
+            node->threads, node->idle_owed, node->own_creates, node->m->busy, node->calls.num,
+            node->pend.num, record ? dmi_life_name(record->life) : "unknown",
+            record ? record->busy : 0);
+  }
+}

@@ -1,0 +1,239 @@
+/*
+ * node_page.c - the page protocol in a virtual node: its actions carried out, its messages handed
+ * in.
+ *
+ * Does what the product's shell does around the core, and watches what the core asks for.
+ */
+#include <string.h>
+
+#include "msg/wire.h"
+#include "node_sim.h"
+
+/* ---- Actions ----------------------------------------------------------------------------------
+ */
+
+static void park(struct node *node, uint32_t map, struct dmi_act *act) {
+  struct sim_pmap *pmap = &node->pmap[map];
+  struct dmi_kept *kept;
+  if (!atomic_load(&pmap->map.arriving))
+    sim_bad(node->sim, "p%u parks %s though its home is not arriving", node->uid,
+            dmi_wire_name(act->msg.type));
+  kept = DMI_LIST_ADD(&pmap->parked);
+  kept->from = act->to;
+  kept->msg = act->msg;
+  /* A message to oneself may borrow the operation's bytes; what is kept must not. */
+  if (kept->msg.body.len && !kept->msg.body.frame)
+    kept->msg.body = dmi_slice_copy(kept->msg.body.ptr, kept->msg.body.len);
+  if (kept->msg.list.len && !kept->msg.list.frame)
+    kept->msg.list = dmi_slice_copy(kept->msg.list.ptr, kept->msg.list.len);
+  node->sim->totals->parked++;
+}
+
+static void count(struct node *node, const struct dmi_msg *msg) {
+  struct sim *sim = node->sim;
+  struct sim_thread *thread;
+  bool calm;
+  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->op)) &&
+      !(msg->flags & DMI_F_FETCH))
+    sim_ops_hint(sim, thread);
+  if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
+  thread = sim_thread_of(sim, msg->origin, msg->op);
+  if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
+  if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
+  calm = thread->calm == sim->stir && !sim->pools;
+  if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
+  /* To the hint, to the home, to the tail; more only while homes move. */
+  if (thread->hops > (calm ? 3 : 15))
+    sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
+}
+
+static void log_send(const struct node *node, uint32_t to, const struct dmi_msg *msg) {
+  if (!node->sim->opt.verbose) return;
+  sim_log(node->sim,
+          "p%u (%u) sends %s to %u: map %u page %u origin p%u op %llu version %llu flags %x",
+          node->uid, node->num, dmi_wire_name(msg->type), to,
+          msg->type <= DMI_MSG_PAGE_LAST ? sim_map_num(msg->map) : 0, (unsigned)msg->page,
+          msg->origin, (unsigned long long)msg->op, (unsigned long long)msg->version, msg->flags);
+}
+
+/* False: it has left, the message is the caller's. */
+static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
+  struct sim *sim = node->sim;
+  bool grant = msg->type == DMI_MSG_GRANT;
+  uint32_t *grants = grant ? &sim->map[sim_map_num(msg->map)].grants[msg->page] : NULL;
+  count(node, msg);
+  log_send(node, to, msg);
+  if (to == node->uid) {
+    if (grant) sim_bad(sim, "p%u grants to itself", to);
+    sim->totals->self_messages++;
+    sim_net_self(node, msg);
+    return true;
+  }
+  if (grant) {
+    ++*grants;
+    sim->totals->moves++;
+  }
+  if (sim_net_send(node, to, msg)) return true;
+  if (grant) --*grants;
+  return false;
+}
+
+static void bounce(struct node *node, uint32_t map, uint32_t page, uint32_t to, struct dmi_msg *msg,
+                   struct dmi_out *out) {
+  sim_log(node->sim, "p%u has %s for p%u sent back", node->uid, dmi_wire_name(msg->type), to);
+  node->sim->totals->bounced++;
+  dmi_page_bounced(&node->core, node->pmap[map].page[page], to, msg, out);
+}
+
+/* The daemon may take a view between a thread's step and the sending of its messages. */
+static void view_between(struct node *node) {
+  struct sim_end *end = sim_net_end(node, dmi_member_coordinator(node->m));
+  if (!end || node->carrying || !rng_once_in(&node->sim->rng, 4)) return;
+  node->by_thread = false;
+  (void)sim_net_take(end, DMI_CTL_VIEW);
+  node->by_thread = true;
+}
+
+void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out) {
+  struct sim *sim = node->sim;
+  bool by_thread = node->by_thread;
+  if (node->pmap[map].page[page]) sim_ops_waits(sim, node->pmap[map].page[page]);
+  if (out->num && by_thread) view_between(node);
+  for (uint32_t i = 0; i < out->num; i++) { /* the list may grow, and move, meanwhile */
+    struct dmi_act act = out->act[i];
+    switch (act.type) {
+      case DMI_ACT_SEND:
+        if (!send_page(node, act.to, &act.msg)) bounce(node, map, page, act.to, &act.msg, out);
+        break;
+      case DMI_ACT_COMPLETE:
+        sim_ops_complete(node, act.req);
+        break;
+      case DMI_ACT_PARK:
+        park(node, map, &act);
+        break;
+      case DMI_ACT_ROOM:
+        sim_log(sim, "p%u stalls: map %u page %u", node->uid, map, page);
+        sim->totals->stalls++;
+        node_pager_stalled(node, node->pmap[map].page[page]);
+        break;
+      default: /* of the handover */
+        break;
+    }
+  }
+  dmi_out_free(out);
+}
+
+/* Of the daemon; what cannot be sent is dropped. */
+void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
+  log_send(node, to, msg);
+  if (sim_net_send(node, to, msg)) return;
+  node->sim->totals->dropped++;
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+}
+
+/* ---- Messages that arrive -----------------------------------------------------------------------
+ */
+
+static void unknown_map(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_msg reply;
+  uint32_t to = dmi_page_unknown(from, msg, &reply);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  if (to == node->uid) {
+    sim_net_self(node, &reply);
+  } else if (to) {
+    node_send(node, to, &reply);
+  }
+}
+
+/* The operation that this message answers; NULL: none. */
+static struct dmi_req *answered(struct node *node, uint32_t from, const struct dmi_msg *msg) {
+  struct sim *sim = node->sim;
+  uint32_t map = sim_map_num(msg->map);
+  struct sim_thread *thread;
+  if (msg->type != DMI_MSG_GOT && msg->type != DMI_MSG_DONE && msg->type != DMI_MSG_FAIL)
+    return NULL;
+  if (msg->flags & DMI_F_FETCH && msg->type == DMI_MSG_FAIL) return NULL;
+  thread = sim_thread_of(sim, node->uid, msg->op);
+  if (thread && (thread->map != map || thread->page != msg->page))
+    sim_bad(sim, "p%u gets %s for an operation on another page", node->uid,
+            dmi_wire_name(msg->type));
+  if (!thread && !sim->map[map].unmapping)
+    sim_bad(sim, "p%u gets %s from p%u, which nobody waits for", node->uid,
+            dmi_wire_name(msg->type), from);
+  return thread ? &thread->req : NULL;
+}
+
+void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  struct sim *sim = node->sim;
+  uint32_t map = sim_map_num(msg->map), num = (uint32_t)msg->page;
+  struct sim_pmap *pmap = &node->pmap[map];
+  struct dmi_page *page;
+  struct dmi_req *own;
+  struct dmi_out out;
+  uint8_t type = msg->type;
+  bool answer = type == DMI_MSG_GOT || type == DMI_MSG_DONE || type == DMI_MSG_FAIL;
+  /* An operation keeps the records of its mapping; others meet one that is not known. */
+  if (pmap->known != SIM_KNOWN &&
+      !(answer && pmap->page[num] && sim_thread_of(sim, node->uid, msg->op))) {
+    unknown_map(node, from, msg);
+    return;
+  }
+  own = answered(node, from, msg);
+  page = node_page(node, map, num);
+  dmi_out_init(&out);
+  if (!dmi_page_message(&node->core, page, from, msg, own, &out)) {
+    sim_bad(sim, "p%u rejects %s from p%u (map %u page %u)", node->uid, dmi_wire_name(type), from,
+            map, num);
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+  node_act(node, map, num, &out);
+}
+
+void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
+  uint32_t map = sim_map_num(msg->map);
+  struct dmi_out out;
+  if (!node->alive || node->pmap[map].known != SIM_KNOWN || !node->pmap[map].page[msg->page])
+    return;
+  dmi_out_init(&out);
+  dmi_page_part(&node->core, node_page(node, map, (uint32_t)msg->page), msg, got, &out);
+  node_act(node, map, (uint32_t)msg->page, &out);
+}
+
+/* Answers may be received by a thread that waits; all else is the daemon's. */
+static bool lendable(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
+         msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
+}
+
+void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  struct sim *sim = node->sim;
+  uint8_t type = msg->type;
+  bool good = true;
+  if (type >= SIM_CREATE) {
+    node_shell_message(node, from, msg);
+    return;
+  }
+  switch (dmi_wire_class(msg)) {
+    case DMI_CLASS_PAGE:
+      node->by_thread = lendable(msg) && from != node->uid && rng_once_in(&sim->rng, 2);
+      node_page_message(node, from, msg);
+      node->by_thread = false;
+      return;
+    case DMI_CLASS_HANDOVER:
+      good = node_leave_message(node, from, msg);
+      break;
+    case DMI_CLASS_ROOM:
+      good = node_room_message(node, from, msg);
+      break;
+    default:
+      good = dmi_member_message(node->m, from, msg, &node->out);
+      node_carry(node);
+  }
+  if (!good && !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
+    sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+}

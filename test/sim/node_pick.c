@@ -1,0 +1,333 @@
+/*
+ * node_pick.c - which operation a thread of a virtual node does next: any mode, any range, mixes
+ * and hot pages that change.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ranges.h"
+#include "core/syncop.h"
+#include "dmi_api.h"
+#include "node_sim.h"
+
+static const char *const mode_names[] = {
+    [DMI_REQ_GET] = "GET",        [DMI_REQ_READ] = "READ",  [DMI_REQ_PUT] = "PUT",
+    [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
+};
+
+/* A new mix: some of the modes only, hot or spread, few or many at once. */
+void sim_ops_retune(struct sim *sim) {
+  struct rng *rng = &sim->rng;
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < 6; i++) {
+    sim->mix.weight[i] = rng_once_in(rng, 3) ? 0 : rng_range(rng, 1, 10);
+    sum += sim->mix.weight[i];
+  }
+  if (!sum) sim->mix.weight[DMI_REQ_READ] = sim->mix.weight[DMI_REQ_PUT] = 1;
+  sim->mix.issue = rng_once_in(rng, 2) ? rng_range(rng, 20, 200) : rng_range(rng, 200, 900);
+  sim->mix.hot = rng_once_in(rng, 2) ? rng_range(rng, 60, 100) : rng_range(rng, 0, 30);
+  sim->mix.hot_map = sim->maps ? rng_below(rng, sim->maps) : 0;
+  sim->mix.hot_page = rng_below(rng, SIM_PAGES);
+  sim->mix.whole = rng_once_in(rng, 2) ? rng_range(rng, 0, 10) : rng_range(rng, 10, 70);
+  sim->mix.small = rng_range(rng, 0, 90);
+  sim->mix.kick = rng_once_in(rng, 2) ? rng_range(rng, 0, 300) : 0;
+  sim->mix.drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
+  sim->mix.paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
+  sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 500, 2500) : rng_range(rng, 0, 300);
+  sim->mix.freeze = rng_once_in(rng, 4) ? rng_range(rng, 1, 30) : 0;
+  if (rng_once_in(rng, 3)) { /* many fetch the same page again and again: R13 */
+    sim->mix.weight[DMI_REQ_READ] = 40;
+    sim->mix.hot = rng_range(rng, 60, 100);
+    sim->mix.drop = rng_range(rng, 100, 2000);
+  }
+}
+
+static uint32_t pick_type(struct sim *sim) {
+  uint32_t sum = 0, at;
+  for (uint32_t i = 0; i < 6; i++)
+    sum += sim->mix.weight[i];
+  at = rng_below(&sim->rng, sum);
+  for (uint32_t i = 0; i < 6; i++) {
+    if (at < sim->mix.weight[i]) return i;
+    at -= sim->mix.weight[i];
+  }
+  return DMI_REQ_GET;
+}
+
+static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
+  struct rng *rng = &sim->rng;
+  if (rng_below(rng, 100) < sim->mix.whole) {
+    req->off = 0;
+    req->len = size;
+  } else if (rng_below(rng, 100) < sim->mix.small) {
+    req->off = rng_below(rng, 3); /* few bytes that all want */
+    req->len = rng_range(rng, 1, 2);
+  } else {
+    req->off = rng_below(rng, (uint32_t)size);
+    req->len = rng_range(rng, 1, (uint32_t)(size - req->off));
+  }
+}
+
+/* Several ranges in place of one.  The history has the bytes from the first to the last of them,
+ * and which of these count; so does the thread's buffer for the answer.  False: no room for two. */
+static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t size) {
+  struct rng *rng = &sim->rng;
+  struct dmi_req *req = &thread->req;
+  uint64_t off = rng_below(rng, (uint32_t)size), total = 0;
+  uint32_t num = 0, want = rng_range(rng, 2, SIM_RANGES), gap = rng_range(rng, 1, 8);
+  struct dmi_part *part = thread->part;
+  while (num < want && off < size) {
+    uint64_t most = size - off < 9 ? size - off : 9;
+    part[num].off = off;
+    part[num].len = rng_range(rng, 1, (uint32_t)most);
+    part[num].at = total;
+    part[num].to = (int64_t)(off - part[0].off);
+    total += part[num].len;
+    off += part[num++].len + rng_range(rng, 1, gap);
+  }
+  if (num < 2) return false;
+  req->ranges = req->parts = num;
+  req->part = part;
+  req->off = 0;
+  req->len = total;
+  thread->from = (uint32_t)part[0].off;
+  thread->span = (uint32_t)(part[num - 1].off + part[num - 1].len - part[0].off);
+  for (uint32_t i = 0; i < num; i++) {
+    for (uint64_t at = 0; at < part[i].len; at++)
+      thread->mask |= (uint64_t)1 << ((uint64_t)part[i].to + at);
+  }
+  return true;
+}
+
+/* What the operation carries: the list and, for a write, the bytes of the ranges, from `flat`,
+ * which has all from the first to the last.  Returns how many bytes. */
+uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write) {
+  uint64_t num = thread->req.ranges, at = num * sizeof(struct dmi_range);
+  unsigned char packed[sizeof(thread->src)];
+  for (uint64_t i = 0; i < num; i++) {
+    const struct dmi_part *part = &thread->part[i];
+    struct dmi_range range = {part->off, part->len};
+    memcpy(packed + i * sizeof(range), &range, sizeof(range));
+    if (write) memcpy(packed + at + part->at, flat + part->to, part->len);
+  }
+  if (write) at += thread->req.len;
+  memcpy(thread->src, packed, at);
+  return at;
+}
+
+static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
+  bool zero = rng_once_in(&sim->rng, 16);
+  for (uint64_t i = 0; i < len; i++)
+    bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
+}
+
+/* What the page holds now, so that a compare-and-swap has a chance. */
+static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
+                 unsigned char *bytes) {
+  memset(bytes, 0, req->len);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct dmi_page *at = sim->live[i] ? sim->live[i]->pmap[map].page[page] : NULL;
+    if (at && at->role == DMI_ROLE_OWNER && at->frame) {
+      memcpy(bytes, at->frame->bytes + req->off, req->len);
+    }
+  }
+}
+
+/* Fills in the read-modify-write; returns the kind for the history. */
+static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, uint64_t size) {
+  struct dmi_req *req = &thread->req;
+  struct rng *rng = &sim->rng;
+  req->kind = (uint8_t)rng_range(rng, DMI_RMW_CAS, DMI_RMW_USER);
+  switch (req->kind) {
+    case DMI_RMW_CAS:
+      req->sizes = (struct dmi_rmw_sizes){req->len, req->len, 1};
+      random_bytes(sim, thread->src, 2 * req->len);
+      if (!rng_once_in(rng, 4)) peek(sim, thread->map, thread->page, req, thread->src);
+      return HIST_CAS;
+    case DMI_RMW_FAS:
+      req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+      random_bytes(sim, thread->src, req->len);
+      return HIST_FAS;
+    case DMI_RMW_FAD:
+      req->len = 8;
+      req->off = rng_below(rng, (uint32_t)(size - 8 + 1));
+      req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
+      random_bytes(sim, thread->src, 8);
+      return HIST_FAD;
+    default:
+      req->sizes.out1 = rng_below(rng, (uint32_t)req->len + 1);
+      req->sizes.out2 = rng_below(rng, 9);
+      req->sizes.in = rng_below(rng, (uint32_t)req->len + 1);
+      req->tag = (int8_t)rng_below(rng, 100);
+      random_bytes(sim, thread->src, req->sizes.out1 + req->sizes.out2);
+      return HIST_USER;
+  }
+}
+
+/* On pages that begin with tickets or a barrier: what threads do with these.  `exclusive`: no kind
+ * that may wait. */
+static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint64_t size,
+                                bool exclusive) {
+  struct dmi_req *req = &thread->req;
+  struct rng *rng = &sim->rng;
+  bool barrier = size >= sizeof(struct dmi_round) && rng_once_in(rng, 2);
+  uint64_t num, most = rng_once_in(rng, 3) ? UINT64_MAX : 1;
+  req->off = size >= 64 ? 40 : 0;
+  req->len = sizeof(struct dmi_tickets);
+  if (exclusive || (!barrier && rng_once_in(rng, 3))) { /* unlock, or count: FAD of one number */
+    req->kind = DMI_RMW_FAD;
+    req->off += rng_once_in(rng, 8) ? 0 : 8;
+    req->len = 8;
+    req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
+    num = DMI_SYNC_UNIT;
+    memcpy(thread->src, &num, 8);
+    return HIST_FAD;
+  }
+  if (barrier) {
+    req->kind = DMI_RMW_ARRIVE;
+    req->off = 0;
+    req->len = sizeof(struct dmi_round);
+    num = rng_range(rng, 1, 3);
+    req->sizes = (struct dmi_rmw_sizes){8 + 8 * num, 0, sizeof(struct dmi_arrived)};
+    for (uint64_t i = 0; i < num; i++) {
+      double value = rng_below(rng, 1000);
+      memcpy(thread->src + 8 + 8 * i, &value, 8);
+    }
+    num = rng_once_in(rng, 10) ? 2 : 3; /* pnum */
+    memcpy(thread->src, &num, 8);
+    return HIST_ARRIVE;
+  }
+  switch (rng_below(rng, 5)) {
+    case 0:
+      req->kind = DMI_RMW_TICKET;
+      req->sizes.in = 8;
+      return HIST_TICKET;
+    case 1:
+      req->kind = DMI_RMW_TRYLOCK;
+      req->sizes.in = 1;
+      return HIST_TRY;
+    case 2:
+      req->kind = DMI_RMW_SIGNAL;
+      req->sizes.out1 = 8;
+      memcpy(thread->src, &most, 8);
+      return HIST_SIGNAL;
+    default:
+      req->kind = DMI_RMW_LOCK;
+      req->sizes.in = 8;
+      return HIST_LOCK;
+  }
+}
+
+/* The same; what has become of an object is made one again, mostly. */
+static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, uint64_t size,
+                                  bool exclusive) {
+  enum hist_kind kind = pick_sync(sim, thread, size, exclusive);
+  struct dmi_req *req = &thread->req;
+  unsigned char now[sizeof(struct dmi_round)];
+  if (kind == HIST_FAD) return kind;
+  peek(sim, thread->map, thread->page, req, now);
+  if (hist_is_object(now, (uint32_t)req->len) || rng_once_in(&sim->rng, 3)) return kind;
+  req->kind = DMI_RMW_FAS;
+  req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+  memset(thread->src, 0, req->len);
+  return HIST_FAS;
+}
+
+/* Waits until the range is not what it is now, mostly. */
+static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
+  struct dmi_req *req = &thread->req;
+  req->kind = DMI_RMW_WATCH;
+  req->sizes = (struct dmi_rmw_sizes){req->len, 0, req->len};
+  random_bytes(sim, thread->src, req->len);
+  if (!rng_once_in(&sim->rng, 8)) peek(sim, thread->map, thread->page, req, thread->src);
+  return HIST_WATCH;
+}
+
+/* One of the mappings that this process knows, rather the hot one, for which its threads ask if it
+ * is not known; now and then one that it has forgotten, of which page 0 is left.  False: none. */
+static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
+  struct sim *sim = node->sim;
+  uint32_t start = rng_below(&sim->rng, sim->maps);
+  *page = rng_below(&sim->rng, SIM_PAGES);
+  if (rng_below(&sim->rng, 100) < sim->mix.hot) {
+    start = sim->mix.hot_map % sim->maps;
+    if (sim->mix.hot_page < SIM_PAGES) *page = sim->mix.hot_page;
+  }
+  for (uint32_t i = 0; i < sim->maps; i++) {
+    struct sim_pmap *pmap = &node->pmap[ *map = (start + i) % sim->maps];
+    if (pmap->known == SIM_KNOWN && sim->map[*map].made) {
+      if (*page >= sim->map[*map].page_num) *page = 0;
+      return true;
+    }
+    if (pmap->known == SIM_UNKNOWN && !pmap->asked && sim->map[*map].made &&
+        !sim->map[*map].unmapped && rng_once_in(&sim->rng, 2)) {
+      pmap->asked = true;
+      node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0, NULL);
+      return false;
+    }
+    if (pmap->known == SIM_FORGOTTEN && pmap->page[0] && rng_once_in(&sim->rng, 200)) {
+      *page = 0;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
+                  uint64_t *input, uint64_t *answer) {
+  struct sim *sim = node->sim;
+  struct dmi_req *req = &thread->req;
+  uint32_t map, page;
+  if (!sim->maps || !pick_map(node, &map, &page)) return false;
+  uint64_t size = sim->map[map].page_size;
+  memset(req, 0, sizeof(*req));
+  thread->map = (uint8_t)map;
+  thread->page = (uint8_t)page;
+  req->type = (uint8_t)pick_type(sim);
+  if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
+    if (req->type == DMI_REQ_PUT) req->type = DMI_REQ_ATOMIC;
+    if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_ATOMIC_EXCL;
+  }
+  req->op = ++node->ops;
+  req->dst = thread->dst;
+  pick_range(sim, size, req);
+  thread->mask = 0;
+  if (req->type < DMI_REQ_EXCL && rng_once_in(&sim->rng, 3)) {
+    struct dmi_req one = *req;
+    if (!pick_ranges(sim, thread, size)) *req = one;
+  }
+  if (!req->ranges) {
+    thread->from = (uint32_t)req->off;
+    thread->span = (uint32_t)req->len;
+  }
+  *input = *answer = 0;
+  if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
+    req->kind = rng_once_in(&sim->rng, 2) ? DMI_KIND_INVALIDATE : DMI_KIND_UPDATE;
+    *kind = HIST_READ;
+    *answer = thread->span;
+  } else if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
+    *kind = HIST_WRITE;
+    *input = thread->span;
+    random_bytes(sim, thread->src, thread->span);
+  } else {
+    bool exclusive = req->type == DMI_REQ_ATOMIC_EXCL;
+    if (!exclusive && rng_once_in(&sim->rng, 6)) {
+      *kind = pick_watch(sim, thread);
+    } else if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
+      *kind = pick_object(sim, thread, size, exclusive);
+    } else {
+      *kind = pick_atomic(sim, thread, size);
+    }
+    thread->from = (uint32_t)req->off; /* some have chosen anew */
+    thread->span = (uint32_t)req->len;
+    *input = req->sizes.out1 + req->sizes.out2;
+    *answer = req->sizes.in;
+  }
+  return true;
+}
+
+const char *sim_ops_mode(const struct dmi_req *req) {
+  if (req->type == DMI_REQ_READ) return req->kind == DMI_KIND_UPDATE ? "UPDATE" : "INVALIDATE";
+  return mode_names[req->type];
+}

@@ -1,0 +1,208 @@
+/*
+ * node_proc.c - a virtual process: its beginning, its end, its mappings and page records.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node_sim.h"
+
+#define FIRST_BASE (UINT64_C(1) << 32) /* of the directory; and how far apart mappings begin: */
+#define BASE_STEP (4096 + 65536)       /* all are small */
+
+uint32_t sim_map_num(uint64_t base) {
+  uint64_t num = (base - FIRST_BASE) / BASE_STEP;
+  return num < SIM_MAPS ? (uint32_t)num : SIM_MAPS - 1; /* the last one is never made */
+}
+
+bool node_frozen(const struct node *node) {
+  return node->frozen > node->sim->steps;
+}
+
+/* ---- Start and end ----------------------------------------------------------------------------
+ */
+
+static bool is_member(void *arg, uint32_t uid) {
+  const struct node *node = arg;
+  return uid < SIM_NODES && node->view[uid] == 1;
+}
+
+static bool is_there(void *arg, uint32_t uid) {
+  const struct node *node = arg;
+  return uid < SIM_NODES && node->view[uid] != 0;
+}
+
+static bool env_connected(void *arg, uint32_t uid) {
+  const struct sim_end *end = sim_net_end(arg, uid);
+  return end && !end->closed;
+}
+
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+  struct node *node = arg;
+  const struct sim_end *end = sim_net_end(node, id);
+  if (!end) {
+    sim_bad(node->sim, "p%u asks for the addresses of no connection", node->uid);
+    memset(ours, 0, sizeof(*ours));
+    memset(theirs, 0, sizeof(*theirs));
+    return;
+  }
+  *ours = sim_addr_of(node, sim_net_other(end)->node);
+  *theirs = sim_addr_of(sim_net_other(end)->node, node);
+}
+
+static void core_init(struct node *node) {
+  const struct sim *sim = node->sim;
+  node->core.broken = sim->opt.page_break;
+  node->core.is_member = is_member;
+  node->core.is_there = is_there;
+  node->core.function = hist_user_function;
+  node->core.arg = node;
+  node->core.hop = sim->hop;
+  node->core.block = sim->block;
+}
+
+struct node *node_new(struct sim *sim, struct node *seed) {
+  static const uint8_t program_id[16] = {1, 2, 3};
+  struct node *node = calloc(1, sizeof(*node));
+  struct dmi_member_env env = {node, env_connected, env_addrs};
+  struct dmi_node_info info;
+  struct dmi_addr own = {.port = (uint16_t)(1000 + sim->nodes)};
+  if (!node) abort();
+  memset(&info, 0, sizeof(info));
+  node->sim = sim;
+  node->num = sim->nodes++;
+  sim->all[node->num] = node;
+  while (sim->live[node->slot])
+    node->slot++;
+  sim->live[node->slot] = node;
+  node->host = rng_below(&sim->rng, SIM_HOSTS);
+  node->seed = seed;
+  node->alive = true;
+  snprintf(info.host, sizeof(info.host), "h%u", node->num);
+  info.cores = node->num;
+  core_init(node);
+  node_pager_init(node);
+  node->m = dmi_member_new(&env, &info, &own);
+  dmi_member_set_break(node->m, sim->opt.member_break);
+  dmi_mout_init(&node->out);
+  if (seed) {
+    sim_log(sim, "process %u joins by %u", node->num, seed->num);
+    dmi_member_start_join(node->m, &node->out);
+  } else {
+    node->main_runs = true;
+    dmi_member_start_first(node->m, program_id, &node->out);
+  }
+  node_carry(node);
+  return node;
+}
+
+/* Pages go with their process. */
+static void free_pages(struct node *node) {
+  for (uint32_t m = 0; m < SIM_MAPS; m++) {
+    struct sim_pmap *pmap = &node->pmap[m];
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      if (!pmap->page[p]) continue;
+      sim_touch(node->sim, m, p);
+      dmi_page_fini(&node->core, pmap->page[p]);
+      free(pmap->page[p]);
+      pmap->page[p] = NULL;
+    }
+    for (uint32_t i = 0; i < pmap->parked.num; i++)
+      dmi_slice_drop(&pmap->parked.at[i].msg.list);
+    dmi_keep_free(&pmap->parked);
+  }
+}
+
+void node_end(struct node *node) {
+  struct sim *sim = node->sim;
+  sim_log(sim, "p%u (%u) ends", node->uid, node->num);
+  if (atomic_load(&node->core.owned) && !node->over && !sim->ending)
+    sim_bad(sim, "p%u ends and owns %llu pages", node->uid,
+            (unsigned long long)atomic_load(&node->core.owned));
+  node->alive = false;
+  sim->live[node->slot] = NULL;
+  sim_net_leave(node, node->killed);
+  node_leave_fini(node);
+  sim_ops_fini(node);
+  free_pages(node);
+}
+
+void node_free(struct node *node) {
+  for (uint32_t i = 0; i < node->calls.num; i++)
+    dmi_slice_drop(&node->calls.at[i].take.list);
+  node_pager_fini(node);
+  dmi_mout_free(&node->out);
+  dmi_member_free(node->m);
+  free(node->ended.at);
+  free(node->pend.at);
+  free(node->calls.at);
+  free(node->creating.at);
+  free(node->addrs.at);
+  free(node);
+}
+
+/* ---- Mappings ---------------------------------------------------------------------------------
+ */
+
+struct sim_pmap *node_pmap(struct node *node, uint64_t base) {
+  uint32_t num = sim_map_num(base);
+  struct sim_pmap *pmap = &node->pmap[num];
+  return pmap->known == SIM_KNOWN && pmap->map.base == base ? pmap : NULL;
+}
+
+void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving) {
+  struct sim *sim = node->sim;
+  uint32_t num = sim_map_num(entry->base);
+  struct sim_pmap *pmap = &node->pmap[num];
+  if (pmap->known == SIM_KNOWN) return;
+  if (pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped)
+    sim_bad(sim, "p%u learns of mapping %u, which was unmapped", node->uid, num);
+  sim_log(sim, "p%u: mapping %u has home p%u", node->uid, num, entry->home);
+  pmap->known = SIM_KNOWN;
+  pmap->map.base = entry->base;
+  pmap->map.page_size = entry->page_size;
+  pmap->map.page_num = entry->page_num;
+  pmap->map.word = entry->word;
+  atomic_store(&pmap->map.home, entry->home);
+  atomic_store(&pmap->map.arriving, arriving);
+}
+
+struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page) {
+  struct sim_pmap *pmap = &node->pmap[map];
+  if (!pmap->page[page]) {
+    pmap->page[page] = calloc(1, sizeof(*pmap->page[page]));
+    if (!pmap->page[page]) abort();
+    dmi_page_init(&node->core, &pmap->map, pmap->page[page], page);
+  }
+  sim_touch(node->sim, map, page);
+  return pmap->page[page];
+}
+
+void node_replay(struct node *node, struct sim_pmap *pmap) {
+  struct dmi_keep parked = pmap->parked;
+  memset(&pmap->parked, 0, sizeof(pmap->parked));
+  for (uint32_t i = 0; i < parked.num; i++)
+    node_page_message(node, parked.at[i].from, &parked.at[i].msg);
+  free(parked.at);
+}
+
+void node_forget(struct node *node, uint64_t base) {
+  struct sim_pmap *pmap = node_pmap(node, base);
+  uint32_t map = sim_map_num(base);
+  if (!pmap) {
+    node->pmap[map].known = SIM_FORGOTTEN;
+    return;
+  }
+  sim_log(node->sim, "p%u forgets mapping %u", node->uid, map);
+  pmap->known = SIM_FORGOTTEN;
+  for (uint32_t p = 0; p < SIM_PAGES; p++) {
+    struct dmi_out out;
+    if (!pmap->page[p]) continue;
+    sim_touch(node->sim, map, p);
+    dmi_out_init(&out);
+    dmi_page_kill(&node->core, pmap->page[p], &out);
+    node_act(node, map, p, &out);
+  }
+  atomic_store(&pmap->map.arriving, 0);
+  node_replay(node, pmap);
+}

@@ -1,0 +1,170 @@
+/*
+ * node_run.c - one run: a program from its first process to its end, of which a seed decides every
+ * step.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node_sim.h"
+
+#define QUIET_STEPS_MAX 400000u /* messages until everything must have come to rest */
+
+void sim_log(struct sim *sim, const char *format, ...) {
+  va_list args;
+  if (!sim->opt.verbose) return;
+  printf("%8llu ", (unsigned long long)sim->now);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  printf("\n");
+}
+
+/* What a daemon does when it was woken: user code that has ended, leaves that go on. */
+static bool tend(struct sim *sim) {
+  bool moved = false;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    struct node *node = sim->live[i];
+    if (!node || node_frozen(node)) continue;
+    if (node->idle_owed && !sim_ops_num(node)) {
+      node_idle_look(node);
+      moved = true;
+    }
+    if (sim->live[i] == node && node_leave_look(node)) moved = true;
+  }
+  return moved;
+}
+
+static bool answer_one(struct sim *sim) {
+  uint32_t start = rng_below(&sim->rng, SIM_LIVING);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    if (node && node_answer(node)) return true;
+  }
+  return false;
+}
+
+static bool once_of(struct sim *sim, uint32_t rate) {
+  return rate && rng_below(&sim->rng, 10000) < rate;
+}
+
+/* Everything that is under way moves on; a process that stops goes on when nothing else can. */
+static bool go_on(struct sim *sim) {
+  if (rng_once_in(&sim->rng, 8) && answer_one(sim)) return true;
+  if (sim_net_step(sim) || answer_one(sim) || tend(sim)) return true;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    if (!sim->live[i] || !node_frozen(sim->live[i])) continue;
+    sim->live[i]->frozen = 0;
+    return true;
+  }
+  return node_pager_go_on(sim);
+}
+
+static void step(struct sim *sim) {
+  const struct sim_mix *mix = &sim->mix;
+  sim->steps++;
+  sim->now++;
+  if (rng_once_in(&sim->rng, 4)) (void)tend(sim);
+  if (once_of(sim, mix->churn)) {
+    sim_user_step(sim);
+  } else if (once_of(sim, mix->freeze)) {
+    sim_user_freeze(sim);
+  } else if (once_of(sim, mix->drop)) {
+    node_pager_drop(sim);
+  } else if (once_of(sim, mix->paging)) {
+    node_pager_step(sim);
+  } else if (rng_below(&sim->rng, 1000) < mix->issue) {
+    if (!sim_ops_begin(sim)) (void)go_on(sim);
+  } else if (once_of(sim, mix->kick)) {
+    (void)sim_ops_kick(sim);
+  } else if (!go_on(sim)) {
+    if (!sim_ops_begin(sim) && !sim_ops_kick(sim)) sim_user_step(sim);
+  }
+  sim_check_touched(sim);
+}
+
+/* Until nothing is under way and nobody has anything to do. */
+static void come_to_rest(struct sim *sim) {
+  uint64_t steps = 0;
+  bool more = true;
+  while (more && !sim->bad) {
+    sim->now++;
+    sim->steps++;
+    more = go_on(sim);
+    if (!more) {
+      sim_check_waits(sim);
+      more = !sim->bad && sim_ops_kick(sim);
+    }
+    sim_check_touched(sim);
+    if (++steps > QUIET_STEPS_MAX)
+      sim_bad(sim, "does not come to rest: messages go round for ever");
+  }
+  if (!sim->bad) sim_check_quiet(sim);
+  if (!sim->bad) sim_judge_quiet(sim);
+}
+
+static void init(struct sim *sim, uint64_t seed, const struct sim_options *options,
+                 struct sim_totals *totals) {
+  memset(sim, 0, sizeof(*sim));
+  sim->seed = seed;
+  sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
+  sim->opt = *options;
+  sim->totals = totals;
+  sim->hash = 0xcbf29ce484222325u;
+  sim_net_init(sim);
+  sim->pools = rng_once_in(&sim->rng, 2);
+  sim->random_ids = rng_once_in(&sim->rng, 3);
+  /* Mostly chains; now and then the owner sends to most. */
+  sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
+  sim->block = rng_range(&sim->rng, 1, 16);
+  node_new(sim, NULL);
+  sim_ops_retune(sim);
+}
+
+static void fini(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    if (sim->live[i]) node_end(sim->live[i]);
+  }
+  sim_net_fini(sim);
+  for (uint32_t i = 0; i < sim->nodes; i++)
+    node_free(sim->all[i]);
+  for (uint32_t m = 0; m < SIM_MAPS; m++) {
+    for (uint32_t p = 0; sim->map[m].made && p < SIM_PAGES; p++)
+      hist_fini(&sim->map[m].hist[p]);
+  }
+  free(sim->departed.at);
+}
+
+bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
+             uint64_t *hash) {
+  struct sim *sim = malloc(sizeof(*sim));
+  uint64_t until = 0;
+  bool good;
+  if (!sim) abort();
+  init(sim, seed, options, totals);
+  while (sim->begun < options->ops && !sim->bad) {
+    step(sim);
+    if (sim->steps < until) continue;
+    until = sim->steps + rng_range(&sim->rng, 50, 1500);
+    sim_ops_retune(sim);
+    sim_net_retune(sim);
+    if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
+  }
+  if (!sim->bad) come_to_rest(sim);
+  if (!sim->bad) sim_check_last(sim);
+  if (!sim->bad) sim_user_end_all(sim);
+  if (!sim->bad) sim_judge_notices(sim);
+  /* After a broken rule too: the hash covers what happened until then. */
+  sim_check_histories(sim);
+  good = !sim->bad;
+  fini(sim);
+  if (good && dmi_frame_total() != 0) {
+    good = false;
+    sim_bad(sim, "leak: %llu bytes of frames", (unsigned long long)dmi_frame_total());
+  }
+  if (!good) fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, sim->why);
+  totals->seeds++;
+  if (hash) *hash = sim->hash;
+  free(sim);
+  return good;
+}

@@ -1,0 +1,386 @@
+/*
+ * node_sim.h - whole virtual nodes: the product's membership, pages and rooms together, under a
+ * simulated network; one seed, one program from its first process to its end.
+ *
+ * docs/simulation.md says what is real, what is simulated and what is checked.  No threads, no
+ * sockets, no clock: the seed decides every step.
+ */
+#ifndef SIM_NODE_SIM_H
+#define SIM_NODE_SIM_H
+
+#include "base/pool.h"
+#include "core/member_int.h"
+#include "core/page.h"
+#include "core/room.h"
+#include "history.h"
+#include "node_net.h"
+#include "rng.h"
+
+#define SIM_LIVING 9u  /* processes at a time, at most */
+#define SIM_NODES 512u /* ever, in one run; also uids */
+#define SIM_HOSTS 3u
+#define SIM_MAPS 96u   /* ever, in one run */
+#define SIM_PAGES 4u   /* per mapping, at most */
+#define SIM_THREADS 3u /* with page operations, per process, at most */
+#define SIM_RANGES 6u  /* of one operation, at most */
+#define SIM_NO_WAIT UINT32_MAX
+
+/* Messages between the shells: the product's are those of class THREAD. */
+enum {
+  SIM_CREATE = 200, /* op; flags 1: the target is welcome, must not say otherwise */
+  SIM_CREATED       /* op */
+};
+
+/* ---- Nodes ---------------------------------------------------------------------------------- */
+
+struct sim_thread {
+  bool out;   /* its operation is not complete */
+  bool frame; /* its bytes are in a frame, not in src */
+  bool waits; /* it is a kind that may wait at the owner */
+  uint8_t map, page;
+  uint32_t hist;      /* number in the page's history */
+  uint32_t hist_wait; /* of its second half, NO_WAIT: has none */
+  uint32_t hops;      /* times its request was sent */
+  uint64_t calm;      /* sim.stir when it began */
+  struct dmi_req req;
+  /* Of several ranges: each is a part; `mask` has a bit for each of their bytes, from `from` on. */
+  uint64_t mask;
+  uint32_t from, span; /* the bytes from the first range to the last */
+  struct dmi_part part[SIM_RANGES];
+  unsigned char src[2 * HIST_PAGE_MAX + SIM_RANGES * sizeof(struct dmi_range)];
+  unsigned char dst[HIST_PAGE_MAX];
+};
+
+enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
+
+/* A mapping, as one process sees it. */
+struct sim_pmap {
+  enum sim_known known;
+  bool asked; /* a LOOKUP of its threads is out */
+  struct dmi_map map;
+  struct dmi_page *page[SIM_PAGES];  /* NULL: no record */
+  struct dmi_keep parked;            /* until HOME_END */
+  struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
+};
+
+/* An action of the membership core whose answer is to come. */
+enum sim_pending_type {
+  SIM_PEND_CONNECT,
+  SIM_PEND_VIEWED,
+  SIM_PEND_STOPPED,
+  SIM_PEND_FORGOT,
+  SIM_PEND_CREATE
+};
+
+struct sim_pending {
+  enum sim_pending_type type;
+  struct dmi_addr addr;
+  uint64_t base;
+  uint32_t uid; /* CREATE: where */
+  bool must;    /* CREATE: it was welcomed */
+};
+
+struct sim_call {
+  uint64_t op;
+  enum dmi_msg_type type;
+  struct node *about;  /* welcome, goodbye: whom the notice was about, NULL: a random id */
+  uint64_t arg;        /* base, or seq */
+  uint32_t uid;        /* thread: whose */
+  bool sole;           /* no other such call for this node before */
+  bool user;           /* of user code; else the shell's: the LOOKUP of a TAKE */
+  struct dmi_msg take; /* that TAKE */
+  uint32_t take_from;
+};
+
+struct sim_creating {
+  uint64_t op;   /* of busy */
+  uint32_t from; /* who asked */
+  uint64_t from_op;
+};
+
+struct sim_addr {
+  uint32_t uid;
+  struct dmi_addr addr;
+};
+
+/* What the judge notes about a process and its notices. */
+struct sim_notes {
+  bool refused_stop;              /* said once that threads run */
+  bool refused_room;              /* said once that nobody has room for its pages */
+  uint64_t refused_at;            /* time at which it found none, the last time */
+  uint64_t room_at;               /* time at which it heard of room, the last time */
+  uint32_t close_base;            /* CLOSE notices about it when that was said */
+  uint64_t rooms;                 /* of the coordinator here, as last seen */
+  bool main_lost;                 /* killed, and DMI_main with it */
+  uint32_t told;                  /* by how many that was said */
+  uint64_t open_rank, close_rank; /* time at which it asked, 0: not */
+  uint32_t open_got, close_got;   /* callers that got the notice */
+  bool open_out, close_out;       /* no longer in the coordinator's queue */
+  uint32_t welcomes, goodbyes;    /* calls for it */
+  bool welcomed, dismissed;
+};
+
+struct sim_leave; /* node_leave.c */
+
+struct node {
+  struct sim *sim;
+  uint32_t num;  /* of all processes of this run; its port is 1000 + num */
+  uint32_t slot; /* in sim.live */
+  uint32_t host;
+  struct node *seed; /* whom it asks to join */
+  bool alive;        /* started and not ended */
+  bool killed;
+  bool joined, opened, closed, left;
+  bool creates; /* accepts creates */
+  bool expect_close;
+  bool over;            /* END came */
+  bool carrying;        /* inside of node_carry */
+  bool by_thread;       /* the step at work is a thread's: what it sends may be barred */
+  uint64_t frozen;      /* it takes and does nothing until this step */
+  uint32_t uid, dmi_id; /* uid 0: none yet */
+  struct dmi_member *m;
+  struct dmi_core core;
+  struct dmi_pool *pool;
+  struct dmi_rooms *rooms;
+  struct dmi_mout out; /* of the membership core */
+  struct sim_leave *leave;
+  /* user code */
+  bool main_runs;
+  uint32_t threads;   /* DMI threads */
+  uint32_t idle_owed; /* ended, but operations are still out */
+  uint32_t own_creates;
+  uint64_t next_seq, ops;                    /* numbers of threads; of operations */
+  struct sim_thread thread[SIM_THREADS + 1]; /* the last one only ends waits: sim_ops_kick */
+  DMI_LIST(struct dmi_ended) ended;
+  DMI_LIST(struct sim_pending) pend;
+  DMI_LIST(struct sim_call) calls;
+  DMI_LIST(struct sim_creating) creating;
+  /* the network */
+  uint16_t conn_of[SIM_NODES]; /* by uid: 1 + 2 * connection + own end; 0: none */
+  uint8_t knows[SIM_NODES];    /* by uid: bool, its network knows how to reach it */
+  uint8_t barred[SIM_NODES];
+  DMI_LIST(struct sim_addr) addrs;
+  struct sim_conn *self_conn;
+  /* the shell */
+  uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
+  struct sim_pmap pmap[SIM_MAPS];
+  struct sim_notes notes;
+};
+
+/* ---- Mappings, as the judge sees them ------------------------------------------------------- */
+
+struct sim_map {
+  bool made;      /* DMI_mmap has returned */
+  bool unmapping; /* DMI_munmap was called */
+  bool unmapped;  /* and has returned */
+  uint64_t base, page_size, page_num;
+  bool sync; /* its pages begin with tickets, or a barrier if they have the room */
+  struct hist hist[SIM_PAGES];
+  uint32_t grants[SIM_PAGES]; /* GRANTs under way */
+  bool owned[SIM_PAGES];      /* some process has been its owner by a record */
+};
+
+/* A result of a thread whose process has left. */
+struct sim_departed {
+  uint32_t uid;
+  uint64_t seq;
+  bool asked; /* a call is out or was answered */
+};
+
+struct sim_totals {
+  uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
+  uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
+  uint64_t parked, self_messages, dropped, bounced, waited, kicks;
+  uint64_t stalls, refused, offers, kept, spills, unspills, no_room; /* R12 */
+  uint64_t by_kind[HIST_KINDS];
+  uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
+};
+
+struct sim_options {
+  uint64_t ops; /* per seed */
+  enum dmi_break page_break;
+  enum dmi_member_break member_break;
+  enum dmi_room_break room_break;
+  bool broken;  /* one of these is set */
+  bool verbose; /* print every event */
+  bool lax;     /* stale copies count only when somebody reads them */
+};
+
+/* What happens how often; redrawn now and then. */
+struct sim_mix {
+  uint32_t issue;             /* of 1000 steps, how many begin an operation */
+  uint32_t weight[6];         /* by enum dmi_req_type */
+  uint32_t hot;               /* of 100 operations, how many go to the hot page */
+  uint32_t hot_map, hot_page; /* SIM_PAGES: any page of it */
+  uint32_t whole, small;      /* of 100 ranges */
+  uint32_t drop;              /* of 10000 steps, how many drop a copy */
+  uint32_t kick;              /* of 10000 steps, how many end a wait */
+  uint32_t paging;            /* of 10000 steps, how many offer or spill a page */
+  uint32_t churn;             /* of 10000 steps, how many change members or mappings */
+  uint32_t freeze;            /* of 10000 steps, how many stop a process for a while */
+};
+
+struct sim {
+  struct rng rng;
+  struct sim_options opt;
+  uint64_t seed;
+  uint64_t now; /* time; every event gets another one */
+  uint64_t steps;
+  uint64_t effects; /* hints given out */
+  uint64_t next_op;
+  struct sim_net net;
+  struct node *live[SIM_LIVING]; /* NULL: free */
+  struct node *all[SIM_NODES];
+  uint32_t nodes;
+  struct node *by_uid[SIM_NODES];
+  struct sim_map map[SIM_MAPS];
+  uint32_t maps;       /* behind the last one made */
+  uint32_t maps_asked; /* calls of DMI_mmap */
+  struct sim_mix mix;
+  bool pools;              /* processes lend little: R12 */
+  bool random_ids;         /* users may call DMI_welcome and DMI_goodbye with any id */
+  bool random_used[2][64]; /* did so: goodbye or welcome, id */
+  bool notices_lost;       /* somebody was killed who may have been about to get one */
+  bool ending;             /* nothing new begins: the program is to end */
+  uint64_t room_event;     /* the last time at which there may have come more room */
+  DMI_LIST(struct sim_departed) departed;
+  uint64_t refusals;   /* operations that were refused for lack of room, not complete */
+  bool fetch_refused;  /* a READ was, so reads may fail */
+  uint64_t hop, block; /* of all processes: dmi_core */
+  uint64_t begun;      /* operations */
+  uint64_t stir;       /* counts the beginnings of leaves */
+  uint32_t out;        /* operations not complete */
+  struct sim_totals *totals;
+  uint64_t hash; /* of all histories */
+  struct {
+    uint8_t map, page;
+  } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step has to do with */
+  uint32_t touched_num;
+  bool bad; /* a rule was broken; `why` says which */
+  char why[400];
+};
+
+/* ---- node_proc.c: a process, its mappings and records; node_page.c: the page protocol in it ----
+ */
+struct node *node_new(struct sim *sim, struct node *seed);
+void node_free(struct node *node);
+void node_end(struct node *node); /* it is not there any more; its notes stay */
+bool node_frozen(const struct node *node);
+struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */
+uint32_t sim_map_num(uint64_t base);
+void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving);
+void node_forget(struct node *node, uint64_t base);
+struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page);
+void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out);
+void node_send(struct node *node, uint32_t to, struct dmi_msg *msg);
+void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg);
+void node_replay(struct node *node, struct sim_pmap *pmap);
+/* A message, from a uid or temporary id. */
+void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
+/* The first `got` bytes of this DATA are there. */
+void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got);
+
+/* ---- node_life.c: the membership core's actions ---------------------------------------------- */
+void node_carry(struct node *node);
+/* One of the answers that are due.  False: none is. */
+bool node_answer(struct node *node);
+void node_lost(struct node *node, uint32_t id);
+void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
+void node_idle_look(struct node *node);
+
+/* ---- node_leave.c: handing over (R8), room for it -------------------------------------------- */
+void node_leave_start(struct node *node, uint32_t heir);
+/* False: there was nothing to do. */
+bool node_leave_look(struct node *node);
+void node_leave_removed(struct node *node, uint32_t uid, uint32_t heir);
+bool node_leave_message(struct node *node, uint32_t from, struct dmi_msg *msg);
+void node_leave_looked_up(struct node *node, struct sim_call *call, const struct dmi_mact *result);
+bool node_room_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
+void node_room_view(struct node *node);
+void node_leave_fini(struct node *node);
+uint32_t node_leave_heir(const struct node *node); /* 0: it is not handing over */
+
+/* ---- node_pager.c: pools and what a pager does (R12) ----------------------------------------- */
+void node_pager_init(struct node *node);
+void node_pager_fini(struct node *node);
+void node_pager_stalled(struct node *node, struct dmi_page *page);
+/* Some process drops a copy. */
+void node_pager_drop(struct sim *sim);
+/* Some process makes room, or asks for it, without need or with. */
+void node_pager_step(struct sim *sim);
+/* Something that waits for room goes on.  False: nothing can. */
+bool node_pager_go_on(struct sim *sim);
+void node_pager_check(struct node *node, bool quiet);
+
+/* ---- node_call.c: calls, and their results -----------------------------------------------------
+ */
+void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b,
+               struct node *about);
+void node_result(struct node *node, const struct dmi_mact *act);
+
+/* ---- node_user.c: what users do -------------------------------------------------------------- */
+void node_create(struct node *node, uint32_t uid, bool must);
+bool node_has_user(const struct node *node);
+uint32_t node_users(const struct node *node);
+bool sim_user_code(const struct sim *sim); /* does any user code run, or is going to? */
+/* Some user does something, or a process comes, is asked to leave, is lost, or stops for long. */
+void sim_user_step(struct sim *sim);
+void sim_user_freeze(struct sim *sim);
+/* Everything ends.  */
+void sim_user_end_all(struct sim *sim);
+uint32_t sim_living(const struct sim *sim);
+struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
+
+/* ---- node_pick.c, node_ops.c: page operations of threads ------------------------------------- */
+void sim_ops_retune(struct sim *sim);
+bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
+                  uint64_t *input, uint64_t *answer);
+uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write);
+const char *sim_ops_mode(const struct dmi_req *req);
+bool sim_ops_begin(struct sim *sim);
+/* An operation on the page takes effect now, if it has not before. */
+void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
+void sim_ops_complete(struct node *node, struct dmi_req *req);
+uint32_t sim_ops_num(const struct node *node); /* out */
+/* Operations that wait on this page have done their first half. */
+void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
+/* Some thread writes what an operation waits for.  False: none waits. */
+bool sim_ops_kick(struct sim *sim);
+void sim_ops_fini(struct node *node);
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op);
+
+/* ---- node_check.c: what must hold of pages; node_judge.c: of members, notices and calls -------
+ */
+/* Says why this run is bad; the first reason stays. */
+void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* After each step: one owner, and what the core itself can check. */
+void sim_check_touched(struct sim *sim);
+/* When no message is under way: what waits has a reason to. */
+void sim_check_waits(struct sim *sim);
+/* When nothing is under way: nothing waits, and every copy is like the owner's bytes. */
+void sim_check_quiet(struct sim *sim);
+/* The owner's bytes are read once more. */
+void sim_check_last(struct sim *sim);
+/* The histories are judged. */
+void sim_check_histories(struct sim *sim);
+/* What the coordinator's queue of notices says after an event of it. */
+void sim_judge_watch(struct node *node);
+void sim_judge_quiet(struct sim *sim);
+void sim_judge_notices(struct sim *sim); /* at the end */
+void sim_judge_print(struct sim *sim);   /* what the coordinator knows, and what is so */
+void sim_judge_joined(struct node *node);
+void sim_judge_notice(struct node *node, const struct dmi_notice *notice);
+void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act);
+void sim_judge_forget(struct sim *sim, uint64_t base);
+void sim_judge_refused(struct node *node);
+struct node *sim_coordinator(struct sim *sim); /* NULL: on its way */
+
+/* ---- node_run.c ------------------------------------------------------------------------------ */
+void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* This step has to do with the page: its rules are checked when the step is over. */
+void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
+/* One run.  False: bad; sim->why was printed, and the history. */
+bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
+             uint64_t *hash);
+
+#endif
