@@ -16,6 +16,9 @@ base_sources = \
 	lib/base/epoch.h \
 	lib/base/error.c \
 	lib/base/error.h \
+	lib/base/event.c \
+	lib/base/event.h \
+	lib/base/event_table.h \
 	lib/base/file.c \
 	lib/base/file.h \
 	lib/base/frame.c \
@@ -30,6 +33,8 @@ base_sources = \
 	lib/base/machine.c \
 	lib/base/machine.h \
 	lib/base/mutation.h \
+	lib/base/outlet.c \
+	lib/base/outlet.h \
 	lib/base/pool.c \
 	lib/base/pool.h \
 	lib/base/version.c \
@@ -180,6 +185,8 @@ sync_sources = \
 # 7 node: the process: daemon, threads, pager, joining and leaving
 node_sources = \
 	lib/node/above.c \
+	lib/node/announce.c \
+	lib/node/announce.h \
 	lib/node/calls.c \
 	lib/node/calls.h \
 	lib/node/check.c \

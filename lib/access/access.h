@@ -8,6 +8,7 @@
 #ifndef DMI_ACCESS_ACCESS_H
 #define DMI_ACCESS_ACCESS_H
 
+#include "base/event.h"
 #include "base/lock.h"
 #include "core/page.h"
 #include "access/ops.h"
@@ -42,6 +43,7 @@ struct dmi_access {
   struct dmi_space space; /* the mappings known here */
   struct dmi_net *net;    /* sends: any thread; else the daemon */
   struct dmi_ops *ops;    /* operations that are out; own lock */
+  struct dmi_stream *stream; /* what happens is told there */
   const struct dmi_access_above *above;
   void *above_arg;
 
@@ -65,7 +67,7 @@ struct dmi_access {
   struct dmi_mutex park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
 };
 
-/* Makes one of zero bytes; `core`, `net` and `active` are the caller's to fill in. */
+/* Makes one of zero bytes; `core`, `net`, `stream` and `active` are the caller's to fill in. */
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg);
 /* At the end of the process: frees the mappings, and the operations that nobody will ever answer.
  */

@@ -10,7 +10,6 @@
 #include "access/early.h"
 #include "base/epoch.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/rmw.h"
 #include "core/syncop.h"
@@ -177,8 +176,9 @@ static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_
   const char *what = dmi_page_wrong(&access->core, page);
   if (!what) return true;
   if (from == access->core.self) dmi_page_check(&access->core, page);
-  dmi_say(DMI_LOG_ERROR, "page", "message %u of member %u breaks page %llu of mapping %llx: %s",
-          type, from, (unsigned long long)page->index, (unsigned long long)page->map->base, what);
+  dmi_say(access->stream, DMI_LOG_ERROR, "page",
+          "message %u of member %u breaks page %llu of mapping %llx: %s", type, from,
+          (unsigned long long)page->index, (unsigned long long)page->map->base, what);
   return false;
 }
 

@@ -22,7 +22,8 @@ enum dmi_rank {
   DMI_RANK_TEMP,    /* temporary ids of the network */
   DMI_RANK_LEAF,    /* those under which no other lock is taken, but the network's work */
   DMI_RANK_PEER,    /* the queue of a peer */
-  DMI_RANK_WORK     /* what the network's daemon is to do */
+  DMI_RANK_WORK,    /* what the network's daemon is to do */
+  DMI_RANK_EVENT    /* the line that a launcher gets: events are told with any lock held */
 };
 
 #ifdef DMI_DEBUG

@@ -6,19 +6,12 @@
 #endif
 #include "base/log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LINE 2048 /* longer ones are cut; what Linux writes to a pipe in one piece is 4096 */
-
-_Atomic uint32_t dmi_log_level;
-
 static const char *const names[] = {"off", "error", "warn", "info", "debug"};
-static char our_host[256] = "-";
-static _Atomic int64_t our_id = -1;
 
 bool dmi_log_parse(const char *name, enum dmi_log_level *level) {
   for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -30,57 +23,84 @@ bool dmi_log_parse(const char *name, enum dmi_log_level *level) {
   return false;
 }
 
-void dmi_log_begin(enum dmi_log_level level, const char *host) {
-  snprintf(our_host, sizeof our_host, "%s", host);
-  atomic_store(&our_id, -1);
-  atomic_store(&dmi_log_level, (uint32_t)level);
-}
-
-void dmi_log_is(uint32_t dmi_id) {
-  atomic_store(&our_id, (int64_t)dmi_id);
+const char *dmi_log_level_name(enum dmi_log_level level) {
+  return names[level];
 }
 
 /* Time, who, level, subsystem.  Returns the length. */
-static size_t head(char line[LINE], enum dmi_log_level level, const char *subsystem) {
+static size_t head(char line[DMI_LOG_LINE], const struct dmi_log *log,
+                   const struct dmi_stream *stream, const struct dmi_event *event) {
   struct timespec now;
   struct tm utc;
   char id[24] = "-", when[32] = "";
-  int64_t number = atomic_load_explicit(&our_id, memory_order_relaxed);
+  int64_t number = atomic_load_explicit(&stream->id, memory_order_relaxed);
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
   if (number >= 0) snprintf(id, sizeof id, "%lld", (long long)number);
-  int length = snprintf(line, LINE, "%s.%03dZ %s/%s %s %s: ", when, (int)(now.tv_nsec / 1000000),
-                        id, our_host, names[level], subsystem);
+  int length =
+      snprintf(line, DMI_LOG_LINE, "%s.%03dZ %s/%s %s %s: ", when, (int)(now.tv_nsec / 1000000), id,
+               log->host, names[dmi_event_rows[event->type].level], dmi_event_subsystem(event));
   return length < 0 ? 0 : (size_t)length;
 }
 
-/* Fills up the line, with what would break it into two made harmless, and writes it. */
-static void tail(char line[LINE], size_t at, const char *format, va_list args) {
-  vsnprintf(line + at, LINE - 1 - at, format, args);
+/* Writes the line, whose text begins at `at`, with what would break it into two made harmless. */
+static void write_line(char line[DMI_LOG_LINE], size_t at) {
   size_t length = strlen(line);
   for (size_t i = at; i < length; i++) {
     if ((unsigned char)line[i] < ' ') line[i] = ' ';
-
   }
   line[length++] = '\n';
   /* stderr is not buffered, so this keeps its place among what is written there otherwise. */
   if (write(STDERR_FILENO, line, length) < 0) return;
 }
 
-void dmi_log_write(enum dmi_log_level level, const char *subsystem, const char *format, ...) {
-  char line[LINE];
-  va_list args;
-  va_start(args, format);
-  tail(line, head(line, level, subsystem), format, args);
-  va_end(args);
+void dmi_log_plain(const char *text) {
+  char line[DMI_LOG_LINE];
+  snprintf(line, sizeof line - 1, "dmi: %s", text);
+  write_line(line, strlen("dmi: "));
 }
 
-void dmi_say(enum dmi_log_level level, const char *subsystem, const char *format, ...) {
-  char line[LINE] = "dmi: ";
-  bool logged = atomic_load_explicit(&dmi_log_level, memory_order_relaxed) >= level;
-  va_list args;
-  va_start(args, format);
-  tail(line, logged ? head(line, level, subsystem) : strlen(line), format, args);
-  va_end(args);
+static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
+                 const struct dmi_event *event) {
+  const struct dmi_log *log = (const struct dmi_log *)(const void *)subscriber;
+  const struct dmi_event_row *row = &dmi_event_rows[event->type];
+  bool logged = log->level >= row->level;
+  char line[DMI_LOG_LINE] = "dmi: ";
+  if (*row->text && (logged || row->shown == DMI_SHOWN_SAY)) {
+    size_t at = logged ? head(line, log, stream, event) : strlen(line);
+    dmi_event_text(event, line + at, sizeof line - 1 - at);
+    write_line(line, at);
+  }
+  if (row->shown == DMI_SHOWN_LINE) {
+    snprintf(line, sizeof line, "=== %s ===", row->name);
+    write_line(line, 0);
+  }
+}
+
+/* What is to be seen at this level. */
+static uint64_t wanted(enum dmi_log_level level) {
+  uint64_t wants = 0;
+  for (uint32_t i = 0; i < DMI_EVENT_NUM; i++) {
+    const struct dmi_event_row *row = &dmi_event_rows[i];
+    if (row->shown == DMI_SHOWN_SAY || row->shown == DMI_SHOWN_LINE ||
+        (row->shown == DMI_SHOWN_LOG && level >= row->level)) {
+      wants |= DMI_EVENT_BIT(i);
+    }
+  }
+  return wants;
+}
+
+void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream) {
+  log->subscriber.take = take;
+  dmi_log_begin(log, stream, DMI_LOG_OFF, "-");
+  dmi_stream_subscribe(stream, &log->subscriber);
+}
+
+void dmi_log_begin(struct dmi_log *log, struct dmi_stream *stream, enum dmi_log_level level,
+                   const char *host) {
+  log->level = level;
+  snprintf(log->host, sizeof log->host, "%s", host);
+  log->subscriber.wants = wanted(level);
+  dmi_stream_wants_changed(stream);
 }

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/lock.h"
-#include "base/log.h"
 #include "net/net_int.h"
 
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
@@ -63,11 +62,11 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
 static void log_new(const struct dmi_conn *conn) {
   char text[80];
   if (conn->member && conn->peer->id < DMI_NET_TEMP) {
-    dmi_log(DMI_LOG_INFO, "net", "connected with member %u at %s", conn->peer->id,
-            dmi_addr_text(&conn->theirs, text));
+    dmi_emit(conn->net->stream, member_connected, .member = conn->peer->id,
+             .address = dmi_addr_text(&conn->theirs, text));
   } else {
-    dmi_log(DMI_LOG_INFO, "net", "connected with %s, which is %s",
-            dmi_addr_text(&conn->theirs, text), conn->member ? "to be joined" : "no member yet");
+    dmi_emit(conn->net->stream, stranger_connected, .address = dmi_addr_text(&conn->theirs, text),
+             .what = conn->member ? "to be joined" : "no member yet");
   }
 }
 
@@ -85,8 +84,13 @@ static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
 static void log_end(const struct dmi_conn *conn, const char *why) {
   char text[80];
   const char *orderly = orderly_end(conn, why);
-  dmi_log(DMI_LOG_INFO, "net", "%s the connection with %s: %s", orderly ? "closed" : "lost",
-          dmi_addr_text(&conn->theirs, text), orderly ? orderly : why);
+  if (orderly) {
+    dmi_emit(conn->net->stream, connection_closed, .address = dmi_addr_text(&conn->theirs, text),
+             .why = orderly);
+  } else {
+    dmi_emit(conn->net->stream, connection_lost, .address = dmi_addr_text(&conn->theirs, text),
+             .why = why);
+  }
 }
 
 /* Frees what a connection has of memory. */

@@ -27,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "net/net_int.h"
 
 /* What may be wrong with a member that the coordinator told us of. */
@@ -82,7 +81,7 @@ static void give_up(struct dmi_dial *dial) {
 
 /* This address has failed, dial->why says how.  `final`: so will the others. */
 static void failed(struct dmi_dial *dial, bool final) {
-  dmi_log(DMI_LOG_DEBUG, "net", "%s", dial->why);
+  dmi_emit(dial->net->stream, connect_failed, .why = dial->why);
   stop_attempt(dial);
   if (final) dial->at = dial->count;
   dmi_dial_next(dial);
@@ -106,7 +105,7 @@ static void pause_before_next(struct dmi_dial *dial) {
 static void once_more(struct dmi_dial *dial) {
   struct dmi_net_peer *peer = dial->peer;
   uint32_t limit = dial->net->config.dead_after;
-  dmi_log(DMI_LOG_DEBUG, "net", "%s port %u: once more", dial->host, dial->port);
+  dmi_emit(dial->net->stream, connect_again, .host = dial->host, .port = dial->port);
   if (peer->held != NULL) {
     dmi_dial_cancel(dial);
     if (!dmi_handshake_held(peer->held, false)) dmi_dial_peer(peer);
@@ -462,7 +461,7 @@ void dmi_dial_next(struct dmi_dial *dial) {
     no_connection(dial, -error);
     return;
   }
-  dmi_log(DMI_LOG_DEBUG, "net", "connecting to %s port %u", dial->host, dial->port);
+  dmi_emit(dial->net->stream, connecting, .host = dial->host, .port = dial->port);
   ev_set_cb(&dial->io, on_event);
   ev_io_set(&dial->io, dial->link->out, EV_WRITE);
   ev_io_start(loop, &dial->io);

@@ -17,13 +17,15 @@
 #include <string.h>
 
 #include "base/lock.h"
-#include "base/log.h"
 #include "net/net_int.h"
 
 #define LOG_LINES 10 /* at most, in LOG_SECONDS */
 #define LOG_SECONDS 5.0
 #define ENDING_SECONDS 2.0
 #define ENDING_LOOK 0.001
+
+/* For who gave no stream: nobody subscribes. */
+static struct dmi_stream nobody;
 
 /* Which dmi_net this thread is the daemon of. */
 static _Thread_local struct dmi_net *daemon_of;
@@ -34,7 +36,7 @@ static void say(struct dmi_net *net, const char *line) {
   if (net->handler.log != NULL)
     net->handler.log(net->handler.arg, line);
   else
-    dmi_say(DMI_LOG_WARN, "net", "%s", line);
+    dmi_say(net->config.stream, DMI_LOG_WARN, "net", "%s", line);
 }
 
 static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events) {
@@ -226,6 +228,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (net == NULL) goto err_transport;
   net->transport = transport;
   net->config = *config;
+  net->stream = config->stream ? config->stream : &nobody;
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;
   if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;

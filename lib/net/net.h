@@ -25,6 +25,7 @@
 #include "msg/msg.h"
 
 struct dmi_net;
+struct dmi_stream;
 struct dmi_transport;
 
 /* Who we are, said in HELLO; and what is secret. */
@@ -37,7 +38,8 @@ struct dmi_net_config {
   uint8_t build[16];    /* hash of the executable */
   char name[64];        /* program name, for messages */
   double patience;      /* seconds for a handshake, to join, for a stranger's first word; 0: 10 */
-  uint32_t dead_after;  /* seconds after which a member whose machine is silent is lost; 0: never */
+  struct dmi_stream *stream; /* is told what happens; NULL: nobody is, but the user (`log` below) */
+  uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
   struct dmi_transport *transport; /* what carries it; the net's from now on.  NULL: TCP */
 };
 

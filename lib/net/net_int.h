@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/event.h"
 #include "base/lock.h"
 #include "net/hello.h"
 #include "net/net.h"
@@ -283,6 +284,7 @@ struct dmi_net_limit {
 
 struct dmi_net {
   struct dmi_net_config config;
+  struct dmi_stream *stream; /* never NULL */
   struct dmi_net_handler handler;
   struct ev_loop *loop;
   struct dmi_transport *transport;

@@ -36,6 +36,7 @@ enum verdict { GOOD, NOTE, BAD };
 
 struct check {
   const struct dmi_config *config;
+  struct dmi_stream *stream;
   struct dmi_self self;
   struct dmi_net *net;
   char host[DMI_CONTACT_HOST]; /* to join */
@@ -225,7 +226,7 @@ static void check_join(struct check *check) {
 static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
   const struct dmi_config *config = check->config;
   const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
-  if (!dmi_key_read(key, config->key_file, config->key_fd)) {
+  if (!dmi_key_read(key, config->key_file, config->key_fd, check->stream)) {
     tell(check, BAD, "key", "no usable key (a line on stderr says why); --key names another file");
     return false;
   }
@@ -263,8 +264,8 @@ static bool open_net(struct check *check) {
   return true;
 }
 
-bool dmi_check(const struct dmi_config *config, const char *argv0) {
-  struct check check = {.config = config};
+bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
+  struct check check = {.config = config, .stream = stream};
   struct dmi_machine machine;
   if (!dmi_self_find(&check.self, config, argv0)) {
     tell(&check, BAD, "name", "%s", check.self.why);

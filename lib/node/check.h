@@ -11,6 +11,6 @@
 
 /* Prints a line on stdout for each thing: "ok", "note" (works, but look at it) or "FAILED".  False:
  * one of them failed. */
-bool dmi_check(const struct dmi_config *config, const char *argv0);
+bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream);
 
 #endif

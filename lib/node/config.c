@@ -40,6 +40,9 @@ static const struct row rows[] = {
     {"DMI_CHECK", YES, offsetof(struct dmi_config, check), 0, 0, "--check"},
     {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
     {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
+    {"DMI_EVENT_FD", INT, offsetof(struct dmi_config, event_fd), 3, UINT64_MAX, "no option"},
+    {"DMI_EVENT_LEVEL", LEVEL, offsetof(struct dmi_config, event_level), 0, DMI_LOG_INFO,
+     "no option"},
     {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
     {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
     {"DMI_GRACE", SECONDS, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
@@ -52,37 +55,79 @@ static const uint64_t highest[] = {[PORT] = UINT16_MAX,
                                    [SECONDS] = 999999999, /* as dmirun */
                                    [YES] = 1};
 
-static bool number(const struct row *row, const char *text, uint64_t *value) {
-  uint64_t high = highest[row->type];
+static bool number(const struct row *row, const char *text, uint64_t *value, char *wrong) {
+  uint64_t given, high = highest[row->type];
   char *end;
   errno = 0;
-  *value = strtoull(text, &end, 10);
-  if (errno == 0 && end != text && *end == '\0' && text[0] != '-' && *value >= row->low &&
-      *value <= high) {
+  given = strtoull(text, &end, 10);
+  if (errno == 0 && end != text && *end == '\0' && text[0] != '-' && given >= row->low &&
+      given <= high) {
+    *value = given;
     return true;
   }
-  fprintf(stderr, "dmi: %s=%s is not a number %sfrom %llu to %llu (dmirun: %s)\n", row->name, text,
-          row->type == SECONDS ? "of seconds " : "", (unsigned long long)row->low,
-          (unsigned long long)high, row->help);
+  snprintf(wrong, DMI_CONFIG_WRONG, "%s=%s is not a number %sfrom %llu to %llu (dmirun: %s)",
+           row->name, text, row->type == SECONDS ? "of seconds " : "", (unsigned long long)row->low,
+           (unsigned long long)high, row->help);
   return false;
 }
 
-/* "print" or "abort"; not set: neither. */
-static bool on_error(const char *text, enum dmi_on_error *what) {
-  *what = DMI_ON_ERROR_RETURN;
-  if (!text) return true;
+/* "print" or "abort". */
+static bool on_error(const char *text, uint64_t *what, char *wrong) {
   if (strcmp(text, "print") == 0) {
     *what = DMI_ON_ERROR_PRINT;
   } else if (strcmp(text, "abort") == 0) {
     *what = DMI_ON_ERROR_ABORT;
   } else {
-    fprintf(stderr, "dmi: DMI_ON_ERROR=%s must be print or abort (dmirun: --on-error)\n", text);
+    snprintf(wrong, DMI_CONFIG_WRONG, "DMI_ON_ERROR=%s must be print or abort (dmirun: --on-error)",
+             text);
     return false;
   }
   return true;
 }
 
-bool dmi_config_read(struct dmi_config *config) {
+static bool level(const struct row *row, const char *text, uint64_t *value, char *wrong) {
+  enum dmi_log_level found;
+  if (dmi_log_parse(text, &found)) {
+    *value = found;
+    return true;
+  }
+  snprintf(wrong, DMI_CONFIG_WRONG, "%s=%s is not one of off, error, warn, info, debug", row->name,
+           text);
+  return false;
+}
+
+static bool parse(const struct row *row, const char *text, uint64_t *value, char *wrong) {
+  if (row->type == LEVEL) return level(row, text, value, wrong);
+  if (row->type == ON_ERROR) return on_error(text, value, wrong);
+  return number(row, text, value, wrong);
+}
+
+static void store(void *field, enum type type, uint64_t value) {
+  switch (type) {
+    case PORT:
+      *(uint16_t *)field = (uint16_t)value;
+      break;
+    case INT:
+    case SECONDS:
+      *(int *)field = (int)value; /* UINT64_MAX: -1 */
+      break;
+    case YES:
+      *(bool *)field = value != 0;
+      break;
+    case LEVEL:
+      *(enum dmi_log_level *)field = (enum dmi_log_level)value;
+      break;
+    case ON_ERROR:
+      *(enum dmi_on_error *)field = (enum dmi_on_error)value;
+      break;
+    default:
+      *(uint64_t *)field = value;
+  }
+}
+
+bool dmi_config_read(struct dmi_config *config, char wrong[DMI_CONFIG_WRONG]) {
+  char later[DMI_CONFIG_WRONG];
+  bool good = true;
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     const struct row *row = &rows[i];
     const char *text = getenv(row->name);
@@ -93,26 +138,8 @@ bool dmi_config_read(struct dmi_config *config) {
       *(const char **)field = text;
       continue;
     }
-    if (row->type == LEVEL) {
-      *(enum dmi_log_level *)field = DMI_LOG_OFF;
-      if (!text || dmi_log_parse(text, field)) continue;
-      fprintf(stderr, "dmi: %s=%s is not one of off, error, warn, info, debug\n", row->name, text);
-      return false;
-    }
-    if (row->type == ON_ERROR) {
-      if (!on_error(text, field)) return false;
-      continue;
-    }
-    if (text && !number(row, text, &value)) return false;
-    if (row->type == PORT) {
-      *(uint16_t *)field = (uint16_t)value;
-    } else if (row->type == INT || row->type == SECONDS) {
-      *(int *)field = (int)value; /* UINT64_MAX: -1 */
-    } else if (row->type == YES) {
-      *(bool *)field = value != 0;
-    } else {
-      *(uint64_t *)field = value;
-    }
+    if (text && !parse(row, text, &value, good ? wrong : later)) good = false;
+    store(field, row->type, value);
   }
-  return true;
+  return good;
 }

@@ -23,19 +23,24 @@ struct dmi_config {
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */
-  enum dmi_on_error on_error; /* DMI_ON_ERROR */
-  bool check;                 /* DMI_CHECK: say what would be used, and end */
-  bool bind_threads;          /* DMI_BIND_THREADS */
-  int parent;                 /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
-  int grace;                  /* DMI_GRACE: seconds to leave in, then */
-  const char *bind;           /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
-  const char *key_file;       /* DMI_KEY_FILE; NULL: ~/.dmi/key */
-  int key_fd;                 /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
-  bool encrypt;               /* DMI_ENCRYPT */
+  int event_fd;             /* DMI_EVENT_FD, gets events as JSON; -1: none */
+  enum dmi_log_level event_level; /* DMI_EVENT_LEVEL: events up to it */
+  enum dmi_on_error on_error;     /* DMI_ON_ERROR */
+  bool check;                     /* DMI_CHECK: say what would be used, and end */
+  bool bind_threads;              /* DMI_BIND_THREADS */
+  int parent;                     /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
+  int grace;                      /* DMI_GRACE: seconds to leave in, then */
+  const char *bind;               /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
+  const char *key_file;           /* DMI_KEY_FILE; NULL: ~/.dmi/key */
+  int key_fd;     /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
+  bool encrypt;   /* DMI_ENCRYPT */
   int dead_after; /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
 };
 
-/* False: a variable is wrong, and a line on stderr says which. */
-bool dmi_config_read(struct dmi_config *config);
+#define DMI_CONFIG_WRONG 5000 /* bytes of a sentence about a variable */
+
+/* False: a variable is wrong, and `wrong` says which (the first); the others are read all the same.
+ */
+bool dmi_config_read(struct dmi_config *config, char wrong[DMI_CONFIG_WRONG]);
 
 #endif

@@ -18,10 +18,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 
 struct dmi_contact {
+  struct dmi_subscriber subscriber; /* to "coordinating" */
+  struct dmi_stream *stream;
   const char *file;
   char line[DMI_CONTACT_HOST + 8]; /* what this process writes */
   bool told;
@@ -29,31 +30,41 @@ struct dmi_contact {
   pthread_t writer;
 };
 
-struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port) {
-  struct dmi_contact *contact = dmi_xalloc(1, sizeof(*contact));
-  contact->file = file;
-  snprintf(contact->line, sizeof(contact->line), "%.255s %u\n", host, port);
-  return contact;
-}
-
 static void *writer_body(void *arg) {
   struct dmi_contact *contact = arg;
   if (!dmi_file_replace(contact->file, contact->line)) {
-    dmi_say(DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s", contact->file,
-            strerror(errno));
+    dmi_say(contact->stream, DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s",
+            contact->file, strerror(errno));
   }
   return NULL;
 }
 
-void dmi_contact_tell(struct dmi_contact *contact) {
+/* This process is the coordinator now.  The file may be on another machine, so a thread of its own
+ * writes it. */
+static void coordinating(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
+                         const struct dmi_event *event) {
+  struct dmi_contact *contact = (struct dmi_contact *)(void *)subscriber;
   sigset_t all, before;
-  if (!contact->file || contact->told) return;
+  (void)stream;
+  (void)event;
   contact->told = true;
   sigfillset(&all); /* signals are the daemon's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   contact->threaded = pthread_create(&contact->writer, NULL, writer_body, contact) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!contact->threaded) writer_body(contact);
+}
+
+struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port,
+                                    struct dmi_stream *stream) {
+  struct dmi_contact *contact = dmi_xalloc(1, sizeof(*contact));
+  contact->stream = stream;
+  contact->file = file;
+  snprintf(contact->line, sizeof(contact->line), "%.255s %u\n", host, port);
+  contact->subscriber.take = coordinating;
+  contact->subscriber.wants = file ? DMI_EVENT_BIT(DMI_EVENT_coordinating) : 0;
+  dmi_stream_subscribe(stream, &contact->subscriber);
+  return contact;
 }
 
 static bool read_line(const char *file, char *line, int size) {
@@ -68,13 +79,18 @@ static bool read_line(const char *file, char *line, int size) {
   return good;
 }
 
-void dmi_contact_free(struct dmi_contact *contact, bool over) {
+void dmi_contact_end(struct dmi_contact *contact, bool over) {
   char line[sizeof(contact->line)];
   if (contact->threaded) pthread_join(contact->writer, NULL);
   if (over && contact->told && read_line(contact->file, line, sizeof(line)) &&
       strcmp(line, contact->line) == 0) {
     unlink(contact->file);
   }
+  contact->threaded = contact->told = false;
+}
+
+void dmi_contact_free(struct dmi_contact *contact) {
+  dmi_stream_unsubscribe(contact->stream, &contact->subscriber);
   free(contact);
 }
 

@@ -11,20 +11,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/event.h"
+
 #define DMI_CONTACT_HOST 256 /* bytes of a host name with its end */
 
 struct dmi_contact;
 
-/* For a process that others reach as host:port.  `file` NULL: everything below does nothing. */
-struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port);
-
-/* This process is the coordinator now.  Only the first call does something.  Does not block: the
- * file may be on another machine, so a thread of its own writes it. */
-void dmi_contact_tell(struct dmi_contact *contact);
+/* For a process that others reach as host:port: the file is written when the stream tells that this
+ * process is the coordinator (event "coordinating").  `file` NULL: there is none.  While there is
+ * one thread only. */
+struct dmi_contact *dmi_contact_new(const char *file, const char *host, uint16_t port,
+                                    struct dmi_stream *stream);
 
 /* Waits until the file is written.  `over`: the program has ended; removes the file if it still
  * says what this process wrote. */
-void dmi_contact_free(struct dmi_contact *contact, bool over);
+void dmi_contact_end(struct dmi_contact *contact, bool over);
+/* After that, while there is one thread only. */
+void dmi_contact_free(struct dmi_contact *contact);
 
 /* Reads the file.  False: *why is a sentence (valid until the next call), NULL if it is as in
  * host and port already. */

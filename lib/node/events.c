@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/epoch.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/pager.h"
@@ -20,6 +19,7 @@
 struct dmi_events {
   struct dmi_mout out;
   bool carrying;
+  bool coordinating;      /* that was told */
   struct dmi_wait *waits; /* calls without result */
   uint64_t last_op;
 };
@@ -102,24 +102,29 @@ static int by_number(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static void log_view(struct dmi_process *process, const struct dmi_mact *act, uint32_t num) {
-  dmi_log(DMI_LOG_INFO, "member", "view %llu: %u members, coordinator %u",
-          (unsigned long long)dmi_member_view(process->member), num,
-          dmi_member_coordinator(process->member));
+static void tell_view(struct dmi_process *process, const struct dmi_mact *act, uint32_t num) {
+  dmi_emit(&process->stream, view, .view = dmi_member_view(process->member), .members = num,
+           .coordinator = dmi_member_coordinator(process->member));
   for (uint32_t i = 0; i < act->peer_num; i++) {
-    dmi_log(DMI_LOG_INFO, "member", "member %u is there: dmi_id %u on %s, %u cores, %llu bytes",
-            act->peers[i].uid, act->peers[i].dmi_id, act->peers[i].info.host,
-            act->peers[i].info.cores, (unsigned long long)act->peers[i].info.memory);
+    const struct dmi_peer *peer = &act->peers[i];
+    dmi_emit(&process->stream, member_joined, .member = peer->uid, .id = peer->dmi_id,
+             .host = peer->info.host, .cores = peer->info.cores, .memory = peer->info.memory);
   }
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
     if (removed->heir) {
-      dmi_log(DMI_LOG_INFO, "member", "member %u has left; what it was home of has member %u",
-              removed->uid, removed->heir);
+      dmi_emit(&process->stream, member_left, .member = removed->uid, .heir = removed->heir);
     } else {
-      dmi_log(DMI_LOG_INFO, "member", "member %u is gone", removed->uid);
+      dmi_emit(&process->stream, member_gone, .member = removed->uid);
     }
   }
+}
+
+static void coordinating(struct dmi_process *process) {
+  struct dmi_events *own = events(process);
+  if (own->coordinating) return;
+  own->coordinating = true;
+  dmi_emit(&process->stream, coordinating, .view = dmi_member_view(process->member));
 }
 
 /* The members as this process is to see them: itself is one, also when it has left. */
@@ -145,7 +150,7 @@ static struct dmi_uids *members(struct dmi_process *process) {
  */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_uids *uids = members(process), *old;
-  log_view(process, act, uids->num);
+  tell_view(process, act, uids->num);
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
   for (uint32_t i = 0; i < act->removed_num; i++) {
@@ -156,7 +161,7 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_pager_view(process->pager, uids);
   dmi_member_viewed(process->member, dmi_events(process));
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
-    dmi_contact_tell(process->contact);
+    coordinating(process);
   }
 }
 
@@ -192,7 +197,7 @@ static void stop_threads(struct dmi_process *process) {
 }
 
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
-  dmi_say(DMI_LOG_ERROR, "member", "%s", act->text);
+  dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", act->text);
   process->exit_code = 1;
   /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
   process->cut_off =
@@ -205,40 +210,35 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_JOINED:
       process->dmi_id = (int32_t)act->dmi_id;
-      dmi_log_is(act->dmi_id);
-      dmi_log(DMI_LOG_INFO, "member", "joined as member %u", act->uid);
+      dmi_stream_is(&process->stream, act->dmi_id);
       if (!process->config.join_host && !process->config.join_file) dmi_pager_open(process->pager);
       atomic_store(&process->access.active, 1);
-      fprintf(stderr, "=== joined ===\n");
+      dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id);
       dmi_status_done(&process->member_now, DMI_OK);
       break;
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
-      dmi_log(DMI_LOG_INFO, "member", "welcomed");
       dmi_pager_open(process->pager);
-      fprintf(stderr, "=== opened ===\n");
+      dmi_emit(&process->stream, opened);
       break;
     case DMI_MACT_CLOSED:
-      dmi_log(DMI_LOG_INFO, "member", "asked to leave");
-      fprintf(stderr, "=== closed ===\n");
+      dmi_emit(&process->stream, closed);
       break;
     case DMI_MACT_STOP_THREADS:
       stop_threads(process);
       break;
     case DMI_MACT_START_DRAIN:
-      dmi_log(DMI_LOG_INFO, "member", "dismissed; pages go to member %u (0: nobody)", act->uid);
+      dmi_emit(&process->stream, dismissed, .heir = act->uid);
       dmi_leave_start(process, act->uid);
       break;
     case DMI_MACT_LEFT:
-      dmi_log(DMI_LOG_INFO, "member", "left: all pages are elsewhere");
-      fprintf(stderr, "=== left ===\n");
+      dmi_emit(&process->stream, left);
       break;
     case DMI_MACT_ADOPT:
       if (!dmi_enter_mapping(process, &act->mapping)) abort();
       break;
     case DMI_MACT_FORGET:
-      dmi_log(DMI_LOG_DEBUG, "memory", "mapping %#llx is unmapped",
-              (unsigned long long)act->mapping.base);
+      dmi_emit(&process->stream, unmapped, .mapping = act->mapping.base);
       dmi_forget_mapping(process, act->mapping.base);
       dmi_member_forgot(process->member, act->mapping.base, dmi_events(process));
       break;
@@ -246,7 +246,7 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       result(process, act);
       break;
     case DMI_MACT_TELL:
-      dmi_say(DMI_LOG_WARN, "member", "%s", act->text);
+      dmi_say(&process->stream, DMI_LOG_WARN, "member", "%s", act->text);
       break;
     case DMI_MACT_EXPECT_CLOSE:
       dmi_net_expect_close(process->access.net);

@@ -28,18 +28,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
-
 #define DIGITS ((size_t)2 * DMI_KEY_SIZE)
 
-static bool complain(const char *name, const char *what) {
-  dmi_say(DMI_LOG_ERROR, "start", "the key file %s %s", name, what);
+static bool complain(struct dmi_stream *stream, const char *name, const char *what) {
+  dmi_say(stream, DMI_LOG_ERROR, "start", "the key file %s %s", name, what);
   return false;
 }
 
-static bool complain_errno(const char *doing, const char *name) {
-  dmi_say(DMI_LOG_ERROR, "start", "cannot %s %s: %s (another key file: dmirun --key)", doing, name,
-          strerror(errno));
+static bool complain_errno(struct dmi_stream *stream, const char *doing, const char *name) {
+  dmi_say(stream, DMI_LOG_ERROR, "start", "cannot %s %s: %s (another key file: dmirun --key)",
+          doing, name, strerror(errno));
   return false;
 }
 
@@ -66,14 +64,14 @@ static bool take_key(int fd, uint8_t key[DMI_KEY_SIZE]) {
 }
 
 /* Is it a file that only this user can have read or written? */
-static bool is_private(int fd, const char *name) {
+static bool is_private(struct dmi_stream *stream, int fd, const char *name) {
   struct stat info;
-  if (fstat(fd, &info) != 0) return complain_errno("look at", name);
-  if (!S_ISREG(info.st_mode)) return complain(name, "is not a file");
-  if (info.st_uid != geteuid()) return complain(name, "belongs to another user");
+  if (fstat(fd, &info) != 0) return complain_errno(stream, "look at", name);
+  if (!S_ISREG(info.st_mode)) return complain(stream, name, "is not a file");
+  if (info.st_uid != geteuid()) return complain(stream, name, "belongs to another user");
   if ((info.st_mode & 077) != 0) {
     return complain(
-        name,
+        stream, name,
         "can be read by others, so it is not secret any more: put another key "
         "there (~/.dmi/key is made anew when there is none), or, if nobody has read it: "
         "chmod 600");
@@ -82,19 +80,20 @@ static bool is_private(int fd, const char *name) {
 }
 
 /* `missing`: it is no error that there is none. */
-static bool read_file(uint8_t key[DMI_KEY_SIZE], const char *name, bool *missing) {
+static bool read_file(struct dmi_stream *stream, uint8_t key[DMI_KEY_SIZE], const char *name,
+                      bool *missing) {
   int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) {
     if (missing != NULL && (*missing = errno == ENOENT)) return false;
     if (errno == ENOENT) {
-      return complain(name,
+      return complain(stream, name,
                       "is not there: make one with: (umask 077; openssl rand -hex 32 > FILE)");
     }
-    return complain_errno("read", name);
+    return complain_errno(stream, "read", name);
   }
-  bool good = is_private(fd, name);
+  bool good = is_private(stream, fd, name);
   if (good && !take_key(fd, key)) {
-    good = complain(name, "has no key in it: that is one line of 64 hexadecimal digits");
+    good = complain(stream, name, "has no key in it: that is one line of 64 hexadecimal digits");
   }
   close(fd);
   return good;
@@ -103,7 +102,7 @@ static bool read_file(uint8_t key[DMI_KEY_SIZE], const char *name, bool *missing
 /* ---- ~/.dmi/key -------------------------------------------------------------------------------
  */
 
-static bool find_home(char *out, size_t size, const char *rest) {
+static bool find_home(struct dmi_stream *stream, char *out, size_t size, const char *rest) {
   const char *home = getenv("HOME");
   if (home == NULL || home[0] != '/') {
     const struct passwd *user = getpwuid(geteuid());
@@ -112,18 +111,19 @@ static bool find_home(char *out, size_t size, const char *rest) {
   if (home != NULL && home[0] == '/' && (size_t)snprintf(out, size, "%s/%s", home, rest) < size) {
     return true;
   }
-  dmi_say(DMI_LOG_ERROR, "start",
+  dmi_say(stream, DMI_LOG_ERROR, "start",
           "there is no home directory for the key: name a key file with dmirun --key");
   return false;
 }
 
 /* ~/.dmi: others must not be able to put a file there, or to take ours away. */
-static bool make_directory(const char *name) {
+static bool make_directory(struct dmi_stream *stream, const char *name) {
   struct stat info;
-  if (mkdir(name, 0700) != 0 && errno != EEXIST) return complain_errno("make the directory", name);
-  if (stat(name, &info) != 0) return complain_errno("look at", name);
+  if (mkdir(name, 0700) != 0 && errno != EEXIST)
+    return complain_errno(stream, "make the directory", name);
+  if (stat(name, &info) != 0) return complain_errno(stream, "look at", name);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
-    dmi_say(DMI_LOG_ERROR, "start",
+    dmi_say(stream, DMI_LOG_ERROR, "start",
             "%s is not a directory that only you can change: chmod 700 it, or name a "
             "key file with dmirun --key",
             name);
@@ -145,40 +145,41 @@ static bool write_key(int fd) {
 }
 
 /* Makes `name`, unless somebody else does.  False: with a line, if it is not there now. */
-static bool make_key(const char *directory, const char *name) {
+static bool make_key(struct dmi_stream *stream, const char *directory, const char *name) {
   char temp[PATH_MAX];
   if ((size_t)snprintf(temp, sizeof temp, "%s/new-XXXXXX", directory) >= sizeof temp) {
     errno = ENAMETOOLONG;
-    return complain_errno("make", name);
+    return complain_errno(stream, "make", name);
   }
   int fd = mkostemp(temp, O_CLOEXEC); /* 0600, and of nobody else's name on any machine */
-  if (fd < 0) return complain_errno("make a file in", directory);
+  if (fd < 0) return complain_errno(stream, "make a file in", directory);
   bool good = write_key(fd);
   if (close(fd) != 0) good = false;
   if (good && link(temp, name) != 0 && access(name, F_OK) != 0) good = false;
   int error = errno;
   unlink(temp);
   errno = error;
-  return good || complain_errno("make", name);
+  return good || complain_errno(stream, "make", name);
 }
 
-static bool read_own(uint8_t key[DMI_KEY_SIZE]) {
+static bool read_own(struct dmi_stream *stream, uint8_t key[DMI_KEY_SIZE]) {
   char directory[PATH_MAX], name[PATH_MAX];
   bool missing = false;
-  if (!find_home(directory, sizeof directory, ".dmi") ||
-      !find_home(name, sizeof name, ".dmi/key")) {
+  if (!find_home(stream, directory, sizeof directory, ".dmi") ||
+      !find_home(stream, name, sizeof name, ".dmi/key")) {
     return false;
   }
-  if (!make_directory(directory)) return false;
-  if (read_file(key, name, &missing)) return true;
-  return missing && make_key(directory, name) && read_file(key, name, NULL);
+  if (!make_directory(stream, directory)) return false;
+  if (read_file(stream, key, name, &missing)) return true;
+  return missing && make_key(stream, directory, name) && read_file(stream, key, name, NULL);
 }
 
-bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd) {
-  if (fd < 0) return file != NULL ? read_file(key, file, NULL) : read_own(key);
+bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd, struct dmi_stream *stream) {
+  if (fd < 0) return file != NULL ? read_file(stream, key, file, NULL) : read_own(stream, key);
   bool good = take_key(fd, key);
   if (!good)
-    dmi_say(DMI_LOG_ERROR, "start", "no key comes from descriptor %d (dmirun --key-fd)", fd);
+    dmi_say(stream, DMI_LOG_ERROR, "start", "no key comes from descriptor %d (dmirun --key-fd)",
+            fd);
   if (fd > 2) close(fd);
   return good;
 }

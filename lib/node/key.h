@@ -10,14 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/event.h"
+
 #define DMI_KEY_SIZE 32
 
 /*
  * Reads the key from the descriptor `fd`, if that is not -1: one line, and nothing beyond it; it is
  * closed then, unless it is a standard stream.  Else from `file`; else (NULL) from ~/.dmi/key,
  * which is made if it is not there.  Many processes may do so at once, on machines that share the
- * home: all get the same one.  False: a line on stderr says what to change.
+ * home: all get the same one.  False: event "error" says what to change.
  */
-bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd);
+bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd, struct dmi_stream *stream);
 
 #endif

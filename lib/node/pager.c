@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "mem/spill.h"
 #include "node/pager_int.h"
@@ -196,8 +195,8 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
   const char *dir = process->config.spill_dir;
   if (!pager) abort();
   if (dir && !(pager->file = dmi_spill_open(dir))) {
-    dmi_say(DMI_LOG_ERROR, "memory", "cannot make a file in %s (dmirun --spill): %s", dir,
-            strerror(errno));
+    dmi_say(&process->stream, DMI_LOG_ERROR, "memory",
+            "cannot make a file in %s (dmirun --spill): %s", dir, strerror(errno));
     free(pager);
     return NULL;
   }

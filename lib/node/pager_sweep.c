@@ -10,7 +10,6 @@
 
 #include "base/epoch.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "mem/spill.h"
 #include "node/pager_int.h"
@@ -40,7 +39,7 @@ void dmi_pager_unspill(struct dmi_pager *pager, struct dmi_page *page) {
   if (!frame) abort();
   if (!dmi_spill_get(pager->file, page, frame->bytes, size) && is_spilled(page)) {
     /* nobody else has these bytes */
-    dmi_say(DMI_LOG_ERROR, "memory",
+    dmi_say(&pager->process->stream, DMI_LOG_ERROR, "memory",
             "cannot read the file for spilled pages (dmirun --spill %s): %s",
             pager->process->config.spill_dir, strerror(errno));
     _exit(1);
@@ -59,7 +58,7 @@ static enum dmi_pressure_spill spill(void *arg, void *map, uint64_t index) {
   if (!frame) return DMI_PRESSURE_NOT_IDLE;
   if (!dmi_spill_put(pager->file, page, frame->bytes, bytes)) {
     if (!pager->spill_said)
-      dmi_say(DMI_LOG_ERROR, "memory",
+      dmi_say(&pager->process->stream, DMI_LOG_ERROR, "memory",
               "cannot write to the file for spilled pages (dmirun --spill %s): %s",
               pager->process->config.spill_dir, strerror(errno));
     pager->spill_said = true;

@@ -28,10 +28,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/xalloc.h"
 
 struct dmi_parent {
+  struct dmi_stream *stream;
   int pid, grace;
   int fd;        /* readable when it has ended; -1: not to be had */
   int over;      /* an eventfd: the thread is to end */
@@ -59,8 +59,8 @@ static void begin_grace(struct dmi_parent *parent) {
       timer_settime(timer, 0, &when, NULL) == 0) {
     return;
   }
-  dmi_say(DMI_LOG_ERROR, "start", "no timer for --grace (%s): this process ends at once",
-          strerror(errno));
+  dmi_say(parent->stream, DMI_LOG_ERROR, "start",
+          "no timer for --grace (%s): this process ends at once", strerror(errno));
   kill(getpid(), SIGKILL);
 }
 
@@ -87,23 +87,26 @@ static bool start_thread(struct dmi_parent *parent) {
   return parent->threaded;
 }
 
-struct dmi_parent *dmi_parent_new(int pid, int grace_seconds, bool *good) {
+struct dmi_parent *dmi_parent_new(int pid, int grace_seconds, struct dmi_stream *stream,
+                                  bool *good) {
   struct dmi_parent *parent;
   *good = true;
   if (!pid) return NULL;
   parent = dmi_xalloc(1, sizeof(*parent));
+  parent->stream = stream;
   parent->pid = pid;
   parent->grace = grace_seconds;
   parent->over = -1;
   parent->fd = open_pidfd(pid);
   /* Asked last: as long as it is our parent, its number is nobody else's. */
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != pid) {
-    dmi_say(DMI_LOG_ERROR, "start",
+    dmi_say(parent->stream, DMI_LOG_ERROR, "start",
             "process %d, which started this one, has ended (dmirun --with-parent)", pid);
   } else if (start_thread(parent)) {
     return parent;
   } else {
-    dmi_say(DMI_LOG_ERROR, "start", "the system allows no more threads (ulimit -u)");
+    dmi_say(parent->stream, DMI_LOG_ERROR, "start",
+            "the system allows no more threads (ulimit -u)");
   }
   dmi_parent_free(parent);
   *good = false;

@@ -6,10 +6,14 @@
 
 #include <pthread.h>
 
+#include "base/event.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/machine.h"
+#include "base/outlet.h"
 #include "access/access.h"
 #include "core/handover.h"
+#include "node/announce.h"
 #include "node/config.h"
 #include "node/contact.h"
 #include "node/program.h"
@@ -48,6 +52,7 @@ struct dmi_seed {
 };
 
 struct dmi_process {
+  struct dmi_stream stream; /* what happens here: any thread tells it */
   struct dmi_program program;
   struct dmi_access access;      /* of global memory; any thread */
   struct dmi_alloc *alloc;       /* likewise: DMI_malloc */
@@ -77,6 +82,9 @@ struct dmi_process {
   struct dmi_status member_now; /* done when this process is a member, or will never be */
   struct dmi_config config;     /* not changed after the start */
   struct dmi_machine machine;   /* likewise */
+  struct dmi_log log;           /* subscribers to `stream` */
+  struct dmi_outlet outlet;
+  struct dmi_announce announce;
 };
 
 /* Puts it in line for the daemon thread. */

@@ -14,7 +14,6 @@
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/where.h"
 #include "core/heap.h"
 #include "access/mapping.h"
@@ -278,6 +277,12 @@ static void put_call(char *text, size_t room, const struct dmi_report *report) {
   }
 }
 
+/* NULL: no program runs. */
+static struct dmi_stream *stream(void) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? &process->stream : NULL;
+}
+
 static void end_if_asked(void) {
   if (dmi_on_error == DMI_ON_ERROR_ABORT) abort();
 }
@@ -288,8 +293,8 @@ void dmi_report_failed(const struct dmi_report *report) {
   put_call(call, sizeof(call), report);
   dmi_where(where, sizeof(where), report->caller);
   reason_of(reason, report, error);
-  dmi_say(DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s", where, call, dmi_error_name(error),
-          reason);
+  dmi_say(stream(), DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s", where, call,
+          dmi_error_name(error), reason);
   end_if_asked();
 }
 
@@ -310,7 +315,8 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   dmi_where(where, sizeof(where), begun.caller);
   dmi_where(told, sizeof(told), report->caller);
   reason_of(reason, &begun, error);
-  dmi_say(DMI_LOG_ERROR, "call", "%s: %s, begun there, failed with %s, as %s at %s tells: %s",
-          where, call, dmi_error_name(error), report->call, told, reason);
+  dmi_say(stream(), DMI_LOG_ERROR, "call",
+          "%s: %s, begun there, failed with %s, as %s at %s tells: %s", where, call,
+          dmi_error_name(error), report->call, told, reason);
   end_if_asked();
 }

@@ -28,7 +28,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/member.h"
@@ -186,14 +185,14 @@ static void on_signal(void *arg, int signo) {
       dmi_events_carry(process);
       break;
     case 2:
-      dmi_say(DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
               dmi_member_waits_for(process->member),
               dmi_member_losable(process->member)
                   ? "only this process, at once: the program goes on without it"
                   : "this process at once, and with it the program");
       break;
     default:
-      dmi_say(DMI_LOG_ERROR, "member", "ended by Ctrl+C");
+      dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");
       _exit(130);
   }
 }
@@ -289,9 +288,8 @@ static bool joins(const struct dmi_process *process) {
 static void contact_end(struct dmi_process *process) {
   if (!process->contact) return;
   /* Whoever is the coordinator at the end has nobody to hand that over to. */
-  dmi_contact_free(process->contact,
-                   dmi_member_coordinator(process->member) == dmi_member_uid(process->member));
-  process->contact = NULL;
+  dmi_contact_end(process->contact,
+                  dmi_member_coordinator(process->member) == dmi_member_uid(process->member));
 }
 
 static void *daemon_body(void *arg) {
@@ -316,31 +314,6 @@ static void *daemon_body(void *arg) {
   return NULL;
 }
 
-/* Says where this process listens, to whoever started it (DMI_PORT_FILE). */
-static void tell_port(struct dmi_process *process) {
-  const char *name = process->config.port_file;
-  char line[16];
-  if (!name) return;
-  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->access.net));
-  if (!dmi_file_replace(name, line)) {
-    dmi_say(DMI_LOG_WARN, "start", "cannot write the file %s that DMI_PORT_FILE names: %s", name,
-            strerror(errno));
-  }
-}
-
-/* The same for a launcher that reads a pipe (dmirun --ready-fd): an event, unlike a file. */
-static void tell_ready(struct dmi_process *process) {
-  char line[16];
-  int fd = process->config.ready_fd;
-  if (fd < 0) return;
-  snprintf(line, sizeof(line), "%u\n", dmi_net_port(process->access.net));
-  if (write(fd, line, strlen(line)) < 0) {
-    dmi_say(DMI_LOG_WARN, "start", "cannot write to descriptor %d (dmirun --ready-fd): %s", fd,
-            strerror(errno));
-  }
-  close(fd);
-}
-
 static bool process_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net;
   struct dmi_node_info info = {0};
@@ -357,14 +330,17 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
                                     .signal = on_signal};
   struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
-  dmi_log_begin(process->config.log, "-"); /* its name may be what is wrong */
+  dmi_log_begin(&process->log, &process->stream, process->config.log,
+                "-"); /* its name may be what is wrong */
   if (!dmi_self_find(&self, &process->config, argv0)) {
-    dmi_say(DMI_LOG_ERROR, "start", "%s", self.why);
+    dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", self.why);
     return false;
   }
-  dmi_log_begin(process->config.log, self.host);
+  dmi_log_begin(&process->log, &process->stream, process->config.log, self.host);
   net = dmi_self_net(&self, &process->config);
-  if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd)) return false;
+  net.stream = &process->stream;
+  if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd, &process->stream))
+    return false;
   process->access.net = dmi_net_open(&net, &handler, &why);
   if (!process->access.net && process->config.listen_else) {
     net.listen_port = 0;
@@ -372,7 +348,7 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   }
   sodium_memzero(net.key, sizeof net.key);
   if (!process->access.net) {
-    dmi_say(DMI_LOG_ERROR, "start", "%s", why);
+    dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
   dmi_machine_look(&process->machine);
@@ -383,10 +359,10 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   memcpy(info.host, self.host, sizeof(info.host));
   self.addr.port = dmi_net_port(process->access.net);
   process->member = dmi_member_new(&env, &info, &self.addr);
-  dmi_log(DMI_LOG_INFO, "start", "%s listens on port %u; %u cores, %llu bytes", self.name,
-          self.addr.port, info.cores, (unsigned long long)info.memory);
-  process->contact =
-      dmi_contact_new(process->config.contact_file, info.host, dmi_net_port(process->access.net));
+  process->contact = dmi_contact_new(process->config.contact_file, info.host,
+                                     dmi_net_port(process->access.net), &process->stream);
+  dmi_emit(&process->stream, listening, .name = self.name, .host = self.host,
+           .port = self.addr.port, .cores = info.cores, .memory = info.memory);
   return true;
 }
 
@@ -395,8 +371,11 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   struct dmi_uids *uids = calloc(1, sizeof(*uids));
   if (!process || !uids) abort();
   dmi_epoch_begin();
+  dmi_stream_init(&process->stream);
+  dmi_log_open(&process->log, &process->stream);
   process->program = *program;
   dmi_access_init(&process->access, &dmi_runtime_above, process);
+  process->access.stream = &process->stream;
   process->access.core.is_member = is_member;
   process->access.core.is_there = is_there;
   process->access.core.function = program->function ? call_function : NULL;
@@ -414,7 +393,8 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   return process;
 }
 
-static void process_free(struct dmi_process *process) {
+/* All but the stream, by which the end can be told. */
+static void process_end(struct dmi_process *process) {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
@@ -425,6 +405,7 @@ static void process_free(struct dmi_process *process) {
   dmi_sync_free(process->sync);
   dmi_barriers_free(process->barriers);
   contact_end(process);
+  if (process->contact) dmi_contact_free(process->contact);
   dmi_member_free(process->member);
   dmi_parent_free(process->parent);
   if (process->access.net) dmi_net_free(process->access.net);
@@ -436,7 +417,37 @@ static void process_free(struct dmi_process *process) {
   dmi_access_fini(&process->access);
   dmi_machine_free(&process->machine);
   dmi_mutex_destroy(&process->post_lock);
+}
+
+static void process_free(struct dmi_process *process) {
+  if (process->config.event_fd >= 0) dmi_outlet_close(&process->outlet, &process->stream);
   free(process);
+}
+
+/* A process that has not begun ends. */
+static int give_up(struct dmi_process *process, int exit_code) {
+  process_end(process);
+  process_free(process);
+  return exit_code;
+}
+
+/* What the environment says, and who is to be told what happens.  False: it says something wrong.
+ */
+static bool configure(struct dmi_process *process) {
+  struct dmi_config *config = &process->config;
+  struct dmi_stream *stream = &process->stream;
+  char wrong[DMI_CONFIG_WRONG];
+  bool good = dmi_config_read(config, wrong);
+  if (config->event_fd >= 0 &&
+      !dmi_outlet_open(&process->outlet, stream, config->event_fd, config->event_level)) {
+    dmi_say(stream, DMI_LOG_WARN, "start", "cannot write to descriptor %d (DMI_EVENT_FD): %s",
+            config->event_fd, strerror(errno));
+    config->event_fd = -1;
+  }
+  unsetenv("DMI_EVENT_FD"); /* the descriptor is not for what this program starts */
+  dmi_announce_open(&process->announce, stream, config->port_file, config->ready_fd);
+  if (!good) dmi_say(stream, DMI_LOG_ERROR, "start", "%s", wrong);
+  return good;
 }
 
 /* Signals are the daemon's: no other thread is interrupted. */
@@ -444,7 +455,6 @@ static void block_signals(void) {
   sigset_t set;
   dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
-  signal(SIGPIPE, SIG_IGN);
 }
 
 static void *daemon_start(void *arg) {
@@ -461,34 +471,26 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   pthread_t daemon;
   bool has_parent;
   int exit_code;
-  if (sodium_init() < 0 || !dmi_config_read(&process->config)) {
-    process_free(process);
-    return 1;
-  }
+  signal(SIGPIPE, SIG_IGN);
+  if (!configure(process) || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = process->config.on_error;
   if (process->config.check) {
-    exit_code = dmi_check(&process->config, argv[0]) ? 0 : 1;
-    process_free(process);
-    return exit_code;
+    return give_up(process, dmi_check(&process->config, argv[0], &process->stream) ? 0 : 1);
   }
   dmi_machine_raise_files();
-  process->parent = dmi_parent_new(process->config.parent, process->config.grace, &has_parent);
-  if (!has_parent || !process_open(process, argv[0])) {
-    process_free(process);
-    return 1;
-  }
+  process->parent =
+      dmi_parent_new(process->config.parent, process->config.grace, &process->stream, &has_parent);
+  if (!has_parent || !process_open(process, argv[0])) return give_up(process, 1);
   dmi_runtime_enter(process);
   atomic_store(&dmi_runtime_only, process);
-  tell_port(process);
-  tell_ready(process);
-  fprintf(stderr, "=== initialized ===\n");
+  dmi_emit(&process->stream, initialized);
   block_signals();
   dmi_status_begin(&process->member_now);
   if (!dmi_pager_start(process->pager) ||
       pthread_create(&daemon, NULL, daemon_start, process) != 0) {
-    dmi_say(DMI_LOG_ERROR, "start", "the system allows no more threads (ulimit -u)");
-    process_free(process);
-    return 1;
+    dmi_say(&process->stream, DMI_LOG_ERROR, "start",
+            "the system allows no more threads (ulimit -u)");
+    return give_up(process, 1);
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
     program->main(argc, argv);
@@ -497,7 +499,8 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   pthread_join(daemon, NULL);
   atomic_store(&process->access.active, 0);
   exit_code = process->exit_code;
+  process_end(process);
+  if (exit_code == 0) dmi_emit(&process->stream, finalized);
   process_free(process);
-  if (exit_code == 0) fprintf(stderr, "=== finalized ===\n");
   return exit_code;
 }

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/thread.h"
@@ -83,18 +82,15 @@ static void want_all(struct dmi_stall *stall) {
 static void say_back(struct dmi_stall *stall, struct stalled *one) {
   char name[DMI_NAME_TEXT];
   dmi_member_name(stall->process->member, one->uid, name);
-  dmi_say(DMI_LOG_WARN, "member", "%s answers again", name);
+  dmi_emit(&stall->process->stream, answers, .member = one->uid, .name = name);
   one->said = false;
 }
 
 static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
-  char name[DMI_NAME_TEXT], clock[32];
-  struct tm utc;
+  char name[DMI_NAME_TEXT];
   dmi_member_name(stall->process->member, one->uid, name);
-  gmtime_r(&one->since, &utc);
-  strftime(clock, sizeof(clock), "%H:%M:%S UTC", &utc);
-  dmi_say(DMI_LOG_WARN, "member", "waiting for %s since %s: it does not answer; %s", name, clock,
-          one->what);
+  dmi_emit(&stall->process->stream, stalled, .member = one->uid, .name = name,
+           .since = (uint64_t)one->since, .effect = one->what);
   one->said = true;
 }
 

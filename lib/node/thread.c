@@ -29,7 +29,6 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/process.h"
@@ -167,7 +166,7 @@ static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   thread->ended = true;
   threads->running--;
   if (thread->bound) threads->bound[thread->place]--;
-  dmi_log(DMI_LOG_DEBUG, "thread", "thread %llu has ended", (unsigned long long)thread->number);
+  dmi_emit(&process->stream, thread_ended, .thread = thread->number);
   if (thread->joiner) {
     reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK, thread->value);
   }
@@ -315,8 +314,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
     reply_simple(process, from, DMI_SVC_CREATED, msg->op, error, 0);
     return;
   }
-  dmi_log(DMI_LOG_DEBUG, "thread", "thread %llu begins, created by member %u",
-          (unsigned long long)thread->number, from);
+  dmi_emit(&process->stream, thread_begun, .thread = thread->number, .creator = from);
   threads->running++;
   create->process = process;
   create->to = from;

@@ -13,6 +13,10 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/event_test
+test_unit_event_test_SOURCES = test/unit/event_test.c
+test_unit_event_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/lock_test
 test_unit_lock_test_SOURCES = test/unit/lock_test.c
 test_unit_lock_test_LDADD = $(unit_libs)

@@ -1,0 +1,110 @@
+/*
+ * event_table.h - THE TABLE of all events: what happens in one process that somebody may want to
+ * know of.  The enum, the structs, the lines of the log, the JSON of launchers and the table of
+ * docs/events.md (compared by a test) come from it.
+ *
+ * A new event: a row here, one in docs/events.md, and a dmi_emit(stream, NAME, ...) where it
+ * happens.  What happens often (per page, per lock) has the level DEBUG, so that nobody gets it who
+ * did not ask.
+ */
+#ifndef DMI_BASE_EVENT_TABLE_H
+#define DMI_BASE_EVENT_TABLE_H
+
+/* Name; level; how people see it; subsystem; text of the log, with {fields}; what it means; fields.
+ *
+ * How people see it: NOT, LOG (a line of the log), SAY (always, as "dmi: text" if not in the log),
+ * LINE (a line of the log, if it has a text, and "=== name ===" on stderr always).
+ * Fields: NUMBER(name, unit, meaning), ADDRESS (global memory), TIME (seconds since 1970), TEXT. */
+/* clang-format off */
+#define DMI_EVENT_TABLE(EVENT, NUMBER, ADDRESS, TIME, TEXT) \
+  EVENT(error, ERROR, SAY, "", "{text}", "Something failed, and this process, or a call of it, cannot go on.", \
+    TEXT(subsystem, "", "part of DMI that says so") \
+    TEXT(text, "", "a sentence for people")) \
+  EVENT(warning, WARN, SAY, "", "{text}", "Somebody should look at this.", \
+    TEXT(subsystem, "", "part of DMI that says so") \
+    TEXT(text, "", "a sentence for people")) \
+  EVENT(lost, WARN, NOT, "start", "", "The reader was slow: so many events before this one were left out.", \
+    NUMBER(count, "events", "left out")) \
+  EVENT(listening, INFO, LOG, "start", "{name} listens on port {port}; {cores} cores, {memory} bytes", \
+    "This process listens: others may join the program by way of it.", \
+    TEXT(name, "", "of the program") \
+    TEXT(host, "", "name of this machine for others") \
+    NUMBER(port, "", "where it listens") \
+    NUMBER(cores, "", "processors it may use") \
+    NUMBER(memory, "bytes", "lent to the program")) \
+  EVENT(initialized, INFO, LINE, "start", "", "The process is about to begin or to join a program.",) \
+  EVENT(joined, INFO, LINE, "member", "joined as member {member}", "It is a member and has asked to be admitted.", \
+    NUMBER(member, "", "its number, never used again") \
+    NUMBER(id, "", "its dmi_id")) \
+  EVENT(opened, INFO, LINE, "member", "welcomed", "The program has admitted it (DMI_welcome).",) \
+  EVENT(closed, INFO, LINE, "member", "asked to leave", "It has asked to leave.",) \
+  EVENT(dismissed, INFO, LOG, "member", "dismissed; pages go to member {heir} (0: nobody)", \
+    "It was dismissed (DMI_goodbye), and its pages go.", \
+    NUMBER(heir, "", "member that takes over; 0: nobody is there who could")) \
+  EVENT(left, INFO, LINE, "member", "left: all pages are elsewhere", "It has left: it may be lost without harm.",) \
+  EVENT(finalized, INFO, LINE, "start", "", "The process ends, with nothing wrong.",) \
+  EVENT(view, INFO, LOG, "member", "view {view}: {members} members, coordinator {coordinator}", \
+    "This process has taken a new view of who the members are.", \
+    NUMBER(view, "", "its number") \
+    NUMBER(members, "", "how many there are") \
+    NUMBER(coordinator, "", "member that orders joins and leaves")) \
+  EVENT(member_joined, INFO, LOG, "member", \
+    "member {member} is there: dmi_id {id} on {host}, {cores} cores, {memory} bytes", \
+    "The view has this new member.", \
+    NUMBER(member, "", "its number") \
+    NUMBER(id, "", "its dmi_id") \
+    TEXT(host, "", "its machine") \
+    NUMBER(cores, "", "processors it may use") \
+    NUMBER(memory, "bytes", "lent to the program")) \
+  EVENT(member_left, INFO, LOG, "member", "member {member} has left; what it was home of has member {heir}", \
+    "The view is without this member, which has left.", \
+    NUMBER(member, "", "its number") \
+    NUMBER(heir, "", "member that took over")) \
+  EVENT(member_gone, INFO, LOG, "member", "member {member} is gone", "The view is without this member, which had nothing.", \
+    NUMBER(member, "", "its number")) \
+  EVENT(coordinating, INFO, NOT, "member", "", "This process is the coordinator from now on.", \
+    NUMBER(view, "", "since this one")) \
+  EVENT(stalled, WARN, SAY, "member", "waiting for {name} since {since}: it does not answer; {effect}", \
+    "Another process owes this one an answer, and gives no sign of life.", \
+    NUMBER(member, "", "its number") \
+    TEXT(name, "", "of it, for people") \
+    TIME(since, "s", "of the last sign of life") \
+    TEXT(effect, "", "what waits")) \
+  EVENT(answers, WARN, SAY, "member", "{name} answers again", "A process that had stalled gives a sign of life.", \
+    NUMBER(member, "", "its number") \
+    TEXT(name, "", "of it, for people")) \
+  EVENT(member_connected, INFO, LOG, "net", "connected with member {member} at {address}", \
+    "There is a connection with this member.", \
+    NUMBER(member, "", "its number") \
+    TEXT(address, "", "its address and port")) \
+  EVENT(stranger_connected, INFO, LOG, "net", "connected with {address}, which is {what}", \
+    "There is a connection with a process that has no number here yet.", \
+    TEXT(address, "", "its address and port") \
+    TEXT(what, "", "to be joined, or no member yet")) \
+  EVENT(connection_closed, INFO, LOG, "net", "closed the connection with {address}: {why}", \
+    "A connection has ended in order.", \
+    TEXT(address, "", "of the other end") \
+    TEXT(why, "", "a reason for people")) \
+  EVENT(connection_lost, INFO, LOG, "net", "lost the connection with {address}: {why}", \
+    "A connection has broken.", \
+    TEXT(address, "", "of the other end") \
+    TEXT(why, "", "a reason for people")) \
+  EVENT(connecting, DEBUG, LOG, "net", "connecting to {host} port {port}", "An attempt to connect begins.", \
+    TEXT(host, "", "name or address") \
+    NUMBER(port, "", "of it")) \
+  EVENT(connect_failed, DEBUG, LOG, "net", "{why}", "An attempt to connect has failed.", \
+    TEXT(why, "", "a sentence for people")) \
+  EVENT(connect_again, DEBUG, LOG, "net", "{host} port {port}: once more", "It is made once more.", \
+    TEXT(host, "", "name or address") \
+    NUMBER(port, "", "of it")) \
+  EVENT(thread_begun, DEBUG, LOG, "thread", "thread {thread} begins, created by member {creator}", \
+    "A DMI thread begins here.", \
+    NUMBER(thread, "", "its number") \
+    NUMBER(creator, "", "member that called DMI_create")) \
+  EVENT(thread_ended, DEBUG, LOG, "thread", "thread {thread} has ended", "A DMI thread has ended here.", \
+    NUMBER(thread, "", "its number")) \
+  EVENT(unmapped, DEBUG, LOG, "memory", "mapping {mapping} is unmapped", "A mapping was freed.", \
+    ADDRESS(mapping, "", "its first byte"))
+/* clang-format on */
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * outlet.c - see outlet.h.
+ *
+ * Failure modes: the reader is slow (events are counted instead of written), or gone (the outlet
+ * closes itself, and nothing is worked out any more).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/outlet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEXT_MOST 1000 /* bytes of a text in a line; what is behind them is cut off */
+#define TEXTS_MOST 3   /* texts of an event, so that all fit */
+
+#define NO_TEXT(...)
+#define A_TEXT(...) +1
+#define FEW_TEXTS(name_, level_, shown_, subsystem_, text_, meaning_, fields_) \
+  _Static_assert(0 fields_ <= TEXTS_MOST, "the line of " #name_ " always fits");
+DMI_EVENT_TABLE(FEW_TEXTS, NO_TEXT, NO_TEXT, NO_TEXT, A_TEXT)
+_Static_assert(TEXTS_MOST *TEXT_MOST + DMI_EVENT_FIELDS * 64 + 256 <= DMI_OUTLET_LINE, "room");
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+struct writer {
+  char *line;
+  size_t at;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct writer *to, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int length = vsnprintf(to->line + to->at, DMI_OUTLET_LINE - to->at, format, args);
+  va_end(args);
+  if (length > 0) to->at += (size_t)length;
+}
+
+/* The length of the character that is encoded here in UTF-8; 0: it is none. */
+static size_t character(const unsigned char *at) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : 4;
+  uint32_t code = at[0] & (0x7fu >> length);
+  if (length == 1) return 1;
+  if (length == 4 && at[0] >> 3 != 30) return 0;
+  for (size_t i = 1; i < length; i++) {
+    if (at[i] >> 6 != 2) return 0; /* the 0 at the end is none, either */
+    code = code << 6 | (at[i] & 0x3fu);
+  }
+  if (code < least[length] || code > 0x10ffff || code >> 11 == 0x1b) return 0;
+  return length;
+}
+
+/* A string; bytes that are no text become U+FFFD. */
+static void put_text(struct writer *to, const char *text) {
+  const unsigned char *from = (const unsigned char *)(text ? text : "");
+  size_t most = to->at + TEXT_MOST - 8;
+  put(to, "\"");
+  while (*from && to->at < most) {
+    size_t length = character(from);
+    if (*from < ' ' || *from == '"' || *from == '\\' || *from == 0x7f) {
+      put(to, "\\u%04x", *from);
+    } else if (length == 0) {
+      put(to, "\\ufffd");
+    } else {
+      put(to, "%.*s", (int)length, (const char *)from);
+    }
+    from += length ? length : 1;
+  }
+  put(to, "\"");
+}
+
+static void put_field(struct writer *to, const struct dmi_field *field,
+                      const union dmi_value *value) {
+  put(to, ",\"%s\":", field->name);
+  if (field->type == DMI_FIELD_TEXT) {
+    put_text(to, value->text);
+  } else if (field->type == DMI_FIELD_ADDRESS) {
+    put(to, "\"0x%" PRIx64 "\"", value->number); /* many readers keep 53 bits of a number */
+  } else {
+    put(to, "%" PRIu64, value->number);
+  }
+}
+
+size_t dmi_outlet_encode(char line[DMI_OUTLET_LINE], const struct dmi_stream *stream,
+                         const struct dmi_event *event) {
+  const struct dmi_event_row *row = &dmi_event_rows[event->type];
+  int64_t id = atomic_load_explicit(&stream->id, memory_order_relaxed);
+  struct writer to = {line, 0};
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  put(&to, "{\"time\":%lld.%06ld,\"pid\":%ld,\"event\":\"%s\"", (long long)now.tv_sec,
+      now.tv_nsec / 1000, (long)getpid(), row->name);
+  if (id >= 0) put(&to, ",\"process\":%lld", (long long)id);
+  for (uint32_t i = 0; i < row->fields; i++)
+    put_field(&to, &row->field[i], &event->value[i]);
+  put(&to, "}\n");
+  return to.at;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void close_fd(struct dmi_outlet *outlet) {
+  if (outlet->fd >= 0) close(outlet->fd);
+  outlet->fd = -1;
+  outlet->at = outlet->length = 0;
+}
+
+/* Writes the line, or what is left of it.  False: it has to wait. */
+static bool flush(struct dmi_outlet *outlet) {
+  while (outlet->fd >= 0 && outlet->at < outlet->length) {
+    ssize_t count = write(outlet->fd, outlet->line + outlet->at, outlet->length - outlet->at);
+    if (count >= 0) {
+      outlet->at += (size_t)count;
+    } else if (errno == EAGAIN) {
+      return false;
+    } else if (errno != EINTR) {
+      close_fd(outlet);
+    }
+  }
+  return true;
+}
+
+/* False: there is no room, and nothing was written. */
+static bool write_event(struct dmi_outlet *outlet, const struct dmi_stream *stream,
+                        const struct dmi_event *event) {
+  if (!flush(outlet)) return false;
+  outlet->at = 0;
+  outlet->length = dmi_outlet_encode(outlet->line, stream, event);
+  if (flush(outlet) || outlet->at > 0) return true;
+  outlet->length = 0;
+  return false;
+}
+
+static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
+                 const struct dmi_event *event) {
+  struct dmi_outlet *outlet = (struct dmi_outlet *)(void *)subscriber;
+  dmi_mutex_lock(&outlet->lock);
+  if (outlet->fd >= 0 && outlet->lost) {
+    const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};
+    if (write_event(outlet, stream, &lost)) outlet->lost = 0;
+  }
+  if (outlet->fd >= 0 && (outlet->lost || !write_event(outlet, stream, event))) outlet->lost++;
+  dmi_mutex_unlock(&outlet->lock);
+}
+
+bool dmi_outlet_open(struct dmi_outlet *outlet, struct dmi_stream *stream, int fd,
+                     enum dmi_log_level level) {
+  int flags = fcntl(fd, F_GETFL);
+  outlet->fd = -1;
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+      fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) {
+    return false;
+  }
+  outlet->fd = fd;
+  outlet->lost = 0;
+  outlet->at = outlet->length = 0;
+  dmi_mutex_init(&outlet->lock, DMI_RANK_EVENT);
+  outlet->subscriber.take = take;
+  outlet->subscriber.wants = 0;
+  for (uint32_t i = 0; i < DMI_EVENT_NUM; i++) {
+    if (level >= dmi_event_rows[i].level) outlet->subscriber.wants |= DMI_EVENT_BIT(i);
+  }
+  dmi_stream_subscribe(stream, &outlet->subscriber);
+  return true;
+}
+
+void dmi_outlet_close(struct dmi_outlet *outlet, struct dmi_stream *stream) {
+  const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};
+  if (outlet->lost) {
+    (void)write_event(outlet, stream, &lost);
+  } else {
+    (void)flush(outlet);
+  }
+  dmi_stream_unsubscribe(stream, &outlet->subscriber);
+  close_fd(outlet);
+  dmi_mutex_destroy(&outlet->lock);
+}
