@@ -21,13 +21,13 @@
  *   - A process that was welcomed and is lost (it crashed, was killed, was cut off) ends the whole
  *     program: each other process says which one was lost and ends with status 1.
  *
- * Chapters named below are those of the DMI manual, which describes what this interface is for:
+ * Chapters named below are those of the DMI manual, which explains how to use this interface:
  *   1 about DMI: installing, compiling, running      2 a first program; rules for all calls
  *   3 processes and threads: joining, leaving,       4 memory: pages, reading and writing, modes,
  *     dmirun, dmimw, DMI_create                        scattered access, read-write-sets
  *   5 synchronisation: mutexes, conditions,          6 sample programs
  *     barriers, scheduling, read-modify-write        7 list of all calls
- * The comments here are complete without it; where the two differ, they hold.
+ * The comments here are complete without it; where the two differ, the comments are right.
  */
 #ifndef DMI_API_H
 #define DMI_API_H
@@ -193,18 +193,18 @@ int32_t DMI_welcome(int32_t dmi_id);
 
 /*
  * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
- * the program, are safe elsewhere, and nobody needs it any more: from then on it may be lost
- * without harm.  (One exception: when there is nobody at all to take its pages, as no other
- * welcomed process is there or all others are leaving, it keeps them until somebody is.)  The other
+ * the program, are safe elsewhere, and no process needs it any more: from then on it may be lost
+ * without harm.  (One exception: when no process can take its pages, because no other welcomed
+ * process exists or all others are leaving, it keeps them until one can.)  The other
  * processes do not pause.  DMI threads that run there must have ended before; DMI_main need not
  * have.  A process may dismiss itself.
  *
  * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOMEM when the processes
- * that stay have no room for its pages: nothing changes, and the request stays.  That is no failure
- * but "later": when there may be room (a process was welcomed, a mapping freed, memory became free)
- * the notice DMI_CLOSE comes again, once for each call that failed so.  DMI_ENOTASKED when it has
- * not asked to leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member has
- * this id, or it was dismissed before.
+ * that stay have no memory for its pages: nothing changes, and the request stays.  This is not a
+ * failure but "later": when there may be memory (a process was welcomed, a mapping freed, memory
+ * became free) the notice DMI_CLOSE comes again, once for each such failure.  DMI_ENOTASKED when it
+ * has not asked to leave, or another DMI_goodbye for it is under way.  DMI_EMEMBER when no member
+ * has this id, or it was dismissed before.
  */
 int32_t DMI_goodbye(int32_t dmi_id);
 
@@ -225,7 +225,7 @@ typedef struct {
 
 /*
  * Starts a thread that runs DMI_thread(addr) in process `dmi_id`, this one or another, and stores
- * its handle in *thread_ptr.  There is no limit on threads but the system's.
+ * its handle in *thread_ptr.  Only the system limits the number of threads.
  *
  * Every thread must be joined or detached at some time; until then its result is kept, also after
  * its process has left.
@@ -281,12 +281,12 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 
 /*
  * Maps `page_num` pages of `page_size` bytes each and stores the global address of the first byte
- * in *addr_ptr; the pages lie one behind the other.  The address is valid in all processes.  All
+ * in *addr_ptr; the pages lie one after the other.  The address is valid in all processes.  All
  * bytes read as zero until written, and a page costs no memory until touched: far more than all
  * pools together may be mapped.
  *
- * The page is the unit that is moved, copied and kept coherent.  What one thread works on belongs
- * into one page; what different threads write belongs into different ones.
+ * The page is the unit that is moved, copied and kept coherent.  Put what one thread works on
+ * into one page, and what different threads write into different pages.
  *
  * Errors: DMI_EINVAL when `addr_ptr` is NULL.  DMI_ESIZE unless both sizes are positive and their
  * product is below 2^62.  DMI_ENOMEM when there are no addresses left.
@@ -338,9 +338,9 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
  *   write by turns, or once.
  *
  * Size 0 changes no byte, and `buf` may be NULL.  With DMI_EXCLUSIVE_WRITE the page that holds
- * `addr` moves here with its bytes, when the write is complete: what this process writes and reads
- * there next costs no message.  At the end of a mapping there is no such page, and nothing is done;
- * nor is it with DMI_PUT_WRITE, whatever `addr` is.
+ * `addr` moves here with its bytes: when the write is complete, further reads and writes of this
+ * process there cost no message.  At the end of a mapping there is no such page, and nothing is
+ * done; nor is anything done with DMI_PUT_WRITE, whatever `addr` is.
  *
  * `buf` may be used again as soon as the call returns, also with a `status`.
  *
@@ -355,8 +355,8 @@ int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
 /*
  * Asks that the pages touched by [addr, addr + size) stay in the memory pool of the calling process
  * when it must replace pages, as long as it has them: nothing is fetched, and other processes may
- * still take a page away by writing to it.  Nothing is counted: a page is saved or it is not, and
- * one DMI_unsave ends it however often it was saved; one that was not saved is left as it is.  Any
+ * still take a page away by writing to it.  Calls are not counted: a page is saved or not, and
+ * one DMI_unsave ends it however often it was saved; a page that was not saved stays as it is.  Any
  * range inside one mapping, also of pages that this process does not have; the call takes the time
  * and memory of one entry.  Ends with the mapping.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE,
  * DMI_EINVAL, DMI_ENOMEM.
@@ -375,7 +375,7 @@ int32_t DMI_unsave(int64_t addr, int64_t size);
  *
  * An object that fits into a page lies in one page, so that read-modify-writes and mutexes in it
  * work; if it takes at most half a page, it shares the page with others.  A larger one has whole
- * pages, one behind the other; above 256 KiB, a mapping of its own.  The address is a multiple of
+ * pages, one after the other; above 256 KiB, a mapping of its own.  The address is a multiple of
  * 16 when page_size is.  Each page size has memory of its own: use few of them.
  *
  * Any thread of any process may free the object, also when this process has left.
@@ -422,10 +422,10 @@ typedef struct {
  * bytes an item and 100 a page.  The arrays are not needed afterwards; with `group_num` 0 they may
  * be NULL.
  *
- * Programs of the last published DMI give the arrays as addrs, ptr_offsets, sizes.  The compiler
- * cannot tell.  Then offsets are taken for sizes: items leave their mapping (DMI_ERANGE) or are
- * refused by the rule below; what is left, as groups of one or two items, is for the programmer to
- * look at.  Where the other order would have been right, dmirun --on-error says so.
+ * Programs for the last published DMI pass the arrays as addrs, ptr_offsets, sizes.  The compiler
+ * cannot notice this.  Then offsets are taken for sizes: items leave their mapping (DMI_ERANGE) or
+ * are refused by the rule below; the programmer must check the remaining cases, groups of one or
+ * two items.  Where the other order would have been right, dmirun --on-error says so.
  *
  * Errors: DMI_EADDR when an item is in no mapping.  DMI_ERANGE when one leaves its mapping.
  * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL; also when the sizes, three
@@ -484,9 +484,8 @@ int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local
  * page of their own that belongs to the process that writes them: publishing them is a local write,
  * and fetching those of the neighbours takes one request for each of these.
  *
- * Steps are for the program to keep apart: all have published before one fetches, and all have
- * fetched before one publishes again.  A barrier twice a step does this, or once a step with two
- * sets in turn.
+ * The program must keep the steps apart: all publish before one fetches, and all fetch before one
+ * publishes again.  Use a barrier twice a step, or once a step with two sets in turn.
  */
 
 /* A read-write-set.  A global object: keeps its meaning in other processes.  Contents are private.
@@ -517,9 +516,9 @@ int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_
  * Frees a read-write-set and its values.  What DMI_local_rwset_init made of it is to be destroyed
  * as well; other calls with that fail with DMI_EADDR.
  *
- * Errors: DMI_EINVAL when there is none at `rwset_addr`, or it has been overwritten.  DMI_EADDR when
- * that is in no mapping.  DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM when
- * there is no memory.
+ * Errors: DMI_EINVAL when there is none at `rwset_addr`, or it has been overwritten.  DMI_EADDR
+ * when that is in no mapping.  DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM
+ * when there is no memory.
  */
 int32_t DMI_rwset_destroy(int64_t rwset_addr);
 
@@ -529,8 +528,8 @@ int32_t DMI_rwset_destroy(int64_t rwset_addr);
  * same order.  They are zeros at first.
  *
  * Each domain from 0 to rwset_num - 1 does this once, in any process, all at the same time if they
- * like; also a domain that writes nothing.  That an element is in two domains' write sets is told
- * to all of them by DMI_local_rwset_init.
+ * like; also a domain that writes nothing.  If an element is in two domains' write sets,
+ * DMI_local_rwset_init fails in all domains.
  *
  * Errors: DMI_EINVAL when an element is named twice, `my_id` is no domain, a number is negative, a
  * pointer is NULL, or there is no read-write-set at `rwset_addr`.  DMI_ERANGE when an element does
@@ -543,9 +542,9 @@ int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *wr
 
 /*
  * Prepares domain `my_id`, in this process, for writing its elements and reading
- * `read_element_num` elements: of any domains, its own among them, and some more than once if it
- * likes.  Only after every domain has called DMI_rwset_decompose.  A domain that goes on in another
- * process calls it again there.
+ * `read_element_num` elements, of any domains including its own; an element may be named more than
+ * once.  Call it after every domain has called DMI_rwset_decompose.  A domain that continues in
+ * another process calls it again there.
  *
  * Errors: DMI_ERWSET when not all domains have decomposed, an element is in two write sets (of
  * whichever domains), or one that is to be read is in none.  DMI_EINVAL when `my_id` is no domain,
@@ -642,11 +641,11 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
 /*
  * The object is `sizeof(DMI_mutex_t)` bytes of global memory at any address, also as a member of a
  * larger struct beside ordinary data, as long as these bytes lie in one page: make the page size a
- * multiple of what it holds.  Memory that was never written is a mutex that nobody holds.  It is
- * usable from all processes, and whichever of them join and leave, the owner of its page included.
+ * multiple of the struct's size.  Memory that was never written is an unlocked mutex.  All
+ * processes can use it, whichever of them join and leave, including the owner of its page.
  *
- * Threads that wait sleep, and cost nothing.  The mutex goes to the one that has waited longest,
- * with one message; nobody asks again over the network.
+ * Waiting threads sleep, and cost nothing.  The mutex goes to the thread that has waited longest,
+ * with one message; no thread asks again over the network.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
  * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are something else: they
@@ -669,7 +668,7 @@ int32_t DMI_mutex_init(int64_t addr);
 int32_t DMI_mutex_destroy(int64_t addr);
 
 /*
- * Waits until no other thread holds the mutex, and holds it then.  First come, first served, over
+ * Waits until no other thread holds the mutex, and takes it.  First come, first served, over
  * all threads of all processes.
  *
  * Errors: DMI_EHOLDER when the calling thread holds it already.
@@ -713,12 +712,12 @@ int32_t DMI_cond_init(int64_t addr);
 int32_t DMI_cond_destroy(int64_t addr);
 
 /*
- * Lets the mutex go and waits for a signal, then locks the mutex again.  Letting go and waiting are
- * one step for those that signal with the mutex held: no signal gets lost between them.
+ * Unlocks the mutex and waits for a signal, then locks the mutex again.  Unlocking and waiting are
+ * one step for threads that signal while they hold the mutex: no signal gets lost between them.
  *
- * Each return is due to one DMI_cond_signal or to a DMI_cond_broadcast, none comes without. Threads
- * are woken in the order in which they came.  Another thread may have held the mutex in between,
- * so what one waits for is to be tested in a loop all the same.
+ * Each return is caused by one DMI_cond_signal or by a DMI_cond_broadcast; there are no spurious
+ * ones.  Threads are woken in the order in which they came.  Another thread may have held the mutex
+ * in between, so the condition must still be tested in a loop.
  *
  * Errors: DMI_EHOLDER when the calling thread does not hold the mutex: nothing changes.  After
  * DMI_EADDR because the condition was unmapped, the thread holds the mutex.
@@ -739,8 +738,8 @@ typedef struct {
 } DMI_spin_t;
 
 /*
- * Is a lock for what takes very little time: the same as a mutex (order of service, errors, one
- * message for a hand-over), but a thread that waits keeps looking in its own process for a
+ * Is a lock for very short sections: the same as a mutex (order of service, errors, one
+ * message for a hand-over), but a waiting thread keeps looking in its own process for a
  * short while before it sleeps.
  *
  * Errors: as for DMI_mutex_init, DMI_mutex_destroy, DMI_mutex_lock, DMI_mutex_unlock and
@@ -756,10 +755,10 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
 
 /*
  * A barrier is `sizeof(DMI_barrier_t)` bytes of global memory, with the same rules as a mutex; each
- * thread that comes to it has a DMI_local_barrier_t of its own.  Threads and processes may come and
- * go between two rounds.  Threads of one process go in one message, if they come to every round;
- * when fewer come than the last time, their process may wait for 0.2 ms before it goes without the
- * others.
+ * thread that uses it has its own DMI_local_barrier_t.  Threads and processes may come and
+ * go between two rounds.  The arrivals of one process's threads travel in one message, if they come
+ * to every round; when fewer come than the last time, their process may wait for 0.2 ms before it
+ * sends the message without the others.
  *
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
  * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes of the barrier are
@@ -825,13 +824,12 @@ int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub
 
 /*
  * Waits until the `size` bytes at `addr` differ from those at `in_ptr`, and stores them at
- * `out_ptr` (it may be the same place).  They are those after the first write that made a
- * difference since the call.  Waiting costs nothing until somebody writes there: one message comes
- * then.
+ * `out_ptr` (it may be the same place): the bytes after the first write since the call that made a
+ * difference.  Waiting costs nothing until a thread writes there: then one message comes.
  *
  * With a `status`, `in_ptr` may be used again as soon as the call returns; what is at `out_ptr`
- * must stay valid until the watch is complete.  Neither a program nor a process waits for a watch
- * that no thread waits for before it ends.
+ * must stay valid until the watch is complete.  A watch that no thread waits for does not keep a
+ * program or a process from ending.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped meanwhile.  DMI_ERANGE when the
  * range is not in one page.  DMI_EINVAL for a size below 1 or a pointer of NULL.

@@ -16,8 +16,8 @@ extern "C" {
 
 /* ---- The memory pool (chapter 4, "memory") ---- */
 
-/* The memory that this process lends to the program, and what became of it; bytes, if it does not
- * say pages. */
+/* The memory that this process lends to the program, and how it is used; in bytes, unless it says
+ * pages. */
 typedef struct {
   int64_t limit;         /* dmirun -s */
   int64_t used;          /* by pages that are here, on their way from here, or expected here */
@@ -25,14 +25,14 @@ typedef struct {
   int64_t copies;        /* of what is used: pages that another process owns; they go first */
   int64_t tables;        /* page tables: beside the pool, not limited */
   int64_t spilled;       /* of pages in the file of dmirun --spill */
-  int64_t pages_sent;    /* pages given to other processes for lack of room */
-  int64_t pages_taken;   /* pages of others taken for that reason, or as they left */
-  int64_t pages_dropped; /* copies dropped for lack of room */
+  int64_t pages_sent;    /* pages given to other processes for lack of memory */
+  int64_t pages_taken;   /* pages taken from others for that reason, or because they left */
+  int64_t pages_dropped; /* copies dropped for lack of memory */
 } DMI_pool_t;
 
 /*
- * What the calling process lends, and how much of it is in use.  The figures are not all of one
- * moment.  DMI_EINVAL for a pointer of NULL.  (Not in the manual; chapter 4.)
+ * Tells what the calling process lends, and how much of it is in use.  The figures are not taken at
+ * one moment.  DMI_EINVAL for a pointer of NULL.  (Not in the manual; chapter 4.)
  */
 int32_t DMI_pool(DMI_pool_t *pool_ptr);
 
