@@ -4,7 +4,7 @@
 #   my $session = Session->new(builddir => $dir);
 #   my $first  = $session->start('first', [$program, @arguments]);
 #   my $second = $session->start('second', [$program], join => $first);
-#   $session->await('the second process to be admitted', sub { $second->said('=== opened ===') });
+#   $session->await('the second process to be admitted', sub { $second->told('opened') });
 #   $second->leave;
 #   $session->await_end($second);
 #
@@ -19,8 +19,10 @@ use strict;
 use warnings;
 
 use Cwd         ();
+use Fcntl       qw(F_SETFD);
 use File::Temp  ();
 use IO::Select  ();
+use JSON::PP    ();
 use POSIX       ();
 use Time::HiRes ();
 
@@ -69,11 +71,11 @@ sub dir { return $_[0]{dir} }
 # core => number: runs on that processor core only.  opts => [...]: more options of dmirun.
 sub start {
   my ($session, $name, $command, %options) = @_;
-  my $port_file = "$session->{dir}/port." . scalar @{ $session->{processes} };
   my @join =
     $options{join} ? ('-i', '127.0.0.1', '-p', $session->port($options{join})) : ();
   pipe my $out, my $out_end or die "pipe: $!\n";
   pipe my $err, my $err_end or die "pipe: $!\n";
+  pipe my $events, my $events_end or die "pipe: $!\n";
 
   my $time = Time::HiRes::time();
   my $pid  = fork // die "fork: $!\n";
@@ -83,7 +85,8 @@ sub start {
     setpgrp 0, 0;
     my $fail = sub { print {$err_end} "$_[0]: $!\n"; $err_end->flush; POSIX::_exit(127) };
     chdir $options{cwd} or $fail->($options{cwd}) if defined $options{cwd};
-    $ENV{DMI_PORT_FILE} = $port_file;
+    $ENV{DMI_EVENT_FD} = fileno $events_end;
+    fcntl $events_end, F_SETFD, 0;
     $ENV{HOME} = $session->{home};
     delete @ENV{qw(DMI_KEY_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)};
     %ENV = (%ENV, %{ $options{env} || {} });
@@ -100,31 +103,26 @@ sub start {
   $running{$pid} = 1;
   close $out_end;
   close $err_end;
+  close $events_end;
   my $process = bless {
     name      => $name,
     pid       => $pid,
-    port_file => $port_file,
     started   => $time,
     out       => '',
     err       => '',
-    times     => {},     # line of stderr => when its end was first read
-    scanned   => 0,      # bytes of stderr that are in times
-    handles   => { out => $out, err => $err },
+    events    => '',     # lines of JSON: docs/events.md
+    told      => {},     # name of an event => what it told first, and {read}: when that was read
+    scanned   => 0,      # bytes of events that are in told
+    handles   => { out => $out, err => $err, events => $events },
   }, 'Session::Process';
   push @{ $session->{processes} }, $process;
   return $process;
 }
 
-# The port on which a process listens.  It is in the file before this line is written.
+# The port on which a process listens.
 sub port {
   my ($session, $process) = @_;
-  $session->await("$process->{name} to listen", sub { $process->said('=== initialized ===') });
-  open my $file, '<', $process->{port_file}
-    or $session->fail("$process->{name} wrote no port: $process->{port_file}: $!");
-  my $port = <$file> // '';
-  $port =~ /^(\d+)$/
-    or $session->fail("$process->{name} wrote '$port' into its port file, not a port");
-  return $1;
+  return $session->await("$process->{name} to listen", sub { $process->told('listening') })->{port};
 }
 
 # Reads what processes write until $condition->() is true, and returns that.
@@ -184,10 +182,11 @@ sub _receive {
   return if !defined $n && $!{EINTR};
   if ($n) {
     my $now = Time::HiRes::time();
-    return if $stream ne 'err';
-    while ((my $end = index $process->{err}, "\n", $process->{scanned}) >= 0) {
-      my $line = substr $process->{err}, $process->{scanned}, $end - $process->{scanned};
-      $process->{times}{$line} //= $now;
+    return if $stream ne 'events';
+    while ((my $end = index $process->{events}, "\n", $process->{scanned}) >= 0) {
+      my $line = substr $process->{events}, $process->{scanned}, $end - $process->{scanned};
+      my $event = JSON::PP::decode_json($line);
+      $process->{told}{ $event->{event} } //= { %$event, read => $now };
       $process->{scanned} = $end + 1;
     }
     return;
@@ -196,7 +195,7 @@ sub _receive {
   delete $process->{handles}{$stream};
   return if %{ $process->{handles} };
 
-  # Both streams are closed, so it is about to end, or somebody should be told that it does not.
+  # All streams are closed, so it is about to end, or somebody should be told that it does not.
   my $ended = eval {
     local $SIG{ALRM} = sub { die "alarm\n" };
     alarm 30;
@@ -218,16 +217,16 @@ package Session::Process;
 # Everything it has written to stdout so far.
 sub out { return $_[0]{out} }
 
-# Whether this whole line has been written to stderr.
-sub said {
-  my ($process, $line) = @_;
-  return exists $process->{times}{$line};
+# The first event of this name, if it has happened.
+sub told {
+  my ($process, $name) = @_;
+  return $process->{told}{$name};
 }
 
-# Seconds from the start of the launcher to the moment when this line was first seen on stderr.
+# Seconds from the start of the launcher to the moment when that was read here.
 sub seconds_to {
-  my ($process, $line) = @_;
-  return $process->{times}{$line} - $process->{started};
+  my ($process, $name) = @_;
+  return $process->{told}{$name}{read} - $process->{started};
 }
 
 # What Ctrl+C does.

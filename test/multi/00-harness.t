@@ -62,7 +62,8 @@ sub gone {
 my $talk = program('talk', 'echo "to out $1"; echo "to err $2" >&2; exit ${3:-0}');
 my $stay = program('stay', <<'END');
 trap 'echo leaving; exit 0' INT
-echo 4711 > "$DMI_PORT_FILE.new" && mv "$DMI_PORT_FILE.new" "$DMI_PORT_FILE"
+echo '{"event":"listening","port":4711}' > /dev/fd/$DMI_EVENT_FD
+echo '{"event":"initialized"}' > /dev/fd/$DMI_EVENT_FD
 echo '=== initialized ===' >&2
 echo "pid $$ listen=$DMI_LISTEN_PORT join=$DMI_JOIN_HOST:$DMI_JOIN_PORT"
 while :; do sleep 0.1; done
@@ -262,7 +263,7 @@ fails('a program that is not there', [qr/no such program/], <<'END');
 $t->start("$dir/nosuch")->ready;
 $t->done;
 END
-fails('no port file', [qr/wrote its port/], <<'END');
+fails('no port', [qr/tells its port/], <<'END');
 $t->spawn(['/bin/sh', '-c', 'echo "=== initialized ===" >&2'])->port;
 $t->done;
 END

@@ -20,7 +20,7 @@ sub three {
       env => { DMI_LOG => $log },
       opts => [$advertise[$i] ? ('--advertise', $advertise[$i]) : ()],
       $i ? (join => $processes[0]) : ());
-    $processes[$i]->expect_err(qr/=== opened ===/);
+    $processes[$i]->expect_event('opened');
   }
   $processes[0]->expect_out(qr/verdict advertise: \d+ checks, 0 failed/);
   $_->wait_exit(0) for @processes;
@@ -63,7 +63,7 @@ for my $process ($first, $second, $third) {
 my $leaving = $t->compile('test/multi/cluster_dmi.c');
 my @two = map { $t->start($leaving, env => { DMI_LOG => 'info' }, name => $_) } 'stays';
 push @two, $t->start($leaving, env => { DMI_LOG => 'info' }, name => 'leaves', join => $two[0]);
-$two[1]->expect_err(qr/=== opened ===/);
+$two[1]->expect_event('opened');
 $two[1]->signal('INT');
 $two[1]->wait_exit(0);
 $two[0]->expect_err(qr/${closed}it has left$/m);

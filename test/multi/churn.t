@@ -21,7 +21,7 @@ srand $seed;
 my $t = DMITest->new(timeout => 3 * $seconds + 60, wait => 40);
 my $program = $t->compile('test/multi/churn_dmi.c');
 
-sub has { return $_[0]->err =~ /^=== $_[1] ===$/m }
+sub has { return scalar $_[0]->events($_[1]) }
 
 sub run {
   my ($mode) = @_;

@@ -37,7 +37,7 @@ sub verdict_of {
   my $first = $t->start($program, args => ['first'], name => 'first');
   my $second = $t->start($program, join => $first, name => 'second');
   $first->expect_out(qr/^returning$/m);
-  $second->expect_err(qr/=== opened ===/);
+  $second->expect_event('opened');
   $first->signal('INT');
   $second->expect_out(qr/^first one gone$/m);
   $first->wait_exit(0);
@@ -67,7 +67,7 @@ for my $signal (qw(INT TERM HUP)) {
   my $first = $t->start($program, args => ['early'], name => 'first');
   my $joiner = $t->start($program, join => $first, name => 'joiner');
   $first->expect_out(qr/^asked to join$/m);
-  $joiner->expect_err(qr/=== joined ===/);
+  $joiner->expect_event('joined');
   $joiner->signal('INT');
   $joiner->wait_exit(0);
   is(shown($joiner), 'initialized joined closed left finalized', 'leaves without being welcomed');
@@ -92,7 +92,7 @@ for my $signal (qw(INT TERM HUP)) {
   my $stuck = $t->start($program, join => $first, name => 'stuck');
   $stuck->expect_out(qr/^stuck$/m);
   $stuck->signal('INT');
-  $stuck->expect_err(qr/=== closed ===/);
+  $stuck->expect_event('closed');
   $first->expect_out(qr/^busy$/m);
   unlike($stuck->err, qr/^dmi:/m, 'the first Ctrl+C: no message');
   $stuck->signal('TERM') for 1 .. 3;
@@ -114,10 +114,10 @@ for my $signal (qw(INT TERM HUP)) {
 {
   my $first = $t->start($program, args => ['unwelcome'], name => 'first');
   my $joiner = $t->start($program, join => $first, name => 'not welcomed', ignore => ['HUP']);
-  $joiner->expect_err(qr/=== joined ===/);
+  $joiner->expect_event('joined');
   $joiner->signal('HUP');
   $joiner->signal('INT');
-  $joiner->expect_err(qr/=== closed ===/);
+  $joiner->expect_event('closed');
   $joiner->signal('INT');
   my ($why) = $joiner->expect_err(qr/^dmi: (still here.*)$/m);
   like($why, qr/not welcomed yet .* once more ends only this process/, 'what a third Ctrl+C would do');

@@ -48,10 +48,10 @@ for my $n (@sizes) {
     last if $leg == 5;
     if ($runner != $first) {
       $runner->wait_exit(0);
-      like($runner->err, qr/=== left ===/, $runner->name . ' is dismissed while there is work');
+      is(scalar $runner->events('left'), 1, $runner->name . ' is dismissed while there is work');
     }
     push @all, $runner = $t->start($program, join => $first, name => "relay $leg");
-    $runner->expect_err(qr/=== opened ===/);
+    $runner->expect_event('opened');
   }
   diag("only $waits of 4 were stopped in time") if $waits < 4;
   push @all, $t->start($program, join => $first, name => 'relay last') if $waits == 4;
@@ -66,7 +66,7 @@ for my $n (@sizes) {
   my $n = $soak ? 16 : $small ? 11 : 14;
   my $first = $t->start($program, args => [$n, 4], name => 'crowd 1');
   my @others = map { $t->start($program, join => $first, name => "crowd $_") } 2 .. 4;
-  $_->expect_err(qr/=== opened ===/) for @others;
+  $_->expect_event('opened') for @others;
   $_->signal('INT') for grep { $_->running } @others[0, 1];
   ends_right($n, $first, @others);
 }

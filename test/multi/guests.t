@@ -12,13 +12,13 @@ my $program = $t->compile('test/multi/guests_dmi.c');
 
 my @hosts = $t->start($program, args => [$guests]);
 push @hosts, $t->start($program, join => $hosts[0]);
-$hosts[1]->expect_err(qr/=== opened ===/);
+$hosts[1]->expect_event('opened');
 for my $i (1 .. $guests) {
   my $guest = $t->start($program, join => $hosts[$i % 2], name => "guest $i");
   $hosts[0]->expect_out(qr/^guest $i works$/m);
   $guest->signal('INT');
   $guest->wait_exit(0);
-  like($guest->err, qr/=== left ===/, "guest $i has left");
+  is(scalar $guest->events('left'), 1, "guest $i has left");
   unlike($guest->out, qr/^FAIL/m, "guest $i complains of nothing");
 }
 my ($rounds) = $hosts[0]->expect_out(qr/^rounds: (\d+)$/m);

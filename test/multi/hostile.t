@@ -280,7 +280,7 @@ for my $name (sort keys %message) {
 my @friends;
 sub friend {
   my $friend = $t->start($program, join => $_[0], name => 'friend' . (1 + @friends));
-  $friend->expect_err(qr/=== joined ===/);
+  $friend->expect_event('joined');
   push @friends, $friend;
 }
 

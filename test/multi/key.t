@@ -143,7 +143,7 @@ $stranger->wait_exit(1);
 like($stranger->err, qr/^dmi: .*another key.*--key/m, 'who has another key is told what to do');
 $host->expect_err(qr/^dmi: refused a connection: .*another key/m);
 my $guest = $t->start($program, join => $host, opts => ['--key', "$dir/named"], name => 'guest');
-$guest->expect_err(qr/^=== opened ===$/m);
+$guest->expect_event('opened');
 
 # The key is in no place where others could see it.
 for my $process ($host, $guest) {
@@ -155,7 +155,7 @@ for my $process ($host, $guest) {
 # --bind: that address only.
 my $bound = $t->start($program, join => $host, name => 'bound',
   opts => ['--key', "$dir/named", '--bind', '127.0.0.1']);
-$bound->expect_err(qr/^=== opened ===$/m);
+$bound->expect_event('opened');
 my $port = sprintf '%04X', $bound->port;
 my ($listening) = slurp('/proc/net/tcp') =~ /^ *\d+: (\w+):$port \w+:0000 0A/m;
 is($listening, '0100007F', 'listens at 127.0.0.1');
@@ -175,16 +175,16 @@ isnt($everywhere, '0100007F', 'a process listens on all addresses');
 my @local = ($bound);
 for my $what ('by way of a bound one', 'by way of that one') {
   my $local = $t->start($program, join => $local[-1], name => $what, opts => ['--key', "$dir/named"]);
-  $local->expect_err(qr/^=== opened ===$/m);
+  $local->expect_event('opened');
   is(addresses($local), '0100007F', "$what: listens at 127.0.0.1 only");
   push @local, $local;
 }
 my $told = $t->start($program, join => $local[-1], name => 'told', opts => ['--key', "$dir/named",
     '--bind', '0.0.0.0']);
-$told->expect_err(qr/^=== opened ===$/m);
+$told->expect_event('opened');
 is(addresses($told), '00000000', 'unless told otherwise');
 my $wide = $t->start($program, join => $told, name => 'wide', opts => ['--key', "$dir/named"]);
-$wide->expect_err(qr/^=== opened ===$/m);
+$wide->expect_event('opened');
 is(addresses($wide), $everywhere, 'by way of one that listens everywhere: likewise');
 
 # It could connect from another address, but nobody could reach it where it listens.

@@ -20,7 +20,7 @@ sub leave_and_kill {
   my @them = @_;
   $_->signal('INT') for @them;
   for my $process (@them) {
-    $process->expect_err(qr/^=== left ===$/m);
+    $process->expect_event('left');
     $process->kill_now;
   }
 }
@@ -40,7 +40,7 @@ for my $round (1 .. $rounds) {
       } else {
         leave_and_kill($workers[0]);
         $first->signal('INT');
-        $first->expect_err(qr/^=== left ===$/m);
+        $first->expect_event('left');
         if ($main eq 'goes_on') {    # and uses all that it used before
           my $lines = () = $first->out =~ /^main goes on$/mg;
           $t->wait_until(sub { (() = $first->out =~ /^main goes on$/mg) > $lines + 5 },

@@ -35,7 +35,7 @@ sub run {
   my $first = $t->start($program, args => [$processes, @args], name => $title);
   my @all = ($first, map { $t->start($program, join => $first, name => "$title, $_") }
     2 .. $processes);
-  $_->expect_err(qr/=== opened ===/) for @all;
+  $_->expect_event('opened') for @all;
   $_->signal('INT') for @all;
   $_->wait_exit(0) for @all;
   return @all;
@@ -75,16 +75,16 @@ my @shapes = $small ? ([3, 2]) : ([1, 1], [1, 4], [2, 2], [3, 2], [4, 1], [4, 4]
   for my $processes (1 .. 4) {
     my $first = $t->start($program, name => "welcome $processes");
     my @others = map { $t->start($program, join => $first) } 2 .. $processes;
-    $_->expect_err(qr/=== opened ===/) for $first, @others;
+    $_->expect_event('opened') for $first, @others;
     my $stays = @others > 1 ? pop @others : undef;    # it ends with the program
     for my $process (@others, $first) {
       $process->signal('INT');
-      $process->expect_err(qr/=== left ===/);
+      $process->expect_event('left');
       $process->wait_exit(0);
     }
     if ($stays) {
       $stays->wait_exit(0);
-      unlike($stays->err, qr/=== left ===/, 'the one that did not ask ends with the program');
+      is(scalar $stays->events('left'), 0, 'the one that did not ask ends with the program');
     }
     my @welcomes = $first->out =~ /welcome (\d+)!/g;
     my @goodbyes = $first->out =~ /goodbye (\d+)!/g;
@@ -103,16 +103,16 @@ SKIP: {
   for my $processes ($t->scale eq 'soak' ? (1 .. 4) : 3) {
     my $first = $t->start($program, name => "threads $processes");
     my @others = map { $t->start($program, join => $first) } 2 .. $processes;
-    $_->expect_err(qr/=== opened ===/) for $first, @others;
+    $_->expect_event('opened') for $first, @others;
     # All but the last leave one by one, then one more comes, then the rest goes.
     for my $process (@others) {
       $process->signal('INT');
-      $process->expect_err(qr/=== left ===/);
+      $process->expect_event('left');
       $process->wait_exit(0);
       ok($first->running, 'the program goes on');
     }
     my $late = $t->start($program, join => $first, name => 'late');
-    $late->expect_err(qr/=== opened ===/);
+    $late->expect_event('opened');
     for my $process ($late, $first) {
       $process->signal('INT');
       $process->wait_exit(0);

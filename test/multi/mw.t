@@ -192,13 +192,12 @@ like($mw->err, qr{\Admimw: standard input, line 2: a/b: not a host name[^\n]*\n\
 my $chatter = put('chatter', <<'END', 0755);
 #!/usr/bin/perl
 # Stands for a program: says that it listens, and then shows what it gets.
-open my $ready, '>&=', $ENV{DMI_READY_FD};
-syswrite $ready, "1\n";
-close $ready;
+open my $events, '>&=', $ENV{DMI_EVENT_FD};
+syswrite $events, qq({"event":"listening","port":1}\n);
 exit 0 if defined $ENV{DMI_JOIN_HOST};
 $| = 1;
 print "half a line";
-print STDERR "=== joined ===\n=== opened ===\n";
+syswrite $events, qq({"event":"joined"}\n{"event":"opened"}\n);
 print "$ENV{DMI_TEST_MW} $ENV{HANDED_ON} ", $ENV{KEPT_HERE} // 'unset', "\n";
 while (<STDIN>) { print "got: $_" }
 print "x" x 3_000_000, "\nlast";
@@ -243,7 +242,7 @@ like($mw->err, qr/^dmimw: asking 2 processes to leave\n/m, 'SIGHUP asks to leave
 my $stubborn = put('stubborn', <<'END', 0755);
 #!/bin/sh
 trap 'echo asked' INT TERM
-echo 1 > /dev/fd/$DMI_READY_FD
+echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
 sleep 1000 & echo "child $! of $$ there"
 wait; wait; wait; wait; wait
 END
@@ -275,9 +274,9 @@ my $hides = put('hides', <<'END', 0755);
 #!/usr/bin/perl
 # Has a child that leaves it, as a daemon does, and writes for ever.
 use POSIX;
-open my $ready, '>&=', $ENV{DMI_READY_FD};
-syswrite $ready, "1\n";
-close $ready;
+open my $events, '>&=', $ENV{DMI_EVENT_FD};
+syswrite $events, qq({"event":"listening","port":1}\n);
+close $events;
 $| = 1;
 pipe my $reader, my $writer;
 if (fork == 0) {
@@ -344,12 +343,13 @@ my $brief = put('brief', <<'END', 0755);
 #!/bin/sh
 # The first process: ends when the second one has failed to join.  The second: is refused.
 if [ -z "$DMI_JOIN_HOST" ]; then
-  echo 1 > /dev/fd/$DMI_READY_FD
+  echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
   read line < fifo
   exit 0
 fi
-echo 1 > /dev/fd/$DMI_READY_FD
+echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
 echo '=== initialized ===' >&2
+echo '{"event":"error","text":"it is not there"}' > /dev/fd/$DMI_EVENT_FD
 echo 'dmi: it is not there' >&2
 [ -n "$DMI_TEST_END" ] && echo > fifo
 exit 1

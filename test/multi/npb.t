@@ -45,7 +45,7 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   my $class = $t->scale eq 'small' ? 'W' : 'A';
   my $first = $t->start($program, args => [$class, 2], name => 'is 1');
   my $second = $t->start($program, join => $first, name => 'is 2');
-  $_->expect_err(qr/=== opened ===/) for $first, $second;
+  $_->expect_event('opened') for $first, $second;
   $_->running && $_->signal('INT') for $first, $second;
   # Nobody waits if the signals came too late, after the last iteration: then this proves less.
   my ($line) = $first->expect_out(qr/^(waiting for a process|Class)/m);
@@ -53,7 +53,7 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   if ($line eq 'Class') {
     diag('is was too fast to be left');
   } else {
-    $second->expect_err(qr/=== left ===/);
+    $second->expect_event('left');
     push @all, $t->start($program, join => $first, name => 'is 3');
   }
   $first->expect_out(qr/^Verification\s+= VERIFICATION SUCCESSFUL$/m);
@@ -67,17 +67,17 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   my ($class, $pool) = $t->scale eq 'small' ? ('W', '3M') : ('A', '26M');
   my @all = $t->start($program, args => [$class, 2, 1], name => 'full 1', opts => [-s => $pool]);
   push @all, $t->start($program, join => $all[0], name => 'full 2', opts => [-s => $pool]);
-  $_->expect_err(qr/=== opened ===/) for @all;
+  $_->expect_event('opened') for @all;
   $_->running && $_->signal('INT') for @all;
   my ($line) = $all[0]->expect_out(qr/^(waiting for a process|Class)/m);
   if ($line eq 'Class') {
     diag('is was too fast to be left');
   } else {
     $all[1]->expect_err(qr/^dmi: waiting for room: .*$/m);
-    unlike($all[1]->err, qr/=== left ===/, 'no room for its pages: it has not left');
+    is(scalar $all[1]->events('left'), 0, 'no room for its pages: it has not left');
     ok($_->running, $_->name . ' has not ended') for @all;
     push @all, $t->start($program, join => $all[0], name => 'full 3');
-    $all[1]->expect_err(qr/=== left ===/);
+    $all[1]->expect_event('left');
     is(() = $all[1]->err =~ /^dmi: /mg, 1, 'it said once why it was still there');
   }
   $all[0]->expect_out(qr/^Verification\s+= VERIFICATION SUCCESSFUL$/m);

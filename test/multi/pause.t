@@ -11,7 +11,7 @@ my $program = $t->compile('test/multi/pause_dmi.c');
 
 my $first = $t->start($program, args => [$t->scale eq 'small' ? 32 : 256]);
 my $second = $t->start($program, join => $first);
-$second->expect_err(qr/=== opened ===/);    # so that it is the one that leaves
+$second->expect_event('opened');    # so that it is the one that leaves
 my $third = $t->start($program, join => $first);
 $first->expect_out(qr/^leave now$/m);
 $second->signal('INT');

@@ -21,7 +21,7 @@ sub start {
   for my $i (1 .. $number) {
     push @all, $t->start($program, name => "$case $i", opts => [-s => ref $pool ? @$pool : $pool],
       $i > 1 ? (join => $all[0]) : (args => [$case, $number, @args]));
-    $all[-1]->expect_err(qr/=== opened ===/) if $i > 1;
+    $all[-1]->expect_event('opened') if $i > 1;
   }
   return @all;
 }

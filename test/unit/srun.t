@@ -82,7 +82,7 @@ tee -a "$0.heard" | "$@"
 END
 put('prog', <<'END');
 #!/bin/sh
-test -z "$DMI_READY_FD" || echo 1 > /dev/fd/$DMI_READY_FD
+test -z "$DMI_EVENT_FD" || echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
 case $DMI_JOIN_HOST$DMI_JOIN_FILE in
   '') cat gate ;;           # it is there until the other one has joined
   localhost) echo > gate ;;

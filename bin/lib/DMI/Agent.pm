@@ -1,6 +1,6 @@
 # Agent.pm - what runs beside each process that dmimw starts, on the same host (dmimw --agent).
 #
-# It starts the process, passes its output, its port and its end on to dmimw, and gives it signals.
+# It starts the process, passes its output, its events and its end on to dmimw, and gives it signals.
 # When dmimw or the connection to it is gone, it asks the process to leave, waits, and in the end
 # kills it: no process outlives its dmimw for long.  What the process has started and leaves behind
 # comes to the agent (it is a subreaper), wherever it has hidden, and is killed.  When the agent is gone
@@ -25,6 +25,7 @@ use Sys::Hostname ();
 my $default_port = 7880;
 my $most_queued = 256 << 10;    # bytes for dmimw; above, the process has to wait
 my $chunk = 64 << 10;
+my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|error)"/;
 my $most_in_pipe = 1 << 20;     # bytes, unless root has set another limit
 # prctl(PR_SET_CHILD_SUBREAPER, 1), by the number that it has on this processor.
 my %prctl = (x86_64 => 157, i386 => 172, i686 => 172, aarch64 => 167, armv7l => 172, riscv64 => 167,
@@ -173,7 +174,7 @@ sub _is_wanted {
 sub _start {
   my ($self, $want) = @_;
   my %pipe;
-  for my $name (qw(in out err ready), defined $want->{key} ? 'key' : ()) {
+  for my $name (qw(in out err events), defined $want->{key} ? 'key' : ()) {
     pipe my $reader, my $writer or return $self->_fail("no pipe there: $!");
     $pipe{$name} = [$reader, $writer];
   }
@@ -190,13 +191,13 @@ sub _start {
   POSIX::setpgid($pid, $pid);    # whichever of the two comes first; the other may fail
   $self->{pid} = $pid;
   close $pipe{in}[0];
-  close $pipe{$_}[1] for qw(out err ready);
+  close $pipe{$_}[1] for qw(out err events);
   close $pipe{key}[0] if $pipe{key};
   $self->{stdin} = $pipe{in}[1];
   $self->{stdin}->blocking(0);
   $self->_end_input unless $want->{stdin};
   $self->_stream($_, $pipe{$_}[0]) for qw(out err);
-  $self->_await_ready($pipe{ready}[0]);
+  $self->_await_events($pipe{events}[0]);
   $self->{loop}->child($pid, sub { $self->_ended(@_) });
   $self->{frames}->message('begun', pid => $pid);
   return;
@@ -205,8 +206,7 @@ sub _start {
 # ('' or what is wrong, the command).
 sub _command {
   my ($self, $want, $pipe) = @_;
-  my @command = ("$self->{bin}/dmirun", '--with-parent', '--grace', $self->{grace}, '--ready-fd',
-    fileno $pipe->{ready}[1]);
+  my @command = ("$self->{bin}/dmirun", '--with-parent', '--grace', $self->{grace});
   push @command, '--key-fd', fileno $pipe->{key}[0] if $pipe->{key};
   push @command, '-l', "$default_port+" if $want->{port} eq 'default';
   push @command, '-l', 0 if $want->{port} eq 'any';
@@ -233,32 +233,38 @@ sub _become {
   POSIX::dup2(fileno $pipe->{in}[0], 0);
   POSIX::dup2(fileno $pipe->{out}[1], 1);
   POSIX::dup2(fileno $pipe->{err}[1], 2);
-  fcntl $_, F_SETFD, 0 for $pipe->{ready}[1], $pipe->{key} ? $pipe->{key}[0] : ();
-  %ENV = (%ENV, %{ $want->{env} // {} });
+  fcntl $_, F_SETFD, 0 for $pipe->{events}[1], $pipe->{key} ? $pipe->{key}[0] : ();
+  %ENV = (%ENV, %{ $want->{env} // {} }, DMI_EVENT_FD => fileno $pipe->{events}[1]);
   no warnings 'exec';
   exec { $command->[0] } @$command;
   syswrite STDERR, "dmimw: cannot run $command->[0]: $!\n";
   POSIX::_exit(127);
 }
 
-sub _await_ready {
+sub _await_events {
   my ($self, $handle) = @_;
   $handle->blocking(0);
-  $self->{ready} = $handle;
-  $self->{loop}->reads($handle, sub { $self->_take_ready });
+  @$self{qw(events part)} = ($handle, '');
+  $self->{loop}->reads($handle, sub { $self->_take_events });
   return;
 }
 
-# The port, when it is there.
-sub _take_ready {
+# Passes on what the process has told (docs/events.md), of what dmimw needs: each process tells of
+# all the others, too.
+sub _take_events {
   my ($self) = @_;
-  my $handle = $self->{ready} or return;
-  my $count = sysread $handle, my ($line), 64;    # a line so short comes whole
+  my $handle = $self->{events} or return;
+  my $count;
+  while ($count = sysread $handle, $self->{part}, $chunk, length $self->{part}) {
+    while ($self->{part} =~ s/\A([^\n]*)\n//) {
+      my $line = $1;
+      $self->{frames}->send('event', $line) if !$self->{lost} && $line =~ $passed_on;
+    }
+  }
   return if !defined $count && ($!{EAGAIN} || $!{EINTR});
-  delete $self->{ready};
+  delete $self->{events};
   $self->{loop}->forget($handle);
   close $handle;
-  $self->{frames}->message('ready', port => $1 + 0) if ($line // '') =~ /^(\d+)\n/;
   return;
 }
 
@@ -288,7 +294,7 @@ sub _look_at_queue {
 # True when there was something.
 sub _take {
   my ($self, $name) = @_;
-  $self->_take_ready;    # which it has told before it wrote anything
+  $self->_take_events;    # an event is told before what is written about it
   my $handle = $self->{streams}{$name} or return 0;
   my $count = sysread $handle, my ($bytes), $chunk;
   return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
@@ -406,7 +412,7 @@ sub _children {
 sub _told {
   my ($self) = @_;
   my $status = $self->{status};
-  $self->_take_ready;
+  $self->_take_events;
   # Not more than can have been there: somebody else may hold the other end, and go on.
   for my $name (qw(out err)) {
     my $until = $self->{taken} + $most_in_pipe;

@@ -8,8 +8,8 @@
 #
 # waiting: for its turn to connect; connected: its agent has spoken, it is not started yet;
 # starting: the agent was told to start it; listening: it has told its port.  From there on it is the
-# process's own progress lines that say how far it is, so steps may be missing, but it never goes
-# back.  ended: the process has; failed: it never was one, or nobody knows what became of it.
+# process's own events (docs/events.md) that say how far it is, so steps may be missing, but it never
+# goes back.  ended: the process has; failed: it never was one, or nobody knows what became of it.
 #
 # It must not decide anything: what happens when is Set.pm's.
 package DMI::Member;
@@ -165,7 +165,7 @@ my %on = (
     $self->_enter('connected');
   },
   begun => sub { $_[0]{pid} = $_[1]{pid}; $_[0]{changed}->($_[0]) },
-  ready => sub { $_[0]{port} = $_[1]{port}; $_[0]->_enter('listening'); $_[0]->_wrote('err', '') },
+  event => sub { $_[0]->_happened($_[1]) },
   took => sub { $_[0]{unread} -= $_[1]{bytes}; $_[0]{fed}->() if $_[0]{fed} },
   keyless => sub { $_[0]{keyless}->($_[0], $_[1]{why}) unless $_[0]->is_final },
   failed => sub { $_[0]->fail($_[1]{why}) },
@@ -207,8 +207,22 @@ sub _watch {
   return;
 }
 
-# Until it has joined, the last line of the library's own may be the reason why it never will: held, to
-# be told once, with its host.
+# The steps of its life; and what it says last when it fails.
+sub _happened {
+  my ($self, $event) = @_;
+  my $name = $event->{event} // '';
+  if ($name eq 'listening') {
+    $self->{port} = $event->{port};
+    $self->_enter('listening');
+  }
+  elsif ($name eq 'error') { $self->{last_words} = $event->{text} }
+  elsif ($name =~ /^(?:joined|opened|closed|left)\z/) { $self->_enter($name) }
+  $self->_wrote('err', '');
+  return;
+}
+
+# Until it has joined, an error that it tells may be the reason why it never will: the line about it is
+# held, to be told once, with its host.
 sub _wrote {
   my ($self, $stream, $bytes) = @_;
   return $self->{output}->($self, $stream, $bytes) if $stream ne 'err';
@@ -216,43 +230,28 @@ sub _wrote {
   if ($rank < $rank{joined}) {
     $self->{held} .= $bytes;
     return if $rank < $rank{listening} && length $self->{held} < 8192;
-    $self->{held} =~ s/\A(.*?)((?:^(?:dmi|dmirun): [^\n]*\n?)?)\z/$2/ms or return;
+    my $line = $self->_line;
+    $self->{held} =~ s/\A(.*?)((?:^$line)?)\z/$2/ms or return;
     $bytes = $1;
   }
+  else { $bytes = (delete $self->{held} // '') . $bytes }
   return if $bytes eq '';
-  $self->_progress($bytes);
-  $self->_say_held if $self->rank >= $rank{joined};
   return $self->{output}->($self, $stream, $bytes);
 }
 
-sub _say_held {
+# The line, for people, about the last error that was told.
+sub _line {
   my ($self) = @_;
-  my $bytes = delete $self->{held};
-  return if ($bytes // '') eq '';
-  $self->_progress($bytes);
-  $self->{output}->($self, 'err', $bytes);
-  return;
-}
-
-my $progress = qr/=== (joined|opened|closed|left) ===/;
-
-sub _progress {
-  my ($self, $bytes) = @_;
-  my @lines = split /\n/, ($self->{part} // '') . $bytes, -1;
-  $self->{part} = substr pop(@lines) // '', 0, 4096;
-  for my $line (@lines) {
-    if ($line =~ /^$progress$/) { $self->_enter($1) }
-    elsif ($line =~ /^(?:dmi|dmirun): (.*)/) { $self->{last_words} = $1 }
-  }
-  return;
+  return defined $self->{last_words} ? qr/[^\n]*: \Q$self->{last_words}\E[^\n]*\n?/ : qr/(?!)/;
 }
 
 sub _ended {
   my ($self, $status) = @_;
   my $held = delete $self->{held} // '';
   $self->{never_joined} = $self->rank < $rank{joined};
-  if ($held =~ /\A(?:dmi|dmirun|dmimw): ([^\n]*)\n\z/) { $self->{last_words} = $1 }
-  elsif ($held ne '') { $self->_progress($held); $self->{output}->($self, 'err', $held) }
+  my $line = $self->_line;
+  if ($held =~ /\Admimw: ([^\n]*)\n\z/) { $self->{last_words} = $1 }    # its agent could not run it
+  elsif ($held ne '' && $held !~ /\A$line\z/) { $self->{output}->($self, 'err', $held) }
   $self->{status} = $status;
   # Asked to leave before it was ready to hear it: that is a way to leave, too.
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};

@@ -12,7 +12,7 @@
 #   my $program = $t->compile('test/multi/hello.c');
 #   my $first = $t->start($program, args => [2]);
 #   my $second = $t->start($program, join => $first, opts => [-s => '64M']);
-#   $second->expect_err(qr/=== opened ===/);
+#   $second->expect_event('opened');
 #   my ($id) = $first->expect_out(qr/hello from (\d+)/);
 #   is($id, 1, 'the second one is greeted');
 #   $second->signal('INT');
@@ -32,6 +32,7 @@ use Exporter qw(import);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
+use JSON::PP ();
 use POSIX qw(:sys_wait_h);
 use Test::More;
 use Time::HiRes qw(stat time);
@@ -58,7 +59,7 @@ sub new {
     wait => ($opt{wait} // 30) * $slow,
     processes => [],
     problems => [],
-    log => [],     # [seconds, process name, 'out' or 'err' or '', line]
+    log => [],     # [seconds, process name, 'out', 'err', 'evt' or '', line]
     dir => tempdir('dmi-test-XXXXXX', TMPDIR => 1, CLEANUP => 1),
     build => _build_dir(),
   }, $class;
@@ -184,7 +185,7 @@ sub start_changing {
   };
   my $first = $add->('first');
   my $second = $add->('second', join => $first);
-  $second->expect_err(qr/=== opened ===/);    # so that the third is the one that leaves
+  $second->expect_event('opened');    # so that the third is the one that leaves
   my $third = $add->('third', join => $second);
   $first->expect_out(qr/^leave now$/m);
   $third->signal('INT');
@@ -201,8 +202,7 @@ sub spawn {
     name => $opt{name} // "p$number",
     env => $opt{env} // {},
     stdin => $opt{stdin},
-    ignore => $opt{ignore} // [],
-    port_file => "$self->{dir}/port.$number");
+    ignore => $opt{ignore} // []);
   push @{ $self->{processes} }, $process;
   return $process;
 }
@@ -373,6 +373,7 @@ package DMITest::Process;
 
 use strict;
 use warnings;
+use Fcntl qw(F_SETFD);
 use IO::Handle;
 use POSIX qw(:sys_wait_h);
 use Test::More;
@@ -382,12 +383,14 @@ sub _new {
   my ($class, $test, $command, %opt) = @_;
   pipe my $out_reader, my $out_writer or die "DMITest: no pipe: $!\n";
   pipe my $err_reader, my $err_writer or die "DMITest: no pipe: $!\n";
+  pipe my $event_reader, my $event_writer or die "DMITest: no pipe: $!\n";
   my $self = bless { test => $test, %opt }, $class;
   $self->{pid} = fork // die "DMITest: no process: $!\n";
   if ($self->{pid} == 0) {
     $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE ALRM INT TERM HUP);
     $SIG{$_} = 'IGNORE' for @{ $opt{ignore} };
-    $ENV{DMI_PORT_FILE} = $opt{port_file};
+    $ENV{DMI_EVENT_FD} = fileno $event_writer;
+    fcntl $event_writer, F_SETFD, 0;
     for my $name (keys %{ $opt{env} }) {
       if (defined $opt{env}{$name}) { $ENV{$name} = $opt{env}{$name} }
       else { delete $ENV{$name} }
@@ -401,12 +404,13 @@ sub _new {
     print STDERR "cannot run $command->[0]: $!\n";
     POSIX::_exit(127);
   }
-  close $_ for $out_writer, $err_writer;
-  $_->blocking(0) for $out_reader, $err_reader;
+  close $_ for $out_writer, $err_writer, $event_writer;
+  $_->blocking(0) for $out_reader, $err_reader, $event_reader;
   # `text` is all that came, `logged` how much of it is in the log, `seen` where expect goes on.
   $self->{out} = { name => 'out', handle => $out_reader };
   $self->{err} = { name => 'err', handle => $err_reader };
-  $self->{streams} = [@$self{qw(out err)}];
+  $self->{evt} = { name => 'evt', handle => $event_reader };    # lines of JSON, docs/events.md
+  $self->{streams} = [@$self{qw(out err evt)}];
   %$_ = (%$_, process => $self, text => '', logged => 0, seen => 0) for @{ $self->{streams} };
   $self->_note("started: @$command");
   return $self;
@@ -416,6 +420,36 @@ sub name { return $_[0]{name} }
 sub pid { return $_[0]{pid} }
 sub out { return $_[0]{out}{text} }    # all of its stdout so far, without waiting
 sub err { return $_[0]{err}{text} }    # all of its stderr so far
+
+# All events of this name that it has told so far, as hashes; without a name: all events.
+sub events {
+  my ($self, $name) = @_;
+  my @lines = $self->{evt}{text} =~ /^(.*)\n/mg;
+  @lines = grep { /"event":"\Q$name\E"/ } @lines if defined $name;
+  return map { JSON::PP::decode_json($_) } @lines;
+}
+
+# Waits for the next event of this name, after the one of that name that was waited for before, and
+# returns it.  One passed test.  Fails at once when the process can tell nothing more.
+sub expect_event {
+  my ($self, $name, $seconds) = @_;
+  local $Test::Builder::Level = $Test::Builder::Level + 1;
+  my $what = "$self->{name}: $name";
+  my $found = $self->_await_event($name, $self->{expected}{$name}++, $what, $seconds);
+  pass($what);
+  return $found;
+}
+
+sub _await_event {
+  my ($self, $name, $number, $what, $seconds) = @_;
+  my $found;
+  $self->{test}->wait_until(sub {
+    return 1 if $found = ($self->events($name))[$number];
+    $self->{test}->fail_now("$what (it has ended)") unless $self->{evt}{handle};
+    return 0;
+  }, $what, $seconds);
+  return $found;
+}
 
 # Waits until stdout (stderr) matches, from where the last expect on it ended.  Returns what the
 # parentheses of the expression caught, or the whole match without them.  One passed test each.
@@ -482,14 +516,9 @@ sub expect_verdict {
 sub ready {
   my ($self) = @_;
   local $Test::Builder::Level = $Test::Builder::Level + 1;
-  my $err = $self->{err};
   my $what = "$self->{name} is initialized";
   return if $self->{ready};
-  $self->{test}->wait_until(sub {
-    return 1 if $err->{text} =~ /^=== initialized ===$/m;
-    $self->{test}->fail_now("$what (it has ended)") unless $err->{handle};
-    return 0;
-  }, $what);
+  $self->_await_event('initialized', 0, $what);
   $self->{ready} = 1;
   pass($what);
 }
@@ -498,11 +527,7 @@ sub ready {
 sub port {
   my ($self) = @_;
   return $self->{port} if defined $self->{port};
-  $self->ready;
-  my $line = '';
-  if (open my $file, '<', $self->{port_file}) { $line = <$file> // '' }
-  $line =~ /^(\d+)$/ or $self->{test}->fail_now("$self->{name} wrote its port to DMI_PORT_FILE");
-  return $self->{port} = $1;
+  return $self->{port} = $self->_await_event('listening', 0, "$self->{name} tells its port")->{port};
 }
 
 sub running {
