@@ -115,6 +115,10 @@ core_sources = \
 	lib/core/member_leave.c \
 	lib/core/member_state.c \
 	lib/core/member_view.c \
+	lib/core/node.c \
+	lib/core/node.h \
+	lib/core/node_int.h \
+	lib/core/node_room.c \
 	lib/core/out.c \
 	lib/core/out.h \
 	lib/core/page.c \
@@ -199,16 +203,16 @@ node_sources = \
 	lib/node/events.h \
 	lib/node/key.c \
 	lib/node/key.h \
-	lib/node/leave.c \
 	lib/node/pager.c \
 	lib/node/pager.h \
 	lib/node/pager_int.h \
-	lib/node/pager_leave.c \
 	lib/node/pager_sweep.c \
 	lib/node/parent.c \
 	lib/node/parent.h \
 	lib/node/process.h \
 	lib/node/program.h \
+	lib/node/records.c \
+	lib/node/records.h \
 	lib/node/report.c \
 	lib/node/report.h \
 	lib/node/runtime.c \

@@ -251,7 +251,7 @@ static void offer(struct dmi_handover *h, struct dmi_page *page) {
   dmi_out_init(&out);
   ENV(h, lock, page);
   if (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
-    to = ENV(h, receiver, page->map->page_size);
+    to = h->env->receiver(h->env->receiver_arg, page->map->page_size);
   dmi_page_give(h->core, page, to, &out);
   ENV(h, unlock_step, page, &out);
 }

@@ -65,8 +65,10 @@ struct dmi_handover_env {
    * send before the page is unlocked. */
   void (*unlock_step)(void *arg, struct dmi_page *page, struct dmi_out *out);
 
-  /* To whom a page of so many bytes goes: the heir, or who has promised room for it. */
-  uint32_t (*receiver)(void *arg, uint64_t bytes);
+  /* To whom a page of so many bytes goes: the heir, or who has promised room for it.  It has an
+   * argument of its own. */
+  uint32_t (*receiver)(void *receiver_arg, uint64_t bytes);
+  void *receiver_arg;
 };
 
 /* Deliberate faults, one rule switched off each: base/mutation.h. */

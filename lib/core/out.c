@@ -7,7 +7,7 @@
 #include "core/page_int.h"
 
 void dmi_out_init(struct dmi_out *out) {
-  out->num = 0;
+  out->num = out->first = 0;
   out->room = sizeof(out->inside) / sizeof(out->inside[0]);
   out->act = out->inside;
 }
@@ -26,6 +26,13 @@ static struct dmi_act *add(struct dmi_out *out) {
     out->room *= 2;
   }
   return &out->act[out->num++];
+}
+
+bool dmi_out_take(struct dmi_out *out, struct dmi_act *act) {
+  if (out->first == out->num) return false;
+  *act = out->act[out->first++];
+  if (out->first == out->num) out->first = out->num = 0;
+  return true;
 }
 
 struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type) {

@@ -102,14 +102,19 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
   complete(call, error);
 }
 
+static void ask_node(struct call *call, enum dmi_msg_type type) {
+  struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .a = call->a, .b = call->b};
+  in.op = dmi_wait_add(call->process, &call->wait);
+  in.word = call->word;
+  (void)dmi_events_input(call->process, &in);
+}
+
 /* An answer about a thread. */
 static void thread_done(void *arg, int32_t error, int64_t value) {
   struct call *call = arg;
   if (error == DMI_E_HANDED_OVER) {
     /* Its process is leaving, or has left: the coordinator keeps the results. */
-    dmi_member_thread(call->process->member, dmi_wait_add(call->process, &call->wait),
-                      (uint32_t)call->a, call->b, dmi_events(call->process));
-    dmi_events_carry(call->process);
+    ask_node(call, DMI_CTL_THREAD);
     return;
   }
   if (error == DMI_OK && call->kind == CREATE) {
@@ -149,46 +154,19 @@ static void begin_thread(struct dmi_process *process, struct call *call) {
 }
 
 static void begin(struct dmi_process *process, struct dmi_post *post) {
+  static const enum dmi_msg_type types[] = {
+      [POLL] = DMI_CTL_POLL,       [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
+      [WELCOME] = DMI_CTL_WELCOME, [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
+      [MUNMAP] = DMI_CTL_MUNMAP,   [LOOKUP] = DMI_CTL_LOOKUP};
   struct call *call = (struct call *)(void *)post;
-  struct dmi_member *member = process->member;
-  struct dmi_mout *out = dmi_events(process);
-  uint64_t op;
   call->wait.done = got_result;
   if (call->kind == CREATE) {
     begin_create(process, call);
-    return;
-  }
-  if (call->kind == JOIN || call->kind == DETACH) {
+  } else if (call->kind == JOIN || call->kind == DETACH) {
     begin_thread(process, call);
-    return;
+  } else {
+    ask_node(call, types[call->kind]);
   }
-  op = dmi_wait_add(process, &call->wait);
-  switch (call->kind) {
-    case POLL:
-      dmi_member_poll(member, op, out);
-      break;
-    case PEEK:
-      dmi_member_peek(member, op, out);
-      break;
-    case NODES:
-      dmi_member_nodes(member, op, out);
-      break;
-    case WELCOME:
-      dmi_member_welcome(member, op, (uint32_t)call->a, out);
-      break;
-    case GOODBYE:
-      dmi_member_goodbye(member, op, (uint32_t)call->a, out);
-      break;
-    case MMAP:
-      dmi_member_mmap_word(member, op, call->a, call->b, call->word, out);
-      break;
-    case MUNMAP:
-      dmi_member_munmap_word(member, op, call->a, call->word, out);
-      break;
-    default:
-      dmi_member_lookup(member, op, call->a, out);
-  }
-  dmi_events_carry(process);
 }
 
 /* ---- The callers ---------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * events.c - carrying out what the membership core decides (core/member.h, "Actions").
+ * events.c - carrying out what the protocol of this process decides (core/node.h).
  *
- * Runs in the daemon thread.  Actions are carried out in order; an event that one of them causes
+ * Runs in the daemon thread.  Actions are carried out in order; an input that one of them causes
  * adds its own actions at the end of the same list.
  */
 #include "node/events.h"
@@ -13,11 +13,12 @@
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/pager.h"
+#include "node/records.h"
 #include "node/runtime.h"
 #include "node/stall.h"
 
 struct dmi_events {
-  struct dmi_mout out;
+  struct dmi_out out;
   bool carrying;
   bool coordinating;      /* that was told */
   struct dmi_wait *waits; /* calls without result */
@@ -27,13 +28,19 @@ struct dmi_events {
 static struct dmi_events *events(struct dmi_process *process) {
   if (!process->events) {
     process->events = dmi_xalloc(1, sizeof(*process->events));
-    dmi_mout_init(&process->events->out);
+    dmi_out_init(&process->events->out);
   }
   return process->events;
 }
 
-struct dmi_mout *dmi_events(struct dmi_process *process) {
+struct dmi_out *dmi_events(struct dmi_process *process) {
   return &events(process)->out;
+}
+
+bool dmi_events_input(struct dmi_process *process, const struct dmi_input *in) {
+  bool good = dmi_node_step(process->node, in, dmi_events(process));
+  dmi_events_carry(process);
+  return good;
 }
 
 uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait) {
@@ -77,8 +84,8 @@ void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), voi
   busy->wait.done = busy_known;
   busy->known = known;
   busy->arg = arg;
-  dmi_member_busy(process->member, dmi_wait_add(process, &busy->wait), dmi_events(process));
-  dmi_events_carry(process);
+  (void)dmi_events_input(
+      process, &(struct dmi_input){.type = DMI_IN_BUSY, .op = dmi_wait_add(process, &busy->wait)});
 }
 
 void dmi_runtime_idle(struct dmi_process *process) {
@@ -90,9 +97,8 @@ void dmi_runtime_idle_look(struct dmi_process *process) {
   /* An asynchronous write that nobody waited for must still arrive before this process may go. */
   while (atomic_load(&process->access.idle_owed) && !dmi_ops_any(process->access.ops)) {
     atomic_fetch_sub(&process->access.idle_owed, 1);
-    dmi_member_idle(process->member, dmi_events(process));
+    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_IDLE});
   }
-  dmi_events_carry(process);
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
@@ -145,21 +151,17 @@ static struct dmi_uids *members(struct dmi_process *process) {
   return uids;
 }
 
-/* Publishes who is a member now, then new homes; from then on no thread sends those that left
- * anything but answers.
- */
+/* Publishes who is a member now; the homes of those that left have changed before.  From then on
+ * no thread sends them anything but answers. */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_uids *uids = members(process), *old;
   tell_view(process, act, uids->num);
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
   for (uint32_t i = 0; i < act->removed_num; i++) {
-    if (act->removed[i].uid == process->access.core.self) continue;
-    dmi_leave_removed(process, act->removed[i].uid, act->removed[i].heir);
-    dmi_net_bar(process->access.net, act->removed[i].uid);
+    if (act->removed[i].uid != process->access.core.self)
+      dmi_net_bar(process->access.net, act->removed[i].uid);
   }
-  dmi_pager_view(process->pager, uids);
-  dmi_member_viewed(process->member, dmi_events(process));
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
     coordinating(process);
   }
@@ -177,7 +179,7 @@ static void connect_to(struct dmi_process *process, const struct dmi_mact *act) 
   } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why) || !why) {
     dmi_net_join(process->access.net, seed->host, seed->port);
   } else {
-    dmi_member_not_connected(process->member, why, dmi_events(process));
+    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_NOT_CONNECTED, .text = why});
   }
 }
 
@@ -193,7 +195,31 @@ bool dmi_events_seed_moved(struct dmi_process *process) {
 }
 
 static void stop_threads(struct dmi_process *process) {
-  dmi_member_stopped(process->member, dmi_threads_stop(process->threads), dmi_events(process));
+  bool stopped = dmi_threads_stop(process->threads);
+  (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
+}
+
+struct ended_list {
+  uint32_t num, room;
+  struct dmi_ended *ended;
+};
+
+static void ended_add(void *arg, uint64_t number, int64_t value) {
+  struct ended_list *list = arg;
+  DMI_XALLOC_GROW(list->ended, list->num, list->room);
+  list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
+}
+
+/* The results of threads that ended here go with the rest. */
+static void drained(struct dmi_process *process) {
+  struct ended_list list = {0, 0, NULL};
+  struct dmi_input in = {.type = DMI_IN_DRAINED};
+  atomic_store(&process->access.drain, 0);
+  dmi_threads_hand_over(process, ended_add, &list);
+  in.ended = list.ended;
+  in.ended_num = list.num;
+  (void)dmi_events_input(process, &in);
+  free(list.ended);
 }
 
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
@@ -211,14 +237,12 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
     case DMI_MACT_JOINED:
       process->dmi_id = (int32_t)act->dmi_id;
       dmi_stream_is(&process->stream, act->dmi_id);
-      if (!process->config.join_host && !process->config.join_file) dmi_pager_open(process->pager);
       atomic_store(&process->access.active, 1);
       dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id);
       dmi_status_done(&process->member_now, DMI_OK);
       break;
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
-      dmi_pager_open(process->pager);
       dmi_emit(&process->stream, opened);
       break;
     case DMI_MACT_CLOSED:
@@ -229,18 +253,12 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_START_DRAIN:
       dmi_emit(&process->stream, dismissed, .heir = act->uid);
-      dmi_leave_start(process, act->uid);
       break;
     case DMI_MACT_LEFT:
       dmi_emit(&process->stream, left);
       break;
-    case DMI_MACT_ADOPT:
-      if (!dmi_enter_mapping(process, &act->mapping)) abort();
-      break;
     case DMI_MACT_FORGET:
       dmi_emit(&process->stream, unmapped, .mapping = act->mapping.base);
-      dmi_forget_mapping(process, act->mapping.base);
-      dmi_member_forgot(process->member, act->mapping.base, dmi_events(process));
       break;
     case DMI_MACT_RESULT:
       result(process, act);
@@ -264,14 +282,10 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
 
 static void act_net(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
-    case DMI_MACT_SEND:
-      dmi_runtime_send(process, act->id, &act->msg);
-      break;
     case DMI_MACT_CONNECT:
       connect_to(process, act);
       break;
     case DMI_MACT_SELF:
-      process->access.core.self = act->id;
       dmi_net_set_self(process->access.net, act->id, act->program_id);
       break;
     case DMI_MACT_RENAME:
@@ -291,27 +305,57 @@ static void act_net(struct dmi_process *process, struct dmi_mact *act) {
   }
 }
 
+static void act_one(struct dmi_process *process, struct dmi_act *act) {
+  switch (act->type) {
+    case DMI_ACT_SEND:
+      dmi_runtime_send(process, act->to, &act->msg);
+      memset(&act->msg, 0, sizeof(act->msg));
+      break;
+    case DMI_ACT_MEMBER:
+      act_net(process, act->member);
+      break;
+    case DMI_ACT_REPLAY:
+      dmi_records_replay(process, act->map);
+      break;
+    case DMI_ACT_FREED:
+      dmi_records_freed(process, act->map);
+      break;
+    case DMI_ACT_LOOK:
+      dmi_pager_wake(process->pager);
+      break;
+    case DMI_ACT_TAKEN:
+      dmi_pager_count_taken(process->pager);
+      break;
+    case DMI_ACT_LEAVES:
+      atomic_store(&process->access.drain, 1);
+      break;
+    case DMI_ACT_STAYS:
+      dmi_threads_go_on(process->threads);
+      break;
+    case DMI_ACT_DRAINED:
+      drained(process);
+      break;
+    default: /* a page's, or the node's own */
+      break;
+  }
+}
+
 void dmi_events_carry(struct dmi_process *process) {
   struct dmi_events *own = events(process);
+  struct dmi_act act;
   if (own->carrying) return;
   own->carrying = true;
-  for (uint32_t i = 0; i < own->out.num; i++) {
-    /* Taken out of the list, which may move; what it still holds is dropped with a list of its own.
-     */
-    struct dmi_mout one = {1, 1, dmi_xalloc(1, sizeof(struct dmi_mact))};
-    one.act[0] = own->out.act[i];
-    memset(&own->out.act[i], 0, sizeof(own->out.act[i]));
-    act_net(process, &one.act[0]);
-    if (one.act[0].type == DMI_MACT_SEND) memset(&one.act[0].msg, 0, sizeof(one.act[0].msg));
-    dmi_mout_free(&one);
+  while (dmi_node_next(process->node, &own->out, &act)) {
+    act_one(process, &act);
+    dmi_act_end(&act);
   }
-  dmi_mout_clear(&own->out);
   own->carrying = false;
   dmi_stall_begin(process);
 }
 
 void dmi_events_end(struct dmi_process *process) {
   struct dmi_mact inactive;
+  struct dmi_act act;
   if (!process->events) return;
   memset(&inactive, 0, sizeof(inactive));
   inactive.error = DMI_EINACTIVE;
@@ -320,7 +364,9 @@ void dmi_events_end(struct dmi_process *process) {
     process->events->waits = wait->next;
     wait->done(process, wait, &inactive);
   }
-  dmi_mout_free(&process->events->out);
+  while (dmi_out_take(&process->events->out, &act))
+    dmi_act_end(&act);
+  dmi_out_free(&process->events->out);
   free(process->events);
   process->events = NULL;
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "core/node.h"
 #include "mem/spill.h"
 #include "node/pager_int.h"
 
@@ -145,11 +146,8 @@ static void *body(void *arg) {
   dmi_runtime_enter(pager->process);
   while (action.type != DMI_PRESSURE_REST || !atomic_load(&pager->stop)) {
     struct dmi_pressure_result result = {0};
-    struct dmi_pressure_out out;
     carry_out(pager, &action, &result);
-    dmi_pager_step_begin(pager, &out);
-    dmi_pressure_next(pager->pressure, &result, &action, &out);
-    dmi_pager_step_end(pager, &out);
+    if (dmi_node_pager(pager->process->node, &result, &action)) dmi_pager_wake(pager);
     if (action.release) let_go(pager, action.release);
   }
   return NULL;
@@ -174,18 +172,29 @@ void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
   dmi_pager_wake(pager);
 }
 
-void dmi_pager_kept(struct dmi_pager *pager, uint32_t from) {
-  dmi_mutex_lock(&pager->lock);
-  dmi_pressure_kept(pager->pressure, from);
-  dmi_mutex_unlock(&pager->lock);
-  dmi_pager_wake(pager);
+void dmi_pager_count_taken(struct dmi_pager *pager) {
+  atomic_fetch_add_explicit(&pager->taken, 1, memory_order_relaxed);
 }
 
-void dmi_pager_open(struct dmi_pager *pager) {
-  dmi_mutex_lock(&pager->lock);
-  dmi_pressure_open(pager->pressure);
-  dmi_mutex_unlock(&pager->lock);
-  dmi_pager_wake(pager);
+/* ---- For core/node.h ------------------------------------------------------------------------ */
+
+struct dmi_pressure *dmi_pager_pressure(const struct dmi_pager *pager) {
+  return pager->pressure;
+}
+
+void dmi_pager_lock(void *process) {
+  dmi_mutex_lock(&((struct dmi_process *)process)->pager->lock);
+}
+
+void dmi_pager_unlock(void *process, struct dmi_out *out) {
+  struct dmi_process *own = process;
+  struct dmi_net *net = own->access.net;
+  for (uint32_t i = 0; i < out->num; i++)
+    (void)dmi_net_send(net, out->act[i].to, &out->act[i].msg); /* false: it has left */
+  dmi_mutex_unlock(&own->pager->lock);
+  for (uint32_t i = 0; i < out->num; i++)
+    dmi_net_flush(net, out->act[i].to);
+  dmi_out_free(out);
 }
 
 /* ---- Start and end -------------------------------------------------------------------------- */

@@ -29,34 +29,15 @@ void dmi_pager_wake(struct dmi_pager *pager);
 /* DMI_ACT_ROOM; with the page locked. */
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page);
 
-/* A page that was offered to a member was sent back. */
-void dmi_pager_kept(struct dmi_pager *pager, uint32_t from);
-
-/* ---- The daemon's events ---- */
-
-/* This process may own pages from now on. */
-void dmi_pager_open(struct dmi_pager *pager);
-/* The members have changed. */
-void dmi_pager_view(struct dmi_pager *pager, const struct dmi_uids *uids);
-/* ROOM_ASK, ROOM_TELL, ROOM_BACK.  False: not from a correct peer. */
-bool dmi_pager_message(struct dmi_pager *pager, uint32_t from, const struct dmi_msg *msg);
-
-/* A page of another process comes here. */
+/* The ownership of a page of another process will come here. */
 void dmi_pager_count_taken(struct dmi_pager *pager);
 
-/* A page of `bytes` comes from a process that leaves, and must be taken: what was promised for it
- * is free now. */
-void dmi_pager_taken(struct dmi_pager *pager, uint32_t from, uint64_t bytes);
+/* ---- For core/node.h ---- */
 
-/* This process is to leave: asks for promises for all it has (docs/replacement.md, "Leaving"). Then
- * dmi_leave_promised is called, or dmi_leave_refused; at once, or later. */
-void dmi_pager_leave(struct dmi_pager *pager, uint32_t heir);
-/* Who gets a page of so many bytes. */
-uint32_t dmi_pager_give(struct dmi_pager *pager, uint64_t bytes);
-/* What is left of the promises goes back; all pages are gone. */
-void dmi_pager_leave_end(struct dmi_pager *pager);
-/* Dismissed without an heir: it keeps what it has, and takes nothing more. */
-void dmi_pager_keep(struct dmi_pager *pager);
+struct dmi_pressure *dmi_pager_pressure(const struct dmi_pager *pager);
+/* dmi_node_env; `process` is the argument. */
+void dmi_pager_lock(void *process);
+void dmi_pager_unlock(void *process, struct dmi_out *out);
 
 /* ---- Figures: any thread ---- */
 

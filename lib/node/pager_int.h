@@ -39,11 +39,4 @@ enum dmi_pressure_offer dmi_pager_offer(struct dmi_pager *pager, struct dmi_page
 /* Its bytes come back from the file, into room that is reserved. */
 void dmi_pager_unspill(struct dmi_pager *pager, struct dmi_page *page);
 
-/* ---- pager_leave.c ---- */
-/* A step of the core's: begins with `out` empty and the lock held.  What it has to say is put in
- * line with the lock held, so that the order is that of the steps, and goes out without; then the
- * others are told. */
-void dmi_pager_step_begin(struct dmi_pager *pager, struct dmi_pressure_out *out);
-void dmi_pager_step_end(struct dmi_pager *pager, struct dmi_pressure_out *out);
-
 #endif

@@ -12,7 +12,7 @@
 #include "base/machine.h"
 #include "base/outlet.h"
 #include "access/access.h"
-#include "core/handover.h"
+#include "core/node.h"
 #include "node/announce.h"
 #include "node/config.h"
 #include "node/contact.h"
@@ -20,7 +20,6 @@
 
 struct dmi_alloc;
 struct dmi_barriers;
-struct dmi_member;
 struct dmi_pager;
 struct dmi_parent;
 struct dmi_stall;
@@ -65,11 +64,11 @@ struct dmi_process {
   struct dmi_post *posts, **posts_end;
 
   /* ---- the daemon's alone ---- */
-  struct dmi_member *member;
+  struct dmi_node_env node_env;
+  struct dmi_node *node;       /* the protocol of this process; NULL until process_open */
+  struct dmi_member *member;   /* the node's, to look at */
   struct dmi_threads *threads; /* own lock */
   struct dmi_stall *stall;     /* NULL until there is something to look at */
-  struct dmi_handover_env handover_env;
-  struct dmi_handover *handover; /* its leave; homes and pages of others that come */
   struct dmi_events *events;
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: nobody's end matters */

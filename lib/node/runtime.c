@@ -38,6 +38,7 @@
 #include "node/key.h"
 #include "node/pager.h"
 #include "node/parent.h"
+#include "node/records.h"
 #include "node/self.h"
 #include "msg/service.h"
 #include "msg/wire.h"
@@ -92,7 +93,8 @@ static void on_posted(void *arg) {
     post->run(process, post);
   }
   dmi_access_self(&process->access);
-  dmi_leave_look(process);
+  if (atomic_load(&process->access.drain))
+    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_STEPPED});
   dmi_runtime_idle_look(process);
   dmi_stall_begin(process);
 }
@@ -108,29 +110,15 @@ static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-/* Only membership talks with who is no member yet. */
-static bool dispatch(struct dmi_process *process, uint32_t from, struct dmi_msg *msg) {
-  enum dmi_msg_class class = dmi_wire_class(msg);
-  bool good;
-  if (class == DMI_CLASS_MEMBER) {
-    good = dmi_member_message(process->member, from, msg, dmi_events(process));
-    dmi_events_carry(process);
-    return good;
-  }
-  if (from >= DMI_NET_TEMP) return false;
-  if (class == DMI_CLASS_ROOM) return dmi_pager_message(process->pager, from, msg);
-  return class == DMI_CLASS_THREAD && dmi_thread_message(process, from, msg);
-}
-
 static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
+  struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
   enum dmi_msg_class class = dmi_wire_class(msg);
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);
-  if (from < DMI_NET_TEMP && class == DMI_CLASS_HANDOVER)
-    return dmi_leave_message(process, from, msg);
-  good = dispatch(process, from, msg);
+  if (class != DMI_CLASS_THREAD) return dmi_events_input(process, &in);
+  good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   return good;
@@ -151,8 +139,7 @@ static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, u
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
-  dmi_member_lost(process->member, id, why, dmi_events(process));
-  dmi_events_carry(process);
+  (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
 }
 
 static void on_stranger(void *arg, uint32_t temp) {
@@ -163,12 +150,9 @@ static void on_stranger(void *arg, uint32_t temp) {
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct dmi_process *process = arg;
   if (why && dmi_events_seed_moved(process)) return;
-  if (why) {
-    dmi_member_not_connected(process->member, why, dmi_events(process));
-  } else {
-    dmi_member_connected(process->member, temp, dmi_events(process));
-  }
-  dmi_events_carry(process);
+  (void)dmi_events_input(
+      process, &(struct dmi_input){
+                   .type = why ? DMI_IN_NOT_CONNECTED : DMI_IN_CONNECTED, .id = temp, .text = why});
 }
 
 /* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
@@ -181,8 +165,7 @@ static void on_signal(void *arg, int signo) {
   if (process->signals > 0 && signo != SIGINT) return;
   switch (++process->signals) {
     case 1:
-      dmi_member_leave_asked(process->member, dmi_events(process));
-      dmi_events_carry(process);
+      (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
       break;
     case 2:
       dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
@@ -294,17 +277,17 @@ static void contact_end(struct dmi_process *process) {
 
 static void *daemon_body(void *arg) {
   struct dmi_process *process = arg;
-  struct dmi_mout *out = dmi_events(process);
   if (joins(process)) {
-    dmi_member_start_join(process->member, out);
+    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_JOIN});
   } else {
     uint8_t program_id[16];
+    struct dmi_input in = {.type = DMI_IN_FIRST, .program_id = program_id};
     randombytes_buf(program_id, sizeof(program_id));
     dmi_threads_main_begins(process);
-    dmi_member_start_first(process->member, program_id, out);
-    enter_system(process);
+    (void)dmi_node_step(process->node, &in, dmi_events(process));
+    enter_system(process); /* before DMI_main may begin */
+    dmi_events_carry(process);
   }
-  dmi_events_carry(process);
   dmi_net_run(process->access.net);
   if (process->cut_off) {
     contact_end(process);
@@ -312,6 +295,17 @@ static void *daemon_body(void *arg) {
     _exit(process->exit_code);
   }
   return NULL;
+}
+
+static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_node_info *info,
+                                 const struct dmi_addr *addr) {
+  struct dmi_node_env *env = &process->node_env;
+  env->arg = process;
+  env->net = (struct dmi_member_env){process, env_connected, env_addrs};
+  dmi_records_env(process, &env->records);
+  env->lock_room = dmi_pager_lock;
+  env->unlock_room = dmi_pager_unlock;
+  return dmi_node_new(&process->access.core, dmi_pager_pressure(process->pager), env, info, addr);
 }
 
 static bool process_open(struct dmi_process *process, const char *argv0) {
@@ -328,7 +322,6 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
                                     .joined = on_joined,
                                     .posted = on_posted,
                                     .signal = on_signal};
-  struct dmi_member_env env = {process, env_connected, env_addrs};
   const char *why = NULL;
   dmi_log_begin(&process->log, &process->stream, process->config.log,
                 "-"); /* its name may be what is wrong */
@@ -358,7 +351,8 @@ static bool process_open(struct dmi_process *process, const char *argv0) {
   info.memory = process->config.pool_bytes;
   memcpy(info.host, self.host, sizeof(info.host));
   self.addr.port = dmi_net_port(process->access.net);
-  process->member = dmi_member_new(&env, &info, &self.addr);
+  process->node = node_new(process, &info, &self.addr);
+  process->member = dmi_node_member(process->node);
   process->contact = dmi_contact_new(process->config.contact_file, info.host,
                                      dmi_net_port(process->access.net), &process->stream);
   dmi_emit(&process->stream, listening, .name = self.name, .host = self.host,
@@ -381,7 +375,6 @@ static struct dmi_process *process_new(const struct dmi_program *program) {
   process->access.core.function = program->function ? call_function : NULL;
   process->access.core.room = &dmi_pager_room;
   process->access.core.arg = process;
-  dmi_leave_init(process);
   process->threads = dmi_threads_new();
   process->alloc = dmi_alloc_new(&process->access);
   process->sync = dmi_sync_new(&process->access);
@@ -398,15 +391,14 @@ static void process_end(struct dmi_process *process) {
   dmi_events_end(process); /* what waits there may answer by, or wake, threads */
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
-  dmi_leave_end(process);
   dmi_stall_end(process);
+  contact_end(process);
+  dmi_node_free(process->node);
   dmi_alloc_free(process->alloc);
   dmi_access_end(&process->access);
   dmi_sync_free(process->sync);
   dmi_barriers_free(process->barriers);
-  contact_end(process);
   if (process->contact) dmi_contact_free(process->contact);
-  dmi_member_free(process->member);
   dmi_parent_free(process->parent);
   if (process->access.net) dmi_net_free(process->access.net);
   atomic_store(&dmi_runtime_only, NULL);

@@ -9,7 +9,6 @@
 
 struct dmi_entry;
 struct dmi_mact;
-struct dmi_mout;
 
 /* Runs the program in this process; returns its exit status. */
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
@@ -50,9 +49,11 @@ struct dmi_wait {
 /* Gives the wait its number and remembers it until the result comes. */
 uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
 
-/* Where an event function of member.h puts its actions; dmi_events_carry carries them out, in
- * order. An event that happens while that goes on only adds to the list. */
-struct dmi_mout *dmi_events(struct dmi_process *process);
+/* A step of the protocol of this process (core/node.h), and what it asks for.  An input that comes
+ * while that is carried out only adds to the list.  False: a message not from a correct peer. */
+bool dmi_events_input(struct dmi_process *process, const struct dmi_input *in);
+/* The list for dmi_node_step, and carrying it out. */
+struct dmi_out *dmi_events(struct dmi_process *process);
 void dmi_events_carry(struct dmi_process *process);
 /* The seed could not be reached.  True: its file tells of another one by now, which is tried. */
 bool dmi_events_seed_moved(struct dmi_process *process);
@@ -60,27 +61,5 @@ bool dmi_events_seed_moved(struct dmi_process *process);
 /* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
  * memory. */
 struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry);
-
-/* ---- leave.c ---- */
-
-void dmi_leave_init(struct dmi_process *process);
-/* At the end of the process. */
-void dmi_leave_end(struct dmi_process *process);
-
-/* START_DRAIN. */
-void dmi_leave_start(struct dmi_process *process, uint32_t heir);
-/* Room for all pages has been promised, so they go; or there is none, and nothing was changed. */
-void dmi_leave_promised(struct dmi_process *process, uint32_t heir);
-void dmi_leave_refused(struct dmi_process *process);
-/* A process that had too little room has more now. */
-void dmi_leave_room_told(struct dmi_process *process);
-/* A leave goes on as far as it can: some step is over. */
-void dmi_leave_look(struct dmi_process *process);
-/* HOME_*, TAKE and KEEP. */
-bool dmi_leave_message(struct dmi_process *process, uint32_t from, struct dmi_msg *msg);
-/* A view without `uid`: homes go to its heir. */
-void dmi_leave_removed(struct dmi_process *process, uint32_t uid, uint32_t heir);
-/* FORGET: kills the pages of a mapping. */
-void dmi_forget_mapping(struct dmi_process *process, uint64_t base);
 
 #endif

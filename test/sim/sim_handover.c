@@ -120,7 +120,8 @@ void sim_handover_init(struct sim_proc *proc) {
                                         .lock = env_lock,
                                         .unlock = env_unlock,
                                         .unlock_step = env_unlock_step,
-                                        .receiver = env_receiver};
+                                        .receiver = env_receiver,
+                                        .receiver_arg = proc};
   proc->handover = dmi_handover_new(&proc->core, &proc->env);
   dmi_handover_set_break(proc->handover, proc->sim->opt.handover);
   dmi_handover_set_sizes(proc->handover, rng_range(rng, 1, SIM_PAGES),
@@ -203,10 +204,8 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
       case DMI_ACT_TAKEN:
       case DMI_ACT_KEPT:
         break;
-      case DMI_ACT_COMPLETE:
-      case DMI_ACT_PARK:
-      case DMI_ACT_ROOM:
-        sim_bad(proc->sim, "p%u: the handover has an action of a page", proc->core.self);
+      default:
+        sim_bad(proc->sim, "p%u: the handover has another's action", proc->core.self);
     }
   }
   dmi_out_free(out);

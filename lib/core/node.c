@@ -1,0 +1,334 @@
+/*
+ * node.c - the parts of one process's protocol, and what they ask of each other.
+ *
+ * An input goes to its part.  What that part asks for comes into one list; what is another part's
+ * to do is done when its turn comes (dmi_node_next), so that everything happens in the order in
+ * which it was decided, as if one loop carried out all.
+ */
+#include "core/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/node_int.h"
+#include "dmi_api.h"
+#include "msg/wire.h"
+
+/* ---- Actions of membership ------------------------------------------------------------------ */
+
+/* Moves what an event of membership asks for into the list. */
+void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out) {
+  for (uint32_t i = 0; i < node->life.num; i++) {
+    struct dmi_mact *act = &node->life.act[i];
+    if (act->type == DMI_MACT_SEND) {
+      dmi_out_send(out, act->id, &act->msg);
+    } else {
+      struct dmi_mact *member = dmi_xalloc(1, sizeof(*member));
+      *member = *act;
+      dmi_out_add(out, DMI_ACT_MEMBER)->member = member;
+    }
+    memset(act, 0, sizeof(*act));
+  }
+  node->life.num = 0;
+}
+
+void dmi_act_end(struct dmi_act *act) {
+  if (act->type == DMI_ACT_SEND) {
+    dmi_slice_drop(&act->msg.list);
+    dmi_slice_drop(&act->msg.body);
+  } else if (act->type == DMI_ACT_MEMBER) {
+    struct dmi_mout one = {1, 1, act->member};
+    dmi_mout_free(&one);
+  }
+}
+
+/* ---- The handover --------------------------------------------------------------------------- */
+
+static void go_on(struct dmi_node *node, struct dmi_out *out) {
+  if (node->goes_on) return;
+  node->goes_on = true;
+  (void)dmi_out_add(out, DMI_ACT_GO_ON);
+}
+
+void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
+  dmi_handover_begin(node->handover, heir, out);
+  if (heir) (void)dmi_out_add(out, DMI_ACT_LEAVES);
+  go_on(node, out);
+}
+
+/* START_DRAIN. */
+static void drain(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
+  struct dmi_pressure_out room;
+  dmi_node_room_begin(node, &room);
+  if (heir) {
+    dmi_pressure_leave(node->pressure, heir, &room);
+  } else {
+    dmi_pressure_keep(node->pressure);
+  }
+  dmi_node_room_end(node, &room, out);
+  if (!heir) dmi_node_promised(node, 0, out);
+}
+
+static void drained(struct dmi_node *node, struct dmi_out *out) {
+  struct dmi_pressure_out room;
+  if (dmi_handover_state(node->handover) != DMI_HANDOVER_DRAINED) return; /* it had no heir */
+  dmi_node_room_begin(node, &room);
+  dmi_pressure_leave_end(node->pressure, &room);
+  dmi_node_room_end(node, &room, out);
+}
+
+/* A mapping that the directory has told of. */
+static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entry) {
+  const struct dmi_handover_env *records = &node->records;
+  struct dmi_map what = {.base = entry->base,
+                         .page_size = entry->page_size,
+                         .page_num = entry->page_num,
+                         .word = entry->word};
+  struct dmi_map *map = records->find(records->arg, entry->base);
+  if (map) return map;
+  atomic_init(&what.home, entry->home);
+  records->enter(records->arg, &what);
+  return records->find(records->arg, entry->base);
+}
+
+/* The result of a LOOKUP of the handover. */
+static void found(struct dmi_node *node, const struct dmi_mact *result, struct dmi_out *out) {
+  struct dmi_map *map = result->error == DMI_OK ? enter(node, &result->mapping) : NULL;
+  dmi_handover_found(node->handover, result->op - DMI_NODE_OP, map, out);
+}
+
+/* ---- Views ---------------------------------------------------------------------------------- */
+
+/* Before the caller publishes who is a member: the new homes are known by then, so what a thread
+ * cannot send to one that has left any more finds its way. */
+static void view_begins(struct dmi_node *node, const struct dmi_mact *act) {
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    const struct dmi_removed *removed = &act->removed[i];
+    if (removed->uid != node->core->self)
+      dmi_handover_removed(node->handover, removed->uid, removed->heir);
+  }
+  node->viewed = true;
+}
+
+static void view_ends(struct dmi_node *node, struct dmi_out *out) {
+  if (!node->viewed) return;
+  node->viewed = false;
+  dmi_node_room_view(node, out);
+  LIFE(node, out, viewed, &node->life);
+}
+
+/* ---- What is done in here ------------------------------------------------------------------- */
+
+/* False: the caller has (also) something to do. */
+static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
+  switch (act->type) {
+    case DMI_MACT_SELF:
+      node->core->self = act->id;
+      return false;
+    case DMI_MACT_VIEW:
+      view_begins(node, act);
+      return false;
+    case DMI_MACT_JOINED:
+      if (node->first) dmi_node_room_open(node, out);
+      return false;
+    case DMI_MACT_OPENED:
+      dmi_node_room_open(node, out);
+      return false;
+    case DMI_MACT_START_DRAIN:
+      drain(node, act->uid, out);
+      return false;
+    case DMI_MACT_ADOPT:
+      (void)enter(node, &act->mapping);
+      return true;
+    case DMI_MACT_FORGET:
+      dmi_handover_forget(node->handover, act->mapping.base, out);
+      LIFE(node, out, forgot, act->mapping.base, &node->life);
+      return false;
+    case DMI_MACT_RESULT:
+      if (act->op < DMI_NODE_OP) return false;
+      found(node, act, out);
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out *out) {
+  switch (act->type) {
+    case DMI_ACT_MEMBER:
+      return own_member(node, act->member, out);
+    case DMI_ACT_LOOKUP:
+      LIFE(node, out, lookup, DMI_NODE_OP + act->number, act->value, &node->life);
+      return true;
+    case DMI_ACT_PROMISED:
+      dmi_node_room_taken(node, act->to, act->value, out);
+      return true;
+    case DMI_ACT_KEPT:
+      dmi_node_room_kept(node, act->to, out);
+      return true;
+    case DMI_ACT_GO_ON:
+      node->goes_on = false;
+      if (dmi_handover_go_on(node->handover, out)) go_on(node, out);
+      return true;
+    case DMI_ACT_DRAINED:
+      drained(node, out);
+      return false;
+    case DMI_ACT_FREED: /* some of its pages may have stalled */
+      (void)dmi_out_add(out, DMI_ACT_LOOK);
+      return false;
+    default:
+      return false;
+  }
+}
+
+bool dmi_node_next(struct dmi_node *node, struct dmi_out *out, struct dmi_act *act) {
+  view_ends(node, out);
+  while (dmi_out_take(out, act)) {
+    if (!own(node, act, out)) return true;
+    dmi_act_end(act);
+  }
+  return false;
+}
+
+/* ---- Inputs --------------------------------------------------------------------------------- */
+
+static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out) {
+  struct dmi_member *m = node->member;
+  struct dmi_mout *life = &node->life;
+  switch (in->call) {
+    case DMI_CTL_POLL:
+      dmi_member_poll(m, in->op, life);
+      break;
+    case DMI_CTL_PEEK:
+      dmi_member_peek(m, in->op, life);
+      break;
+    case DMI_CTL_NODES:
+      dmi_member_nodes(m, in->op, life);
+      break;
+    case DMI_CTL_WELCOME:
+      dmi_member_welcome(m, in->op, (uint32_t)in->a, life);
+      break;
+    case DMI_CTL_GOODBYE:
+      dmi_member_goodbye(m, in->op, (uint32_t)in->a, life);
+      break;
+    case DMI_CTL_MMAP:
+      dmi_member_mmap_word(m, in->op, in->a, in->b, in->word, life);
+      break;
+    case DMI_CTL_LOOKUP:
+      dmi_member_lookup(m, in->op, in->a, life);
+      break;
+    case DMI_CTL_MUNMAP:
+      dmi_member_munmap_word(m, in->op, in->a, in->word, life);
+      break;
+    default: /* THREAD */
+      dmi_member_thread(m, in->op, (uint32_t)in->a, in->b, life);
+  }
+  dmi_node_life_out(node, out);
+}
+
+/* Only membership talks with who is no member yet. */
+static bool message(struct dmi_node *node, uint32_t from, struct dmi_msg *msg,
+                    struct dmi_out *out) {
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  bool good = false;
+  if (class == DMI_CLASS_HANDOVER && from < DMI_NET_TEMP) {
+    good = dmi_handover_message(node->handover, from, msg, out);
+    go_on(node, out);
+    return good;
+  }
+  if (class == DMI_CLASS_MEMBER) {
+    good = dmi_member_message(node->member, from, msg, &node->life);
+    dmi_node_life_out(node, out);
+  } else if (class == DMI_CLASS_ROOM && from < DMI_NET_TEMP) {
+    good = dmi_node_room_message(node, from, msg, out);
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out) {
+  struct dmi_mout *life = &node->life;
+  switch (in->type) {
+    case DMI_IN_MESSAGE:
+      return message(node, in->id, in->msg, out);
+    case DMI_IN_CONNECTED:
+      LIFE(node, out, connected, in->id, life);
+      break;
+    case DMI_IN_NOT_CONNECTED:
+      LIFE(node, out, not_connected, in->text, life);
+      break;
+    case DMI_IN_LOST:
+      LIFE(node, out, lost, in->id, in->text, life);
+      break;
+    case DMI_IN_FIRST:
+      node->first = true;
+      LIFE(node, out, start_first, in->program_id, life);
+      break;
+    case DMI_IN_JOIN:
+      LIFE(node, out, start_join, life);
+      break;
+    case DMI_IN_LEAVE_ASKED:
+      LIFE(node, out, leave_asked, life);
+      break;
+    case DMI_IN_STOPPED:
+      LIFE(node, out, stopped, in->yes, life);
+      break;
+    case DMI_IN_DRAINED:
+      LIFE(node, out, drained, in->ended, in->ended_num, life);
+      break;
+    case DMI_IN_STEPPED:
+      go_on(node, out);
+      break;
+    case DMI_IN_BUSY:
+      LIFE(node, out, busy, in->op, life);
+      break;
+    case DMI_IN_IDLE:
+      LIFE(node, out, idle, life);
+      break;
+    case DMI_IN_CALL:
+      call(node, in, out);
+      break;
+    default: /* a page's: not here */
+      return false;
+  }
+  return true;
+}
+
+/* ---- Making and ending ---------------------------------------------------------------------- */
+
+struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressure,
+                              const struct dmi_node_env *env, const struct dmi_node_info *info,
+                              const struct dmi_addr *own_addr) {
+  struct dmi_node *node = dmi_xalloc(1, sizeof(*node));
+  node->core = core;
+  node->pressure = pressure;
+  node->env = env;
+  node->records = env->records;
+  node->records.receiver = dmi_node_receiver;
+  node->records.receiver_arg = node;
+  node->handover = dmi_handover_new(core, &node->records);
+  node->member = dmi_member_new(&env->net, info, own_addr);
+  dmi_mout_init(&node->life);
+  return node;
+}
+
+void dmi_node_free(struct dmi_node *node) {
+  if (!node) return;
+  dmi_handover_free(node->handover);
+  dmi_member_free(node->member);
+  dmi_mout_free(&node->life);
+  free(node);
+}
+
+struct dmi_member *dmi_node_member(const struct dmi_node *node) {
+  return node->member;
+}
+
+struct dmi_handover *dmi_node_handover(const struct dmi_node *node) {
+  return node->handover;
+}
+
+struct dmi_core *dmi_node_core(const struct dmi_node *node) {
+  return node->core;
+}

@@ -1,0 +1,52 @@
+/*
+ * node_int.h - what the files of the node share; nobody else includes it.
+ */
+#ifndef DMI_CORE_NODE_INT_H
+#define DMI_CORE_NODE_INT_H
+
+#include "base/xalloc.h"
+#include "core/node.h"
+
+struct dmi_node {
+  struct dmi_core *core;
+  const struct dmi_node_env *env;
+  struct dmi_handover_env records; /* env->records, with a receiver */
+  struct dmi_member *member;
+  struct dmi_handover *handover;
+  struct dmi_pressure *pressure;
+  struct dmi_mout life; /* of the event of membership at work */
+  bool first;           /* this process started the program */
+  bool viewed;          /* a VIEW was given to the caller, and is not answered */
+  bool goes_on;         /* GO_ON is in the list */
+};
+
+/* ---- node.c ---- */
+/* Moves what an event of membership asks for into the list. */
+void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
+/* Calls an event function of core/member.h. */
+#define LIFE(node, out, event, ...)                  \
+  do {                                               \
+    dmi_member_##event((node)->member, __VA_ARGS__); \
+    dmi_node_life_out((node), (out));                \
+  } while (0)
+
+/* There is room for all that this process has: the leave begins.  Heir 0: there is nobody. */
+void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out);
+
+/* ---- node_room.c: core/pressure.h in the node ---- */
+/* A step: begins with the lock and an empty `room`; at its end the messages are in line, the lock
+ * is given back, and the other parts have heard what was asked of them. */
+void dmi_node_room_begin(struct dmi_node *node, struct dmi_pressure_out *room);
+void dmi_node_room_end(struct dmi_node *node, struct dmi_pressure_out *room, struct dmi_out *out);
+/* dmi_handover_env.receiver; with a page locked. */
+uint32_t dmi_node_receiver(void *node, uint64_t bytes);
+/* This process may own pages from now on. */
+void dmi_node_room_open(struct dmi_node *node, struct dmi_out *out);
+void dmi_node_room_kept(struct dmi_node *node, uint32_t from, struct dmi_out *out);
+void dmi_node_room_taken(struct dmi_node *node, uint32_t from, uint64_t bytes, struct dmi_out *out);
+bool dmi_node_room_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                           struct dmi_out *out);
+/* The view that was taken. */
+void dmi_node_room_view(struct dmi_node *node, struct dmi_out *out);
+
+#endif
