@@ -76,7 +76,8 @@ static uint64_t falls_for_others(const struct dmi_pressure *p) {
   uint64_t limit = dmi_pool_limit(p->pool), high = limit - dmi_pressure_high(p), fall = 0;
   uint64_t ahead, urgent;
   if (!dmi_pressure_can_give(p) || DMI_BROKEN(p, DMI_PRESSURE_BREAK_WATCH)) return 0;
-  ahead = dmi_room_owed(p->rooms, DMI_ROOM_AHEAD);
+  /* Who has asked to leave and found no room takes nothing ahead of need. */
+  ahead = p->refused ? 0 : dmi_room_owed(p->rooms, DMI_ROOM_AHEAD);
   urgent = dmi_room_owed(p->rooms, DMI_ROOM_URGENT);
   if (ahead && ahead <= high) fall = high - ahead + 1;
   if (urgent && urgent <= limit && limit - urgent + 1 > fall) fall = limit - urgent + 1;

@@ -58,6 +58,8 @@ struct dmi_pressure {
   uint64_t patience;           /* the first that waits fails when so much has turned; 0: not set */
   uint64_t without;            /* size of the first that waits; 0: none does */
   uint64_t need;               /* bytes that are to leave */
+  uint64_t unit;               /* bytes: for pages of this size the members are asked */
+  enum dmi_room_have have;     /* ... and had this */
   bool arm;                    /* an answer waits for the end of a step */
   struct dmi_room_asker asker; /* COPIES: for whom */
   uint32_t *holder;            /* uids, of one page at a time */
@@ -91,9 +93,10 @@ bool dmi_pressure_set_marks(const struct dmi_pressure *pressure);
 /* ---- pressure_others.c: members that ask for room ---- */
 /* May others have something now? */
 bool dmi_pressure_can_give(const struct dmi_pressure *pressure);
-/* The next member to be answered: true, and p->asker; p->sweep_need is set if copies are to be
- * dropped for it first.  False: no more of them. */
+/* The next member to be answered: true, and p->asker.  False: no more of them. */
 bool dmi_pressure_asker(struct dmi_pressure *pressure);
+/* Bytes of copies that are to go for p->asker first; 0: it can be answered. */
+uint64_t dmi_pressure_copies_for_asker(const struct dmi_pressure *pressure);
 /* Answers p->asker, or holds the answer back. */
 void dmi_pressure_answer(struct dmi_pressure *pressure, struct dmi_room_out *out);
 /* Tells those who wait for room. */

@@ -108,6 +108,18 @@ static bool room_comes(struct dmi_pressure *p) {
   return turned < p->patience && (passing > promised || turned != p->turned);
 }
 
+static enum dmi_room_have ask_members(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  enum dmi_room_kind kind = p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
+  if (DMI_BROKEN(p, DMI_PRESSURE_BREAK_OTHERS)) return DMI_ROOM_NONE;
+  return dmi_room_need(p->rooms, p->need ? p->need : p->without, p->unit, kind, step->out);
+}
+
+/* Is there room for the first that waits? */
+static bool fits(const struct dmi_pressure *p) {
+  return dmi_pool_used(p->pool) + p->without <= dmi_pool_limit(p->pool);
+}
+
 static void nothing_leaves(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (!p->without) {
@@ -116,6 +128,8 @@ static void nothing_leaves(struct step *step) {
     rest(step);
   } else if (p->busy_seen) { /* a page that could leave is only busy: look again when it is not */
     go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
+  } else if (fits(p) || (p->have == DMI_ROOM_NONE && ask_members(step) != DMI_ROOM_NONE)) {
+    look_again(step); /* that is so since this look began */
   } else if (!room_comes(p)) {
     p->patience = 0;
     go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
@@ -160,19 +174,16 @@ static void spill_pages(struct step *step) {
 
 static void find_room(struct step *step) {
   struct dmi_pressure *p = step->p;
-  enum dmi_room_kind kind = p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
   bool itself = p->without && (!p->nowhere || p->without < p->nowhere);
-  uint64_t unit = itself ? p->without : p->nowhere;
-  enum dmi_room_have have = DMI_ROOM_NONE;
-  if (!unit) {
+  p->unit = itself ? p->without : p->nowhere;
+  if (!p->unit) {
     rest(step);
     return;
   }
-  if (!DMI_BROKEN(p, DMI_PRESSURE_BREAK_OTHERS))
-    have = dmi_room_need(p->rooms, p->need ? p->need : p->without, unit, kind, step->out);
-  if (have == DMI_ROOM_ASKED) {
+  p->have = ask_members(step);
+  if (p->have == DMI_ROOM_ASKED) {
     rest(step);
-  } else if (have == DMI_ROOM_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
+  } else if (p->have == DMI_ROOM_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
     spill_pages(step);
   } else if (!itself) { /* since the sweep */
     look_again(step);
@@ -197,7 +208,7 @@ static uint64_t to_leave(const struct dmi_pressure *p) {
 static void swept(struct step *step, uint64_t made) {
   struct dmi_pressure *p = step->p;
   if (p->need && made >= p->need) {
-    if (p->without && dmi_pool_used(p->pool) + p->without <= dmi_pool_limit(p->pool)) {
+    if (p->without && fits(p)) {
       look_again(step);
     } else {
       rest(step);
@@ -230,8 +241,9 @@ static void leave(struct step *step) {
 static void answer(struct step *step) {
   struct dmi_pressure *p = step->p;
   while (dmi_pressure_asker(p)) {
-    if (p->sweep_need) {
-      sweep(step, DMI_STAGE_COPIES, p->sweep_need, DMI_ROOM_AHEAD);
+    uint64_t need = dmi_pressure_copies_for_asker(p);
+    if (need) {
+      sweep(step, DMI_STAGE_COPIES, need, DMI_ROOM_AHEAD);
       return;
     }
     dmi_pressure_answer(p, step->out);
@@ -241,6 +253,18 @@ static void answer(struct step *step) {
     go(step, DMI_STAGE_ARM_COPIES, DMI_PRESSURE_ARM, NULL);
   } else {
     leave(step);
+  }
+}
+
+/* What was free when it was decided how many have to go may be in use now. */
+static void copies_dropped(struct step *step, uint64_t made) {
+  struct dmi_pressure *p = step->p;
+  uint64_t more = made ? dmi_pressure_copies_for_asker(p) : 0;
+  if (more) {
+    sweep(step, DMI_STAGE_COPIES, more, DMI_ROOM_AHEAD);
+  } else {
+    dmi_pressure_answer(p, step->out);
+    answer(step);
   }
 }
 
@@ -355,8 +379,7 @@ void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result 
       serve(&step);
       break;
     case DMI_STAGE_COPIES:
-      dmi_pressure_answer(p, &out->room);
-      answer(&step);
+      copies_dropped(&step, result->bytes);
       break;
     case DMI_STAGE_ARM_COPIES:
       go_on(&step, result->yes, leave);

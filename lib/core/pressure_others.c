@@ -34,8 +34,8 @@ static uint64_t promise(const struct dmi_pressure *p) {
   }
 }
 
-/* Bytes of copies that are to go for this member. */
-static uint64_t copies_for(const struct dmi_pressure *p, const struct dmi_room_asker *asker) {
+uint64_t dmi_pressure_copies_for_asker(const struct dmi_pressure *p) {
+  const struct dmi_room_asker *asker = &p->asker;
   uint64_t up_to = most(p, (enum dmi_room_kind)asker->kind), used = dmi_pool_used(p->pool);
   if (!dmi_pressure_can_give(p) || !dmi_pool_copy_bytes(p->pool)) return 0;
   if (DMI_BROKEN(p, DMI_PRESSURE_BREAK_COPIES)) return 0;
@@ -46,7 +46,6 @@ static uint64_t copies_for(const struct dmi_pressure *p, const struct dmi_room_a
 bool dmi_pressure_asker(struct dmi_pressure *p) {
   if (!dmi_room_asker(p->rooms, &p->asker)) return false;
   p->copy_seen = false;
-  p->sweep_need = copies_for(p, &p->asker);
   return true;
 }
 
