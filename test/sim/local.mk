@@ -35,6 +35,10 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_member.c \
 	test/sim/sim_net.c \
 	test/sim/sim_ops.c \
+	test/sim/sim_pager.c \
+	test/sim/sim_pager.h \
+	test/sim/sim_pager_check.c \
+	test/sim/sim_pager_events.c \
 	test/sim/sim_proc.c \
 	test/sim/sim_room.c \
 	test/sim/sim_run.c
@@ -89,4 +93,5 @@ SEEDS = 1-1000
 SOAK_TARGETS += soak-sim
 soak-sim: test/sim/sim$(EXEEXT)
 	test/sim/sim --seeds $(SEEDS) --ops 10000
+	test/sim/sim --seeds $(SEEDS) --ops 10000 --pagers
 .PHONY: soak-sim

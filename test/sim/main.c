@@ -64,8 +64,41 @@ static const struct {
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_HBREAK_LAST - 1, "each broken rule has a name");
 
+/* The same for real pagers. */
+static const struct {
+  const char *name;
+  enum dmi_pressure_break pressure;
+  enum dmi_room_break room;
+} pager_breaks[] = {
+    {"PAGER_STALLED", DMI_PRESSURE_BREAK_STALLED, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_SETTLE", DMI_PRESSURE_BREAK_SETTLE, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_PATIENCE", DMI_PRESSURE_BREAK_PATIENCE, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_FOREVER", DMI_PRESSURE_BREAK_FOREVER, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_COPIES", DMI_PRESSURE_BREAK_COPIES, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_LEAVING", DMI_PRESSURE_BREAK_LEAVING, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_OPEN", DMI_PRESSURE_BREAK_OPEN, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_FULL", DMI_PRESSURE_BREAK_FULL, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_STEP", DMI_PRESSURE_BREAK_STEP, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_WATCH", DMI_PRESSURE_BREAK_WATCH, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_SPILLED", DMI_PRESSURE_BREAK_SPILLED, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_PROMISE", DMI_PRESSURE_BREAK_PROMISE, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_OTHERS", DMI_PRESSURE_BREAK_OTHERS, DMI_ROOM_BREAK_NOTHING},
+    {"PAGER_ITSELF", DMI_PRESSURE_BREAK_ITSELF, DMI_ROOM_BREAK_NOTHING},
+    {"ROOM_OWED", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_OWED},
+    {"ROOM_REFUSED", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_REFUSED},
+    {"ROOM_GIVE_UP", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_GIVE_UP},
+    {"ROOM_GONE", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_GONE},
+    {"ROOM_WORD", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_WORD},
+    {"ROOM_HOLD", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_HOLD},
+    {"ROOM_WHOLE", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_WHOLE},
+};
+#define PAGER_BREAKS (sizeof(pager_breaks) / sizeof(pager_breaks[0]))
+_Static_assert(PAGER_BREAKS == DMI_PRESSURE_BREAK_LAST - 1 + DMI_ROOM_BREAK_LAST - 1,
+               "each of them has a name here");
+
 struct args {
   uint64_t first, last;
+  bool broken; /* some rule is switched off */
   struct sim_options sim;
   bool hash, quiet;
 };
@@ -90,11 +123,31 @@ static void on_abort(int sig) {
 static int usage(void) {
   fprintf(stderr,
           "usage: sim [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] "
-          "[--lax] [--quiet] [--verbose]\nRULE is one of");
+          "[--pagers] [--lax] [--quiet] [--verbose]\nRULE is one of");
   for (size_t i = 0; i < BREAKS; i++)
     fprintf(stderr, " %s", breaks[i].name);
+  for (size_t i = 0; i < PAGER_BREAKS; i++)
+    fprintf(stderr, " %s", pager_breaks[i].name);
   fprintf(stderr, "\n");
   return 2;
+}
+
+static bool parse_break(const char *name, struct args *args) {
+  args->broken = true;
+  for (size_t i = 0; i < BREAKS; i++) {
+    if (strcmp(breaks[i].name, name) != 0) continue;
+    args->sim.broken = breaks[i].broken;
+    args->sim.handover = breaks[i].handover;
+    return true;
+  }
+  for (size_t i = 0; i < PAGER_BREAKS; i++) {
+    if (strcmp(pager_breaks[i].name, name) != 0) continue;
+    args->sim.pressure_broken = pager_breaks[i].pressure;
+    args->sim.room_broken = pager_breaks[i].room;
+    args->sim.pagers = true;
+    return true;
+  }
+  return false;
 }
 
 static bool parse(int argc, char **argv, struct args *args) {
@@ -107,6 +160,8 @@ static bool parse(int argc, char **argv, struct args *args) {
       args->hash = true;
     } else if (!strcmp(argv[i], "--lax")) {
       args->sim.lax = true;
+    } else if (!strcmp(argv[i], "--pagers")) {
+      args->sim.pagers = true;
     } else if (!strcmp(argv[i], "--quiet")) {
       args->quiet = true;
     } else if (!value) {
@@ -118,13 +173,7 @@ static bool parse(int argc, char **argv, struct args *args) {
     } else if (!strcmp(argv[i], "--ops")) {
       args->sim.ops = strtoull(argv[++i], &end, 10);
     } else if (!strcmp(argv[i], "--break")) {
-      size_t b = 0;
-      i++;
-      while (b < BREAKS && strcmp(breaks[b].name, argv[i]) != 0)
-        b++;
-      if (b == BREAKS) return false;
-      args->sim.broken = breaks[b].broken;
-      args->sim.handover = breaks[b].handover;
+      if (!parse_break(argv[++i], args)) return false;
     } else {
       return false;
     }
@@ -168,6 +217,14 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
       (unsigned long long)t->no_room, (unsigned long long)t->stalls, (unsigned long long)t->refused,
       (unsigned long long)t->offers, (unsigned long long)t->kept, (unsigned long long)t->spills,
       (unsigned long long)t->unspills);
+  if (t->room_messages) {
+    printf(
+        "\nreal pagers: %llu messages about room, %llu operations failed for lack of it, %llu "
+        "leaves "
+        "refused, %llu pages too many for the file",
+        (unsigned long long)t->room_messages, (unsigned long long)t->failed_for_room,
+        (unsigned long long)t->leaves_refused, (unsigned long long)t->full);
+  }
   printf("\n%llu checks of operations, %llu tries\n", (unsigned long long)t->checked,
          (unsigned long long)t->tries);
   printf("%.1f s, %.0f operations/s, violations %llu\n", seconds, (double)t->ops / seconds,
@@ -234,7 +291,7 @@ int main(int argc, char **argv) {
   if (scale && !strcmp(scale, "small")) args.last = 4;
   if (scale && !strcmp(scale, "soak")) args.last = 200;
   if (!parse(argc, argv, &args)) return usage();
-  if (args.sim.broken || args.sim.handover) return hunt(&args);
+  if (args.broken) return hunt(&args);
   signal(SIGABRT, on_abort);
   for (uint64_t seed = args.first; seed <= args.last && !bad; seed++) {
     current_seed = seed;

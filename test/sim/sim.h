@@ -13,6 +13,7 @@
 
 #include "core/handover.h"
 #include "core/page.h"
+#include "core/pressure.h"
 #include "history.h"
 #include "rng.h"
 
@@ -32,7 +33,8 @@
 #define SIM_ROWS (2 * SIM_PROCS)
 
 struct sim_chan {
-  struct dmi_msg *msg; /* ring */
+  struct dmi_msg *msg;     /* ring */
+  struct dmi_frame **hold; /* of each: its sender's bytes, in use until it arrives; NULL: none */
   uint32_t first, num, room;
   uint64_t part;  /* bytes of the first one's body that have arrived */
   uint32_t prio;  /* strategy PRIO: the highest goes first */
@@ -97,6 +99,7 @@ struct sim_pool {
 
 enum sim_stage {
   SIM_STAYS,
+  SIM_ASKS,    /* for promises of room: real pagers only */
   SIM_LEAVES,  /* gives away homes and pages; its threads come to an end */
   SIM_DRAINED, /* the view without it exists; waits for the last messages */
 };
@@ -114,6 +117,7 @@ struct sim_proc {
   struct sim_thread thread[SIM_THREADS + 1]; /* the last one only ends waits: sim_ops_kick */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_pool pool;
+  struct sim_pager *pager;    /* NULL: what it would do is decided at random */
   bool spills;                /* has a disk */
   uint64_t ops;               /* numbers of operations given out */
   uint8_t left[SIM_UIDS / 8]; /* uids that its view is without */
@@ -156,6 +160,7 @@ struct sim_totals {
   uint64_t waited, kicks,
       abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */
   uint64_t stalls, refused, offers, kept, spills, unspills, no_room; /* R12 */
+  uint64_t room_messages, failed_for_room, leaves_refused, full;     /* real pagers */
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
@@ -163,8 +168,11 @@ struct sim_options {
   uint64_t ops; /* per seed */
   enum dmi_break broken;
   enum dmi_handover_break handover; /* broken, too */
-  bool verbose;                     /* print every event */
-  bool lax;                         /* stale copies count only when somebody reads them */
+  bool pagers;                      /* the real ones */
+  enum dmi_pressure_break pressure_broken;
+  enum dmi_room_break room_broken;
+  bool verbose; /* print every event */
+  bool lax;     /* stale copies count only when somebody reads them */
 };
 
 struct sim {
@@ -213,10 +221,13 @@ struct sim {
 void sim_net_init(struct sim *sim);
 void sim_net_fini(struct sim *sim);
 void sim_net_retune(struct sim *sim);
-void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg);
+void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg,
+                 struct dmi_frame *hold);
 /* Takes the next message to arrive; false: none under way. */
 bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg *msg);
 bool sim_net_idle(const struct sim *sim, uint32_t slot);
+/* Nothing about room is under way between these two. */
+bool sim_net_silent(const struct sim *sim, uint32_t slot, uint32_t other);
 /* Some more bytes of a DATA arrive: *got of them are there.  False: of none. */
 bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
                   uint64_t *got);
@@ -290,8 +301,38 @@ bool sim_room_go_on(struct sim *sim);
 void sim_room_drop(struct sim *sim);
 /* A member for a leaver's page. */
 uint32_t sim_room_heir(struct sim_proc *proc);
+/* Does a write stall that is to end somebody's wait?  Refused, it would come again for ever. */
+bool sim_room_is_kick(const struct sim_proc *proc, const struct dmi_page *page);
+/* The operation at the head of the queue is about to fail for lack of room. */
+void sim_room_refused(struct sim_proc *proc, const struct dmi_page *page);
 /* Is the account of the process what its records say? */
 void sim_room_check(struct sim_proc *proc, bool quiet);
+
+/* ---- sim_pager.c: real pagers (core/pressure.h); none of it without them ---- */
+void sim_pager_init(struct sim_proc *proc);
+void sim_pager_fini(struct sim_proc *proc);
+void sim_pager_check(struct sim_proc *proc, bool quiet);
+/* Some pager goes on; false: all sleep. */
+bool sim_pager_go_on(struct sim *sim);
+/* The same; now and then a page is saved. */
+void sim_pager_step(struct sim *sim);
+/* Events: the process has taken a view; there is a new process; it is welcomed; ... */
+void sim_pager_view(struct sim_proc *proc);
+void sim_pager_joined(struct sim *sim);
+void sim_pager_open(struct sim_proc *proc);
+bool sim_pager_is_open(const struct sim_proc *proc);
+void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg);
+void sim_pager_stalled(struct sim_proc *proc, struct dmi_page *page);
+void sim_pager_stepped(struct sim_proc *proc);
+void sim_pager_granted(struct sim_proc *proc);
+void sim_pager_kept(struct sim_proc *proc, uint32_t from);
+void sim_pager_forgot(struct sim_proc *proc);
+void sim_pager_taken(struct sim_proc *proc, uint32_t from, uint64_t bytes);
+/* It sends a page back that `from` gives or offers it. */
+void sim_pager_sends_back(struct sim_proc *proc, uint32_t from, bool must);
+void sim_pager_leave(struct sim_proc *proc, uint32_t heir);
+uint32_t sim_pager_give(struct sim_proc *proc, uint64_t bytes);
+void sim_pager_leave_end(struct sim_proc *proc);
 
 /* ---- sim_check.c: what must hold between processes ---- */
 /* Says why this run is bad; the first reason stays. */

@@ -26,6 +26,9 @@ my $seeds = $small ? '2001-2005' : '2001-2040';
 my ($text, $good) = run(0, '--seeds', $seeds);
 ok($good, "seeds $seeds keep every rule", $text);
 
+($text, $good) = run(0, '--pagers', '--seeds', $seeds);
+ok($good, "seeds $seeds with real pagers keep every rule", $text);
+
 my ($once) = run(0, '--seeds 7-9 --hash --quiet');
 my ($again) = run(0, '--seeds 7-9 --hash --quiet');
 my ($other) = run(0, '--seeds 10-12 --hash --quiet');
@@ -44,7 +47,15 @@ my @rules = (
   [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_PARK => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
   [HOME_LOOKUP => 40], [HOME_KEEP => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
 );
-for my $rule (@rules) {
+# The same for what real pagers must do (docs/replacement.md).
+my @pager_rules = (
+  [PAGER_STALLED => 20], [PAGER_SETTLE => 20], [PAGER_PATIENCE => 300], [PAGER_FOREVER => 2000],
+  [PAGER_COPIES => 20], [PAGER_LEAVING => 20], [PAGER_OPEN => 20], [PAGER_FULL => 40],
+  [PAGER_WATCH => 1000], [PAGER_SPILLED => 60], [PAGER_PROMISE => 20], [PAGER_OTHERS => 40],
+  [PAGER_ITSELF => 20], [ROOM_OWED => 80], [ROOM_REFUSED => 20], [ROOM_GIVE_UP => 40],
+  [ROOM_GONE => 40], [ROOM_WORD => 20], [ROOM_HOLD => 20], [ROOM_WHOLE => 20],
+);
+for my $rule (@rules, @pager_rules) {
   my ($name, $runs) = @$rule;
   if ($small && $runs > 1000) {
     $num++;

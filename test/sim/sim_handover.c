@@ -99,8 +99,8 @@ static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *ou
 }
 
 static uint32_t env_receiver(void *arg, uint64_t bytes) {
-  (void)bytes;
-  return sim_room_heir(arg);
+  struct sim_proc *proc = arg;
+  return proc->pager ? sim_pager_give(proc, bytes) : sim_room_heir(proc);
 }
 
 void sim_handover_init(struct sim_proc *proc) {
@@ -156,7 +156,7 @@ static void replay(struct sim_proc *proc, uint32_t map) {
 static void look_up(struct sim_proc *proc, const struct dmi_act *act) {
   struct dmi_msg msg = {
       .type = SIM_FOUND, .map = act->value, .op = act->number, .flags = proc->must};
-  sim_net_put(proc->sim, proc->slot, proc->slot, &msg);
+  sim_net_put(proc->sim, proc->slot, proc->slot, &msg, NULL);
 }
 
 /* R8.4, seen from outside. */
@@ -184,6 +184,8 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
       case DMI_ACT_SEND:
+        if (proc->pager && act->msg.type == DMI_MSG_KEEP && env_find(proc, act->msg.map))
+          sim_pager_sends_back(proc, act->to, act->msg.flags & DMI_F_MUST);
         sim_send(proc, act->to, &act->msg);
         break;
       case DMI_ACT_REPLAY:
@@ -191,6 +193,7 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         break;
       case DMI_ACT_FREED:
         of(proc, act->map)->refs--;
+        if (proc->pager) sim_pager_forgot(proc);
         break;
       case DMI_ACT_LOOKUP:
         look_up(proc, act);
@@ -199,10 +202,17 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         sim_log(proc->sim, "p%u is drained", proc->core.self);
         check_drained(proc);
         proc->drained = true;
+        if (proc->pager) sim_pager_leave_end(proc);
         break;
-      case DMI_ACT_PROMISED: /* nothing was promised: receivers are chosen at random */
+      case DMI_ACT_PROMISED: /* without pagers nothing was: receivers are chosen at random */
+        if (proc->pager) sim_pager_taken(proc, act->to, act->value);
+        break;
       case DMI_ACT_TAKEN:
+        if (proc->pager && !sim_pager_is_open(proc))
+          sim_bad(proc->sim, "p%u takes a page before it is welcomed", proc->core.self);
+        break;
       case DMI_ACT_KEPT:
+        if (proc->pager) sim_pager_kept(proc, act->to);
         break;
       default:
         sim_bad(proc->sim, "p%u: the handover has another's action", proc->core.self);

@@ -34,6 +34,7 @@ static struct sim_proc *any_staying(struct sim *sim, const struct sim_proc * not
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[i];
     if (!proc || proc == not || proc->stage != SIM_STAYS) continue;
+    if (proc->pager && !sim_pager_is_open(proc)) continue;
     if (!heirs && is_heir(sim, i)) continue;
     found[num++] = proc;
   }
@@ -128,6 +129,7 @@ static void take_view(struct sim_proc *proc) {
   sim_send(proc, view->uid, &bye);
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
   dmi_handover_removed(proc->handover, view->uid, view->heir);
+  if (proc->pager) sim_pager_view(proc);
 }
 
 void sim_member_view_now(struct sim_proc *proc) {
@@ -157,6 +159,8 @@ static bool leave_goes_on(struct sim_proc *proc) {
     return true;
   } else if (leaves && proc->drained && threads_done(proc)) {
     make_view(proc);
+  } else if (proc->pager && !sim_pager_is_open(proc)) {
+    sim_pager_open(proc);
   } else if (may_go(proc)) {
     sim_log(proc->sim, "p%u goes", proc->core.self);
     sim_handover_gone(proc);
@@ -216,8 +220,12 @@ static void begin_leave(struct sim *sim) {
   for (uint32_t m = 0; m < sim->maps; m++) {
     if (sim->map[m].unmapping && proc->pmap[m].known != SIM_FORGOTTEN) forget(proc, m);
   }
-  proc->stage = SIM_LEAVES;
   proc->heir_slot = heir->slot;
+  if (proc->pager) {
+    sim_pager_leave(proc, heir->core.self);
+    return;
+  }
+  proc->stage = SIM_LEAVES;
   sim_handover_begin(proc, heir->core.self);
 }
 
@@ -225,7 +233,8 @@ static void begin_unmap(struct sim *sim) {
   uint32_t map = rng_below(&sim->rng, sim->maps);
   const struct sim_proc *home = home_of(sim, map);
   if (sim->map[map].unmapping || maps_alive(sim) < 2 || sim->maps == SIM_MAPS) return;
-  if (home && home->stage == SIM_LEAVES) return; /* it waits for the leave (docs/membership.md) */
+  if (home && (home->stage == SIM_LEAVES || home->stage == SIM_ASKS))
+    return; /* it waits for the leave (docs/membership.md) */
   sim->map[map].unmapping = true;
   sim->totals->unmaps++;
 }

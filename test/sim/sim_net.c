@@ -28,10 +28,12 @@ void sim_net_fini(struct sim *sim) {
         struct dmi_msg *msg = &chan->msg[chan->first];
         dmi_slice_drop(&msg->list);
         dmi_slice_drop(&msg->body);
+        dmi_frame_unref(chan->hold[chan->first]);
         chan->first = (chan->first + 1) & (chan->room - 1);
         chan->num--;
       }
       free(chan->msg);
+      free(chan->hold);
     }
   }
 }
@@ -55,24 +57,33 @@ void sim_net_retune(struct sim *sim) {
   }
 }
 
-void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg) {
+/* Makes room for one more. */
+static void grow(struct sim_chan *chan) {
+  uint32_t room = chan->room ? 2 * chan->room : 16;
+  struct dmi_msg *msg = malloc(room * sizeof(*msg));
+  struct dmi_frame **hold = malloc(room * sizeof(struct dmi_frame *));
+  if (!msg || !hold) abort();
+  for (uint32_t i = 0; i < chan->num; i++) {
+    msg[i] = chan->msg[(chan->first + i) & (chan->room - 1)];
+    hold[i] = chan->hold[(chan->first + i) & (chan->room - 1)];
+  }
+  free(chan->msg);
+  free(chan->hold);
+  chan->msg = msg;
+  chan->hold = hold;
+  chan->first = 0;
+  chan->room = room;
+}
+
+void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg,
+                 struct dmi_frame *hold) {
   struct sim_net *net = &sim->net;
   bool bulk = msg->type == DMI_MSG_BLOCK ||
               (msg->type == DMI_MSG_DATA && msg->body.len && rng_once_in(&sim->rng, 2));
   if (bulk) from += SIM_PROCS;
   struct sim_chan *chan = &net->chan[from][to];
-  if (chan->num == chan->room) {
-    uint32_t room = chan->room ? 2 * chan->room : 16;
-    struct dmi_msg *more = malloc(room * sizeof(*more));
-    if (!more) abort();
-    for (uint32_t i = 0; i < chan->num; i++) {
-      more[i] = chan->msg[(chan->first + i) & (chan->room - 1)];
-    }
-    free(chan->msg);
-    chan->msg = more;
-    chan->first = 0;
-    chan->room = room;
-  }
+  if (chan->num == chan->room) grow(chan);
+  chan->hold[(chan->first + chan->num) & (chan->room - 1)] = hold;
   chan->msg[(chan->first + chan->num++) & (chan->room - 1)] = *msg;
   net->in_flight++;
   if (chan->num == 1) {
@@ -126,6 +137,7 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
   *from = id / SIM_PROCS % SIM_PROCS;
   *to = id % SIM_PROCS;
   *msg = chan->msg[chan->first];
+  dmi_frame_unref(chan->hold[chan->first]);
   chan->first = (chan->first + 1) & (chan->room - 1);
   chan->part = 0;
   net->in_flight--;
@@ -161,4 +173,16 @@ bool sim_net_idle(const struct sim *sim, uint32_t slot) {
     }
   }
   return true;
+}
+
+static bool silent(const struct sim_chan *chan) {
+  for (uint32_t i = 0; i < chan->num; i++) {
+    uint8_t type = chan->msg[(chan->first + i) & (chan->room - 1)].type;
+    if (type >= DMI_SVC_ROOM_ASK && type <= DMI_SVC_ROOM_BACK) return false;
+  }
+  return true;
+}
+
+bool sim_net_silent(const struct sim *sim, uint32_t slot, uint32_t other) {
+  return silent(&sim->net.chan[slot][other]) && silent(&sim->net.chan[other][slot]);
 }

@@ -38,7 +38,11 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->core.is_member = is_member;
   proc->core.function = hist_user_function;
   proc->core.arg = proc;
-  sim_room_init(proc);
+  if (sim->opt.pagers) {
+    sim_pager_init(proc);
+  } else {
+    sim_room_init(proc);
+  }
   sim_handover_init(proc);
   proc->core.hop = sim->hop;
   proc->core.block = sim->block;
@@ -53,6 +57,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   for (uint32_t i = 0; i < sim->maps; i++) {
     if (sim->map[i].unmapping) proc->pmap[i].known = SIM_FORGOTTEN;
   }
+  if (proc->pager) sim_pager_joined(sim);
   return proc;
 }
 
@@ -70,6 +75,7 @@ void sim_proc_free(struct sim_proc *proc) {
     free(pmap->parked_from);
   }
   sim_room_fini(proc);
+  sim_pager_fini(proc);
   for (uint32_t t = 0; t <= SIM_THREADS; t++)
     sim_ops_fini(&proc->thread[t]);
   sim->slot_of[proc->core.self] = -1;
@@ -183,12 +189,14 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
       case DMI_ACT_ROOM:
         sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
         proc->sim->totals->stalls++;
+        if (proc->pager) sim_pager_stalled(proc, proc->pmap[map].page[page]);
         break;
       default:
         sim_bad(proc->sim, "p%u: a page has an action of the handover", proc->core.self);
     }
   }
   dmi_out_free(out);
+  if (proc->pager) sim_pager_stepped(proc);
 }
 
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
@@ -228,6 +236,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
+  if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) return true;
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK || msg->type == DMI_MSG_KEEP ||
          msg->type == DMI_MSG_RELEASE || (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
 }
@@ -249,6 +258,7 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
     return;
   }
   struct sim_proc *other = sim_by_uid(sim, to);
+  struct dmi_frame *hold = NULL;
   if (!other || sim_has_left(proc, to)) {
     if (!may_drop(proc, msg)) {
       sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self, sim_msg_name(msg->type),
@@ -260,13 +270,17 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
     return;
   }
   /* The network takes borrowed bytes at once; they may change as soon as this returns. */
-  if (msg->body.len && !msg->body.frame) msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
+  if (msg->body.len && (!msg->body.frame || proc->pager)) {
+    hold = msg->body.frame; /* counted in the sender's account as long as this is under way */
+    msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
+  }
   if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
   if (msg->type == DMI_MSG_GRANT) {
     sim->map[(msg->map >> 20) - 1].grants[msg->page]++;
     sim->totals->moves++;
+    if (proc->pager) sim_pager_granted(proc);
   }
-  sim_net_put(sim, proc->slot, other->slot, msg);
+  sim_net_put(sim, proc->slot, other->slot, msg, hold);
 }
 
 /* ---- Messages that arrive ------------------------------------------------------------------- */
@@ -346,6 +360,11 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
       break;
     case SIM_FOUND:
       sim_handover_found(proc, msg);
+      break;
+    case DMI_SVC_ROOM_ASK:
+    case DMI_SVC_ROOM_TELL:
+    case DMI_SVC_ROOM_BACK:
+      sim_pager_message(proc, from, msg);
       break;
     case DMI_MSG_TAKE:
     case DMI_MSG_KEEP:

@@ -107,6 +107,10 @@ void sim_room_check(struct sim_proc *proc, bool quiet) {
   uint64_t reserved = 0, bytes = 0;
   int64_t copied = 0;
   uint16_t flags = 0;
+  if (proc->pager) {
+    sim_pager_check(proc, quiet);
+    return;
+  }
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       const struct dmi_page *page = proc->pmap[m].page[p];
@@ -142,6 +146,7 @@ void sim_room_check(struct sim_proc *proc, bool quiet) {
 
 void sim_room_fini(struct sim_proc *proc) {
   const struct sim_pool *pool = &proc->pool;
+  if (proc->pager) return;
   if (pool->reserved || pool->bytes || pool->copies) {
     sim_bad(proc->sim, "p%u ends with %llu bytes reserved, %llu of pages, %lld of copies",
             proc->core.self, (unsigned long long)pool->reserved, (unsigned long long)pool->bytes,
@@ -180,6 +185,7 @@ static bool drop_copy(const struct place *at) {
 }
 
 void sim_room_drop(struct sim *sim) {
+  if (sim->opt.pagers) return;                               /* nobody else drops any */
   for (uint32_t tries = 0; tries < 4 * SIM_PROCS; tries++) { /* most have no copy to drop */
     struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
     struct place at;
@@ -251,14 +257,18 @@ static void go_on(const struct place *at) {
   }
 }
 
+void sim_room_refused(struct sim_proc *proc, const struct dmi_page *page) {
+  const struct dmi_req *first = page->busy->queue.first;
+  bool fetch = first->foreign && first->type == DMI_REQ_READ;
+  if (fetch) proc->sim->fetch_refused = true; /* and all who have joined it, or will */
+  if (!fetch) proc->sim->refusals++;
+}
+
 static void refuse(const struct place *at) {
   struct dmi_out out;
   dmi_out_init(&out);
   struct sim *sim = at->proc->sim;
-  const struct dmi_req *first = at->page->busy->queue.first;
-  bool fetch = first->foreign && first->type == DMI_REQ_READ;
-  if (fetch) sim->fetch_refused = true; /* and all who have joined it, or will */
-  if (!fetch) sim->refusals++;
+  sim_room_refused(at->proc, at->page);
   /* That a refused write takes room would be noticed; what it changes shall be. */
   at->proc->pool.excused = sim->opt.broken == DMI_BREAK_REFUSE;
   if (!dmi_page_room(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
@@ -318,13 +328,11 @@ static uint32_t with_room(struct sim_proc *proc, uint64_t bytes) {
   return 0;
 }
 
-/* Does a write stall that is to end somebody's wait?  Refused, it would come again for ever. */
-static bool is_kick(const struct place *at) {
-  const struct sim *sim = at->proc->sim;
-  const struct dmi_req *req = at->page->busy->queue.first;
-  const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
-  const struct sim_proc *proc = sim_by_uid(sim, req->origin);
-  return thread && thread == &proc->thread[SIM_THREADS];
+bool sim_room_is_kick(const struct sim_proc *proc, const struct dmi_page *page) {
+  const struct dmi_req *req = page->busy->queue.first;
+  const struct sim_thread *thread = sim_thread_of(proc->sim, req->origin, req->op);
+  const struct sim_proc *origin = sim_by_uid(proc->sim, req->origin);
+  return thread && thread == &origin->thread[SIM_THREADS];
 }
 
 /* OWN cannot fail; who waits may have given up, and would not know. */
@@ -349,7 +357,7 @@ static void settle(const struct place *at) {
   uint64_t bytes = at->page->map->page_size;
   struct sim *sim = at->proc->sim;
   bool spilled = (at->page->flags & DMI_PAGE_SPILLED) != 0;
-  if (is_kick(at)) at->proc->pool.limit += bytes;
+  if (sim_room_is_kick(at->proc, at->page)) at->proc->pool.limit += bytes;
   if (make_room(at->proc, bytes)) {
     (void)reserve(at->proc, bytes, false);
     go_on(at);
@@ -383,5 +391,6 @@ static bool go_on_with(struct sim *sim, bool spilled) {
 
 /* Nothing passes a page that is spilled, so room may be reserved for what waits behind one. */
 bool sim_room_go_on(struct sim *sim) {
+  if (sim->opt.pagers) return sim_pager_go_on(sim);
   return go_on_with(sim, true) || go_on_with(sim, false);
 }

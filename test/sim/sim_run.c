@@ -39,13 +39,15 @@ static void step(struct sim *sim) {
   uint32_t dice = rng_below(&sim->rng, 1000);
   sim->steps++;
   sim->now++;
-  if (rng_below(&sim->rng, 10000) < sim->churn) {
+  if (sim->opt.pagers && rng_once_in(&sim->rng, 3)) {
+    sim_pager_step(sim);
+  } else if (rng_below(&sim->rng, 10000) < sim->churn) {
     (void)sim_member_step(sim);
   } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
     (void)sim_member_go_on(sim);
   } else if (sim->drop && rng_below(&sim->rng, 10000) < sim->drop) {
     sim_room_drop(sim);
-  } else if (sim->pools && rng_below(&sim->rng, 10000) < sim->paging) {
+  } else if (sim->pools && !sim->opt.pagers && rng_below(&sim->rng, 10000) < sim->paging) {
     sim_room_step(sim);
   } else if (dice < sim->issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
@@ -66,6 +68,7 @@ static void come_to_rest(struct sim *sim) {
   while (more && !sim->bad) {
     sim->now++;
     bool members = rng_once_in(&sim->rng, 10);
+    if (sim->opt.pagers && rng_once_in(&sim->rng, 3)) (void)sim_pager_go_on(sim);
     more = members ? sim_member_go_on(sim) || deliver_one(sim)
                    : deliver_one(sim) || sim_member_go_on(sim);
     if (!more) more = sim_room_go_on(sim);
@@ -91,7 +94,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim->hash = 0xcbf29ce484222325u;
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
-  sim->pools = rng_once_in(&sim->rng, 2);
+  sim->pools = rng_once_in(&sim->rng, 2) || options->pagers;
   /* Mostly chains; now and then the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
@@ -104,6 +107,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
 }
 
 static void fini(struct sim *sim) {
+  sim_net_fini(sim); /* what is under way after a broken rule counts in its senders' accounts */
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i]) sim_proc_free(sim->proc[i]);
   }
@@ -111,7 +115,6 @@ static void fini(struct sim *sim) {
     for (uint32_t p = 0; p < SIM_PAGES; p++)
       hist_fini(&sim->map[m].hist[p]);
   }
-  sim_net_fini(sim);
 }
 
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,

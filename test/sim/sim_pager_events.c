@@ -1,0 +1,160 @@
+/*
+ * sim_pager_events.c - what a virtual process tells its pager, and what comes of it: messages to
+ * others, and how its leave goes on.
+ */
+#include "sim_pager.h"
+
+static void send_room(struct sim_proc *proc, const struct dmi_room_send *send) {
+  struct dmi_msg msg = {.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type),
+                        .kind = send->msg.kind,
+                        .flags = send->msg.now ? DMI_F_MUST : 0,
+                        .origin = proc->core.self,
+                        .op = send->msg.number,
+                        .len = send->msg.bytes,
+                        .off = send->msg.unit};
+  sim_pager_says(proc, send);
+  proc->sim->totals->room_messages++;
+  sim_send(proc, send->to, &msg);
+}
+
+/* The pages here, for a leave. */
+static void count_pages(struct sim_proc *proc, struct dmi_pressure_out *out) {
+  struct sim *sim = proc->sim;
+  struct dmi_room_lot lot[SIM_MAPS];
+  uint64_t lots = 0;
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    const struct sim_pmap *pmap = &proc->pmap[m];
+    uint64_t at = 0, pages = 0;
+    for (uint32_t p = 0; pmap->known == SIM_KNOWN && p < SIM_PAGES; p++)
+      pages += pmap->page[p] && dmi_pressure_counts(pmap->page[p]);
+    while (at < lots && lot[at].size != pmap->map.page_size)
+      at++;
+    if (!pages) continue;
+    if (at == lots) lot[lots++] = (struct dmi_room_lot){pmap->map.page_size, 0};
+    lot[at].num += pages;
+  }
+  dmi_pressure_counted(proc->pager->core, lot, lots, out);
+}
+
+void sim_pager_carry(struct sim_proc *proc, struct dmi_pressure_out *out) {
+  struct sim *sim = proc->sim;
+  for (uint64_t i = 0; i < out->room.num; i++)
+    send_room(proc, &out->room.send[i]);
+  dmi_pressure_out_free(out);
+  if (out->look) proc->pager->events++;
+  if (out->promised) {
+    sim_log(sim, "p%u leaves, heir p%u", proc->core.self, out->promised);
+    proc->stage = SIM_LEAVES;
+    sim_handover_begin(proc, out->promised);
+  } else if (out->refused) {
+    sim_log(sim, "p%u finds no room and stays", proc->core.self);
+    sim->totals->leaves_refused++;
+    proc->stage = SIM_STAYS;
+  }
+  if (out->count) {
+    struct dmi_pressure_out more;
+    dmi_pressure_out_init(&more);
+    count_pages(proc, &more);
+    sim_pager_carry(proc, &more);
+  }
+}
+
+void sim_pager_view(struct sim_proc *proc) {
+  struct sim *sim = proc->sim;
+  struct dmi_pressure_out out;
+  uint32_t uid[SIM_PROCS], num = 0;
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    const struct sim_proc *other = sim->proc[i];
+    if (other && other != proc && !sim_has_left(proc, other->core.self))
+      uid[num++] = other->core.self;
+  }
+  sim_pager_forgets(proc);
+  dmi_pressure_out_init(&out);
+  dmi_pressure_view(proc->pager->core, uid, num, &out);
+  sim_pager_carry(proc, &out);
+}
+
+void sim_pager_joined(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (sim->proc[i]) sim_pager_view(sim->proc[i]);
+  }
+}
+
+void sim_pager_open(struct sim_proc *proc) {
+  proc->pager->open = true;
+  proc->mute = false;
+  dmi_pressure_open(proc->pager->core);
+  proc->pager->events++;
+  sim_log(proc->sim, "p%u is welcomed", proc->core.self);
+}
+
+void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg) {
+  const struct dmi_room_msg said = {
+      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
+      (msg->flags & DMI_F_MUST) != 0};
+  struct dmi_pressure_out out;
+  sim_pager_hears(proc, from, &said);
+  dmi_pressure_out_init(&out);
+  if (!dmi_pressure_message(proc->pager->core, from, &said, &out))
+    sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
+  sim_pager_carry(proc, &out);
+}
+
+void sim_pager_stalled(struct sim_proc *proc, struct dmi_page *page) {
+  sim_pager_notes_stall(proc, page);
+  proc->pager->held++;
+  dmi_pressure_stalled(proc->pager->core, page);
+  proc->pager->events++;
+}
+
+void sim_pager_stepped(struct sim_proc *proc) {
+  if (!proc->pager->armed) return;
+  proc->pager->armed = false;
+  proc->pager->events++;
+}
+
+void sim_pager_granted(struct sim_proc *proc) {
+  if (!proc->pager->expects) return;
+  proc->pager->expects = false;
+  proc->pager->events++;
+}
+
+void sim_pager_kept(struct sim_proc *proc, uint32_t from) {
+  sim_pager_refuses(proc, from);
+  dmi_pressure_kept(proc->pager->core, from);
+  proc->pager->events++;
+}
+
+void sim_pager_forgot(struct sim_proc *proc) {
+  proc->pager->events++;
+}
+
+bool sim_pager_is_open(const struct sim_proc *proc) {
+  return proc->pager->open;
+}
+
+void sim_pager_taken(struct sim_proc *proc, uint32_t from, uint64_t bytes) {
+  struct dmi_pressure_out out;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_taken(proc->pager->core, from, bytes, &out);
+  sim_pager_carry(proc, &out);
+}
+
+void sim_pager_leave(struct sim_proc *proc, uint32_t heir) {
+  struct dmi_pressure_out out;
+  proc->stage = SIM_ASKS;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_leave(proc->pager->core, heir, &out);
+  sim_pager_carry(proc, &out);
+}
+
+uint32_t sim_pager_give(struct sim_proc *proc, uint64_t bytes) {
+  return dmi_pressure_give(proc->pager->core, bytes);
+}
+
+void sim_pager_leave_end(struct sim_proc *proc) {
+  struct dmi_pressure_out out;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_leave_end(proc->pager->core, &out);
+  sim_pager_carry(proc, &out);
+}
