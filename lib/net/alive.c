@@ -3,8 +3,8 @@
  *
  * A machine: the system asks the other one while nothing is on its way to it (transport.h).
  * While something is, the system sends that again for a quarter of an hour before it gives up; so
- * the daemon looks, LOOKS times in config.dead_after, on which connections nothing has come back
- * since when.  It looks while something is on its way, and once more.
+ * the daemon looks, DMI_ALIVE_LOOKS times in config.dead_after, on which connections nothing has
+ * come back since when.  It looks while something is on its way, and once more.
  *
  * Not TCP_USER_TIMEOUT: Linux (5.11 and later) then also ends a connection whose other end has
  * closed its window for so long, though its machine answers.  That is a process that was stopped
@@ -23,8 +23,6 @@
 
 #include "base/lock.h"
 #include "net/net_int.h"
-
-#define LOOKS 8.0
 
 /* ---- Machines -------------------------------------------------------------------------------- */
 
@@ -104,7 +102,7 @@ void dmi_alive_begin(struct dmi_net *net) {
   if (net->config.dead_after == 0 || ev_is_active(&net->alive) || !atomic_load(&net->watching)) {
     return;
   }
-  ev_timer_set(&net->alive, net->config.dead_after / LOOKS, 0);
+  ev_timer_set(&net->alive, net->config.dead_after / DMI_ALIVE_LOOKS, 0);
   ev_timer_start(net->loop, &net->alive);
 }
 

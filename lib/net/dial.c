@@ -394,6 +394,21 @@ static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
     on_readable(dial);
 }
 
+/* What we have said to a member's machine, which was there when it began: has nothing come back for
+ * too long?  (The system would go on for a quarter of an hour.) */
+static bool is_silent(struct dmi_dial *dial) {
+  uint32_t limit = dial->net->config.dead_after;
+  double since, now = dmi_net_now();
+  (void)dmi_alive_is_waiting(dial->link, now, &since);
+  if (since > dial->heard) dial->heard = since;
+  return limit != 0 && now - dial->heard >= limit;
+}
+
+static double pause_between_looks(const struct dmi_dial *dial) {
+  double pause = dial->net->config.dead_after / DMI_ALIVE_LOOKS;
+  return pause == 0 || pause > dial->net->config.patience ? dial->net->config.patience : pause;
+}
+
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)events;
   struct dmi_dial *dial = timer->data;
@@ -402,8 +417,10 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
     bool held = dial->peer->held != NULL;
     if (dial->state == DMI_DIAL_CONNECTING || (dial->state == DMI_DIAL_CALLED && held)) {
       once_more(dial);
-    } else { /* its machine is there: the system would tell if it were not */
-      ev_timer_set(timer, tried, 0);
+    } else if (is_silent(dial)) {
+      once_more(dial);
+    } else { /* its machine is there */
+      ev_timer_set(timer, pause_between_looks(dial), 0);
       ev_timer_start(loop, timer);
     }
     return;

@@ -47,6 +47,7 @@
 #define DMI_NET_BUFFER (64 * 1024) /* of a member's connection, incoming */
 #define DMI_NET_BUFFER_SMALL 4096  /* of a stranger's */
 #define DMI_NET_PATIENCE 10.0      /* seconds: handshake, connect, first word of a stranger */
+#define DMI_ALIVE_LOOKS 8.0        /* in config.dead_after: whether a machine is silent */
 #define DMI_NET_UNKNOWN 256        /* connections at once that have not proved the key */
 #define DMI_NET_CALLED 192         /* of these, such that have said a CALL made with it */
 #define DMI_NET_CROWDS 256         /* into which they are counted, by address */

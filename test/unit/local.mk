@@ -7,6 +7,7 @@
 # The program is run without arguments; exit status 77 means skipped.
 
 unit_libs = libdmi.la $(DMI_LIBS) -lcmocka
+memory_net = test/lib/memory_net.c test/lib/memory_net.h
 
 if HAVE_CMOCKA
 check_PROGRAMS += test/unit/version_test
@@ -30,8 +31,12 @@ test_unit_large_test_SOURCES = test/unit/large_test.c
 test_unit_large_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_test
-test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h
+test_unit_net_test_SOURCES = test/unit/net_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/net_memory_test
+test_unit_net_memory_test_SOURCES = test/unit/net_memory_test.c test/unit/net_node.h $(memory_net)
+test_unit_net_memory_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_accept_test
 test_unit_net_accept_test_SOURCES = test/unit/net_accept_test.c test/unit/net_node.h \
@@ -89,7 +94,7 @@ test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h
 test_unit_answer_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_lend_test
-test_unit_net_lend_test_SOURCES = test/unit/net_lend_test.c test/unit/net_node.h
+test_unit_net_lend_test_SOURCES = test/unit/net_lend_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_lend_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/wire_test

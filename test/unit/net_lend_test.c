@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "../lib/memory_net.h"
 #include "net/net_int.h"
 #include "net_node.h"
 #include "access/status.h"
@@ -399,12 +399,12 @@ static void test_close(void **state) {
   finish(nodes, 2);
 }
 
-static int socket_of(struct node *node, uint32_t to) {
+static struct dmi_link *link_to(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
   dmi_mutex_lock(&peer->turn_lock);
-  int fd = peer->conn->link->in;
+  struct dmi_link *link = peer->conn->link;
   dmi_mutex_unlock(&peer->turn_lock);
-  return fd;
+  return link;
 }
 
 /* Sends these bytes as the node itself would, which has nothing else to send. */
@@ -417,7 +417,7 @@ static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, s
     bytes = sealed;
     size += DMI_SEAL_OVER;
   }
-  assert_int_equal(send(socket_of(node, to), bytes, size, 0), size);
+  assert_int_equal(dmi_link_send(link_to(node, to), bytes, size), size);
 }
 
 /* A record that does not open, while a thread receives. */
@@ -430,7 +430,7 @@ static void test_tampered(void **state) {
   disturb = 0;
   start(nodes, 2);
   waiter_start(&waiter, &nodes[0], 2);
-  assert_int_equal(send(socket_of(&nodes[1], 1), record, sizeof record, 0), sizeof record);
+  assert_int_equal(dmi_link_send(link_to(&nodes[1], 1), record, sizeof record), sizeof record);
   NODE_WAIT(&nodes[0], lost_num, 1);
   waiter_end(&waiter);
   assert_true(node_wait_log(&nodes[0], "was changed on its way"));
@@ -481,7 +481,8 @@ static void test_send_fails(void **state) {
   struct gate gate;
   start_waiting(nodes, &waiter);
   gate_shut(&gate, &nodes[1]);
-  shutdown(socket_of(&nodes[0], 2), SHUT_WR);
+  struct dmi_link *link = link_to(&nodes[0], 2);
+  link->ops->finish(link);
   side_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET});
   NODE_WAIT(&nodes[0], lost_num, 1);
   assert_non_null(strstr(nodes[0].lost_why, "sending to it failed"));
@@ -581,6 +582,12 @@ static void test_middle(void **state) {
   finish(nodes, 2);
 }
 
+static struct memory_net *memory;
+
+static struct dmi_transport *open_memory(uint32_t machine) {
+  return memory_net_open(memory, machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_caller), cmocka_unit_test(test_one_node),
@@ -591,9 +598,15 @@ int main(void) {
       cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
       cmocka_unit_test(test_stop),       cmocka_unit_test(test_rest),
       cmocka_unit_test(test_middle)};
+  int failed = 0;
   alarm(LIMIT);
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  print_message("sealed:\n");
-  node_encrypt = true;
-  return failed + cmocka_run_group_tests(tests, NULL, NULL);
+  for (int round = 0; round < 4; round++) {
+    node_transport = round < 2 ? NULL : open_memory;
+    node_encrypt = round % 2 != 0;
+    print_message("over %s%s:\n", round < 2 ? "TCP" : "memory", node_encrypt ? ", sealed" : "");
+    memory = memory_net_new();
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    memory_net_free(memory);
+  }
+  return failed;
 }

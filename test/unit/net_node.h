@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "net/net.h"
+#include "net/transport.h"
 
 #define NODE_LOG 8192
 
@@ -27,6 +28,7 @@ static inline int node_limit(void) {
 
 struct node {
   struct dmi_net *net;
+  struct dmi_transport *transport; /* NULL: TCP */
   uint32_t uid;
   pthread_t thread;
   pthread_mutex_t lock; /* guards all below */
@@ -55,6 +57,8 @@ struct node {
 
 static double node_patience;     /* of nodes opened from now on; 0: as in the product */
 static uint32_t node_dead_after; /* likewise; 0: never */
+/* What nodes opened from now on use, for a machine each: its number is the uid.  NULL: TCP. */
+static struct dmi_transport *(*node_transport)(uint32_t machine);
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
 static const uint8_t node_program[16] = "program";
@@ -167,6 +171,8 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   struct dmi_net_config config = {
       .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
   config.dead_after = node_dead_after;
+  memset(node, 0, sizeof *node);
+  node->transport = config.transport = node_transport == NULL ? NULL : node_transport(uid);
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,
@@ -176,7 +182,6 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                     .joined = node_joined,
                                     .posted = node_posted,
                                     .log = node_log};
-  memset(node, 0, sizeof *node);
   pthread_mutex_init(&node->lock, NULL);
   pthread_cond_init(&node->changed, NULL);
   memcpy(config.build, build, 16);
@@ -214,6 +219,7 @@ static inline void node_free(struct node *node) {
 
 static inline struct dmi_addr node_addr(struct node *node) {
   struct dmi_addr addr = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
+  if (node->transport != NULL) return node->transport->here;
   addr.port = dmi_net_port(node->net);
   return addr;
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/memory_net.h"
 #include "net/seal.h"
 #include "net_node.h"
 
@@ -503,6 +504,12 @@ static void test_unknown(void **state) {
   end_two(&a, &b);
 }
 
+static struct memory_net *memory;
+
+static struct dmi_transport *open_memory(uint32_t machine) {
+  return memory_net_open(memory, machine);
+}
+
 int main(void) {
   for (size_t i = 0; i < sizeof pattern; i++)
     pattern[i] = (unsigned char)i;
@@ -520,14 +527,21 @@ int main(void) {
                                      cmocka_unit_test(test_throw_away),
                                      cmocka_unit_test(test_wrong_message),
                                      cmocka_unit_test(test_unknown)};
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  print_message("sealed, by %s:\n", dmi_seal_by());
-  node_encrypt = true;
-  failed += cmocka_run_group_tests(tests, NULL, NULL);
-  print_message("sealed, by libsodium:\n");
-  dmi_seal_plainly(true);
   const struct CMUnitTest some[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_close),
                                     cmocka_unit_test(test_stop_drains),
                                     cmocka_unit_test(test_throw_away)};
+  int failed = 0;
+  memory = memory_net_new();
+  for (int round = 0; round < 4; round++) {
+    node_transport = round < 2 ? NULL : open_memory;
+    node_encrypt = round % 2 != 0;
+    print_message("over %s%s%s:\n", round < 2 ? "TCP" : "memory",
+                  node_encrypt ? ", sealed by " : "", node_encrypt ? dmi_seal_by() : "");
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+  }
+  memory_net_free(memory);
+  node_transport = NULL;
+  print_message("over TCP, sealed by libsodium:\n");
+  dmi_seal_plainly(true);
   return failed + cmocka_run_group_tests(some, NULL, NULL);
 }
