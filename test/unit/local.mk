@@ -133,6 +133,11 @@ check_PROGRAMS += test/unit/rooms_test
 test_unit_rooms_test_SOURCES = test/unit/rooms_test.c
 test_unit_rooms_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/handover_test
+test_unit_handover_test_SOURCES = test/unit/handover_test.c
+test_unit_handover_test_CPPFLAGS = $(sim_cppflags)
+test_unit_handover_test_LDADD = $(sim_libs) -lcmocka
+
 check_PROGRAMS += test/unit/rooms_sim_test
 test_unit_rooms_sim_test_SOURCES = test/unit/rooms_sim_test.c
 test_unit_rooms_sim_test_CPPFLAGS = $(sim_cppflags)

@@ -1,0 +1,455 @@
+/*
+ * handover_test.c - the handover (lib/core/handover.h) where the simulator does not go: messages of
+ * a faulty member, questions to the directory one by one, how much is on its way at a time, and
+ * that a wrong move is noticed.
+ *
+ * One process, uid 1; what it sends is looked at.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/handover.h"
+
+#define MAPS 3
+#define PAGES 8
+#define SIZE 4096
+#define BASE(map) (((uint64_t)(map) + 1) << 20)
+
+struct world {
+  struct dmi_core core;
+  struct dmi_handover_env env;
+  struct dmi_handover *handover;
+  struct {
+    bool known;
+    int refs;
+    struct dmi_map map;
+    struct dmi_page *page[PAGES];
+  } at[MAPS];
+  int arrived;
+  struct dmi_out sent; /* by steps of pages */
+  struct dmi_out out;  /* of the event at work */
+};
+
+/* ---- What it walks over --------------------------------------------------------------------- */
+
+static uint32_t num_of(uint64_t base) {
+  return (uint32_t)(base >> 20) - 1;
+}
+
+static struct dmi_map *find(void *arg, uint64_t base) {
+  struct world *w = arg;
+  uint32_t num = num_of(base);
+  return num < MAPS && w->at[num].known ? &w->at[num].map : NULL;
+}
+
+static void enter(void *arg, const struct dmi_map *what) {
+  struct world *w = arg;
+  uint32_t num = num_of(what->base);
+  assert_true(num < MAPS && !w->at[num].known);
+  memcpy(&w->at[num].map, what, sizeof(*what));
+  w->at[num].known = true;
+}
+
+static void forget(void *arg, struct dmi_map *map) {
+  struct world *w = arg;
+  w->at[num_of(map->base)].known = false;
+  w->at[num_of(map->base)].refs++;
+}
+
+static void each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+  struct world *w = arg;
+  for (uint32_t m = 0; m < MAPS; m++) {
+    if (w->at[m].known) visit(&w->at[m].map, with);
+  }
+}
+
+static bool ref(void *arg, struct dmi_map *map) {
+  ((struct world *)arg)->at[num_of(map->base)].refs++;
+  return true;
+}
+
+static void unref(void *arg, struct dmi_map *map) {
+  ((struct world *)arg)->at[num_of(map->base)].refs--;
+}
+
+static void hold(void *arg, struct dmi_map *map) {
+  (void)arg;
+  (void)map;
+}
+
+static void arrived(void *arg, struct dmi_map *map) {
+  ((struct world *)arg)->arrived++;
+  atomic_store(&map->arriving, 0);
+}
+
+static struct dmi_page *record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
+  struct world *w = arg;
+  struct dmi_page **page = &w->at[num_of(map->base)].page[index];
+  if (*page || !make) return *page;
+  *page = calloc(1, sizeof(**page));
+  dmi_page_init(&w->core, map, *page, index);
+  return *page;
+}
+
+static void each_record(void *arg, struct dmi_map *map,
+                        void (*visit)(struct dmi_page *page, void *with), void *with) {
+  struct world *w = arg;
+  for (uint32_t p = 0; p < PAGES; p++) {
+    if (w->at[num_of(map->base)].page[p]) visit(w->at[num_of(map->base)].page[p], with);
+  }
+}
+
+static void lock(void *arg, struct dmi_page *page) {
+  (void)arg;
+  (void)page;
+}
+
+static void unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+  struct world *w = arg;
+  (void)page;
+  for (uint32_t i = 0; i < out->num; i++) {
+    assert_int_equal(out->act[i].type, DMI_ACT_SEND);
+    dmi_out_send(&w->sent, out->act[i].to, &out->act[i].msg);
+  }
+  dmi_out_free(out);
+}
+
+static uint32_t receiver(void *arg, uint64_t bytes) {
+  (void)arg;
+  (void)bytes;
+  return 2;
+}
+
+/* Of four, process 4 is none any more. */
+static bool is_member(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid >= 1 && uid <= 3;
+}
+
+static int setup(void **state) {
+  struct world *w = calloc(1, sizeof(*w));
+  w->core.self = 1;
+  w->core.is_member = is_member;
+  w->env = (struct dmi_handover_env){.arg = w,
+                                     .find = find,
+                                     .enter = enter,
+                                     .forget = forget,
+                                     .each_map = each_map,
+                                     .ref = ref,
+                                     .unref = unref,
+                                     .hold = hold,
+                                     .release = hold,
+                                     .arrived = arrived,
+                                     .record = record,
+                                     .each_record = each_record,
+                                     .lock = lock,
+                                     .unlock = lock,
+                                     .unlock_step = unlock_step,
+                                     .receiver = receiver};
+  w->handover = dmi_handover_new(&w->core, &w->env);
+  dmi_out_init(&w->sent);
+  dmi_out_init(&w->out);
+  *state = w;
+  return 0;
+}
+
+static void drop(struct dmi_out *out) {
+  struct dmi_act act;
+  while (dmi_out_take(out, &act)) {
+    if (act.type != DMI_ACT_SEND) continue;
+    dmi_slice_drop(&act.msg.list);
+    dmi_slice_drop(&act.msg.body);
+  }
+  dmi_out_free(out);
+}
+
+static int teardown(void **state) {
+  struct world *w = *state;
+  dmi_handover_free(w->handover);
+  drop(&w->sent);
+  drop(&w->out);
+  for (uint32_t m = 0; m < MAPS; m++) {
+    assert_int_equal(w->at[m].refs, 0);
+    for (uint32_t p = 0; p < PAGES; p++) {
+      if (w->at[m].page[p]) dmi_page_fini(&w->core, w->at[m].page[p]);
+      free(w->at[m].page[p]);
+    }
+  }
+  free(w);
+  return 0;
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+static void known(struct world *w, uint32_t map, uint32_t home) {
+  struct dmi_map what = {.base = BASE(map), .page_size = SIZE, .page_num = PAGES};
+  atomic_init(&what.home, home);
+  enter(w, &what);
+}
+
+static bool message(struct world *w, uint32_t from, struct dmi_msg msg) {
+  return dmi_handover_message(w->handover, from, &msg, &w->out);
+}
+
+static bool home_begin(struct world *w, uint32_t from, uint32_t map, uint64_t size, uint64_t num) {
+  return message(w, from,
+                 (struct dmi_msg){.type = DMI_MSG_HOME_BEGIN,
+                                  .origin = from,
+                                  .map = BASE(map),
+                                  .off = size,
+                                  .version = num});
+}
+
+static bool list(struct world *w, uint32_t from, enum dmi_msg_type type, uint32_t map,
+                 struct dmi_tail entry, uint8_t flags) {
+  struct dmi_msg msg = {.type = (uint8_t)type, .flags = flags, .origin = from, .map = BASE(map)};
+  msg.list = dmi_slice_copy(&entry, sizeof(entry));
+  return message(w, from, msg);
+}
+
+/* The next action of the event. */
+static struct dmi_act next(struct world *w, enum dmi_act_type type) {
+  struct dmi_act act;
+  assert_true(dmi_out_take(&w->out, &act));
+  assert_int_equal(act.type, type);
+  return act;
+}
+
+static void no_more(struct world *w) {
+  struct dmi_act act;
+  assert_false(dmi_out_take(&w->out, &act));
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+static void home_not_believed(void **state) {
+  struct world *w = *state;
+  known(w, 1, 1);
+  assert_false(home_begin(w, 2, 0, 0, PAGES));
+  assert_false(home_begin(w, 2, 0, SIZE, 0));
+  assert_false(home_begin(w, 2, 0, (uint64_t)1 << 40, (uint64_t)1 << 40));
+  assert_false(message(w, 2, /* goes beyond the last address */
+                       (struct dmi_msg){.type = DMI_MSG_HOME_BEGIN,
+                                        .map = UINT64_C(3) << 61,
+                                        .off = UINT64_C(1) << 61,
+                                        .version = 1}));
+  assert_false(home_begin(w, 2, 1, SIZE, PAGES)); /* the home is here */
+  known(w, 2, 3);
+  assert_false(home_begin(w, 2, 2, 2 * SIZE, PAGES)); /* it has other sizes */
+  assert_false(home_begin(w, 2, 2, SIZE, PAGES + 1));
+  assert_null(find(w, BASE(0)));
+  assert_true(home_begin(w, 2, 0, SIZE, PAGES));
+  assert_false(home_begin(w, 3, 0, SIZE, PAGES)); /* is arriving */
+  assert_false(list(w, 3, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){1, 2, 0}, 0));
+  assert_false(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){PAGES, 2, 0}, 0));
+  assert_false(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){1, 4, 0}, 0));
+  assert_true(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){1, 2, 0}, 0));
+  assert_false(message(w, 3, (struct dmi_msg){.type = DMI_MSG_HOME_END, .map = BASE(0)}));
+  assert_int_equal(w->arrived, 0);
+  assert_false(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_DONE, .map = BASE(0)}));
+  assert_false(message(w, 2, (struct dmi_msg){.type = DMI_MSG_TAKE, .map = BASE(0)}));
+  no_more(w);
+}
+
+static void home_arrives(void **state) {
+  struct world *w = *state;
+  struct dmi_act act;
+  known(w, 0, 2);
+  assert_int_equal(record(w, &w->at[0].map, 1, true)->role, DMI_ROLE_NONE);
+  assert_int_equal(record(w, &w->at[0].map, 2, true)->role, DMI_ROLE_NONE);
+  assert_true(home_begin(w, 2, 0, SIZE, PAGES));
+  assert_int_equal(atomic_load(&w->at[0].map.arriving), 2);
+  assert_true(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){1, 3, 0}, 0));
+  assert_true(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_END, .map = BASE(0)}));
+  assert_ptr_equal(next(w, DMI_ACT_REPLAY).map, &w->at[0].map);
+  act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.msg.type, DMI_MSG_HOME_DONE);
+  assert_int_equal(act.to, 2);
+  no_more(w);
+  assert_int_equal(w->arrived, 1);
+  assert_int_equal(dmi_page_tail(&w->core, w->at[0].page[1]), 3);
+  assert_int_equal(w->at[0].page[1]->role, DMI_ROLE_NONE);
+  assert_int_equal(w->at[0].page[2]->role, DMI_ROLE_OWNER); /* nobody had asked for it */
+}
+
+/* A copy of a page that was never asked for: the leaver, or its home, has lied. */
+static void copy_of_nothing(void **state) {
+  struct world *w = *state;
+  known(w, 0, 2);
+  record(w, &w->at[0].map, 1, true)->copy = DMI_KIND_UPDATE;
+  assert_true(home_begin(w, 2, 0, SIZE, PAGES));
+  assert_false(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_END, .map = BASE(0)}));
+  (void)next(w, DMI_ACT_REPLAY); /* who waits is not to wait for ever */
+  no_more(w);
+  w->at[0].page[1]->copy = 0;
+}
+
+/* A home that does not end, and a mapping that goes meanwhile: what waits for it hears of that. */
+static void forgotten(void **state) {
+  struct world *w = *state;
+  assert_true(home_begin(w, 2, 0, SIZE, PAGES));
+  dmi_handover_forget(w->handover, BASE(0), &w->out);
+  assert_ptr_equal(next(w, DMI_ACT_REPLAY).map, &w->at[0].map);
+  assert_ptr_equal(next(w, DMI_ACT_FREED).map, &w->at[0].map);
+  no_more(w);
+  assert_int_equal(w->arrived, 1);
+  unref(w, &w->at[0].map);
+  dmi_handover_forget(w->handover, BASE(0), &w->out);
+  no_more(w);
+}
+
+static void looked_up(void **state) {
+  struct world *w = *state;
+  struct dmi_act first, second, act;
+  assert_true(list(w, 2, DMI_MSG_TAKE, 0, (struct dmi_tail){1, 0, 0}, DMI_F_MUST));
+  assert_true(list(w, 3, DMI_MSG_TAKE, 1, (struct dmi_tail){4, 0, 0}, 0));
+  first = next(w, DMI_ACT_LOOKUP);
+  second = next(w, DMI_ACT_LOOKUP);
+  no_more(w);
+  assert_int_equal(first.value, BASE(0));
+  assert_int_equal(second.value, BASE(1));
+  assert_int_not_equal(first.number, second.number);
+  /* The second one is unmapped: what was offered goes back. */
+  dmi_handover_found(w->handover, second.number, NULL, &w->out);
+  act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.to, 3);
+  assert_int_equal(act.msg.type, DMI_MSG_KEEP);
+  assert_int_equal(act.msg.flags, 0);
+  assert_int_equal(((struct dmi_tail *)(void *)act.msg.list.frame->bytes)->page, 4);
+  dmi_slice_drop(&act.msg.list);
+  no_more(w);
+  assert_int_equal(w->sent.num, 0);
+  /* The first one is known now: its owner is to be this process. */
+  known(w, 0, 3);
+  dmi_handover_found(w->handover, first.number, &w->at[0].map, &w->out);
+  (void)next(w, DMI_ACT_TAKEN);
+  act = next(w, DMI_ACT_PROMISED);
+  assert_int_equal(act.to, 2);
+  assert_int_equal(act.value, SIZE);
+  no_more(w);
+  assert_int_equal(w->sent.num, 1);
+  assert_int_equal(w->sent.act[0].msg.type, DMI_MSG_OWN);
+  /* An answer that nobody waits for. */
+  dmi_handover_found(w->handover, first.number, &w->at[0].map, &w->out);
+  no_more(w);
+}
+
+/* Pages beyond the mapping go back, and bring no record about. */
+static void beyond(void **state) {
+  struct world *w = *state;
+  struct dmi_act act;
+  known(w, 0, 3);
+  assert_true(list(w, 2, DMI_MSG_TAKE, 0, (struct dmi_tail){PAGES, 0, 1}, DMI_F_MUST));
+  act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.msg.type, DMI_MSG_KEEP);
+  assert_int_equal(act.msg.flags, DMI_F_MUST);
+  dmi_slice_drop(&act.msg.list);
+  no_more(w);
+  assert_true(list(w, 2, DMI_MSG_KEEP, 0, (struct dmi_tail){PAGES, 0, 0}, 0));
+  assert_int_equal(next(w, DMI_ACT_KEPT).to, 2);
+}
+
+static uint32_t go_on(struct world *w) {
+  uint32_t steps = 0;
+  while (dmi_handover_go_on(w->handover, &w->out))
+    steps++;
+  return steps;
+}
+
+/* No more than 2 pages' bytes are on their way beside the one that is offered. */
+static void not_too_much(void **state) {
+  struct world *w = *state;
+  uint32_t gone = 0;
+  known(w, 0, 1);
+  for (uint32_t p = 0; p < PAGES; p++)
+    (void)record(w, &w->at[0].map, p, true);
+  dmi_handover_set_sizes(w->handover, 3, 2 * SIZE);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+  assert_int_equal(next(w, DMI_ACT_SEND).msg.type, DMI_MSG_HOME_BEGIN);
+  for (uint32_t i = 0; i < 3; i++) {
+    struct dmi_act act = next(w, DMI_ACT_SEND);
+    assert_int_equal(act.msg.type, DMI_MSG_HOME_TAILS);
+    assert_int_equal(act.msg.list.len / sizeof(struct dmi_tail), i < 2 ? 3 : 2);
+    dmi_slice_drop(&act.msg.list);
+  }
+  assert_int_equal(next(w, DMI_ACT_SEND).msg.type, DMI_MSG_HOME_END);
+  no_more(w);
+  while (atomic_load(&w->core.owned)) {
+    struct dmi_msg own = {.type = DMI_MSG_OWN, .flags = DMI_F_TAIL, .origin = 2, .map = BASE(0)};
+    struct dmi_out out;
+    uint32_t offered = 0;
+    for (uint32_t p = 0; p < PAGES; p++)
+      offered += (w->at[0].page[p]->flags & DMI_PAGE_OFFERED) != 0;
+    assert_int_equal(offered, PAGES - gone < 3 ? PAGES - gone : 3);
+    while (!(w->at[0].page[own.page]->flags & DMI_PAGE_OFFERED))
+      own.page++;
+    dmi_out_init(&out);
+    assert_true(dmi_page_message(&w->core, w->at[0].page[own.page], 2, &own, NULL, &out));
+    unlock_step(w, NULL, &out);
+    gone++;
+    (void)go_on(w);
+  }
+  assert_int_equal(gone, PAGES);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+  assert_false(message(w, 3, (struct dmi_msg){.type = DMI_MSG_HOME_DONE, .map = BASE(0)}));
+  assert_true(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_DONE, .map = BASE(0)}));
+  (void)go_on(w);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_DRAINED);
+  (void)next(w, DMI_ACT_DRAINED);
+  no_more(w);
+}
+
+/* Nobody is there: it is drained and keeps all.  When somebody comes, it leaves. */
+static void no_heir_at_first(void **state) {
+  struct world *w = *state;
+  known(w, 0, 1);
+  dmi_handover_begin(w->handover, 0, &w->out);
+  (void)next(w, DMI_ACT_DRAINED);
+  assert_int_equal(go_on(w), 0);
+  assert_int_equal(atomic_load(&w->at[0].map.home), 1);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  assert_true(go_on(w) > 0);
+  assert_int_equal(atomic_load(&w->at[0].map.home), 2);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+}
+
+/* A move that is in no row of the table: this build of the core aborts. */
+static void wrong_move(void **state) {
+  struct world *w = *state;
+  int status;
+  pid_t pid;
+  dmi_handover_begin(w->handover, 2, &w->out);
+  assert_false(dmi_handover_may(dmi_handover_state(w->handover), DMI_HANDOVER_HOMES));
+  pid = fork();
+  if (pid == 0) {
+    (void)!freopen("/dev/null", "w", stderr);
+    signal(SIGABRT, SIG_DFL);
+    dmi_handover_begin(w->handover, 2, &w->out);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(home_not_believed), TEST(home_arrives),     TEST(copy_of_nothing),
+      TEST(forgotten),         TEST(looked_up),        TEST(beyond),
+      TEST(not_too_much),      TEST(no_heir_at_first), TEST(wrong_move),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
