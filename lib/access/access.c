@@ -17,6 +17,7 @@ __thread bool dmi_in_function __attribute__((tls_model("initial-exec")));
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg) {
   access->above = above;
   access->above_arg = arg;
+  access->stream = &dmi_stream_none;
   access->ops = dmi_ops_new();
   if (!access->ops) abort();
   dmi_space_init(&access->space);

@@ -67,7 +67,7 @@ struct dmi_access {
   struct dmi_mutex park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
 };
 
-/* Makes one of zero bytes; `core`, `net`, `stream` and `active` are the caller's to fill in. */
+/* Makes one of zero bytes; `core`, `net`, `active` and perhaps `stream` are the caller's to fill in. */
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg);
 /* At the end of the process: frees the mappings, and the operations that nobody will ever answer.
  */

@@ -33,26 +33,40 @@ static void park(struct dmi_access *access, struct dmi_page *page, uint32_t from
   if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
-/* Puts it in line for another process. */
-static void send_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
+/* Puts it in line for another process.  False: that one is gone. */
+static bool send_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
                         struct dmi_msg *msg, struct dmi_out *out) {
   uint8_t type = msg->type;
   uint64_t bytes = msg->body.len;
   bool own = msg->origin == access->core.self;
   if (!dmi_net_send(access->net, to, msg)) {
     dmi_page_bounced(&access->core, page, to, msg, out);
-    return;
+    return false;
   }
   if (own) atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
-  if (!bytes || (type != DMI_MSG_DATA && type != DMI_MSG_BLOCK && type != DMI_MSG_GRANT)) return;
+  if (!bytes || (type != DMI_MSG_DATA && type != DMI_MSG_BLOCK && type != DMI_MSG_GRANT))
+    return true;
   atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
+  return true;
 }
 
 /* A page goes to its next owner: it may be one that stalls here, or was offered. */
-static void granted(struct dmi_access *access) {
+static void grant_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
+                         struct dmi_msg *msg, struct dmi_out *out) {
   if (atomic_load(&access->pager_expects) && atomic_exchange(&access->pager_expects, 0))
     access->above->wake_pager(access->above_arg);
+  if (send_locked(access, page, to, msg, out)) {
+    dmi_emit(access->stream, page_given, .mapping = page->map->base, .page = page->index,
+             .bytes = page->map->page_size, .to = to);
+  }
+}
+
+/* A write waits for room. */
+static void stalled(struct dmi_access *access, struct dmi_page *page) {
+  dmi_emit(access->stream, room_short, .mapping = page->map->base, .page = page->index,
+           .bytes = page->map->page_size);
+  access->above->stalled(access->above_arg, page);
 }
 
 /* A step of some page is over: pages that could not leave before may now. */
@@ -74,14 +88,15 @@ void dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
     } else if (out->act[i].type == DMI_ACT_PARK) {
       park(access, page, to, &msg, out);
     } else if (out->act[i].type == DMI_ACT_ROOM) {
-      access->above->stalled(access->above_arg, page);
+      stalled(access, page);
     } else if (out->act[i].type != DMI_ACT_SEND) {
       continue;
     } else if (to == access->core.self) {
       dmi_access_post_self(access, &msg);
+    } else if (msg.type == DMI_MSG_GRANT) {
+      grant_locked(access, page, to, &msg, out);
     } else {
-      if (msg.type == DMI_MSG_GRANT) granted(access);
-      send_locked(access, page, to, &msg, out);
+      (void)send_locked(access, page, to, &msg, out);
     }
   }
 }

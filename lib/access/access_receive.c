@@ -195,6 +195,10 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   dmi_early_step(access->ops, page, msg);
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
   good = page_holds(access, page, from, type) && good;
+  if (type == DMI_MSG_GRANT && page->role == DMI_ROLE_OWNER) {
+    dmi_emit(access->stream, page_taken, .mapping = page->map->base, .page = page->index,
+             .bytes = page->map->page_size, .from = from);
+  }
   dmi_access_carry_locked(access, page, &out);
   dmi_early_stepped();
   dmi_unlock(&page->lock, DMI_RANK_PAGE);

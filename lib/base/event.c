@@ -102,6 +102,8 @@ void dmi_event_text(const struct dmi_event *event, char *text, size_t room) {
 
 /* ---- Streams --------------------------------------------------------------------------------- */
 
+struct dmi_stream dmi_stream_none;
+
 void dmi_stream_init(struct dmi_stream *stream) {
   atomic_init(&stream->wants, 0);
   atomic_init(&stream->id, -1);
@@ -131,6 +133,13 @@ void dmi_stream_unsubscribe(struct dmi_stream *stream, struct dmi_subscriber *su
 
 void dmi_stream_is(struct dmi_stream *stream, uint32_t dmi_id) {
   atomic_store(&stream->id, (int64_t)dmi_id);
+}
+
+uint64_t dmi_stream_clock(const struct dmi_stream *stream, enum dmi_event_type type) {
+  struct timespec now;
+  if (!dmi_stream_wants(stream, type)) return 0;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 void dmi_stream_emit(struct dmi_stream *stream, const struct dmi_event *event) {

@@ -113,6 +113,9 @@ struct dmi_stream {
   struct dmi_subscriber *first;
 };
 
+/* For who has no stream: nobody subscribes to it. */
+extern struct dmi_stream dmi_stream_none;
+
 void dmi_stream_init(struct dmi_stream *stream);
 
 /* While there is one thread only.  Who subscribed last is told first. */
@@ -127,6 +130,10 @@ static inline bool dmi_stream_wants(const struct dmi_stream *stream, enum dmi_ev
   return __builtin_expect(
       (atomic_load_explicit(&stream->wants, memory_order_relaxed) & DMI_EVENT_BIT(type)) != 0, 0);
 }
+
+/* Nanoseconds of a clock that nobody sets, for events that say how long something took; 0: nobody
+ * wants that event. */
+uint64_t dmi_stream_clock(const struct dmi_stream *stream, enum dmi_event_type type);
 
 /* Use dmi_emit. */
 void dmi_stream_emit(struct dmi_stream *stream, const struct dmi_event *event);

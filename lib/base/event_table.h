@@ -103,6 +103,23 @@
     NUMBER(creator, "", "member that called DMI_create")) \
   EVENT(thread_ended, DEBUG, LOG, "thread", "thread {thread} has ended", "A DMI thread has ended here.", \
     NUMBER(thread, "", "its number")) \
+  EVENT(page_given, DEBUG, NOT, "memory", "", "This process is no longer the owner of this page.", \
+    ADDRESS(mapping, "", "first byte of its mapping") \
+    NUMBER(page, "", "its number there") \
+    NUMBER(bytes, "bytes", "its size") \
+    NUMBER(to, "", "member that is the owner now")) \
+  EVENT(page_taken, DEBUG, NOT, "memory", "", "This process is the owner of this page now.", \
+    ADDRESS(mapping, "", "first byte of its mapping") \
+    NUMBER(page, "", "its number there") \
+    NUMBER(bytes, "bytes", "its size") \
+    NUMBER(from, "", "member that was the owner")) \
+  EVENT(room_short, DEBUG, NOT, "memory", "", "A write of this page waits for room in this process.", \
+    ADDRESS(mapping, "", "first byte of its mapping") \
+    NUMBER(page, "", "its number there") \
+    NUMBER(bytes, "bytes", "its size")) \
+  EVENT(lock_taken, DEBUG, NOT, "sync", "", "A thread of this process has taken a lock (DMI_mutex_lock and the like).", \
+    ADDRESS(lock, "", "where it is") \
+    NUMBER(waited, "ns", "for it")) \
   EVENT(unmapped, DEBUG, LOG, "memory", "mapping {mapping} is unmapped", "A mapping was freed.", \
     ADDRESS(mapping, "", "its first byte"))
 /* clang-format on */

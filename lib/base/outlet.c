@@ -26,7 +26,8 @@
 #define FEW_TEXTS(name_, level_, shown_, subsystem_, text_, meaning_, fields_) \
   _Static_assert(0 fields_ <= TEXTS_MOST, "the line of " #name_ " always fits");
 DMI_EVENT_TABLE(FEW_TEXTS, NO_TEXT, NO_TEXT, NO_TEXT, A_TEXT)
-_Static_assert(TEXTS_MOST *TEXT_MOST + DMI_EVENT_FIELDS * 64 + 256 <= DMI_OUTLET_LINE, "room");
+#define LINE_MOST (TEXTS_MOST * TEXT_MOST + DMI_EVENT_FIELDS * 64 + 256)
+_Static_assert(LINE_MOST + 256 <= DMI_OUTLET_LINE, "room for \"lost\" before it");
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
@@ -38,7 +39,7 @@ struct writer {
 __attribute__((format(printf, 2, 3))) static void put(struct writer *to, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  int length = vsnprintf(to->line + to->at, DMI_OUTLET_LINE - to->at, format, args);
+  int length = vsnprintf(to->line + to->at, LINE_MOST - to->at, format, args);
   va_end(args);
   if (length > 0) to->at += (size_t)length;
 }
@@ -128,13 +129,19 @@ static bool flush(struct dmi_outlet *outlet) {
   return true;
 }
 
-/* False: there is no room, and nothing was written. */
+/* Writes the event (NULL: none), and before it how many were left out.  False: there is no room,
+ * and nothing was written. */
 static bool write_event(struct dmi_outlet *outlet, const struct dmi_stream *stream,
                         const struct dmi_event *event) {
+  const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};
   if (!flush(outlet)) return false;
-  outlet->at = 0;
-  outlet->length = dmi_outlet_encode(outlet->line, stream, event);
-  if (flush(outlet) || outlet->at > 0) return true;
+  outlet->at = outlet->length = 0;
+  if (outlet->lost) outlet->length = dmi_outlet_encode(outlet->line, stream, &lost);
+  if (event) outlet->length += dmi_outlet_encode(outlet->line + outlet->length, stream, event);
+  if (flush(outlet) || outlet->at > 0) {
+    outlet->lost = 0;
+    return true;
+  }
   outlet->length = 0;
   return false;
 }
@@ -143,11 +150,7 @@ static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *str
                  const struct dmi_event *event) {
   struct dmi_outlet *outlet = (struct dmi_outlet *)(void *)subscriber;
   dmi_mutex_lock(&outlet->lock);
-  if (outlet->fd >= 0 && outlet->lost) {
-    const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};
-    if (write_event(outlet, stream, &lost)) outlet->lost = 0;
-  }
-  if (outlet->fd >= 0 && (outlet->lost || !write_event(outlet, stream, event))) outlet->lost++;
+  if (outlet->fd >= 0 && !write_event(outlet, stream, event)) outlet->lost++;
   dmi_mutex_unlock(&outlet->lock);
 }
 
@@ -173,12 +176,7 @@ bool dmi_outlet_open(struct dmi_outlet *outlet, struct dmi_stream *stream, int f
 }
 
 void dmi_outlet_close(struct dmi_outlet *outlet, struct dmi_stream *stream) {
-  const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};
-  if (outlet->lost) {
-    (void)write_event(outlet, stream, &lost);
-  } else {
-    (void)flush(outlet);
-  }
+  (void)write_event(outlet, stream, NULL);
   dmi_stream_unsubscribe(stream, &outlet->subscriber);
   close_fd(outlet);
   dmi_mutex_destroy(&outlet->lock);

@@ -17,10 +17,10 @@
 
 struct dmi_outlet {
   struct dmi_subscriber subscriber;
-  struct dmi_mutex lock; /* guards the rest */
-  int fd;                /* -1: closed, nobody reads any more */
-  uint64_t lost;         /* events since the last one that was written */
-  char line[DMI_OUTLET_LINE];
+  struct dmi_mutex lock;      /* guards the rest */
+  int fd;                     /* -1: closed, nobody reads any more */
+  uint64_t lost;              /* events since the last one that was written */
+  char line[DMI_OUTLET_LINE]; /* perhaps two, the first being "lost" */
   size_t at, length; /* what is not written of it yet: other descriptors than pipes take pieces */
 };
 

@@ -24,9 +24,6 @@
 #define ENDING_SECONDS 2.0
 #define ENDING_LOOK 0.001
 
-/* For who gave no stream: nobody subscribes. */
-static struct dmi_stream nobody;
-
 /* Which dmi_net this thread is the daemon of. */
 static _Thread_local struct dmi_net *daemon_of;
 
@@ -228,7 +225,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   if (net == NULL) goto err_transport;
   net->transport = transport;
   net->config = *config;
-  net->stream = config->stream ? config->stream : &nobody;
+  net->stream = config->stream ? config->stream : &dmi_stream_none;
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;
   if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;

@@ -136,10 +136,13 @@ static int32_t lock(struct dmi_sync *sync, int64_t addr, bool spin, struct held 
   struct dmi_rmw_call call = on_tickets(DMI_RMW_LOCK, addr);
   call.sizes.in = sizeof(uint64_t);
   call.spin = spin;
+  uint64_t begin = dmi_stream_clock(sync->access->stream, DMI_EVENT_lock_taken);
   if (!dmi_access_rmw(sync->access, &call, NULL)) {
     free(held);
     return DMI_FALSE;
   }
+  dmi_emit(sync->access->stream, lock_taken, .lock = (uint64_t)addr,
+           .waited = dmi_stream_clock(sync->access->stream, DMI_EVENT_lock_taken) - begin);
   hold(sync, held, addr);
   return DMI_TRUE;
 }
