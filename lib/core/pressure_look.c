@@ -249,7 +249,7 @@ static void answer(struct step *step) {
     dmi_pressure_answer(p, step->out);
   }
   dmi_pressure_tell(p, step->out);
-  if (p->arm) {
+  if (p->arm && !DMI_BROKEN(p, DMI_PRESSURE_BREAK_STEP)) {
     go(step, DMI_STAGE_ARM_COPIES, DMI_PRESSURE_ARM, NULL);
   } else {
     leave(step);

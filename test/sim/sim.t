@@ -51,9 +51,10 @@ my @rules = (
 my @pager_rules = (
   [PAGER_STALLED => 20], [PAGER_SETTLE => 20], [PAGER_PATIENCE => 300], [PAGER_FOREVER => 2000],
   [PAGER_COPIES => 20], [PAGER_LEAVING => 20], [PAGER_OPEN => 20], [PAGER_FULL => 40],
-  [PAGER_WATCH => 1000], [PAGER_SPILLED => 60], [PAGER_PROMISE => 20], [PAGER_OTHERS => 40],
-  [PAGER_ITSELF => 20], [ROOM_OWED => 80], [ROOM_REFUSED => 20], [ROOM_GIVE_UP => 40],
-  [ROOM_GONE => 40], [ROOM_WORD => 20], [ROOM_HOLD => 20], [ROOM_WHOLE => 20],
+  [PAGER_STEP => 300], [PAGER_WATCH => 1000], [PAGER_SPILLED => 60], [PAGER_PROMISE => 20],
+  [PAGER_OTHERS => 40], [PAGER_ITSELF => 20], [ROOM_OWED => 80], [ROOM_REFUSED => 20],
+  [ROOM_GIVE_UP => 40], [ROOM_GONE => 40], [ROOM_WORD => 20], [ROOM_HOLD => 20],
+  [ROOM_WHOLE => 20],
 );
 for my $rule (@rules, @pager_rules) {
   my ($name, $runs) = @$rule;

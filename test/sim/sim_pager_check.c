@@ -183,6 +183,28 @@ void sim_pager_gives_up(struct sim_proc *proc, const struct dmi_page *page) {
   }
 }
 
+/* Nobody sleeps who could go on: with a question that it could answer now, or a page that it could
+ * make room for. */
+static void check_sleep(const struct sim_proc *proc) {
+  const struct sim_pager *pager = proc->pager;
+  uint64_t there = left_in(proc) + droppable(proc);
+  bool waits = pager->core->waiting.num && !pager->core->offered.num;
+  if (!sim_pager_sleeps(proc)) return;
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    const struct sim_question *asks = pager->asks[i];
+    const struct sim_proc *other = proc->sim->proc[i];
+    waits = waits && !pager->asked[i];
+    for (int q = 0; q < 2; q++) {
+      if (!other || asks[q].uid != other->core.self || sim_has_left(proc, asks[q].uid)) continue;
+      if (can_give(proc) && there >= (q ? asks[q].bytes : asks[q].unit))
+        sim_bad(proc->sim, "p%u sleeps, and p%u waits for its answer", proc->core.self,
+                asks[q].uid);
+    }
+  }
+  if (waits && droppable(proc) && pager->core->waiting.page[0]->map->page_size <= there)
+    sim_bad(proc->sim, "p%u sleeps, and could drop copies for a write", proc->core.self);
+}
+
 bool sim_pager_fails(struct sim_proc *proc, struct dmi_page *page) {
   struct sim *sim = proc->sim;
   if (!(page->flags & DMI_PAGE_STALLED)) return false;
@@ -224,6 +246,7 @@ void sim_pager_check(struct sim_proc *proc, bool quiet) {
             proc->core.self, (ull)used, (ull)reserved, (ull)bytes);
   if (dmi_pool_copy_bytes(pager->pool) != copied || pager->disk_used != disk)
     sim_bad(sim, "p%u: the account of copies, or of the file, is wrong", proc->core.self);
+  check_sleep(proc);
   if (!quiet) return;
   if (used != bytes || dmi_pool_passing(pager->pool))
     sim_bad(sim, "p%u: %llu bytes stay in use, and pages have %llu", proc->core.self, (ull)used,
