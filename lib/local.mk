@@ -199,10 +199,13 @@ node_sources = \
 	lib/node/config.h \
 	lib/node/contact.c \
 	lib/node/contact.h \
+	lib/node/daemon.c \
+	lib/node/daemon.h \
 	lib/node/events.c \
 	lib/node/events.h \
 	lib/node/key.c \
 	lib/node/key.h \
+	lib/node/main.c \
 	lib/node/pager.c \
 	lib/node/pager.h \
 	lib/node/pager_int.h \

@@ -45,20 +45,20 @@ static size_t head(char line[DMI_LOG_LINE], const struct dmi_log *log,
 }
 
 /* Writes the line, whose text begins at `at`, with what would break it into two made harmless. */
-static void write_line(char line[DMI_LOG_LINE], size_t at) {
+static void write_line(int fd, char line[DMI_LOG_LINE], size_t at) {
   size_t length = strlen(line);
   for (size_t i = at; i < length; i++) {
     if ((unsigned char)line[i] < ' ') line[i] = ' ';
   }
   line[length++] = '\n';
   /* stderr is not buffered, so this keeps its place among what is written there otherwise. */
-  if (write(STDERR_FILENO, line, length) < 0) return;
+  if (write(fd, line, length) < 0) return;
 }
 
 void dmi_log_plain(const char *text) {
   char line[DMI_LOG_LINE];
   snprintf(line, sizeof line - 1, "dmi: %s", text);
-  write_line(line, strlen("dmi: "));
+  write_line(STDERR_FILENO, line, strlen("dmi: "));
 }
 
 static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
@@ -70,11 +70,11 @@ static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *str
   if (*row->text && (logged || row->shown == DMI_SHOWN_SAY)) {
     size_t at = logged ? head(line, log, stream, event) : strlen(line);
     dmi_event_text(event, line + at, sizeof line - 1 - at);
-    write_line(line, at);
+    write_line(log->fd, line, at);
   }
   if (row->shown == DMI_SHOWN_LINE) {
     snprintf(line, sizeof line, "=== %s ===", row->name);
-    write_line(line, 0);
+    write_line(log->fd, line, 0);
   }
 }
 
@@ -91,7 +91,8 @@ static uint64_t wanted(enum dmi_log_level level) {
   return wants;
 }
 
-void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream) {
+void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream, int fd) {
+  log->fd = fd;
   log->subscriber.take = take;
   dmi_log_begin(log, stream, DMI_LOG_OFF, "-");
   dmi_stream_subscribe(stream, &log->subscriber);

@@ -20,6 +20,7 @@
 struct dmi_log {
   struct dmi_subscriber subscriber;
   enum dmi_log_level level;
+  int fd; /* where to */
   char host[256];
 };
 
@@ -27,8 +28,8 @@ struct dmi_log {
 bool dmi_log_parse(const char *name, enum dmi_log_level *level);
 const char *dmi_log_level_name(enum dmi_log_level level);
 
-/* Subscribes, with level OFF and no host.  While there is one thread only. */
-void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream);
+/* Subscribes, with level OFF and no host; lines go to `fd`.  While there is one thread only. */
+void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream, int fd);
 /* The level and the name of the machine are known.  Likewise. */
 void dmi_log_begin(struct dmi_log *log, struct dmi_stream *stream, enum dmi_log_level level,
                    const char *host);

@@ -125,12 +125,13 @@ static void store(void *field, enum type type, uint64_t value) {
   }
 }
 
-bool dmi_config_read(struct dmi_config *config, char wrong[DMI_CONFIG_WRONG]) {
+bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, const char *name),
+                     void *arg, char wrong[DMI_CONFIG_WRONG]) {
   char later[DMI_CONFIG_WRONG];
   bool good = true;
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     const struct row *row = &rows[i];
-    const char *text = getenv(row->name);
+    const char *text = get(arg, row->name);
     void *field = (char *)config + row->offset;
     uint64_t value = row->fallback;
     if (text && !*text) text = NULL;

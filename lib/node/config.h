@@ -39,8 +39,10 @@ struct dmi_config {
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of a sentence about a variable */
 
-/* False: a variable is wrong, and `wrong` says which (the first); the others are read all the same.
+/* get: the text of a variable, NULL: it is not set.  False: a variable is wrong, and `wrong` says
+ * which (the first); the others are read all the same.
  */
-bool dmi_config_read(struct dmi_config *config, char wrong[DMI_CONFIG_WRONG]);
+bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, const char *name),
+                     void *arg, char wrong[DMI_CONFIG_WRONG]);
 
 #endif

@@ -42,7 +42,7 @@ void dmi_pager_unspill(struct dmi_pager *pager, struct dmi_page *page) {
     dmi_say(&pager->process->stream, DMI_LOG_ERROR, "memory",
             "cannot read the file for spilled pages (dmirun --spill %s): %s",
             pager->process->config.spill_dir, strerror(errno));
-    _exit(1);
+    pager->process->host.end(1);
   }
   if (read_back(pager, page, frame)) dmi_spill_drop(pager->file, page);
 }

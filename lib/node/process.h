@@ -43,6 +43,14 @@ struct dmi_uids {
 
 struct dmi_events;
 
+/* What a process may do to the OS process that it is in. */
+struct dmi_host {
+  bool signals;            /* hears the signals of dmi_net_signals */
+  bool only;               /* threads that the program makes belong to it */
+  int err;                 /* descriptor for lines for people */
+  void (*end)(int status); /* ends the OS process at once; does not return */
+};
+
 /* The member by way of which this process joins. */
 struct dmi_seed {
   char host[DMI_CONTACT_HOST]; /* as last tried */
@@ -53,6 +61,7 @@ struct dmi_seed {
 struct dmi_process {
   struct dmi_stream stream; /* what happens here: any thread tells it */
   struct dmi_program program;
+  struct dmi_host host;
   struct dmi_access access;      /* of global memory; any thread */
   struct dmi_alloc *alloc;       /* likewise: DMI_malloc */
   struct dmi_sync *sync;         /* locks held here; own lock */
@@ -75,6 +84,7 @@ struct dmi_process {
   struct dmi_seed seed;
   int signals; /* the first of any kind, and each SIGINT behind it */
   int exit_code;
+  bool ended;   /* only the stream is left */
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 
   int32_t dmi_id;

@@ -10,8 +10,23 @@
 struct dmi_entry;
 struct dmi_mact;
 
-/* Runs the program in this process; returns its exit status. */
+/* ---- main.c ---- */
+/* Runs the program in this OS process, as the environment says; returns the exit status. */
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
+
+/* ---- A process of a program, of which there may be several in an OS process ---- */
+
+/* A new one; *program and *host are copied. */
+struct dmi_process *dmi_runtime_new(const struct dmi_program *program, const struct dmi_host *host);
+/* Its options, from here on told of what happens; the texts in *config must live as long as it. */
+void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config);
+/* It listens then.  False: it cannot, which was told. */
+bool dmi_runtime_open(struct dmi_process *process, const char *argv0);
+/* Runs it to its end, in the calling thread; returns the exit status. */
+int dmi_runtime_run(struct dmi_process *process, int argc, char **argv);
+/* As if the OS process had got this signal: SIGINT asks to leave.  Any thread, while it runs. */
+void dmi_runtime_signal(struct dmi_process *process, int number);
+void dmi_runtime_free(struct dmi_process *process);
 
 /* What the calling thread's process has of global memory, NULL before and after it. */
 struct dmi_access *dmi_runtime_access(void);

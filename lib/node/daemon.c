@@ -1,0 +1,257 @@
+/*
+ * daemon.c - what the daemon thread does: the work that other threads post to it, and the events of
+ * the network.
+ *
+ * Messages about pages may also come in threads that receive for themselves (docs/wire.md).
+ */
+#include "node/daemon.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "access/early.h"
+#include "base/epoch.h"
+#include "base/lock.h"
+#include "base/xalloc.h"
+#include "core/member.h"
+#include "msg/service.h"
+#include "msg/wire.h"
+#include "node/events.h"
+#include "node/pager.h"
+#include "node/parent.h"
+#include "node/runtime.h"
+#include "node/stall.h"
+
+void dmi_post(struct dmi_process *process, struct dmi_post *post) {
+  post->next = NULL;
+  dmi_mutex_lock(&process->post_lock);
+  *process->posts_end = post;
+  process->posts_end = &post->next;
+  /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
+   * network; the daemon cannot take the post before we are through here. */
+  dmi_net_post(process->access.net);
+  dmi_mutex_unlock(&process->post_lock);
+}
+
+static void on_posted(void *arg) {
+  struct dmi_process *process = arg;
+  if (process->cut_off) return;
+  for (;;) {
+    struct dmi_post *post;
+    dmi_mutex_lock(&process->post_lock);
+    post = process->posts;
+    if (post && !(process->posts = post->next)) process->posts_end = &process->posts;
+    dmi_mutex_unlock(&process->post_lock);
+    if (!post) break;
+    post->run(process, post);
+  }
+  dmi_access_self(&process->access);
+  if (atomic_load(&process->access.drain))
+    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_STEPPED});
+  dmi_runtime_idle_look(process);
+  dmi_stall_begin(process);
+}
+
+/* ---- The network's events ------------------------------------------------------------------- */
+
+static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_process *process = arg;
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
+    return dmi_access_body(&process->access, from, msg);
+  msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
+  return msg->body.frame ? msg->body.frame->bytes : NULL;
+}
+
+static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_process *process = arg;
+  struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
+  enum dmi_msg_class class = dmi_wire_class(msg);
+  bool good;
+  if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
+    return dmi_access_message(&process->access, from, msg);
+  if (class != DMI_CLASS_THREAD) return dmi_events_input(process, &in);
+  good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+static bool on_lendable(void *arg, const struct dmi_msg *msg) {
+  (void)arg;
+  return dmi_access_lendable(msg);
+}
+
+/* In any thread that receives. */
+static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
+                       uint64_t len) {
+  struct dmi_process *process = arg;
+  dmi_early_arrived(process->access.ops, msg, body, off, len);
+  dmi_access_arrived(&process->access, msg, off + len);
+}
+
+static void on_lost(void *arg, uint32_t id, const char *why) {
+  struct dmi_process *process = arg;
+  (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
+}
+
+static void on_stranger(void *arg, uint32_t temp) {
+  (void)arg;
+  (void)temp; /* it speaks first: JOIN */
+}
+
+static void on_joined(void *arg, uint32_t temp, const char *why) {
+  struct dmi_process *process = arg;
+  if (why && dmi_events_seed_moved(process)) return;
+  (void)dmi_events_input(
+      process, &(struct dmi_input){
+                   .type = why ? DMI_IN_NOT_CONNECTED : DMI_IN_CONNECTED, .id = temp, .text = why});
+}
+
+/* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
+ * sends SIGTERM again for reasons of its own (warning, limit, end of the script), a shell and the
+ * terminal each send SIGHUP, and no number of them may end what is on its way out in order.  There
+ * is SIGKILL for that. */
+static void on_signal(void *arg, int signo) {
+  struct dmi_process *process = arg;
+  if (signo == SIGTERM) dmi_parent_look(process->parent);
+  if (process->signals > 0 && signo != SIGINT) return;
+  switch (++process->signals) {
+    case 1:
+      (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+      break;
+    case 2:
+      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+              dmi_member_waits_for(process->member),
+              dmi_member_losable(process->member)
+                  ? "only this process, at once: the program goes on without it"
+                  : "this process at once, and with it the program");
+      break;
+    default:
+      dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");
+      process->host.end(130);
+  }
+}
+
+struct signal {
+  struct dmi_post post; /* first */
+  int number;
+};
+
+static void signalled(struct dmi_process *process, struct dmi_post *post) {
+  struct signal *sent = (struct signal *)(void *)post;
+  on_signal(process, sent->number);
+  free(sent);
+}
+
+void dmi_runtime_signal(struct dmi_process *process, int number) {
+  struct signal *sent = dmi_xalloc(1, sizeof(*sent));
+  sent->post.run = signalled;
+  sent->number = number;
+  dmi_post(process, &sent->post);
+}
+
+/* What the membership core asks of the network. */
+static bool env_connected(void *arg, uint32_t uid) {
+  return dmi_net_connected(((struct dmi_process *)arg)->access.net, uid);
+}
+
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+  dmi_net_addrs(((struct dmi_process *)arg)->access.net, id, ours, theirs);
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
+  uint32_t low = 0, high = num;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (list[mid] < uid) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  return low < num && list[low] == uid;
+}
+
+static bool is_member(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid);
+  dmi_epoch_leave();
+  return is;
+}
+
+static bool is_there(void *arg, uint32_t uid) {
+  struct dmi_process *process = arg;
+  const struct dmi_uids *uids;
+  bool is;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  is = is_among(uids->uid, uids->num, uid) || is_among(uids->uid + uids->num, uids->left, uid);
+  dmi_epoch_leave();
+  return is;
+}
+
+/* DMI_function, marked so that it cannot call back into DMI. */
+static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                          int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+  dmi_in_function = true;
+  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size,
+                                          tag);
+  dmi_in_function = false;
+}
+
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
+  if (dmi_net_send(process->access.net, to, msg)) {
+    dmi_net_flush(process->access.net, to);
+  } else {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+}
+
+struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {
+  struct dmi_mapping *mapping;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(&process->access.space, entry->base);
+  dmi_epoch_leave(); /* only this thread removes mappings */
+  if (mapping) return mapping;
+  mapping = dmi_mapping_new(entry->base, entry->page_size, entry->page_num, entry->home);
+  if (mapping) mapping->map.word = entry->word;
+  if (mapping) dmi_space_add(&process->access.space, &process->access.core, mapping);
+  return mapping;
+}
+
+/* ---- For who opens the process ----------------------------------------------------------------
+ */
+
+void dmi_daemon_core(struct dmi_process *process) {
+  struct dmi_core *core = &process->access.core;
+  core->is_member = is_member;
+  core->is_there = is_there;
+  core->function = process->program.function ? call_function : NULL;
+  core->room = &dmi_pager_room;
+  core->arg = process;
+}
+
+struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
+  return (struct dmi_net_handler){.arg = process,
+                                  .body = on_body,
+                                  .message = on_message,
+                                  .arrived = on_arrived,
+                                  .lendable = on_lendable,
+                                  .lost = on_lost,
+                                  .stranger = on_stranger,
+                                  .joined = on_joined,
+                                  .posted = on_posted,
+                                  .signal = process->host.signals ? on_signal : NULL};
+}
+
+struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
+  return (struct dmi_member_env){process, env_connected, env_addrs};
+}

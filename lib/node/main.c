@@ -1,0 +1,47 @@
+/*
+ * main.c - the OS process around the one process of DMI that a program usually is: environment,
+ * signals, the launcher, exit status.
+ */
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "node/check.h"
+#include "node/parent.h"
+#include "node/runtime.h"
+
+static const char *from_environment(void *arg, const char *name) {
+  (void)arg;
+  return getenv(name);
+}
+
+/* Freed without having run. */
+static int give_up(struct dmi_process *process, int status) {
+  dmi_runtime_free(process);
+  return status;
+}
+
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
+  const struct dmi_host host = {.signals = true, .only = true, .err = STDERR_FILENO, .end = _exit};
+  struct dmi_process *process = dmi_runtime_new(program, &host);
+  struct dmi_config config = {0};
+  char wrong[DMI_CONFIG_WRONG];
+  bool good = dmi_config_read(&config, from_environment, NULL, wrong);
+  int status;
+  signal(SIGPIPE, SIG_IGN);
+  dmi_runtime_configure(process, &config);
+  unsetenv("DMI_EVENT_FD"); /* the descriptor is not for what this program starts */
+  if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
+  if (!good || sodium_init() < 0) return give_up(process, 1);
+  dmi_on_error = config.on_error;
+  if (config.check) return give_up(process, dmi_check(&config, argv[0], &process->stream) ? 0 : 1);
+  dmi_machine_raise_files();
+  process->parent = dmi_parent_new(config.parent, config.grace, &process->stream, &good);
+  if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);
+  status = dmi_runtime_run(process, argc, argv);
+  dmi_runtime_free(process);
+  return status;
+}
