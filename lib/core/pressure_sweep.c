@@ -66,8 +66,9 @@ static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look) {
   struct dmi_pressure *p = arg;
   enum dmi_pressure_busy busy = DMI_PRESSURE_IDLE;
   if (!p->env->look(p->env->arg, map, from, look, &busy)) return false;
+  if (look->saved) return true; /* it stays, busy or not */
   if (busy != DMI_PRESSURE_IDLE) p->busy_seen = true;
-  if (busy == DMI_PRESSURE_BUSY_COPY && !look->saved) p->copy_seen = true;
+  if (busy == DMI_PRESSURE_BUSY_COPY) p->copy_seen = true;
   return true;
 }
 

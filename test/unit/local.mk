@@ -146,4 +146,9 @@ test_unit_rooms_sim_test_LDADD = $(sim_libs) -lcmocka
 check_PROGRAMS += test/unit/replace_test
 test_unit_replace_test_SOURCES = test/unit/replace_test.c
 test_unit_replace_test_LDADD = $(unit_libs) -lm
+
+check_PROGRAMS += test/unit/pressure_test
+test_unit_pressure_test_SOURCES = test/unit/pressure_test.c
+test_unit_pressure_test_CPPFLAGS = $(sim_cppflags)
+test_unit_pressure_test_LDADD = $(sim_libs) -lcmocka
 endif

@@ -1,0 +1,379 @@
+/*
+ * pressure_test.c - what the pager decides (core/pressure.h), one action after the other, in cases
+ * that come about seldom: room that comes at the last moment, words that come while something else
+ * is done, use in passing that never ends.
+ *
+ * The test says what becomes of each action; pages are records with a size and no more.
+ */
+#include "core/pressure.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dmi_api.h"
+
+#define LIMIT 1000
+
+/* One process with a pager, and others that are only uids. */
+struct world {
+  struct dmi_core core;
+  struct dmi_pool *pool;
+  struct dmi_pressure *p;
+  struct dmi_map map;
+  struct dmi_page page[4];
+  uint32_t held;
+  struct dmi_pressure_action action;
+  struct dmi_pressure_out out; /* of the last step or event */
+};
+
+static void let_go(void *arg, struct dmi_page *page) {
+  struct world *w = arg;
+  assert_non_null(page);
+  assert_true(w->held > 0);
+  w->held--;
+}
+
+static void begin(struct world *w, bool spills, uint64_t page_size) {
+  memset(w, 0, sizeof(*w));
+  w->core.self = 1;
+  w->map.page_size = page_size;
+  for (uint64_t i = 0; i < 4; i++)
+    w->page[i] = (struct dmi_page){.map = &w->map, .index = i};
+  w->pool = dmi_pool_new(LIMIT, NULL, NULL);
+  w->p = dmi_pressure_new(&w->core, w->pool, spills);
+  dmi_pressure_open(w->p);
+  dmi_pressure_out_init(&w->out);
+}
+
+static void end(struct world *w) {
+  dmi_pressure_out_free(&w->out);
+  dmi_pressure_free(w->p, let_go, w);
+  assert_int_equal(w->held, 0);
+  dmi_pool_free(w->pool);
+}
+
+static void fresh(struct world *w) {
+  dmi_pressure_out_free(&w->out);
+  dmi_pressure_out_init(&w->out);
+}
+
+/* The result of the last action is this; the next one is to be of this type. */
+static void next(struct world *w, struct dmi_pressure_result result, enum dmi_pressure_do type) {
+  fresh(w);
+  dmi_pressure_next(w->p, &result, &w->action, &w->out);
+  if (w->action.release) let_go(w, w->action.release);
+  assert_int_equal(w->action.type, type);
+}
+
+#define FATE(what) ((struct dmi_pressure_result){.fate = DMI_PRESSURE_##what})
+#define BYTES(num) ((struct dmi_pressure_result){.bytes = (num)})
+#define YES(what) ((struct dmi_pressure_result){.yes = (what)})
+#define NOTHING ((struct dmi_pressure_result){.bytes = 0})
+
+static void stall(struct world *w, uint64_t page) {
+  w->held++;
+  dmi_pressure_stalled(w->p, &w->page[page]);
+}
+
+static void view(struct world *w, uint32_t others) {
+  const uint32_t uid[] = {2, 3, 4};
+  fresh(w);
+  dmi_pressure_view(w->p, uid, others, &w->out);
+  assert_true(w->out.look);
+}
+
+static void message(struct world *w, uint32_t from, struct dmi_room_msg msg) {
+  fresh(w);
+  assert_true(dmi_pressure_message(w->p, from, &msg, &w->out));
+}
+
+/* The pool is full of what is in use in passing, or (`frame`) for long. */
+static struct dmi_frame *use(struct world *w, uint64_t bytes) {
+  struct dmi_frame *frame = dmi_frame_new(bytes);
+  dmi_pool_attach(w->pool, frame, false);
+  return frame;
+}
+
+static void test_room(void **state) {
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  assert_true(w.action.sleep);
+  assert_false(w.action.expects);
+  stall(&w, 0);
+  stall(&w, 1);
+  assert_false(dmi_pool_reserve(w.pool, 1, false)); /* closed to others */
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  assert_ptr_equal(w.action.page, &w.page[0]);
+  next(&w, FATE(GONE), DMI_PRESSURE_CHECK);
+  assert_int_equal(w.held, 1);
+  assert_ptr_equal(w.action.page, &w.page[1]);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_OK);
+  assert_int_equal(dmi_pool_used(w.pool), 100);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  assert_true(dmi_pool_reserve(w.pool, 1, false));
+  dmi_pool_release(w.pool, 101);
+  end(&w);
+}
+
+/* Nothing to drop, nobody to ask. */
+static void test_fail(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_ENOMEM);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  assert_int_equal(w.held, 0);
+  assert_false(w.action.sleep);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* What is in the file comes back above the limit. */
+static void test_spilled(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, true, 100);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(SPILLED), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_SWEEP); /* to the file */
+  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
+  next(&w, FATE(SPILLED), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_OK);
+  assert_int_equal(dmi_pool_used(w.pool), LIMIT + 100);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* A look that is to end asleep: the page that stalls waits for use in passing. */
+static void waits(struct world *w) {
+  next(w, NOTHING, DMI_PRESSURE_CHECK);
+  next(w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(w, BYTES(0), DMI_PRESSURE_REST);
+  assert_true(w->action.sleep);
+  assert_true(w->action.expects);
+}
+
+static void test_passing(void **state) {
+  struct dmi_frame *most;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  most = use(&w, LIMIT - 100);
+  assert_true(dmi_pool_reserve(w.pool, 100, false));
+  stall(&w, 0);
+  waits(&w);
+  dmi_pool_release(w.pool, 100);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_OK);
+  next(&w, NOTHING, DMI_PRESSURE_SWEEP); /* it is full */
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  assert_true(w.action.sleep);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(most);
+  end(&w);
+}
+
+/* As often as some ends, more comes: it fails when as much has ended as there was, and its size. */
+static void test_patience(void **state) {
+  struct dmi_frame *most;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  most = use(&w, LIMIT - 100);
+  assert_true(dmi_pool_reserve(w.pool, 100, false));
+  stall(&w, 0);
+  waits(&w);
+  for (int i = 0; i < 3; i++) { /* 50 each */
+    dmi_pool_release(w.pool, 50);
+    dmi_pool_reserve(w.pool, 50, true);
+    waits(&w);
+  }
+  dmi_pool_release(w.pool, 50);
+  dmi_pool_reserve(w.pool, 50, true);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_ENOMEM);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(most);
+  end(&w);
+}
+
+/* Room that comes during the look, when nobody has patience any more (there is a file). */
+static void test_last_moment(void **state) {
+  struct dmi_frame *most, *last;
+  struct world w;
+  (void)state;
+  begin(&w, true, 100);
+  most = use(&w, LIMIT - 100);
+  last = use(&w, 100);
+  stall(&w, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_SWEEP);
+  dmi_frame_unref(last);
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  assert_false(w.action.sleep);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_OK);
+  next(&w, NOTHING, DMI_PRESSURE_SWEEP); /* it is full */
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  assert_true(w.action.sleep);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(most);
+  end(&w);
+}
+
+/* A member has refused, and says that it has room while pages are being spilled. */
+static void test_word(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, true, 100);
+  view(&w, 1);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  assert_true(w.action.sleep);
+  assert_int_equal(w.out.room.num, 1); /* asked */
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 1, 0, 0, false});
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_SWEEP); /* to the file */
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 0, 500, 0, false});
+  assert_true(w.out.told);
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  assert_false(w.action.sleep);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_OFFER);
+  assert_ptr_equal(w.action.page, &w.page[0]);
+  next(&w, YES(true), DMI_PRESSURE_REST);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* Who has asked to leave and found no room owes word of room ahead of need, and never gives it:
+ * that is nothing to look again for. */
+static void test_refused(void **state) {
+  const struct dmi_room_lot lot = {100, 1};
+  struct dmi_frame *page;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 1);
+  page = use(&w, 100);
+  fresh(&w);
+  dmi_pressure_leave(w.p, 2, &w.out);
+  assert_true(w.out.count);
+  dmi_pressure_counted(w.p, &lot, 1, &w.out);
+  assert_int_equal(w.out.room.num, 1);
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_PROMISE, 1, 0, 0, false});
+  assert_true(w.out.refused);
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_ASK, DMI_ROOM_AHEAD, 1, 100, 100, false});
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  assert_int_equal(w.out.room.num, 1);
+  assert_int_equal(w.out.room.send[0].msg.bytes, 0);
+  assert_true(w.action.sleep);
+  dmi_frame_unref(page);
+  end(&w);
+}
+
+/* More is in use when copies have been dropped for who asks: more of them go. */
+static void test_copies(void **state) {
+  struct dmi_frame *most, *copy;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 1);
+  most = use(&w, LIMIT - 300);
+  copy = use(&w, 200);
+  dmi_pool_copies(w.pool, 200);
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_ASK, DMI_ROOM_URGENT, 1, 200, 100, false});
+  next(&w, NOTHING, DMI_PRESSURE_SWEEP);
+  dmi_pool_reserve(w.pool, 100, true);
+  next(&w, BYTES(100), DMI_PRESSURE_SWEEP);
+  dmi_frame_unref(copy);
+  dmi_pool_copies(w.pool, -200);
+  next(&w, BYTES(200), DMI_PRESSURE_REST);
+  assert_int_equal(w.out.room.num, 1);
+  assert_int_equal(w.out.room.send[0].msg.bytes, 200);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(most);
+  end(&w);
+}
+
+/* One page, with which something goes on; *arg: is it saved? */
+static bool look_busy(void *arg, void *map, uint64_t from, struct dmi_look *look,
+                      enum dmi_pressure_busy *busy) {
+  (void)map;
+  if (from > 0) return false;
+  *look = (struct dmi_look){.index = 0, .saved = *(const bool *)arg};
+  *busy = DMI_PRESSURE_BUSY;
+  return true;
+}
+
+/* A page that is busy may leave when it is not; one that is saved stays. */
+static void test_busy(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  bool saved = false;
+  const struct dmi_pressure_env env = {.arg = &saved, .look = look_busy};
+  uint64_t hand = 0;
+  (void)state;
+  begin(&w, false, 100);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  for (int i = 0; i < 2; i++) {
+    struct dmi_replace_map map = {&w.map, 100, &hand};
+    next(&w, NOTHING, DMI_PRESSURE_CHECK);
+    next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+    assert_int_equal(dmi_pressure_sweep(w.p, &env, &map, 1), 0);
+    next(&w, BYTES(0), saved ? DMI_PRESSURE_CHECK : DMI_PRESSURE_ARM);
+    if (saved) break;
+    next(&w, YES(false), DMI_PRESSURE_REST);
+    assert_true(w.action.sleep);
+    saved = true;
+  }
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w.action.error, DMI_ENOMEM);
+  next(&w, NOTHING, DMI_PRESSURE_REST);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_room),     cmocka_unit_test(test_fail),
+      cmocka_unit_test(test_spilled),  cmocka_unit_test(test_passing),
+      cmocka_unit_test(test_patience), cmocka_unit_test(test_last_moment),
+      cmocka_unit_test(test_word),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_copies),   cmocka_unit_test(test_busy),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
