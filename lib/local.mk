@@ -50,7 +50,6 @@ msg_sources = \
 	lib/msg/msg.h \
 	lib/msg/pack.c \
 	lib/msg/pack.h \
-	lib/msg/service.h \
 	lib/msg/table.h \
 	lib/msg/wire.c \
 	lib/msg/wire.h
@@ -146,6 +145,7 @@ core_sources = \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
 	lib/core/room.c \
+	lib/core/room_msg.c \
 	lib/core/room.h \
 	lib/core/syncop.c \
 	lib/core/syncop.h

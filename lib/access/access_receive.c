@@ -24,18 +24,14 @@ bool dmi_access_lendable(const struct dmi_msg *msg) {
          msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
 }
 
-static bool answers_operation(const struct dmi_msg *msg) {
-  if (msg->flags & DMI_F_FETCH) return false;
-  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
-}
-
 /* The page of the own operation that this message answers, which may have been unmapped, and its
  * mapping with a reference.  NULL: there is none. */
 static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,
                                       struct dmi_mapping **mapping) {
   struct dmi_page *page;
-  if (!answers_operation(msg)) return NULL;
-  page = dmi_ops_page(access->ops, msg->op, mapping);
+  uint64_t op;
+  if (!dmi_msg_answers(msg, &op)) return NULL;
+  page = dmi_ops_page(access->ops, op, mapping);
   if (!page || ((*mapping)->map.base == msg->map && page->index == msg->page)) return page;
   dmi_mapping_unref(&access->core, *mapping);
   return NULL;
@@ -45,24 +41,26 @@ static struct dmi_page *answered_page(struct dmi_access *access, const struct dm
 static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page *page,
                                const struct dmi_msg *msg) {
   struct dmi_op *op;
-  if (!answers_operation(msg)) return NULL;
-  op = dmi_ops_find(access->ops, msg->op, page);
+  uint64_t number;
+  if (!dmi_msg_answers(msg, &number)) return NULL;
+  op = dmi_ops_find(access->ops, number, page);
   /* Its one answer is being received; this is none. */
   if (op && op->claimed && msg->body.ptr != op->req.dst) return NULL;
   return op;
 }
 
-/* The longest body that a request about a page of this size can have. */
-static uint64_t request_limit(const struct dmi_msg *msg, uint64_t page_size) {
-  uint64_t limit = page_size;
+/* The longest body that a message about a page of this size can have. */
+static uint64_t body_limit(const struct dmi_msg *msg, uint64_t page_size) {
+  uint64_t ranges = 0;
   if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, if not the user's */
-    if (msg->kind == DMI_RMW_ARRIVE) return DMI_SYNC_ARRIVE_MOST;
-    return msg->kind == DMI_RMW_USER ? DMI_RMW_MOST : 2 * limit;
+    if (msg->atomic.rmw == DMI_RMW_ARRIVE) return DMI_SYNC_ARRIVE_MOST;
+    return msg->atomic.rmw == DMI_RMW_USER ? DMI_RMW_MOST : 2 * page_size;
   }
-  if (msg->kind != DMI_KIND_LIST) return limit;
-  /* Ranges are not empty and lie apart. */
-  if (msg->off > page_size / 2 + 1) return 0;
-  return limit + msg->off * sizeof(struct dmi_range);
+  if (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT) ranges = msg->access.ranges;
+  if (msg->type == DMI_MSG_UPDATE) ranges = msg->update.ranges;
+  /* They are not empty and lie apart. */
+  if (ranges > page_size / 2 + 1) return 0;
+  return page_size + ranges * sizeof(struct dmi_range);
 }
 
 /* Where the body of an answer goes: straight to the caller's buffer, or (NULL) at most *limit bytes
@@ -141,7 +139,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
   if (msg->type == DMI_MSG_DONE) {
     limit = answer;
   } else if (limit) {
-    limit = request_limit(msg, limit);
+    limit = body_limit(msg, limit);
   }
   if (msg->body.len > limit) return NULL;
   msg->body.frame = dmi_frame_new(msg->body.len);
@@ -152,7 +150,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
 static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
-  if (to && reply.type == DMI_MSG_FAIL) reply.error = (uint32_t)error;
+  if (to && reply.type == DMI_MSG_FAIL) reply.fail.error = (uint64_t)error;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   if (to == access->core.self) {

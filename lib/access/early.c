@@ -37,9 +37,18 @@ static bool is_ours(const struct dmi_msg *msg) {
          msg->map == early.op->page->map->base && msg->page == early.op->page->index;
 }
 
+/* DATA and BLOCK begin alike. */
+static uint64_t fetch_of(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_BLOCK ? msg->block.fetch : msg->data.fetch;
+}
+
+static uint64_t version_of(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_BLOCK ? msg->block.version : msg->data.version;
+}
+
 /* Where in the page its body begins. */
 static uint64_t begins(const struct dmi_msg *msg) {
-  return msg->type == DMI_MSG_BLOCK ? msg->off : 0;
+  return msg->type == DMI_MSG_BLOCK ? msg->block.off : 0;
 }
 
 void dmi_early_arrived(struct dmi_ops *ops, const struct dmi_msg *msg, const unsigned char *body,
@@ -50,11 +59,11 @@ void dmi_early_arrived(struct dmi_ops *ops, const struct dmi_msg *msg, const uns
   if (!is_ours(msg)) return;
   at = begins(msg) + off;
   if (at == 0) {
-    early.fetch = msg->op;
-    early.version = msg->version;
+    early.fetch = fetch_of(msg);
+    early.version = version_of(msg);
     early.next = 0;
   }
-  if (early.fetch != msg->op || early.version != msg->version || early.next != at) return;
+  if (early.fetch != fetch_of(msg) || early.version != version_of(msg) || early.next != at) return;
   req = &early.op->req;
   page = early.op->page;
   from = at > req->off ? at : req->off;
@@ -75,7 +84,7 @@ void dmi_early_step(struct dmi_ops *ops, const struct dmi_page *page, const stru
   bool all;
   if (!is_ours(msg) || early.op->page != page) return;
   all = early.next == page->map->page_size && begins(msg) + msg->body.len == early.next;
-  early.filled = all && early.fetch == msg->op && early.version == msg->version &&
+  early.filled = all && early.fetch == fetch_of(msg) && early.version == version_of(msg) &&
                  dmi_ops_waits(ops, early.op);
   if (early.filled) early.op->req.filled = true;
   if (all) early.next = 0;

@@ -204,7 +204,7 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
       return dmi_coord_on_opened(m, record);
     case DMI_CTL_BUSY:
       record->busy = true;
-      dmi_member_send(m, record->uid, DMI_CTL_BUSY_OK, msg->op, 0, NULL);
+      dmi_member_send(m, record->uid, DMI_CTL_BUSY_OK, msg->member.op, 0, NULL);
       return true;
     case DMI_CTL_IDLE:
       record->busy = false;

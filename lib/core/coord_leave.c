@@ -55,7 +55,7 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record,
 
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {from, msg->op};
+  struct dmi_caller caller = {from, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record, *heir;
   uint32_t dmi_id;
@@ -133,11 +133,11 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   bool kept = record->goodbye.uid == 0;
   if (record->life != DMI_LIFE_LEAVING) return false;
-  if (msg->error != DMI_ENOMEM && (msg->error != DMI_EBUSY || kept)) return false;
+  if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || kept)) return false;
   dmi_record_move(record, kept ? DMI_LIFE_KEEPING : DMI_LIFE_CLOSING);
   record->heir = 0;
-  record->no_room = msg->error == DMI_ENOMEM;
-  dmi_coord_answer(m, &record->goodbye, (int)msg->error, NULL);
+  record->no_room = msg->member.error == DMI_ENOMEM;
+  dmi_coord_answer(m, &record->goodbye, (int)msg->member.error, NULL);
   /* what it asked the others may have been answered before that */
   if (record->rooms != m->coord->rooms && !DMI_BROKEN(m, DMI_MBREAK_ROOMED)) room_for(m, record);
   m->coord->retry = true;

@@ -48,7 +48,7 @@ void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid) {
 }
 
 bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_caller caller = {from, msg->op};
+  struct dmi_caller caller = {from, msg->member.op};
   if (msg->body.len > 0) return false;
   if (msg->type == DMI_CTL_PEEK && m->coord->notices.num == 0) {
     struct dmi_pack body;
@@ -86,7 +86,7 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
  * that succeeds. The caller is answered when the process knows, so that it accepts threads from
  * then on. */
 bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_caller caller = {from, msg->op};
+  struct dmi_caller caller = {from, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record;
   uint32_t dmi_id;
@@ -129,7 +129,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
 
 bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {from, msg->op};
+  struct dmi_caller caller = {from, msg->member.op};
   struct dmi_pack body;
   struct dmi_pack nodes;
   uint32_t num = 0;

@@ -77,8 +77,8 @@ static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep) {
     const struct dmi_kept *kept = &keep->at[i];
     dmi_pack_u32(pack, kept->from);
     dmi_pack_u8(pack, kept->msg.type);
-    dmi_pack_u64(pack, kept->msg.op);
-    dmi_pack_u32(pack, kept->msg.error);
+    dmi_pack_u64(pack, kept->msg.member.op);
+    dmi_pack_u32(pack, (uint32_t)kept->msg.member.error);
     dmi_pack_bytes(pack, kept->msg.body.ptr, kept->msg.body.len);
   }
 }
@@ -90,8 +90,8 @@ static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep) {
     uint32_t from = dmi_unpack_u32(unpack);
     size_t len;
     msg.type = dmi_unpack_u8(unpack);
-    msg.op = dmi_unpack_u64(unpack);
-    msg.error = dmi_unpack_u32(unpack);
+    msg.member.op = dmi_unpack_u64(unpack);
+    msg.member.error = dmi_unpack_u32(unpack);
     msg.body.ptr = dmi_unpack_bytes(unpack, &len);
     msg.body.len = len;
     dmi_keep_add(keep, from, &msg);

@@ -84,7 +84,7 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
 static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
                     const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_caller caller = {record->uid, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *home = NULL;
   struct dmi_adopt *adopt;
@@ -141,7 +141,7 @@ static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
 
 static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
-  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_caller caller = {record->uid, msg->member.op};
   const struct dmi_entry *mapping;
   struct dmi_unpack body;
   uint64_t addr;
@@ -181,7 +181,7 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
 static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_caller caller = {record->uid, msg->member.op};
   struct dmi_entry *mapping;
   const struct dmi_record *home;
   struct dmi_unpack body;
@@ -244,7 +244,7 @@ void dmi_directory_gone(struct dmi_member *m, uint32_t uid) {
 static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
                       const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {record->uid, msg->op};
+  struct dmi_caller caller = {record->uid, msg->member.op};
   const struct dmi_record *home;
   struct dmi_unpack body;
   uint32_t uid;

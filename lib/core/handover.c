@@ -198,9 +198,8 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   }
   map = h->home[h->home_num - 1];
   msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_BEGIN);
-  msg.off = map->page_size;
-  msg.version = map->page_num;
-  msg.len = map->word;
+  msg.home = (struct dmi_msg_home){
+      .page_size = map->page_size, .page_num = map->page_num, .word = map->word};
   dmi_out_send(out, h->heir, &msg);
   if (DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, h->home[h->home_num - 1]);
   move(h, DMI_HANDOVER_BEGUN);

@@ -20,16 +20,18 @@ static bool is_mapping(uint64_t base, uint64_t page_size, uint64_t page_num) {
 static bool home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_map *map = ENV(h, find, msg->map);
   uint32_t arriving = DMI_BROKEN(h, DMI_HBREAK_PARK) ? 0 : from;
-  if (!is_mapping(msg->map, msg->off, msg->version)) return false;
+  if (!is_mapping(msg->map, msg->home.page_size, msg->home.page_num)) return false;
   if (!map) {
-    struct dmi_map what = {
-        .base = msg->map, .page_size = msg->off, .page_num = msg->version, .word = msg->len};
+    struct dmi_map what = {.base = msg->map,
+                           .page_size = msg->home.page_size,
+                           .page_num = msg->home.page_num,
+                           .word = msg->home.word};
     atomic_init(&what.home, h->core->self);
     atomic_init(&what.arriving, arriving);
     ENV(h, enter, &what);
     return true;
   }
-  if (map->page_size != msg->off || map->page_num != msg->version) return false;
+  if (map->page_size != msg->home.page_size || map->page_num != msg->home.page_num) return false;
   if (atomic_load(&map->home) == h->core->self) return false;
   ENV(h, hold, map);
   atomic_store(&map->arriving, arriving); /* before it is seen that the home is here */
@@ -157,7 +159,7 @@ static void take_pages(struct dmi_handover *h, struct dmi_map *map,
 
 /* As if it were known without asking. */
 static struct dmi_map *believed(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_map what = {.base = msg->map, .page_size = msg->off, .page_num = msg->version};
+  struct dmi_map what = {.base = msg->map};
   atomic_init(&what.home, from);
   ENV(h, enter, &what);
   return ENV(h, find, msg->map);

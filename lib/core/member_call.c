@@ -90,10 +90,10 @@ bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg) {
   struct dmi_mact *act;
   for (uint32_t i = 0; i < m->calls.num; i++) {
     uint8_t type = m->calls.at[i].type;
-    if (m->calls.at[i].op != msg->op) continue;
-    act = add_result(m, msg->op, (int)msg->error);
+    if (m->calls.at[i].op != msg->member.op) continue;
+    act = add_result(m, msg->member.op, (int)msg->member.error);
     dmi_unpack_init(&body, &msg->body);
-    if (msg->error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
+    if (msg->member.error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
       free(act->notices);
       m->out->num--;
       return false;
@@ -147,8 +147,8 @@ void dmi_member_call_idle(struct dmi_member *m) {
 
 bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg) {
   uint32_t kept = 0;
-  if (msg->op <= m->busy_acked || msg->op > m->busy_seq) return false;
-  m->busy_acked = msg->op;
+  if (msg->member.op <= m->busy_acked || msg->member.op > m->busy_seq) return false;
+  m->busy_acked = msg->member.op;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {
     struct dmi_busy_wait wait = m->busy_waits.at[i];
     if (wait.seq <= m->busy_acked) {

@@ -76,8 +76,8 @@ void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *ms
   struct dmi_kept *kept = DMI_LIST_ADD(keep);
   kept->from = from;
   kept->msg.type = msg->type;
-  kept->msg.op = msg->op;
-  kept->msg.error = msg->error;
+  kept->msg.member.op = msg->member.op;
+  kept->msg.member.error = msg->member.error;
   if (msg->body.len == 0) return;
   kept->msg.body = msg->body;
   if (msg->body.frame) {
@@ -137,8 +137,8 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
   msg.origin = m->uid;
-  msg.op = op;
-  msg.error = (uint32_t)error;
+  msg.member.op = op;
+  msg.member.error = (uint64_t)error;
   if (body) msg.body = dmi_pack_slice(body);
   if (to == m->uid && m->uid != 0) {
     dmi_keep_add(&m->loop, m->uid, &msg);

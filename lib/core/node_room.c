@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "core/node_int.h"
-#include "msg/service.h"
 
 void dmi_node_room_begin(struct dmi_node *node, struct dmi_pressure_out *room) {
   dmi_pressure_out_init(room);
@@ -18,14 +17,7 @@ static void room_sent(struct dmi_node *node, struct dmi_pressure_out *room) {
   dmi_out_init(&sends);
   for (uint64_t i = 0; i < room->room.num; i++) {
     const struct dmi_room_send *send = &room->room.send[i];
-    struct dmi_msg msg = {0};
-    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type);
-    msg.kind = send->msg.kind;
-    msg.origin = node->core->self;
-    msg.op = send->msg.number;
-    msg.len = send->msg.bytes;
-    msg.off = send->msg.unit;
-    if (send->msg.now) msg.flags = DMI_F_MUST;
+    struct dmi_msg msg = dmi_room_to_msg(&send->msg, node->core->self);
     dmi_out_send(&sends, send->to, &msg);
   }
   dmi_pressure_out_free(room);
@@ -124,11 +116,10 @@ void dmi_node_room_taken(struct dmi_node *node, uint32_t from, uint64_t bytes,
 
 bool dmi_node_room_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
                            struct dmi_out *out) {
-  const struct dmi_room_msg what = {
-      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
-      (msg->flags & DMI_F_MUST) != 0};
+  struct dmi_room_msg what;
   struct dmi_pressure_out room;
   bool good;
+  if (!dmi_room_of_msg(msg, &what)) return false;
   dmi_node_room_begin(node, &room);
   good = dmi_pressure_message(node->pressure, from, &what, &room);
   dmi_node_room_end(node, &room, out);

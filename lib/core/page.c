@@ -180,7 +180,7 @@ void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, stru
   if (nodata) msg.flags |= DMI_F_NODATA;
   if (page->copy) {
     msg.flags |= DMI_F_HAVE;
-    msg.version = page->version;
+    msg.own.version = page->version;
   }
   if (home == core->self) {
     dmi_home_route(core, page, core->self, &msg, out);
@@ -194,22 +194,11 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
                      enum dmi_msg_type type, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
   atomic_store_explicit(&req->sent, true, memory_order_relaxed);
-  msg.op = req->op;
-  msg.off = req->off;
-  msg.len = req->len;
-  if (req->ranges) {
-    msg.kind = DMI_KIND_LIST;
-    msg.off = req->ranges;
-  }
   if (dmi_counts_in_puts(req)) dmi_page_busy(page)->puts++;
+  dmi_msg_carries(&msg, req);
   if (type != DMI_MSG_GET || req->ranges) {
     msg.body = req->src;
     if (msg.body.frame) dmi_frame_ref(msg.body.frame);
-  }
-  if (type == DMI_MSG_ATOMIC) {
-    msg.kind = req->kind;
-    msg.tag = req->tag;
-    msg.list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
   }
   dmi_request_send(core, page, &msg, out);
 }
@@ -224,8 +213,7 @@ static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
   busy->poisoned = false;
   req->fetch = busy->fetch;
   dmi_req_push(&busy->waiters, req);
-  msg.kind = req->kind;
-  msg.op = busy->fetch;
+  msg.read = (struct dmi_msg_read){.fetch = busy->fetch, .kind = req->kind};
   dmi_request_send(core, page, &msg, out);
   return true;
 }
@@ -314,24 +302,43 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static bool in_page(const struct dmi_page *page, const struct dmi_msg *msg) {
+static bool in_page(const struct dmi_page *page, uint64_t off, uint64_t len) {
   uint64_t size = page->map->page_size;
-  return msg->off <= size && msg->len <= size - msg->off;
+  return off <= size && len <= size - off;
 }
 
-/* The range, or list of ranges, of a message of which `bytes` bytes belong in the page. */
-static bool ranges_valid(const struct dmi_page *page, const struct dmi_msg *msg, uint64_t bytes) {
-  switch (msg->kind) {
-    case 0:
-      return in_page(page, msg) && msg->body.len == bytes && (msg->body.ptr || !bytes);
-    case DMI_KIND_LIST:
-      return dmi_ranges_valid(&msg->body, msg->off, msg->len, bytes, page->map->page_size);
-    default:
-      return false;
-  }
+/* One range or, with `ranges`, a list of so many, and `bytes` bytes that belong in the page. */
+static bool ranges_valid(const struct dmi_page *page, uint64_t off, uint64_t len, uint64_t ranges,
+                         const struct dmi_slice *body, uint64_t bytes) {
+  if (!ranges) return in_page(page, off, len) && body->len == bytes && (body->ptr || !bytes);
+  return off == 0 && dmi_ranges_valid(body, ranges, len, bytes, page->map->page_size);
 }
 
-bool dmi_is_kind(uint32_t kind) {
+/* The same of a GET or PUT. */
+static bool access_valid(const struct dmi_page *page, const struct dmi_msg *msg, uint64_t bytes) {
+  const struct dmi_msg_access *access = &msg->access;
+  return ranges_valid(page, access->off, access->len, access->ranges, &msg->body, bytes);
+}
+
+static bool update_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
+  const struct dmi_msg_update *update = &msg->update;
+  return msg->body.ptr &&
+         ranges_valid(page, update->off, update->len, update->ranges, &msg->body, update->len);
+}
+
+static bool atomic_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
+  const struct dmi_msg_atomic *atomic = &msg->atomic;
+  struct dmi_rmw_sizes sizes;
+  if (!in_page(page, atomic->off, atomic->len) || msg->list.len != sizeof(sizes)) return false;
+  if (atomic->tag != (int8_t)atomic->tag) return false;
+  memcpy(&sizes, msg->list.ptr, sizeof(sizes));
+  return (msg->body.ptr || msg->body.len == 0) &&
+         dmi_rmw_valid((enum dmi_rmw)atomic->rmw, atomic->len, &sizes, msg->body.len) &&
+         (!(msg->flags & DMI_F_PARKED) ||
+          (page->role == DMI_ROLE_PENDING && dmi_syncop_is_wait((uint8_t)atomic->rmw)));
+}
+
+bool dmi_is_kind(uint64_t kind) {
   return kind == DMI_KIND_INVALIDATE || kind == DMI_KIND_UPDATE;
 }
 
@@ -347,22 +354,15 @@ static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) 
 static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
-      return ranges_valid(page, msg, 0);
+      return access_valid(page, msg, 0);
     case DMI_MSG_READ:
-      return dmi_is_kind(msg->kind);
+      return dmi_is_kind(msg->read.kind);
     case DMI_MSG_PUT:
-      return msg->body.ptr && ranges_valid(page, msg, msg->len);
+      return msg->body.ptr && access_valid(page, msg, msg->access.len);
     case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
       return !(msg->flags & DMI_F_TAIL) || page->role != DMI_ROLE_NONE;
-    case DMI_MSG_ATOMIC: {
-      struct dmi_rmw_sizes sizes;
-      if (!in_page(page, msg) || msg->list.len != sizeof(sizes)) return false;
-      memcpy(&sizes, msg->list.ptr, sizeof(sizes));
-      return (msg->body.ptr || msg->body.len == 0) &&
-             dmi_rmw_valid((enum dmi_rmw)msg->kind, msg->len, &sizes, msg->body.len) &&
-             (!(msg->flags & DMI_F_PARKED) ||
-              (page->role == DMI_ROLE_PENDING && dmi_syncop_is_wait(msg->kind)));
-    }
+    case DMI_MSG_ATOMIC:
+      return atomic_valid(page, msg);
     default:
       return false;
   }
@@ -432,7 +432,8 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       good = dmi_data_arrives(core, page, from, msg, out);
       break;
     case DMI_MSG_PASS:
-      if (!dmi_is_kind(msg->kind) || msg->origin == core->self || !msg->op) return false;
+      if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self || !msg->pass.fetch)
+        return false;
       if (!origin_left(core, msg)) dmi_pass_arrives(core, page, msg, out);
       break;
     case DMI_MSG_BLOCK:
@@ -446,7 +447,7 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       dmi_owner_ack(core, page, from, msg, out);
       break;
     case DMI_MSG_UPDATE:
-      if (!msg->body.ptr || !ranges_valid(page, msg, msg->len)) return false;
+      if (!update_valid(page, msg)) return false;
       dmi_copy_message(core, page, from, msg, out);
       break;
     case DMI_MSG_INVALIDATE:
@@ -496,33 +497,38 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
 }
 
 uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply) {
-  *reply = (struct dmi_msg){0};
-  reply->map = msg->map;
-  reply->page = msg->page;
+  struct dmi_msg_fail fail = {.error = DMI_EADDR};
+  *reply = (struct dmi_msg){.map = msg->map, .page = msg->page};
   switch (msg->type) {
-    case DMI_MSG_READ:
-    case DMI_MSG_PASS:
-      reply->flags = DMI_F_FETCH; /* fall through */
-    case DMI_MSG_GET:
-    case DMI_MSG_PUT:
-    case DMI_MSG_ATOMIC:
-      reply->type = DMI_MSG_FAIL;
-      reply->origin = msg->origin;
-      reply->op = msg->op;
-      reply->error = DMI_EADDR;
-      return msg->origin;
     case DMI_MSG_INVALIDATE:
       reply->type = DMI_MSG_INVALIDATED;
-      break;
+      reply->copy.version = msg->copy.version;
+      return from;
     case DMI_MSG_UPDATE:
       reply->type = DMI_MSG_UPDATED;
       reply->flags = DMI_F_DROPPED;
+      reply->copy.version = msg->update.version;
+      return from;
+    case DMI_MSG_READ:
+      fail.fetch = msg->read.fetch;
+      break;
+    case DMI_MSG_PASS:
+      fail.fetch = msg->pass.fetch;
+      break;
+    case DMI_MSG_GET:
+    case DMI_MSG_PUT:
+      fail.op = msg->access.op;
+      break;
+    case DMI_MSG_ATOMIC:
+      fail.op = msg->atomic.op;
       break;
     default:
       return 0;
   }
-  reply->version = msg->version;
-  return from;
+  reply->type = DMI_MSG_FAIL;
+  reply->origin = msg->origin;
+  reply->fail = fail;
+  return msg->origin;
 }
 
 void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out) {

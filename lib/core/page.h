@@ -49,7 +49,7 @@ struct dmi_req {
   uint32_t origin;      /* uid; own ones: dmi_core.self */
   uint64_t op;          /* origin's number; own ones: set by the caller, unique while out */
   uint64_t off, len;    /* bytes, in the page; with ranges: 0, and the bytes of all together */
-  uint64_t ranges;      /* GET, PUT: 0, or src begins with a list of so many, as kind LIST has it */
+  uint64_t ranges;      /* GET, PUT: 0, or src begins with a list of so many (the messages') */
   void *dst;            /* own reads: len bytes; own atomics: sizes.in bytes of answer */
   struct dmi_slice src; /* writes: len bytes; atomics: out1 then out2.  Own: borrowed or a frame,
                            must live until COMPLETE; the caller drops it
@@ -62,9 +62,9 @@ struct dmi_req {
   _Atomic bool sent; /* own: its message is out, so an answer may come; in no list here */
   bool filled;       /* own reads, the runtime's: dst has the bytes of the DATA at hand already */
   int error;         /* DMI_OK or DMI_E*, valid at COMPLETE */
-  uint8_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA */
+  uint16_t flags;    /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
   uint64_t have;     /* OWN with HAVE: version */
-  uint64_t fetch;    /* READ in waiters: the fetch it joined, 0: waits for the copy */
+  uint64_t fetch; /* READ of others: theirs; in waiters: the one it joined, 0: waits for the copy */
   struct dmi_req *next;
 };
 
@@ -260,7 +260,7 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
                               const unsigned char *src);
 
 /*
- * A message GET..RELEASE, PASS or BLOCK about this page.  GOT, DONE and FAIL without DMI_F_FETCH
+ * A message of class PAGE about this page.  GOT, DONE and FAIL without a fetch
  * answer an own operation: `own` is the one whose op number the message has (NULL: unknown, the
  * message is ignored), with `sent` set. Takes the slices of msg over. Returns false, changing
  * nothing, when the message cannot come from a correct peer.

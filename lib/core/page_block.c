@@ -31,13 +31,13 @@ bool dmi_assembly_valid(const struct dmi_page *page) {
 
 static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) {
   uint64_t size = page->map->page_size;
-  return dmi_is_kind(msg->kind) && msg->len && msg->len <= size && msg->off <= size - msg->len &&
-         msg->body.len == msg->len;
+  return dmi_is_kind(msg->block.kind) && msg->body.len && msg->body.len <= size &&
+         msg->block.off <= size - msg->body.len;
 }
 
 /* Is it about the fetch that is out? */
 static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
-  return page->busy && page->busy->fetch && page->busy->fetch == msg->op &&
+  return page->busy && page->busy->fetch && page->busy->fetch == msg->block.fetch &&
          !(page->flags & DMI_PAGE_DEAD);
 }
 
@@ -53,12 +53,12 @@ enum belongs {
 static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
                             const struct dmi_msg *msg) {
   bool passed = (msg->flags & DMI_F_PASSED) != 0;
-  if (!blocks) return msg->off == 0 ? BELONGS_FIRST : BELONGS_NOT;
+  if (!blocks) return msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
   if (blocks->from == from && blocks->passed == passed) {
-    bool next = blocks->got == msg->off && blocks->version == msg->version;
+    bool next = blocks->got == msg->block.off && blocks->version == msg->block.version;
     return next ? BELONGS_NEXT : BELONGS_WRONG;
   }
-  return blocks->passed && !passed && msg->off == 0 ? BELONGS_FIRST : BELONGS_NOT;
+  return blocks->passed && !passed && msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
 }
 
 /* The assembly that it goes on with, or begins.  NULL: it does neither, or there is no memory. */
@@ -72,7 +72,7 @@ static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
   if (!frame) return NULL;
   blocks = dmi_xalloc(1, sizeof(*blocks));
   *blocks = (struct dmi_assembly){.frame = frame,
-                                  .version = msg->version,
+                                  .version = msg->block.version,
                                   .from = from,
                                   .passed = (msg->flags & DMI_F_PASSED) != 0};
   dmi_assembly_free(page->busy->blocks);
@@ -88,17 +88,20 @@ unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page,
   blocks = assembly_for(page, from, msg, belongs(page->busy->blocks, from, msg));
   if (!blocks) return NULL;
   msg->body.frame = dmi_frame_ref(blocks->frame);
-  return blocks->frame->bytes + msg->off;
+  return blocks->frame->bytes + msg->block.off;
 }
 
 /* The page is whole. */
 static bool finish(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *last, struct dmi_out *out) {
   struct dmi_frame *frame = dmi_frame_ref(page->busy->blocks->frame);
-  struct dmi_msg data = *last;
+  struct dmi_msg data = {.flags = last->flags, .origin = last->origin};
   bool good;
   data.type = DMI_MSG_DATA;
-  data.off = data.len = 0;
+  data.map = last->map;
+  data.page = last->page;
+  data.data = (struct dmi_msg_data){
+      .fetch = last->block.fetch, .kind = last->block.kind, .version = last->block.version};
   data.body = (struct dmi_slice){frame, frame->bytes, frame->size};
   good = dmi_data_arrives(core, page, from, &data, out);
   dmi_slice_drop(&data.body);
@@ -120,9 +123,9 @@ bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fr
     dmi_fetch_fails(core, page, DMI_ENOMEM, out);
     return true;
   }
-  place = blocks->frame->bytes + msg->off;
-  if (msg->body.ptr != place) memcpy(place, msg->body.ptr, msg->len);
-  blocks->got += msg->len;
+  place = blocks->frame->bytes + msg->block.off;
+  if (msg->body.ptr != place) memcpy(place, msg->body.ptr, msg->body.len);
+  blocks->got += msg->body.len;
   if (blocks->got == page->map->page_size) return finish(core, page, from, msg, out);
   dmi_passes_part(core, page, blocks->frame, blocks->version, blocks->got, out);
   return true;

@@ -51,17 +51,17 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
 
 /* R6 UPDATE.  False: there is no copy (any more). */
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
-  bool fits = page->version + 1 == msg->version ||
-              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < msg->version);
+  const struct dmi_msg_update *update = &msg->update;
+  bool fits = page->version + 1 == update->version ||
+              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < update->version);
   if (!page->copy || !fits ||
-      !dmi_page_own_frame(core, page, msg->len == page->map->page_size, false)) {
+      !dmi_page_own_frame(core, page, update->len == page->map->page_size, false)) {
     drop_copy(core, page);
-    raise_floor(page, msg->version);
+    raise_floor(page, update->version);
     return false;
   }
-  take_bytes(core, page, msg->body.ptr, msg->kind == DMI_KIND_LIST ? msg->off : 0, msg->off,
-             msg->len);
-  page->version = msg->version;
+  take_bytes(core, page, msg->body.ptr, update->ranges, update->off, update->len);
+  page->version = update->version;
   if (!DMI_BROKEN(core, DMI_BREAK_HOLD)) page->flags |= DMI_PAGE_HELD;
   return true;
 }
@@ -73,21 +73,22 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   switch (msg->type) {
     case DMI_MSG_INVALIDATE:
       reply = dmi_msg_about(core, page, DMI_MSG_INVALIDATED);
+      reply.copy.version = msg->copy.version;
       if (!owner) {
         drop_copy(core, page);
-        raise_floor(page, msg->version);
+        raise_floor(page, msg->copy.version);
       }
       break;
     case DMI_MSG_UPDATE:
       reply = dmi_msg_about(core, page, DMI_MSG_UPDATED);
+      reply.copy.version = msg->update.version;
       if (owner || !update_copy(core, page, msg)) reply.flags |= DMI_F_DROPPED;
       break;
     default: /* RELEASE */
-      if (msg->version >= page->version) page->flags &= (uint16_t)~DMI_PAGE_HELD;
+      if (msg->copy.version >= page->version) page->flags &= (uint16_t)~DMI_PAGE_HELD;
       dmi_waiters_look(core, page, out);
       return;
   }
-  reply.version = msg->version;
   dmi_out_send(out, from, &reply);
   dmi_waiters_look(core, page, out);
 }
@@ -99,8 +100,8 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   struct dmi_req_list all;
   struct dmi_req *req;
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
-  if (!busy || !busy->fetch || busy->fetch != msg->op) return true;
-  if (!dmi_is_kind(msg->kind)) return false;
+  if (!busy || !busy->fetch || busy->fetch != msg->data.fetch) return true;
+  if (!dmi_is_kind(msg->data.kind)) return false;
   if (zero ? msg->body.len != 0
            : !msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
                  msg->body.len != page->map->page_size) {
@@ -112,16 +113,16 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   all = busy->waiters;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
-    if (req->fetch == msg->op) {
+    if (req->fetch == msg->data.fetch) {
       dmi_own_serve(req, msg->body.frame, out);
     } else {
       dmi_req_push(&busy->waiters, req);
     }
   }
   if (page->role != DMI_ROLE_OWNER && !page->copy &&
-      (msg->version >= page->floor || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
-    page->copy = msg->kind;
-    page->version = msg->version;
+      (msg->data.version >= page->floor || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
+    page->copy = (uint8_t)msg->data.kind;
+    page->version = msg->data.version;
     dmi_page_bytes(core, page, msg->body.frame);
     msg->body.frame = NULL;
   }
@@ -131,21 +132,22 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 /* R6 DONE, the part about this process's copy.  `bytes`: the new ones of the range. */
 static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                       const struct dmi_req *own, const unsigned char *bytes) {
-  bool fits = page->version + 1 == msg->version ||
-              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < msg->version);
-  if (page->role == DMI_ROLE_OWNER || !msg->version) return;
-  if (page->copy && page->version < msg->version) {
+  uint64_t version = msg->done.version;
+  bool fits =
+      page->version + 1 == version || (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < version);
+  if (page->role == DMI_ROLE_OWNER || !version) return;
+  if (page->copy && page->version < version) {
     if ((msg->flags & DMI_F_APPLY) && fits &&
         dmi_page_own_frame(core, page, own->len == page->map->page_size, false)) {
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
-      page->version = msg->version;
+      page->version = version;
       /* In effect, so the RELEASE still on its way is of an older one. */
       page->flags &= (uint16_t)~DMI_PAGE_HELD;
     } else {
       drop_copy(core, page);
     }
   }
-  raise_floor(page, msg->version);
+  raise_floor(page, version);
 }
 
 static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
@@ -153,7 +155,7 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
   const unsigned char *bytes = own->src.ptr;
   if (own->type == DMI_REQ_ATOMIC) {
     uint64_t want = own->sizes.in + ((msg->flags & DMI_F_APPLY) ? own->len : 0);
-    if (msg->len != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr))
+    if (msg->done.answer != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr))
       return false;
     if (own->sizes.in) memcpy(own->dst, msg->body.ptr, own->sizes.in);
     bytes = msg->body.ptr + own->sizes.in;
@@ -186,23 +188,23 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
-  if (msg->type == DMI_MSG_FAIL && !msg->error) return false;
-  if (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH)) {
-    if (page->busy && page->busy->fetch && page->busy->fetch == msg->op) {
-      dmi_fetch_fails(core, page, (int)msg->error, out);
+  if (msg->type == DMI_MSG_FAIL && (!msg->fail.error || msg->fail.error > INT32_MAX)) return false;
+  if (msg->type == DMI_MSG_FAIL && msg->fail.fetch) {
+    if (page->busy && page->busy->fetch == msg->fail.fetch) {
+      dmi_fetch_fails(core, page, (int)msg->fail.error, out);
     }
     return true;
   }
   if (!own) return true;
   if (msg->type == DMI_MSG_FAIL) {
     if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
-    dmi_out_complete(out, own, (int)msg->error);
+    dmi_out_complete(out, own, (int)msg->fail.error);
     if (!dead) dmi_waiters_look(core, page, out);
     return true;
   }
   if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
   if (msg->type == DMI_MSG_DONE) return wrote && done_arrives(core, page, msg, own, out);
-  if (!dmi_is_read(own) || msg->len != own->len) return false;
+  if (!dmi_is_read(own) || msg->got.len != own->len) return false;
   if (!(msg->flags & DMI_F_ZERO) && (msg->body.len != own->len || !msg->body.ptr)) return false;
   if (own->parts) {
     const unsigned char *bytes = msg->flags & DMI_F_ZERO ? NULL : msg->body.ptr;

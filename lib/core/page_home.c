@@ -80,27 +80,28 @@ static void send_home(struct dmi_core *core, struct dmi_page *page, uint32_t lef
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
-  struct dmi_msg ack;
+  struct dmi_msg ack, read;
   switch (msg->type) {
     case DMI_MSG_PASS: /* we may be the owner still */
-      msg->type = DMI_MSG_READ;
-      msg->flags = DMI_F_DIRECT;
-      msg->version = msg->off = 0;
-      dmi_request_arrives(core, page, core->self, msg, out);
+      read = dmi_msg_about(core, page, DMI_MSG_READ);
+      read.origin = msg->origin;
+      read.flags = DMI_F_DIRECT;
+      read.read = (struct dmi_msg_read){.fetch = msg->pass.fetch, .kind = msg->pass.kind};
+      dmi_request_arrives(core, page, core->self, &read, out);
       return;
     case DMI_MSG_GET:
     case DMI_MSG_READ:
     case DMI_MSG_PUT:
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
-      msg->flags &= (uint8_t)~DMI_F_PARKED; /* its place was with who left */
+      msg->flags &= (uint16_t)~DMI_F_PARKED; /* its place was with who left */
       send_home(core, page, to, msg, out);
       return;
     case DMI_MSG_INVALIDATE:
     case DMI_MSG_UPDATE:
       ack = dmi_msg_about(core, page, DMI_MSG_UPDATED);
       ack.flags = DMI_F_DROPPED;
-      ack.version = msg->version;
+      ack.copy.version = msg->type == DMI_MSG_UPDATE ? msg->update.version : msg->copy.version;
       dmi_owner_ack(core, page, to, &ack, out);
       break;
     case DMI_MSG_TAKE:

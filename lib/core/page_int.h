@@ -53,7 +53,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
  * cause it.  Whoever waits for the answer gets DMI_EADDR; drops msg's slices. */
 void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out);
 /* A kind of copy? */
-bool dmi_is_kind(uint32_t kind);
+bool dmi_is_kind(uint64_t kind);
 
 /* ---- copyset.c: at the owner ---- */
 struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid);
@@ -115,6 +115,8 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
 
 /* A request message as an operation; in no list yet. */
 struct dmi_req *dmi_req_of_message(struct dmi_msg *msg);
+/* Its own fields and sizes into a message of its type; not the bytes. */
+void dmi_msg_carries(struct dmi_msg *msg, const struct dmi_req *req);
 /* The message that carries a waiting or queued operation on to another process. */
 struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,
                               const struct dmi_req *req);

@@ -15,35 +15,36 @@ struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
   struct dmi_req *req = dmi_xalloc(1, sizeof(*req));
   switch (msg->type) {
     case DMI_MSG_GET:
-      req->type = DMI_REQ_GET;
+    case DMI_MSG_PUT:
+      req->type = msg->type == DMI_MSG_GET ? DMI_REQ_GET : DMI_REQ_PUT;
+      req->op = msg->access.op;
+      req->off = msg->access.off;
+      req->len = msg->access.len;
+      req->ranges = msg->access.ranges;
       break;
     case DMI_MSG_READ:
       req->type = DMI_REQ_READ;
-      break;
-    case DMI_MSG_PUT:
-      req->type = DMI_REQ_PUT;
+      req->fetch = msg->read.fetch;
+      req->kind = (uint8_t)msg->read.kind;
+      req->flags = msg->flags & DMI_F_DIRECT;
       break;
     case DMI_MSG_ATOMIC:
       req->type = DMI_REQ_ATOMIC;
+      req->op = msg->atomic.op;
+      req->off = msg->atomic.off;
+      req->len = msg->atomic.len;
+      req->kind = (uint8_t)msg->atomic.rmw;
+      req->tag = (int8_t)msg->atomic.tag;
       memcpy(&req->sizes, msg->list.ptr, sizeof(req->sizes));
       break;
     default:
       req->type = DMI_REQ_OWN;
+      req->flags = msg->flags & (DMI_F_HAVE | DMI_F_NODATA);
+      req->have = msg->own.version;
   }
   req->foreign = true;
-  req->kind = msg->kind;
-  req->tag = msg->tag;
   req->origin = msg->origin;
-  req->op = msg->op;
-  if ((msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT) && msg->kind == DMI_KIND_LIST) {
-    req->ranges = msg->off;
-  } else {
-    req->off = msg->off;
-  }
-  req->len = msg->len;
   req->src = msg->body;
-  req->flags = msg->flags & (msg->type == DMI_MSG_READ ? DMI_F_DIRECT : DMI_F_HAVE | DMI_F_NODATA);
-  req->have = msg->version;
   dmi_slice_drop(&msg->list);
   return req;
 }
@@ -69,12 +70,30 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   if (req->type != DMI_REQ_OWN) {
     msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
     msg.origin = req->origin;
-    msg.op = req->op;
-    msg.error = (uint32_t)error;
-    if (req->type == DMI_REQ_READ) msg.flags = DMI_F_FETCH;
+    msg.fail = (struct dmi_msg_fail){.op = req->op, .error = (uint64_t)error};
+    if (req->type == DMI_REQ_READ) msg.fail.fetch = req->fetch;
     dmi_out_send(out, req->origin, &msg);
   }
   dmi_req_free(req);
+}
+
+void dmi_msg_carries(struct dmi_msg *msg, const struct dmi_req *req) {
+  switch (msg->type) {
+    case DMI_MSG_READ:
+      msg->read = (struct dmi_msg_read){.fetch = req->fetch, .kind = req->kind};
+      break;
+    case DMI_MSG_OWN:
+      msg->own.version = req->have;
+      break;
+    case DMI_MSG_ATOMIC:
+      msg->atomic = (struct dmi_msg_atomic){
+          .op = req->op, .off = req->off, .len = req->len, .rmw = req->kind, .tag = req->tag};
+      msg->list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
+      break;
+    default: /* GET, PUT */
+      msg->access = (struct dmi_msg_access){
+          .op = req->op, .off = req->off, .len = req->len, .ranges = req->ranges};
+  }
 }
 
 struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,
@@ -86,17 +105,9 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
                                   [DMI_REQ_OWN] = DMI_MSG_OWN};
   struct dmi_msg msg = dmi_msg_about(core, page, types[req->type]);
   msg.origin = req->origin;
-  msg.kind = req->kind;
-  msg.tag = req->tag;
-  msg.op = req->op;
-  msg.off = req->ranges ? req->ranges : req->off;
-  msg.len = req->len;
-  msg.body = req->src;
   msg.flags = req->flags;
-  msg.version = req->have;
-  if (req->type == DMI_REQ_ATOMIC) {
-    msg.list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
-  }
+  msg.body = req->src;
+  dmi_msg_carries(&msg, req);
   return msg;
 }
 
@@ -152,9 +163,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
   }
   msg = dmi_msg_about(core, page, DMI_MSG_DONE);
   msg.origin = req->origin;
-  msg.op = req->op;
-  msg.version = version;
-  msg.len = req->sizes.in;
+  msg.done = (struct dmi_msg_done){.op = req->op, .version = version, .answer = req->sizes.in};
   if (apply) { /* behind the answer, since the writer has a copy to change */
     struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
     if (!both) dmi_xalloc_fail(req->sizes.in + req->len);
@@ -187,8 +196,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   } else {
     msg = dmi_msg_about(core, page, DMI_MSG_DONE);
     msg.origin = req->origin;
-    msg.op = req->op;
-    msg.version = version;
+    msg.done = (struct dmi_msg_done){.op = req->op, .version = version};
     if (apply) msg.flags |= DMI_F_APPLY;
     dmi_out_send(out, req->origin, &msg);
     dmi_req_free(req);
@@ -216,7 +224,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
       if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
         continue;
       }
-      msg.version = page->version;
+      msg.copy.version = page->version;
       dmi_out_send(out, busy->holder[i].uid, &msg);
     }
     /* Before the writer: who was waiting has been so for longer. */
@@ -245,15 +253,14 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
       dmi_copyset_remove(busy, holder);
       if (DMI_BROKEN(core, DMI_BREAK_INVALIDATE)) continue;
       msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
+      msg.copy.version = page->version + 1;
     } else {
       msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
-      if (req->ranges) msg.kind = DMI_KIND_LIST;
-      msg.off = req->ranges ? req->ranges : req->off;
-      msg.len = req->len;
+      msg.update = (struct dmi_msg_update){
+          .version = page->version + 1, .off = req->off, .len = req->len, .ranges = req->ranges};
       msg.body =
           dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), bytes->len);
     }
-    msg.version = page->version + 1;
     dmi_out_send(out, uid, &msg);
     acks++;
   }
@@ -352,7 +359,7 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
-  if (!busy || !busy->current || msg->version != page->version + 1) return;
+  if (!busy || !busy->current || msg->copy.version != page->version + 1) return;
   if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
     struct dmi_sharer *holder = dmi_copyset_find(busy, from);
     if (holder) dmi_copyset_remove(busy, holder);
@@ -391,7 +398,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   struct dmi_sharer *holder;
   uint32_t to = req->origin;
   msg.origin = to;
-  msg.version = page->version;
+  msg.grant.version = page->version;
   if ((holder = dmi_copyset_find(busy, to))) dmi_copyset_remove(busy, holder);
   if (busy->holders && !DMI_BROKEN(core, DMI_BREAK_COPYSET)) {
     msg.list = dmi_copyset_pack(busy);
@@ -418,7 +425,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
 }
 
 static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
-  uint8_t how = msg->flags & (DMI_F_HAVE | DMI_F_NODATA | DMI_F_ZERO);
+  uint16_t how = msg->flags & (DMI_F_HAVE | DMI_F_NODATA | DMI_F_ZERO);
   const struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
   if (page->role != DMI_ROLE_PENDING || !dmi_copyset_valid(&msg->list)) return false;
   if (how && msg->body.len) return false;
@@ -427,7 +434,7 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) 
       return msg->body.frame && msg->body.ptr == msg->body.frame->bytes &&
              msg->body.len == page->map->page_size;
     case DMI_F_HAVE:
-      return page->copy && page->version == msg->version;
+      return page->copy && page->version == msg->grant.version;
     case DMI_F_NODATA:
       return first && !first->foreign && first->type == DMI_REQ_EXCL && first->off == 0 &&
              first->len == page->map->page_size;
@@ -451,7 +458,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
     msg->body.frame = NULL;
   }
   if (msg->flags & DMI_F_NODATA) page->flags |= DMI_PAGE_NODATA;
-  page->version = msg->version;
+  page->version = msg->grant.version;
   page->copy = 0;
   page->flags &= (uint16_t)~DMI_PAGE_HELD;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
@@ -481,7 +488,7 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   }
   if (req->type == DMI_REQ_GET) {
     msg = dmi_msg_about(core, page, DMI_MSG_GOT);
-    msg.len = req->len;
+    msg.got = (struct dmi_msg_got){.op = req->op, .len = req->len};
     if (!req->ranges || !page->frame) {
       attach_bytes(page, req->off, req->len, &msg);
     } else if (!dmi_ranges_gather(req->src.ptr, req->ranges, req->len, page->frame->bytes,
@@ -493,12 +500,11 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
     return;
   } else {
     msg = dmi_msg_about(core, page, DMI_MSG_DATA);
-    msg.kind = req->kind;
-    msg.version = page->version;
+    msg.data =
+        (struct dmi_msg_data){.fetch = req->fetch, .kind = req->kind, .version = page->version};
     attach_bytes(page, 0, page->map->page_size, &msg);
   }
   msg.origin = req->origin;
-  msg.op = req->op;
   dmi_out_send(out, req->origin, &msg);
   dmi_req_free(req);
 }

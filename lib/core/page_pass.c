@@ -33,10 +33,8 @@ bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   if (sharer) {
     msg = dmi_msg_about(core, page, DMI_MSG_PASS);
     msg.origin = req->origin;
-    msg.kind = req->kind;
-    msg.op = req->op;
-    msg.version = page->version;
-    msg.off = sharer->fetch;
+    msg.pass = (struct dmi_msg_pass){
+        .fetch = req->fetch, .kind = req->kind, .version = page->version, .after = sharer->fetch};
     dmi_out_send(out, sharer->uid, &msg);
     sharer->children++;
     depth = sharer->depth + 1;
@@ -44,7 +42,7 @@ bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   if (!sharer || !DMI_BROKEN(core, DMI_BREAK_DECIDE)) {
     struct dmi_sharer *reader = dmi_copyset_add(busy, req->origin, req->kind);
     reader->depth = depth;
-    reader->fetch = req->op;
+    reader->fetch = req->fetch;
   }
   if (!sharer) {
     busy->children++;
@@ -60,9 +58,6 @@ static struct dmi_msg answer(const struct dmi_core *core, const struct dmi_page 
                              const struct dmi_pass *pass, enum dmi_msg_type type) {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
   msg.origin = pass->origin;
-  msg.kind = pass->kind;
-  msg.op = pass->fetch;
-  msg.version = pass->version;
   msg.flags = DMI_F_PASSED;
   return msg;
 }
@@ -71,6 +66,8 @@ static struct dmi_msg answer(const struct dmi_core *core, const struct dmi_page 
 static void send_data(struct dmi_core *core, struct dmi_page *page, const struct dmi_pass *pass,
                       struct dmi_frame *frame, struct dmi_out *out) {
   struct dmi_msg msg = answer(core, page, pass, DMI_MSG_DATA);
+  msg.data =
+      (struct dmi_msg_data){.fetch = pass->fetch, .kind = pass->kind, .version = pass->version};
   if (frame) {
     msg.body = dmi_slice_of(frame, 0, page->map->page_size);
   } else {
@@ -89,8 +86,8 @@ static void send_blocks(struct dmi_core *core, struct dmi_page *page, struct dmi
     uint64_t len = got - pass->sent;
     if (len > block) len = block;
     if (len < block && got < page->map->page_size) break;
-    msg.off = pass->sent;
-    msg.len = len;
+    msg.block = (struct dmi_msg_block){
+        .fetch = pass->fetch, .kind = pass->kind, .version = pass->version, .off = pass->sent};
     msg.body = dmi_slice_of(frame, pass->sent, len);
     dmi_out_send(out, pass->origin, &msg);
     pass->sent += len;
@@ -102,23 +99,25 @@ static void send_back(struct dmi_core *core, struct dmi_page *page, const struct
                       struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
   msg.origin = pass->origin;
-  msg.kind = pass->kind;
-  msg.op = pass->fetch;
+  msg.read = (struct dmi_msg_read){.fetch = pass->fetch, .kind = pass->kind};
   msg.flags = DMI_F_DIRECT;
   dmi_request_arrives(core, page, core->self, &msg, out);
 }
 
 void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                       struct dmi_out *out) {
-  struct dmi_pass pass = {
-      .origin = msg->origin, .kind = msg->kind, .fetch = msg->op, .version = msg->version};
+  struct dmi_pass pass = {.origin = msg->origin,
+                          .kind = (uint8_t)msg->pass.kind,
+                          .fetch = msg->pass.fetch,
+                          .version = msg->pass.version};
   struct dmi_page_busy *busy = page->busy;
-  bool has = page->copy && ((!(page->flags & DMI_PAGE_HELD) && page->version == msg->version) ||
-                            DMI_BROKEN(core, DMI_BREAK_PASS));
+  bool has =
+      page->copy && ((!(page->flags & DMI_PAGE_HELD) && page->version == msg->pass.version) ||
+                     DMI_BROKEN(core, DMI_BREAK_PASS));
   if (has) {
     send_data(core, page, &pass, page->frame, out);
   } else if (busy && busy->fetch &&
-             (busy->fetch == msg->off || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
+             (busy->fetch == msg->pass.after || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
     struct dmi_pass *waits = dmi_xalloc(1, sizeof(*waits));
     struct dmi_pass **end = &busy->passes;
     *waits = pass;
@@ -147,7 +146,7 @@ static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, uint6
 
 static void answer_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *pass,
                        const struct dmi_msg *data, struct dmi_out *out) {
-  if (!fits(core, pass, data->version)) {
+  if (!fits(core, pass, data->data.version)) {
     send_back(core, page, pass, out);
   } else if (pass->sent && data->body.frame) {
     send_blocks(core, page, pass, data->body.frame, page->map->page_size, out);
@@ -169,9 +168,7 @@ static void fail_one(struct dmi_core *core, struct dmi_page *page, struct dmi_pa
   if (!out) return;
   msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
   msg.origin = pass->origin;
-  msg.op = pass->fetch;
-  msg.error = DMI_EADDR;
-  msg.flags = DMI_F_FETCH;
+  msg.fail = (struct dmi_msg_fail){.fetch = pass->fetch, .error = DMI_EADDR};
   dmi_out_send(out, pass->origin, &msg);
 }
 
@@ -215,9 +212,10 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
                    uint64_t got, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_frame *frame = data->body.frame;
-  if (!busy || !busy->passes || busy->fetch != data->op || (page->flags & DMI_PAGE_DEAD)) return;
+  if (!busy || !busy->passes || busy->fetch != data->data.fetch || (page->flags & DMI_PAGE_DEAD))
+    return;
   /* What is not as it must be is refused when it is whole. */
   if (!frame || frame->size != page->map->page_size || data->body.ptr != frame->bytes) return;
   if (data->body.len != frame->size || got >= frame->size) return;
-  dmi_passes_part(core, page, frame, data->version, got, out);
+  dmi_passes_part(core, page, frame, data->data.version, got, out);
 }

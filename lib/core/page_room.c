@@ -166,8 +166,6 @@ static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
   if (must) msg.flags |= DMI_F_MUST;
   msg.page = 0;
-  msg.off = page->map->page_size;
-  msg.version = page->map->page_num;
   msg.list = dmi_slice_xcopy(&entry, sizeof(entry));
   dmi_out_send(out, to, &msg);
 }

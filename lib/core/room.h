@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/msg.h"
+
 /* What somebody asks for room for. */
 enum dmi_room_kind {
   DMI_ROOM_AHEAD, /* a page that leaves before there is need: what is below the mark of the pager */
@@ -32,6 +34,11 @@ struct dmi_room_msg {
   uint64_t unit;   /* ASK: less than this is of no use: the size of a page */
   bool now;        /* ASK: to be answered at once, whatever is in use only in passing */
 };
+
+/* From a message of class ROOM.  False: no correct peer sends it. */
+bool dmi_room_of_msg(const struct dmi_msg *msg, struct dmi_room_msg *room);
+/* The message that this process sends. */
+struct dmi_msg dmi_room_to_msg(const struct dmi_room_msg *room, uint32_t self);
 
 /* Messages to be sent, in order. */
 struct dmi_room_out {

@@ -6,35 +6,33 @@
 #ifndef DMI_MSG_MSG_H
 #define DMI_MSG_MSG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/frame.h"
 #include "msg/table.h"
 
-/* dmi_msg.flags */
-#define DMI_F_ZERO 0x01    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
-#define DMI_F_HAVE 0x02    /* OWN: `version` is that of my copy.  GRANT: use your copy */
-#define DMI_F_NODATA 0x04  /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
-#define DMI_F_APPLY 0x08   /* DONE: change your copy too */
-#define DMI_F_DROPPED 0x10 /* UPDATED: I have no copy (any more) */
-#define DMI_F_DIRECT 0x08  /* READ: the owner itself shall send it (R13) */
-#define DMI_F_PASSED 0x10  /* DATA, BLOCK: not from the owner (R13) */
-#define DMI_F_FETCH 0x20   /* FAIL: `op` is the fetch number of a READ */
-#define DMI_F_MUST 0x01    /* TAKE: there is room, or you are the heir: take it; KEEP: of such */
-#define DMI_F_TAIL 0x40    /* OWN: the home sends it to the tail */
-#define DMI_F_PARKED 0x80  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
+/* dmi_msg.flags: each bit has one meaning */
+#define DMI_F_ZERO 0x0001    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
+#define DMI_F_HAVE 0x0002    /* OWN: `version` is that of my copy.  GRANT: use your copy */
+#define DMI_F_NODATA 0x0004  /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
+#define DMI_F_APPLY 0x0008   /* DONE: change your copy too */
+#define DMI_F_DROPPED 0x0010 /* UPDATED: I have no copy (any more) */
+#define DMI_F_DIRECT 0x0020  /* READ: the owner itself shall send it (R13) */
+#define DMI_F_PASSED 0x0040  /* DATA, BLOCK: not from the owner (R13) */
+#define DMI_F_TAIL 0x0080    /* OWN: the home sends it to the tail */
+#define DMI_F_PARKED 0x0100  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
+#define DMI_F_MUST 0x0200    /* TAKE: there is room, or you are the heir: take it; KEEP: of such */
+#define DMI_F_URGENT \
+  0x0400 /* ROOM_ASK: to be answered at once, whatever is in use only in passing */
 
-/* Kinds of copies: dmi_msg.kind of READ, DATA, PASS and BLOCK, and in copysets. */
+/* Kinds of copies: in READ, DATA, PASS and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
 
-/* dmi_msg.kind of PING */
+/* Kinds of PING */
 #define DMI_WIRE_ASK 1  /* does your daemon run? */
 #define DMI_WIRE_TELL 2 /* it does */
-
-/* dmi_msg.kind of GET, PUT and UPDATE: 0, or the body begins with a list of ranges: `off` is their
- * number, `len` their bytes together (docs/protocol.md, "Lists"). */
-#define DMI_KIND_LIST 3
 
 /* One range of a list. */
 struct dmi_range {
@@ -42,7 +40,7 @@ struct dmi_range {
   uint64_t len; /* bytes */
 };
 
-/* dmi_msg.kind of ATOMIC */
+/* What an ATOMIC does. */
 enum dmi_rmw {
   DMI_RMW_CAS = 1,
   DMI_RMW_FAS,
@@ -83,32 +81,235 @@ struct dmi_tail {
   uint32_t zero; /* TAKE with MUST: 1: the page has no bytes so far; else 0 */
 };
 
-/* Sizes that ATOMIC carries beside off and len, in `list` (one element). */
+/* Sizes that ATOMIC carries beside its range, in `list` (one element). */
 struct dmi_rmw_sizes {
   uint64_t out1;
   uint64_t out2;
   uint64_t in;
 };
 
-/* Fields a message does not use are zero. */
+/*
+ * What each message carries beside the header and the bytes.  Laid out as it travels: all integers
+ * little-endian, each field of 8 bytes (or two of 4 in their place), so that there is no padding.
+ */
+
+/* GET, PUT: bytes of a page are read, or written, at the owner. */
+struct dmi_msg_access {
+  uint64_t op;     /* the origin's number of the operation */
+  uint64_t off;    /* in the page; 0 with ranges */
+  uint64_t len;    /* bytes; those of all ranges together */
+  uint64_t ranges; /* 0, or so many struct dmi_range begin the body (docs/protocol.md, "Lists") */
+};
+
+/* READ: the page, to keep a copy. */
+struct dmi_msg_read {
+  uint64_t fetch; /* the origin's number of the fetch */
+  uint64_t kind;  /* DMI_KIND_*, of the copy */
+};
+
+/* ATOMIC: read-modify-write at the owner; its inputs, out1 then out2, are the body. */
+struct dmi_msg_atomic {
+  uint64_t op;
+  uint64_t off; /* in the page */
+  uint64_t len; /* bytes */
+  uint32_t rmw; /* enum dmi_rmw */
+  int32_t tag;  /* DMI_RMW_USER: the user's, of 8 bits */
+};
+
+/* OWN: the ownership, asked of the home. */
+struct dmi_msg_own {
+  uint64_t version; /* with HAVE: of the origin's copy */
+};
+
+/* GOT: the bytes that GET asked for. */
+struct dmi_msg_got {
+  uint64_t op;
+  uint64_t len; /* bytes, carried or ZERO */
+};
+
+/* DATA: the page that READ asked for. */
+struct dmi_msg_data {
+  uint64_t fetch;
+  uint64_t kind;
+  uint64_t version; /* of the bytes */
+};
+
+/* BLOCK: a part of it (R13). */
+struct dmi_msg_block {
+  uint64_t fetch;
+  uint64_t kind;
+  uint64_t version;
+  uint64_t off; /* in the page, of the body */
+};
+
+/* PASS: send your copy to the origin (R13). */
+struct dmi_msg_pass {
+  uint64_t fetch; /* the origin's */
+  uint64_t kind;
+  uint64_t version; /* that the copy must have */
+  uint64_t after;   /* the receiver's fetch that the owner decided last; 0: not known */
+};
+
+/* DONE: a PUT or ATOMIC has been carried out. */
+struct dmi_msg_done {
+  uint64_t op;
+  uint64_t version; /* that it made; 0: none that concerns the origin's copy */
+  uint64_t answer;  /* ATOMIC: bytes of the answer, which begins the body; with APPLY the new bytes
+                       of its range follow */
+};
+
+/* FAIL: a request could not be carried out. */
+struct dmi_msg_fail {
+  uint64_t op;    /* 0 when it was a READ */
+  uint64_t fetch; /* of the READ; 0 when it was another */
+  uint64_t error; /* DMI_E* */
+};
+
+/* GRANT: you are the owner. */
+struct dmi_msg_grant {
+  uint64_t version;
+};
+
+/* UPDATE: the copy takes this write, and is held. */
+struct dmi_msg_update {
+  uint64_t version; /* that the write makes */
+  uint64_t off;     /* in the page; 0 with ranges */
+  uint64_t len;     /* bytes; those of all ranges together */
+  uint64_t ranges;  /* as in PUT */
+};
+
+/* INVALIDATE, INVALIDATED, UPDATED, RELEASE: of the write that is about to be, or is, in effect. */
+struct dmi_msg_copy {
+  uint64_t version;
+};
+
+/* HOME_BEGIN: a leaver hands over the home of a mapping. */
+struct dmi_msg_home {
+  uint64_t page_size; /* bytes */
+  uint64_t page_num;
+  uint64_t word; /* what the directory keeps with the mapping */
+};
+
+/* PING */
+struct dmi_msg_ping {
+  uint64_t kind; /* DMI_WIRE_ASK, _TELL */
+};
+
+/* All messages of membership; what else they say is in the body (msg/pack.h). */
+struct dmi_msg_member {
+  uint64_t op;    /* the asker's number of a call, which its answer repeats */
+  uint64_t error; /* DMI_E*, in answers */
+};
+
+/* CREATE */
+struct dmi_msg_create {
+  uint64_t op; /* the caller's number of the call */
+  int64_t arg; /* of DMI_thread */
+};
+
+/* CREATED */
+struct dmi_msg_created {
+  uint64_t op;
+  uint64_t error;
+  uint64_t thread; /* its number in its process */
+};
+
+/* THREAD_JOIN, DETACH, WAKE */
+struct dmi_msg_thread {
+  uint64_t op;
+  uint64_t thread;
+};
+
+/* THREAD_JOINED */
+struct dmi_msg_joined {
+  uint64_t op;
+  uint64_t error;
+  int64_t value; /* what DMI_thread returned */
+};
+
+/* THREAD_JOINED, DETACHED: the thread's process has handed its results to the coordinator. */
+#define DMI_E_HANDED_OVER 1000
+
+/* DETACHED, WOKEN */
+struct dmi_msg_answer {
+  uint64_t op;
+  uint64_t error;
+};
+
+/* ROOM_ASK */
+struct dmi_msg_room_ask {
+  uint64_t number; /* the asker's, of the question */
+  uint64_t kind;   /* enum dmi_room_kind */
+  uint64_t bytes;
+  uint64_t unit; /* bytes of a page: less is of no use */
+};
+
+/* ROOM_TELL */
+struct dmi_msg_room_tell {
+  uint64_t number; /* of the question; 0: nobody asked */
+  uint64_t kind;
+  uint64_t bytes;
+};
+
+/* ROOM_BACK: what was promised is not needed. */
+struct dmi_msg_room_back {
+  uint64_t bytes;
+};
+
 struct dmi_msg {
   uint8_t type;    /* enum dmi_msg_type */
-  uint8_t flags;   /* DMI_F_* */
-  uint8_t kind;    /* DMI_KIND_*, 0 or enum dmi_rmw */
-  int8_t tag;      /* ATOMIC, DMI_RMW_USER: the user's tag */
+  uint8_t zero;    /* not used */
+  uint16_t flags;  /* DMI_F_* */
   uint32_t origin; /* uid of the process whose operation it is */
-  uint32_t error;  /* FAIL: DMI_E* */
   uint64_t map;    /* base address of the mapping */
   uint64_t page;   /* page number in the mapping */
-  uint64_t op;     /* origin's number of the operation; READ, DATA, PASS, BLOCK: fetch number */
-  uint64_t off; /* bytes, in the page; of kind LIST: number of ranges; PASS: the fetch before it */
-  uint64_t len; /* bytes; HOME_BEGIN: the mapping's word; DONE of an ATOMIC: bytes of the answer at
-                   the start of body */
-  uint64_t version; /* HOME_BEGIN: the page count of the mapping (off: its page size) */
-  struct dmi_slice
-      list; /* GRANT: dmi_holder[]; TAKE, KEEP, HOME_TAILS: dmi_tail[]; ATOMIC: dmi_rmw_sizes */
-  struct dmi_slice body; /* bytes of the page, of a write, inputs (out1 then out2), or an answer
-                            followed, with APPLY, by the new bytes of [off, off + .. ) */
+  union {          /* by type; what a message does not use is zero */
+    uint64_t word[4];
+    struct dmi_msg_access access;
+    struct dmi_msg_read read;
+    struct dmi_msg_atomic atomic;
+    struct dmi_msg_own own;
+    struct dmi_msg_got got;
+    struct dmi_msg_data data;
+    struct dmi_msg_block block;
+    struct dmi_msg_pass pass;
+    struct dmi_msg_done done;
+    struct dmi_msg_fail fail;
+    struct dmi_msg_grant grant;
+    struct dmi_msg_update update;
+    struct dmi_msg_copy copy;
+    struct dmi_msg_home home;
+    struct dmi_msg_ping ping;
+    struct dmi_msg_member member;
+    struct dmi_msg_create create;
+    struct dmi_msg_created created;
+    struct dmi_msg_thread thread;
+    struct dmi_msg_joined joined;
+    struct dmi_msg_answer answer;
+    struct dmi_msg_room_ask room_ask;
+    struct dmi_msg_room_tell room_tell;
+    struct dmi_msg_room_back room_back;
+  };
+  struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, KEEP, HOME_TAILS: dmi_tail[]; ATOMIC:
+                            dmi_rmw_sizes */
+  struct dmi_slice body; /* bytes of the page, of a write, inputs, or an answer */
 };
+
+/* Does it answer an operation (not a READ), and which of its receiver's? */
+static inline bool dmi_msg_answers(const struct dmi_msg *msg, uint64_t *op) {
+  switch (msg->type) {
+    case DMI_MSG_GOT:
+      *op = msg->got.op;
+      return true;
+    case DMI_MSG_DONE:
+      *op = msg->done.op;
+      return true;
+    case DMI_MSG_FAIL:
+      *op = msg->fail.op;
+      return msg->fail.fetch == 0;
+    default:
+      return false;
+  }
+}
 
 #endif

@@ -3,8 +3,8 @@
  *
  * A connection carries a handshake (proof.h, hello.h) and then messages: a header of
  * DMI_WIRE_HEADER bytes, `list_len` bytes of list, `body_len` bytes of body.  All integers are
- * little-endian.  Lists are arrays of the structs named in msg/msg.h, as they lie in memory: DMI
- * runs on little-endian machines only (checked below).
+ * little-endian.  Header and lists travel as the structs of msg/msg.h lie in memory: DMI runs on
+ * little-endian machines only (checked below).
  *
  * Pure: no sockets, no allocation, no upper layer.  docs/wire.md is the description for readers.
  */
@@ -18,13 +18,13 @@
 #include "msg/msg.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "lists travel as they lie in memory: DMI needs a little-endian machine"
+#error "messages travel as they lie in memory: DMI needs a little-endian machine"
 #endif
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 7
+#define DMI_WIRE_VERSION 8
 
-#define DMI_WIRE_HEADER 80
+#define DMI_WIRE_HEADER 72
 
 /* One row of the table. */
 struct dmi_wire_type {

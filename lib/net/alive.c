@@ -109,18 +109,19 @@ void dmi_alive_begin(struct dmi_net *net) {
 /* ---- Daemons --------------------------------------------------------------------------------- */
 
 static bool send_ping(struct dmi_net *net, uint32_t uid, uint8_t kind) {
-  struct dmi_msg ping = {.type = DMI_MSG_PING, .kind = kind};
+  struct dmi_msg ping = {.type = DMI_MSG_PING};
+  ping.ping.kind = kind;
   return dmi_net_send(net, uid, &ping);
 }
 
 bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
   struct dmi_net_peer *peer = conn->peer;
-  if (ping->kind == DMI_WIRE_ASK) {
+  if (ping->ping.kind == DMI_WIRE_ASK) {
     (void)send_ping(conn->net, peer->id, DMI_WIRE_TELL); /* false: we have closed */
   } else {
     peer->pinged = false;
   }
-  return ping->kind == DMI_WIRE_ASK || ping->kind == DMI_WIRE_TELL;
+  return ping->ping.kind == DMI_WIRE_ASK || ping->ping.kind == DMI_WIRE_TELL;
 }
 
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs) {

@@ -112,16 +112,25 @@ static struct dmi_seg *take_bulk(struct dmi_net_peer *peer) {
   return seg;
 }
 
+/* A part of a DATA, or of a BLOCK, whose header was put into bytes already, as a BLOCK. */
+static void put_block(unsigned char to[DMI_WIRE_HEADER], const unsigned char of[DMI_WIRE_HEADER],
+                      uint64_t off, uint64_t len) {
+  struct dmi_msg msg;
+  struct dmi_msg_data data;
+  (void)dmi_wire_get(&msg, of, true); /* our own */
+  data = msg.data;
+  msg.type = DMI_MSG_BLOCK;
+  msg.block = (struct dmi_msg_block){
+      .fetch = data.fetch, .kind = data.kind, .version = data.version, .off = off};
+  msg.body.len = len;
+  dmi_wire_put(to, &msg);
+}
+
 /* The rest of the first bulk message goes into the queue, as one BLOCK if some has gone. */
 static void rest_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *seg = take_bulk(peer);
   if (seg->sent != 0) {
-    struct dmi_msg msg;
-    (void)dmi_wire_get(&msg, seg->bytes, true); /* our own */
-    msg.type = DMI_MSG_BLOCK;
-    msg.off = seg->sent;
-    msg.len = msg.body.len = seg->big.len - seg->sent;
-    dmi_wire_put(seg->bytes, &msg);
+    put_block(seg->bytes, seg->bytes, seg->sent, seg->big.len - seg->sent);
     seg->big.ptr += seg->sent;
     seg->big.len -= seg->sent;
     seg->sent = 0;
@@ -132,13 +141,8 @@ static void rest_of_bulk(struct dmi_net_peer *peer) {
 /* A piece of it, of which there is more. */
 static bool piece_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *from = peer->bulk, *seg = add_segment(peer);
-  struct dmi_msg msg;
   if (seg == NULL) return false;
-  (void)dmi_wire_get(&msg, from->bytes, true);
-  msg.type = DMI_MSG_BLOCK;
-  msg.off = from->sent;
-  msg.len = msg.body.len = PIECE;
-  dmi_wire_put(seg->bytes, &msg);
+  put_block(seg->bytes, from->bytes, from->sent, PIECE);
   seg->end = DMI_WIRE_HEADER;
   seg->big = (struct dmi_slice){dmi_frame_ref(from->big.frame), from->big.ptr + from->sent, PIECE};
   from->sent += PIECE;

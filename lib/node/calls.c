@@ -15,7 +15,6 @@
 #include "core/heap.h"
 #include "core/member.h"
 #include "node/runtime.h"
-#include "msg/service.h"
 
 enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH, WAKE };
 

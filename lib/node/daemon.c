@@ -14,7 +14,6 @@
 #include "base/lock.h"
 #include "base/xalloc.h"
 #include "core/member.h"
-#include "msg/service.h"
 #include "msg/wire.h"
 #include "node/events.h"
 #include "node/pager.h"

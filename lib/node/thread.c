@@ -33,7 +33,6 @@
 #include "core/member.h"
 #include "node/process.h"
 #include "node/runtime.h"
-#include "msg/service.h"
 #include "node/stall.h"
 
 /* What is kept for a thread's next DMI_suspend; see docs/threads.md. */
@@ -150,13 +149,18 @@ static void reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg)
   }
 }
 
-static void reply_simple(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
-                         int32_t error, int64_t value) {
-  struct dmi_msg msg = {0};
-  msg.type = type;
-  msg.op = op;
-  msg.error = (uint32_t)error;
-  msg.off = (uint64_t)value;
+/* CREATED when it failed, DETACHED, WOKEN. */
+static void reply_error(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
+                        int32_t error) {
+  struct dmi_msg msg = {.type = type};
+  msg.answer = (struct dmi_msg_answer){.op = op, .error = (uint64_t)error};
+  reply(process, to, &msg);
+}
+
+static void reply_joined(struct dmi_process *process, uint32_t to, uint64_t op, int32_t error,
+                         int64_t value) {
+  struct dmi_msg msg = {.type = DMI_SVC_JOINED};
+  msg.joined = (struct dmi_msg_joined){.op = op, .error = (uint64_t)error, .value = value};
   reply(process, to, &msg);
 }
 
@@ -168,7 +172,7 @@ static void thread_ended(struct dmi_process *process, struct dmi_post *post) {
   if (thread->bound) threads->bound[thread->place]--;
   dmi_emit(&process->stream, thread_ended, .thread = thread->number);
   if (thread->joiner) {
-    reply_simple(process, thread->joiner, DMI_SVC_JOINED, thread->joiner_op, DMI_OK, thread->value);
+    reply_joined(process, thread->joiner, thread->joiner_op, DMI_OK, thread->value);
   }
   if (thread->joiner || thread->detached) forget(threads, thread);
   dmi_runtime_idle(process);
@@ -304,14 +308,14 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
-    if (!thread || !create || !thread_start(process, thread, (int64_t)msg->off)) {
+    if (!thread || !create || !thread_start(process, thread, msg->create.arg)) {
       free(thread);
       free(create);
       error = DMI_ENOMEM;
     }
   }
   if (error != DMI_OK) {
-    reply_simple(process, from, DMI_SVC_CREATED, msg->op, error, 0);
+    reply_error(process, from, DMI_SVC_CREATED, msg->create.op, error);
     return;
   }
   dmi_emit(&process->stream, thread_begun, .thread = thread->number, .creator = from);
@@ -319,8 +323,7 @@ static void create_here(struct dmi_process *process, uint32_t from, const struct
   create->process = process;
   create->to = from;
   create->msg.type = DMI_SVC_CREATED;
-  create->msg.op = msg->op;
-  create->msg.version = thread->number;
+  create->msg.created = (struct dmi_msg_created){.op = msg->create.op, .thread = thread->number};
   dmi_runtime_busy(process, busy_known, create);
 }
 
@@ -340,21 +343,21 @@ static int32_t taken(const struct dmi_threads *threads, const struct thread *thr
 
 static void join_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
-  struct thread *thread = thread_find(threads, msg->version);
+  struct thread *thread = thread_find(threads, msg->thread.thread);
   if (!thread || thread->detached || thread->joiner) {
-    reply_simple(process, from, DMI_SVC_JOINED, msg->op, taken(threads, thread), 0);
+    reply_joined(process, from, msg->thread.op, taken(threads, thread), 0);
   } else if (thread->ended) {
-    reply_simple(process, from, DMI_SVC_JOINED, msg->op, DMI_OK, thread->value);
+    reply_joined(process, from, msg->thread.op, DMI_OK, thread->value);
     forget(threads, thread);
   } else {
     thread->joiner = from;
-    thread->joiner_op = msg->op;
+    thread->joiner_op = msg->thread.op;
   }
 }
 
 static void detach_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
-  struct thread *thread = thread_find(threads, msg->version);
+  struct thread *thread = thread_find(threads, msg->thread.thread);
   int32_t error = DMI_OK;
   if (!thread || thread->detached || thread->joiner) {
     error = taken(threads, thread);
@@ -362,7 +365,7 @@ static void detach_here(struct dmi_process *process, uint32_t from, const struct
     thread->detached = true;
     if (thread->ended) forget(threads, thread);
   }
-  reply_simple(process, from, DMI_SVC_DETACHED, msg->op, error, 0);
+  reply_error(process, from, DMI_SVC_DETACHED, msg->thread.op, error);
 }
 
 /* ---- Suspend and wake ----------------------------------------------------------------------- */
@@ -424,67 +427,72 @@ void dmi_threads_hand_over(struct dmi_process *process,
 
 /* ---- The caller's side ---------------------------------------------------------------------- */
 
-static void answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+/* The call of `op` to `from` is answered by a message of this type. */
+static void answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
+                   uint64_t error, int64_t value) {
   struct dmi_threads *threads = process->threads;
   struct pending *pending;
-  int64_t value;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
-  HASH_FIND(hh, threads->pending, &msg->op, sizeof(msg->op), pending);
-  if (pending && (pending->to != from || pending->expect != msg->type)) pending = NULL;
+  HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
+  if (pending && (pending->to != from || pending->expect != type)) pending = NULL;
   if (pending) HASH_DEL(threads->pending, pending);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (!pending) return;
-  value = msg->type == DMI_SVC_CREATED ? (int64_t)msg->version : (int64_t)msg->off;
-  pending->done(pending->arg, (int32_t)msg->error, value);
+  pending->done(pending->arg, (int32_t)error, value);
   free(pending);
-  if (msg->type == DMI_SVC_CREATED) dmi_runtime_idle(process);
+  if (type == DMI_SVC_CREATED) dmi_runtime_idle(process);
 }
 
-/* Any thread.  Gives the message the number that its answer will have. */
-static void ask_note(struct dmi_threads *threads, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
-                     dmi_thread_done *done, void *arg) {
+/* Any thread.  Returns the number that the question must have, as its answer will. */
+static uint64_t ask_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,
+                         dmi_thread_done *done, void *arg) {
   struct pending *pending = dmi_xalloc(1, sizeof(*pending));
+  uint64_t op;
   pending->to = uid;
   pending->expect = expect;
   pending->done = done;
   pending->arg = arg;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
-  msg->op = pending->op = ++threads->last_op;
+  op = pending->op = ++threads->last_op;
   HASH_ADD(hh, threads->pending, op, sizeof(pending->op), pending);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  return op;
 }
 
-static void ask(struct dmi_process *process, uint32_t uid, struct dmi_msg *msg, uint8_t expect,
-                dmi_thread_done *done, void *arg) {
-  ask_note(process->threads, uid, msg, expect, done, arg);
-  reply(process, uid, msg);
+static struct dmi_msg about_thread(uint8_t type, uint64_t op, uint64_t number) {
+  struct dmi_msg msg = {.type = type};
+  msg.thread = (struct dmi_msg_thread){.op = op, .thread = number};
+  return msg;
+}
+
+/* THREAD_JOIN or DETACH */
+static void ask(struct dmi_process *process, uint32_t uid, uint8_t type, uint64_t number,
+                uint8_t expect, dmi_thread_done *done, void *arg) {
+  uint64_t op = ask_note(process->threads, uid, expect, done, arg);
+  struct dmi_msg msg = about_thread(type, op, number);
+  reply(process, uid, &msg);
   dmi_access_watch_stall(&process->access);
 }
 
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
                        dmi_thread_done *done, void *arg) {
-  struct dmi_msg msg = {0};
-  msg.type = DMI_SVC_CREATE;
-  msg.off = (uint64_t)addr;
+  struct dmi_msg msg = {.type = DMI_SVC_CREATE};
   /* Busy until it is answered, so that the program does not end with the thread on its way. */
   dmi_runtime_busy(process, NULL, NULL);
-  ask(process, uid, &msg, DMI_SVC_CREATED, done, arg);
+  msg.create.op = ask_note(process->threads, uid, DMI_SVC_CREATED, done, arg);
+  msg.create.arg = addr;
+  reply(process, uid, &msg);
+  dmi_access_watch_stall(&process->access);
 }
 
 void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg) {
-  struct dmi_msg msg = {0};
-  msg.type = DMI_SVC_JOIN;
-  msg.version = number;
-  ask(process, uid, &msg, DMI_SVC_JOINED, done, arg);
+  ask(process, uid, DMI_SVC_JOIN, number, DMI_SVC_JOINED, done, arg);
 }
 
 void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
                        dmi_thread_done *done, void *arg) {
-  struct dmi_msg msg = {0};
-  msg.type = DMI_SVC_DETACH;
-  msg.version = number;
-  ask(process, uid, &msg, DMI_SVC_DETACHED, done, arg);
+  ask(process, uid, DMI_SVC_DETACH, number, DMI_SVC_DETACHED, done, arg);
 }
 
 void dmi_threads_awaits(struct dmi_threads *threads,
@@ -509,20 +517,18 @@ static void ask_undo(struct dmi_threads *threads, uint64_t op) {
 
 void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg) {
-  struct dmi_msg msg = {0};
   if (uid == process->access.core.self) {
     done(arg, wake_here(process->threads, number), 0);
     return;
   }
   if (process->access.core.is_member(process->access.core.arg, uid)) {
-    msg.type = DMI_SVC_WAKE;
-    msg.version = number;
-    ask_note(process->threads, uid, &msg, DMI_SVC_WOKEN, done, arg);
+    uint64_t op = ask_note(process->threads, uid, DMI_SVC_WOKEN, done, arg);
+    struct dmi_msg msg = about_thread(DMI_SVC_WAKE, op, number);
     if (dmi_net_send(process->access.net, uid, &msg)) {
       dmi_net_flush(process->access.net, uid);
       return;
     }
-    ask_undo(process->threads, msg.op);
+    ask_undo(process->threads, op);
   }
   /* A process that has left had no thread any more. */
   done(arg, DMI_ETHREAD, 0);
@@ -540,14 +546,19 @@ bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct
       detach_here(process, from, msg);
       return true;
     case DMI_SVC_WAKE:
-      reply_simple(process, from, DMI_SVC_WOKEN, msg->op, wake_here(process->threads, msg->version),
-                   0);
+      reply_error(process, from, DMI_SVC_WOKEN, msg->thread.op,
+                  wake_here(process->threads, msg->thread.thread));
       return true;
     case DMI_SVC_CREATED:
+      answer(process, from, msg->type, msg->created.op, msg->created.error,
+             (int64_t)msg->created.thread);
+      return true;
     case DMI_SVC_JOINED:
+      answer(process, from, msg->type, msg->joined.op, msg->joined.error, msg->joined.value);
+      return true;
     case DMI_SVC_DETACHED:
     case DMI_SVC_WOKEN:
-      answer(process, from, msg);
+      answer(process, from, msg->type, msg->answer.op, msg->answer.error, 0);
       return true;
     default:
       return false;

@@ -15,7 +15,6 @@
 #include "net/net.h"
 #include "node/runtime.h"
 #include "msg/wire.h"
-#include "msg/service.h"
 
 enum attack attack_of(uint64_t run) {
   return run % 2 ? AT_RANDOM : (enum attack)(1 + run / 2 % (ATTACKS - 1));
@@ -110,7 +109,7 @@ static uint64_t strange64(uint64_t now) {
     case 3:
       return mix(&rng);
     case 4:
-      return mix(&rng) % 2 ? other->op : other->version;
+      return other->word[mix(&rng) % 4];
     case 5:
       return mix(&rng) % 2 ? other->map : other->page;
     case 6:
@@ -149,33 +148,31 @@ static void change_slice(struct dmi_slice *slice, uint64_t element) {
 }
 
 static void change_field(struct dmi_msg *msg) {
-  uint64_t *const wide[] = {&msg->map, &msg->page, &msg->op, &msg->off, &msg->len, &msg->version};
-  switch (mix(&rng) % 14) {
+  uint64_t *const wide[] = {&msg->map,     &msg->page,    &msg->word[0],
+                            &msg->word[1], &msg->word[2], &msg->word[3]};
+  switch (mix(&rng) % 13) {
     case 0:
       msg->type = (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_ROOM_BACK + 1) : msg->type ^ 1);
       break;
     case 1:
     case 2:
-      msg->flags ^= (uint8_t)(1u << mix(&rng) % 8);
+      msg->flags ^= (uint16_t)(1u << mix(&rng) % 12);
       break;
     case 3:
-      msg->kind = (uint8_t)(mix(&rng) % 16);
+      msg->word[mix(&rng) % 4] = mix(&rng) % 16;
       break;
     case 4:
       msg->origin = strange_uid();
       break;
     case 5:
-      msg->error = (uint32_t)strange64(msg->error);
-      break;
-    case 6:
-    case 7: {
+    case 6: {
       const struct dmi_wire_type *row = dmi_wire_type(msg->type);
       if (row->list_size) change_slice(&msg->list, row->list_size);
       break;
     }
+    case 7:
     case 8:
     case 9:
-    case 10:
       change_slice(&msg->body, 8);
       break;
     default: {
@@ -205,9 +202,9 @@ static struct dmi_msg make_up(void) {
   row = dmi_wire_type(msg.type);
   msg.origin = strange_uid();
   if (mix(&rng) % 2) msg.page = mix(&rng) % 66;
-  if (mix(&rng) % 2) msg.op = mix(&rng) % 40;
-  if (mix(&rng) % 2) msg.kind = (uint8_t)(mix(&rng) % 4);
-  if (mix(&rng) % 2) msg.flags = (uint8_t)(mix(&rng) % 3 ? 0 : mix(&rng));
+  if (mix(&rng) % 2) msg.word[0] = mix(&rng) % 40;
+  if (mix(&rng) % 2) msg.word[1] = mix(&rng) % 4;
+  if (mix(&rng) % 2) msg.flags = (uint16_t)(mix(&rng) % 3 ? 0 : mix(&rng) % 4096);
   if (!row->list_size || msg.list.len % row->list_size) dmi_slice_drop(&msg.list);
   if (row->list_size && mix(&rng) % 2) change_slice(&msg.list, row->list_size);
   if (msg.list.len && row->list_size && msg.list.len % row->list_size) dmi_slice_drop(&msg.list);
@@ -261,7 +258,7 @@ static bool lie(struct dmi_msg *msg, uint64_t at, uint64_t value, uint64_t size)
   return true;
 }
 
-static bool too_few_bytes(struct dmi_msg *msg, uint8_t flag) {
+static bool too_few_bytes(struct dmi_msg *msg, uint16_t flag) {
   if (!msg->body.len || (msg->flags & (DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA))) return false;
   dmi_slice_drop(&msg->body);
   msg->body = dmi_slice_copy("8 bytes.", 8);
@@ -277,14 +274,15 @@ static bool steal_home(struct dmi_net *net, const struct dmi_msg *msg, bool inve
   mapping = dmi_space_find(&dmi_runtime_access()->space, msg->map);
   dmi_epoch_leave();
   if (msg->type > DMI_MSG_RELEASE || !mapping) return false;
-  home.off = mapping->map.page_size;
-  home.version = mapping->map.page_num;
+  home.home.page_size = mapping->map.page_size;
+  home.home.page_num = mapping->map.page_num;
   if (invent) {
     home.map = 4096;
-    home.off = home.version = UINT64_C(1) << 30;
+    home.home.page_size = home.home.page_num = UINT64_C(1) << 30;
   }
   send_to_others(net, &home);
   home.type = DMI_MSG_HOME_TAILS;
+  home.home = (struct dmi_msg_home){0};
   home.list = invent ? dmi_slice_copy(&tail, sizeof tail) : (struct dmi_slice){0};
   if (invent) send_to_others(net, &home);
   dmi_slice_drop(&home.list);
@@ -365,7 +363,8 @@ static bool page_attack(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
     case FAIL_WITHOUT:
       if (msg->type != DMI_MSG_DATA) return false;
       msg->type = DMI_MSG_FAIL;
-      msg->flags = DMI_F_FETCH;
+      msg->flags = 0;
+      msg->fail = (struct dmi_msg_fail){.fetch = msg->data.fetch};
       dmi_slice_drop(&msg->body);
       return true;
     default:

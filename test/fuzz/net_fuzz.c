@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 
 #include "../unit/net_raw.h"
-#include "msg/service.h"
 
 #define QUICK 8000 /* connections */
 #define SOAK 400000
@@ -102,7 +101,7 @@ static void say_header(int fd, uint32_t uid) {
   static const uint8_t types[] = {
       DMI_MSG_GET,       DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
       DMI_MSG_TAKE,      DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
-      DMI_MSG_STOP,     DMI_MSG_ATOMIC,     DMI_MSG_KEEP,  DMI_SVC_ROOM_ASK,
+      DMI_MSG_STOP,      DMI_MSG_ATOMIC,     DMI_MSG_KEEP,  DMI_SVC_ROOM_ASK,
       DMI_SVC_ROOM_TELL, DMI_SVC_ROOM_BACK,  127,           200};
   static const uint64_t lengths[] = {0,
                                      1,
@@ -116,7 +115,7 @@ static void say_header(int fd, uint32_t uid) {
                                      UINT64_C(1) << 62,
                                      (UINT64_C(1) << 62) + 1,
                                      UINT64_MAX};
-  struct dmi_msg msg = {.type = types[any() % sizeof types], .op = any()};
+  struct dmi_msg msg = {.type = types[any() % sizeof types], .word = {any()}};
   unsigned char bytes[DMI_WIRE_HEADER];
   msg.list.len = any() % 2 ? 0 : lengths[any() % 9];
   msg.body.len = any() % 2 ? 0 : lengths[any() % 12];
@@ -244,14 +243,16 @@ static void *body(void *arg, uint32_t from, struct dmi_msg *msg) {
 
 static void echo(struct node *node, uint32_t from, struct dmi_msg *msg) {
   if (from != 2) return;
-  struct dmi_msg answer = {.type = DMI_MSG_GOT, .op = msg->op};
+  struct dmi_msg answer = {.type = DMI_MSG_GOT};
+  answer.got.op = msg->word[0];
   node_send(node, 2, answer);
 }
 
 /* The good peer's side of the same game. */
 static void echo_from_one(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)from;
-  struct dmi_msg answer = {.type = DMI_MSG_GOT, .op = msg->op + 1};
+  struct dmi_msg answer = {.type = DMI_MSG_GOT};
+  answer.got.op = msg->word[0] + 1;
   node_send(node, 1, answer);
 }
 

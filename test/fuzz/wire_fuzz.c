@@ -117,7 +117,7 @@ static void valid(unsigned char *in) {
   } else if (kind == 1) {
     dmi_refuse_put(in, "some reason");
   } else {
-    struct dmi_msg msg = {.type = (uint8_t)(any() % 130), .op = any()};
+    struct dmi_msg msg = {.type = (uint8_t)(any() % 130), .word = {any()}};
     const struct dmi_wire_type *row = dmi_wire_type(msg.type);
     if (row->list_size != 0) {
       msg.list.len = any() % 3 == 0 ? row->list_max : any() % 9 * row->list_size;

@@ -97,7 +97,7 @@ void act_create(int slot, uint32_t uid, bool must) {
   dmi_member_busy(p->m, 0, &out);
   world_run(slot, &out);
   msg.type = SIM_CREATE;
-  msg.op = ++w->next_op;
+  msg.member.op = ++w->next_op;
   msg.flags = must;
   world_send(slot, uid, &msg);
 }

@@ -187,18 +187,18 @@ void world_send(int slot, uint32_t id, const struct dmi_msg *msg) {
   { /* what keep does not keep */
     struct dmi_msg *kept = &c->queue[1 - end].at[c->queue[1 - end].num - 1].msg;
     kept->origin = msg->origin;
-    kept->len = msg->len;
+    kept->page = msg->page;
     kept->map = msg->map;
     kept->flags = msg->flags;
   }
 }
 
-void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len) {
+void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t hops) {
   struct dmi_msg msg = {0};
   msg.type = (uint8_t)type;
-  msg.op = op;
+  msg.member.op = op;
   msg.origin = origin;
-  msg.len = len;
+  msg.page = hops;
   world_send(slot, to, &msg);
 }
 
@@ -697,13 +697,13 @@ static uint32_t random_member(int slot) {
 
 static void on_request(int slot, const struct dmi_msg *msg) {
   struct proc *p = &w->proc[slot];
-  uint32_t next = msg->len > 0 && p->uid != msg->origin ? random_member(slot) : 0;
+  uint32_t next = msg->page > 0 && p->uid != msg->origin ? random_member(slot) : 0;
   if (next) {
-    world_send_sim(slot, next, SIM_REQUEST, msg->op, msg->origin, msg->len - 1);
+    world_send_sim(slot, next, SIM_REQUEST, msg->member.op, msg->origin, msg->page - 1);
   } else if (p->uid == msg->origin) {
     p->ops--;
   } else {
-    world_send_sim(slot, msg->origin, SIM_ANSWER, msg->op, 0, 0);
+    world_send_sim(slot, msg->origin, SIM_ANSWER, msg->member.op, 0, 0);
   }
 }
 
@@ -725,13 +725,13 @@ static void on_sim(int slot, uint32_t from, const struct dmi_msg *msg) {
     case SIM_CREATE:
       if (!p->opened && msg->flags) fail("%d was welcomed and refuses a thread", slot);
       if (!p->creates) {
-        world_send_sim(slot, from, SIM_CREATED, msg->op, 0, 0);
+        world_send_sim(slot, from, SIM_CREATED, msg->member.op, 0, 0);
         break;
       }
       creating = DMI_LIST_ADD(&p->creating);
       creating->op = ++w->next_op;
       creating->from = from;
-      creating->from_op = msg->op;
+      creating->from_op = msg->member.op;
       dmi_mout_init(&out);
       dmi_member_busy(p->m, creating->op, &out);
       world_run(slot, &out);

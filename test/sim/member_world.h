@@ -166,7 +166,7 @@ int world_coordinator(void); /* slot, -1: on its way */
 /* Inside of the world: sends over a connection, made if there is none; carries actions out; looks
  * at the coordinator's queue of notices (member_sim.c); what the core asks of its surroundings. */
 void world_send(int slot, uint32_t id, const struct dmi_msg *msg);
-void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t len);
+void world_send_sim(int slot, uint32_t to, int type, uint64_t op, uint32_t origin, uint64_t hops);
 void world_run(int slot, struct dmi_mout *out);
 void world_watch(int slot);
 uint32_t world_close_notices(int slot); /* about it, given or waiting */

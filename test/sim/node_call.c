@@ -80,7 +80,7 @@ void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b
 static bool created(struct node *node, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < node->creating.num; i++) {
     struct sim_creating creating = node->creating.at[i];
-    struct dmi_msg msg = {.type = SIM_CREATED, .op = creating.from_op};
+    struct dmi_msg msg = {.type = SIM_CREATED, .word = {creating.from_op}};
     if (creating.op != act->op) continue;
     DMI_LIST_DROP(&node->creating, i);
     if (act->error) sim_bad(node->sim, "p%u cannot be busy: %d", node->uid, act->error);

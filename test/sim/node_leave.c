@@ -38,9 +38,8 @@ static void home_over(struct node *node, struct sim_pmap *pmap, uint32_t heir) {
   struct dmi_msg msg = about(node, pmap->map.base, DMI_MSG_HOME_BEGIN);
   struct dmi_tail tails[SIM_PAGES];
   uint32_t num = 0, sent = 0;
-  msg.off = pmap->map.page_size;
-  msg.version = pmap->map.page_num;
-  msg.len = pmap->map.word;
+  msg.home = (struct dmi_msg_home){
+      .page_size = pmap->map.page_size, .page_num = pmap->map.page_num, .word = pmap->map.word};
   node_send(node, heir, &msg);
   atomic_store(&pmap->map.home, heir);
   for (uint32_t p = 0; p < SIM_PAGES; p++) {
@@ -143,15 +142,7 @@ void node_leave_fini(struct node *node) {
 
 static void rooms_said(struct node *node, struct dmi_room_out *out) {
   for (uint64_t i = 0; i < out->num; i++) {
-    const struct dmi_room_msg *said = &out->send[i].msg;
-    struct dmi_msg msg = {0};
-    msg.type = (uint8_t)(DMI_SVC_ROOM_ASK + said->type);
-    msg.kind = said->kind;
-    msg.origin = node->uid;
-    msg.op = said->number;
-    msg.len = said->bytes;
-    msg.off = said->unit;
-    if (said->now) msg.flags = DMI_F_MUST;
+    struct dmi_msg msg = dmi_room_to_msg(&out->send[i].msg, node->uid);
     node_send(node, out->send[i].to, &msg);
   }
   dmi_room_out_free(out);
@@ -238,12 +229,11 @@ static void answer_all(struct node *node) {
 }
 
 bool node_room_message(struct node *node, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_room_msg room = {
-      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
-      (msg->flags & DMI_F_MUST) != 0};
+  struct dmi_room_msg room;
   struct dmi_room_out out;
   uint64_t freed;
   bool good;
+  if (!dmi_room_of_msg(msg, &room)) return false;
   dmi_room_out_init(&out);
   good = dmi_room_message(node->rooms, from, &room, &freed, &out);
   rooms_said(node, &out);
@@ -272,12 +262,14 @@ void node_room_view(struct node *node) {
 
 static bool home_begin(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   struct sim_pmap *pmap = node_pmap(node, msg->map);
-  struct dmi_entry entry = {msg->map, msg->off, msg->version, node->uid, msg->len};
+  struct dmi_entry entry = {msg->map, msg->home.page_size, msg->home.page_num, node->uid,
+                            msg->home.word};
   if (!pmap) {
     node_enter(node, &entry, from);
     return true;
   }
-  if (pmap->map.page_size != msg->off || pmap->map.page_num != msg->version) return false;
+  if (pmap->map.page_size != msg->home.page_size || pmap->map.page_num != msg->home.page_num)
+    return false;
   if (atomic_load(&pmap->map.home) == node->uid) return false;
   atomic_store(&pmap->map.arriving, from);
   atomic_store(&pmap->map.home, node->uid);

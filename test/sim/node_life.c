@@ -322,7 +322,7 @@ void node_idle_look(struct node *node) {
 
 void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
-  struct dmi_msg reply = {.type = SIM_CREATED, .op = msg->op};
+  struct dmi_msg reply = {.type = SIM_CREATED, .word = {msg->word[0]}};
   struct sim_creating *creating;
   event_begin(node);
   if (msg->type == SIM_CREATED) {
@@ -336,7 +336,7 @@ void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *
     creating = DMI_LIST_ADD(&node->creating);
     creating->op = ++sim->next_op;
     creating->from = from;
-    creating->from_op = msg->op;
+    creating->from_op = msg->word[0];
     dmi_member_busy(node->m, creating->op, &node->out);
   }
   node_carry(node);

@@ -32,12 +32,13 @@ static void park(struct node *node, uint32_t map, struct dmi_act *act) {
 static void count(struct node *node, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   struct sim_thread *thread;
+  uint64_t op;
   bool calm;
-  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->op)) &&
-      !(msg->flags & DMI_F_FETCH))
+  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op)))
     sim_ops_hint(sim, thread);
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
-  thread = sim_thread_of(sim, msg->origin, msg->op);
+  op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
+  thread = sim_thread_of(sim, msg->origin, op);
   if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   calm = thread->calm == sim->stir && !sim->pools;
@@ -50,10 +51,11 @@ static void count(struct node *node, const struct dmi_msg *msg) {
 static void log_send(const struct node *node, uint32_t to, const struct dmi_msg *msg) {
   if (!node->sim->opt.verbose) return;
   sim_log(node->sim,
-          "p%u (%u) sends %s to %u: map %u page %u origin p%u op %llu version %llu flags %x",
+          "p%u (%u) sends %s to %u: map %u page %u origin p%u words %llu %llu %llu %llu flags %x",
           node->uid, node->num, dmi_wire_name(msg->type), to,
           msg->type <= DMI_MSG_PAGE_LAST ? sim_map_num(msg->map) : 0, (unsigned)msg->page,
-          msg->origin, (unsigned long long)msg->op, (unsigned long long)msg->version, msg->flags);
+          msg->origin, (unsigned long long)msg->word[0], (unsigned long long)msg->word[1],
+          (unsigned long long)msg->word[2], (unsigned long long)msg->word[3], msg->flags);
 }
 
 /* False: it has left, the message is the caller's. */
@@ -152,10 +154,9 @@ static struct dmi_req *answered(struct node *node, uint32_t from, const struct d
   struct sim *sim = node->sim;
   uint32_t map = sim_map_num(msg->map);
   struct sim_thread *thread;
-  if (msg->type != DMI_MSG_GOT && msg->type != DMI_MSG_DONE && msg->type != DMI_MSG_FAIL)
-    return NULL;
-  if (msg->flags & DMI_F_FETCH && msg->type == DMI_MSG_FAIL) return NULL;
-  thread = sim_thread_of(sim, node->uid, msg->op);
+  uint64_t op;
+  if (!dmi_msg_answers(msg, &op)) return NULL;
+  thread = sim_thread_of(sim, node->uid, op);
   if (thread && (thread->map != map || thread->page != msg->page))
     sim_bad(sim, "p%u gets %s for an operation on another page", node->uid,
             dmi_wire_name(msg->type));
@@ -173,10 +174,11 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct dmi_req *own;
   struct dmi_out out;
   uint8_t type = msg->type;
-  bool answer = type == DMI_MSG_GOT || type == DMI_MSG_DONE || type == DMI_MSG_FAIL;
+  uint64_t op;
+  bool answer = dmi_msg_answers(msg, &op);
   /* An operation keeps the records of its mapping; others meet one that is not known. */
   if (pmap->known != SIM_KNOWN &&
-      !(answer && pmap->page[num] && sim_thread_of(sim, node->uid, msg->op))) {
+      !(answer && pmap->page[num] && sim_thread_of(sim, node->uid, op))) {
     unknown_map(node, from, msg);
     return;
   }

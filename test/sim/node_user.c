@@ -101,7 +101,7 @@ void node_create(struct node *node, uint32_t uid, bool must) {
   node->own_creates++;
   dmi_member_busy(node->m, 0, &node->out);
   node_carry(node);
-  msg.op = ++node->sim->next_op;
+  msg.word[0] = ++node->sim->next_op;
   node_send(node, uid, &msg);
 }
 

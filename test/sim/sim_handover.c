@@ -32,8 +32,10 @@ static void env_enter(void *arg, const struct dmi_map *what) {
   }
   pmap->known = SIM_KNOWN;
   pmap->map.base = what->base;
-  pmap->map.page_size = what->page_size;
-  pmap->map.page_num = what->page_num;
+  /* The broken rule that looks nothing up does not know its sizes. */
+  const struct sim_map *map = &proc->sim->map[number_of(what)];
+  pmap->map.page_size = what->page_size ? what->page_size : map->page_size;
+  pmap->map.page_num = what->page_num ? what->page_num : map->page_num;
   atomic_store(&pmap->map.arriving, atomic_load(&what->arriving));
   atomic_store(&pmap->map.home, atomic_load(&what->home));
 }
@@ -155,7 +157,7 @@ static void replay(struct sim_proc *proc, uint32_t map) {
 /* The answer of the directory takes its time, as any message. */
 static void look_up(struct sim_proc *proc, const struct dmi_act *act) {
   struct dmi_msg msg = {
-      .type = SIM_FOUND, .map = act->value, .op = act->number, .flags = proc->must};
+      .type = SIM_FOUND, .map = act->value, .word = {act->number}, .flags = proc->must};
   sim_net_put(proc->sim, proc->slot, proc->slot, &msg, NULL);
 }
 
@@ -260,7 +262,7 @@ void sim_handover_found(struct sim_proc *proc, const struct dmi_msg *msg) {
   dmi_out_init(&out);
   proc->daemon = true;
   proc->must = msg->flags;
-  dmi_handover_found(proc->handover, msg->op, pmap ? &pmap->map : NULL, &out);
+  dmi_handover_found(proc->handover, msg->word[0], pmap ? &pmap->map : NULL, &out);
   proc->daemon = proc->must = false;
   carry(proc, &out);
 }

@@ -5,13 +5,7 @@
 #include "sim_pager.h"
 
 static void send_room(struct sim_proc *proc, const struct dmi_room_send *send) {
-  struct dmi_msg msg = {.type = (uint8_t)(DMI_SVC_ROOM_ASK + send->msg.type),
-                        .kind = send->msg.kind,
-                        .flags = send->msg.now ? DMI_F_MUST : 0,
-                        .origin = proc->core.self,
-                        .op = send->msg.number,
-                        .len = send->msg.bytes,
-                        .off = send->msg.unit};
+  struct dmi_msg msg = dmi_room_to_msg(&send->msg, proc->core.self);
   sim_pager_says(proc, send);
   proc->sim->totals->room_messages++;
   sim_send(proc, send->to, &msg);
@@ -89,10 +83,10 @@ void sim_pager_open(struct sim_proc *proc) {
 }
 
 void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_room_msg said = {
-      (uint8_t)(msg->type - DMI_SVC_ROOM_ASK), msg->kind, msg->op, msg->len, msg->off,
-      (msg->flags & DMI_F_MUST) != 0};
+  struct dmi_room_msg said;
   struct dmi_pressure_out out;
+  if (!dmi_room_of_msg(msg, &said))
+    sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
   sim_pager_hears(proc, from, &said);
   dmi_pressure_out_init(&out);
   if (!dmi_pressure_message(proc->pager->core, from, &said, &out))

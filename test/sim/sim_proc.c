@@ -209,13 +209,15 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t o
 
 static void count(struct sim *sim, const struct dmi_msg *msg) {
   struct sim_thread *thread;
+  uint64_t op;
   if (msg->type > DMI_MSG_PAGE_LAST) return;
   sim->totals->by_type[msg->type]++;
-  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->op))) {
+  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
     sim_ops_hint(sim, thread);
   }
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
-  thread = sim_thread_of(sim, msg->origin, msg->op);
+  op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
+  thread = sim_thread_of(sim, msg->origin, op);
   if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   bool calm = thread->calm == sim->stir && !sim->pools;
@@ -238,7 +240,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
   if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) return true;
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK || msg->type == DMI_MSG_KEEP ||
-         msg->type == DMI_MSG_RELEASE || (msg->type == DMI_MSG_FAIL && (msg->flags & DMI_F_FETCH));
+         msg->type == DMI_MSG_RELEASE || (msg->type == DMI_MSG_FAIL && msg->fail.fetch);
 }
 
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
@@ -246,10 +248,12 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   count(sim, msg);
   sim->totals->kept += msg->type == DMI_MSG_KEEP;
   if (sim->opt.verbose) {
-    sim_log(sim, "p%u sends %s to p%u: map %u page %u origin p%u op %llu version %llu flags %x",
+    sim_log(sim,
+            "p%u sends %s to p%u: map %u page %u origin p%u words %llu %llu %llu %llu flags %x",
             proc->core.self, sim_msg_name(msg->type), to, (unsigned)(msg->map >> 20),
-            (unsigned)msg->page, msg->origin, (unsigned long long)msg->op,
-            (unsigned long long)msg->version, msg->flags);
+            (unsigned)msg->page, msg->origin, (unsigned long long)msg->word[0],
+            (unsigned long long)msg->word[1], (unsigned long long)msg->word[2],
+            (unsigned long long)msg->word[3], msg->flags);
   }
   if (to == proc->core.self) {
     sim->totals->self_messages++;
@@ -300,14 +304,14 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   struct dmi_req *own = NULL;
   struct dmi_out out;
   uint8_t type = msg->type;
-  bool answer = type == DMI_MSG_GOT || type == DMI_MSG_DONE ||
-                (type == DMI_MSG_FAIL && !(msg->flags & DMI_F_FETCH));
+  uint64_t op;
+  bool answer = dmi_msg_answers(msg, &op);
   if (!sim_pmap_get(proc, map) && !proc->pmap[map].page[num]) {
     unknown_map(proc, from, msg);
     return;
   }
   if (answer) {
-    struct sim_thread *thread = sim_thread_of(sim, proc->core.self, msg->op);
+    struct sim_thread *thread = sim_thread_of(sim, proc->core.self, op);
     if (thread) own = &thread->req;
     if (thread && (thread->map != map || thread->page != num)) {
       sim_bad(sim, "p%u gets %s for an operation on another page", proc->core.self,

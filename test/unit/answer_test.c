@@ -46,29 +46,31 @@ static void process_message(struct node *node, uint32_t from, struct dmi_msg *ms
 
 /* The answer of node `uid` to a GET, by the kind of fault: all its bytes are `uid`. */
 static struct dmi_msg answer(uint32_t uid, const struct dmi_msg *get, uint64_t how) {
-  struct dmi_msg msg = {.type = DMI_MSG_GOT, .map = get->map, .page = get->page, .op = get->op};
+  struct dmi_msg msg = {.type = DMI_MSG_GOT, .map = get->map, .page = get->page};
+  uint64_t len = get->access.len;
   msg.origin = get->origin;
-  msg.len = get->len;
+  msg.got = (struct dmi_msg_got){.op = get->access.op, .len = len};
   if (how == 0) {
-    msg.body.frame = dmi_frame_new(get->len);
-    memset(msg.body.frame->bytes, (int)uid, get->len);
+    msg.body.frame = dmi_frame_new(len);
+    memset(msg.body.frame->bytes, (int)uid, len);
     msg.body.ptr = msg.body.frame->bytes;
-    msg.body.len = get->len;
+    msg.body.len = len;
   } else if (how == 1) {
     msg.flags = DMI_F_ZERO;
   } else {
     msg.type = DMI_MSG_FAIL;
-    msg.error = DMI_ENOMEM;
+    msg.fail = (struct dmi_msg_fail){.op = get->access.op, .error = DMI_ENOMEM};
   }
   return msg;
 }
 
 /* Both answer: node 2, which is asked, and node 3, to which it passes the request on. */
 static void both_answer(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  uint64_t op = msg->access.op;
   (void)from;
   if (msg->type != DMI_MSG_GET) return;
   if (node->uid == 2) node_send(node, 3, *msg);
-  node_send(node, 1, answer(node->uid, msg, msg->op % 7 == 0 ? 0 : (msg->op + node->uid) % 3));
+  node_send(node, 1, answer(node->uid, msg, op % 7 == 0 ? 0 : (op + node->uid) % 3));
 }
 
 static void start(void (*faulty)(struct node *node, uint32_t from, struct dmi_msg *msg)) {
@@ -213,9 +215,9 @@ static void test_half_answer(void **state) {
   /* It has begun, or what comes from 3 could be first. */
   for (bool claimed = false; !claimed; sched_yield()) {
     struct dmi_mapping *mapping;
-    struct dmi_page *page = dmi_ops_page(here.ops, kept.op, &mapping);
+    struct dmi_page *page = dmi_ops_page(here.ops, kept.access.op, &mapping);
     dmi_lock(&page->lock, DMI_RANK_PAGE);
-    claimed = dmi_ops_find(here.ops, kept.op, page)->claimed;
+    claimed = dmi_ops_find(here.ops, kept.access.op, page)->claimed;
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
     dmi_mapping_unref(&here.core, mapping);
   }

@@ -206,12 +206,11 @@ static bool home_begin(struct world *w, uint32_t from, uint32_t map, uint64_t si
                  (struct dmi_msg){.type = DMI_MSG_HOME_BEGIN,
                                   .origin = from,
                                   .map = BASE(map),
-                                  .off = size,
-                                  .version = num});
+                                  .home = {.page_size = size, .page_num = num}});
 }
 
 static bool list(struct world *w, uint32_t from, enum dmi_msg_type type, uint32_t map,
-                 struct dmi_tail entry, uint8_t flags) {
+                 struct dmi_tail entry, uint16_t flags) {
   struct dmi_msg msg = {.type = (uint8_t)type, .flags = flags, .origin = from, .map = BASE(map)};
   msg.list = dmi_slice_copy(&entry, sizeof(entry));
   return message(w, from, msg);
@@ -241,8 +240,7 @@ static void home_not_believed(void **state) {
   assert_false(message(w, 2, /* goes beyond the last address */
                        (struct dmi_msg){.type = DMI_MSG_HOME_BEGIN,
                                         .map = UINT64_C(3) << 61,
-                                        .off = UINT64_C(1) << 61,
-                                        .version = 1}));
+                                        .home = {UINT64_C(1) << 61, 1, 0}}));
   assert_false(home_begin(w, 2, 1, SIZE, PAGES)); /* the home is here */
   known(w, 2, 3);
   assert_false(home_begin(w, 2, 2, 2 * SIZE, PAGES)); /* it has other sizes */

@@ -82,7 +82,7 @@ static bool give(struct dmi_member *m, uint32_t from, uint8_t type, uint64_t op,
   struct dmi_msg msg = {0};
   bool ok;
   msg.type = type;
-  msg.op = op;
+  msg.member.op = op;
   if (body) msg.body = dmi_pack_slice(body);
   dmi_mout_clear(&out);
   ok = dmi_member_message(m, from, &msg, &out);
@@ -190,7 +190,8 @@ static void test_welcome_waits_for_opened(void **state) {
 }
 
 static bool leave_no(struct dmi_member *m, uint32_t from, uint32_t error) {
-  struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO, .error = error};
+  struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO};
+  msg.member.error = error;
   dmi_mout_clear(&out);
   return dmi_member_message(m, from, &msg, &out);
 }
@@ -398,7 +399,7 @@ static void test_rubbish(void **state) {
     for (uint32_t i = 0; i < sizeof(bytes); i++)
       bytes[i] = (uint8_t)(rand() % 3 ? 0 : rand());
     msg.type = (uint8_t)(DMI_CTL_JOIN + rand() % 50);
-    msg.op = (uint64_t)(rand() % 4);
+    msg.member.op = (uint64_t)(rand() % 4);
     msg.body.ptr = bytes;
     msg.body.len = (uint64_t)(rand() % (int)sizeof(bytes));
     dmi_mout_clear(&out);

@@ -18,7 +18,9 @@
 #include "net_raw.h"
 
 static struct dmi_msg plain(uint64_t op) {
-  return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
+  struct dmi_msg msg = {.type = DMI_MSG_GET};
+  msg.access.op = op;
+  return msg;
 }
 
 static void end(struct node *node) {
@@ -96,7 +98,7 @@ static void test_turned_away(void **state) {
   int fd = raw_accept(listener);
   assert_true(fd >= 0);
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(raw_message(fd).access.op, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(fd);
@@ -122,7 +124,7 @@ static void test_stopped(void **state) {
   node_send(&a, 3, plain(8));
   turn_away(other, 9); /* takes some seconds */
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(raw_message(fd).access.op, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(fd);
@@ -209,7 +211,7 @@ static void test_no_descriptors(void **state) {
   int fd = raw_accept(listener);
   assert_true(fd >= 0);
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).op, 7);
+  assert_int_equal(raw_message(fd).access.op, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   assert_null(strstr(strstr(a.log, "ulimit -n") + 1, "ulimit -n"));
   node_expect_close(&a);
@@ -326,7 +328,7 @@ static void test_ping_unanswered(void **state) {
   welcome(fd, 2);
   struct dmi_msg msg = raw_message(fd);
   assert_int_equal(msg.type, DMI_MSG_PING);
-  assert_int_equal(msg.kind, DMI_WIRE_ASK);
+  assert_int_equal(msg.ping.kind, DMI_WIRE_ASK);
   before.heard = signs_of(&a).heard; /* the handshake has been made */
   for (int i = 0; signs_of(&a).taken == before.taken && i < 100 * node_limit(); i++)
     poll(NULL, 0, 10);
@@ -334,7 +336,7 @@ static void test_ping_unanswered(void **state) {
   for (int i = 0; i < 3; i++)
     assert_int_equal(signs_of(&a).heard, before.heard);
   assert_int_equal(recv(fd, bytes, 1, MSG_DONTWAIT), -1);
-  msg.kind = DMI_WIRE_TELL;
+  msg.ping.kind = DMI_WIRE_TELL;
   dmi_wire_put(bytes, &msg);
   assert_true(raw_send(fd, bytes, sizeof bytes));
   msg = plain(1); /* when this one has been heard, so has the answer */
@@ -362,7 +364,8 @@ static void test_closed_window(void **state) {
   node_dead_after = 1;
   open_with(&a, addrs, 3);
   node_dead_after = 0;
-  struct dmi_msg put = {.type = DMI_MSG_PUT, .len = BODY};
+  struct dmi_msg put = {.type = DMI_MSG_PUT};
+  put.access.len = BODY;
   put.body.frame = dmi_frame_new(BODY);
   assert_non_null(put.body.frame);
   put.body.ptr = put.body.frame->bytes;

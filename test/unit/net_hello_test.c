@@ -212,7 +212,7 @@ static void test_malformed(void **state) {
   assert_true(raw_say(fd, &hello));
   struct dmi_msg msg = {.type = DMI_MSG_READ};
   dmi_wire_put(bytes, &msg);
-  bytes[16] = 1; /* a body, which READ does not have */
+  bytes[64] = 1; /* a body, which READ does not have */
   assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
   assert_int_equal(raw_answer(fd), DMI_HELLO_OK);
   assert_int_equal(raw_read(fd, &byte, 1), 0);

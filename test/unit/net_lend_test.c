@@ -48,7 +48,7 @@ static _Atomic uint32_t
 static void side_send(struct node *node, uint32_t to, struct dmi_msg msg) {
   struct side *side = &sides[node->uid];
   pthread_mutex_lock(&side->lock);
-  msg.version = side->sent[to]++;
+  msg.page = side->sent[to]++;
   dmi_net_send(node->net, to, &msg);
   pthread_mutex_unlock(&side->lock);
   dmi_net_flush(node->net, to);
@@ -58,26 +58,29 @@ static unsigned char byte_of(uint64_t op, uint64_t at) {
   return (unsigned char)(op * 31 + (op >> 32) + at);
 }
 
-/* A request says in `off` who shall answer, in `len` how much, in `origin` to whom. */
+/* A message says in `page` which one it is of its sender, a request in `off` who shall answer, in
+ * `len` how much, in `origin` to whom. */
 static void answer(struct node *node, const struct dmi_msg *request) {
-  struct dmi_msg msg = {.type = DMI_MSG_GOT, .op = request->op, .len = request->len};
-  if (disturb != 0 && request->op % disturb == 0) {
+  struct dmi_msg msg = {.type = DMI_MSG_GOT};
+  uint64_t op = request->access.op, len = request->access.len;
+  msg.got = (struct dmi_msg_got){.op = op, .len = len};
+  if (disturb != 0 && op % disturb == 0) {
     side_send(node, request->origin, (struct dmi_msg){.type = FOR_DAEMON});
   }
-  if (request->len != 0) {
-    struct dmi_frame *frame = dmi_frame_new(request->len);
-    for (uint64_t i = 0; i < request->len; i++)
-      frame->bytes[i] = byte_of(request->op, i);
-    msg.body = (struct dmi_slice){frame, frame->bytes, request->len};
+  if (len != 0) {
+    struct dmi_frame *frame = dmi_frame_new(len);
+    for (uint64_t i = 0; i < len; i++)
+      frame->bytes[i] = byte_of(op, i);
+    msg.body = (struct dmi_slice){frame, frame->bytes, len};
   }
   side_send(node, request->origin, msg);
 }
 
 static void answer_arrives(struct side *side, const struct dmi_msg *msg) {
-  struct call *call = &side->call[msg->op >> 32];
-  if (atomic_load(&call->op) != msg->op || msg->body.len != msg->len) side->wrong_bytes++;
+  struct call *call = &side->call[msg->got.op >> 32];
+  if (atomic_load(&call->op) != msg->got.op || msg->body.len != msg->got.len) side->wrong_bytes++;
   for (uint64_t i = 0; i < msg->body.len; i += 1 + i / 64) {
-    if (msg->body.ptr != call->buf || call->buf[i] != byte_of(msg->op, i)) {
+    if (msg->body.ptr != call->buf || call->buf[i] != byte_of(msg->got.op, i)) {
       side->wrong_bytes++;
       break;
     }
@@ -88,30 +91,31 @@ static void answer_arrives(struct side *side, const struct dmi_msg *msg) {
 static void on_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct side *side = &sides[node->uid];
   bool daemon = dmi_net_is_daemon(node->net);
-  if (msg->version != side->seen[from]) side->wrong_order++;
-  side->seen[from] = msg->version + 1;
+  if (msg->page != side->seen[from]) side->wrong_order++;
+  side->seen[from] = msg->page + 1;
   if (msg->type == DMI_MSG_GOT) {
     daemon ? side->by_daemon++ : side->lent++;
     answer_arrives(side, msg);
     return;
   }
   if (!daemon) side->wrong_thread++;
-  if (msg->type != DMI_MSG_GET || msg->off == 0) return;
-  if (msg->off == node->uid)
+  if (msg->type != DMI_MSG_GET || msg->access.off == 0) return;
+  if (msg->access.off == node->uid)
     answer(node, msg);
   else
-    side_send(node, (uint32_t)msg->off, *msg);
+    side_send(node, (uint32_t)msg->access.off, *msg);
 }
 
 static void *on_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)from;
-  return sides[node->uid].call[msg->op >> 32].buf;
+  return sides[node->uid].call[msg->got.op >> 32].buf;
 }
 
 /* Asks `asked`, is answered by `by` (0: by nobody), and waits. */
 static void call_out(struct node *node, struct call *call, uint32_t asked, uint32_t by, uint64_t op,
                      uint64_t len) {
-  struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = node->uid, .op = op, .off = by, .len = len};
+  struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = node->uid};
+  msg.access = (struct dmi_msg_access){.op = op, .off = by, .len = len};
   dmi_status_begin(&call->status);
   call->status.asked = asked;
   atomic_store(&call->op, op);
@@ -522,7 +526,9 @@ static uint32_t receive_one(struct node *nodes, uint8_t type) {
   while (dmi_net_borrow(nodes[0].net, 2, &loan) < 0)
     passed++;
   dmi_status_begin(status);
-  side_send(&nodes[1], 1, (struct dmi_msg){.type = type, .op = sides[1].call[0].op});
+  struct dmi_msg msg = {.type = type};
+  msg.got.op = sides[1].call[0].op;
+  side_send(&nodes[1], 1, msg);
   dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
   assert_int_equal(loan.owed, type == FOR_DAEMON);
   dmi_net_give_back(&loan);
@@ -562,7 +568,7 @@ static void test_middle(void **state) {
   start(nodes, 2);
   nodes[0].on_body = half_body;
   speak(&nodes[0], 2);
-  msg.version = sides[2].sent[1]++;
+  msg.page = sides[2].sent[1]++;
   dmi_wire_put(bytes, &msg);
   say_as(&nodes[1], 1, bytes, DMI_WIRE_HEADER + 500);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);

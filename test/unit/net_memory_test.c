@@ -234,7 +234,9 @@ static void test_reset(void **state) {
 #define NODES 3
 
 static struct dmi_msg plain(uint64_t op) {
-  return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
+  struct dmi_msg msg = {.type = DMI_MSG_GET};
+  msg.access.op = op;
+  return msg;
 }
 
 /* Members 1, 2, .., at machines of these numbers, that know each other. */
@@ -308,7 +310,7 @@ static void test_cut_mended(void **state) {
     assert_int_equal(NODE_NOW(&nodes[1], messages), before);
     mend(1, 2);
     NODE_WAIT(&nodes[1], messages, before + 100);
-    assert_int_equal(nodes[1].last.op, 99);
+    assert_int_equal(nodes[1].last.access.op, 99);
     assert_int_equal(NODE_NOW(&nodes[0], lost_num) + NODE_NOW(&nodes[1], lost_num), 0);
     finish(nodes, 2);
   }
@@ -461,7 +463,8 @@ static void test_closed_window(void **state) {
   pthread_mutex_lock(&gate);
   nodes[1].on_message = wait_at_gate;
   node_send(&nodes[0], 2, plain(2));
-  struct dmi_msg put = {.type = DMI_MSG_PUT, .len = BODY};
+  struct dmi_msg put = {.type = DMI_MSG_PUT};
+  put.access.len = BODY;
   put.body.frame = dmi_frame_new(BODY);
   put.body.ptr = put.body.frame->bytes;
   put.body.len = BODY;

@@ -9,7 +9,9 @@
 #include "net_raw.h"
 
 static inline struct dmi_msg plain(uint64_t op) {
-  return (struct dmi_msg){.type = DMI_MSG_GET, .op = op};
+  struct dmi_msg msg = {.type = DMI_MSG_GET};
+  msg.access.op = op;
+  return msg;
 }
 
 static inline void end(struct node *node) {

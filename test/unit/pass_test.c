@@ -48,7 +48,7 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       continue;
     }
     line_put(&w->line, proc->core.self, a);
-    if (a->msg.type == DMI_MSG_DATA || (a->msg.type == DMI_MSG_BLOCK && a->msg.off == 0))
+    if (a->msg.type == DMI_MSG_DATA || (a->msg.type == DMI_MSG_BLOCK && a->msg.block.off == 0))
       w->transfers[proc->core.self - 1]++;
   }
   dmi_out_free(out);
@@ -267,11 +267,10 @@ static void arriving(void **state) {
  */
 static void gives_up(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w), fail = {.type = DMI_MSG_FAIL, .flags = DMI_F_FETCH};
+  struct dmi_msg data = passes(w), fail = {.type = DMI_MSG_FAIL};
   part(w, &data, 2 * BLOCK);
   settle(w);
-  fail.op = data.op;
-  fail.error = DMI_ENOMEM;
+  fail.fail = (struct dmi_msg_fail){.fetch = data.data.fetch, .error = DMI_ENOMEM};
   assert_true(hand(w, 1, 1, &fail));
   assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_READ);
   assert_true(w->line.msg[w->line.first].flags & DMI_F_DIRECT);
@@ -299,15 +298,9 @@ static void unmapped(void **state) {
 
 static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
   static unsigned char bytes[PAGE];
-  struct dmi_msg msg = {.type = DMI_MSG_BLOCK,
-                        .flags = DMI_F_PASSED,
-                        .kind = DMI_KIND_INVALIDATE,
-                        .origin = 3,
-                        .map = LINE_MAP,
-                        .op = w->proc[2].page.busy->fetch,
-                        .off = off,
-                        .len = len,
-                        .version = 1};
+  struct dmi_msg msg = {.type = DMI_MSG_BLOCK, .flags = DMI_F_PASSED, .origin = 3, .map = LINE_MAP};
+  msg.block = (struct dmi_msg_block){
+      .fetch = w->proc[2].page.busy->fetch, .kind = DMI_KIND_INVALIDATE, .version = 1, .off = off};
   for (uint64_t i = 0; i < PAGE; i++)
     bytes[i] = want(i);
   msg.body = (struct dmi_slice){NULL, bytes + (off < PAGE ? off : 0), len};
@@ -328,10 +321,7 @@ static void malformed(void **state) {
     assert_false(hand(w, 2, 2, &msg));
   }
   msg = block(w, 0, 10);
-  msg.kind = 0;
-  assert_false(hand(w, 2, 2, &msg));
-  msg = block(w, 0, 10);
-  msg.body.len = 9;
+  msg.block.kind = 0;
   assert_false(hand(w, 2, 2, &msg));
   msg = block(w, 0, 100);
   assert_true(hand(w, 2, 2, &msg));
@@ -341,13 +331,13 @@ static void malformed(void **state) {
     assert_false(hand(w, 2, 2, &msg)); /* overlap, gap */
   }
   msg = block(w, 100, 100);
-  msg.version = 2;
+  msg.block.version = 2;
   assert_false(hand(w, 2, 2, &msg));
   msg = block(w, 0, PAGE);
   assert_true(hand(w, 2, 4, &msg)); /* another sender: ignored */
   assert_false(w->proc[2].done);
   msg = block(w, 100, PAGE - 100);
-  msg.op++;
+  msg.block.fetch++;
   assert_true(hand(w, 2, 2, &msg)); /* another fetch: ignored */
   assert_false(w->proc[2].done);
   msg = block(w, 100, PAGE - 100);
@@ -394,15 +384,16 @@ static void bytes_that_cannot_be(void **state) {
   struct world *w = *state;
   struct dmi_holder holder = {3, 7};
   struct dmi_msg msg;
+  uint64_t fetch;
   reads(w, 1);
   msg = take(w, DMI_MSG_READ);
+  fetch = msg.read.fetch;
   msg = (struct dmi_msg){.type = DMI_MSG_DATA,
                          .flags = DMI_F_ZERO,
-                         .kind = DMI_KIND_INVALIDATE,
                          .origin = 2,
-                         .op = msg.op,
                          .map = msg.map,
                          .body = dmi_slice_copy("8 bytes.", 8)};
+  msg.data = (struct dmi_msg_data){.fetch = fetch, .kind = DMI_KIND_INVALIDATE};
   assert_false(hand(w, 1, 1, &msg));
   assert_false(w->proc[1].done);
   w->proc[2].page.role = DMI_ROLE_PENDING;

@@ -120,7 +120,7 @@ static void test_update_without_room(void **state) {
   struct own own;
   begin(w, 2, &own, DMI_REQ_READ, 0, 8);
   own.req.kind = DMI_KIND_UPDATE;
-  w->line.msg[0].kind = DMI_KIND_UPDATE;
+  w->line.msg[0].read.kind = DMI_KIND_UPDATE;
   settle(w);
   assert_int_equal(two->page.copy, DMI_KIND_UPDATE);
   two->limit = 0;

@@ -105,11 +105,6 @@ static inline void act(struct world *w, struct proc *proc, struct dmi_out *out) 
   dmi_out_free(out);
 }
 
-static inline bool is_answer(const struct dmi_msg *msg) {
-  return msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_GOT ||
-         (msg->type == DMI_MSG_FAIL && !(msg->flags & DMI_F_FETCH));
-}
-
 static inline void take(struct world *w, struct proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct dmi_out out;
   bool must = msg->flags & DMI_F_MUST;
@@ -134,13 +129,14 @@ static inline void deliver(struct world *w) {
   uint32_t to, from = line_take(&w->line, &msg, &to);
   struct proc *proc = &w->proc[to - 1];
   struct dmi_out out;
+  uint64_t op;
   if (msg.type == DMI_MSG_TAKE) {
     take(w, proc, from, &msg);
     return;
   }
   dmi_out_init(&out);
   assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg,
-                               is_answer(&msg) ? &w->own[msg.op]->req : NULL, &out));
+                               dmi_msg_answers(&msg, &op) ? &w->own[op]->req : NULL, &out));
   act(w, proc, &out);
 }
 

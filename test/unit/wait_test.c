@@ -64,9 +64,8 @@ static void deliver(struct world *w) {
   struct proc *proc = &w->proc[to - 1];
   struct dmi_req *req = NULL;
   struct dmi_out out;
-  if (msg.type == DMI_MSG_DONE || msg.type == DMI_MSG_GOT || msg.type == DMI_MSG_FAIL) {
-    req = &w->own[msg.op]->req;
-  }
+  uint64_t op;
+  if (dmi_msg_answers(&msg, &op)) req = &w->own[op]->req;
   dmi_out_init(&out);
   assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg, req, &out));
   dmi_page_check(&proc->core, &proc->page);
@@ -205,7 +204,7 @@ static void moves(void **state) {
     if (w->line.msg[i].type == DMI_MSG_GRANT) grant = i;
     if (w->line.msg[i].flags & DMI_F_PARKED) {
       parked++;
-      assert_int_equal(w->line.msg[i].kind, DMI_RMW_TURN);
+      assert_int_equal(w->line.msg[i].atomic.rmw, DMI_RMW_TURN);
       assert_int_equal(w->line.msg[i].origin, parked); /* 1 came before 2 */
       assert_int_equal(grant, 0);
     }
@@ -400,13 +399,10 @@ static void forged(void **state) {
   struct world *w = *state;
   const uint64_t ticket = 7 * DMI_SYNC_UNIT;
   struct dmi_rmw_sizes sizes = {8, 0, 8};
-  struct dmi_msg msg = {.type = DMI_MSG_ATOMIC,
-                        .flags = DMI_F_PARKED,
-                        .kind = DMI_RMW_TURN,
-                        .origin = 2,
-                        .len = sizeof(struct dmi_tickets),
-                        .map = LINE_MAP};
+  struct dmi_msg msg = {
+      .type = DMI_MSG_ATOMIC, .flags = DMI_F_PARKED, .origin = 2, .map = LINE_MAP};
   struct dmi_out out;
+  msg.atomic = (struct dmi_msg_atomic){.len = sizeof(struct dmi_tickets), .rmw = DMI_RMW_TURN};
   msg.list = (struct dmi_slice){NULL, (const unsigned char *)&sizes, sizeof(sizes)};
   msg.body = (struct dmi_slice){NULL, (const unsigned char *)&ticket, sizeof(ticket)};
   for (uint32_t i = 0; i < 2; i++) { /* at the owner; at one that has no role */
@@ -415,7 +411,7 @@ static void forged(void **state) {
     assert_int_equal(out.num, 0);
   }
   msg.flags = 0;
-  msg.len = 8; /* too short for its kind */
+  msg.atomic.len = 8; /* too short for its kind */
   dmi_out_init(&out);
   assert_false(dmi_page_message(&w->proc[0].core, &w->proc[0].page, 3, &msg, NULL, &out));
 }
