@@ -26,6 +26,8 @@ base_sources = \
 	lib/base/futex.h \
 	lib/base/large.c \
 	lib/base/large.h \
+	lib/base/library.c \
+	lib/base/library.h \
 	lib/base/lock.c \
 	lib/base/lock.h \
 	lib/base/log.c \

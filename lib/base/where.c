@@ -11,7 +11,6 @@
 #endif
 #include "base/where.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -20,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/library.h"
 
 /* ---- libdw, as elfutils' <elfutils/libdwfl.h> declares it ------------------------------------ */
 
@@ -52,10 +53,7 @@ static int no_debuginfo(void) {
 }
 
 static bool load(void) {
-  static const struct {
-    const char *name;
-    size_t at;
-  } wanted[] = {
+  static const struct dmi_symbol wanted[] = {
       {"dwfl_linux_proc_find_elf", offsetof(struct dwfl, find_elf)},
       {"dwfl_begin", offsetof(struct dwfl, begin)},
       {"dwfl_linux_proc_report", offsetof(struct dwfl, proc_report)},
@@ -65,14 +63,7 @@ static bool load(void) {
       {"dwfl_module_getsrc", offsetof(struct dwfl, getsrc)},
       {"dwfl_lineinfo", offsetof(struct dwfl, lineinfo)},
   };
-  void *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return false;
-  for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-    void *found = dlsym(library, wanted[i].name);
-    if (!found) return false;
-    memcpy((char *)&lib + wanted[i].at, &found, sizeof(found));
-  }
-  return true;
+  return dmi_library_load("libdw.so.1", &lib, wanted, sizeof wanted / sizeof *wanted);
 }
 
 static void ask(void) {

@@ -47,7 +47,7 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   dmi_lend_way_out(peer, conn);
   dmi_mutex_lock(&peer->lock);
   if (peer->state < DMI_PEER_UP) {
-    peer->state = DMI_PEER_UP;
+    dmi_peer_move(peer, DMI_PEER_UP);
     peer->link = conn->link;
     peer->out = out;
     out = NULL;
@@ -197,7 +197,7 @@ bool dmi_conn_eof(struct dmi_conn *conn) {
 void dmi_conn_end(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_mutex_lock(&peer->lock);
-  peer->state = DMI_PEER_SHUT;
+  dmi_peer_move(peer, DMI_PEER_SHUT);
   peer->link = NULL;
   struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
   struct dmi_sealed *out = peer->out;

@@ -50,7 +50,7 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   ev_timer_start(net->loop, &dial->patience);
   peer->dial = dial;
   dmi_mutex_lock(&peer->lock);
-  peer->state = DMI_PEER_DIALING;
+  dmi_peer_move(peer, DMI_PEER_DIALING);
   dmi_mutex_unlock(&peer->lock);
   return dial;
 }

@@ -55,27 +55,34 @@ double dmi_net_now(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about) {
+bool dmi_net_may_log(struct dmi_net *net, enum dmi_net_about about) {
   struct dmi_net_limit *limit = &net->log[about];
-  if (limit->lines < LOG_LINES) return false;
-  limit->lines++;
-  return true;
-}
-
-void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...) {
-  struct dmi_net_limit *limit = &net->log[about];
-  char line[1024];
-  if (limit->lines == 0) {
+  if (limit->lines++ == 0) {
     ev_timer_set(&limit->end, LOG_SECONDS, 0);
     ev_timer_start(net->loop, &limit->end);
   }
-  if (dmi_net_mute(net, about)) return;
-  limit->lines++;
+  return limit->lines <= LOG_LINES;
+}
+
+static void say_as(struct dmi_net *net, const char *format, va_list args) {
+  char line[1024];
+  vsnprintf(line, sizeof line, format, args);
+  say(net, line);
+}
+
+void dmi_net_say(struct dmi_net *net, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(line, sizeof line, format, args);
+  say_as(net, format, args);
   va_end(args);
-  say(net, line);
+}
+
+void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...) {
+  va_list args;
+  if (!dmi_net_may_log(net, about)) return;
+  va_start(args, format);
+  say_as(net, format, args);
+  va_end(args);
 }
 
 /* ---- What other threads ask for -------------------------------------------------------------- */
@@ -267,7 +274,7 @@ err_loop:
 err_net:
   free(net);
 err_transport:
-  transport->ops->free(transport);
+  if (config->transport == NULL) transport->ops->free(transport);
   return NULL;
 }
 

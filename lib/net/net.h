@@ -40,7 +40,7 @@ struct dmi_net_config {
   double patience;      /* seconds for a handshake, to join, for a stranger's first word; 0: 10 */
   struct dmi_stream *stream; /* is told what happens; NULL: nobody is, but the user (`log` below) */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
-  struct dmi_transport *transport; /* what carries it; the net's from now on.  NULL: TCP */
+  struct dmi_transport *transport; /* what carries it; the net's once it is open.  NULL: TCP */
 };
 
 struct dmi_net_handler {

@@ -94,9 +94,17 @@ struct dmi_sealed {
  *      +---------------------------------------------------------------+
  *
  * An accepted connection goes from IDLE or DIALING to UP.  In SHUT and LOST what is sent is
- * dropped.
+ * dropped.  Who was closed and is lost then is SHUT, too; who only called itself by a number that
+ * nobody has announced, and is lost, is IDLE again.  The table of moves is in peer.c.
  */
-enum dmi_peer_state { DMI_PEER_IDLE, DMI_PEER_DIALING, DMI_PEER_UP, DMI_PEER_SHUT, DMI_PEER_LOST };
+enum dmi_peer_state {
+  DMI_PEER_IDLE,
+  DMI_PEER_DIALING,
+  DMI_PEER_UP,
+  DMI_PEER_SHUT,
+  DMI_PEER_LOST,
+  DMI_PEER_STATES
+};
 
 struct dmi_conn;
 struct dmi_dial;
@@ -108,7 +116,7 @@ struct dmi_net_peer {
   struct dmi_net *net;
   struct dmi_mutex lock;
   uint32_t id;               /* uid or temporary id */
-  enum dmi_peer_state state; /* [L] */
+  enum dmi_peer_state state; /* [L] set by dmi_peer_move */
   struct dmi_link *link;     /* [L] of `conn`, for writing; NULL unless UP */
   int broken;                /* [L] errno of a failed write, 0: none.  The daemon ends it then */
   bool closing;              /* [L] dmi_net_close was called: no more messages */
@@ -337,10 +345,14 @@ struct dmi_net {
 /* net.c */
 /* Seconds of a clock that nobody sets: for deadlines, and how long ago something was. */
 double dmi_net_now(void);
-/* Would a line be left out, as there were many?  Then it counts as said. */
-bool dmi_net_mute(struct dmi_net *net, enum dmi_net_about about);
+/* May one more line be said?  It counts, as said or as left out. */
+bool dmi_net_may_log(struct dmi_net *net, enum dmi_net_about about);
+/* Says it, if dmi_net_may_log has said so. */
+void dmi_net_say(struct dmi_net *net, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Both. */
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
-    __attribute__((format(printf, 3, 4))); /* one line, rate-limited */
+    __attribute__((format(printf, 3, 4)));
 /* Any thread, the peer's lock or turn_lock held: the daemon shall dmi_peer_serve it.  True: call
  * dmi_net_wake, after unlocking. */
 bool dmi_net_need_daemon(struct dmi_net_peer *peer);
@@ -357,6 +369,8 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net,
                                   uint32_t id); /* id DMI_NET_TEMP: a new one */
 void dmi_peer_free_temp(struct dmi_net_peer *peer);
 void dmi_peer_free_all(struct dmi_net *net);
+/* Its lock is held. */
+void dmi_peer_move(struct dmi_net_peer *peer, enum dmi_peer_state state);
 /* Its connection or attempt is over: empties its queue, tells handler.lost if anybody should know.
  * A temporary peer is freed. */
 void dmi_peer_lost(struct dmi_net_peer *peer, const char *why);

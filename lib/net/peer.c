@@ -109,6 +109,33 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   return peer;
 }
 
+/* ---- What we do towards it --------------------------------------------------------------------
+ */
+
+#ifdef DMI_DEBUG
+#define BIT(state) (1u << DMI_PEER_##state)
+
+/* Where each state may go: the diagram is in net_int.h. */
+static const uint32_t allowed[DMI_PEER_STATES] = {
+    [DMI_PEER_IDLE] = BIT(IDLE) | BIT(DIALING) | BIT(UP) | BIT(SHUT) | BIT(LOST),
+    [DMI_PEER_DIALING] = BIT(IDLE) | BIT(DIALING) | BIT(UP) | BIT(SHUT) | BIT(LOST),
+    [DMI_PEER_UP] = BIT(IDLE) | BIT(SHUT) | BIT(LOST),
+    [DMI_PEER_SHUT] = BIT(SHUT),
+    [DMI_PEER_LOST] = 0,
+};
+#endif
+
+void dmi_peer_move(struct dmi_net_peer *peer, enum dmi_peer_state state) {
+#ifdef DMI_DEBUG
+  if (!(allowed[peer->state] >> state & 1)) {
+    fprintf(stderr, "dmi: bug: peer %u goes from state %u to state %u\n", peer->id, peer->state,
+            state);
+    abort();
+  }
+#endif
+  peer->state = state;
+}
+
 /* ---- Its end --------------------------------------------------------------------------------- */
 
 /* Frees a peer that no other thread can find any more. */
@@ -178,7 +205,7 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
    * still be able to come. */
   bool unknown = peer->id < DMI_NET_TEMP && !peer->announced;
-  peer->state = !wanted ? DMI_PEER_SHUT : unknown ? DMI_PEER_IDLE : DMI_PEER_LOST;
+  dmi_peer_move(peer, !wanted ? DMI_PEER_SHUT : unknown ? DMI_PEER_IDLE : DMI_PEER_LOST);
   if (unknown) {
     peer->broken = 0;
     peer->blocked = peer->ended = false;
@@ -257,7 +284,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   from->out = NULL;
   from->head = from->tail = NULL;
   from->link = NULL;
-  from->state = DMI_PEER_SHUT;
+  dmi_peer_move(from, DMI_PEER_SHUT);
   dmi_mutex_unlock(&from->lock);
   dmi_mutex_lock(&to->lock);
   if (head != NULL) {
@@ -268,7 +295,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   to->link = link;
   to->out = out;
   to->blocked = blocked;
-  to->state = DMI_PEER_UP;
+  dmi_peer_move(to, DMI_PEER_UP);
   dmi_mutex_unlock(&to->lock);
   struct dmi_conn *conn = from->conn;
   dmi_lend_way_out(from, NULL);
@@ -324,7 +351,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return;
   bool wake = false;
   if (peer->state == DMI_PEER_IDLE && peer->head == NULL) {
-    peer->state = DMI_PEER_SHUT;
+    dmi_peer_move(peer, DMI_PEER_SHUT);
   } else if (peer->state < DMI_PEER_SHUT && !peer->closing) {
     struct dmi_msg end = {.type = DMI_MSG_STOP};
     peer->closing = peer->ended = true;

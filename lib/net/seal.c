@@ -13,7 +13,6 @@
 #endif
 #include "net/seal.h"
 
-#include <dlfcn.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -21,6 +20,8 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/library.h"
 
 /* ---- libcrypto, as OpenSSL 3 documents it -----------------------------------------------------
  */
@@ -45,10 +46,7 @@ static pthread_once_t evp_once = PTHREAD_ONCE_INIT;
 static bool evp_off;
 
 static void load(void) {
-  static const struct {
-    const char *name;
-    size_t at;
-  } wanted[] = {
+  static const struct dmi_symbol wanted[] = {
       {"EVP_CIPHER_fetch", offsetof(struct evp, fetch)},
       {"EVP_CIPHER_CTX_new", offsetof(struct evp, ctx_new)},
       {"EVP_CIPHER_CTX_free", offsetof(struct evp, ctx_free)},
@@ -57,14 +55,8 @@ static void load(void) {
       {"EVP_CipherFinal_ex", offsetof(struct evp, final)},
       {"EVP_CIPHER_CTX_ctrl", offsetof(struct evp, ctrl)},
   };
-  void *library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) return;
-  for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-    void *found = dlsym(library, wanted[i].name);
-    if (found == NULL) return;
-    memcpy((char *)&evp + wanted[i].at, &found, sizeof found);
-  }
-  evp.cipher = evp.fetch(NULL, "ChaCha20-Poly1305", NULL);
+  if (dmi_library_load("libcrypto.so.3", &evp, wanted, sizeof wanted / sizeof *wanted))
+    evp.cipher = evp.fetch(NULL, "ChaCha20-Poly1305", NULL);
 }
 
 static bool has_evp(void) {

@@ -12,6 +12,10 @@
 
 #include <cmocka.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../lib/memory_net.h"
@@ -588,6 +592,39 @@ static void test_middle(void **state) {
   finish(nodes, 2);
 }
 
+/* ---- States of a peer ---- */
+
+/* Does a process abort in which a peer moves so? */
+static bool aborts(enum dmi_peer_state from, enum dmi_peer_state to) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit none = {0, 0};
+    struct dmi_net_peer peer = {.state = from};
+    setrlimit(RLIMIT_CORE, &none);
+    signal(SIGABRT, SIG_DFL); /* cmocka has a handler of its own */
+    if (!freopen("/dev/null", "w", stderr)) _exit(2);
+    dmi_peer_move(&peer, to);
+    _exit(peer.state == to ? 0 : 3);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+/* Builds with --enable-debug abort at a move that is not in the table. */
+static void test_moves(void **state) {
+  (void)state;
+#ifndef DMI_DEBUG
+  skip();
+#endif
+  assert_false(aborts(DMI_PEER_IDLE, DMI_PEER_UP));
+  assert_false(aborts(DMI_PEER_UP, DMI_PEER_LOST));
+  assert_true(aborts(DMI_PEER_UP, DMI_PEER_DIALING));
+  assert_true(aborts(DMI_PEER_SHUT, DMI_PEER_UP));
+  assert_true(aborts(DMI_PEER_LOST, DMI_PEER_IDLE));
+}
+
 static struct memory_net *memory;
 
 static struct dmi_transport *open_memory(uint32_t machine) {
@@ -604,8 +641,9 @@ int main(void) {
       cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
       cmocka_unit_test(test_stop),       cmocka_unit_test(test_rest),
       cmocka_unit_test(test_middle)};
-  int failed = 0;
+  const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
   alarm(LIMIT);
+  int failed = cmocka_run_group_tests(moves, NULL, NULL);
   for (int round = 0; round < 4; round++) {
     node_transport = round < 2 ? NULL : open_memory;
     node_encrypt = round % 2 != 0;
