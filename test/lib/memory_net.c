@@ -329,6 +329,14 @@ static void begin_end(struct pair *pair, int side, uint32_t machine, uint16_t po
   put(end->link.out, FULL);
 }
 
+/* At once when an end is closed, by who has watched them. */
+static void close_descriptors(struct end *end) {
+  if (end->link.in < 0) return;
+  close(end->link.in);
+  close(end->link.out);
+  end->link.in = end->link.out = -1;
+}
+
 /* Nobody has either end any more. */
 static void free_pair(struct pair *pair) {
   if (pair->prev != NULL)
@@ -338,8 +346,7 @@ static void free_pair(struct pair *pair) {
   if (pair->next != NULL) pair->next->prev = pair->prev;
   for (int side = 0; side < 2; side++) {
     clear(&pair->flow[side]);
-    close(pair->end[side].link.in);
-    close(pair->end[side].link.out);
+    close_descriptors(&pair->end[side]);
   }
   free(pair);
 }
@@ -348,6 +355,7 @@ static void free_pair(struct pair *pair) {
 static void leave(struct pair *pair, int side, bool reset) {
   struct flow *out = &pair->flow[side], *in = &pair->flow[1 - side];
   pair->end[side].in_use = false;
+  close_descriptors(&pair->end[side]);
   if (!pair->end[1 - side].in_use) {
     free_pair(pair);
     return;
