@@ -27,6 +27,8 @@ test_sim_sim_SOURCES = \
 	test/sim/history.c \
 	test/sim/history.h \
 	test/sim/main.c \
+	test/sim/pager_judge.c \
+	test/sim/pager_judge.h \
 	test/sim/rng.h \
 	test/sim/shrink.c \
 	test/sim/sim.h \

@@ -77,6 +77,7 @@ void sim_pager_init(struct sim_proc *proc) {
   pager->core = dmi_pressure_new(&proc->core, pager->pool, spills);
   dmi_pressure_set_break(pager->core, sim->opt.pressure_broken, sim->opt.room_broken);
   pager->action.type = DMI_PRESSURE_REST;
+  sim_pager_judge(proc);
   if (sim->begun) {
     proc->mute = true; /* until it is welcomed */
   } else {
@@ -103,6 +104,7 @@ void sim_pager_fini(struct sim_proc *proc) {
             (unsigned long long)dmi_pool_used(pager->pool),
             (unsigned long long)dmi_pool_copy_bytes(pager->pool));
   }
+  pager_judge_free(pager->judge);
   dmi_pool_free(pager->pool);
   free(pager);
   proc->pager = NULL;
@@ -151,7 +153,7 @@ static enum dmi_pressure_offer offer_page(struct sim_proc *proc, struct dmi_page
   if (offer == DMI_PRESSURE_OFFERED) {
     proc->sim->totals->offers++;
     proc->pager->held++;
-    sim_pager_offers(proc, &out, page->map->page_size);
+    pager_judge_offers(proc->pager->judge, out.act[0].to, page->map->page_size);
   }
   act(proc, page, &out);
   return offer;
@@ -219,7 +221,7 @@ static void unspill(struct sim_proc *proc, struct dmi_page *page) {
 static void admit(struct sim_proc *proc, struct dmi_page *page, int error) {
   struct dmi_out out;
   bool spilled;
-  proc->pager->patient = NULL;
+  pager_judge_admits(proc->pager->judge);
   if (error != DMI_OK && sim_pager_fails(proc, page)) {
     dmi_pool_reserve(proc->pager->pool, page->map->page_size, true);
     error = DMI_OK;
@@ -287,7 +289,7 @@ static void step(struct sim_proc *proc) {
   sim_pager_carry(proc, &out);
   if (pager->action.type == DMI_PRESSURE_REST && pager->action.sleep) {
     pager->expects = pager->action.expects;
-    sim_pager_rests(proc);
+    pager_judge_rests(pager->judge, pager->armed);
   }
 }
 

@@ -6,7 +6,10 @@
 
 static void send_room(struct sim_proc *proc, const struct dmi_room_send *send) {
   struct dmi_msg msg = dmi_room_to_msg(&send->msg, proc->core.self);
-  sim_pager_says(proc, send);
+  sim_log(proc->sim, "p%u room %u kind %u number %llu bytes %llu unit %llu to p%u", proc->core.self,
+          send->msg.type, send->msg.kind, (unsigned long long)send->msg.number,
+          (unsigned long long)send->msg.bytes, (unsigned long long)send->msg.unit, send->to);
+  pager_judge_says(proc->pager->judge, send->to, &send->msg);
   proc->sim->totals->room_messages++;
   sim_send(proc, send->to, &msg);
 }
@@ -53,7 +56,7 @@ void sim_pager_carry(struct sim_proc *proc, struct dmi_pressure_out *out) {
   }
 }
 
-void sim_pager_view(struct sim_proc *proc) {
+void sim_pager_view(struct sim_proc *proc, uint32_t left) {
   struct sim *sim = proc->sim;
   struct dmi_pressure_out out;
   uint32_t uid[SIM_PROCS], num = 0;
@@ -62,7 +65,7 @@ void sim_pager_view(struct sim_proc *proc) {
     if (other && other != proc && !sim_has_left(proc, other->core.self))
       uid[num++] = other->core.self;
   }
-  sim_pager_forgets(proc);
+  if (left) pager_judge_left(proc->pager->judge, left);
   dmi_pressure_out_init(&out);
   dmi_pressure_view(proc->pager->core, uid, num, &out);
   sim_pager_carry(proc, &out);
@@ -70,7 +73,7 @@ void sim_pager_view(struct sim_proc *proc) {
 
 void sim_pager_joined(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    if (sim->proc[i]) sim_pager_view(sim->proc[i]);
+    if (sim->proc[i]) sim_pager_view(sim->proc[i], 0);
   }
 }
 
@@ -87,7 +90,7 @@ void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_ms
   struct dmi_pressure_out out;
   if (!dmi_room_of_msg(msg, &said))
     sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
-  sim_pager_hears(proc, from, &said);
+  if (!sim_has_left(proc, from)) pager_judge_hears(proc->pager->judge, from, &said);
   dmi_pressure_out_init(&out);
   if (!dmi_pressure_message(proc->pager->core, from, &said, &out))
     sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
@@ -95,7 +98,7 @@ void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_ms
 }
 
 void sim_pager_stalled(struct sim_proc *proc, struct dmi_page *page) {
-  sim_pager_notes_stall(proc, page);
+  pager_judge_stalled(proc->pager->judge, page);
   proc->pager->held++;
   dmi_pressure_stalled(proc->pager->core, page);
   proc->pager->events++;
@@ -114,7 +117,7 @@ void sim_pager_granted(struct sim_proc *proc) {
 }
 
 void sim_pager_kept(struct sim_proc *proc, uint32_t from) {
-  sim_pager_refuses(proc, from);
+  pager_judge_kept(proc->pager->judge, from);
   dmi_pressure_kept(proc->pager->core, from);
   proc->pager->events++;
 }

@@ -1,0 +1,275 @@
+/*
+ * pager_judge.c - what must hold for one pager.
+ *
+ * It knows the rules of docs/replacement.md, and the state of the process, but not how the pager
+ * comes to its decisions.
+ */
+#include "pager_judge.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+
+#define UIDS 512u
+
+typedef unsigned long long ull;
+
+/* What had ended of use in passing at some moment, and what was in use so. */
+struct moment {
+  uint64_t turned, passing;
+};
+
+/* A question of another process that has no answer yet. */
+struct question {
+  bool open, now;
+  uint64_t bytes, unit;
+  struct moment since;
+};
+
+struct peer {
+  struct question asks[2]; /* [1]: for a promise */
+  bool asked;              /* by us, and owes the answer */
+  uint64_t told;           /* what it can take, less what it was offered */
+};
+
+/* A page that stalls, or did. */
+struct stall {
+  const struct dmi_page *page;
+  struct moment since;
+};
+
+struct pager_judge {
+  struct pager_judge_env env;
+  struct dmi_pool *pool;
+  const struct dmi_pressure *pressure;
+  struct peer peer[UIDS];
+  uint32_t uids; /* behind the highest one heard of */
+  struct stall *stall;
+  uint64_t stalls, stalls_room;
+  const struct dmi_page *patient; /* waits for use in passing only; NULL: none does */
+  struct moment patience;         /* since when */
+};
+
+struct pager_judge *pager_judge_new(const struct pager_judge_env *env, struct dmi_pool *pool,
+                                    const struct dmi_pressure *pressure) {
+  struct pager_judge *judge = calloc(1, sizeof(*judge));
+  if (!judge) abort();
+  judge->env = *env;
+  judge->pool = pool;
+  judge->pressure = pressure;
+  return judge;
+}
+
+void pager_judge_free(struct pager_judge *judge) {
+  if (!judge) return;
+  free(judge->stall);
+  free(judge);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+bad(const struct pager_judge *judge, const char *format, ...) {
+  char text[200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  judge->env.bad(judge->env.arg, text);
+}
+
+/* ---- What there is -------------------------------------------------------------------------- */
+
+struct sums {
+  uint64_t bytes, reserved, copies, droppable;
+};
+
+static void add(struct dmi_page *page, void *with) {
+  uint64_t size = page->map->page_size;
+  struct sums *sums = with;
+  struct dmi_look look;
+  (void)dmi_pressure_look_at(page, &look);
+  if (page->frame) sums->bytes += size;
+  if (page->frame && page->role == DMI_ROLE_NONE) sums->copies += size;
+  if (page->flags & DMI_PAGE_ROOM) sums->reserved += size;
+  if (look.droppable) sums->droppable += size;
+}
+
+static struct sums sums_of(const struct pager_judge *judge, bool saved) {
+  struct sums sums = {0, 0, 0, 0};
+  judge->env.each(judge->env.arg, saved, add, &sums);
+  return sums;
+}
+
+static uint64_t droppable(const struct pager_judge *judge) {
+  return sums_of(judge, false).droppable;
+}
+
+static uint64_t promised(const struct pager_judge *judge) {
+  return dmi_room_promised(judge->pressure->rooms);
+}
+
+static uint64_t left(const struct pager_judge *judge) {
+  uint64_t used = dmi_pool_used(judge->pool), limit = dmi_pool_limit(judge->pool);
+  return used < limit ? limit - used : 0;
+}
+
+static bool can_give(const struct pager_judge *judge) {
+  const struct dmi_pressure *p = judge->pressure;
+  return !p->waiting.num && !p->stalled.num && judge->env.gives(judge->env.arg);
+}
+
+uint64_t pager_judge_room(const struct pager_judge *judge) {
+  return can_give(judge) ? left(judge) : 0;
+}
+
+/* What is in use in passing, without what is promised.  (dmi_pool_passing has the pool wake
+ * somebody the next time.) */
+static struct moment now(const struct pager_judge *judge) {
+  uint64_t used = dmi_pool_used(judge->pool), other = sums_of(judge, true).bytes + promised(judge);
+  return (struct moment){dmi_pool_turned(judge->pool), used > other ? used - other : 0};
+}
+
+/* Has less ended since then than was in use in passing, and is some so now? */
+static bool goes_on(const struct pager_judge *judge, const struct moment *since) {
+  struct moment at = now(judge);
+  return at.passing && at.turned - since->turned < since->passing;
+}
+
+void pager_judge_account(const struct pager_judge *judge, bool quiet) {
+  struct sums sums = sums_of(judge, true);
+  uint64_t used = dmi_pool_used(judge->pool), set_aside = sums.reserved + promised(judge);
+  if (used < set_aside + sums.bytes || used > UINT64_MAX / 2)
+    bad(judge, "the account has %llu bytes, %llu are pages' or reserved", (ull)used,
+        (ull)(set_aside + sums.bytes));
+  if (dmi_pool_copy_bytes(judge->pool) != sums.copies)
+    bad(judge, "the account has %llu bytes of copies, not %llu",
+        (ull)dmi_pool_copy_bytes(judge->pool), (ull)sums.copies);
+  if (quiet && (used != sums.bytes || dmi_pool_passing(judge->pool)))
+    bad(judge, "%llu bytes stay in use, and pages have %llu", (ull)used, (ull)sums.bytes);
+}
+
+/* ---- Questions and answers ------------------------------------------------------------------ */
+
+static struct peer *peer_of(struct pager_judge *judge, uint32_t uid) {
+  if (uid >= UIDS) abort();
+  if (uid >= judge->uids) judge->uids = uid + 1;
+  return &judge->peer[uid];
+}
+
+/* How much makes an answer that is not too small. */
+static uint64_t enough(const struct question *asks, bool promise) {
+  return promise ? asks->bytes : asks->unit;
+}
+
+/* An answer that is too small: is that so? */
+static void check_answer(const struct pager_judge *judge, uint32_t to, const struct question *asks,
+                         const struct dmi_room_msg *msg) {
+  bool promise = msg->kind == DMI_ROOM_PROMISE;
+  uint64_t wanted = enough(asks, promise), there = left(judge) + (promise ? msg->bytes : 0);
+  if (msg->kind == DMI_ROOM_AHEAD || msg->bytes >= wanted || !can_give(judge)) return;
+  if (there >= asks->unit && msg->bytes < (there < wanted ? there : wanted)) {
+    bad(judge, "tells p%u of %llu bytes, and has %llu", to, (ull)msg->bytes, (ull)there);
+  } else if (droppable(judge)) {
+    bad(judge, "tells p%u of %llu bytes, and has %llu of copies", to, (ull)msg->bytes,
+        (ull)droppable(judge));
+  } else if (!asks->now && goes_on(judge, &asks->since)) {
+    bad(judge, "tells p%u of %llu bytes, and has more in use only in passing", to, (ull)msg->bytes);
+  }
+}
+
+void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_room_msg *msg) {
+  struct peer *peer = peer_of(judge, to);
+  struct question *asks = &peer->asks[msg->kind == DMI_ROOM_PROMISE];
+  if (msg->type == DMI_ROOM_ASK && msg->kind != DMI_ROOM_PROMISE) peer->asked = true;
+  if (msg->type != DMI_ROOM_TELL || !msg->number || !asks->open) return;
+  asks->open = false;
+  check_answer(judge, to, asks, msg);
+}
+
+void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_room_msg *msg) {
+  struct peer *peer = peer_of(judge, from);
+  bool promise = msg->kind == DMI_ROOM_PROMISE;
+  if (msg->type == DMI_ROOM_ASK)
+    peer->asks[promise] = (struct question){true, msg->now, msg->bytes, msg->unit, now(judge)};
+  if (msg->type != DMI_ROOM_TELL || promise) return;
+  peer->told = msg->bytes;
+  if (msg->number) peer->asked = false;
+}
+
+void pager_judge_left(struct pager_judge *judge, uint32_t uid) {
+  *peer_of(judge, uid) = (struct peer){.asked = false};
+}
+
+void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes) {
+  struct peer *peer = peer_of(judge, to);
+  if (peer->told < bytes)
+    bad(judge, "offers p%u %llu bytes, and it has told of %llu", to, (ull)bytes, (ull)peer->told);
+  peer->told -= bytes < peer->told ? bytes : peer->told;
+}
+
+void pager_judge_kept(struct pager_judge *judge, uint32_t from) {
+  peer_of(judge, from)->told = 0;
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page) {
+  uint64_t i = 0;
+  while (i < judge->stalls && judge->stall[i].page != page)
+    i++;
+  DMI_XALLOC_GROW(judge->stall, i, judge->stalls_room);
+  judge->stall[i] = (struct stall){page, now(judge)};
+  if (i == judge->stalls) judge->stalls++;
+}
+
+void pager_judge_admits(struct pager_judge *judge) {
+  judge->patient = NULL;
+}
+
+static bool asks_nobody(const struct pager_judge *judge) {
+  for (uint32_t uid = 0; uid < judge->uids; uid++) {
+    if (judge->peer[uid].asked) return false;
+  }
+  return true;
+}
+
+/* If there is nothing that it waits for but use in passing, then not for ever. */
+void pager_judge_rests(struct pager_judge *judge, bool armed) {
+  const struct dmi_pressure *p = judge->pressure;
+  if (!p->waiting.num || p->offered.num || armed || !asks_nobody(judge)) {
+    judge->patient = NULL;
+  } else if (judge->patient != p->waiting.page[0]) {
+    judge->patient = p->waiting.page[0];
+    judge->patience = now(judge);
+    judge->patience.passing += promised(judge);
+  } else if (dmi_pool_turned(judge->pool) - judge->patience.turned >
+             judge->patience.passing + judge->patient->map->page_size) {
+    bad(judge, "a write waits for room that always others get");
+  }
+}
+
+void pager_judge_sleeps(const struct pager_judge *judge) {
+  const struct dmi_pressure *p = judge->pressure;
+  uint64_t copies = droppable(judge), there = left(judge) + copies;
+  bool gives = can_give(judge);
+  for (uint32_t uid = 0; gives && uid < judge->uids; uid++) {
+    for (int q = 0; q < 2; q++) {
+      const struct question *asks = &judge->peer[uid].asks[q];
+      if (asks->open && there >= enough(asks, q))
+        bad(judge, "sleeps, and p%u waits for its answer to %llu", uid, (ull)asks->bytes);
+    }
+  }
+  if (!p->waiting.num || p->offered.num || !asks_nobody(judge)) return;
+  if (copies && p->waiting.page[0]->map->page_size <= there)
+    bad(judge, "sleeps, and could drop copies for a write");
+}
+
+const char *pager_judge_hopes(const struct pager_judge *judge, const struct dmi_page *page) {
+  if (page->map->page_size <= left(judge)) return "it has room itself";
+  for (uint64_t i = 0; i < judge->stalls && !judge->pressure->spills; i++) {
+    if (judge->stall[i].page == page && goes_on(judge, &judge->stall[i].since))
+      return "room in use in passing will be free";
+  }
+  return NULL;
+}
