@@ -25,6 +25,7 @@ struct dmi_parent;
 struct dmi_stall;
 struct dmi_sync;
 struct dmi_threads;
+struct dmi_transport;
 
 struct dmi_process;
 
@@ -49,6 +50,9 @@ struct dmi_host {
   bool only;               /* threads that the program makes belong to it */
   int err;                 /* descriptor for lines for people */
   void (*end)(int status); /* ends the OS process at once; does not return */
+  /* What carries the bytes between processes: a new one; the network's from then on.  NULL: TCP. */
+  struct dmi_transport *(*transport)(void *arg);
+  void *arg;
 };
 
 /* The member by way of which this process joins. */

@@ -155,11 +155,18 @@ static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_n
   return dmi_node_new(&process->access.core, dmi_pager_pressure(process->pager), env, info, addr);
 }
 
+static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_config *config,
+                                const char **why) {
+  const struct dmi_net_handler handler = dmi_daemon_handler(process);
+  const struct dmi_host *host = &process->host;
+  config->transport = host->transport ? host->transport(host->arg) : NULL;
+  return dmi_net_open(config, &handler, why);
+}
+
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net;
   struct dmi_node_info info = {0};
   struct dmi_self self;
-  const struct dmi_net_handler handler = dmi_daemon_handler(process);
   const char *why = NULL;
   dmi_log_begin(&process->log, &process->stream, process->config.log,
                 "-"); /* its name may be what is wrong */
@@ -172,10 +179,10 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   net.stream = &process->stream;
   if (!dmi_key_read(net.key, process->config.key_file, process->config.key_fd, &process->stream))
     return false;
-  process->access.net = dmi_net_open(&net, &handler, &why);
+  process->access.net = open_net(process, &net, &why);
   if (!process->access.net && process->config.listen_else) {
     net.listen_port = 0;
-    process->access.net = dmi_net_open(&net, &handler, &why);
+    process->access.net = open_net(process, &net, &why);
   }
   sodium_memzero(net.key, sizeof net.key);
   if (!process->access.net) {

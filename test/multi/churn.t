@@ -14,7 +14,8 @@ use DMITest;
 use Time::HiRes qw(time);
 
 my $scale = $ENV{DMI_TEST_SCALE} // '';
-my $seconds = shift // { small => 16, soak => 120 }->{$scale} // 20;
+my $usual = $ENV{DMI_TEST_NODES} ? 3 : 16;    # processes do the long form
+my $seconds = shift // { small => $usual, soak => 120 }->{$scale} // 20;
 my $seed = $ENV{DMI_TEST_SEED} // int(time);
 srand $seed;
 

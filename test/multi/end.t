@@ -87,6 +87,12 @@ for my $signal (qw(INT TERM HUP)) {
     for $first, @others;
 }
 
+# What follows ends processes by force.
+if ($t->nodes) {
+  $t->done;
+  exit;
+}
+
 {
   my $first = $t->start($program, args => ['stuck'], name => 'first');
   my $stuck = $t->start($program, join => $first, name => 'stuck');

@@ -20,6 +20,8 @@
 #   $first->wait_exit(0);
 #   $t->done;
 #
+# With DMI_TEST_NODES=memory they are nodes of one process: DMINodes.pm.
+#
 # The test fails when a process (not told so) died from a signal, ended with a status other than 0,
 # still ran at the end, or when a sanitizer spoke in any output.  Text that a program prints into a
 # pipe arrives when the C library flushes it: test programs call setvbuf or fflush.
@@ -28,6 +30,7 @@ package DMITest;
 use strict;
 use warnings;
 use Cwd qw(abs_path);
+use DMINodes;
 use Exporter qw(import);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path);
@@ -103,6 +106,9 @@ sub build { return $_[0]{build} }             # the build directory
 sub dir { return $_[0]{dir} }                 # a directory of this test, removed at its end
 sub scale { return $ENV{DMI_TEST_SCALE} // '' }    # small, '' or soak: how much to do
 
+# Are these nodes of one process?  Such can be asked to leave, but not killed or stopped.
+sub nodes { return DMINodes::wanted() }
+
 sub _build_dir {
   for my $dir ($ENV{DMI_BUILD_DIR}, '.', "$top/build") {
     return abs_path($dir) if defined $dir && -x "$dir/bin/dmicc";
@@ -115,6 +121,7 @@ sub _build_dir {
 # is newer: a source, the library, or a header beside a source.
 sub compile {
   my ($self, $source, %opt) = @_;
+  return DMINodes::module($self, $source) if DMINodes::wanted;
   my @flags = @{ $opt{flags} // [] };
   my ($path, @with) = map { m{^/} ? $_ : "$top/$_" } $source, @{ $opt{with} // [] };
   # A file from elsewhere may have the name of another one.
@@ -164,6 +171,7 @@ sub compile {
 #   ignore => [...]    signals that are ignored there from the start
 sub start {
   my ($self, $program, %opt) = @_;
+  return DMINodes::start($self, $program, %opt) if DMINodes::wanted;
   my @command = ("$self->{build}/bin/dmirun");
   push @command, -i => '127.0.0.1', -p => $opt{join}->port if $opt{join};
   push @command, -l => 0 unless grep { /^-l/ } @{ $opt{opts} // [] };
@@ -210,6 +218,7 @@ sub spawn {
 # The end of every test: checks that all processes have ended as they should, and says so to prove.
 sub done {
   my ($self) = @_;
+  DMINodes::finish($self) if !grep { $_ != ($self->{nodes}{process} // 0) } $self->_running;
   for my $process ($self->_running) {
     $self->problem("$process->{name} still runs at the end of the test");
   }
@@ -330,10 +339,8 @@ sub _drain {
 sub _kill_all {
   my ($self) = @_;
   for my $process ($self->_running) {
-    kill KILL => $process->{pid};
-    waitpid $process->{pid}, 0;
     $process->{killed_by_harness} = 1;
-    $process->{status} = $?;
+    $process->{status} = $process->_kill;
   }
   $self->_drain;
 }
@@ -546,6 +553,14 @@ sub signal {
   kill $name => $self->{pid};
 }
 
+# kill -9, at the end of the script; returns its status.
+sub _kill {
+  my ($self) = @_;
+  kill KILL => $self->{pid};
+  waitpid $self->{pid}, 0;
+  return $?;
+}
+
 # kill -9, which may come when it has just ended by itself.
 sub kill_now {
   my ($self) = @_;
@@ -614,6 +629,12 @@ sub _note { $_[0]{test}->_log($_[0], '', $_[1]) }
 sub _read {
   my ($self, $stream) = @_;
   my $count = sysread $stream->{handle}, $stream->{text}, 65536, length $stream->{text};
+  return $self->_took($stream, $count);
+}
+
+# So many bytes have come; undef: an error.
+sub _took {
+  my ($self, $stream, $count) = @_;
   if (!defined $count) {
     return 0 if $!{EAGAIN} || $!{EINTR};
     $count = 0;
