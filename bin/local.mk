@@ -13,7 +13,14 @@ perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 
 # Directories are written relative to bindir, so that an installed tree may be moved.
-$(launchers): %: $(top_srcdir)/%.in Makefile
+# What they know of options comes from the library's table.
+EXTRA_DIST += bin/lib/DMI/Options.pm
+options_table = $(top_srcdir)/lib/node/option_table.h
+options_module = $(top_srcdir)/bin/lib/DMI/Options.pm
+fill_options = $(PERL) -0777 -I$(top_srcdir)/bin/lib -MDMI::Options \
+	-pe 'BEGIN { DMI::Options->read(shift) } DMI::Options->fill' $(options_table)
+
+$(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)includedir=`$(relative_to_bindir) $(includedir) $(bindir)` && \
 	libdir=`$(relative_to_bindir) $(libdir) $(bindir)` && \
@@ -28,6 +35,6 @@ $(launchers): %: $(top_srcdir)/%.in Makefile
 	  -e "s|@REL_LIBDIR[@]|$$libdir|g" \
 	  -e "s|@REL_PERLDIR[@]|$$perldir|g" \
 	  -e "s|@REL_STARTDIR[@]|$$startdir|g" \
-	  $< > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+	  $< > $@.sed && $(fill_options) $@.sed > $@.tmp && rm $@.sed && chmod +x $@.tmp && mv $@.tmp $@
 
 relative_to_bindir = $(PERL) -MFile::Spec -e 'print File::Spec->abs2rel(@ARGV)'

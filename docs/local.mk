@@ -12,7 +12,8 @@ examplesdir = $(docdir)/examples
 example_files = cd $(srcdir)/examples && find . -name '*.[ch]' -o -name '*.sbatch' | LC_ALL=C sort
 
 man_sources = $(top_srcdir)/docs/mkman $(wildcard $(top_srcdir)/docs/lib/Man*.pm \
-	$(top_srcdir)/docs/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in)
+	$(top_srcdir)/docs/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in) \
+	$(options_table) $(options_module)
 
 all-local: man/list
 

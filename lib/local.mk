@@ -208,6 +208,7 @@ node_sources = \
 	lib/node/key.c \
 	lib/node/key.h \
 	lib/node/main.c \
+	lib/node/option_table.h \
 	lib/node/pager.c \
 	lib/node/pager.h \
 	lib/node/pager_int.h \

@@ -1,5 +1,5 @@
 /*
- * config.c - the environment variables that dmirun sets, one row each.
+ * config.c - reads the environment variables of option_table.h.
  */
 #include "node/config.h"
 
@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/option_table.h"
+
 enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR };
 
 struct row {
@@ -16,37 +18,13 @@ struct row {
   enum type type;
   size_t offset;          /* in struct dmi_config */
   uint64_t low, fallback; /* least value; value when it is not set */
-  const char *help;       /* dmirun's option */
+  const char *option;     /* of dmirun; "": none */
 };
 
-static const struct row rows[] = {
-    {"DMI_JOIN_HOST", TEXT, offsetof(struct dmi_config, join_host), 0, 0, "-i"},
-    {"DMI_JOIN_FILE", TEXT, offsetof(struct dmi_config, join_file), 0, 0, "-i @FILE"},
-    {"DMI_JOIN_PORT", PORT, offsetof(struct dmi_config, join_port), 1, 7880, "-p"},
-    {"DMI_LISTEN_PORT", PORT, offsetof(struct dmi_config, listen_port), 0, 7880, "-l"},
-    {"DMI_ADVERTISE", TEXT, offsetof(struct dmi_config, advertise), 0, 0, "--advertise"},
-    {"DMI_LISTEN_ELSE", INT, offsetof(struct dmi_config, listen_else), 0, 0, "-l PORT+"},
-    {"DMI_POOL_BYTES", BYTES, offsetof(struct dmi_config, pool_bytes), 1 << 20, UINT64_C(2) << 30,
-     "-s"},
-    {"DMI_BIND", TEXT, offsetof(struct dmi_config, bind), 0, 0, "--bind"},
-    {"DMI_KEY_FILE", TEXT, offsetof(struct dmi_config, key_file), 0, 0, "--key"},
-    {"DMI_KEY_FD", INT, offsetof(struct dmi_config, key_fd), 0, UINT64_MAX, "--key-fd"},
-    {"DMI_DEAD_AFTER", SECONDS, offsetof(struct dmi_config, dead_after), 0, 60, "--dead-after"},
-    {"DMI_ENCRYPT", YES, offsetof(struct dmi_config, encrypt), 0, 0, "--encrypt"},
-    {"DMI_SPILL_DIR", TEXT, offsetof(struct dmi_config, spill_dir), 0, 0, "--spill"},
-    {"DMI_PORT_FILE", TEXT, offsetof(struct dmi_config, port_file), 0, 0, "no option"},
-    {"DMI_CONTACT_FILE", TEXT, offsetof(struct dmi_config, contact_file), 0, 0, "--contact"},
-    {"DMI_READY_FD", INT, offsetof(struct dmi_config, ready_fd), 3, UINT64_MAX, "--ready-fd"},
-    {"DMI_CHECK", YES, offsetof(struct dmi_config, check), 0, 0, "--check"},
-    {"DMI_BIND_THREADS", YES, offsetof(struct dmi_config, bind_threads), 0, 0, "--bind-threads"},
-    {"DMI_LOG", LEVEL, offsetof(struct dmi_config, log), 0, DMI_LOG_OFF, "no option"},
-    {"DMI_EVENT_FD", INT, offsetof(struct dmi_config, event_fd), 3, UINT64_MAX, "no option"},
-    {"DMI_EVENT_LEVEL", LEVEL, offsetof(struct dmi_config, event_level), 0, DMI_LOG_INFO,
-     "no option"},
-    {"DMI_ON_ERROR", ON_ERROR, offsetof(struct dmi_config, on_error), 0, 0, "--on-error"},
-    {"DMI_PARENT_PID", INT, offsetof(struct dmi_config, parent), 1, 0, "--with-parent"},
-    {"DMI_GRACE", SECONDS, offsetof(struct dmi_config, grace), 1, 60, "--grace"},
-};
+#define ROW(field_, variable_, type_, least_, default_, option_, argument_, set_, help_) \
+  {#variable_, type_, offsetof(struct dmi_config, field_), least_, (uint64_t)(default_), option_},
+static const struct row rows[] = {DMI_OPTION_TABLE(ROW)};
+#undef ROW
 
 /* The largest value of each type that is a number. */
 static const uint64_t highest[] = {[PORT] = UINT16_MAX,
@@ -67,7 +45,7 @@ static bool number(const struct row *row, const char *text, uint64_t *value, cha
   }
   snprintf(wrong, DMI_CONFIG_WRONG, "%s=%s is not a number %sfrom %llu to %llu (dmirun: %s)",
            row->name, text, row->type == SECONDS ? "of seconds " : "", (unsigned long long)row->low,
-           (unsigned long long)high, row->help);
+           (unsigned long long)high, *row->option ? row->option : "no option");
   return false;
 }
 
@@ -109,7 +87,7 @@ static void store(void *field, enum type type, uint64_t value) {
       break;
     case INT:
     case SECONDS:
-      *(int *)field = (int)value; /* UINT64_MAX: -1 */
+      *(int *)field = (int)value; /* UINT64_MAX is -1 */
       break;
     case YES:
       *(bool *)field = value != 0;

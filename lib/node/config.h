@@ -1,5 +1,5 @@
 /*
- * config.h - what the environment says: every variable is one row of a table in config.c.
+ * config.h - what the environment says: every variable is a row of option_table.h.
  */
 #ifndef DMI_NODE_CONFIG_H
 #define DMI_NODE_CONFIG_H

@@ -1,0 +1,67 @@
+/*
+ * option_table.h - THE TABLE of what can be set when a process starts: its variable in the
+ * environment, and the option of dmirun that sets that.
+ *
+ * Read by config.c, and by bin/lib/DMI/Options.pm when dmirun, dmimw and their man pages are built,
+ * so that `dmirun -h`, dmirun(1) and what the library takes are the same.
+ *
+ * A new one: a row here, a field in struct dmi_config, an item in docs/dmi.7.pod, and, if it has an
+ * option, what dmirun.in makes of its value.
+ */
+#ifndef DMI_NODE_OPTION_TABLE_H
+#define DMI_NODE_OPTION_TABLE_H
+
+/* Field of struct dmi_config; variable; type; least value; value when it is not set; option of
+ * dmirun ("": none) and its argument; who sets it; the option's line of `dmirun -h` ("": none).
+ *
+ * CLEARED: only the option does, dmirun clears the variable without it; KEPT: the environment does,
+ * too, for this process; PROGRAM: the same, for all processes, and dmimw hands it on. */
+/* clang-format off */
+#define DMI_OPTION_TABLE(OPTION) \
+  OPTION(join_host, DMI_JOIN_HOST, TEXT, 0, 0, "-i", "host", CLEARED, \
+    "join the program of a process at this host (name or address)") \
+  OPTION(join_file, DMI_JOIN_FILE, TEXT, 0, 0, "-i", "@FILE", CLEARED, \
+    "join the program that wrote this file (--contact)") \
+  OPTION(join_port, DMI_JOIN_PORT, PORT, 1, 7880, "-p", "port", CLEARED, \
+    "the port of that process (default 7880)") \
+  OPTION(listen_port, DMI_LISTEN_PORT, PORT, 0, 7880, "-l", "port", CLEARED, \
+    "the port this process listens on (default 7880; 0: any; 7900+: or any, if in use)") \
+  OPTION(listen_else, DMI_LISTEN_ELSE, INT, 0, 0, "-l", "port+", CLEARED, "") \
+  OPTION(pool_bytes, DMI_POOL_BYTES, BYTES, 1048576, 2147483648, "-s", "bytes", CLEARED, \
+    "memory this process lends to the program (default 2G, at least 1M; suffixes K M G T)") \
+  OPTION(advertise, DMI_ADVERTISE, TEXT, 0, 0, "--advertise", "ADDR", CLEARED, \
+    "the name or address at which others reach this process (default: as they see it)") \
+  OPTION(spill_dir, DMI_SPILL_DIR, TEXT, 0, 0, "--spill", "DIR", CLEARED, \
+    "write pages to a file in this directory when no process has room for them") \
+  OPTION(bind_threads, DMI_BIND_THREADS, YES, 0, 0, "--bind-threads", "", CLEARED, \
+    "keep each DMI thread on its own processor, spread over the cores") \
+  OPTION(on_error, DMI_ON_ERROR, ON_ERROR, 0, 0, "--on-error", "print|abort", PROGRAM, \
+    "print why a call failed; abort: and end the process there") \
+  OPTION(check, DMI_CHECK, YES, 0, 0, "--check", "", CLEARED, \
+    "show what would be used, try it (port, name, the process to join), and end") \
+  OPTION(contact_file, DMI_CONTACT_FILE, TEXT, 0, 0, "--contact", "FILE", CLEARED, \
+    "keep in this file where the program can be joined (-i @FILE)") \
+  OPTION(ready_fd, DMI_READY_FD, INT, 3, -1, "--ready-fd", "N", CLEARED, \
+    "write the port to descriptor N as soon as this process listens (for launchers)") \
+  OPTION(parent, DMI_PARENT_PID, INT, 1, 0, "--with-parent", "", CLEARED, \
+    "ask to leave when the process that started this one ends (for launchers)") \
+  OPTION(grace, DMI_GRACE, SECONDS, 1, 60, "--grace", "SECS", CLEARED, \
+    "time to leave in then (default 60); this process is killed after it") \
+  OPTION(key_file, DMI_KEY_FILE, TEXT, 0, 0, "--key", "file", KEPT, \
+    "the program's key (default ~/.dmi/key, made on first use): whoever has it may join") \
+  OPTION(key_fd, DMI_KEY_FD, INT, 0, -1, "--key-fd", "n", CLEARED, \
+    "read the key from this descriptor, one line (for scripts)") \
+  OPTION(encrypt, DMI_ENCRYPT, YES, 0, 0, "--encrypt", "", CLEARED, \
+    "encrypt all that the program sends; for the first process") \
+  OPTION(bind, DMI_BIND, TEXT, 0, 0, "--bind", "addr", CLEARED, \
+    "listen on this address only, and connect from it (default: all; a process that joins\n" \
+    "through one that listens on 127.0.0.1 listens on 127.0.0.1 itself)") \
+  OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
+    "a process whose machine is silent for so long is lost (default 60; 0: never)") \
+  OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
+  OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
+  OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \
+  OPTION(event_level, DMI_EVENT_LEVEL, LEVEL, 0, DMI_LOG_INFO, "", "", KEPT, "")
+/* clang-format on */
+
+#endif
