@@ -27,6 +27,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
 
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_set_role(core, page, DMI_ROLE_NONE);
+  dmi_set_stale(core, page, false);
   dmi_room_end(core, page);
   if (page->busy) {
     struct dmi_req *req;
@@ -91,6 +92,15 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
   page->role = (uint8_t)role;
   dmi_room_copies(core, page);
+}
+
+void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale) {
+  bool counts = !DMI_BROKEN(core, DMI_BREAK_AWAY);
+  bool was = (page->flags & DMI_PAGE_STALE) != 0;
+  if (stale == was) return;
+  page->flags ^= DMI_PAGE_STALE;
+  if (counts && stale) atomic_fetch_add(&core->owned, 1);
+  if (counts && was) atomic_fetch_sub(&core->owned, 1);
 }
 
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
@@ -372,10 +382,10 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
                          struct dmi_msg *msg, struct dmi_out *out) {
   bool home = atomic_load(&page->map->home) == core->self;
   bool own = msg->type == DMI_MSG_OWN;
-  if (own && home && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
-      msg->origin == core->self && !DMI_BROKEN(core, DMI_BREAK_STALE)) {
-    page->flags &= (uint16_t)~DMI_PAGE_STALE;
-    return;
+  if (own && !(msg->flags & DMI_F_TAIL) && (page->flags & DMI_PAGE_STALE) &&
+      msg->origin == core->self && (home || !DMI_BROKEN(core, DMI_BREAK_AWAY))) {
+    dmi_set_stale(core, page, false);
+    if (!DMI_BROKEN(core, DMI_BREAK_STALE)) return;
   }
   if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_PARKED)) {
     dmi_page_wait_arrives(page, msg);
@@ -490,6 +500,7 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
     busy->puts = 0;
   }
   dmi_set_role(core, page, DMI_ROLE_NONE);
+  dmi_set_stale(core, page, false);
   page->copy = 0;
   page->flags &= (uint16_t)~DMI_PAGE_HELD;
   dmi_room_end(core, page);

@@ -159,6 +159,7 @@ enum dmi_break {
   DMI_BREAK_FORWARD,    /* R5: what is left in the queue is not forwarded */
   DMI_BREAK_COPYSET,    /* R5: GRANT leaves the copyset out */
   DMI_BREAK_STALE,      /* R9: a void OWN is not dropped */
+  DMI_BREAK_AWAY,       /* R9: nor by who is not the home any more, who does not wait for it */
   DMI_BREAK_TAILS,      /* R8: the heir is not told the tails */
   DMI_BREAK_TAKE,       /* R8: pages owned by the leaver are not taken */
   DMI_BREAK_LIST,       /* R6: a copy takes only the first range of a list */
@@ -226,7 +227,8 @@ struct dmi_core {
   void *arg;
   uint64_t hop;             /* bytes that one more hop is worth (R13); 0: DMI_HOP */
   uint64_t block;           /* bytes of a BLOCK; 0: DMI_BLOCK */
-  _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record: 0 and no home: drained */
+  _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record, and those STALE (R9): 0
+                               and no home: drained */
   _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
   _Atomic uint64_t fetches; /* fetch numbers given out */
 };

@@ -47,7 +47,7 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   if (page->role == DMI_ROLE_OWNER) return true; /* made here since, as the home's */
   if (page->copy) return false;                  /* of bytes that were asked for through the home */
   /* Nobody ever asked the old home for this page: it is ours, and zero. */
-  if (page->role == DMI_ROLE_PENDING) page->flags |= DMI_PAGE_STALE;
+  if (page->role == DMI_ROLE_PENDING) dmi_set_stale(core, page, true);
   page->tail = core->self;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
   if (page->busy) {

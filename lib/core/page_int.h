@@ -34,6 +34,9 @@ bool dmi_is_read(const struct dmi_req *req);
 /* Is the own copy not to be read while this own operation is out? */
 bool dmi_counts_in_puts(const struct dmi_req *req);
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role);
+/* An own OWN is void and still to come back, or has.  It counts as owning, so that a leaver does
+ * not go before (R9). */
+void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale);
 /* An own operation, R2, R3.  The mode has been settled. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out);
