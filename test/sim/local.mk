@@ -56,8 +56,8 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_call.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \
+	test/sim/node_handover.c \
 	test/sim/node_judge.c \
-	test/sim/node_leave.c \
 	test/sim/node_life.c \
 	test/sim/node_main.c \
 	test/sim/node_net.c \

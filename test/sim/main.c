@@ -25,6 +25,7 @@ static const struct {
     {"FORWARD", DMI_BREAK_FORWARD, 0},
     {"COPYSET", DMI_BREAK_COPYSET, 0},
     {"STALE", DMI_BREAK_STALE, 0},
+    {"AWAY", DMI_BREAK_AWAY, 0},
     {"TAILS", DMI_BREAK_TAILS, 0},
     {"TAKE", DMI_BREAK_TAKE, 0},
     {"LIST", DMI_BREAK_LIST, 0},

@@ -5,7 +5,8 @@ use strict;
 use warnings;
 
 my $sim = ($ENV{DMI_BUILD_DIR} // '.') . '/test/sim/node_sim';
-my $small = ($ENV{DMI_TEST_SCALE} // '') eq 'small';
+my $scale = $ENV{DMI_TEST_SCALE} // '';
+my ($small, $soak) = ($scale eq 'small', $scale eq 'soak');
 my ($num, $bad) = (0, 0);
 
 sub ok {
@@ -47,12 +48,20 @@ my @rules = (
   [MEMBER_TAKEN => 20], [MEMBER_HEIR => 200], [MEMBER_PARK => 40], [MEMBER_POLLS => 20],
   [MEMBER_LAST_OK => 100], [MEMBER_OPENED => 20], [MEMBER_UID => 20], [MEMBER_UNMAP => 100],
   [MEMBER_ADOPT => 40], [MEMBER_FORGOT => 20], [MEMBER_LEFT => 20], [MEMBER_AWAITS => 100],
-  [MEMBER_ROLE => 40], [MEMBER_LOST => 20],
+  [MEMBER_ROLE => 40], [MEMBER_LOST => 20], [MEMBER_ROOM => 100],
+  [STALL => 20], [REFUSE => 100], [KEEP => 1000], [AWAY => 800, 10000],
+  [ROOM_REFUSED => 40], [ROOM_GIVE_UP => 20], [ROOM_GONE => 20], [ROOM_WHOLE => 20],
+  [HANDOVER_END => 20], [HANDOVER_LIST => 20], [HANDOVER_RECORD => 20], [HANDOVER_PAGES => 400],
+  [HANDOVER_OWNED => 20], [HANDOVER_COPY => 20], [HANDOVER_PARK => 20], [HANDOVER_REPLAY => 20],
+  [HANDOVER_NEVER => 20], [HANDOVER_LOOKUP => 20], [HANDOVER_KEEP => 20], [HANDOVER_HEIR => 20],
+  [HANDOVER_KILL => 20], [PRESSURE_STALLED => 20], [PRESSURE_SETTLE => 20],
+  [PRESSURE_PATIENCE => 400], [PRESSURE_LEAVING => 400], [PRESSURE_OPEN => 400],
+  [PRESSURE_FULL => 400], [PRESSURE_SPILLED => 20], [PRESSURE_PROMISE => 20],
 );
 for my $rule (@rules) {
   my ($name, $runs, $ops) = @$rule;
   $ops //= 5000;
-  if ($small && $runs > 200) {
+  if ($runs > ($soak ? 5000 : $small ? 100 : 500)) {
     $num++;
     print "ok $num - without $name # SKIP takes too long here\n";
     next;

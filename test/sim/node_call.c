@@ -116,7 +116,7 @@ static void mapped(struct node *node, const struct dmi_entry *entry) {
   sim->mix.weight[DMI_REQ_EXCL] += 10;
 }
 
-static void looked_up(struct node *node, struct sim_call *call, const struct dmi_mact *act) {
+static void looked_up(struct node *node, const struct sim_call *call, const struct dmi_mact *act) {
   struct node *home;
   if (!call->user) {
     node_leave_looked_up(node, call, act);

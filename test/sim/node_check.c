@@ -53,8 +53,6 @@ void sim_check_touched(struct sim *sim) {
     check_owner(sim, sim->touched[i].map, sim->touched[i].page);
   }
   sim->touched_num = 0;
-  struct node *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
-  if (node && sim->pools) node_pager_check(node, false);
 }
 
 /* The bytes of a page here, wherever they are. */
@@ -134,15 +132,14 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
     if (at->role == DMI_ROLE_PENDING) {
       sim_bad(sim, "p%u waits for ownership for ever: map %u page %u", node->uid, map, page);
     }
-    if (busy && (busy->queue.first || busy->waiters.first || busy->current || busy->parked.first)) {
+    if (busy && (busy->queue.first || busy->waiters.first || busy->current)) {
       sim_bad(sim, "p%u: operations wait for ever: map %u page %u", node->uid, map, page);
     }
     if (busy && (busy->puts || busy->fetch)) {
       sim_bad(sim, "p%u: an answer never came: map %u page %u", node->uid, map, page);
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, node, map, page, owner);
-    /* With the rule about STALE off the mark stays, of course: that alone would prove nothing. */
-    if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.page_break != DMI_BREAK_STALE) {
+    if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED)) {
       sim_bad(sim, "p%u: marks of a change of home stay: map %u page %u", node->uid, map, page);
     }
   }
@@ -154,7 +151,7 @@ static void check_threads(struct sim *sim) {
     struct node *node = sim->live[i];
     for (uint32_t t = 0; node && t <= SIM_THREADS; t++) {
       struct sim_thread *thread = &node->thread[t];
-      if (!thread->out) continue;
+      if (!thread->out || thread->given_up) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
       sim_bad(sim, "lost request: p%u.%u waits for ever for op %llu, map %u page %u", node->uid, t,
               (unsigned long long)thread->req.op, thread->map, thread->page);
@@ -197,7 +194,7 @@ void sim_check_waits(struct sim *sim) {
     for (uint32_t t = 0; sim->live[i] && t <= SIM_THREADS; t++) {
       const struct sim_thread *thread = &sim->live[i]->thread[t];
       uint32_t num;
-      if (!thread->out || !thread->waits) continue;
+      if (!thread->out || !thread->waits || thread->given_up) continue;
       num = parked(sim, sim->live[i], thread);
       if (num == 1) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
@@ -210,12 +207,8 @@ void sim_check_waits(struct sim *sim) {
 
 void sim_check_quiet(struct sim *sim) {
   sim->totals->quiets++;
-  if (sim->refusals && !sim->opt.broken) {
-    sim_bad(sim, "%llu operations were refused and do not know it",
-            (unsigned long long)sim->refusals);
-  }
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (sim->live[i]) node_pager_check(sim->live[i], true);
+    if (sim->live[i]) sim_judge_pool(sim->live[i]);
   }
   check_threads(sim);
   for (uint32_t m = 0; m < sim->maps; m++) {

@@ -196,7 +196,8 @@ struct node *sim_node_at(const struct node *from, const struct dmi_addr *addr) {
   return NULL;
 }
 
-/* A connection to a uid of which the address is known. */
+/* A connection to a uid of which the address is known; a joiner may not have heard of its uid yet.
+ */
 static struct sim_end *dial(struct node *node, uint32_t uid) {
   struct sim *sim = node->sim;
   for (uint32_t i = 0; i < node->addrs.num; i++) {
@@ -205,7 +206,8 @@ static struct sim_end *dial(struct node *node, uint32_t uid) {
     if (node->addrs.at[i].uid != uid) continue;
     to = sim_node_at(node, &node->addrs.at[i].addr);
     if (!to) return NULL;
-    if (to->uid != uid) sim_bad(sim, "p%u reaches the wrong process for p%u", node->uid, uid);
+    if (to->uid && to->uid != uid)
+      sim_bad(sim, "p%u reaches the wrong process for p%u", node->uid, uid);
     conn = sim_net_connect(node, to, uid, node->uid);
     if (!to->alive) {
       if (!to->killed) sim_bad(sim, "p%u connects to p%u, which has ended", node->uid, uid);
@@ -258,7 +260,8 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   }
   if (!end && other && node->barred[to] && node->by_thread && !is_answer(msg)) return false;
   if (!end) {
-    if (to >= DMI_NET_TEMP || !node->knows[to] || (other && other->killed && !other->alive)) {
+    if (to >= DMI_NET_TEMP || !node->knows[to] || node->lost[to] ||
+        (other && other->killed && !other->alive)) {
       drop(sim, msg); /* lost or unknown: dropped */
       return true;
     }

@@ -285,7 +285,7 @@ static void check_refused(struct sim *sim, const struct node *node) {
   if (record->no_room &&
       (sim->room_event > notes->refused_at || notes->room_at > notes->refused_at))
     sim_bad(sim, "there may be room for p%u, and nobody is told", node->uid);
-  if (!record->no_room && record->life == DMI_LIFE_CLOSING &&
+  if (!sim->notices_lost && !record->no_room && record->life == DMI_LIFE_CLOSING &&
       close_notices(sim, node) <= notes->close_base)
     sim_bad(sim, "p%u found no room and was forgotten", node->uid);
 }
@@ -347,4 +347,82 @@ void sim_judge_print(struct sim *sim) {
             node->pend.num, record ? dmi_life_name(record->life) : "unknown",
             record ? record->busy : 0);
   }
+}
+
+/* ---- Room
+ * ------------------------------------------------------------------------------------------- */
+
+void sim_judge_told(struct node *node) {
+  enum dmi_phase phase = node->m->phase;
+  if (node->m->no_room && (phase == DMI_PHASE_JOINED || phase == DMI_PHASE_DRAINED))
+    node->notes.room_at = node->sim->now;
+}
+
+void sim_judge_drained(struct node *node) {
+  struct sim *sim = node->sim;
+  if (atomic_load(&node->core.owned)) sim_bad(sim, "p%u says drained and owns pages", node->uid);
+  for (uint32_t m = 0; m < node->maps; m++) {
+    const struct sim_pmap *pmap = &node->pmap[m];
+    if (pmap->known != SIM_KNOWN) continue;
+    if (atomic_load(&pmap->map.home) == node->uid)
+      sim_bad(sim, "p%u says drained and is home of mapping %u", node->uid, m);
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      if (pmap->page[p] && pmap->page[p]->copy)
+        sim_bad(sim, "p%u says drained and has a copy: map %u page %u", node->uid, m, p);
+    }
+  }
+}
+
+/* Is a message about room on its way between these two? */
+static bool talk_of_room(const struct node *a, const struct node *b) {
+  const struct sim_end *end = sim_net_end(a, b->uid);
+  for (int e = 0; end && e < 2; e++, end = sim_net_other(end)) {
+    for (uint32_t k = 0; k < end->queue.num; k++) {
+      uint8_t type = end->queue.msg[(end->queue.first + k) & (end->queue.room - 1)].type;
+      if (type >= DMI_SVC_ROOM_ASK && type <= DMI_SVC_ROOM_BACK) return true;
+    }
+  }
+  return false;
+}
+
+/* It has room, has noticed that, and has told everybody who waits to hear so. */
+static bool has_room(const struct node *node, uint64_t bytes) {
+  const struct dmi_pressure_action *action = &node->action;
+  if (node->m->phase != DMI_PHASE_JOINED || !(node->opened || node->m->first)) return false;
+  if (action->type != DMI_PRESSURE_REST || !action->sleep || node->events != node->seen)
+    return false;
+  return dmi_pool_limit(node->pool) - dmi_pool_used(node->pool) >= bytes &&
+         dmi_pool_used(node->pool) <= dmi_pool_limit(node->pool);
+}
+
+void sim_judge_no_room(struct node *node, const struct dmi_page *page) {
+  struct sim *sim = node->sim;
+  if (node->events != node->seen) return; /* it has heard of something since it looked */
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *other = sim->live[i];
+    if (!other || other == node || !other->uid || node->view[other->uid] != 1) continue;
+    if (other->view[node->uid] != 1 || !has_room(other, page->map->page_size)) continue;
+    if (talk_of_room(node, other)) continue;
+    sim_bad(sim, "p%u: a write fails for lack of room, and p%u has some", node->uid, other->uid);
+  }
+}
+
+void sim_judge_pool(struct node *node) {
+  struct sim *sim = node->sim;
+  uint64_t bytes = 0;
+  for (uint32_t m = 0; m < node->maps; m++) {
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      const struct dmi_page *page = node->pmap[m].page[p];
+      if (!page) continue;
+      if (page->frame) bytes += page->map->page_size;
+      if (page->flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_ROOM))
+        sim_bad(sim, "p%u: flags %x stay, map %u page %u", node->uid, page->flags, m, p);
+      if (!(page->flags & DMI_PAGE_SPILLED) != !node->pmap[m].disk[p])
+        sim_bad(sim, "p%u: map %u page %u is spilled and has no bytes, or the other way round",
+                node->uid, m, p);
+    }
+  }
+  if (dmi_pool_used(node->pool) != bytes)
+    sim_bad(sim, "p%u: %llu bytes are in use, %llu of pages", node->uid,
+            (unsigned long long)dmi_pool_used(node->pool), (unsigned long long)bytes);
 }

@@ -114,7 +114,7 @@ static void view(struct node *node, const struct dmi_mact *act) {
     node_leave_removed(node, removed->uid, removed->heir);
     node->barred[removed->uid] = true;
   }
-  node_room_view(node);
+  node_pager_view(node);
   answer_some_time(node, (struct sim_pending){.type = SIM_PEND_VIEWED});
 }
 
@@ -159,7 +159,7 @@ static void expect_close(struct node *node) {
   sim->totals->leaves++;
   if (node->threads || node->main_runs)
     sim_bad(sim, "p%u is removed while user code runs there", node->uid);
-  for (uint32_t m = 0; m < sim->maps; m++) {
+  for (uint32_t m = 0; m < node->maps; m++) {
     const struct sim_pmap *pmap = &node->pmap[m];
     if (pmap->known == SIM_KNOWN && atomic_load(&pmap->map.home) == node->uid)
       sim_bad(sim, "p%u leaves as home of mapping %u", node->uid, m);
@@ -180,6 +180,7 @@ static void has_left(struct node *node) {
 static void opened(struct node *node) {
   if (node->opened) sim_bad(node->sim, "p%u is opened twice", node->uid);
   node->opened = node->creates = true;
+  node_pager_open(node);
   if (node->main_runs || !rng_once_in(&node->sim->rng, 3)) return;
   /* As if DMI_main ran here, too: user code that does not hinder its leaving. */
   node->main_runs = true;
@@ -197,6 +198,7 @@ static void act_life(struct node *node, struct dmi_mact *act) {
     case DMI_MACT_JOINED:
       node->joined = true;
       node->dmi_id = act->dmi_id;
+      if (node->m->first) node_pager_open(node);
       node->sim->totals->joins++;
       sim_judge_joined(node);
       break;
@@ -304,6 +306,7 @@ void node_carry(struct node *node) {
  * ---------------------------------------------------------------------------- */
 
 void node_lost(struct node *node, uint32_t id) {
+  if (id < SIM_NODES) node->lost[id] = true;
   if (!node->alive || node->expect_close) return;
   sim_log(node->sim, "p%u lost %u", node->uid, id);
   event_begin(node);

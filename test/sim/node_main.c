@@ -10,7 +10,7 @@
 
 #include "node_sim.h"
 
-enum side { PAGE, MEMBER, ROOM };
+enum side { PAGE, MEMBER, ROOM, HANDOVER, PRESSURE };
 
 static const struct {
   const char *name;
@@ -27,6 +27,7 @@ static const struct {
     {"FORWARD", PAGE, DMI_BREAK_FORWARD},
     {"COPYSET", PAGE, DMI_BREAK_COPYSET},
     {"STALE", PAGE, DMI_BREAK_STALE},
+    {"AWAY", PAGE, DMI_BREAK_AWAY},
     {"TAILS", PAGE, DMI_BREAK_TAILS},
     {"TAKE", PAGE, DMI_BREAK_TAKE},
     {"LIST", PAGE, DMI_BREAK_LIST},
@@ -73,9 +74,38 @@ static const struct {
     {"ROOM_WORD", ROOM, DMI_ROOM_BREAK_WORD},
     {"ROOM_HOLD", ROOM, DMI_ROOM_BREAK_HOLD},
     {"ROOM_WHOLE", ROOM, DMI_ROOM_BREAK_WHOLE},
+    {"HANDOVER_END", HANDOVER, DMI_HBREAK_END},
+    {"HANDOVER_LIST", HANDOVER, DMI_HBREAK_LIST},
+    {"HANDOVER_RECORD", HANDOVER, DMI_HBREAK_RECORD},
+    {"HANDOVER_PAGES", HANDOVER, DMI_HBREAK_PAGES},
+    {"HANDOVER_DONE", HANDOVER, DMI_HBREAK_DONE},
+    {"HANDOVER_OWNED", HANDOVER, DMI_HBREAK_OWNED},
+    {"HANDOVER_COPY", HANDOVER, DMI_HBREAK_COPY},
+    {"HANDOVER_PARK", HANDOVER, DMI_HBREAK_PARK},
+    {"HANDOVER_REPLAY", HANDOVER, DMI_HBREAK_REPLAY},
+    {"HANDOVER_NEVER", HANDOVER, DMI_HBREAK_NEVER},
+    {"HANDOVER_LOOKUP", HANDOVER, DMI_HBREAK_LOOKUP},
+    {"HANDOVER_KEEP", HANDOVER, DMI_HBREAK_KEEP},
+    {"HANDOVER_HEIR", HANDOVER, DMI_HBREAK_HEIR},
+    {"HANDOVER_KILL", HANDOVER, DMI_HBREAK_KILL},
+    {"PRESSURE_STALLED", PRESSURE, DMI_PRESSURE_BREAK_STALLED},
+    {"PRESSURE_SETTLE", PRESSURE, DMI_PRESSURE_BREAK_SETTLE},
+    {"PRESSURE_PATIENCE", PRESSURE, DMI_PRESSURE_BREAK_PATIENCE},
+    {"PRESSURE_FOREVER", PRESSURE, DMI_PRESSURE_BREAK_FOREVER},
+    {"PRESSURE_COPIES", PRESSURE, DMI_PRESSURE_BREAK_COPIES},
+    {"PRESSURE_LEAVING", PRESSURE, DMI_PRESSURE_BREAK_LEAVING},
+    {"PRESSURE_OPEN", PRESSURE, DMI_PRESSURE_BREAK_OPEN},
+    {"PRESSURE_FULL", PRESSURE, DMI_PRESSURE_BREAK_FULL},
+    {"PRESSURE_STEP", PRESSURE, DMI_PRESSURE_BREAK_STEP},
+    {"PRESSURE_WATCH", PRESSURE, DMI_PRESSURE_BREAK_WATCH},
+    {"PRESSURE_SPILLED", PRESSURE, DMI_PRESSURE_BREAK_SPILLED},
+    {"PRESSURE_PROMISE", PRESSURE, DMI_PRESSURE_BREAK_PROMISE},
+    {"PRESSURE_OTHERS", PRESSURE, DMI_PRESSURE_BREAK_OTHERS},
+    {"PRESSURE_ITSELF", PRESSURE, DMI_PRESSURE_BREAK_ITSELF},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
-_Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_ROOM_BREAK_LAST - 1,
+_Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_ROOM_BREAK_LAST - 1 +
+                             DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1,
                "each broken rule has a name here");
 
 struct args {
@@ -116,6 +146,8 @@ static void set_break(struct sim_options *options, enum side side, int broken) {
   if (side == PAGE) options->page_break = (enum dmi_break)broken;
   if (side == MEMBER) options->member_break = (enum dmi_member_break)broken;
   if (side == ROOM) options->room_break = (enum dmi_room_break)broken;
+  if (side == HANDOVER) options->handover_break = (enum dmi_handover_break)broken;
+  if (side == PRESSURE) options->pressure_break = (enum dmi_pressure_break)broken;
 }
 
 static bool parse(int argc, char **argv, struct args *args) {
@@ -169,8 +201,9 @@ static void print_members(const struct sim_totals *t) {
   printf("%llu operations waited, %llu waits ended by a kick\n", N(waited), N(kicks));
   printf(
       "little room: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu kept, "
-      "%llu spilled, %llu read back",
-      N(no_room), N(stalls), N(refused), N(offers), N(kept), N(spills), N(unspills));
+      "%llu spilled, %llu read back, %llu times the file was full; %llu waits given up",
+      N(no_room), N(stalls), N(refused), N(offers), N(kept), N(spills), N(unspills), N(full),
+      N(given_up));
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {

@@ -140,8 +140,10 @@ void sim_net_slow(struct node *node, uint32_t uid) {
   sim_net_other(end)->slow = true;
 }
 
+/* Not if the process is stopped, or others know its uid sooner than it does. */
 static bool moves(const struct sim_end *end) {
-  return !node_frozen(end->node);
+  const struct node *node = end->node;
+  return !node_frozen(node) && (node->uid || end->id >= DMI_NET_TEMP || !node->alive);
 }
 
 /* Any line whose process is not stopped; NULL: none. */

@@ -156,7 +156,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
     sim_bad(sim, "p%u completes an operation twice", node->uid);
     return;
   }
-  thread->out = false;
+  thread->out = thread->given_up = false;
   sim->out--;
   sim_log(sim, "p%u.%u completes op %llu, error %d", node->uid, (unsigned)(thread - node->thread),
           (unsigned long long)req->op, req->error);
@@ -164,12 +164,11 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   if (req->error && refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {
+    struct hist *hist = &sim->map[thread->map].hist[thread->page];
     sim->totals->failed_ops++;
-    bool read = req->type == DMI_REQ_READ && req->fetch && sim->fetch_refused;
-    if (req->error == DMI_ENOMEM && (read || sim->refusals)) {
-      struct hist *hist = &sim->map[thread->map].hist[thread->page];
-      if (!read) sim->refusals--;
+    if (req->error == DMI_ENOMEM && sim->pools && req->type > DMI_REQ_READ) {
       sim->totals->refused++;
+      sim->kicks_refused += thread == &node->thread[SIM_THREADS];
       hist_failed(hist, thread->hist);
       if (thread->hist_wait != SIM_NO_WAIT) hist_failed(hist, thread->hist_wait);
     } else if (!map->unmapping) {
@@ -178,6 +177,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   } else {
     sim_ops_hint(sim, thread);
     back(sim, thread);
+    if (thread == &node->thread[SIM_THREADS]) sim->kicks_refused = 0;
   }
   dmi_slice_drop(&req->src);
   thread->frame = false;
@@ -295,6 +295,17 @@ bool sim_ops_kick(struct sim *sim) {
 uint32_t sim_ops_num(const struct node *node) {
   uint32_t num = 0;
   for (uint32_t t = 0; t <= SIM_THREADS; t++)
-    num += node->thread[t].out;
+    num += node->thread[t].out && !node->thread[t].given_up;
   return num;
+}
+
+void sim_ops_give_up(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    for (uint32_t t = 0; sim->live[i] && t <= SIM_THREADS; t++) {
+      struct sim_thread *thread = &sim->live[i]->thread[t];
+      if (!thread->out || !thread->waits || thread->given_up) continue;
+      thread->given_up = true;
+      sim->totals->given_up++;
+    }
+  }
 }

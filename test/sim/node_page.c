@@ -72,6 +72,7 @@ static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
     return true;
   }
   if (grant) {
+    node_pager_granted(node);
     ++*grants;
     sim->totals->moves++;
   }
@@ -123,6 +124,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
     }
   }
   dmi_out_free(out);
+  node_pager_stepped(node);
 }
 
 /* Of the daemon; what cannot be sent is dropped. */
@@ -228,7 +230,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
       good = node_leave_message(node, from, msg);
       break;
     case DMI_CLASS_ROOM:
-      good = node_room_message(node, from, msg);
+      good = node_pager_message(node, from, msg);
       break;
     default:
       good = dmi_member_message(node->m, from, msg, &node->out);

@@ -1,7 +1,12 @@
 /*
- * node_pager.c - the room that virtual nodes lend (R12), and what their pagers do.
+ * node_pager.c - the pager of a virtual node: does what core/pressure.h says is to be done, over a
+ * small pool and a small file.
+ *
+ * Each thing that the product's pager thread does is a step of its own, between which anything else
+ * may happen.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "node_sim.h"
 
@@ -13,7 +18,9 @@ static struct dmi_pool *pool_of(void *arg) {
 }
 
 static bool reserve(void *arg, uint64_t bytes, bool force) {
-  return dmi_pool_reserve(pool_of(arg), bytes, force);
+  bool good = dmi_pool_reserve(pool_of(arg), bytes, force);
+  if (!good) ((struct node *)arg)->sim->totals->no_room++;
+  return good;
 }
 
 static void release(void *arg, uint64_t bytes) {
@@ -36,70 +43,398 @@ static struct dmi_frame **disk_of(struct node *node, const struct dmi_page *page
   return &node->pmap[sim_map_num(page->map->base)].disk[page->index];
 }
 
-static void unspilled(void *arg, struct dmi_page *page) {
-  struct dmi_frame **disk = disk_of(arg, page);
-  struct node *node = arg;
+static void disk_drop(struct node *node, const struct dmi_page *page) {
+  struct dmi_frame **disk = disk_of(node, page);
   if (!*disk) sim_bad(node->sim, "p%u frees what it had not spilled", node->uid);
+  node->disk_used -= *disk ? (*disk)->size : 0;
   dmi_frame_unref(*disk);
   *disk = NULL;
 }
 
-static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
-
-void node_pager_init(struct node *node) {
-  node->core.room = &room;
-  node->pool = dmi_pool_new(0, NULL, NULL);
-  node->rooms = dmi_rooms_new();
-  if (!node->pool) abort();
-  dmi_rooms_set_break(node->rooms, node->sim->opt.room_break);
+static void unspilled(void *arg, struct dmi_page *page) {
+  disk_drop(arg, page);
 }
 
+static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+
+static void wake(void *arg) {
+  ((struct node *)arg)->events++;
+}
+
+void node_pager_init(struct node *node) {
+  struct sim *sim = node->sim;
+  struct rng *rng = &sim->rng;
+  uint64_t limit = 0;
+  if (sim->pools && !rng_once_in(rng, 8))
+    limit = rng_once_in(rng, 6) ? rng_range(rng, 1, 63) : rng_range(rng, 64, 400);
+  if (sim->pools && rng_once_in(rng, 3))
+    node->disk_limit = rng_once_in(rng, 3) ? UINT64_MAX : rng_range(rng, 0, 200);
+  node->spills = node->disk_limit != 0;
+  node->core.room = &room;
+  node->pool = dmi_pool_new(limit, wake, node);
+  if (!node->pool) abort();
+  node->pressure = dmi_pressure_new(&node->core, node->pool, node->spills);
+  dmi_pressure_set_break(node->pressure, sim->opt.pressure_break, sim->opt.room_break);
+  node->action.type = DMI_PRESSURE_REST;
+}
+
+static void let_go(void *arg, struct dmi_page *page) {
+  struct node *node = arg;
+  node->pmap[sim_map_num(page->map->base)].refs--;
+}
+
+/* With the process. */
+void node_pager_end(struct node *node) {
+  dmi_pressure_free(node->pressure, let_go, node);
+  node->pressure = NULL;
+}
+
+/* When nothing carries a frame of it any more. */
 void node_pager_fini(struct node *node) {
-  dmi_rooms_free(node->rooms);
   dmi_pool_free(node->pool);
 }
 
-/* ---- What a pager may do
- * ---------------------------------------------------------------------------- */
+/* ---- What comes of a step
+ * --------------------------------------------------------------------------- */
 
-struct place {
-  struct node *node;
-  struct dmi_page *page;
-  uint32_t map, num;
-};
-
-/* A record of any process; page NULL: that one has none. */
-static struct place any_page(struct sim *sim) {
-  struct node *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
-  struct place at = {node, NULL, 0, rng_below(&sim->rng, SIM_PAGES)};
-  if (!node || !sim->maps || node_frozen(node)) return at;
-  at.map = rng_once_in(&sim->rng, 2) ? sim->mix.hot_map : rng_below(&sim->rng, sim->maps);
-  at.page = node->pmap[at.map].page[at.num];
-  if (at.page) sim_touch(sim, at.map, at.num);
-  return at;
+static void say(struct node *node, const struct dmi_room_send *send) {
+  struct dmi_msg msg = dmi_room_to_msg(&send->msg, node->uid);
+  node_send(node, send->to, &msg);
 }
 
-static void act(const struct place *at, struct dmi_out *out) {
-  at->node->by_thread = true;
-  node_act(at->node, at->map, at->num, out);
-  at->node->by_thread = false;
+static void come_of(struct node *node, struct dmi_pressure_out *out);
+
+static void count_pages(struct node *node) {
+  struct dmi_room_lot lot[SIM_MAPS];
+  struct dmi_pressure_out out;
+  uint64_t lots = 0;
+  for (uint32_t m = 0; m < node->maps; m++) {
+    const struct sim_pmap *pmap = &node->pmap[m];
+    uint64_t pages = 0, at = 0;
+    for (uint32_t p = 0; pmap->known == SIM_KNOWN && p < SIM_PAGES; p++)
+      pages += pmap->page[p] && dmi_pressure_counts(pmap->page[p]);
+    if (!pages) continue;
+    while (at < lots && lot[at].size != pmap->map.page_size)
+      at++;
+    if (at == lots) lot[lots++] = (struct dmi_room_lot){pmap->map.page_size, 0};
+    lot[at].num += pages;
+  }
+  dmi_pressure_out_init(&out);
+  dmi_pressure_counted(node->pressure, lot, lots, &out);
+  come_of(node, &out);
 }
 
-static bool drop_copy(const struct place *at) {
-  if (!dmi_page_drop(&at->node->core, at->page)) return false;
-  at->node->sim->totals->drops++;
-  sim_log(at->node->sim, "p%u drops its copy: map %u page %u", at->node->uid, at->map, at->num);
+static void come_of(struct node *node, struct dmi_pressure_out *out) {
+  for (uint64_t i = 0; i < out->room.num; i++)
+    say(node, &out->room.send[i]);
+  dmi_pressure_out_free(out);
+  if (out->look) node->events++;
+  if (out->count) count_pages(node);
+  if (out->promised) node_leave_promised(node, out->promised);
+  if (out->refused) node_leave_refused(node);
+  if (!out->told) return;
+  sim_judge_told(node);
+  dmi_member_room(node->m, &node->out);
+  node_carry(node);
+}
+
+/* ---- Events
+ * ------------------------------------------------------------------------------------------- */
+
+void node_pager_stalled(struct node *node, struct dmi_page *page) {
+  node->pmap[sim_map_num(page->map->base)].refs++;
+  dmi_pressure_stalled(node->pressure, page);
+  node->events++;
+}
+
+void node_pager_granted(struct node *node) {
+  if (!node->expects) return;
+  node->expects = false;
+  node->events++;
+}
+
+void node_pager_stepped(struct node *node) {
+  if (!node->curious) return;
+  node->curious = false;
+  node->events++;
+}
+
+void node_pager_kept(struct node *node, uint32_t from) {
+  node->sim->totals->kept++;
+  dmi_pressure_kept(node->pressure, from);
+  node->events++;
+}
+
+void node_pager_open(struct node *node) {
+  dmi_pressure_open(node->pressure);
+  node->events++;
+}
+
+void node_pager_view(struct node *node) {
+  uint32_t others[SIM_NODES], num = 0;
+  struct dmi_pressure_out out;
+  for (uint32_t uid = 1; uid < SIM_NODES; uid++) {
+    if (node->view[uid] == 1 && uid != node->uid) others[num++] = uid;
+  }
+  dmi_pressure_out_init(&out);
+  dmi_pressure_view(node->pressure, others, num, &out);
+  come_of(node, &out);
+}
+
+bool node_pager_message(struct node *node, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_room_msg said;
+  struct dmi_pressure_out out;
+  bool good;
+  if (!dmi_room_of_msg(msg, &said)) return false;
+  dmi_pressure_out_init(&out);
+  good = dmi_pressure_message(node->pressure, from, &said, &out);
+  come_of(node, &out);
+  return good;
+}
+
+void node_pager_taken(struct node *node, uint32_t from, uint64_t bytes) {
+  struct dmi_pressure_out out;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_taken(node->pressure, from, bytes, &out);
+  come_of(node, &out);
+}
+
+void node_pager_leave(struct node *node, uint32_t heir) {
+  struct dmi_pressure_out out;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_leave(node->pressure, heir, &out);
+  come_of(node, &out);
+}
+
+void node_pager_leave_end(struct node *node) {
+  struct dmi_pressure_out out;
+  dmi_pressure_out_init(&out);
+  dmi_pressure_leave_end(node->pressure, &out);
+  come_of(node, &out);
+}
+
+void node_pager_keep(struct node *node) {
+  dmi_pressure_keep(node->pressure);
+}
+
+/* ---- Pages that leave, and come back
+ * -------------------------------------------------------------------- */
+
+static struct sim_pmap *of(void *map) {
+  return (struct sim_pmap *)((char *)map - offsetof(struct sim_pmap, map));
+}
+
+static void act(struct node *node, const struct dmi_page *page, struct dmi_out *out) {
+  node->by_thread = true;
+  node_act(node, sim_map_num(page->map->base), (uint32_t)page->index, out);
+  node->by_thread = false;
+}
+
+static void touch(struct node *node, const struct dmi_page *page) {
+  sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+}
+
+static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look,
+                 enum dmi_pressure_busy *busy) {
+  const struct sim_pmap *pmap = of(map);
+  (void)arg;
+  for (uint64_t p = from; p < SIM_PAGES; p++) {
+    if (!pmap->page[p]) continue;
+    *busy = dmi_pressure_look_at(pmap->page[p], look);
+    return true;
+  }
+  return false;
+}
+
+static void spare(void *arg, void *map, uint64_t index) {
+  (void)arg;
+  of(map)->page[index]->flags &= (uint16_t)~DMI_PAGE_USED;
+}
+
+static bool drop(void *arg, void *map, uint64_t index) {
+  struct node *node = arg;
+  touch(node, of(map)->page[index]);
+  if (!dmi_page_drop(&node->core, of(map)->page[index])) return false;
+  node->sim->totals->drops++;
   return true;
 }
 
-void node_pager_drop(struct sim *sim) {
-  for (uint32_t tries = 0; tries < 4 * SIM_LIVING; tries++) { /* most have no copy to drop */
-    struct place at = any_page(sim);
-    if (at.page && drop_copy(&at)) return;
+static enum dmi_pressure_offer offer_page(struct node *node, struct dmi_page *page) {
+  enum dmi_pressure_offer offer;
+  struct dmi_out out;
+  touch(node, page);
+  dmi_out_init(&out);
+  offer = dmi_pressure_offer(node->pressure, page, &out);
+  if (offer == DMI_PRESSURE_OFFERED) {
+    node->pmap[sim_map_num(page->map->base)].refs++;
+    node->sim->totals->offers++;
+  }
+  act(node, page, &out);
+  return offer;
+}
+
+static enum dmi_pressure_offer offer(void *arg, void *map, uint64_t index) {
+  return offer_page(arg, of(map)->page[index]);
+}
+
+static bool read_back(struct node *node, struct dmi_page *page, struct dmi_frame *frame) {
+  struct dmi_out out;
+  bool back;
+  dmi_out_init(&out);
+  back = dmi_pressure_read_back(node->pressure, page, frame, &out);
+  act(node, page, &out);
+  return back;
+}
+
+static enum dmi_pressure_spill spill(void *arg, void *map, uint64_t index) {
+  struct node *node = arg;
+  struct dmi_page *page = of(map)->page[index];
+  uint64_t size = page->map->page_size;
+  struct dmi_frame *frame, **disk = disk_of(node, page);
+  touch(node, page);
+  frame = dmi_page_spill(&node->core, page);
+  if (!frame) return DMI_PRESSURE_NOT_IDLE;
+  node->sim->totals->spills++;
+  if (node->disk_limit - node->disk_used < size) {
+    dmi_pool_reserve(node->pool, size, true);
+    node->sim->totals->full++;
+    /* The protocol asks for what was spilled to be freed: it counts as written for a moment. */
+    (void)read_back(node, page, frame);
+    return DMI_PRESSURE_FULL;
+  }
+  *disk = dmi_frame_new(size);
+  if (!*disk) abort();
+  memcpy((*disk)->bytes, frame->bytes, size);
+  node->disk_used += size;
+  dmi_frame_unref(frame);
+  return DMI_PRESSURE_WRITTEN;
+}
+
+static void unspill(struct node *node, struct dmi_page *page) {
+  struct dmi_frame *frame = dmi_frame_new(page->map->page_size), **disk = disk_of(node, page);
+  if (!frame) abort();
+  if (!*disk) sim_bad(node->sim, "p%u has not spilled what it reads back", node->uid);
+  if (*disk) memcpy(frame->bytes, (*disk)->bytes, frame->size);
+  node->sim->totals->unspills++;
+  if (read_back(node, page, frame)) disk_drop(node, page);
+}
+
+static void admit(struct node *node, struct dmi_page *page, int error) {
+  struct dmi_out out;
+  bool spilled;
+  touch(node, page);
+  if (error) sim_judge_no_room(node, page);
+  dmi_out_init(&out);
+  spilled = dmi_pressure_admit(node->pressure, page, error, &out);
+  act(node, page, &out);
+  if (spilled) unspill(node, page);
+}
+
+static uint64_t sweep(struct node *node) {
+  const struct dmi_pressure_env env = {node, look, spare, drop, offer, spill};
+  struct dmi_replace_map map[SIM_MAPS];
+  uint64_t num = 0;
+  for (uint32_t m = 0; m < node->maps; m++) {
+    struct sim_pmap *pmap = &node->pmap[m];
+    if (pmap->known == SIM_KNOWN)
+      map[num++] = (struct dmi_replace_map){&pmap->map, pmap->map.page_size, &pmap->hand};
+  }
+  return dmi_pressure_sweep(node->pressure, &env, map, num);
+}
+
+/* ---- The pager
+ * ---------------------------------------------------------------------------------------------- */
+
+static void carry_out(struct node *node, struct dmi_pressure_result *result) {
+  const struct dmi_pressure_action *action = &node->action;
+  switch (action->type) {
+    case DMI_PRESSURE_REST:
+      node->seen = node->events;
+      node->expects = true;
+      break;
+    case DMI_PRESSURE_SETTLE:
+      result->fate = dmi_pressure_offered(action->page);
+      break;
+    case DMI_PRESSURE_CHECK:
+      result->fate = dmi_pressure_stalls(action->page);
+      break;
+    case DMI_PRESSURE_ADMIT:
+      admit(node, action->page, action->error);
+      break;
+    case DMI_PRESSURE_SWEEP:
+      result->bytes = sweep(node);
+      break;
+    case DMI_PRESSURE_OFFER:
+      result->yes = offer_page(node, action->page) == DMI_PRESSURE_OFFERED;
+      break;
+    default: /* ARM */
+      result->yes = !node->curious;
+      node->curious = true;
   }
 }
 
-/* Any process that it takes for a member, and that may own pages. 0: none. */
+static void log_action(const struct node *node) {
+  static const char *const names[] = {"looks",  "settles", "checks", "admits",
+                                      "sweeps", "offers",  "arms"};
+  const struct dmi_pressure_action *action = &node->action;
+  const struct dmi_page *page = action->page;
+  sim_log(node->sim, "p%u: the pager %s: map %u page %u error %d; %llu of %llu bytes in use",
+          node->uid, names[action->type], page ? sim_map_num(page->map->base) : 0,
+          page ? (unsigned)page->index : 0, action->error,
+          (unsigned long long)dmi_pool_used(node->pool),
+          (unsigned long long)dmi_pool_limit(node->pool));
+}
+
+bool node_pager_step(struct node *node) {
+  struct dmi_pressure_action *action = &node->action;
+  struct dmi_pressure_result result = {0};
+  struct dmi_pressure_out out;
+  if (!node->alive || node_frozen(node)) return false;
+  if (action->type == DMI_PRESSURE_REST && action->sleep && node->events == node->seen) {
+    if (!action->expects) node->expects = false;
+    return false;
+  }
+  if (node->sim->opt.verbose) log_action(node);
+  carry_out(node, &result);
+  dmi_pressure_out_init(&out);
+  dmi_pressure_next(node->pressure, &result, action, &out);
+  if (action->release) let_go(node, action->release);
+  node->by_thread = true;
+  come_of(node, &out);
+  node->by_thread = false;
+  return true;
+}
+
+bool sim_pager_step(struct sim *sim) {
+  uint32_t start = rng_below(&sim->rng, SIM_LIVING);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    if (node && node_pager_step(node)) return true;
+  }
+  return false;
+}
+
+/* ---- What a pager might do without need
+ * ----------------------------------------------------------------------- */
+
+/* A record of any process; NULL: that one has none. */
+static struct dmi_page *any_page(struct sim *sim, struct node **node) {
+  uint32_t map, p = rng_below(&sim->rng, SIM_PAGES);
+  *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
+  if (!*node || !sim->maps || node_frozen(*node)) return NULL;
+  map = rng_once_in(&sim->rng, 2) ? sim->mix.hot_map % sim->maps : rng_below(&sim->rng, sim->maps);
+  return (*node)->pmap[map].page[p];
+}
+
+void sim_pager_drop(struct sim *sim) {
+  for (uint32_t tries = 0; tries < 4 * SIM_LIVING; tries++) { /* most have no copy to drop */
+    struct node *node;
+    struct dmi_page *page = any_page(sim, &node);
+    if (page && drop(node, page->map, page->index)) return;
+  }
+}
+
+/* Any process that it takes for a member, and that may own pages.  0: none. */
 static uint32_t any_member(const struct node *node) {
   struct sim *sim = node->sim;
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
@@ -112,93 +447,15 @@ static uint32_t any_member(const struct node *node) {
   return 0;
 }
 
-static void offer(const struct place *at, uint32_t to) {
+void sim_pager_offer(struct sim *sim) {
+  struct node *node;
+  struct dmi_page *page = any_page(sim, &node);
+  uint32_t to = page ? any_member(node) : 0;
   struct dmi_out out;
-  if (!to || atomic_load(&at->node->core.heir)) return;
+  if (!to || atomic_load(&node->core.heir)) return;
+  touch(node, page);
   dmi_out_init(&out);
-  if (!dmi_page_offer(&at->node->core, at->page, to, &out)) return;
-  at->node->sim->totals->offers++;
-  act(at, &out);
-}
-
-static void spill(const struct place *at) {
-  struct dmi_frame **disk = &at->node->pmap[at->map].disk[at->num];
-  if (*disk) return;
-  *disk = dmi_page_spill(&at->node->core, at->page);
-  if (!*disk) return;
-  at->node->sim->totals->spills++;
-  sim_log(at->node->sim, "p%u spills map %u page %u", at->node->uid, at->map, at->num);
-}
-
-static void unspill(const struct place *at) {
-  struct dmi_frame **disk = &at->node->pmap[at->map].disk[at->num], *frame;
-  struct dmi_out out;
-  uint64_t size = at->page->map->page_size;
-  if (!*disk) return;
-  frame = dmi_frame_new(size);
-  if (!frame) abort();
-  for (uint64_t i = 0; i < size; i++)
-    frame->bytes[i] = (*disk)->bytes[i];
-  dmi_pool_reserve(at->node->pool, size, true);
-  dmi_out_init(&out);
-  if (dmi_page_room(&at->node->core, at->page, DMI_OK, &out)) { /* to be overwritten as a whole */
-    dmi_frame_unref(frame);
-    act(at, &out);
-    return;
-  }
-  if (!dmi_page_unspill(&at->node->core, at->page, frame, &out))
-    sim_bad(at->node->sim, "p%u cannot read back", at->node->uid);
-  dmi_frame_unref(*disk);
-  *disk = NULL;
-  at->node->sim->totals->unspills++;
-  act(at, &out);
-}
-
-void node_pager_step(struct sim *sim) {
-  struct place at = any_page(sim);
-  if (!at.page) return;
-  switch (rng_below(&sim->rng, 5)) {
-    case 0:
-      (void)drop_copy(&at);
-      break;
-    case 1:
-      if (sim->pools) spill(&at);
-      break;
-    case 2:
-      unspill(&at);
-      break;
-    default:
-      offer(&at, any_member(at.node));
-  }
-}
-
-void node_pager_stalled(struct node *node, struct dmi_page *page) {
-  (void)node;
-  (void)page;
-}
-
-bool node_pager_go_on(struct sim *sim) {
-  for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    for (uint32_t m = 0; sim->live[i] && m < sim->maps; m++) {
-      for (uint32_t p = 0; p < SIM_PAGES; p++) {
-        struct place at = {sim->live[i], sim->live[i]->pmap[m].page[p], m, p};
-        if (!at.page || !(at.page->flags & DMI_PAGE_STALLED)) continue;
-        sim_touch(sim, m, p);
-        unspill(&at);
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-void node_pager_check(struct node *node, bool quiet) {
-  for (uint32_t m = 0; m < node->sim->maps; m++) {
-    for (uint32_t p = 0; p < SIM_PAGES; p++) {
-      const struct dmi_page *page = node->pmap[m].page[p];
-      if (!page) continue;
-      if (quiet && (page->flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_ROOM)))
-        sim_bad(node->sim, "p%u: flags %x stay, map %u page %u", node->uid, page->flags, m, p);
-    }
-  }
+  if (!dmi_page_offer(&node->core, page, to, &out)) return;
+  sim->totals->offers++;
+  act(node, page, &out);
 }

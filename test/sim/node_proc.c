@@ -82,6 +82,7 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   info.cores = node->num;
   core_init(node);
   node_pager_init(node);
+  node_handover_init(node);
   node->m = dmi_member_new(&env, &info, &own);
   dmi_member_set_break(node->m, sim->opt.member_break);
   dmi_mout_init(&node->out);
@@ -98,7 +99,7 @@ struct node *node_new(struct sim *sim, struct node *seed) {
 
 /* Pages go with their process. */
 static void free_pages(struct node *node) {
-  for (uint32_t m = 0; m < SIM_MAPS; m++) {
+  for (uint32_t m = 0; m < node->maps; m++) {
     struct sim_pmap *pmap = &node->pmap[m];
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       if (!pmap->page[p]) continue;
@@ -122,14 +123,13 @@ void node_end(struct node *node) {
   node->alive = false;
   sim->live[node->slot] = NULL;
   sim_net_leave(node, node->killed);
-  node_leave_fini(node);
+  node_handover_fini(node);
+  node_pager_end(node);
   sim_ops_fini(node);
   free_pages(node);
 }
 
 void node_free(struct node *node) {
-  for (uint32_t i = 0; i < node->calls.num; i++)
-    dmi_slice_drop(&node->calls.at[i].take.list);
   node_pager_fini(node);
   dmi_mout_free(&node->out);
   dmi_member_free(node->m);
@@ -159,6 +159,7 @@ void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriv
     sim_bad(sim, "p%u learns of mapping %u, which was unmapped", node->uid, num);
   sim_log(sim, "p%u: mapping %u has home p%u", node->uid, num, entry->home);
   pmap->known = SIM_KNOWN;
+  if (num >= node->maps) node->maps = num + 1;
   pmap->map.base = entry->base;
   pmap->map.page_size = entry->page_size;
   pmap->map.page_num = entry->page_num;
@@ -176,33 +177,4 @@ struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page) {
   }
   sim_touch(node->sim, map, page);
   return pmap->page[page];
-}
-
-void node_replay(struct node *node, struct sim_pmap *pmap) {
-  struct dmi_keep parked = pmap->parked;
-  memset(&pmap->parked, 0, sizeof(pmap->parked));
-  for (uint32_t i = 0; i < parked.num; i++)
-    node_page_message(node, parked.at[i].from, &parked.at[i].msg);
-  free(parked.at);
-}
-
-void node_forget(struct node *node, uint64_t base) {
-  struct sim_pmap *pmap = node_pmap(node, base);
-  uint32_t map = sim_map_num(base);
-  if (!pmap) {
-    node->pmap[map].known = SIM_FORGOTTEN;
-    return;
-  }
-  sim_log(node->sim, "p%u forgets mapping %u", node->uid, map);
-  pmap->known = SIM_FORGOTTEN;
-  for (uint32_t p = 0; p < SIM_PAGES; p++) {
-    struct dmi_out out;
-    if (!pmap->page[p]) continue;
-    sim_touch(node->sim, map, p);
-    dmi_out_init(&out);
-    dmi_page_kill(&node->core, pmap->page[p], &out);
-    node_act(node, map, p, &out);
-  }
-  atomic_store(&pmap->map.arriving, 0);
-  node_replay(node, pmap);
 }

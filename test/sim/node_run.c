@@ -9,6 +9,7 @@
 #include "node_sim.h"
 
 #define QUIET_STEPS_MAX 400000u /* messages until everything must have come to rest */
+#define KICKS_REFUSED_MAX 50u   /* in a row */
 
 void sim_log(struct sim *sim, const char *format, ...) {
   va_list args;
@@ -51,13 +52,14 @@ static bool once_of(struct sim *sim, uint32_t rate) {
 /* Everything that is under way moves on; a process that stops goes on when nothing else can. */
 static bool go_on(struct sim *sim) {
   if (rng_once_in(&sim->rng, 8) && answer_one(sim)) return true;
-  if (sim_net_step(sim) || answer_one(sim) || tend(sim)) return true;
+  if (rng_once_in(&sim->rng, 4) && sim_pager_step(sim)) return true;
+  if (sim_net_step(sim) || answer_one(sim) || tend(sim) || sim_pager_step(sim)) return true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (!sim->live[i] || !node_frozen(sim->live[i])) continue;
     sim->live[i]->frozen = 0;
     return true;
   }
-  return node_pager_go_on(sim);
+  return false;
 }
 
 static void step(struct sim *sim) {
@@ -70,9 +72,9 @@ static void step(struct sim *sim) {
   } else if (once_of(sim, mix->freeze)) {
     sim_user_freeze(sim);
   } else if (once_of(sim, mix->drop)) {
-    node_pager_drop(sim);
+    sim_pager_drop(sim);
   } else if (once_of(sim, mix->paging)) {
-    node_pager_step(sim);
+    sim_pager_offer(sim);
   } else if (rng_below(&sim->rng, 1000) < mix->issue) {
     if (!sim_ops_begin(sim)) (void)go_on(sim);
   } else if (once_of(sim, mix->kick)) {
@@ -81,6 +83,14 @@ static void step(struct sim *sim) {
     if (!sim_ops_begin(sim) && !sim_ops_kick(sim)) sim_user_step(sim);
   }
   sim_check_touched(sim);
+}
+
+/* Waits are ended; where no process has room for the write that would do it they are given up. */
+static bool kick(struct sim *sim) {
+  if (sim->kicks_refused < KICKS_REFUSED_MAX) return sim_ops_kick(sim);
+  sim->kicks_refused = 0;
+  sim_ops_give_up(sim);
+  return false;
 }
 
 /* Until nothing is under way and nobody has anything to do. */
@@ -93,7 +103,7 @@ static void come_to_rest(struct sim *sim) {
     more = go_on(sim);
     if (!more) {
       sim_check_waits(sim);
-      more = !sim->bad && sim_ops_kick(sim);
+      more = !sim->bad && kick(sim);
     }
     sim_check_touched(sim);
     if (++steps > QUIET_STEPS_MAX)

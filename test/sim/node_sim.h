@@ -9,9 +9,10 @@
 #define SIM_NODE_SIM_H
 
 #include "base/pool.h"
+#include "core/handover.h"
 #include "core/member_int.h"
 #include "core/page.h"
-#include "core/room.h"
+#include "core/pressure.h"
 #include "history.h"
 #include "node_net.h"
 #include "rng.h"
@@ -34,9 +35,10 @@ enum {
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
 struct sim_thread {
-  bool out;   /* its operation is not complete */
-  bool frame; /* its bytes are in a frame, not in src */
-  bool waits; /* it is a kind that may wait at the owner */
+  bool out;      /* its operation is not complete */
+  bool frame;    /* its bytes are in a frame, not in src */
+  bool waits;    /* it is a kind that may wait at the owner */
+  bool given_up; /* nobody has room for the write that would end its wait */
   uint8_t map, page;
   uint32_t hist;      /* number in the page's history */
   uint32_t hist_wait; /* of its second half, NO_WAIT: has none */
@@ -59,6 +61,8 @@ struct sim_pmap {
   bool asked; /* a LOOKUP of its threads is out */
   struct dmi_map map;
   struct dmi_page *page[SIM_PAGES];  /* NULL: no record */
+  int32_t refs;                      /* of the handover and the pager */
+  uint64_t hand;                     /* core/replace.h */
   struct dmi_keep parked;            /* until HOME_END */
   struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
 };
@@ -83,13 +87,12 @@ struct sim_pending {
 struct sim_call {
   uint64_t op;
   enum dmi_msg_type type;
-  struct node *about;  /* welcome, goodbye: whom the notice was about, NULL: a random id */
-  uint64_t arg;        /* base, or seq */
-  uint32_t uid;        /* thread: whose */
-  bool sole;           /* no other such call for this node before */
-  bool user;           /* of user code; else the shell's: the LOOKUP of a TAKE */
-  struct dmi_msg take; /* that TAKE */
-  uint32_t take_from;
+  struct node *about; /* welcome, goodbye: whom the notice was about, NULL: a random id */
+  uint64_t arg;       /* base, or seq */
+  uint32_t uid;       /* thread: whose */
+  bool sole;          /* no other such call for this node before */
+  bool user;          /* of user code; else the shell's: the LOOKUP of a TAKE */
+  uint64_t number;    /* not user: dmi_handover_found */
 };
 
 struct sim_creating {
@@ -120,8 +123,6 @@ struct sim_notes {
   bool welcomed, dismissed;
 };
 
-struct sim_leave; /* node_leave.c */
-
 struct node {
   struct sim *sim;
   uint32_t num;  /* of all processes of this run; its port is 1000 + num */
@@ -141,9 +142,16 @@ struct node {
   struct dmi_member *m;
   struct dmi_core core;
   struct dmi_pool *pool;
-  struct dmi_rooms *rooms;
   struct dmi_mout out; /* of the membership core */
-  struct sim_leave *leave;
+  struct dmi_handover_env env;
+  struct dmi_handover *handover;
+  /* the pager */
+  struct dmi_pressure *pressure;
+  struct dmi_pressure_action action; /* what it does next */
+  uint64_t events, seen;             /* counted; as it began to look */
+  bool expects, curious;             /* GRANTs sent, steps over are events */
+  bool spills;                       /* it has a file */
+  uint64_t disk_limit, disk_used;    /* bytes */
   /* user code */
   bool main_runs;
   uint32_t threads;   /* DMI threads */
@@ -159,10 +167,12 @@ struct node {
   uint16_t conn_of[SIM_NODES]; /* by uid: 1 + 2 * connection + own end; 0: none */
   uint8_t knows[SIM_NODES];    /* by uid: bool, its network knows how to reach it */
   uint8_t barred[SIM_NODES];
+  uint8_t lost[SIM_NODES]; /* by uid: bool, its connection broke */
   DMI_LIST(struct sim_addr) addrs;
   struct sim_conn *self_conn;
   /* the shell */
   uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
+  uint32_t maps; /* behind the last one that was entered */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_notes notes;
 };
@@ -190,8 +200,8 @@ struct sim_departed {
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
   uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
-  uint64_t parked, self_messages, dropped, bounced, waited, kicks;
-  uint64_t stalls, refused, offers, kept, spills, unspills, no_room; /* R12 */
+  uint64_t parked, self_messages, dropped, bounced, waited, kicks, given_up;
+  uint64_t stalls, refused, offers, kept, spills, unspills, full, no_room; /* R12 */
   uint64_t by_kind[HIST_KINDS];
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
@@ -201,6 +211,8 @@ struct sim_options {
   enum dmi_break page_break;
   enum dmi_member_break member_break;
   enum dmi_room_break room_break;
+  enum dmi_handover_break handover_break;
+  enum dmi_pressure_break pressure_break;
   bool broken;  /* one of these is set */
   bool verbose; /* print every event */
   bool lax;     /* stale copies count only when somebody reads them */
@@ -215,7 +227,7 @@ struct sim_mix {
   uint32_t whole, small;      /* of 100 ranges */
   uint32_t drop;              /* of 10000 steps, how many drop a copy */
   uint32_t kick;              /* of 10000 steps, how many end a wait */
-  uint32_t paging;            /* of 10000 steps, how many offer or spill a page */
+  uint32_t paging;            /* of 10000 steps, how many offer a page without need */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
   uint32_t freeze;            /* of 10000 steps, how many stop a process for a while */
 };
@@ -244,12 +256,11 @@ struct sim {
   bool ending;             /* nothing new begins: the program is to end */
   uint64_t room_event;     /* the last time at which there may have come more room */
   DMI_LIST(struct sim_departed) departed;
-  uint64_t refusals;   /* operations that were refused for lack of room, not complete */
-  bool fetch_refused;  /* a READ was, so reads may fail */
-  uint64_t hop, block; /* of all processes: dmi_core */
-  uint64_t begun;      /* operations */
-  uint64_t stir;       /* counts the beginnings of leaves */
-  uint32_t out;        /* operations not complete */
+  uint32_t kicks_refused; /* for lack of room, since the last that was not */
+  uint64_t hop, block;    /* of all processes: dmi_core */
+  uint64_t begun;         /* operations */
+  uint64_t stir;          /* counts the beginnings of leaves */
+  uint32_t out;           /* operations not complete */
   struct sim_totals *totals;
   uint64_t hash; /* of all histories */
   struct {
@@ -269,12 +280,10 @@ bool node_frozen(const struct node *node);
 struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */
 uint32_t sim_map_num(uint64_t base);
 void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving);
-void node_forget(struct node *node, uint64_t base);
 struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page);
 void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out);
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg);
 void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg);
-void node_replay(struct node *node, struct sim_pmap *pmap);
 /* A message, from a uid or temporary id. */
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
 /* The first `got` bytes of this DATA are there. */
@@ -288,29 +297,44 @@ void node_lost(struct node *node, uint32_t id);
 void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
 void node_idle_look(struct node *node);
 
-/* ---- node_leave.c: handing over (R8), room for it -------------------------------------------- */
+/* ---- node_handover.c: homes and pages that change hands (R8, R10) ------------------------------
+ */
+void node_handover_init(struct node *node);
+void node_handover_fini(struct node *node);
 void node_leave_start(struct node *node, uint32_t heir);
+void node_leave_promised(struct node *node, uint32_t heir);
+void node_leave_refused(struct node *node);
 /* False: there was nothing to do. */
 bool node_leave_look(struct node *node);
 void node_leave_removed(struct node *node, uint32_t uid, uint32_t heir);
 bool node_leave_message(struct node *node, uint32_t from, struct dmi_msg *msg);
-void node_leave_looked_up(struct node *node, struct sim_call *call, const struct dmi_mact *result);
-bool node_room_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
-void node_room_view(struct node *node);
-void node_leave_fini(struct node *node);
+void node_leave_looked_up(struct node *node, const struct sim_call *call,
+                          const struct dmi_mact *result);
+void node_forget(struct node *node, uint64_t base);
 uint32_t node_leave_heir(const struct node *node); /* 0: it is not handing over */
 
-/* ---- node_pager.c: pools and what a pager does (R12) ----------------------------------------- */
+/* ---- node_pager.c: room (R12, docs/replacement.md) ---------------------------------------------
+ */
 void node_pager_init(struct node *node);
+void node_pager_end(struct node *node);
 void node_pager_fini(struct node *node);
 void node_pager_stalled(struct node *node, struct dmi_page *page);
-/* Some process drops a copy. */
-void node_pager_drop(struct sim *sim);
-/* Some process makes room, or asks for it, without need or with. */
-void node_pager_step(struct sim *sim);
-/* Something that waits for room goes on.  False: nothing can. */
-bool node_pager_go_on(struct sim *sim);
-void node_pager_check(struct node *node, bool quiet);
+void node_pager_granted(struct node *node);
+void node_pager_stepped(struct node *node);
+void node_pager_kept(struct node *node, uint32_t from);
+void node_pager_open(struct node *node);
+void node_pager_view(struct node *node);
+bool node_pager_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
+void node_pager_taken(struct node *node, uint32_t from, uint64_t bytes);
+void node_pager_leave(struct node *node, uint32_t heir);
+void node_pager_leave_end(struct node *node);
+void node_pager_keep(struct node *node);
+/* The next thing that it has to do.  False: it sleeps. */
+bool node_pager_step(struct node *node);
+bool sim_pager_step(struct sim *sim); /* of any process */
+/* Some process drops a copy, or offers a page, without need. */
+void sim_pager_drop(struct sim *sim);
+void sim_pager_offer(struct sim *sim);
 
 /* ---- node_call.c: calls, and their results -----------------------------------------------------
  */
@@ -341,7 +365,8 @@ bool sim_ops_begin(struct sim *sim);
 /* An operation on the page takes effect now, if it has not before. */
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct node *node, struct dmi_req *req);
-uint32_t sim_ops_num(const struct node *node); /* out */
+uint32_t sim_ops_num(const struct node *node); /* out, and not given up */
+void sim_ops_give_up(struct sim *sim);         /* what waits; it may yet be answered */
 /* Operations that wait on this page have done their first half. */
 void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
 /* Some thread writes what an operation waits for.  False: none waits. */
@@ -373,6 +398,11 @@ void sim_judge_notice(struct node *node, const struct dmi_notice *notice);
 void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act);
 void sim_judge_forget(struct sim *sim, uint64_t base);
 void sim_judge_refused(struct node *node);
+void sim_judge_told(struct node *node);    /* it hears of room */
+void sim_judge_drained(struct node *node); /* it says that it is drained, with an heir */
+/* A write to this page is to fail since nobody has room. */
+void sim_judge_no_room(struct node *node, const struct dmi_page *page);
+void sim_judge_pool(struct node *node);        /* when nothing is under way */
 struct node *sim_coordinator(struct sim *sim); /* NULL: on its way */
 
 /* ---- node_run.c ------------------------------------------------------------------------------ */

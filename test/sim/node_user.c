@@ -345,6 +345,7 @@ void sim_user_end_all(struct sim *sim) {
     for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
       if (sim->live[i] && node_leave_look(sim->live[i])) moved = true;
       if (sim->live[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->live[i])) moved = true;
+      if (sim->live[i] && node_pager_step(sim->live[i])) moved = true;
     }
     if (sim_net_step(sim)) moved = true;
     if (!moved && !sim_user_code(sim)) {
