@@ -1,0 +1,95 @@
+/*
+ * thread_call.c - this process's calls about threads, of its own or of others: DMI_create, DMI_join
+ * and DMI_detach send a question, which is noted until its answer comes.
+ */
+#include "node/thread_int.h"
+
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+#include "node/stall.h"
+
+void dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
+                       uint64_t error, int64_t value) {
+  struct dmi_threads *threads = process->threads;
+  struct dmi_thread_call *pending;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
+  if (pending && (pending->to != from || pending->expect != type)) pending = NULL;
+  if (pending) HASH_DEL(threads->pending, pending);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  if (!pending) return;
+  pending->done(pending->arg, (int32_t)error, value);
+  free(pending);
+  if (type == DMI_SVC_CREATED) dmi_runtime_idle(process);
+}
+
+uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,
+                              dmi_thread_done *done, void *arg) {
+  struct dmi_thread_call *pending = dmi_xalloc(1, sizeof(*pending));
+  uint64_t op;
+  pending->to = uid;
+  pending->expect = expect;
+  pending->done = done;
+  pending->arg = arg;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  op = pending->op = ++threads->last_op;
+  HASH_ADD(hh, threads->pending, op, sizeof(pending->op), pending);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  return op;
+}
+
+/* THREAD_JOIN or DETACH */
+static void ask(struct dmi_process *process, uint32_t uid, uint8_t type, uint64_t number,
+                uint8_t expect, dmi_thread_done *done, void *arg) {
+  uint64_t op = dmi_thread_call_note(process->threads, uid, expect, done, arg);
+  struct dmi_msg msg = dmi_thread_msg(type, op, number);
+  dmi_thread_reply(process, uid, &msg);
+  dmi_access_watch_stall(&process->access);
+}
+
+void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
+                       dmi_thread_done *done, void *arg) {
+  struct dmi_msg msg = {.type = DMI_SVC_CREATE};
+  /* Busy until it is answered, so that the program does not end with the thread on its way. */
+  dmi_runtime_busy(process, NULL, NULL);
+  msg.create.op = dmi_thread_call_note(process->threads, uid, DMI_SVC_CREATED, done, arg);
+  msg.create.arg = addr;
+  dmi_thread_reply(process, uid, &msg);
+  dmi_access_watch_stall(&process->access);
+}
+
+void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg) {
+  ask(process, uid, DMI_SVC_JOIN, number, DMI_SVC_JOINED, done, arg);
+}
+
+void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
+                       dmi_thread_done *done, void *arg) {
+  ask(process, uid, DMI_SVC_DETACH, number, DMI_SVC_DETACHED, done, arg);
+}
+
+void dmi_threads_awaits(struct dmi_threads *threads,
+                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg) {
+  struct dmi_thread_call *pending, *next;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_ITER(hh, threads->pending, pending, next) {
+    if (pending->expect != DMI_SVC_JOINED) visit(arg, pending->to, "a call of DMI waits for it");
+  }
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+}
+
+void dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op) {
+  struct dmi_thread_call *pending;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
+  if (pending) HASH_DEL(threads->pending, pending);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  free(pending);
+}
+
+struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number) {
+  struct dmi_msg msg = {.type = type};
+  msg.thread = (struct dmi_msg_thread){.op = op, .thread = number};
+  return msg;
+}

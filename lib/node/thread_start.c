@@ -1,0 +1,154 @@
+/*
+ * thread_start.c - makes a DMI thread: the request of a process, the processor that the thread is
+ * bound to, and what it does from its first instruction to its last.
+ *
+ * Failure modes: see thread.c.  The daemon's, but for thread_body.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/thread_int.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/member.h"
+
+struct create_reply {
+  struct dmi_process *process;
+  uint32_t to;
+  struct dmi_msg msg;
+};
+
+/* What `ps -L`, `top -H` and debuggers show: at most 15 characters. */
+static void set_name(uint64_t number) {
+  char name[16];
+  snprintf(name, sizeof name, number < 10000 ? "dmi-thread %llu" : "dmi-t %llu",
+           (unsigned long long)number);
+  pthread_setname_np(pthread_self(), name);
+}
+
+static void *thread_body(void *arg) {
+  struct dmi_thread *thread = arg;
+  struct dmi_process *process = thread->process;
+  sigset_t set;
+  /* Signals are the daemon's, which has made this thread: user code is not interrupted by them. */
+  dmi_net_signals(&set);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  dmi_thread_set_self(thread);
+  dmi_runtime_enter(process);
+  set_name(thread->number);
+  thread->value = process->program.thread(thread->arg);
+  atomic_store(&thread->wake, WAKE_OVER);
+  thread->post.run = dmi_thread_ended;
+  dmi_post(process, &thread->post);
+  return NULL;
+}
+
+/* The coordinator knows that we are busy: only now may the creator learn that its thread exists. */
+static void busy_known(void *arg) {
+  struct create_reply *create = arg;
+  dmi_thread_reply(create->process, create->to, &create->msg);
+  free(create);
+}
+
+/* The place with the fewest threads, the first among equals: so the first ones go to cores of their
+ * own, and one that comes after another has ended takes that one's place. */
+static bool choose_place(struct dmi_process *process, uint32_t *place) {
+  struct dmi_threads *threads = process->threads;
+  uint32_t num = process->machine.order_num;
+  if (!process->config.bind_threads || num == 0) return false;
+  if (!threads->bound) threads->bound = calloc(num, sizeof(*threads->bound));
+  if (!threads->bound) return false;
+  *place = 0;
+  for (uint32_t i = 1; i < num; i++) {
+    if (threads->bound[i] < threads->bound[*place]) *place = i;
+  }
+  return true;
+}
+
+/* On one processor from its first instruction on. */
+static bool create_bound(struct dmi_thread *thread, uint32_t processor) {
+  pthread_attr_t attr;
+  size_t size = CPU_ALLOC_SIZE(processor + 1);
+  cpu_set_t *set = CPU_ALLOC(processor + 1);
+  bool created = false;
+  if (!set) return false;
+  CPU_ZERO_S(size, set);
+  CPU_SET_S(processor, size, set);
+  if (pthread_attr_init(&attr) == 0) {
+    created = pthread_attr_setaffinity_np(&attr, size, set) == 0 &&
+              pthread_create(&thread->pthread, &attr, thread_body, thread) == 0;
+    pthread_attr_destroy(&attr);
+  }
+  CPU_FREE(set);
+  return created;
+}
+
+/* A processor that was taken away meanwhile is no reason to fail. */
+static bool create_pthread(struct dmi_process *process, struct dmi_thread *thread) {
+  if (choose_place(process, &thread->place)) {
+    thread->bound = true; /* before it runs: it may end at once */
+    if (create_bound(thread, process->machine.order[thread->place])) {
+      process->threads->bound[thread->place]++;
+      return true;
+    }
+    thread->bound = false;
+  }
+  return pthread_create(&thread->pthread, NULL, thread_body, thread) == 0;
+}
+
+/* It is in the table before it runs: the first thing it does may be to have itself woken. */
+static bool thread_start(struct dmi_process *process, struct dmi_thread *thread, int64_t arg) {
+  struct dmi_threads *threads = process->threads;
+  thread->number = threads->last_number + 1;
+  thread->process = process;
+  thread->arg = arg;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  if (create_pthread(process, thread)) {
+    threads->last_number++;
+    return true;
+  }
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_DEL(threads->all, thread);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  return false;
+}
+
+void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_threads *threads = process->threads;
+  struct dmi_thread *thread = NULL;
+  struct create_reply *create;
+  int32_t error = DMI_OK;
+  if (!process->program.thread) error = DMI_ENOFUNC;
+  if (!threads->open || threads->stopped) {
+    error = DMI_WHY(DMI_ELEAVING, threads->stopped ? DMI_WHY_DISMISSED : DMI_WHY_NOT_WELCOME);
+  }
+  if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
+  if (!process->access.core.is_there(process->access.core.arg, from))
+    error = DMI_EMEMBER; /* lost meanwhile */
+  if (error == DMI_OK) {
+    thread = calloc(1, sizeof(*thread));
+    create = calloc(1, sizeof(*create));
+    if (!thread || !create || !thread_start(process, thread, msg->create.arg)) {
+      free(thread);
+      free(create);
+      error = DMI_ENOMEM;
+    }
+  }
+  if (error != DMI_OK) {
+    dmi_thread_reply_error(process, from, DMI_SVC_CREATED, msg->create.op, error);
+    return;
+  }
+  dmi_emit(&process->stream, thread_begun, .thread = thread->number, .creator = from);
+  threads->running++;
+  create->process = process;
+  create->to = from;
+  create->msg.type = DMI_SVC_CREATED;
+  create->msg.created = (struct dmi_msg_created){.op = msg->create.op, .thread = thread->number};
+  dmi_runtime_busy(process, busy_known, create);
+}

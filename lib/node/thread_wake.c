@@ -1,0 +1,66 @@
+/*
+ * thread_wake.c - DMI_suspend and DMI_wake (docs/threads.md): which thread the calling one is, how
+ * it sleeps, and how it is woken, from this process or another.
+ */
+#include "node/thread_int.h"
+
+#include "base/futex.h"
+
+static __thread struct dmi_thread *self;
+
+void dmi_thread_set_self(struct dmi_thread *thread) {
+  self = thread;
+}
+
+uint64_t dmi_thread_self(void) {
+  return self ? self->number : 0;
+}
+
+int32_t dmi_thread_suspend(void) {
+  struct dmi_thread *thread = self;
+  uint32_t kept = WAKE_KEPT;
+  if (!thread) return DMI_ETHREAD;
+  while (!atomic_compare_exchange_strong(&thread->wake, &kept, WAKE_NONE)) {
+    dmi_futex_wait(&thread->wake, WAKE_NONE);
+    kept = WAKE_KEPT;
+  }
+  return DMI_OK;
+}
+
+/* Any thread. */
+int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number) {
+  struct dmi_thread *thread;
+  uint32_t was = WAKE_OVER;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  thread = dmi_thread_find(threads, number);
+  if (thread) {
+    was = WAKE_NONE;
+    atomic_compare_exchange_strong(&thread->wake, &was, WAKE_KEPT);
+  }
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  if (was == WAKE_OVER) {
+    return DMI_WHY(DMI_ETHREAD, thread ? DMI_WHY_ENDED : DMI_WHY_NO_THREAD);
+  }
+  /* The thread may have gone on, and ended, since: only its address is used. */
+  if (was == WAKE_NONE) dmi_futex_wake(&thread->wake, 1);
+  return DMI_OK;
+}
+
+void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
+                     dmi_thread_done *done, void *arg) {
+  if (uid == process->access.core.self) {
+    done(arg, dmi_thread_wake_here(process->threads, number), 0);
+    return;
+  }
+  if (process->access.core.is_member(process->access.core.arg, uid)) {
+    uint64_t op = dmi_thread_call_note(process->threads, uid, DMI_SVC_WOKEN, done, arg);
+    struct dmi_msg msg = dmi_thread_msg(DMI_SVC_WAKE, op, number);
+    if (dmi_net_send(process->access.net, uid, &msg)) {
+      dmi_net_flush(process->access.net, uid);
+      return;
+    }
+    dmi_thread_call_undo(process->threads, op);
+  }
+  /* A process that has left had no thread any more. */
+  done(arg, DMI_ETHREAD, 0);
+}
