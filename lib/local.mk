@@ -78,6 +78,7 @@ net_sources = \
 	lib/net/net.c \
 	lib/net/net.h \
 	lib/net/net_int.h \
+	lib/net/outgoing.c \
 	lib/net/peer.c \
 	lib/net/proof.c \
 	lib/net/proof.h \

@@ -199,12 +199,12 @@ void dmi_conn_end(struct dmi_conn *conn) {
   dmi_mutex_lock(&peer->lock);
   dmi_peer_move(peer, DMI_PEER_SHUT);
   peer->link = NULL;
-  struct dmi_seg *rest = dmi_send_take_queue(peer); /* empty; those that left cost no memory */
+  struct dmi_seg *rest = dmi_outgoing_take_all(peer); /* empty; those that left cost no memory */
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
   dmi_mutex_unlock(&peer->lock);
   dmi_send_free_out(out);
-  dmi_send_free(rest);
+  dmi_outgoing_free(rest);
   conn->sent_end = true;
   conn->link->ops->finish(conn->link);
   ev_io_stop(conn->net->loop, &conn->writable);

@@ -3,7 +3,8 @@
  *
  *   net.c        the loop: open, run, stop, post, what other threads ask the daemon to do
  *   peer.c       who there is: table of ids, add, rename, close
- *   send.c       the queue of a peer, and writing it out from any thread
+ *   outgoing.c   the queue of a peer
+ *   send.c       writing it out from any thread
  *   lend.c       who receives on a connection: the daemon, or a thread that waits
  *   receive.c    a connection's incoming bytes -> handler.body, handler.message
  *   conn.c       an established connection: birth, orderly end, loss
@@ -377,15 +378,31 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why);
 /* The daemon does for the peer what other threads could not: dial, wait for the socket, end. */
 void dmi_peer_serve(struct dmi_net_peer *peer);
 
+/* outgoing.c: lock held, but for dmi_outgoing_free and dmi_outgoing_drop_payloads */
+#define DMI_NET_IOV 64 /* parts that are written at once */
+static inline bool dmi_outgoing_is_empty(const struct dmi_net_peer *peer) {
+  const struct dmi_seg *seg = peer->head;
+  return seg == NULL || (seg->next == NULL && seg->start == seg->end && seg->big.len == 0);
+}
+bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg); /* may lack memory */
+/* Keeps the queue from being empty while there is bulk.  False: no memory. */
+bool dmi_outgoing_refill(struct dmi_net_peer *peer);
+/* The unsent bytes from the head on. */
+size_t dmi_outgoing_gather(const struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]);
+/* Takes `bytes` that were sent off the queue; returns the segments that are finished, whose
+ * payloads are to be dropped, */
+struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes);
+void dmi_outgoing_drop_payloads(struct dmi_seg *list);
+/* some of which become spares then; returns those too many, to be freed. */
+struct dmi_seg *dmi_outgoing_keep_spares(struct dmi_net_peer *peer, struct dmi_seg *list);
+struct dmi_seg *dmi_outgoing_take_all(struct dmi_net_peer *peer); /* and its spares */
+void dmi_outgoing_free(struct dmi_seg *list);                     /* drops payloads */
+
 /* send.c */
 void dmi_send_flush(struct dmi_net_peer *peer);    /* any thread, lock not held */
 bool dmi_send_writable(struct dmi_net_peer *peer); /* the socket has room: false: no more to send */
 struct dmi_sealed *dmi_send_out(const unsigned char key[DMI_SEAL_KEY]); /* NULL: no memory */
-void dmi_send_free_out(struct dmi_sealed *out); /* nobody writes; NULL: nothing */
-bool dmi_send_append(struct dmi_net_peer *peer,
-                     struct dmi_msg *msg); /* lock held; may run out of memory */
-struct dmi_seg *dmi_send_take_queue(struct dmi_net_peer *peer); /* lock held: and its spares */
-void dmi_send_free(struct dmi_seg *list);                       /* drops payloads; lock not held */
+void dmi_send_free_out(struct dmi_sealed *out);  /* nobody writes; NULL: nothing */
 void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until nobody is writing */
 void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */
 bool dmi_send_idle(struct dmi_net_peer *peer);   /* nothing waits to be sent */

@@ -141,7 +141,7 @@ void dmi_peer_move(struct dmi_net_peer *peer, enum dmi_peer_state state) {
 /* Frees a peer that no other thread can find any more. */
 static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free_out(peer->out);
-  dmi_send_free(dmi_send_take_queue(peer));
+  dmi_outgoing_free(dmi_outgoing_take_all(peer));
   if (peer->nudge >= 0) close(peer->nudge);
   dmi_mutex_destroy(&peer->lock);
   dmi_mutex_destroy(&peer->turn_lock);
@@ -211,11 +211,11 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
     peer->blocked = peer->ended = false;
   }
   dmi_send_settle(peer);
-  struct dmi_seg *queue = dmi_send_take_queue(peer);
+  struct dmi_seg *queue = dmi_outgoing_take_all(peer);
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
   dmi_mutex_unlock(&peer->lock);
-  dmi_send_free(queue);
+  dmi_outgoing_free(queue);
   dmi_send_free_out(out);
   uint32_t id = peer->id;
   if (id >= DMI_NET_TEMP) dmi_peer_free_temp(peer);
@@ -355,7 +355,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
   } else if (peer->state < DMI_PEER_SHUT && !peer->closing) {
     struct dmi_msg end = {.type = DMI_MSG_STOP};
     peer->closing = peer->ended = true;
-    if (!dmi_send_append(peer, &end)) {
+    if (!dmi_outgoing_append(peer, &end)) {
       peer->broken = ENOMEM;
       wake = dmi_net_need_daemon(peer);
     }
