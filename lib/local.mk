@@ -68,6 +68,7 @@ net_sources = \
 	lib/net/accept.c \
 	lib/net/addr.c \
 	lib/net/alive.c \
+	lib/net/caller.c \
 	lib/net/conn.c \
 	lib/net/dial.c \
 	lib/net/handshake.c \

@@ -1,6 +1,6 @@
 /*
- * dial.c - connecting to another process: addresses in turn, CALL, its ANSWER, our HELLO, its
- * HELLO_OK.
+ * dial.c - connecting to another process: its addresses in turn, what becomes of each attempt, and
+ * what follows from that.
  *
  * Happy path: connect without blocking, CALL, ANSWER made with our key, PROOF and HELLO,
  * HELLO_OK, the link becomes a connection.  States: docs/wire.md.
@@ -37,12 +37,6 @@
 #define AGAIN_MOST 1.0   /* but no longer */
 #define CONNECTING 4.0   /* seconds for one attempt of a member: then it is asked for anew */
 
-/* What to do about a peer that is reached but is no use, after ": ". */
-static const char *advice(const struct dmi_dial *dial) {
-  return dial->join ? DMI_NET_JOIN_ADVICE : "has it ended, and something else taken its port?";
-}
-
-static void broken(struct dmi_dial *dial, int error);
 static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events);
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events);
 
@@ -163,30 +157,14 @@ static void no_connection(struct dmi_dial *dial, int error) {
   failed(dial, false);
 }
 
-static void not_dmi(struct dmi_dial *dial) {
-  snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI: %s",
-           dial->host, dial->port, advice(dial));
-  failed(dial, false);
-}
-
-/* REFUSE has come: a sentence of the other, which may be anybody when it is not sealed. */
-static void refused(struct dmi_dial *dial, const unsigned char refuse[DMI_REFUSE_BYTES]) {
-  char text[DMI_REFUSE_TEXT];
-  dmi_refuse_get(text, refuse);
-  for (char *c = text; *c != '\0'; c++)
-    if (*c == '"') *c = '\'';
-  snprintf(dial->why, sizeof dial->why, "%.60s port %u refuses: \"%s\"", dial->host, dial->port,
-           text);
-  failed(dial, true);
-}
-
 /* HELLO_OK has come and matches. */
-static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
+static void succeed(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_net_peer *peer = dial->peer;
   bool join = dial->join;
   uint32_t id = peer->id;
   struct dmi_link *link = dial->link;
+  uint16_t port = dial->their_port;
   bool encrypt = dial->encrypt;
   struct dmi_proof_keys keys = dial->keys;
   ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
@@ -195,7 +173,7 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
   if (peer->held != NULL) dmi_handshake_held(peer->held, true);
   link->ops->keep(link);
   if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
-  struct dmi_conn *conn = dmi_conn_new(peer, link, true, hello->port, encrypt ? &keys : NULL);
+  struct dmi_conn *conn = dmi_conn_new(peer, link, true, port, encrypt ? &keys : NULL);
   sodium_memzero(&keys, sizeof keys);
   const char *no_memory = "there is no memory for the connection";
   if (conn == NULL) dmi_link_close(link);
@@ -204,113 +182,6 @@ static void succeed(struct dmi_dial *dial, const struct dmi_hello *hello) {
     net->handler.joined(net->handler.arg, id, conn == NULL ? no_memory : NULL);
   } else if (conn == NULL) {
     dmi_peer_lost(peer, no_memory);
-  }
-}
-
-/* HELLO_OK or REFUSE has come, sealed. */
-static void judge(struct dmi_dial *dial) {
-  struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
-  unsigned char bytes[DMI_REFUSE_BYTES];
-  char there[80];
-  size_t size = dmi_seal_size(dial->buf);
-  if (!dmi_seal_get_first(dial->keys.in, bytes, dial->buf) ||
-      dmi_hello_size(bytes, DMI_HELLO_FIRST) != size) {
-    not_dmi(dial);
-    return;
-  }
-  if (size == DMI_REFUSE_BYTES) {
-    refused(dial, bytes);
-    return;
-  }
-  if (!dmi_hello_get(&hello, bytes) || hello.kind != DMI_HELLO_OK) {
-    not_dmi(dial);
-    return;
-  }
-  snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
-  if (!dmi_hello_match(&mine, &hello, there, dial->why) ||
-      (dial->join && hello.local && !dmi_accept_narrow(dial->net, dial->link, dial->why))) {
-    failed(dial, true);
-  } else if (!dial->join && hello.uid != dial->peer->id) {
-    snprintf(dial->why, sizeof dial->why, "at %s is member %u instead of member %u", there,
-             hello.uid, dial->peer->id);
-    failed(dial, true);
-  } else {
-    succeed(dial, &hello);
-  }
-}
-
-/* False: that has ended the attempt. */
-static bool say(struct dmi_dial *dial, const void *bytes, size_t size) {
-  ssize_t sent = dmi_link_send(dial->link, bytes, size);
-  if (sent == (ssize_t)size) return true;
-  broken(dial, sent < 0 ? (int)-sent : EAGAIN); /* no link is full at its beginning */
-  return false;
-}
-
-/* ANSWER has come: PROOF and HELLO go out. */
-static void answered(struct dmi_dial *dial) {
-  struct dmi_net *net = dial->net;
-  struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_HELLO);
-  unsigned char hello[DMI_HELLO_BYTES], out[DMI_HANDSHAKE_BYTES];
-  if (!dmi_proof_answered(&dial->proof, net->config.key, dial->buf) ||
-      !dmi_proof_make(&dial->proof, net->config.key, out, &dial->keys)) {
-    snprintf(
-        dial->why, sizeof dial->why,
-        "what answers at %s port %u does not have the key of this process: " DMI_NET_KEY_ADVICE,
-        dial->host, dial->port);
-    failed(dial, false);
-    return;
-  }
-  dial->encrypt = (dmi_proof_flags(dial->buf) & DMI_CALL_ENCRYPT) != 0;
-  if (net->encrypt && !dial->encrypt) {
-    snprintf(dial->why, sizeof dial->why,
-             "the process at %s port %u runs without encryption, and this one was started with it: "
-             "start the first process of the program with dmirun --encrypt, or this one without",
-             dial->host, dial->port);
-    failed(dial, true);
-    return;
-  }
-  dmi_hello_put(hello, &mine);
-  dmi_seal_put_first(dial->keys.out, out + DMI_PROOF_BYTES, hello, sizeof hello);
-  dial->got = 0;
-  if (!say(dial, out, sizeof out)) return;
-  dial->state = DMI_DIAL_SAID;
-}
-
-/* How many bytes are needed to know more; 0: they cannot be right. */
-static size_t wanted(const struct dmi_dial *dial) {
-  if (dial->state == DMI_DIAL_SAID) {
-    if (dial->got < DMI_SEAL_LENGTH) return DMI_SEAL_LENGTH;
-    size_t size = dmi_seal_size(dial->buf);
-    return size == DMI_HELLO_BYTES || size == DMI_REFUSE_BYTES ? size + DMI_SEAL_OVER : 0;
-  }
-  size_t size = dmi_hello_size(dial->buf, dial->got);
-  if (size == 0 || dial->got < DMI_HELLO_FIRST) return size;
-  struct dmi_hello first;
-  dmi_hello_peek(&first, dial->buf);
-  if (first.kind == DMI_HELLO_REFUSE) return size;
-  if (first.kind != DMI_HELLO_ANSWER) return 0;
-  return first.version == DMI_WIRE_VERSION ? size : DMI_HELLO_FIRST;
-}
-
-/* What was wanted is there. */
-static void take(struct dmi_dial *dial) {
-  struct dmi_hello mine, first;
-  char there[80];
-  if (dial->state == DMI_DIAL_SAID) {
-    judge(dial);
-    return;
-  }
-  dmi_hello_peek(&first, dial->buf);
-  if (first.kind == DMI_HELLO_REFUSE) {
-    refused(dial, dial->buf);
-  } else if (first.version != DMI_WIRE_VERSION) {
-    mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
-    snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
-    (void)dmi_hello_match(&mine, &first, there, dial->why);
-    failed(dial, true);
-  } else {
-    answered(dial);
   }
 }
 
@@ -342,23 +213,6 @@ static void closed(struct dmi_dial *dial, int error) {
   failed(dial, false);
 }
 
-static void on_readable(struct dmi_dial *dial) {
-  size_t want = wanted(dial);
-  ssize_t got = dmi_link_receive(dial->link, dial->buf + dial->got, want - dial->got);
-  if (dmi_link_is_later(got)) return;
-  if (got <= 0) {
-    closed(dial, (int)-got);
-    return;
-  }
-  dial->got = (uint16_t)(dial->got + got);
-  want = wanted(dial);
-  if (want == 0) {
-    not_dmi(dial);
-  } else if (dial->got >= want) {
-    take(dial);
-  }
-}
-
 /* Connecting, or the first word, has failed: a reset means that the other has closed it already. */
 static void broken(struct dmi_dial *dial, int error) {
   if (error == ECONNRESET || error == EPIPE)
@@ -367,22 +221,39 @@ static void broken(struct dmi_dial *dial, int error) {
     no_connection(dial, error);
 }
 
+static void act(struct dmi_dial *dial, enum dmi_dial_outcome what) {
+  switch (what) {
+    case DMI_CALLER_MORE:
+      break;
+    case DMI_CALLER_FAILED:
+    case DMI_CALLER_REFUSED:
+      failed(dial, what == DMI_CALLER_REFUSED);
+      break;
+    case DMI_CALLER_BROKEN:
+      broken(dial, dial->error);
+      break;
+    case DMI_CALLER_CLOSED:
+      closed(dial, dial->error);
+      break;
+    case DMI_CALLER_DONE:
+      succeed(dial);
+      break;
+  }
+}
+
 static void on_connected(struct dmi_dial *dial) {
+  struct ev_loop *loop = dial->net->loop;
   int error = dial->link->ops->connected(dial->link);
   if (error < 0) {
     broken(dial, -error);
     return;
   }
-  struct dmi_net *net = dial->net;
-  unsigned char bytes[DMI_CALL_BYTES];
   dial->heard = dmi_net_now();
-  net->short_said = false;
-  dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
-  if (!say(dial, bytes, sizeof bytes)) return;
-  dial->state = DMI_DIAL_CALLED;
-  ev_io_stop(dial->net->loop, &dial->io);
+  dial->net->short_said = false;
+  ev_io_stop(loop, &dial->io);
   ev_io_set(&dial->io, dial->link->in, EV_READ);
-  ev_io_start(dial->net->loop, &dial->io);
+  ev_io_start(loop, &dial->io);
+  act(dial, dmi_caller_begin(dial));
 }
 
 static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
@@ -391,7 +262,7 @@ static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
   if (dial->state == DMI_DIAL_CONNECTING)
     on_connected(dial);
   else
-    on_readable(dial);
+    act(dial, dmi_caller_receive(dial));
 }
 
 /* What we have said to a member's machine, which was there when it began: has nothing come back for

@@ -11,7 +11,8 @@
  *   accept.c     accepting connections, and how many strangers at once
  *   handshake.c  the handshake of those who connect to us
  *   alive.c      whose machine is silent, and whose daemon is
- *   dial.c       connecting: addresses, our side of the handshake
+ *   caller.c     the handshake of us with those to whom we connect
+ *   dial.c       connecting: addresses, attempts and what becomes of them
  *   join.c       beginning that, for a member and for a program to be joined
  *   addr.c       addresses as bytes, the system's structs and text
  *   tcp.c        the transport below all of them (transport.h)
@@ -265,7 +266,9 @@ struct dmi_dial {
   struct ev_io io;
   struct ev_timer patience; /* of this address; or the pause before it is tried again */
   enum dmi_dial_state state;
-  bool encrypt; /* as the other said in ANSWER */
+  int error;           /* see enum dmi_dial_outcome */
+  uint16_t their_port; /* of HELLO_OK */
+  bool encrypt;        /* as the other said in ANSWER */
   struct dmi_proof proof;
   struct dmi_proof_keys keys;
   uint16_t got;
@@ -464,6 +467,19 @@ void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes, with a rese
 /* Our own attempt to reach the peer that `handshake` comes from is decided.  Returns whether
  * `handshake` became the connection. */
 bool dmi_handshake_held(struct dmi_handshake *handshake, bool ours_won);
+
+/* caller.c */
+/* What became of an attempt to connect. */
+enum dmi_dial_outcome {
+  DMI_CALLER_MORE,    /* it goes on when more comes */
+  DMI_CALLER_FAILED,  /* at this address: dial->why */
+  DMI_CALLER_REFUSED, /* at any: dial->why */
+  DMI_CALLER_BROKEN,  /* sending failed: dial->error */
+  DMI_CALLER_CLOSED,  /* the other has closed (dial->error 0), or receiving failed */
+  DMI_CALLER_DONE     /* HELLO_OK has come: the link is a connection */
+};
+enum dmi_dial_outcome dmi_caller_begin(struct dmi_dial *dial);   /* the link came about */
+enum dmi_dial_outcome dmi_caller_receive(struct dmi_dial *dial); /* something has come */
 
 /* dial.c */
 void dmi_dial_next(struct dmi_dial *dial);   /* tries the next address, or gives up; may free it */
