@@ -73,7 +73,7 @@ static void drained(struct dmi_node *node, struct dmi_out *out) {
   struct dmi_pressure_out room;
   if (dmi_handover_state(node->handover) != DMI_HANDOVER_DRAINED) return; /* it had no heir */
   dmi_node_room_begin(node, &room);
-  dmi_pressure_leave_end(node->pressure, &room);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_PROMISE)) dmi_pressure_leave_end(node->pressure, &room);
   dmi_node_room_end(node, &room, out);
 }
 
@@ -138,15 +138,16 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
       drain(node, act->uid, out);
       return false;
     case DMI_MACT_ADOPT:
-      (void)enter(node, &act->mapping);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_ADOPT)) (void)enter(node, &act->mapping);
       return true;
     case DMI_MACT_FORGET:
       dmi_handover_forget(node->handover, act->mapping.base, out);
-      LIFE(node, out, forgot, act->mapping.base, &node->life);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_FORGOT))
+        LIFE(node, out, forgot, act->mapping.base, &node->life);
       return false;
     case DMI_MACT_RESULT:
       if (act->op < DMI_NODE_OP) return false;
-      found(node, act, out);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_FOUND)) found(node, act, out);
       return true;
     default:
       return false;
@@ -278,7 +279,7 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
       LIFE(node, out, drained, in->ended, in->ended_num, life);
       break;
     case DMI_IN_STEPPED:
-      go_on(node, out);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_GO_ON)) go_on(node, out);
       break;
     case DMI_IN_BUSY:
       LIFE(node, out, busy, in->op, life);
@@ -320,6 +321,12 @@ void dmi_node_free(struct dmi_node *node) {
   dmi_mout_free(&node->life);
   free(node);
 }
+
+#ifdef DMI_MUTATIONS
+void dmi_node_set_break(struct dmi_node *node, enum dmi_node_break broken) {
+  node->broken = broken;
+}
+#endif
 
 struct dmi_member *dmi_node_member(const struct dmi_node *node) {
   return node->member;

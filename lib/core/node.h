@@ -97,6 +97,23 @@ struct dmi_input {
 /* Numbers of calls that the node makes itself begin here. */
 #define DMI_NODE_OP (UINT64_C(1) << 63)
 
+/* Deliberate faults in what one part hears of another, one each: base/mutation.h. */
+enum dmi_node_break {
+  DMI_NODE_BREAK_NOTHING,
+  DMI_NODE_BREAK_OPEN,    /* room: this process may own pages */
+  DMI_NODE_BREAK_VIEW,    /* room: who the members are */
+  DMI_NODE_BREAK_TAKEN,   /* room: a page that was promised a place has come */
+  DMI_NODE_BREAK_PROMISE, /* room: the leave is over */
+  DMI_NODE_BREAK_REFUSED, /* membership: there is no room for the leave */
+  DMI_NODE_BREAK_STAYS,   /* the caller: the same */
+  DMI_NODE_BREAK_TOLD,    /* membership: somebody has room now */
+  DMI_NODE_BREAK_FORGOT,  /* membership: a mapping is forgotten */
+  DMI_NODE_BREAK_ADOPT,   /* handover: this process is the home of a mapping */
+  DMI_NODE_BREAK_FOUND,   /* handover: the directory's answer */
+  DMI_NODE_BREAK_GO_ON,   /* handover: a step of some page is over */
+  DMI_NODE_BREAK_LAST
+};
+
 /* ---- The node ------------------------------------------------------------------------------- */
 
 struct dmi_node;
@@ -106,6 +123,9 @@ struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressu
                               const struct dmi_node_env *env, const struct dmi_node_info *info,
                               const struct dmi_addr *own);
 void dmi_node_free(struct dmi_node *node);
+#ifdef DMI_MUTATIONS
+void dmi_node_set_break(struct dmi_node *node, enum dmi_node_break broken);
+#endif
 
 /* Its parts, for who looks at them only (and tests that break a rule). */
 struct dmi_member *dmi_node_member(const struct dmi_node *node);

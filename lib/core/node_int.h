@@ -4,12 +4,16 @@
 #ifndef DMI_CORE_NODE_INT_H
 #define DMI_CORE_NODE_INT_H
 
+#include "base/mutation.h"
 #include "base/xalloc.h"
 #include "core/node.h"
 
 struct dmi_node {
   struct dmi_core *core;
   const struct dmi_node_env *env;
+#ifdef DMI_MUTATIONS
+  enum dmi_node_break broken;
+#endif
   struct dmi_handover_env records; /* env->records, with a receiver */
   struct dmi_member *member;
   struct dmi_handover *handover;

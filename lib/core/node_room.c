@@ -72,11 +72,12 @@ void dmi_node_room_end(struct dmi_node *node, struct dmi_pressure_out *room, str
   if (room->promised) dmi_node_promised(node, room->promised, out);
   if (room->refused) {
     /* Else it was dismissed before. */
-    if (dmi_handover_state(node->handover) == DMI_HANDOVER_STAYS)
+    if (dmi_handover_state(node->handover) == DMI_HANDOVER_STAYS &&
+        !DMI_BROKEN(node, DMI_NODE_BREAK_STAYS))
       (void)dmi_out_add(out, DMI_ACT_STAYS);
-    LIFE(node, out, no_room, &node->life);
+    if (!DMI_BROKEN(node, DMI_NODE_BREAK_REFUSED)) LIFE(node, out, no_room, &node->life);
   }
-  if (room->told) LIFE(node, out, room, &node->life);
+  if (room->told && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD)) LIFE(node, out, room, &node->life);
 }
 
 /* dmi_handover_env.receiver; with the page locked. */
@@ -93,7 +94,7 @@ uint32_t dmi_node_receiver(void *arg, uint64_t bytes) {
 void dmi_node_room_open(struct dmi_node *node, struct dmi_out *out) {
   struct dmi_pressure_out room;
   dmi_node_room_begin(node, &room);
-  dmi_pressure_open(node->pressure);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_OPEN)) dmi_pressure_open(node->pressure);
   room.look = true;
   dmi_node_room_end(node, &room, out);
 }
@@ -110,7 +111,8 @@ void dmi_node_room_taken(struct dmi_node *node, uint32_t from, uint64_t bytes,
                          struct dmi_out *out) {
   struct dmi_pressure_out room;
   dmi_node_room_begin(node, &room);
-  dmi_pressure_taken(node->pressure, from, bytes, &room);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_TAKEN))
+    dmi_pressure_taken(node->pressure, from, bytes, &room);
   dmi_node_room_end(node, &room, out);
 }
 
@@ -136,7 +138,7 @@ void dmi_node_room_view(struct dmi_node *node, struct dmi_out *out) {
     if (!peers[i].left && peers[i].uid != node->core->self) uid[others++] = peers[i].uid;
   }
   dmi_node_room_begin(node, &room);
-  dmi_pressure_view(node->pressure, uid, others, &room);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_VIEW)) dmi_pressure_view(node->pressure, uid, others, &room);
   dmi_node_room_end(node, &room, out);
   free(uid);
 }

@@ -142,6 +142,11 @@ test_unit_handover_test_SOURCES = test/unit/handover_test.c
 test_unit_handover_test_CPPFLAGS = $(sim_cppflags)
 test_unit_handover_test_LDADD = $(sim_libs) -lcmocka
 
+check_PROGRAMS += test/unit/node_test
+test_unit_node_test_SOURCES = test/unit/node_test.c test/unit/node_world.h
+test_unit_node_test_CPPFLAGS = $(sim_cppflags)
+test_unit_node_test_LDADD = $(sim_libs) -lcmocka
+
 check_PROGRAMS += test/unit/rooms_sim_test
 test_unit_rooms_sim_test_SOURCES = test/unit/rooms_sim_test.c
 test_unit_rooms_sim_test_CPPFLAGS = $(sim_cppflags)

@@ -1,0 +1,230 @@
+/*
+ * node_test.c - what the parts of a node ask of each other (lib/core/node.c): whole nodes join,
+ * leave, find no room and hear of some, step by step; and each thing that a part does not hear of
+ * is noticed by one of these.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "node_world.h"
+
+#define BAD(when, what)      \
+  do {                       \
+    if (when) return (what); \
+  } while (0)
+
+/* A process joins, or begins the program, and is welcomed. */
+static const char *join(struct world *w, uint32_t i, uint64_t pages, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = world_open(w, i, pages, broken);
+  BAD(!p->joined, "does not join");
+  BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice");
+  BAD(first->notice.state != DMI_OPEN, "another notice");
+  BAD(!world_call(first, DMI_CTL_WELCOME, first->notice.dmi_id, 0) || first->error, "no welcome");
+  BAD(!p->opened, "is not opened");
+  return NULL;
+}
+
+/* It makes a mapping, and writes each page. */
+static const char *fill(struct proc *p, uint64_t *base) {
+  const unsigned char byte = (unsigned char)p->uid;
+  struct dmi_map *map;
+  BAD(!world_call(p, DMI_CTL_MMAP, SIZE, PAGES) || p->error, "no mapping");
+  *base = p->mapping.base;
+  map = env_find(p, *base);
+  for (uint64_t i = 0; i < PAGES; i++) {
+    struct dmi_page *page = env_record(p, map, i, true);
+    BAD(page->role != DMI_ROLE_OWNER, "does not own what it maps");
+    BAD(!dmi_page_write_now(&p->core, page, 5, &byte, 1), "no room for a write");
+  }
+  return NULL;
+}
+
+/* How many pages with bytes it owns, all as `fill` of process `uid` left them. */
+static uint32_t owned(struct proc *p, uint64_t base, uint32_t uid) {
+  struct dmi_map *map = env_find(p, base);
+  uint32_t num = 0;
+  for (uint64_t i = 0; map && i < PAGES; i++) {
+    const struct dmi_page *page = env_record(p, map, i, false);
+    num += page && page->role == DMI_ROLE_OWNER && page->frame && page->frame->bytes[5] == uid;
+  }
+  return num;
+}
+
+static uint64_t used(const struct proc *p) {
+  return dmi_pool_used(p->pool) / SIZE;
+}
+
+/* Asked by a signal, and dismissed. */
+static bool goodbye(struct proc *first, struct proc *p) {
+  world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+  world_run(p->world);
+  if (!world_call(first, DMI_CTL_POLL, 0, 0) || first->notice.state != DMI_CLOSE) return false;
+  return world_call(first, DMI_CTL_GOODBYE, dmi_member_dmi_id(dmi_node_member(p->node)), 0);
+}
+
+/* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------- */
+
+/* One leaves; its heir has room.  Meanwhile the leaver makes a mapping. */
+static const char *leave(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1];
+  uint64_t base;
+  const char *bad = join(w, 0, 16, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  struct dmi_map *map;
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  p->maps_when_stopped = true;
+  BAD(!goodbye(first, p) || first->error, "the goodbye fails");
+  BAD(!p->closed || !p->drained || !p->left, "has not left");
+  BAD(owned(first, base, p->uid) != PAGES, "the heir has not all pages");
+  BAD(used(first) != PAGES, "another use of room at the heir");
+  BAD(used(p) != 0, "the leaver uses room");
+  BAD(dmi_pool_peak(first->pool) > (PAGES + 1) * SIZE, "room is set aside for pages that are here");
+  BAD(p->answered != p->op || p->error, "no mapping for a leaver");
+  map = env_find(first, p->mapping.base);
+  BAD(!map || atomic_load(&map->home) != first->uid, "the heir is not home of that mapping");
+  return NULL;
+}
+
+/* A page goes elsewhere before it is given: there is a promise too many. */
+static const char *moved(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1];
+  struct dmi_req req = {.type = DMI_REQ_EXCL, .len = SIZE, .origin = 1, .op = 99};
+  unsigned char bytes[SIZE] = {0};
+  struct dmi_input in = {.type = DMI_IN_BEGIN, .req = &req};
+  struct dmi_out out;
+  uint64_t base;
+  const char *bad = join(w, 0, 16, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  BAD(!world_call(first, DMI_CTL_LOOKUP, base, 0) || first->error, "does not find the mapping");
+  req.src = dmi_slice_copy(bytes, SIZE);
+  in.page = env_record(first, env_find(first, base), 2, true);
+  world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+  world_run(w);
+  world_input(first, &(struct dmi_input){.type = DMI_IN_CALL,
+                                         .call = DMI_CTL_GOODBYE,
+                                         .op = ++first->op,
+                                         .a = dmi_member_dmi_id(dmi_node_member(p->node))});
+  dmi_out_init(&out);
+  (void)dmi_node_step(first->node, &in, &out); /* behind LEAVE_GO */
+  env_unlock_step(first, in.page, &out);
+  world_run(w);
+  dmi_slice_drop(&req.src);
+  BAD(first->answered != first->op || first->error, "the goodbye fails");
+  BAD(owned(first, base, p->uid) != PAGES - 1, "the heir has not the other pages");
+  BAD(used(first) != PAGES, "another use of room at the heir");
+  BAD(w->sent[DMI_SVC_ROOM_BACK] != 1, "the promise is not given back");
+  return NULL;
+}
+
+/* Nobody has room; then somebody comes who has. */
+static const char *refused(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1];
+  uint64_t base;
+  const char *bad = join(w, 0, PAGES / 2, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  BAD(!goodbye(first, p), "the goodbye is not answered");
+  BAD(first->error != DMI_ENOMEM, "the goodbye does not fail for lack of room");
+  BAD(!p->stays || p->leaves || p->drained, "the leaver does not go on");
+  BAD(used(first) != 0, "promises are not given back");
+  bad = join(w, 2, PAGES, broken);
+  if (bad) return bad;
+  BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice that there may be room");
+  BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
+  BAD(!world_call(first, DMI_CTL_GOODBYE, first->notice.dmi_id, 0), "the second is not answered");
+  BAD(first->error, "the second goodbye fails");
+  BAD(!p->left, "has not left");
+  BAD(owned(first, base, p->uid) != PAGES / 2, "the heir has not half of the pages");
+  BAD(owned(&w->proc[2], base, p->uid) != PAGES / 2, "the third has not the other half");
+  BAD(used(first) != PAGES / 2 || used(&w->proc[2]) != PAGES / 2, "another use of room");
+  return NULL;
+}
+
+/* Nobody has room; then one who has too little tells of more. */
+static const char *told(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1];
+  uint64_t base, own;
+  const char *bad = join(w, 0, PAGES, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (!bad) bad = fill(first, &own);
+  if (bad) return bad;
+  BAD(!goodbye(first, p) || first->error != DMI_ENOMEM, "the goodbye does not fail");
+  BAD(world_call(first, DMI_CTL_POLL, 0, 0), "a notice without a reason");
+  /* As if the pages were gone elsewhere. */
+  for (uint64_t i = 0; i < PAGES; i++) {
+    struct dmi_page *page = env_record(first, env_find(first, own), i, false);
+    dmi_frame_unref(dmi_page_spill(&first->core, page));
+    page->flags &= (uint16_t)~DMI_PAGE_SPILLED;
+  }
+  world_run(w);
+  BAD(first->answered != first->op, "no notice of more room");
+  BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
+  return NULL;
+}
+
+/* A mapping that is unmapped. */
+static const char *unmapped(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1];
+  uint64_t base;
+  const char *bad = join(w, 0, 16, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  BAD(!world_call(first, DMI_CTL_LOOKUP, base, 0) || first->error, "does not find the mapping");
+  BAD(!world_call(first, DMI_CTL_MUNMAP, base, 0), "the unmapping is not answered");
+  BAD(first->error || env_find(first, base) || env_find(p, base), "it is not forgotten");
+  BAD(used(p) != 0, "its bytes are still here");
+  return NULL;
+}
+
+static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
+    leave, moved, refused, told, unmapped};
+#define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+
+static const char *play(uint32_t i, enum dmi_node_break broken) {
+  struct world *w = calloc(1, sizeof(*w));
+  const char *bad = scenarios[i](w, broken);
+  world_close(w);
+  free(w);
+  return bad;
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+static void all_is_heard(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < SCENARIOS; i++) {
+    const char *bad = play(i, DMI_NODE_BREAK_NOTHING);
+    if (bad) fail_msg("scenario %u: %s", i, bad);
+  }
+  assert_int_equal(dmi_frame_total(), 0);
+}
+
+static void not_hearing_is_noticed(void **state) {
+  (void)state;
+  for (uint32_t broken = 1; broken < DMI_NODE_BREAK_LAST; broken++) {
+    const char *bad = NULL;
+    for (uint32_t i = 0; !bad && i < SCENARIOS; i++)
+      bad = play(i, broken);
+    if (!bad) fail_msg("rule %u is not missed", broken);
+    printf("without rule %u: %s\n", broken, bad);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_is_heard),
+      cmocka_unit_test(not_hearing_is_noticed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

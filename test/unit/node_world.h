@@ -1,0 +1,547 @@
+/*
+ * node_world.h - whole nodes (lib/core/node.h) side by side for a unit test: a network that
+ * delivers one message after the other, mappings, pools, and a pager that drops nothing.
+ *
+ * Included after cmocka.h.
+ */
+#ifndef DMI_TEST_NODE_WORLD_H
+#define DMI_TEST_NODE_WORLD_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "core/node.h"
+#include "dmi_api.h"
+#include "msg/wire.h"
+
+#define NODES 3
+#define MAPS 6
+#define PAGES 4
+#define SIZE 64
+#define NAMES 16
+#define LINE 512
+#define PORT 7u /* of the first one */
+
+struct world;
+
+/* How a node calls another one. */
+struct name {
+  uint32_t id; /* uid or temporary id; 0: free */
+  uint32_t of; /* index */
+};
+
+struct known {
+  bool here, forgotten;
+  int refs;
+  struct dmi_map map;
+  struct dmi_page *page[PAGES];
+};
+
+struct proc {
+  struct world *world;
+  struct dmi_core core;
+  struct dmi_pool *pool;
+  struct dmi_pressure *pressure;
+  struct dmi_node_env env;
+  struct dmi_node *node;
+  struct dmi_out out;
+  bool alive, carrying;
+  uint32_t uid;
+  struct name name[NAMES];
+  uint32_t members; /* bits, by uid */
+  struct known at[MAPS];
+  /* seen */
+  bool joined, opened, closed, left, stays, leaves, drained;
+  /* to be answered */
+  bool connects, stops, look, maps_when_stopped;
+  struct dmi_pressure_action pager;
+  /* the last result */
+  uint64_t op, answered;
+  int error;
+  struct dmi_entry mapping;
+  struct dmi_notice notice;
+};
+
+struct world {
+  struct proc proc[NODES]; /* the first one starts the program */
+  struct line {
+    struct dmi_msg msg;
+    uint32_t from, to; /* indices */
+  } line[LINE];
+  uint32_t first, last;
+  uint32_t sent[256]; /* by type */
+};
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+static struct known *known_at(struct proc *p, uint64_t base) {
+  for (uint32_t m = 0; m < MAPS; m++) {
+    if (p->at[m].map.base == base && (p->at[m].here || p->at[m].forgotten)) return &p->at[m];
+  }
+  return NULL;
+}
+
+static struct known *known_of(struct proc *p, const struct dmi_map *map) {
+  return known_at(p, map->base);
+}
+
+static struct dmi_map *env_find(void *arg, uint64_t base) {
+  struct known *known = known_at(arg, base);
+  return known && known->here ? &known->map : NULL;
+}
+
+static void env_enter(void *arg, const struct dmi_map *what) {
+  struct proc *p = arg;
+  uint32_t m = 0;
+  if (env_find(p, what->base)) return;
+  while (p->at[m].here || p->at[m].forgotten)
+    m++;
+  assert_true(m < MAPS);
+  memcpy(&p->at[m].map, what, sizeof(*what));
+  p->at[m].here = true;
+}
+
+static void env_forget(void *arg, struct dmi_map *map) {
+  struct known *known = known_of(arg, map);
+  known->here = false;
+  known->forgotten = true;
+  known->refs++;
+}
+
+static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+  struct proc *p = arg;
+  for (uint32_t m = 0; m < MAPS; m++) {
+    if (p->at[m].here) visit(&p->at[m].map, with);
+  }
+}
+
+static bool env_ref(void *arg, struct dmi_map *map) {
+  known_of(arg, map)->refs++;
+  return true;
+}
+
+static void env_unref(void *arg, struct dmi_map *map) {
+  known_of(arg, map)->refs--;
+}
+
+static void env_nothing(void *arg, struct dmi_map *map) {
+  (void)arg;
+  (void)map;
+}
+
+static void env_arrived(void *arg, struct dmi_map *map) {
+  (void)arg;
+  atomic_store(&map->arriving, 0);
+}
+
+static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
+  struct proc *p = arg;
+  struct dmi_page **page = &known_of(p, map)->page[index];
+  if (*page || !make) return *page;
+  *page = calloc(1, sizeof(**page));
+  dmi_page_init(&p->core, map, *page, index);
+  return *page;
+}
+
+static void env_each_record(void *arg, struct dmi_map *map,
+                            void (*visit)(struct dmi_page *page, void *with), void *with) {
+  for (uint32_t i = 0; i < PAGES; i++) {
+    if (known_of(arg, map)->page[i]) visit(known_of(arg, map)->page[i], with);
+  }
+}
+
+static void env_lock(void *arg, struct dmi_page *page) {
+  (void)arg;
+  (void)page;
+}
+
+static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg);
+
+static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+  struct proc *p = arg;
+  (void)page;
+  for (uint32_t i = 0; i < out->num; i++) {
+    if (out->act[i].type == DMI_ACT_COMPLETE) continue; /* the test looks at the page */
+    assert_int_equal(out->act[i].type, DMI_ACT_SEND);
+    world_send(p, out->act[i].to, &out->act[i].msg);
+  }
+  dmi_out_free(out);
+  if (p->leaves) (void)dmi_node_step(p->node, &(struct dmi_input){.type = DMI_IN_STEPPED}, &p->out);
+}
+
+static void env_lock_room(void *arg) {
+  (void)arg;
+}
+
+static void env_unlock_room(void *arg, struct dmi_out *out) {
+  for (uint32_t i = 0; i < out->num; i++)
+    world_send(arg, out->act[i].to, &out->act[i].msg);
+  dmi_out_free(out);
+}
+
+/* ---- The network ---------------------------------------------------------------------------- */
+
+static struct name *name_find(struct proc *p, uint32_t id) {
+  for (uint32_t i = 0; i < NAMES; i++) {
+    if (p->name[i].id == id) return &p->name[i];
+  }
+  return NULL;
+}
+
+static void name_add(struct proc *p, uint32_t id, uint32_t of) {
+  struct name *name = name_find(p, 0);
+  assert_non_null(name);
+  *name = (struct name){id, of};
+}
+
+static bool env_connected(void *arg, uint32_t uid) {
+  return name_find(arg, uid) != NULL;
+}
+
+static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
+  (void)arg;
+  (void)id;
+  memset(ours, 0, sizeof(*ours));
+  memset(theirs, 0, sizeof(*theirs));
+}
+
+/* A frame counts in the pool of one process, so bytes are copied on their way, as on a wire. */
+static void copy(struct dmi_slice *slice) {
+  struct dmi_slice old = *slice;
+  if (!old.len) return;
+  *slice = dmi_slice_copy(old.ptr, old.len);
+  dmi_slice_drop(&old);
+}
+
+static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg) {
+  struct world *w = p->world;
+  const struct name *name = name_find(p, id);
+  uint32_t from = (uint32_t)(p - w->proc);
+  copy(&msg->list);
+  copy(&msg->body);
+  if (!name && id != p->uid) { /* has left, or was never there */
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+    return;
+  }
+  assert_true(w->last < LINE);
+  w->sent[msg->type]++;
+  w->line[w->last++] = (struct line){*msg, from, name ? name->of : from};
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+static void world_input(struct proc *p, const struct dmi_input *in);
+
+static void see_view(struct proc *p) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(dmi_node_member(p->node), &num);
+  p->members = 1u << p->uid;
+  for (uint32_t i = 0; i < num; i++) {
+    if (!peers[i].left) p->members |= 1u << peers[i].uid;
+  }
+}
+
+static bool is_member(void *arg, uint32_t uid) {
+  return uid < 32 && (((struct proc *)arg)->members >> uid & 1);
+}
+
+static void got_result(struct proc *p, const struct dmi_mact *act) {
+  p->answered = act->op;
+  p->error = act->error;
+  p->mapping = act->mapping;
+  if (act->notice_num) p->notice = act->notices[0];
+  if (act->error == DMI_OK && act->mapping.base) {
+    struct dmi_map what = {.base = act->mapping.base,
+                           .page_size = act->mapping.page_size,
+                           .page_num = act->mapping.page_num};
+    atomic_init(&what.home, act->mapping.home);
+    env_enter(p, &what);
+  }
+}
+
+static void act_member(struct proc *p, const struct dmi_mact *act) {
+  switch (act->type) {
+    case DMI_MACT_CONNECT:
+      p->connects = true;
+      break;
+    case DMI_MACT_SELF:
+      p->uid = act->id;
+      assert_int_equal(p->core.self, act->id);
+      break;
+    case DMI_MACT_RENAME:
+      name_find(p, act->id)->id = act->uid;
+      break;
+    case DMI_MACT_ADD_PEER:
+      if (!name_find(p, act->uid)) name_add(p, act->uid, act->addr.port - PORT);
+      break;
+    case DMI_MACT_CLOSE_PEER:
+      if (name_find(p, act->id)) name_find(p, act->id)->id = 0;
+      break;
+    case DMI_MACT_VIEW:
+      see_view(p);
+      break;
+    case DMI_MACT_JOINED:
+      p->joined = true;
+      break;
+    case DMI_MACT_OPENED:
+      p->opened = true;
+      break;
+    case DMI_MACT_CLOSED:
+      p->closed = true;
+      break;
+    case DMI_MACT_STOP_THREADS:
+      p->stops = true;
+      break;
+    case DMI_MACT_LEFT:
+      p->left = true;
+      break;
+    case DMI_MACT_RESULT:
+      got_result(p, act);
+      break;
+    default:
+      break;
+  }
+}
+
+static void act_one(struct proc *p, struct dmi_act *act) {
+  switch (act->type) {
+    case DMI_ACT_SEND:
+      world_send(p, act->to, &act->msg);
+      memset(&act->msg, 0, sizeof(act->msg));
+      break;
+    case DMI_ACT_MEMBER:
+      act_member(p, act->member);
+      break;
+    case DMI_ACT_FREED:
+      known_of(p, act->map)->refs--;
+      break;
+    case DMI_ACT_LOOK:
+      p->look = true;
+      break;
+    case DMI_ACT_LEAVES:
+      p->leaves = true;
+      break;
+    case DMI_ACT_STAYS:
+      p->stays = true;
+      break;
+    case DMI_ACT_DRAINED:
+      p->leaves = false;
+      p->drained = true;
+      world_input(p, &(struct dmi_input){.type = DMI_IN_DRAINED});
+      break;
+    default: /* REPLAY, TAKEN */
+      break;
+  }
+}
+
+static void world_carry(struct proc *p) {
+  struct dmi_act act;
+  if (p->carrying) return;
+  p->carrying = true;
+  while (dmi_node_next(p->node, &p->out, &act)) {
+    act_one(p, &act);
+    dmi_act_end(&act);
+  }
+  p->carrying = false;
+}
+
+static void world_input(struct proc *p, const struct dmi_input *in) {
+  assert_true(dmi_node_step(p->node, in, &p->out));
+  world_carry(p);
+}
+
+/* ---- The pager ------------------------------------------------------------------------------ */
+
+static void world_pager(struct proc *p) {
+  do {
+    struct dmi_pressure_result result = {.yes = p->pager.type == DMI_PRESSURE_ARM};
+    if (p->pager.type == DMI_PRESSURE_SETTLE) result.fate = dmi_pressure_offered(p->pager.page);
+    if (p->pager.type == DMI_PRESSURE_CHECK) result.fate = dmi_pressure_stalls(p->pager.page);
+    (void)dmi_node_pager(p->node, &result, &p->pager);
+    if (p->pager.release) env_unref(p, p->pager.release->map);
+  } while (p->pager.type != DMI_PRESSURE_REST || !p->pager.sleep);
+}
+
+static void pool_wakes(void *arg) {
+  ((struct proc *)arg)->look = true;
+}
+
+static bool room_reserve(void *arg, uint64_t bytes, bool force) {
+  return dmi_pool_reserve(((struct proc *)arg)->pool, bytes, force);
+}
+
+static void room_release(void *arg, uint64_t bytes) {
+  dmi_pool_release(((struct proc *)arg)->pool, bytes);
+}
+
+static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
+  dmi_pool_attach(((struct proc *)arg)->pool, frame, reserved);
+}
+
+static void room_detach(void *arg, struct dmi_frame *frame) {
+  dmi_pool_detach(((struct proc *)arg)->pool, frame);
+}
+
+static void room_copies(void *arg, int64_t more) {
+  dmi_pool_copies(((struct proc *)arg)->pool, more);
+}
+
+/* ---- What happens --------------------------------------------------------------------------- */
+
+static void page_message(struct proc *p, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_map *map = env_find(p, msg->map);
+  struct dmi_input in = {.type = DMI_IN_PAGE, .id = from, .msg = msg};
+  struct dmi_out out;
+  assert_non_null(map);
+  in.page = env_record(p, map, msg->page, true);
+  dmi_out_init(&out);
+  assert_true(dmi_node_step(p->node, &in, &out));
+  env_unlock_step(p, in.page, &out);
+  world_carry(p);
+}
+
+static void deliver(struct world *w) {
+  struct line line = w->line[w->first++];
+  struct proc *p = &w->proc[line.to];
+  uint32_t id = w->proc[line.from].uid;
+  if (w->first == w->last) w->first = w->last = 0;
+  for (uint32_t i = 0; i < NAMES; i++) {
+    if (p->name[i].id && p->name[i].of == line.from) id = p->name[i].id;
+  }
+  if (dmi_wire_class(&line.msg) == DMI_CLASS_PAGE) {
+    page_message(p, id, &line.msg);
+  } else {
+    world_input(p, &(struct dmi_input){.type = DMI_IN_MESSAGE, .id = id, .msg = &line.msg});
+  }
+}
+
+static void answer(struct proc *p) {
+  uint32_t own = (uint32_t)(p - p->world->proc);
+  if (p->connects) {
+    p->connects = false;
+    name_add(p, DMI_NET_TEMP, 0);
+    name_add(&p->world->proc[0], DMI_NET_TEMP + own, own);
+    world_input(p, &(struct dmi_input){.type = DMI_IN_CONNECTED, .id = DMI_NET_TEMP});
+  }
+  if (p->stops) {
+    p->stops = false;
+    world_input(p, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = true});
+    if (p->maps_when_stopped)
+      world_input(
+          p, &(struct dmi_input){
+                 .type = DMI_IN_CALL, .call = DMI_CTL_MMAP, .op = ++p->op, .a = SIZE, .b = PAGES});
+  }
+  if (p->look) {
+    p->look = false;
+    world_pager(p);
+  }
+}
+
+/* Until nothing is under way. */
+static void world_run(struct world *w) {
+  bool more = true;
+  while (more) {
+    more = w->first < w->last;
+    if (more) deliver(w);
+    for (uint32_t i = 0; i < NODES; i++) {
+      struct proc *p = &w->proc[i];
+      more |= p->connects || p->stops || p->look;
+      if (p->alive) answer(p);
+    }
+  }
+}
+
+/* A call of this process, until its answer or until nothing moves.  False: there is none. */
+static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint64_t b) {
+  struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .op = ++p->op, .a = a, .b = b};
+  uint64_t op = in.op;
+  world_input(p, &in);
+  world_run(p->world);
+  return p->answered == op;
+}
+
+/* ---- Beginning and end ---------------------------------------------------------------------- */
+
+static const struct dmi_room world_room = {.reserve = room_reserve,
+                                           .release = room_release,
+                                           .attach = room_attach,
+                                           .detach = room_detach,
+                                           .copies = room_copies};
+
+/* Process `i` begins, lending so many pages. */
+static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
+                               enum dmi_node_break broken) {
+  struct proc *p = &w->proc[i];
+  struct dmi_node_info info = {1, pages * SIZE, "here"};
+  static const uint8_t program_id[16] = {7};
+  p->world = w;
+  p->alive = true;
+  p->core.is_member = is_member;
+  p->core.arg = p;
+  p->core.room = &world_room;
+  p->pool = dmi_pool_new(pages * SIZE, pool_wakes, p);
+  p->pressure = dmi_pressure_new(&p->core, p->pool, false);
+  p->pager.type = DMI_PRESSURE_REST;
+  p->env.arg = p;
+  p->env.net = (struct dmi_member_env){p, env_connected, env_addrs};
+  p->env.records = (struct dmi_handover_env){.arg = p,
+                                             .find = env_find,
+                                             .enter = env_enter,
+                                             .forget = env_forget,
+                                             .each_map = env_each_map,
+                                             .ref = env_ref,
+                                             .unref = env_unref,
+                                             .hold = env_nothing,
+                                             .release = env_nothing,
+                                             .arrived = env_arrived,
+                                             .record = env_record,
+                                             .each_record = env_each_record,
+                                             .lock = env_lock,
+                                             .unlock = env_lock,
+                                             .unlock_step = env_unlock_step};
+  p->env.lock_room = env_lock_room;
+  p->env.unlock_room = env_unlock_room;
+  p->node = dmi_node_new(&p->core, p->pressure, &p->env, &info,
+                         &(struct dmi_addr){.port = (uint16_t)(PORT + i)});
+  dmi_node_set_break(p->node, broken);
+  dmi_out_init(&p->out);
+  if (i == 0) {
+    world_input(p, &(struct dmi_input){.type = DMI_IN_FIRST, .program_id = program_id});
+  } else {
+    world_input(p, &(struct dmi_input){.type = DMI_IN_JOIN});
+  }
+  world_run(w);
+  return p;
+}
+
+static void let_go(void *arg, struct dmi_page *page) {
+  env_unref(arg, page->map);
+}
+
+static void world_close(struct world *w) {
+  struct dmi_act act;
+  for (; w->first < w->last; w->first++) {
+    dmi_slice_drop(&w->line[w->first].msg.list);
+    dmi_slice_drop(&w->line[w->first].msg.body);
+  }
+  for (uint32_t i = 0; i < NODES; i++) {
+    struct proc *p = &w->proc[i];
+    if (!p->alive) continue;
+    while (dmi_out_take(&p->out, &act))
+      dmi_act_end(&act);
+    dmi_out_free(&p->out);
+    dmi_node_free(p->node);
+    dmi_pressure_free(p->pressure, let_go, p);
+    for (uint32_t m = 0; m < MAPS; m++) {
+      for (uint32_t n = 0; n < PAGES; n++) {
+        if (p->at[m].page[n]) dmi_page_fini(&p->core, p->at[m].page[n]);
+        free(p->at[m].page[n]);
+      }
+    }
+    dmi_pool_free(p->pool);
+  }
+}
+
+#endif
