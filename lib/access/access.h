@@ -56,10 +56,10 @@ struct dmi_access {
   _Atomic uint32_t idle_owed; /* user code that ended while its operations were still out: the */
                               /* membership core is told that it is idle when they are complete */
 
-  _Atomic uint64_t sent[DMI_MSG_PAGE_LAST + 1]; /* own page messages to others, by type */
+  _Atomic uint64_t sent[DMI_MSG_NUMBERS]; /* own page messages to others, by type */
   struct {
     _Atomic uint64_t num, bytes;
-  } pages[DMI_MSG_PAGE_LAST + 1]; /* messages to others that brought pages, by type */
+  } pages[DMI_MSG_NUMBERS]; /* messages to others that brought pages, by type */
 
   struct dmi_mutex self_lock; /* guards selfs */
   struct dmi_self_msg *selfs, **selfs_end;

@@ -10,6 +10,7 @@
 #include "access/access_int.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
+#include "msg/wire.h"
 
 /* A request for the home, which is arriving: kept until then.  Parked already, or the home has
  * arrived between the step and here: then it goes through the core again. */
@@ -44,8 +45,7 @@ static bool send_locked(struct dmi_access *access, struct dmi_page *page, uint32
     return false;
   }
   if (own) atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
-  if (!bytes || (type != DMI_MSG_DATA && type != DMI_MSG_BLOCK && type != DMI_MSG_GRANT))
-    return true;
+  if (!bytes || !dmi_wire_type(type)->brings_page) return true;
   atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
   return true;

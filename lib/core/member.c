@@ -50,8 +50,8 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-static bool for_coordinator(uint32_t type) {
-  return type >= DMI_CTL_VIEW_TAKEN && type <= DMI_CTL_ROOM;
+static bool for_coordinator(uint8_t type) {
+  return dmi_wire_type(type)->receiver == DMI_COORD;
 }
 
 /* For the coordinator: handled if that is this process, kept if it is going to be. */

@@ -1,9 +1,10 @@
 /*
- * table.h - THE TABLE of all messages: number, name, who handles it, what it may carry, who may
- * send it.  The enum of message numbers, names, checks and the table of docs/wire.md (compared by a
- * test) come from it.
+ * table.h - THE TABLE of all messages: number, name, who handles it, who sends it to whom, what it
+ * may carry, who may send it.  The enum of message numbers, names, checks, dispatch and
+ * counters come from it; the table of docs/wire.md is compared with it by a test.
  *
- * A new message: a row here, a `case` where its class is handled, a row in docs/wire.md.  Numbers
+ * A new message: a row here, its struct in msg.h if no other fits, a `case` where its class is
+ * handled, a row in docs/wire.md.  Numbers
  * that are not listed are no messages.
  */
 #ifndef DMI_MSG_TABLE_H
@@ -22,7 +23,20 @@ enum dmi_msg_class {
   DMI_CLASS_ROOM      /* who has room for pages: core/room.h, docs/replacement.md */
 };
 
-/* Who may send it. */
+/* Who sends a message, and to whom: what a process is to the page, mapping or program. */
+enum dmi_msg_role {
+  DMI_ANY,    /* any member */
+  DMI_OWNER,  /* of the page, or who is believed to be it */
+  DMI_HOLDER, /* has a copy of it, or may have */
+  DMI_HOME,   /* of the mapping, and from there the tail */
+  DMI_ORIGIN, /* whose operation it is */
+  DMI_LEAVER,
+  DMI_HEIR,  /* of the leaver */
+  DMI_COORD, /* the coordinator; as receiver it may be about to become it */
+  DMI_JOINER /* no member yet */
+};
+
+/* Who may send it: checked by the network. */
 enum dmi_wire_from {
   DMI_WIRE_NOBODY, /* not a message */
   DMI_WIRE_MEMBER, /* processes of the program */
@@ -38,98 +52,183 @@ enum dmi_wire_from {
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
 #define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* of a process that is no member yet */
 
-/* Symbol, number, name, class, bytes of a list element (0: no list), most bytes of list, most bytes
- * of body, who may send it. */
+/* Symbol, number, name, class, sender, receiver; the member of struct dmi_msg with what is its own,
+ * flags it may have, bytes of a list element (0: no list), most bytes of list, most bytes of body,
+ * who may send it, does its body become a page of the receiver (those are counted)? */
 /* clang-format off */
 #define DMI_MSG_TABLE(X) \
-  X(DMI_MSG_GET,           1, "GET",           DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_READ,          2, "READ",          DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_PUT,           3, "PUT",           DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_ATOMIC,        4, "ATOMIC",        DMI_CLASS_PAGE,     24, 24,               DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_OWN,           5, "OWN",           DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_GOT,           6, "GOT",           DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_DATA,          7, "DATA",          DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_DONE,          8, "DONE",          DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_FAIL,          9, "FAIL",          DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_GRANT,        10, "GRANT",         DMI_CLASS_PAGE,      8, DMI_WIRE_HOLDERS, DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_INVALIDATE,   11, "INVALIDATE",    DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_INVALIDATED,  12, "INVALIDATED",   DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_UPDATE,       13, "UPDATE",        DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_UPDATED,      14, "UPDATED",       DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_RELEASE,      15, "RELEASE",       DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_TAKE,         16, "TAKE",          DMI_CLASS_HANDOVER, 16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_HOME_BEGIN,   17, "HOME_BEGIN",    DMI_CLASS_HANDOVER,  0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_HOME_TAILS,   18, "HOME_TAILS",    DMI_CLASS_HANDOVER, 16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_HOME_END,     19, "HOME_END",      DMI_CLASS_HANDOVER,  0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_HOME_DONE,    20, "HOME_DONE",     DMI_CLASS_HANDOVER,  0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_KEEP,         21, "KEEP",          DMI_CLASS_HANDOVER, 16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_PASS,         22, "PASS",          DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_BLOCK,        23, "BLOCK",         DMI_CLASS_PAGE,      0, 0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_PING,         30, "PING",          DMI_CLASS_NET,       0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_MSG_STOP,         31, "STOP",          DMI_CLASS_NET,       0, 0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY) \
-  X(DMI_CTL_JOIN,         32, "JOIN",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY) \
-  X(DMI_CTL_VIEW_TAKEN,   33, "VIEW_TAKEN",    DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LEAVE_ASK,    34, "LEAVE_ASK",     DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LEAVE_NO,     35, "LEAVE_NO",      DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_DRAINED,      36, "DRAINED",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_PARTED,       37, "PARTED",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_GONE,         38, "GONE",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_OPENED,       39, "OPENED",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ADOPTED,      40, "ADOPTED",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_BUSY,         41, "BUSY",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_IDLE,         42, "IDLE",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_FORGOT,       43, "FORGOT",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ENDED,        44, "ENDED",         DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LOST,         45, "LOST",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_POLL,         46, "POLL",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_PEEK,         47, "PEEK",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_WELCOME,      48, "WELCOME",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_GOODBYE,      49, "GOODBYE",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_NODES,        50, "NODES",         DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_MMAP,         51, "MMAP",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LOOKUP,       52, "LOOKUP",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_MUNMAP,       53, "MUNMAP",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_THREAD,       54, "THREAD",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ROOM,         55, "ROOM",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_REDIRECT,     56, "REDIRECT",      DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_REFUSE,       57, "REFUSE",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ACCEPT,       58, "ACCEPT",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_VIEW,         59, "VIEW",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_JOINED,       60, "JOINED",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_OPEN,         61, "OPEN",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LEAVE_GO,     62, "LEAVE_GO",      DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_PART,         63, "PART",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LEFT,         64, "LEFT",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_OUT,          65, "OUT",           DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ADOPT,        66, "ADOPT",         DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_BUSY_OK,      67, "BUSY_OK",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_FORGET,       68, "FORGET",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_RESULT,       69, "RESULT",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_END,          70, "END",           DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_FINISH,       71, "FINISH",        DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_ABORT,        72, "ABORT",         DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_COORD,        73, "COORD",         DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_DRAIN_END,    74, "DRAIN_END",     DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_DRAIN_OK,     75, "DRAIN_OK",      DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_BYE,          76, "BYE",           DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LAST,         77, "LAST",          DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_CTL_LAST_OK,      78, "LAST_OK",       DMI_CLASS_MEMBER,    0, 0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_CREATE,       96, "CREATE",        DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_CREATED,      97, "CREATED",       DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_JOIN,         98, "THREAD_JOIN",   DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_JOINED,       99, "THREAD_JOINED", DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_DETACH,      100, "DETACH",        DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_DETACHED,    101, "DETACHED",      DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_WAKE,        102, "WAKE",          DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_WOKEN,       103, "WOKEN",         DMI_CLASS_THREAD,    0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_ROOM_ASK,    104, "ROOM_ASK",      DMI_CLASS_ROOM,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_ROOM_TELL,   105, "ROOM_TELL",     DMI_CLASS_ROOM,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)  \
-  X(DMI_SVC_ROOM_BACK,   106, "ROOM_BACK",     DMI_CLASS_ROOM,      0, 0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER)
+  X(DMI_MSG_GET,         1,   "GET",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(access),    0,                                      \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_READ,        2,   "READ",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(read),      DMI_F_DIRECT,                           \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_PUT,         3,   "PUT",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(access),    0,                                      \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_ATOMIC,      4,   "ATOMIC",        DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(atomic),    DMI_F_PARKED,                           \
+    24, 24,               DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_OWN,         5,   "OWN",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_HOME,   SAYS(own),       DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_GOT,         6,   "GOT",           DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(got),       DMI_F_ZERO,                             \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_DATA,        7,   "DATA",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(data),      DMI_F_ZERO | DMI_F_PASSED,              \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
+  X(DMI_MSG_DONE,        8,   "DONE",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(done),      DMI_F_APPLY,                            \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_FAIL,        9,   "FAIL",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(fail),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_GRANT,       10,  "GRANT",         DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(grant),     DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA, \
+    8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
+  X(DMI_MSG_INVALIDATE,  11,  "INVALIDATE",    DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(copy),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_INVALIDATED, 12,  "INVALIDATED",   DMI_CLASS_PAGE,     DMI_HOLDER, DMI_OWNER,  SAYS(copy),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_UPDATE,      13,  "UPDATE",        DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(update),    0,                                      \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_UPDATED,     14,  "UPDATED",       DMI_CLASS_PAGE,     DMI_HOLDER, DMI_OWNER,  SAYS(copy),      DMI_F_DROPPED,                          \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_RELEASE,     15,  "RELEASE",       DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(copy),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_TAKE,        16,  "TAKE",          DMI_CLASS_HANDOVER, DMI_OWNER,  DMI_ANY,    NOTHING,         DMI_F_MUST,                             \
+    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_HOME_BEGIN,  17,  "HOME_BEGIN",    DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   SAYS(home),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_HOME_TAILS,  18,  "HOME_TAILS",    DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   NOTHING,         0,                                      \
+    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_HOME_END,    19,  "HOME_END",      DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   NOTHING,         0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_HOME_DONE,   20,  "HOME_DONE",     DMI_CLASS_HANDOVER, DMI_HEIR,   DMI_LEAVER, NOTHING,         0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_KEEP,        21,  "KEEP",          DMI_CLASS_HANDOVER, DMI_ANY,    DMI_OWNER,  NOTHING,         DMI_F_MUST,                             \
+    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_PASS,        22,  "PASS",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(pass),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_BLOCK,       23,  "BLOCK",         DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(block),     DMI_F_PASSED,                           \
+    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
+  X(DMI_MSG_PING,        30,  "PING",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    SAYS(ping),      0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_MSG_STOP,        31,  "STOP",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    NOTHING,         0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY, false)                                                                               \
+  X(DMI_CTL_JOIN,        32,  "JOIN",          DMI_CLASS_MEMBER,   DMI_JOINER, DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY, false)                                                                               \
+  X(DMI_CTL_VIEW_TAKEN,  33,  "VIEW_TAKEN",    DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LEAVE_ASK,   34,  "LEAVE_ASK",     DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LEAVE_NO,    35,  "LEAVE_NO",      DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_DRAINED,     36,  "DRAINED",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_PARTED,      37,  "PARTED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_GONE,        38,  "GONE",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_OPENED,      39,  "OPENED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ADOPTED,     40,  "ADOPTED",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_BUSY,        41,  "BUSY",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_IDLE,        42,  "IDLE",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_FORGOT,      43,  "FORGOT",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ENDED,       44,  "ENDED",         DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LOST,        45,  "LOST",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_POLL,        46,  "POLL",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_PEEK,        47,  "PEEK",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_WELCOME,     48,  "WELCOME",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_GOODBYE,     49,  "GOODBYE",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_NODES,       50,  "NODES",         DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_MMAP,        51,  "MMAP",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LOOKUP,      52,  "LOOKUP",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_MUNMAP,      53,  "MUNMAP",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_THREAD,      54,  "THREAD",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ROOM,        55,  "ROOM",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_REDIRECT,    56,  "REDIRECT",      DMI_CLASS_MEMBER,   DMI_ANY,    DMI_JOINER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_REFUSE,      57,  "REFUSE",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_JOINER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ACCEPT,      58,  "ACCEPT",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_JOINER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_VIEW,        59,  "VIEW",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_JOINED,      60,  "JOINED",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_OPEN,        61,  "OPEN",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LEAVE_GO,    62,  "LEAVE_GO",      DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_PART,        63,  "PART",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LEFT,        64,  "LEFT",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_OUT,         65,  "OUT",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ADOPT,       66,  "ADOPT",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_BUSY_OK,     67,  "BUSY_OK",       DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_FORGET,      68,  "FORGET",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_RESULT,      69,  "RESULT",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_END,         70,  "END",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_FINISH,      71,  "FINISH",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_ABORT,       72,  "ABORT",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_COORD,       73,  "COORD",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_DRAIN_END,   74,  "DRAIN_END",     DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_HEIR,   SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_DRAIN_OK,    75,  "DRAIN_OK",      DMI_CLASS_MEMBER,   DMI_HEIR,   DMI_LEAVER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_BYE,         76,  "BYE",           DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LAST,        77,  "LAST",          DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_ANY,    SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_CTL_LAST_OK,     78,  "LAST_OK",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
+    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_CREATE,      96,  "CREATE",        DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(create),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_CREATED,     97,  "CREATED",       DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(created),   0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_JOIN,        98,  "THREAD_JOIN",   DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_JOINED,      99,  "THREAD_JOINED", DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(joined),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_DETACH,      100, "DETACH",        DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_DETACHED,    101, "DETACHED",      DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(answer),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_WAKE,        102, "WAKE",          DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_WOKEN,       103, "WOKEN",         DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(answer),    0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_ROOM_ASK,    104, "ROOM_ASK",      DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_ask),  DMI_F_URGENT,                           \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_ROOM_TELL,   105, "ROOM_TELL",     DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_tell), 0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
+  X(DMI_SVC_ROOM_BACK,   106, "ROOM_BACK",     DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_back), 0,                                      \
+    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)
 /* clang-format on */
 
-#define DMI_MSG_TABLE_ENUM(symbol, number, name, class, size, list, body, from) symbol = number,
-enum dmi_msg_type { DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) };
-
-#define DMI_MSG_PAGE_LAST DMI_MSG_BLOCK /* the highest number of classes PAGE and HANDOVER */
+#define DMI_MSG_TABLE_ENUM(symbol, number, ...) symbol = number,
+enum dmi_msg_type {
+  DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) /* the rows are in order of their numbers, so this is: */
+  DMI_MSG_NUMBERS                   /* one more than the highest */
+};
 
 #endif

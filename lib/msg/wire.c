@@ -23,22 +23,48 @@ _Static_assert(offsetof(struct dmi_msg, list) == AT_LIST_LEN, "what travels as i
 _Static_assert(sizeof(((struct dmi_msg *)0)->word) == 32, "each message's own fields fit");
 _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the last field");
 
-#define ROW(symbol, number, name_, class_, size, list, body, from_) \
-  [number] = {.name = name_,                                        \
-              .list_size = size,                                    \
-              .from = from_,                                        \
-              .class = class_,                                      \
-              .list_max = list,                                     \
-              .body_max = body},
+/* The bits of word `i` that a message does not use, of which `size` bytes are its own. */
+#define NOTHING 0
+#define SAYS(member) sizeof(((struct dmi_msg *)0)->member)
+#define OWN_WORD(size, i) ((size) > 8 * (i) ? 0 : UINT64_MAX)
 
-static const struct dmi_wire_type rows[256] = {DMI_MSG_TABLE(ROW)};
+/* Those of the header: who uses origin, map and page is a matter of the class. */
+#define HAS_ORIGIN(class) ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD)
+#define HAS_MAP(class) ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER)
+#define HAS_PAGE(class) ((class) == DMI_CLASS_PAGE)
+#define FIRST_WORD(class, flags)                            \
+  (UINT64_C(0xff00) | (uint64_t)(uint16_t) ~(flags) << 16 | \
+   (HAS_ORIGIN(class) ? 0 : (uint64_t)UINT32_MAX << 32))
 
-const struct dmi_wire_type *dmi_wire_type(uint8_t type) {
-  return &rows[type];
-}
+#define ROW(symbol, number, name_, class_, sender_, receiver_, own, flags, size, list, body,  \
+            from_, brings)                                                                    \
+  [number] = {.name = name_,                                                                  \
+              .list_size = size,                                                              \
+              .from = from_,                                                                  \
+              .class = class_,                                                                \
+              .sender = sender_,                                                              \
+              .receiver = receiver_,                                                          \
+              .brings_page = brings,                                                          \
+              .list_max = list,                                                               \
+              .body_max = body,                                                               \
+              .zero = {FIRST_WORD(class_, flags), HAS_MAP(class_) ? 0 : UINT64_MAX,           \
+                       HAS_PAGE(class_) ? 0 : UINT64_MAX, OWN_WORD(own, 0), OWN_WORD(own, 1), \
+                       OWN_WORD(own, 2), OWN_WORD(own, 3)}},
+
+const struct dmi_wire_type dmi_wire_rows[256] = {DMI_MSG_TABLE(ROW)};
 
 const char *dmi_wire_name(uint8_t type) {
-  return rows[type].name != NULL ? rows[type].name : "no message";
+  const char *name = dmi_wire_type(type)->name;
+  return name != NULL ? name : "no message";
+}
+
+/* Is there something in fields that it does not use, or a flag that it does not have? */
+static bool says_more(const struct dmi_msg *msg, const uint64_t zero[DMI_WIRE_WORDS]) {
+  uint64_t word[DMI_WIRE_WORDS], more = 0;
+  memcpy(word, msg, sizeof word);
+  for (int i = 0; i < DMI_WIRE_WORDS; i++)
+    more |= word[i] & zero[i];
+  return more != 0;
 }
 
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
@@ -50,6 +76,7 @@ const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
     return "its list is not a whole number of elements";
   }
   if (msg->body.len > row->body_max) return "its body is too long";
+  if (says_more(msg, row->zero)) return "it has something in fields that it does not use";
   return NULL;
 }
 

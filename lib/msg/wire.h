@@ -26,18 +26,28 @@
 
 #define DMI_WIRE_HEADER 72
 
+#define DMI_WIRE_WORDS 7 /* of 8 bytes, in struct dmi_msg before the slices */
+
 /* One row of the table. */
 struct dmi_wire_type {
-  const char *name;   /* NULL: not a message */
-  uint32_t list_size; /* bytes of an element */
-  uint8_t from;       /* enum dmi_wire_from */
-  uint8_t class;      /* enum dmi_msg_class */
-  uint64_t list_max;  /* bytes */
-  uint64_t body_max;  /* bytes */
+  const char *name;              /* NULL: not a message */
+  uint32_t list_size;            /* bytes of an element */
+  uint8_t from;                  /* enum dmi_wire_from */
+  uint8_t class;                 /* enum dmi_msg_class */
+  uint8_t sender;                /* enum dmi_msg_role */
+  uint8_t receiver;              /* enum dmi_msg_role */
+  bool brings_page;              /* its body becomes a page of the receiver */
+  uint64_t list_max;             /* bytes */
+  uint64_t body_max;             /* bytes */
+  uint64_t zero[DMI_WIRE_WORDS]; /* the bits that it does not use */
 };
 
+extern const struct dmi_wire_type dmi_wire_rows[256];
+
 /* The row of a message number; .name is NULL when there is no such message.  Never NULL. */
-const struct dmi_wire_type *dmi_wire_type(uint8_t type);
+static inline const struct dmi_wire_type *dmi_wire_type(uint8_t type) {
+  return &dmi_wire_rows[type];
+}
 
 /* "JOIN"; "no message" for a number that is none. */
 const char *dmi_wire_name(uint8_t type);
@@ -47,8 +57,14 @@ static inline enum dmi_msg_class dmi_wire_class(const struct dmi_msg *msg) {
   return (enum dmi_msg_class)dmi_wire_type(msg->type)->class;
 }
 
-/* NULL when the lengths and the type of `msg` are allowed, else a few words on what is not.
- * `member`: its sender is a member. */
+/* Is it about a mapping, or a page of it? */
+static inline bool dmi_wire_about_page(uint8_t type) {
+  uint8_t class = dmi_wire_type(type)->class;
+  return class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER;
+}
+
+/* NULL when the type, the lengths and the flags of `msg` are allowed and nothing is in fields that
+ * it does not use, else a few words on what is not. `member`: its sender is a member. */
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member);
 
 /* The header of `msg`. */

@@ -37,6 +37,7 @@ static void check_header(const unsigned char *in, bool member) {
   check(msg.list.len <= row->list_max, "a list that is too long was accepted");
   check(msg.list.len == 0 || msg.list.len % row->list_size == 0, "half an element was accepted");
   check(member || row->from == DMI_WIRE_ANYBODY, "a stranger said what only a member may");
+  check(!msg.zero && !(msg.flags & row->zero[0] >> 16), "unused bits were accepted");
   check(msg.list.ptr == NULL && msg.body.ptr == NULL, "bytes come from nowhere");
   dmi_wire_put(again, &msg);
   check(memcmp(in, again, sizeof again) == 0, "a header has two readings");
@@ -119,6 +120,7 @@ static void valid(unsigned char *in) {
   } else {
     struct dmi_msg msg = {.type = (uint8_t)(any() % 130), .word = {any()}};
     const struct dmi_wire_type *row = dmi_wire_type(msg.type);
+    msg.word[0] &= ~row->zero[3];
     if (row->list_size != 0) {
       msg.list.len = any() % 3 == 0 ? row->list_max : any() % 9 * row->list_size;
     }

@@ -205,7 +205,7 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
       (unsigned long long)t->messages, (unsigned long long)t->self_messages,
       (unsigned long long)t->parked, (unsigned long long)t->dropped, (unsigned long long)t->bounced,
       t->hops_max, t->hops_calm_max);
-  for (uint32_t i = 1; i <= DMI_MSG_PAGE_LAST; i++) {
+  for (uint32_t i = 1; i < DMI_MSG_NUMBERS; i++) {
     if (t->by_type[i]) printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }
   printf("\n%llu operations waited, %llu waits ended by a kick, %llu given up",

@@ -243,7 +243,7 @@ static void append(struct sim *sim, struct sim_end *to, struct dmi_msg *msg) {
 
 /* Something that others wait for. */
 static bool for_others(const struct node *node, const struct dmi_msg *msg) {
-  if (msg->type > DMI_MSG_PAGE_LAST) return msg->type == SIM_CREATED;
+  if (!dmi_wire_about_page(msg->type)) return msg->type == SIM_CREATED;
   return msg->origin != node->uid;
 }
 
@@ -251,7 +251,7 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   struct sim_end *end = sim_net_end(node, to);
   struct node *other = to < SIM_NODES ? sim->by_uid[to] : NULL;
-  bool page = msg->type <= DMI_MSG_PAGE_LAST;
+  bool page = dmi_wire_about_page(msg->type);
   if (end && (end->closed || (node->barred[to % SIM_NODES] && to < DMI_NET_TEMP &&
                               node->by_thread && !is_answer(msg)))) {
     if (end->closed && !page && !(other && other->killed) && msg->type < SIM_CREATE)

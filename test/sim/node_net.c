@@ -47,7 +47,7 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
     sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
   if (sim->opt.verbose)
     sim_log(sim, "p%u (%u) takes %s from %u: map %u page %u", node->uid, node->num,
-            dmi_wire_name(msg.type), from, msg.type <= DMI_MSG_PAGE_LAST ? sim_map_num(msg.map) : 0,
+            dmi_wire_name(msg.type), from, dmi_wire_about_page(msg.type) ? sim_map_num(msg.map) : 0,
             (unsigned)msg.page);
   if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(msg.map)].grants[msg.page]--;
   list = receive(&msg, copied);

@@ -53,7 +53,7 @@ static void log_send(const struct node *node, uint32_t to, const struct dmi_msg 
   sim_log(node->sim,
           "p%u (%u) sends %s to %u: map %u page %u origin p%u words %llu %llu %llu %llu flags %x",
           node->uid, node->num, dmi_wire_name(msg->type), to,
-          msg->type <= DMI_MSG_PAGE_LAST ? sim_map_num(msg->map) : 0, (unsigned)msg->page,
+          dmi_wire_about_page(msg->type) ? sim_map_num(msg->map) : 0, (unsigned)msg->page,
           msg->origin, (unsigned long long)msg->word[0], (unsigned long long)msg->word[1],
           (unsigned long long)msg->word[2], (unsigned long long)msg->word[3], msg->flags);
 }

@@ -155,7 +155,7 @@ struct sim_view {
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
   uint64_t drops, checked, tries, quiets, parked, self_messages, dropped, bounced;
-  uint64_t by_type[DMI_MSG_PAGE_LAST + 1];
+  uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
   uint64_t waited, kicks,
       abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */

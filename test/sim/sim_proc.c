@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "msg/wire.h"
 #include "sim.h"
 
 struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid) {
@@ -210,7 +211,7 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t o
 static void count(struct sim *sim, const struct dmi_msg *msg) {
   struct sim_thread *thread;
   uint64_t op;
-  if (msg->type > DMI_MSG_PAGE_LAST) return;
+  if (!dmi_wire_about_page(msg->type)) return;
   sim->totals->by_type[msg->type]++;
   if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
     sim_ops_hint(sim, thread);
@@ -233,7 +234,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
  * (a leaver that forgot it too did not wait for acknowledgements any more); KEEP, since a leaver
  * that has gone owns nothing.  The runtime drops these. */
 static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
-  if (msg->type <= DMI_MSG_PAGE_LAST) {
+  if (dmi_wire_about_page(msg->type)) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# messages.t - the table of messages in docs/wire.md is that of lib/msg/table.h, row by row; and each
-# message of membership has its row in docs/membership.md.
+# messages.t - the table of messages in docs/wire.md is that of lib/msg/table.h, row by row, with the
+# fields that lib/msg/msg.h gives each; and each message of membership has its row in
+# docs/membership.md.
 use strict;
 use warnings;
 use FindBin;
@@ -29,15 +30,43 @@ sub size_text {
   return "2^$shift";
 }
 
-my (@code, @names);
-while ($header =~ /^  X\((DMI_\w+), +(\d+), "(\w+)", +DMI_CLASS_(\w+), +(\d+), (\w+), +(\w+), +DMI_WIRE_(\w+)\)/mg) {
-  my ($number, $name, $class, $element, $list, $body, $from) = ($2, $3, $4, $5, $6, $7, $8);
+# What each message carries: member of struct dmi_msg => its fields, from first byte to last; each of
+# 8 bytes, or of 4 in pairs, as the struct has no padding.
+my $structs = slurp('lib/msg/msg.h') =~ s{/\*.*?\*/}{}gsr;
+my %size = (uint64_t => 8, int64_t => 8, uint32_t => 4, int32_t => 4);
+my (%fields, @padded);
+while ($structs =~ /^    struct (dmi_msg_\w+) (\w+);/mg) {
+  my ($struct, $member) = ($1, $2);
+  my ($body) = $structs =~ /^struct $struct \{\n(.*?)^\};/ms or die "$struct is not defined";
+  my ($at, @list) = (0);
+  while ($body =~ /^\s*(\w+) (\w+);/mg) {
+    my $bytes = $size{$1} // die "$struct: $1";
+    push @padded, "$struct.$2" if $at % $bytes;
+    $at += $bytes;
+    push @list, $bytes == 8 ? $2 : "$2 (4)";
+  }
+  push @padded, $struct if $at % 8 || $at > 32;
+  $fields{$member} = join ', ', @list;
+}
+is("@padded", '', 'what messages carry has no padding and fits');
+
+my (@code, @names, %used);
+my $rows_text = $header =~ s/ *\\\n */ /gr;
+while (
+  $rows_text =~ /X\((DMI_\w+), +(\d+), +"(\w+)", +DMI_CLASS_(\w+), +DMI_(\w+), +DMI_(\w+), +(?:SAYS\((\w+)\)|NOTHING), +(0|DMI_F_[\w |]+?), +(\d+), +(\w+), +(\w+), +DMI_WIRE_(\w+), +(?:true|false)\)/g
+) {
+  my ($number, $name, $class, $sender, $receiver, $own, $flags, $element, $list, $body, $from) =
+    ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
   push @names, $name if $class eq 'MEMBER';
-  push @code, join ' | ', $number, $name, lc $class, $element || '', $element ? size_text($list) : '',
-    size_text($body), $from eq 'MEMBER' ? 'members' : 'anybody';
+  $used{ $own // '' } = 1;
+  push @code, join ' | ', $number, $name, lc $class, lc "$sender, $receiver",
+    $own ? $fields{$own} // "$own?" : '', $flags eq '0' ? '' : $flags =~ s/DMI_F_//gr =~ s/ \|/,/gr,
+    $element || '', $element ? size_text($list) : '', size_text($body),
+    $from eq 'MEMBER' ? 'members' : 'anybody';
 }
 my $rows = () = $header =~ /^  X\(/mg;
 is(scalar @code, $rows, 'each row of lib/msg/table.h is understood');
+is(join(' ', grep { !$used{$_} } sort keys %fields), '', 'each struct of lib/msg/msg.h is used by a message');
 
 my ($table) = slurp('docs/wire.md') =~ /^\| number \| message \|.*\n\|[-|]+\n((?:\|.*\n)+)/m;
 my @page = map { s/^\| //r =~ s/ \|$//r =~ s/\|  (?=\|)/|  /gr } split /\n/, $table // '';

@@ -24,7 +24,7 @@
 #include "access/status.h"
 
 #define LIMIT 60 /* seconds for all tests: a waiter that is forgotten must not wait for ever */
-#define FOR_DAEMON DMI_CTL_RESULT /* a type that is never lendable */
+#define FOR_DAEMON DMI_MSG_UPDATE
 #define SIZE_MOST 200000
 #define THREADS 6 /* per node */
 

@@ -26,15 +26,20 @@ static uint64_t any(void) {
   return seed;
 }
 
+/* Any bits in the fields that the message uses. */
+static void random_fields(struct dmi_msg *msg, const struct dmi_wire_type *row) {
+  uint64_t word[DMI_WIRE_WORDS];
+  uint8_t type = msg->type;
+  for (int i = 0; i < DMI_WIRE_WORDS; i++)
+    word[i] = any() & ~row->zero[i];
+  memcpy(msg, word, sizeof word);
+  msg->type = type;
+}
+
 static struct dmi_msg random_message(uint8_t type) {
   const struct dmi_wire_type *row = dmi_wire_type(type);
   struct dmi_msg msg = {.type = type};
-  msg.flags = (uint16_t)any();
-  msg.origin = (uint32_t)any();
-  msg.map = any();
-  msg.page = any();
-  for (int i = 0; i < 4; i++)
-    msg.word[i] = any();
+  random_fields(&msg, row);
   if (row->list_size != 0) {
     msg.list.len = any() % (row->list_max / row->list_size + 1) * row->list_size;
   }
@@ -131,6 +136,34 @@ static void test_limits(void **state) {
     msg.list.len = 1; /* no element has one byte */
     assert_true(refused(&msg, true));
   }
+}
+
+/* Each bit of the header that the message does not use is refused, alone; each that it uses is not.
+ */
+static void test_unused_bits(void **state) {
+  (void)state;
+  int used = 0, unused = 0;
+  for (unsigned type = 0; type < 256; type++) {
+    const struct dmi_wire_type *row = dmi_wire_type((uint8_t)type);
+    if (row->name == NULL) continue;
+    for (unsigned bit = 8; bit < 64 * DMI_WIRE_WORDS; bit++) { /* the type is in the first 8 */
+      struct dmi_msg msg = {.type = (uint8_t)type};
+      uint64_t word[DMI_WIRE_WORDS];
+      bool zero = (row->zero[bit / 64] >> bit % 64 & 1) != 0;
+      memcpy(word, &msg, sizeof word);
+      word[bit / 64] |= UINT64_C(1) << bit % 64;
+      memcpy(&msg, word, sizeof word);
+      assert_true(refused(&msg, true) == zero);
+      *(zero ? &unused : &used) += 1;
+    }
+  }
+  assert_true(used > 10000 && unused > 10000);
+  /* What is meant, by hand: GET has no flags; TAKE is not about one page; PING has one field. */
+  assert_true(dmi_wire_type(DMI_MSG_GET)->zero[0] == UINT64_C(0xffffff00));
+  assert_true(dmi_wire_type(DMI_MSG_TAKE)->zero[1] == 0);
+  assert_true(dmi_wire_type(DMI_MSG_TAKE)->zero[2] == UINT64_MAX);
+  assert_true(dmi_wire_type(DMI_MSG_PING)->zero[3] == 0);
+  assert_true(dmi_wire_type(DMI_MSG_PING)->zero[4] == UINT64_MAX);
 }
 
 static void test_strangers(void **state) {
@@ -261,10 +294,10 @@ static void test_refuse(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_limits),        cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_zero),          cmocka_unit_test(test_hello),
-      cmocka_unit_test(test_hello_garbage), cmocka_unit_test(test_match),
-      cmocka_unit_test(test_refuse)};
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_limits),     cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_zero),       cmocka_unit_test(test_unused_bits),
+      cmocka_unit_test(test_hello),      cmocka_unit_test(test_hello_garbage),
+      cmocka_unit_test(test_match),      cmocka_unit_test(test_refuse)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
