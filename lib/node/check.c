@@ -38,7 +38,8 @@ struct check {
   const struct dmi_config *config;
   struct dmi_stream *stream;
   struct dmi_self self;
-  struct dmi_net *net;
+  struct dmi_net *net;         /* NULL: it cannot be opened */
+  bool named;                  /* `self` has a name for others */
   char host[DMI_CONTACT_HOST]; /* to join */
   uint16_t port;
   bool failed;
@@ -56,7 +57,7 @@ __attribute__((format(printf, 4, 5))) static void tell(struct check *check, enum
   putchar('\n');
 }
 
-/* What cannot be looked at behind something that failed. */
+/* What cannot be looked at without something that failed. */
 static void not_tried(const char *what) {
   printf("not tried: %s\n", what);
 }
@@ -238,8 +239,8 @@ static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
   return true;
 }
 
-static bool open_net(struct check *check) {
-  const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
+static struct dmi_net *open_net(struct check *check, uint16_t port, const uint8_t key[DMI_KEY_SIZE],
+                                const char **why) {
   struct dmi_net_config config = dmi_self_net(&check->self, check->config);
   struct dmi_net_handler handler = {.arg = check,
                                     .body = no_body,
@@ -248,41 +249,64 @@ static bool open_net(struct check *check) {
                                     .stranger = no_stranger,
                                     .joined = on_joined,
                                     .posted = no_post};
-  const char *why = NULL;
-  if (!check_key(check, config.key)) {
-    not_tried("listen, name, join");
-    return false;
-  }
-  check->net = dmi_net_open(&config, &handler, &why);
+  struct dmi_net *net;
+  config.listen_port = port;
+  memcpy(config.key, key, sizeof config.key);
+  net = dmi_net_open(&config, &handler, why);
   sodium_memzero(config.key, sizeof config.key);
-  if (check->net == NULL) {
-    tell(check, BAD, "listen", "%s", why);
-    not_tried("name, join");
+  return net;
+}
+
+/* Where that port cannot be had, any other one will do for what is tried next. */
+static void check_listen(struct check *check, const uint8_t key[DMI_KEY_SIZE]) {
+  const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
+  const char *why = NULL;
+  check->net = open_net(check, check->config->listen_port, key, &why);
+  if (check->net != NULL) {
+    tell(check, GOOD, "listen", "port %u on %s (-l, --bind)", dmi_net_port(check->net), address);
+    return;
+  }
+  tell(check, BAD, "listen", "%s", why);
+  check->net = open_net(check, 0, key, &why);
+}
+
+/* Who this process is.  False: it cannot tell its executable from others. */
+static bool check_self(struct check *check, const char *argv0) {
+  const struct dmi_self *self = &check->self;
+  check->named = dmi_self_find(&check->self, check->config, argv0);
+  if (!check->named && self->host[0] == '\0') {
+    tell(check, BAD, "program", "%s", self->why);
     return false;
   }
-  tell(check, GOOD, "listen", "port %u on %s (-l, --bind)", dmi_net_port(check->net), address);
+  tell(check, GOOD, "program", "%s, build %02x%02x%02x%02x", self->name, self->build[0],
+       self->build[1], self->build[2], self->build[3]);
+  if (!check->named) tell(check, BAD, "name", "%s", self->why);
   return true;
+}
+
+static void check_machine(struct check *check) {
+  struct dmi_machine machine;
+  dmi_machine_look(&machine);
+  check_cores(check, &machine);
+  check_memory(check, &machine);
+  dmi_machine_free(&machine);
+  check_addresses(check);
 }
 
 bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
   struct check check = {.config = config, .stream = stream};
-  struct dmi_machine machine;
-  if (!dmi_self_find(&check.self, config, argv0)) {
-    tell(&check, BAD, "name", "%s", check.self.why);
-    not_tried("all the rest");
-    return false;
-  }
-  tell(&check, GOOD, "program", "%s, build %02x%02x%02x%02x", check.self.name, check.self.build[0],
-       check.self.build[1], check.self.build[2], check.self.build[3]);
-  dmi_machine_look(&machine);
-  check_cores(&check, &machine);
-  check_memory(&check, &machine);
-  dmi_machine_free(&machine);
-  check_addresses(&check);
-  if (open_net(&check)) {
-    check_reached(&check);
-    check_join(&check);
-    dmi_net_free(check.net);
-  }
+  uint8_t key[DMI_KEY_SIZE];
+  bool known = check_self(&check, argv0);
+  bool has_key;
+  check_machine(&check);
+  has_key = check_key(&check, key);
+  if (!has_key) randombytes_buf(key, sizeof key); /* one that lets nobody in */
+  check_listen(&check, key);
+  sodium_memzero(key, sizeof key);
+  if (check.named && check.net) check_reached(&check);
+  if (known && has_key && check.net) check_join(&check);
+  if (check.named && !check.net) not_tried("name");
+  if (!known || !has_key || !check.net) not_tried("join");
+  if (check.net) dmi_net_free(check.net);
   return !check.failed;
 }

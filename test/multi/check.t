@@ -48,10 +48,18 @@ like($out, qr/^ok +join +127\.0\.0\.1 port $port \(-i, -p\): /m, 'it answers');
 ($status, $out) = check($other, @join);
 is($status, 1, 'with another executable it would not');
 like($out, qr/^FAILED +join .*same executable/m, 'says so');
-($status, $out) = check($program, '-l', $port);
+($status, $out) = check($program, '-l', $port, '-i', '127.0.0.1', '-p', $port);
 is($status, 1, 'a port in use');
-like($out, qr/^FAILED +listen +port $port is in use.*-l PORT.*\nnot tried: name, join\n\z/m,
-  'says so, the option, and what it has not tried');
+like($out, qr/^FAILED +listen +port $port is in use.*-l PORT.*\n(?:ok|note) +name .*\nok +join .*\n\z/m,
+  'says so, and the option, and tries the rest by another port');
+($status, $out) = check($program, @join, '--key', '/dev/null');
+is($status, 1, 'no key');
+like($out, qr/^FAILED +key .*--key.*\nok +listen .*\n(?:ok|note) +name .*\nnot tried: join\n\z/m,
+  'says so, and tries what needs none');
+($status, $out) = check($program, @join, '--bind', '192.0.2.1', '--advertise', 'no.such.host.invalid');
+is($status, 1, 'several things');
+like($out, qr/^FAILED +name .*no\.such.*\n(?:.*\n)*FAILED +listen .*192\.0\.2\.1.*\nnot tried: join\n\z/m,
+  'says them all');
 
 my $silent = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
 my $free = $silent->sockport;
@@ -62,7 +70,7 @@ like($out, qr/^FAILED +join .*port $free.*-i HOST and -p PORT/m, 'says so, and t
 ($status, $out) = check($program, qw(-l 0 -i no.such.host.invalid));
 like("$status $out", qr/^1 .*^FAILED +join .*no\.such\.host\.invalid.*-i/ms, 'no such host');
 ($status, $out) = check($program, qw(-l 0 --advertise no.such.host.invalid));
-like("$status $out", qr/^1 FAILED +name .*no\.such\.host\.invalid.*--advertise/s, 'no such name');
+like("$status $out", qr/^1 .*^FAILED +name .*no\.such\.host\.invalid.*--advertise/ms, 'no such name');
 # An address for documentation, which is nobody's.
 ($status, $out) = check($program, qw(-l 0 --advertise 192.0.2.1));
 like("$status $out", qr/^1 .*^FAILED +name +192\.0\.2\.1 .*--advertise names another$/ms, 'not here');
