@@ -41,6 +41,10 @@
   EVENT(dismissed, INFO, LOG, "member", "dismissed; pages go to member {heir} (0: nobody)", \
     "It was dismissed (DMI_goodbye), and its pages go.", \
     NUMBER(heir, "", "member that takes over; 0: nobody is there who could")) \
+  EVENT(keeps_pages, WARN, SAY, "member", \
+    "no other process can take the pages of this one now ({pages}): it keeps them, and losing it ends the program", \
+    "It leaves, but keeps pages until another process can take them: it must not be lost.", \
+    NUMBER(pages, "", "of which it is the owner")) \
   EVENT(left, INFO, LINE, "member", "left: all pages are elsewhere", "It has left: it may be lost without harm.",) \
   EVENT(finalized, INFO, LINE, "start", "", "The process ends, with nothing wrong.",) \
   EVENT(view, INFO, LOG, "member", "view {view}: {members} members, coordinator {coordinator}", \

@@ -12,6 +12,10 @@
 #define MEMBERSHIP "processes cannot join or leave meanwhile"
 #define LEAVING "this process cannot leave meanwhile"
 #define ENDING "the program cannot end meanwhile"
+#define JOINING "this process cannot join meanwhile"
+
+#define CONNECT_MOST \
+  4u /* members that a joiner connects to at a time, only to see whether they run */
 
 struct awaits {
   const struct dmi_member *m;
@@ -54,11 +58,25 @@ static void by_drain(const struct awaits *awaits) {
   }
 }
 
+/* The coordinator waits for all members to take the view in which this process is new; any of them
+ * may hold that up. */
+static void by_join(const struct awaits *awaits) {
+  const struct dmi_member *m = awaits->m;
+  uint32_t fresh = 0;
+  name(awaits, m->coordinator, JOINING);
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    const struct dmi_peer *peer = &m->peers.at[i];
+    if (peer->left || peer->uid == m->uid || peer->uid == m->coordinator) continue;
+    if (m->env.connected(m->env.arg, peer->uid) || fresh++ < CONNECT_MOST)
+      name(awaits, peer->uid, JOINING);
+  }
+}
+
 static void by_member(const struct awaits *awaits) {
   const struct dmi_member *m = awaits->m;
   switch (m->phase) {
     case DMI_PHASE_ACCEPTED:
-      name(awaits, m->coordinator, "this process cannot join meanwhile");
+      by_join(awaits);
       break;
     case DMI_PHASE_DRAINING:
     case DMI_PHASE_FLUSHING:

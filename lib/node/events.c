@@ -20,7 +20,8 @@
 struct dmi_events {
   struct dmi_out out;
   bool carrying;
-  bool coordinating;      /* that was told */
+  bool coordinating; /* that was told */
+  bool keeps;        /* nobody is there who could take the pages of this process, which leaves */
   struct dmi_wait *waits; /* calls without result */
   uint64_t last_op;
 };
@@ -232,6 +233,24 @@ static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_net_stop(process->access.net);
 }
 
+/* Is there any other member that has not left? */
+static bool has_company(struct dmi_process *process) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    if (!peers[i].left && peers[i].uid != process->access.core.self) return true;
+  }
+  return false;
+}
+
+/* Who is alone in the program knows that it must not be lost. */
+static void left(struct dmi_process *process) {
+  uint64_t pages = atomic_load(&process->access.core.owned);
+  if (events(process)->keeps && pages > 0 && has_company(process))
+    dmi_emit(&process->stream, keeps_pages, .pages = pages);
+  dmi_emit(&process->stream, left);
+}
+
 static void act_life(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_JOINED:
@@ -253,9 +272,10 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_START_DRAIN:
       dmi_emit(&process->stream, dismissed, .heir = act->uid);
+      events(process)->keeps = act->uid == 0;
       break;
     case DMI_MACT_LEFT:
-      dmi_emit(&process->stream, left);
+      left(process);
       break;
     case DMI_MACT_FORGET:
       dmi_emit(&process->stream, unmapped, .mapping = act->mapping.base);

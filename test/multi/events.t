@@ -90,6 +90,17 @@ ok((!grep { !$_->events('view') } @all), 'views are, always');
 (undef, $second) = run(10, second => { env => { DMI_EVENT_FD => undef } });
 is(scalar $second->events, 0, 'no descriptor, no events');
 
+# ---- Pages that nobody can take ----------------------------------------------------------------
+
+$first = $t->start($program, args => ['keeps']);
+$second = $t->start($program, join => $first);
+$first->expect_out(qr/^leave now$/m);
+$first->signal('INT');
+my $keeps = $first->expect_event('keeps_pages');
+cmp_ok($keeps->{pages}, '>', 0, 'one that leaves says that it keeps pages');
+$first->expect_err(qr/^dmi: no other process can take the pages of this one now \($keeps->{pages}\): it keeps .*\n=== left ===$/m);
+$first->expect_verdict('events', 2, $second);
+
 # ---- A slow reader -----------------------------------------------------------------------------
 
 pipe my $reader, my $writer or die;

@@ -1,8 +1,10 @@
 /*
  * events_dmi.c - a program of three processes that have something to tell: events.t.
  *
- *   dmirun events_dmi ROUNDS    two processes take a page from each other, and a lock, ROUNDS
- * times; at "leave now" the second is to leave
+ *   dmirun events_dmi ROUNDS    two processes take a page from each other, and a lock, so often; at
+ *                               "leave now" the second is to leave
+ *   dmirun events_dmi keeps     two processes; at "leave now" the first is to leave, when nobody is
+ *                               there yet who could take its page
  */
 #include "multi.h"
 
@@ -32,7 +34,30 @@ int64_t DMI_thread(int64_t addr) {
   return 0;
 }
 
+/* This process leaves while the other one has not been welcomed, and welcomes it then. */
+static void keeps(void) {
+  int64_t page, value = 1;
+  int32_t id;
+  DMI_node_t other, node;
+  gather(1, &id);
+  MUST(DMI_mmap(&page, sizeof(value), 1, NULL));
+  MUST(DMI_write(page, sizeof(value), &value, DMI_EXCLUSIVE_WRITE, NULL));
+  MUST(DMI_poll(&other));
+  say("leave now");
+  MUST(DMI_poll(&node));
+  EQ(node.dmi_id, id);
+  OK(DMI_goodbye(id));
+  OK(DMI_welcome(other.dmi_id));
+  MUST(DMI_read(page, sizeof(value), &value, DMI_GET_READ, NULL));
+  EQ(value, 1);
+  verdict("events", 0);
+}
+
 void DMI_main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "keeps") == 0) {
+    keeps();
+    return;
+  }
   int32_t ids[3];
   int64_t addr, values[2];
   struct job job = {.rounds = argc > 1 ? atoll(argv[1]) : 10};

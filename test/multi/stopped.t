@@ -57,9 +57,10 @@ sub says_back {
   stop($third);
   my $fourth = $t->start($program, join => $first, @opts, name => 'fourth');
   $first->expect_err(qr/^dmi: ${waiting}processes cannot join or leave meanwhile\n/m);
+  $fourth->expect_err(qr/^dmi: ${waiting}this process cannot join meanwhile\n/m);
   is(scalar $fourth->events('joined'), 0, 'a join waits for the one that is stopped');
   $third->signal('CONT');
-  says_back($first, 'join');
+  says_back($_, 'join') for $first, $fourth;
   $first->expect_out(qr/^in 3$/m);
   $fourth->expect_event('opened');
 

@@ -588,7 +588,7 @@ static void test_leaver_awaits(void **state) {
   dmi_pack_u32(&body, 0);
   assert_true(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));
   dmi_member_viewed(m, &out);
-  AWAITS(m, "1 "); /* JOINED */
+  AWAITS(m, "1 3 "); /* JOINED, when 3 has taken the view, too */
   assert_true(give(m, 1, DMI_CTL_JOINED, 0, NULL));
   AWAITS(m, "");
   assert_true(give_uids(m, DMI_CTL_LEAVE_GO, 1, (uint32_t[]){1}));
