@@ -87,10 +87,10 @@ distcheck
 # Sanitizers make everything several times slower: fewer rounds, longer deadlines.
 export DMI_TEST_SCALE=small DMI_TEST_SLOW=8
 built build-asan --enable-werror --enable-sanitizer=address,undefined &&
-  suite 'address and undefined sanitizers' build-asan test/unit test/sim test/multi test/fuzz
+  suite 'address and undefined sanitizers' build-asan test/unit test/sim test/nodes test/multi test/fuzz
 
 # The thread sanitizer of older compilers does not run where addresses are randomized too widely.
 if setarch -R true 2> /dev/null; then no_randomization='setarch -R'; fi
 built build-tsan --enable-werror --enable-sanitizer=thread &&
-  suite 'thread sanitizer' build-tsan test/unit test/multi
+  suite 'thread sanitizer' build-tsan test/unit test/nodes test/multi
 finish
