@@ -111,10 +111,11 @@ static void host_guest(int64_t guest, struct job job, int64_t jobs, int64_t roun
 }
 
 void DMI_main(int argc, char **argv) {
-  int64_t guests = argc > 1 ? atoll(argv[1]) : 3, jobs;
+  int64_t guests = argc > 1 ? atoll(argv[1]) : 3, jobs, rounds = scaled(50);
   DMI_thread_t threads[TEAM];
   struct job job = {0};
   int32_t ids[HOSTS];
+  if (rounds < 5) rounds = 5; /* the third one after `wanted` rose cannot end without the guest */
   gather(HOSTS, ids);
   MUST(DMI_mmap(&jobs, sizeof(job), TEAM + EACH, NULL));
   MUST(DMI_mmap(&job.addr, sizeof(struct shared), 1, NULL));
@@ -126,7 +127,7 @@ void DMI_main(int argc, char **argv) {
   for (int i = 0; i < HOSTS; i++)
     begin(ids[i], EACH * i, job, jobs, &threads[EACH * i]);
   for (int64_t guest = 1; guest <= guests; guest++)
-    host_guest(guest, job, jobs, scaled(50));
+    host_guest(guest, job, jobs, rounds);
   put_int64(FIELD(wanted), 0);
   for (int i = 0; i < TEAM; i++)
     MUST(DMI_join(threads[i], NULL, NULL));

@@ -123,11 +123,13 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
 
 /* ---- How much to do ------------------------------------------------------------------------ */
 
-/* `normal`, or in builds with sanitizers (DMI_TEST_SCALE=small) a tenth, at least 1. */
+/* `normal`, or in builds with sanitizers (DMI_TEST_SCALE=small) a tenth, for nodes of one process
+ * another third of that; at least 1. */
 __attribute__((unused)) static int64_t scaled(int64_t normal) {
   const char *scale = getenv("DMI_TEST_SCALE");
+  int64_t parts = getenv("DMI_TEST_NODES") ? 30 : 10;
   if (!scale || strcmp(scale, "small") != 0) return normal;
-  return normal < 10 ? 1 : normal / 10;
+  return normal < parts ? 1 : normal / parts;
 }
 
 /* ---- Random numbers (splitmix64) ----------------------------------------------------------- */

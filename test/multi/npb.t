@@ -12,6 +12,7 @@ my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 1800 : 
 
 # Benchmark and class by so many processes, with so many threads each (none: a thread per core).
 my %runs = (
+  nodes => [['is', 'S', 2]],
   small => [['ep', 'S', 2], ['cg', 'S', 2, 1], ['is', 'S', 2]],
   '' => [
     ['ep', 'S', 1], ['ep', 'S', 4], ['ep', 'W', 2],
@@ -23,7 +24,7 @@ my %runs = (
       qw(ep cg is)
   ]);
 
-for my $run (@{ $runs{ $t->scale } }) {
+for my $run (@{ $runs{ $t->nodes ? 'nodes' : $t->scale } }) {
   my ($name, $class, $processes, @threads) = @$run;
   next if @ARGV && !grep { $_ eq $name } @ARGV;
   my $title = join ' x ', "$name $class by $processes", @threads;

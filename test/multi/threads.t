@@ -10,6 +10,6 @@ my $t = DMITest->new(timeout => 40);
 my $program = $t->compile('test/multi/threads_dmi.c');
 
 my ($first, @others) = $t->start_changing($program);
-$first->expect_verdict('threads', $t->scale eq 'small' ? 400 : 4000, @others);
+$first->expect_verdict('threads', $t->nodes ? 300 : $t->scale eq 'small' ? 400 : 4000, @others);
 is(scalar $others[1]->events('left'), 1, 'the third has left');
 $t->done;

@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 
-my $readers = { small => 4, soak => 15 }->{ $ENV{DMI_TEST_SCALE} // '' } // 8;
+my $readers = { small => $ENV{DMI_TEST_NODES} ? 2 : 4, soak => 15 }->{ $ENV{DMI_TEST_SCALE} // '' } // 8;
 my $t = DMITest->new(timeout => 100, wait => 60);
 my $program = $t->compile('test/multi/tree_dmi.c');
 my $first = $t->start($program, args => [$readers], name => 'writer');

@@ -5,7 +5,7 @@
 # node_examples, and the script that runs it to test/nodes/nodes.t.
 node_programs = api churn end group guests history huge litmus malloc pause pressure rwset suspend sync threads \
 	tree
-node_examples = rwset_heat nqueens_dmi ep_dmi cg_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
+node_examples = rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
 	swap_dmi sync_dmi
 
 node_modules = $(node_programs:%=test/nodes/%.so) $(node_examples:%=test/nodes/example_%.so)

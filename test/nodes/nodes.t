@@ -21,6 +21,7 @@ my @scripts = qw(api churn end farm group guests heat history huge litmus malloc
 $ENV{DMI_TEST_NODES} //= 'memory';
 $ENV{DMI_TEST_SCALE} = 'small' if ($ENV{DMI_TEST_SCALE} // '') ne 'soak';
 
+my $cpu = 0;
 my %runs;    # pid => [name, what it prints, since when]
 
 sub begin {
@@ -45,12 +46,17 @@ sub finish_one {
       next if !vec $ready, fileno $out, 1;
       next if sysread $out, $runs{$pid}[3], 65536, length $runs{$pid}[3];
       my $text = $runs{$pid}[3];
+      my ($before, $after);
+      $before += $_ for (times)[2, 3];
       close $out;    # waits for it
       my $status = $?;
+      $after += $_ for (times)[2, 3];
+      $cpu += $after - $before;
       my $checks = () = $text =~ /^ok \d+/mg;
       ok($status == 0 && $text =~ /^1\.\.[1-9]/m && $text !~ /^not ok/m && $checks > 2,
-        sprintf "$name: as nodes of one process (%d checks, %.1f s)", $checks, time - $since)
+        sprintf "$name: as nodes of one process (%d checks)", $checks)
         or diag("status $status\n", $text =~ s/^ok .*\n//mgr);
+      note(sprintf '%.1f s, %.1f of processors', time - $since, $after - $before);
       delete $runs{$pid};
       return;
     }
@@ -63,5 +69,5 @@ for my $name (@scripts) {
   begin($name);
 }
 finish_one() while %runs;
-note(sprintf '%d scripts in %.1f s', scalar @scripts, time - $from);
+note(sprintf '%d scripts in %.1f s, %.1f s of processors', scalar @scripts, time - $from, $cpu);
 done_testing();
