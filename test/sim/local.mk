@@ -56,7 +56,6 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_call.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \
-	test/sim/node_handover.c \
 	test/sim/node_judge.c \
 	test/sim/node_life.c \
 	test/sim/node_main.c \
@@ -67,6 +66,7 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_pager.c \
 	test/sim/node_pick.c \
 	test/sim/node_proc.c \
+	test/sim/node_records.c \
 	test/sim/node_run.c \
 	test/sim/node_sim.h \
 	test/sim/node_user.c \
@@ -93,7 +93,8 @@ test_sim_heap_sim_LDADD = $(sim_libs)
 # SEEDS=1001-2000.
 SEEDS = 1-1000
 SOAK_TARGETS += soak-sim
-soak-sim: test/sim/sim$(EXEEXT)
+soak-sim: test/sim/sim$(EXEEXT) test/sim/node_sim$(EXEEXT)
+	test/sim/node_sim --seeds $(SEEDS) --ops 10000
 	test/sim/sim --seeds $(SEEDS) --ops 10000
 	test/sim/sim --seeds $(SEEDS) --ops 10000 --pagers
 .PHONY: soak-sim

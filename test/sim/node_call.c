@@ -6,42 +6,7 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Calls
- * -------------------------------------------------------------------------------------------- */
-
-static void start_call(struct node *node, const struct sim_call *call, uint64_t a, uint64_t b) {
-  struct dmi_mout *out = &node->out;
-  switch (call->type) {
-    case DMI_CTL_POLL:
-      dmi_member_poll(node->m, call->op, out);
-      break;
-    case DMI_CTL_PEEK:
-      dmi_member_peek(node->m, call->op, out);
-      break;
-    case DMI_CTL_NODES:
-      dmi_member_nodes(node->m, call->op, out);
-      break;
-    case DMI_CTL_WELCOME:
-      dmi_member_welcome(node->m, call->op, (uint32_t)a, out);
-      break;
-    case DMI_CTL_GOODBYE:
-      dmi_member_goodbye(node->m, call->op, (uint32_t)a, out);
-      break;
-    case DMI_CTL_MMAP:
-      dmi_member_mmap(node->m, call->op, a, b, out);
-      break;
-    case DMI_CTL_LOOKUP:
-      dmi_member_lookup(node->m, call->op, a, out);
-      break;
-    case DMI_CTL_MUNMAP:
-      dmi_member_munmap(node->m, call->op, a, out);
-      break;
-    default:
-      dmi_member_thread(node->m, call->op, (uint32_t)a, b, out);
-      break;
-  }
-  node_carry(node);
-}
+/* ---- Calls ------------------------------------------------------------------------------- */
 
 /* Notes that it is called for; true: as the first, and by the notice. */
 static bool note_dismissal(struct sim *sim, enum dmi_msg_type type, uint64_t id,
@@ -61,21 +26,21 @@ void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b
                struct node *about) {
   struct sim *sim = node->sim;
   struct sim_call call = {0};
+  struct dmi_input in;
   call.op = ++sim->next_op;
   call.type = type;
   call.about = about;
   call.arg = type == DMI_CTL_THREAD ? b : a;
   call.uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0;
-  call.user = true;
   if (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE)
     call.sole = note_dismissal(sim, type, a, about);
   sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)type), (unsigned long long)a);
   *DMI_LIST_ADD(&node->calls) = call;
-  start_call(node, &call, a, b);
+  in = (struct dmi_input){.type = DMI_IN_CALL, .call = type, .op = call.op, .a = a, .b = b};
+  (void)node_input(node, &in);
 }
 
-/* ---- Results of calls
- * ----------------------------------------------------------------------------- */
+/* ---- Results of calls -------------------------------------------------------------------- */
 
 static bool created(struct node *node, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < node->creating.num; i++) {
@@ -118,10 +83,6 @@ static void mapped(struct node *node, const struct dmi_entry *entry) {
 
 static void looked_up(struct node *node, const struct sim_call *call, const struct dmi_mact *act) {
   struct node *home;
-  if (!call->user) {
-    node_leave_looked_up(node, call, act);
-    return;
-  }
   node->pmap[sim_map_num(call->arg)].asked = false;
   if (act->error) return;
   node_enter(node, &act->mapping, 0);
@@ -131,6 +92,10 @@ static void looked_up(struct node *node, const struct sim_call *call, const stru
 
 void node_result(struct node *node, const struct dmi_mact *act) {
   struct sim *sim = node->sim;
+  if (act->op && act->op == node->main_op) {
+    node->main_runs = !act->error;
+    return;
+  }
   if (created(node, act)) return;
   for (uint32_t i = 0; i < node->calls.num; i++) {
     struct sim_call call = node->calls.at[i];
@@ -138,7 +103,7 @@ void node_result(struct node *node, const struct dmi_mact *act) {
     DMI_LIST_DROP(&node->calls, i);
     sim_log(sim, "p%u: result of %s: %d", node->uid, dmi_wire_name((uint8_t)call.type), act->error);
     sim->totals->calls++;
-    if (act->error == DMI_EINACTIVE && call.user) {
+    if (act->error == DMI_EINACTIVE) {
       if (call.type != DMI_CTL_POLL && !node->over)
         sim_bad(sim, "%s fails: inactive", dmi_wire_name((uint8_t)call.type));
       return;

@@ -9,7 +9,7 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Queues --------------------------------------------------------------------------------- */
+/* ---- Queues ------------------------------------------------------------------------------ */
 
 static void put(struct sim_queue *queue, const struct dmi_msg *msg) {
   if (queue->num == queue->room) {
@@ -268,7 +268,7 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
     end = dial(node, to);
     if (!end) return false;
   }
-  if (end->last && for_others(node, msg) && !sim->opt.broken)
+  if (end->last && for_others(node, msg))
     sim_bad(sim, "p%u forwards %s to p%u after LAST", node->uid, dmi_wire_name(msg->type), to);
   if (msg->type == DMI_CTL_LAST) end->last = true;
   append(sim, sim_net_other(end), msg);

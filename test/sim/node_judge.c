@@ -33,8 +33,7 @@ static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
   return sim->all[atoi(info->host + 1)];
 }
 
-/* ---- Joining
- * ---------------------------------------------------------------------------------------- */
+/* ---- Joining ----------------------------------------------------------------------------- */
 
 /* Nobody may meet an unknown uid: whom it knows knows it. */
 void sim_judge_joined(struct node *node) {
@@ -49,8 +48,7 @@ void sim_judge_joined(struct node *node) {
   }
 }
 
-/* ---- Notices
- * ---------------------------------------------------------------------------------------- */
+/* ---- Notices ----------------------------------------------------------------------------- */
 
 static uint32_t close_notices(struct sim *sim, const struct node *node) {
   const struct node *at = sim_coordinator(sim);
@@ -63,7 +61,7 @@ static uint32_t close_notices(struct sim *sim, const struct node *node) {
 }
 
 void sim_judge_refused(struct node *node) {
-  node->notes.refused_at = node->sim->now;
+  node->notes.refused_at = node->notes.drain_at; /* the coordinator compares with an earlier time */
   node->notes.refused_room = true;
   node->notes.close_base = close_notices(node->sim, node);
 }
@@ -153,8 +151,7 @@ void sim_judge_notices(struct sim *sim) {
   }
 }
 
-/* ---- Calls
- * ------------------------------------------------------------------------------------------ */
+/* ---- Calls ------------------------------------------------------------------------------- */
 
 static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
   struct node *about = call->about;
@@ -209,7 +206,7 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
       }
       break;
     case DMI_CTL_LOOKUP:
-      if (act->error && call->user && !sim->map[sim_map_num(call->arg)].unmapping)
+      if (act->error && !sim->map[sim_map_num(call->arg)].unmapping)
         sim_bad(sim, "lookup of mapping %u fails: %d", sim_map_num(call->arg), act->error);
       break;
     case DMI_CTL_THREAD:
@@ -234,8 +231,7 @@ void sim_judge_forget(struct sim *sim, uint64_t base) {
   }
 }
 
-/* ---- Quiet: everything that was on its way has come
- * --------------------------------------------------- */
+/* ---- Quiet: everything that was on its way has come -------------------------------------- */
 
 static uint32_t check_calls(struct sim *sim, const struct node *node) {
   uint32_t polls = 0;
@@ -346,11 +342,17 @@ void sim_judge_print(struct sim *sim) {
             node->threads, node->idle_owed, node->own_creates, node->m->busy, node->calls.num,
             node->pend.num, record ? dmi_life_name(record->life) : "unknown",
             record ? record->busy : 0);
+    for (uint32_t t = 0; t <= SIM_THREADS; t++) {
+      const struct sim_thread *thread = &node->thread[t];
+      if (!thread->out) continue;
+      fprintf(stderr, "    thread %u: op %llu, map %u page %u, waits %d, given up %d\n", t,
+              (unsigned long long)thread->req.op, thread->map, thread->page, thread->waits,
+              thread->given_up);
+    }
   }
 }
 
-/* ---- Room
- * ------------------------------------------------------------------------------------------- */
+/* ---- Room -------------------------------------------------------------------------------- */
 
 void sim_judge_told(struct node *node) {
   enum dmi_phase phase = node->m->phase;

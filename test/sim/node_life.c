@@ -10,8 +10,16 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-static void event_begin(struct node *node) {
+bool node_input(struct node *node, const struct dmi_input *in) {
+  bool good;
   node->by_thread = false;
+  good = dmi_node_step(node->whole, in, &node->out);
+  node_carry(node);
+  return good;
+}
+
+static void input(struct node *node, struct dmi_input in) {
+  (void)node_input(node, &in);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------
@@ -29,9 +37,9 @@ static void connect_to(struct node *node, const struct dmi_addr *addr) {
   if (to && to->alive && to != node) {
     uint32_t mine = sim->net.next_temp++, theirs = sim->net.next_temp++;
     sim_net_connect(node, to, mine, theirs);
-    dmi_member_connected(node->m, mine, &node->out);
+    input(node, (struct dmi_input){.type = DMI_IN_CONNECTED, .id = mine});
   } else {
-    dmi_member_not_connected(node->m, "nobody listens there", &node->out);
+    input(node, (struct dmi_input){.type = DMI_IN_NOT_CONNECTED, .text = "nobody listens there"});
   }
 }
 
@@ -42,7 +50,7 @@ static void stop_threads(struct node *node) {
   } else {
     node->notes.refused_stop = true;
   }
-  dmi_member_stopped(node->m, stopped, &node->out);
+  input(node, (struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
 }
 
 static void answer(struct node *node, const struct sim_pending *pending) {
@@ -50,14 +58,8 @@ static void answer(struct node *node, const struct sim_pending *pending) {
     case SIM_PEND_CONNECT:
       connect_to(node, &pending->addr);
       break;
-    case SIM_PEND_VIEWED:
-      dmi_member_viewed(node->m, &node->out);
-      break;
     case SIM_PEND_STOPPED:
       stop_threads(node);
-      break;
-    case SIM_PEND_FORGOT:
-      dmi_member_forgot(node->m, pending->base, &node->out);
       break;
     case SIM_PEND_CREATE:
       if (node_has_user(node)) node_create(node, pending->uid, pending->must);
@@ -72,9 +74,7 @@ bool node_answer(struct node *node) {
   i = rng_below(&node->sim->rng, node->pend.num);
   pending = node->pend.at[i];
   DMI_LIST_DROP(&node->pend, i);
-  event_begin(node);
   answer(node, &pending);
-  node_carry(node);
   return true;
 }
 
@@ -111,15 +111,11 @@ static void view(struct node *node, const struct dmi_mact *act) {
       gone->notes.told++;
     }
     if (removed->uid == node->uid) continue;
-    node_leave_removed(node, removed->uid, removed->heir);
     node->barred[removed->uid] = true;
   }
-  node_pager_view(node);
-  answer_some_time(node, (struct sim_pending){.type = SIM_PEND_VIEWED});
 }
 
-/* ---- Other actions
- * ---------------------------------------------------------------------------------- */
+/* ---- Other actions ----------------------------------------------------------------------- */
 
 static void set_self(struct node *node, uint32_t uid) {
   struct sim *sim = node->sim;
@@ -128,7 +124,7 @@ static void set_self(struct node *node, uint32_t uid) {
     return;
   }
   sim->by_uid[uid] = node;
-  node->uid = node->core.self = uid;
+  node->uid = uid;
 }
 
 static void add_peer(struct node *node, const struct dmi_mact *act) {
@@ -180,11 +176,11 @@ static void has_left(struct node *node) {
 static void opened(struct node *node) {
   if (node->opened) sim_bad(node->sim, "p%u is opened twice", node->uid);
   node->opened = node->creates = true;
-  node_pager_open(node);
   if (node->main_runs || !rng_once_in(&node->sim->rng, 3)) return;
-  /* As if DMI_main ran here, too: user code that does not hinder its leaving. */
-  node->main_runs = true;
-  dmi_member_busy(node->m, 0, &node->out);
+  /* As if DMI_main ran here, too: user code that does not hinder its leaving; it begins when the
+   * coordinator knows. */
+  node->main_op = ++node->sim->next_op;
+  input(node, (struct dmi_input){.type = DMI_IN_BUSY, .op = node->main_op});
 }
 
 static void fatal(struct node *node, const char *text) {
@@ -198,7 +194,6 @@ static void act_life(struct node *node, struct dmi_mact *act) {
     case DMI_MACT_JOINED:
       node->joined = true;
       node->dmi_id = act->dmi_id;
-      if (node->m->first) node_pager_open(node);
       node->sim->totals->joins++;
       sim_judge_joined(node);
       break;
@@ -213,19 +208,14 @@ static void act_life(struct node *node, struct dmi_mact *act) {
       break;
     case DMI_MACT_START_DRAIN:
       node->sim->stir++;
-      node_leave_start(node, act->uid);
+      node->notes.drain_at = node->sim->now;
+      sim_log(node->sim, "p%u is to leave, heir p%u", node->uid, act->uid);
       break;
     case DMI_MACT_LEFT:
       has_left(node);
       break;
-    case DMI_MACT_ADOPT:
-      if (node_leave_heir(node)) sim_bad(node->sim, "p%u leaves and shall adopt", node->uid);
-      node_enter(node, &act->mapping, 0);
-      break;
     case DMI_MACT_FORGET:
-      node_forget(node, act->mapping.base);
-      answer_some_time(node,
-                       (struct sim_pending){.type = SIM_PEND_FORGOT, .base = act->mapping.base});
+      node->pmap[sim_map_num(act->mapping.base)].known = SIM_FORGOTTEN; /* also if it was unknown */
       break;
     case DMI_MACT_RESULT:
       node_result(node, act);
@@ -252,12 +242,6 @@ static void check_forget(struct node *node, const struct dmi_msg *msg) {
 
 static void act_net(struct node *node, struct dmi_mact *act) {
   switch (act->type) {
-    case DMI_MACT_SEND:
-      if (act->msg.type == DMI_CTL_COORD) node->sim->totals->handovers++;
-      if (act->msg.type == DMI_CTL_FORGET) check_forget(node, &act->msg);
-      node_send(node, act->id, &act->msg);
-      memset(&act->msg, 0, sizeof(act->msg));
-      break;
     case DMI_MACT_CONNECT:
       pending_add(node, SIM_PEND_CONNECT)->addr = act->addr;
       break;
@@ -281,56 +265,108 @@ static void act_net(struct node *node, struct dmi_mact *act) {
   }
 }
 
-/* As the product does: in order; an event that an action causes adds its actions at the end. */
-void node_carry(struct node *node) {
-  if (node->carrying) return;
-  node->carrying = true;
-  for (uint32_t i = 0; i < node->out.num && !node->sim->bad; i++) {
-    struct dmi_mout one = {1, 1, malloc(sizeof(struct dmi_mact))};
-    if (!one.act) abort();
-    one.act[0] = node->out.act[i];
-    memset(&node->out.act[i], 0, sizeof(node->out.act[i]));
-    if (!node->alive) sim_bad(node->sim, "p%u acts after its end", node->uid);
-    act_net(node, &one.act[0]);
-    dmi_mout_free(&one);
-  }
-  dmi_mout_clear(&node->out);
-  node->carrying = false;
-  if (!node->alive || node->sim->bad) return;
-  if (node->m->phase == DMI_PHASE_ENDED && !node->over) is_over(node);
-  dmi_member_check(node->m);
-  sim_judge_watch(node);
+static void drained(struct node *node) {
+  sim_log(node->sim, "p%u is drained", node->uid);
+  node->drain = false;
+  if (dmi_handover_state(dmi_node_handover(node->whole)) == DMI_HANDOVER_DRAINED)
+    sim_judge_drained(node);
+  input(node, (struct dmi_input){
+                  .type = DMI_IN_DRAINED, .ended = node->ended.at, .ended_num = node->ended.num});
 }
 
-/* ---- Events from elsewhere
- * ---------------------------------------------------------------------------- */
+static void leaves(struct node *node) {
+  sim_log(node->sim, "p%u hands over to p%u", node->uid, node_leave_heir(node));
+  node->drain = true;
+  if (rng_once_in(&node->sim->rng, 3)) sim_net_slow(node, node_leave_heir(node));
+}
+
+static void send(struct node *node, struct dmi_act *act) {
+  if (act->msg.type == DMI_CTL_COORD) node->sim->totals->handovers++;
+  if (act->msg.type == DMI_CTL_FORGET) check_forget(node, &act->msg);
+  node_send(node, act->to, &act->msg);
+  memset(&act->msg, 0, sizeof(act->msg));
+}
+
+static void carry_out(struct node *node, struct dmi_act *act) {
+  switch (act->type) {
+    case DMI_ACT_SEND:
+      send(node, act);
+      break;
+    case DMI_ACT_MEMBER:
+      act_net(node, act->member);
+      break;
+    case DMI_ACT_REPLAY:
+      node_replay(node, act->map);
+      break;
+    case DMI_ACT_FREED:
+      node_freed(node, act->map);
+      break;
+    case DMI_ACT_LOOK:
+      node->events++;
+      break;
+    case DMI_ACT_LEAVES:
+      leaves(node);
+      break;
+    case DMI_ACT_STAYS:
+      node->creates = node->opened;
+      break;
+    case DMI_ACT_DRAINED:
+      drained(node);
+      break;
+    default: /* TAKEN; a page's, or the node's own */
+      break;
+  }
+}
+
+/* As the product does, one action after the other; user code may do something in between. */
+void node_carry(struct node *node) {
+  struct sim *sim = node->sim;
+  struct dmi_act act;
+  if (node->carrying) return;
+  node->carrying = true;
+  while (!sim->bad && dmi_node_next(node->whole, &node->out, &act)) {
+    if (!node->alive) sim_bad(sim, "p%u acts after its end", node->uid);
+    if (node->m->no_room && !node->no_room) sim_judge_refused(node);
+    node->no_room = node->m->no_room;
+    carry_out(node, &act);
+    dmi_act_end(&act);
+    if (node->alive && !sim->resting && rng_once_in(&sim->rng, 30)) (void)node_ops_begin(node);
+  }
+  node->carrying = false;
+  if (!node->alive) {
+    node_bury(node);
+  } else if (!sim->bad) {
+    if (node->m->phase == DMI_PHASE_ENDED && !node->over) is_over(node);
+    dmi_member_check(node->m);
+    sim_judge_watch(node);
+  }
+}
+
+/* ---- Events from elsewhere ----------------------------------------------------------------- */
 
 void node_lost(struct node *node, uint32_t id) {
   if (id < SIM_NODES) node->lost[id] = true;
   if (!node->alive || node->expect_close) return;
   sim_log(node->sim, "p%u lost %u", node->uid, id);
-  event_begin(node);
-  dmi_member_lost(node->m, id, "it broke", &node->out);
-  node_carry(node);
+  input(node, (struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = "it broke"});
 }
 
 /* User code that has ended counts as busy until its operations are complete. */
 void node_idle_look(struct node *node) {
-  while (node->idle_owed && !sim_ops_num(node)) {
+  while (node->alive && node->idle_owed && !sim_ops_num(node)) {
     node->idle_owed--;
-    dmi_member_idle(node->m, &node->out);
+    input(node, (struct dmi_input){.type = DMI_IN_IDLE});
   }
-  node_carry(node);
 }
 
 void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
-  struct dmi_msg reply = {.type = SIM_CREATED, .word = {msg->word[0]}};
+  struct dmi_msg reply = {.type = SIM_CREATED};
   struct sim_creating *creating;
-  event_begin(node);
+  reply.member.op = msg->member.op;
   if (msg->type == SIM_CREATED) {
     node->own_creates--;
-    dmi_member_idle(node->m, &node->out);
+    input(node, (struct dmi_input){.type = DMI_IN_IDLE});
   } else if (!node->creates) {
     if (!node->opened && msg->flags)
       sim_bad(sim, "p%u was welcomed and refuses a thread", node->uid);
@@ -339,8 +375,7 @@ void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *
     creating = DMI_LIST_ADD(&node->creating);
     creating->op = ++sim->next_op;
     creating->from = from;
-    creating->from_op = msg->word[0];
-    dmi_member_busy(node->m, creating->op, &node->out);
+    creating->from_op = msg->member.op;
+    input(node, (struct dmi_input){.type = DMI_IN_BUSY, .op = creating->op});
   }
-  node_carry(node);
 }

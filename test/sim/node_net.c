@@ -110,8 +110,7 @@ bool sim_net_take(struct sim_end *end, uint8_t type) {
   return true;
 }
 
-/* ---- Which is next
- * -------------------------------------------------------------------------------- */
+/* ---- Which is next ----------------------------------------------------------------------- */
 
 void sim_net_retune(struct sim *sim) {
   struct sim_net *net = &sim->net;

@@ -54,7 +54,7 @@ struct sim_net {
   uint32_t next_temp;
 };
 
-/* ---- node_conn.c: connections --------------------------------------------------------------- */
+/* ---- node_conn.c: connections ------------------------------------------------------------ */
 struct dmi_msg *sim_queue_head(const struct sim_queue *queue); /* of one that is not empty */
 struct dmi_msg sim_queue_take(struct sim_queue *queue);
 void sim_queue_drop(struct sim *sim, struct sim_queue *queue); /* nothing of it arrives */

@@ -184,18 +184,25 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
 }
 
+bool node_ops_begin(struct node *node) {
+  uint32_t users = !node->over && !node_frozen(node) ? node_users(node) : 0, which;
+  if (users > SIM_THREADS) users = SIM_THREADS;
+  if (!users) return false;
+  which = rng_below(&node->sim->rng, users);
+  for (uint32_t t = 0; t < users; t++) {
+    struct sim_thread *thread = &node->thread[(which + t) % users];
+    if (thread->out) continue;
+    begin(node, thread);
+    return true;
+  }
+  return false;
+}
+
 bool sim_ops_begin(struct sim *sim) {
-  uint32_t start = rng_below(&sim->rng, SIM_LIVING), which = rng_below(&sim->rng, SIM_THREADS);
+  uint32_t start = rng_below(&sim->rng, SIM_LIVING);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     struct node *node = sim->live[(start + i) % SIM_LIVING];
-    uint32_t users = node && !node->over && !node_frozen(node) ? node_users(node) : 0;
-    if (users > SIM_THREADS) users = SIM_THREADS;
-    for (uint32_t t = 0; t < users; t++) {
-      struct sim_thread *thread = &node->thread[(which + t) % users];
-      if (thread->out) continue;
-      begin(node, thread);
-      return true;
-    }
+    if (node && node_ops_begin(node)) return true;
   }
   return false;
 }
@@ -217,7 +224,7 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t o
   return NULL;
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting ----------------------------------------------------------------------------- */
 
 void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
   if (!page->busy) return;

@@ -91,7 +91,7 @@ static void bounce(struct node *node, uint32_t map, uint32_t page, uint32_t to, 
 /* The daemon may take a view between a thread's step and the sending of its messages. */
 static void view_between(struct node *node) {
   struct sim_end *end = sim_net_end(node, dmi_member_coordinator(node->m));
-  if (!end || node->carrying || !rng_once_in(&node->sim->rng, 4)) return;
+  if (!end || node->carrying || rng_once_in(&node->sim->rng, 4)) return;
   node->by_thread = false;
   (void)sim_net_take(end, DMI_CTL_VIEW);
   node->by_thread = true;
@@ -124,11 +124,13 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
     }
   }
   dmi_out_free(out);
+  node->stepped = true;
   node_pager_stepped(node);
 }
 
 /* Of the daemon; what cannot be sent is dropped. */
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
+  node->sim->totals->kept += msg->type == DMI_MSG_KEEP;
   log_send(node, to, msg);
   if (sim_net_send(node, to, msg)) return;
   node->sim->totals->dropped++;
@@ -213,31 +215,19 @@ static bool lendable(const struct dmi_msg *msg) {
 }
 
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  const struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
   struct sim *sim = node->sim;
   uint8_t type = msg->type;
-  bool good = true;
   if (type >= SIM_CREATE) {
     node_shell_message(node, from, msg);
-    return;
+  } else if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {
+    node->by_thread = lendable(msg) && from != node->uid && rng_once_in(&sim->rng, 2);
+    node_page_message(node, from, msg);
+    node->by_thread = false;
+  } else {
+    if (type == DMI_SVC_ROOM_TELL && msg->room_tell.number == 0) sim_judge_told(node);
+    if (!node_input(node, &in) &&
+        !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
+      sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);
   }
-  switch (dmi_wire_class(msg)) {
-    case DMI_CLASS_PAGE:
-      node->by_thread = lendable(msg) && from != node->uid && rng_once_in(&sim->rng, 2);
-      node_page_message(node, from, msg);
-      node->by_thread = false;
-      return;
-    case DMI_CLASS_HANDOVER:
-      good = node_leave_message(node, from, msg);
-      break;
-    case DMI_CLASS_ROOM:
-      good = node_pager_message(node, from, msg);
-      break;
-    default:
-      good = dmi_member_message(node->m, from, msg, &node->out);
-      node_carry(node);
-  }
-  if (!good && !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
-    sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);
-  dmi_slice_drop(&msg->list);
-  dmi_slice_drop(&msg->body);
 }

@@ -10,8 +10,7 @@
 
 #include "node_sim.h"
 
-/* ---- The account
- * ---------------------------------------------------------------------------------- */
+/* ---- The account ------------------------------------------------------------------------- */
 
 static struct dmi_pool *pool_of(void *arg) {
   return ((struct node *)arg)->pool;
@@ -74,7 +73,6 @@ void node_pager_init(struct node *node) {
   node->pool = dmi_pool_new(limit, wake, node);
   if (!node->pool) abort();
   node->pressure = dmi_pressure_new(&node->core, node->pool, node->spills);
-  dmi_pressure_set_break(node->pressure, sim->opt.pressure_break, sim->opt.room_break);
   node->action.type = DMI_PRESSURE_REST;
 }
 
@@ -94,52 +92,7 @@ void node_pager_fini(struct node *node) {
   dmi_pool_free(node->pool);
 }
 
-/* ---- What comes of a step
- * --------------------------------------------------------------------------- */
-
-static void say(struct node *node, const struct dmi_room_send *send) {
-  struct dmi_msg msg = dmi_room_to_msg(&send->msg, node->uid);
-  node_send(node, send->to, &msg);
-}
-
-static void come_of(struct node *node, struct dmi_pressure_out *out);
-
-static void count_pages(struct node *node) {
-  struct dmi_room_lot lot[SIM_MAPS];
-  struct dmi_pressure_out out;
-  uint64_t lots = 0;
-  for (uint32_t m = 0; m < node->maps; m++) {
-    const struct sim_pmap *pmap = &node->pmap[m];
-    uint64_t pages = 0, at = 0;
-    for (uint32_t p = 0; pmap->known == SIM_KNOWN && p < SIM_PAGES; p++)
-      pages += pmap->page[p] && dmi_pressure_counts(pmap->page[p]);
-    if (!pages) continue;
-    while (at < lots && lot[at].size != pmap->map.page_size)
-      at++;
-    if (at == lots) lot[lots++] = (struct dmi_room_lot){pmap->map.page_size, 0};
-    lot[at].num += pages;
-  }
-  dmi_pressure_out_init(&out);
-  dmi_pressure_counted(node->pressure, lot, lots, &out);
-  come_of(node, &out);
-}
-
-static void come_of(struct node *node, struct dmi_pressure_out *out) {
-  for (uint64_t i = 0; i < out->room.num; i++)
-    say(node, &out->room.send[i]);
-  dmi_pressure_out_free(out);
-  if (out->look) node->events++;
-  if (out->count) count_pages(node);
-  if (out->promised) node_leave_promised(node, out->promised);
-  if (out->refused) node_leave_refused(node);
-  if (!out->told) return;
-  sim_judge_told(node);
-  dmi_member_room(node->m, &node->out);
-  node_carry(node);
-}
-
-/* ---- Events
- * ------------------------------------------------------------------------------------------- */
+/* ---- Events ------------------------------------------------------------------------------ */
 
 void node_pager_stalled(struct node *node, struct dmi_page *page) {
   node->pmap[sim_map_num(page->map->base)].refs++;
@@ -159,66 +112,7 @@ void node_pager_stepped(struct node *node) {
   node->events++;
 }
 
-void node_pager_kept(struct node *node, uint32_t from) {
-  node->sim->totals->kept++;
-  dmi_pressure_kept(node->pressure, from);
-  node->events++;
-}
-
-void node_pager_open(struct node *node) {
-  dmi_pressure_open(node->pressure);
-  node->events++;
-}
-
-void node_pager_view(struct node *node) {
-  uint32_t others[SIM_NODES], num = 0;
-  struct dmi_pressure_out out;
-  for (uint32_t uid = 1; uid < SIM_NODES; uid++) {
-    if (node->view[uid] == 1 && uid != node->uid) others[num++] = uid;
-  }
-  dmi_pressure_out_init(&out);
-  dmi_pressure_view(node->pressure, others, num, &out);
-  come_of(node, &out);
-}
-
-bool node_pager_message(struct node *node, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_room_msg said;
-  struct dmi_pressure_out out;
-  bool good;
-  if (!dmi_room_of_msg(msg, &said)) return false;
-  dmi_pressure_out_init(&out);
-  good = dmi_pressure_message(node->pressure, from, &said, &out);
-  come_of(node, &out);
-  return good;
-}
-
-void node_pager_taken(struct node *node, uint32_t from, uint64_t bytes) {
-  struct dmi_pressure_out out;
-  dmi_pressure_out_init(&out);
-  dmi_pressure_taken(node->pressure, from, bytes, &out);
-  come_of(node, &out);
-}
-
-void node_pager_leave(struct node *node, uint32_t heir) {
-  struct dmi_pressure_out out;
-  dmi_pressure_out_init(&out);
-  dmi_pressure_leave(node->pressure, heir, &out);
-  come_of(node, &out);
-}
-
-void node_pager_leave_end(struct node *node) {
-  struct dmi_pressure_out out;
-  dmi_pressure_out_init(&out);
-  dmi_pressure_leave_end(node->pressure, &out);
-  come_of(node, &out);
-}
-
-void node_pager_keep(struct node *node) {
-  dmi_pressure_keep(node->pressure);
-}
-
-/* ---- Pages that leave, and come back
- * -------------------------------------------------------------------- */
+/* ---- Pages that leave, and come back ----------------------------------------------------- */
 
 static struct sim_pmap *of(void *map) {
   return (struct sim_pmap *)((char *)map - offsetof(struct sim_pmap, map));
@@ -342,8 +236,7 @@ static uint64_t sweep(struct node *node) {
   return dmi_pressure_sweep(node->pressure, &env, map, num);
 }
 
-/* ---- The pager
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The pager --------------------------------------------------------------------------- */
 
 static void carry_out(struct node *node, struct dmi_pressure_result *result) {
   const struct dmi_pressure_action *action = &node->action;
@@ -388,7 +281,6 @@ static void log_action(const struct node *node) {
 bool node_pager_step(struct node *node) {
   struct dmi_pressure_action *action = &node->action;
   struct dmi_pressure_result result = {0};
-  struct dmi_pressure_out out;
   if (!node->alive || node_frozen(node)) return false;
   if (action->type == DMI_PRESSURE_REST && action->sleep && node->events == node->seen) {
     if (!action->expects) node->expects = false;
@@ -396,12 +288,10 @@ bool node_pager_step(struct node *node) {
   }
   if (node->sim->opt.verbose) log_action(node);
   carry_out(node, &result);
-  dmi_pressure_out_init(&out);
-  dmi_pressure_next(node->pressure, &result, action, &out);
-  if (action->release) let_go(node, action->release);
   node->by_thread = true;
-  come_of(node, &out);
+  if (dmi_node_pager(node->whole, &result, action)) node->events++;
   node->by_thread = false;
+  if (action->release) let_go(node, action->release);
   return true;
 }
 
@@ -414,8 +304,7 @@ bool sim_pager_step(struct sim *sim) {
   return false;
 }
 
-/* ---- What a pager might do without need
- * ----------------------------------------------------------------------- */
+/* ---- What a pager might do without need -------------------------------------------------- */
 
 /* A record of any process; NULL: that one has none. */
 static struct dmi_page *any_page(struct sim *sim, struct node **node) {

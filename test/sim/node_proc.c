@@ -61,12 +61,23 @@ static void core_init(struct node *node) {
   node->core.block = sim->block;
 }
 
+static void set_breaks(struct node *node) {
+  struct dmi_handover *handover = dmi_node_handover(node->whole);
+  const struct sim_options *opt = &node->sim->opt;
+  struct rng *rng = &node->sim->rng;
+  dmi_member_set_break(node->m, opt->member_break);
+  dmi_handover_set_break(handover, opt->handover_break);
+  dmi_pressure_set_break(node->pressure, opt->pressure_break, opt->room_break);
+  dmi_handover_set_sizes(handover, rng_range(rng, 1, SIM_PAGES),
+                         rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));
+}
+
 struct node *node_new(struct sim *sim, struct node *seed) {
   static const uint8_t program_id[16] = {1, 2, 3};
   struct node *node = calloc(1, sizeof(*node));
-  struct dmi_member_env env = {node, env_connected, env_addrs};
   struct dmi_node_info info;
   struct dmi_addr own = {.port = (uint16_t)(1000 + sim->nodes)};
+  struct dmi_input in = {.program_id = program_id};
   if (!node) abort();
   memset(&info, 0, sizeof(info));
   node->sim = sim;
@@ -82,18 +93,16 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   info.cores = node->num;
   core_init(node);
   node_pager_init(node);
-  node_handover_init(node);
-  node->m = dmi_member_new(&env, &info, &own);
-  dmi_member_set_break(node->m, sim->opt.member_break);
-  dmi_mout_init(&node->out);
-  if (seed) {
-    sim_log(sim, "process %u joins by %u", node->num, seed->num);
-    dmi_member_start_join(node->m, &node->out);
-  } else {
-    node->main_runs = true;
-    dmi_member_start_first(node->m, program_id, &node->out);
-  }
-  node_carry(node);
+  node_records_init(node);
+  node->env.net = (struct dmi_member_env){node, env_connected, env_addrs};
+  node->whole = dmi_node_new(&node->core, node->pressure, &node->env, &info, &own);
+  node->m = dmi_node_member(node->whole);
+  set_breaks(node);
+  dmi_out_init(&node->out);
+  node->main_runs = !seed;
+  if (seed) sim_log(sim, "process %u joins by %u", node->num, seed->num);
+  in.type = seed ? DMI_IN_JOIN : DMI_IN_FIRST;
+  (void)node_input(node, &in);
   return node;
 }
 
@@ -123,16 +132,25 @@ void node_end(struct node *node) {
   node->alive = false;
   sim->live[node->slot] = NULL;
   sim_net_leave(node, node->killed);
-  node_handover_fini(node);
+  if (!node->carrying) node_bury(node);
+}
+
+void node_bury(struct node *node) {
+  struct dmi_act act;
+  while (dmi_out_take(&node->out, &act))
+    dmi_act_end(&act);
+  dmi_node_free(node->whole);
+  node->whole = NULL;
+  node->m = NULL;
   node_pager_end(node);
+  node_records_check(node);
   sim_ops_fini(node);
   free_pages(node);
 }
 
 void node_free(struct node *node) {
   node_pager_fini(node);
-  dmi_mout_free(&node->out);
-  dmi_member_free(node->m);
+  dmi_out_free(&node->out);
   free(node->ended.at);
   free(node->pend.at);
   free(node->calls.at);

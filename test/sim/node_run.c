@@ -21,6 +21,14 @@ void sim_log(struct sim *sim, const char *format, ...) {
   printf("\n");
 }
 
+bool sim_leave_look(struct node *node) {
+  const struct dmi_input in = {.type = DMI_IN_STEPPED};
+  if (!node->drain || !node->stepped) return false;
+  node->stepped = false;
+  (void)node_input(node, &in);
+  return true;
+}
+
 /* What a daemon does when it was woken: user code that has ended, leaves that go on. */
 static bool tend(struct sim *sim) {
   bool moved = false;
@@ -31,7 +39,7 @@ static bool tend(struct sim *sim) {
       node_idle_look(node);
       moved = true;
     }
-    if (sim->live[i] == node && node_leave_look(node)) moved = true;
+    if (sim->live[i] == node && sim_leave_look(node)) moved = true;
   }
   return moved;
 }
@@ -97,6 +105,7 @@ static bool kick(struct sim *sim) {
 static void come_to_rest(struct sim *sim) {
   uint64_t steps = 0;
   bool more = true;
+  sim->resting = true;
   while (more && !sim->bad) {
     sim->now++;
     sim->steps++;
@@ -109,6 +118,7 @@ static void come_to_rest(struct sim *sim) {
     if (++steps > QUIET_STEPS_MAX)
       sim_bad(sim, "does not come to rest: messages go round for ever");
   }
+  sim->resting = false;
   if (!sim->bad) sim_check_quiet(sim);
   if (!sim->bad) sim_judge_quiet(sim);
 }

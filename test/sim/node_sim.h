@@ -9,10 +9,8 @@
 #define SIM_NODE_SIM_H
 
 #include "base/pool.h"
-#include "core/handover.h"
 #include "core/member_int.h"
-#include "core/page.h"
-#include "core/pressure.h"
+#include "core/node.h"
 #include "history.h"
 #include "node_net.h"
 #include "rng.h"
@@ -32,7 +30,7 @@ enum {
   SIM_CREATED       /* op */
 };
 
-/* ---- Nodes ---------------------------------------------------------------------------------- */
+/* ---- Nodes ------------------------------------------------------------------------------- */
 
 struct sim_thread {
   bool out;      /* its operation is not complete */
@@ -68,18 +66,11 @@ struct sim_pmap {
 };
 
 /* An action of the membership core whose answer is to come. */
-enum sim_pending_type {
-  SIM_PEND_CONNECT,
-  SIM_PEND_VIEWED,
-  SIM_PEND_STOPPED,
-  SIM_PEND_FORGOT,
-  SIM_PEND_CREATE
-};
+enum sim_pending_type { SIM_PEND_CONNECT, SIM_PEND_STOPPED, SIM_PEND_CREATE };
 
 struct sim_pending {
   enum sim_pending_type type;
   struct dmi_addr addr;
-  uint64_t base;
   uint32_t uid; /* CREATE: where */
   bool must;    /* CREATE: it was welcomed */
 };
@@ -91,8 +82,6 @@ struct sim_call {
   uint64_t arg;       /* base, or seq */
   uint32_t uid;       /* thread: whose */
   bool sole;          /* no other such call for this node before */
-  bool user;          /* of user code; else the shell's: the LOOKUP of a TAKE */
-  uint64_t number;    /* not user: dmi_handover_found */
 };
 
 struct sim_creating {
@@ -110,7 +99,8 @@ struct sim_addr {
 struct sim_notes {
   bool refused_stop;              /* said once that threads run */
   bool refused_room;              /* said once that nobody has room for its pages */
-  uint64_t refused_at;            /* time at which it found none, the last time */
+  uint64_t drain_at;              /* time at which it was told to leave, the last time */
+  uint64_t refused_at;            /* the same, if it found no room */
   uint64_t room_at;               /* time at which it heard of room, the last time */
   uint32_t close_base;            /* CLOSE notices about it when that was said */
   uint64_t rooms;                 /* of the coordinator here, as last seen */
@@ -134,17 +124,20 @@ struct node {
   bool joined, opened, closed, left;
   bool creates; /* accepts creates */
   bool expect_close;
-  bool over;            /* END came */
-  bool carrying;        /* inside of node_carry */
-  bool by_thread;       /* the step at work is a thread's: what it sends may be barred */
-  uint64_t frozen;      /* it takes and does nothing until this step */
-  uint32_t uid, dmi_id; /* uid 0: none yet */
-  struct dmi_member *m;
+  bool over;              /* END came */
+  bool carrying;          /* inside of node_carry */
+  bool by_thread;         /* the step at work is a thread's: what it sends may be barred */
+  uint64_t frozen;        /* it takes and does nothing until this step */
+  uint32_t uid, dmi_id;   /* uid 0: none yet */
+  struct dmi_node *whole; /* the product's side of this process; all else is simulated */
+  struct dmi_member *m;   /* of it */
   struct dmi_core core;
   struct dmi_pool *pool;
-  struct dmi_mout out; /* of the membership core */
-  struct dmi_handover_env env;
-  struct dmi_handover *handover;
+  struct dmi_out out; /* the daemon's */
+  struct dmi_node_env env;
+  bool no_room; /* as last seen of `m` */
+  bool drain;   /* it leaves: a step that is over is an event */
+  bool stepped; /* one is */
   /* the pager */
   struct dmi_pressure *pressure;
   struct dmi_pressure_action action; /* what it does next */
@@ -154,6 +147,7 @@ struct node {
   uint64_t disk_limit, disk_used;    /* bytes */
   /* user code */
   bool main_runs;
+  uint64_t main_op;   /* the call that lets it begin in a joiner */
   uint32_t threads;   /* DMI threads */
   uint32_t idle_owed; /* ended, but operations are still out */
   uint32_t own_creates;
@@ -172,12 +166,12 @@ struct node {
   struct sim_conn *self_conn;
   /* the shell */
   uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
-  uint32_t maps; /* behind the last one that was entered */
+  uint32_t maps;           /* behind the last one that was entered */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_notes notes;
 };
 
-/* ---- Mappings, as the judge sees them ------------------------------------------------------- */
+/* ---- Mappings, as the judge sees them ---------------------------------------------------- */
 
 struct sim_map {
   bool made;      /* DMI_mmap has returned */
@@ -267,7 +261,8 @@ struct sim {
     uint8_t map, page;
   } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step has to do with */
   uint32_t touched_num;
-  bool bad; /* a rule was broken; `why` says which */
+  bool resting; /* nothing new begins */
+  bool bad;     /* a rule was broken; `why` says which */
   char why[400];
 };
 
@@ -275,7 +270,8 @@ struct sim {
  */
 struct node *node_new(struct sim *sim, struct node *seed);
 void node_free(struct node *node);
-void node_end(struct node *node); /* it is not there any more; its notes stay */
+void node_end(struct node *node);  /* it is not there any more; its notes stay */
+void node_bury(struct node *node); /* ... and what it had is freed */
 bool node_frozen(const struct node *node);
 struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */
 uint32_t sim_map_num(uint64_t base);
@@ -289,7 +285,9 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
 /* The first `got` bytes of this DATA are there. */
 void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got);
 
-/* ---- node_life.c: the membership core's actions ---------------------------------------------- */
+/* ---- node_life.c: the membership core's actions ------------------------------------------ */
+/* An input of the daemon, and all that comes of it.  False: not from a correct peer. */
+bool node_input(struct node *node, const struct dmi_input *in);
 void node_carry(struct node *node);
 /* One of the answers that are due.  False: none is. */
 bool node_answer(struct node *node);
@@ -297,20 +295,11 @@ void node_lost(struct node *node, uint32_t id);
 void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
 void node_idle_look(struct node *node);
 
-/* ---- node_handover.c: homes and pages that change hands (R8, R10) ------------------------------
- */
-void node_handover_init(struct node *node);
-void node_handover_fini(struct node *node);
-void node_leave_start(struct node *node, uint32_t heir);
-void node_leave_promised(struct node *node, uint32_t heir);
-void node_leave_refused(struct node *node);
-/* False: there was nothing to do. */
-bool node_leave_look(struct node *node);
-void node_leave_removed(struct node *node, uint32_t uid, uint32_t heir);
-bool node_leave_message(struct node *node, uint32_t from, struct dmi_msg *msg);
-void node_leave_looked_up(struct node *node, const struct sim_call *call,
-                          const struct dmi_mact *result);
-void node_forget(struct node *node, uint64_t base);
+/* ---- node_records.c: mappings and records, as the core walks over them --------------------- */
+void node_records_init(struct node *node);
+void node_records_check(const struct node *node);
+void node_replay(struct node *node, const struct dmi_map *map);
+void node_freed(struct node *node, const struct dmi_map *map);
 uint32_t node_leave_heir(const struct node *node); /* 0: it is not handing over */
 
 /* ---- node_pager.c: room (R12, docs/replacement.md) ---------------------------------------------
@@ -321,14 +310,6 @@ void node_pager_fini(struct node *node);
 void node_pager_stalled(struct node *node, struct dmi_page *page);
 void node_pager_granted(struct node *node);
 void node_pager_stepped(struct node *node);
-void node_pager_kept(struct node *node, uint32_t from);
-void node_pager_open(struct node *node);
-void node_pager_view(struct node *node);
-bool node_pager_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
-void node_pager_taken(struct node *node, uint32_t from, uint64_t bytes);
-void node_pager_leave(struct node *node, uint32_t heir);
-void node_pager_leave_end(struct node *node);
-void node_pager_keep(struct node *node);
 /* The next thing that it has to do.  False: it sleeps. */
 bool node_pager_step(struct node *node);
 bool sim_pager_step(struct sim *sim); /* of any process */
@@ -342,7 +323,7 @@ void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b
                struct node *about);
 void node_result(struct node *node, const struct dmi_mact *act);
 
-/* ---- node_user.c: what users do -------------------------------------------------------------- */
+/* ---- node_user.c: what users do ---------------------------------------------------------- */
 void node_create(struct node *node, uint32_t uid, bool must);
 bool node_has_user(const struct node *node);
 uint32_t node_users(const struct node *node);
@@ -355,13 +336,14 @@ void sim_user_end_all(struct sim *sim);
 uint32_t sim_living(const struct sim *sim);
 struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
 
-/* ---- node_pick.c, node_ops.c: page operations of threads ------------------------------------- */
+/* ---- node_pick.c, node_ops.c: page operations of threads --------------------------------- */
 void sim_ops_retune(struct sim *sim);
 bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
                   uint64_t *input, uint64_t *answer);
 uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write);
 const char *sim_ops_mode(const struct dmi_req *req);
 bool sim_ops_begin(struct sim *sim);
+bool node_ops_begin(struct node *node); /* a thread of this process, if one can */
 /* An operation on the page takes effect now, if it has not before. */
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct node *node, struct dmi_req *req);
@@ -405,10 +387,12 @@ void sim_judge_no_room(struct node *node, const struct dmi_page *page);
 void sim_judge_pool(struct node *node);        /* when nothing is under way */
 struct node *sim_coordinator(struct sim *sim); /* NULL: on its way */
 
-/* ---- node_run.c ------------------------------------------------------------------------------ */
+/* ---- node_run.c -------------------------------------------------------------------------- */
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* This step has to do with the page: its rules are checked when the step is over. */
 void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
+/* A process that leaves looks at what has become of its pages.  False: nothing has. */
+bool sim_leave_look(struct node *node);
 /* One run.  False: bad; sim->why was printed, and the history. */
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
              uint64_t *hash);

@@ -8,8 +8,7 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Who is there
- * ----------------------------------------------------------------------------------- */
+/* ---- Who is there ------------------------------------------------------------------------ */
 
 uint32_t node_users(const struct node *node) {
   return node->joined ? node->threads + node->main_runs : 0;
@@ -92,15 +91,14 @@ static uint32_t users_elsewhere(const struct sim *sim, const struct node *but) {
   return num;
 }
 
-/* ---- Calls
- * -------------------------------------------------------------------------------------------- */
+/* ---- Calls ------------------------------------------------------------------------------- */
 
 void node_create(struct node *node, uint32_t uid, bool must) {
+  const struct dmi_input busy = {.type = DMI_IN_BUSY};
   struct dmi_msg msg = {.type = SIM_CREATE, .flags = must};
   if (uid == node->uid || node->view[uid] != 1) return;
   node->own_creates++;
-  dmi_member_busy(node->m, 0, &node->out);
-  node_carry(node);
+  (void)node_input(node, &busy);
   msg.word[0] = ++node->sim->next_op;
   node_send(node, uid, &msg);
 }
@@ -108,7 +106,7 @@ void node_create(struct node *node, uint32_t uid, bool must) {
 static uint32_t calls_of(const struct node *node, bool polls) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < node->calls.num; i++)
-    num += node->calls.at[i].user && (node->calls.at[i].type == DMI_CTL_POLL) == polls;
+    num += (node->calls.at[i].type == DMI_CTL_POLL) == polls;
   return num;
 }
 
@@ -134,8 +132,7 @@ static void welcome_or_goodbye(struct node *node) {
   }
 }
 
-/* ---- Mappings
- * ------------------------------------------------------------------------------------------- */
+/* ---- Mappings ---------------------------------------------------------------------------- */
 
 static bool is_draining(const struct node *node) {
   return node_leave_heir(node) &&
@@ -191,8 +188,7 @@ static void ask_departed(struct node *node) {
   node_call(node, DMI_CTL_THREAD, departed->uid, departed->seq, NULL);
 }
 
-/* ---- Threads
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Threads ----------------------------------------------------------------------------- */
 
 static void create_somewhere(struct node *node) {
   struct node *to = node->sim->live[rng_below(&node->sim->rng, SIM_LIVING)];
@@ -232,8 +228,7 @@ static void end_some(struct node *node) {
   }
 }
 
-/* ---- What happens next
- * ------------------------------------------------------------------------------------- */
+/* ---- What happens next ------------------------------------------------------------------- */
 
 static void user_acts(struct node *node) {
   struct sim *sim = node->sim;
@@ -273,11 +268,11 @@ static void user_acts(struct node *node) {
 }
 
 static void ask_to_leave(struct sim *sim) {
+  const struct dmi_input in = {.type = DMI_IN_LEAVE_ASKED};
   struct node *node = sim_pick(sim, is_joined);
   if (!node || sim_living(sim) < 3) return;
   sim_log(sim, "p%u: asked to leave", node->uid);
-  dmi_member_leave_asked(node->m, &node->out);
-  node_carry(node);
+  (void)node_input(node, &in);
 }
 
 static void kill_one(struct sim *sim) {
@@ -326,37 +321,59 @@ void sim_user_freeze(struct sim *sim) {
   sim_log(sim, "p%u (%u) stops for a while", node->uid, node->num);
 }
 
-/* All user code ends where it can, until none is left: then the program must end. */
+/* ---- The end of the program ---------------------------------------------------------------- */
+
+/* User code ends where it can; as long as `creates`, it also has new threads begin elsewhere. */
+static bool end_users(struct sim *sim, bool creates) {
+  bool moved = false;
+  for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
+    struct node *node = sim->live[i];
+    if (!node || !acts(node)) continue;
+    if (creates && rng_once_in(&sim->rng, 4)) create_somewhere(node);
+    if (!may_end_thread(node) || !rng_once_in(&sim->rng, creates ? 6 : 3)) continue;
+    moved = true;
+    end_thread(node, node->main_runs && (!node->threads || rng_once_in(&sim->rng, 2)));
+  }
+  return moved;
+}
+
+static bool end_steps(struct sim *sim) {
+  bool moved = false;
+  for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
+    if (sim->live[i] && sim_leave_look(sim->live[i])) moved = true;
+    if (sim->live[i]) node_idle_look(sim->live[i]);
+    if (sim->live[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->live[i])) moved = true;
+    if (sim->live[i] && node_pager_step(sim->live[i])) moved = true;
+  }
+  return sim_net_step(sim) || moved;
+}
+
+static bool anything_due(const struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    if (sim->live[i] && (sim->live[i]->pend.num || node_frozen(sim->live[i]))) return true;
+  }
+  return false;
+}
+
+/* All user code ends, until none is left: then the program must end. */
 void sim_user_end_all(struct sim *sim) {
-  uint64_t limit = 2000000;
-  sim->ending = true;
+  uint64_t limit = 2000000, creates = rng_below(&sim->rng, 60);
+  sim->ending = sim->resting = true;
   while (sim_living(sim) > 0 && !sim->bad) {
-    bool moved = false;
+    bool moved;
     sim->now++;
     sim->steps++;
-    for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
-      struct node *node = sim->live[i];
-      if (!node || !node_has_user(node) || !may_end_thread(node) || !rng_once_in(&sim->rng, 3)) {
-        continue;
-      }
-      moved = true;
-      end_thread(node, node->main_runs && (!node->threads || rng_once_in(&sim->rng, 2)));
+    moved = end_users(sim, creates > 0);
+    creates -= creates > 0;
+    if (end_steps(sim)) moved = true;
+    if (!moved && !sim_user_code(sim) && !anything_due(sim)) {
+      sim_judge_print(sim);
+      sim_bad(sim, "nothing runs, nothing is on its way, and %u processes have not ended",
+              sim_living(sim));
     }
-    for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
-      if (sim->live[i] && node_leave_look(sim->live[i])) moved = true;
-      if (sim->live[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->live[i])) moved = true;
-      if (sim->live[i] && node_pager_step(sim->live[i])) moved = true;
+    if (--limit == 0) {
+      sim_judge_print(sim);
+      sim_bad(sim, "it does not end");
     }
-    if (sim_net_step(sim)) moved = true;
-    if (!moved && !sim_user_code(sim)) {
-      bool pending = false;
-      for (uint32_t i = 0; i < SIM_LIVING; i++)
-        pending |= sim->live[i] && (sim->live[i]->pend.num || node_frozen(sim->live[i]));
-      if (!pending) sim_judge_print(sim);
-      if (!pending)
-        sim_bad(sim, "nothing runs, nothing is on its way, and %u processes have not ended",
-                sim_living(sim));
-    }
-    if (--limit == 0) sim_bad(sim, "it does not end");
   }
 }

@@ -1,0 +1,145 @@
+/*
+ * node_records.c - mappings and page records of a virtual node, as core/node.h walks over them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node_sim.h"
+
+static struct sim_pmap *of(struct node *node, const struct dmi_map *map) {
+  return &node->pmap[sim_map_num(map->base)];
+}
+
+/* ---- What it walks over -------------------------------------------------------------------------
+ */
+
+static struct dmi_map *env_find(void *arg, uint64_t base) {
+  struct sim_pmap *pmap = node_pmap(arg, base);
+  return pmap ? &pmap->map : NULL;
+}
+
+static void env_enter(void *arg, const struct dmi_map *what) {
+  const struct dmi_entry entry = {what->base, what->page_size, what->page_num,
+                                  atomic_load(&what->home), what->word};
+  struct node *node = arg;
+  if (of(node, what)->known == SIM_KNOWN)
+    sim_bad(node->sim, "p%u enters mapping %u, which it knows", node->uid, sim_map_num(what->base));
+  node_enter(node, &entry, atomic_load(&what->arriving));
+}
+
+static void env_forget(void *arg, struct dmi_map *map) {
+  of(arg, map)->known = SIM_FORGOTTEN;
+  of(arg, map)->refs++;
+}
+
+static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+  struct node *node = arg;
+  for (uint32_t m = 0; m < node->maps; m++) {
+    if (node->pmap[m].known == SIM_KNOWN) visit(&node->pmap[m].map, with);
+  }
+}
+
+static bool env_ref(void *arg, struct dmi_map *map) {
+  of(arg, map)->refs++;
+  return true;
+}
+
+static void env_unref(void *arg, struct dmi_map *map) {
+  of(arg, map)->refs--;
+}
+
+static void env_hold(void *arg, struct dmi_map *map) {
+  (void)arg;
+  (void)map;
+}
+
+static void env_arrived(void *arg, struct dmi_map *map) {
+  (void)arg;
+  atomic_store(&map->arriving, 0);
+}
+
+static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
+  if (!make) return of(arg, map)->page[index];
+  return node_page(arg, sim_map_num(map->base), (uint32_t)index);
+}
+
+static void env_each_record(void *arg, struct dmi_map *map,
+                            void (*visit)(struct dmi_page *page, void *with), void *with) {
+  for (uint32_t p = 0; p < SIM_PAGES; p++) {
+    if (of(arg, map)->page[p]) visit(of(arg, map)->page[p], with);
+  }
+}
+
+static void env_lock(void *arg, struct dmi_page *page) {
+  struct node *node = arg;
+  sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+}
+
+static void env_unlock(void *arg, struct dmi_page *page) {
+  (void)arg;
+  (void)page;
+}
+
+static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+  node_act(arg, sim_map_num(page->map->base), (uint32_t)page->index, out);
+}
+
+/* The lock of what the pager decides; here nothing comes between. */
+static void lock_room(void *arg) {
+  (void)arg;
+}
+
+static void unlock_room(void *arg, struct dmi_out *out) {
+  for (uint32_t i = 0; i < out->num; i++)
+    node_send(arg, out->act[i].to, &out->act[i].msg);
+  dmi_out_free(out);
+}
+
+void node_records_init(struct node *node) {
+  node->env.arg = node;
+  node->env.lock_room = lock_room;
+  node->env.unlock_room = unlock_room;
+  node->env.records = (struct dmi_handover_env){.arg = node,
+                                                .find = env_find,
+                                                .enter = env_enter,
+                                                .forget = env_forget,
+                                                .each_map = env_each_map,
+                                                .ref = env_ref,
+                                                .unref = env_unref,
+                                                .hold = env_hold,
+                                                .release = env_hold,
+                                                .arrived = env_arrived,
+                                                .record = env_record,
+                                                .each_record = env_each_record,
+                                                .lock = env_lock,
+                                                .unlock = env_unlock,
+                                                .unlock_step = env_unlock_step};
+}
+
+/* When the handover and the pager have ended. */
+void node_records_check(const struct node *node) {
+  for (uint32_t m = 0; m < node->maps; m++) {
+    if (node->pmap[m].refs)
+      sim_bad(node->sim, "p%u keeps %d references to mapping %u", node->uid, node->pmap[m].refs, m);
+  }
+}
+
+uint32_t node_leave_heir(const struct node *node) {
+  return atomic_load(&node->core.heir);
+}
+
+/* ---- Actions ------------------------------------------------------------------------------- */
+
+/* What was kept until HOME_END goes through the core again. */
+void node_replay(struct node *node, const struct dmi_map *map) {
+  struct dmi_keep parked = of(node, map)->parked;
+  memset(&of(node, map)->parked, 0, sizeof(parked));
+  for (uint32_t i = 0; i < parked.num; i++)
+    node_page_message(node, parked.at[i].from, &parked.at[i].msg);
+  free(parked.at);
+}
+
+void node_freed(struct node *node, const struct dmi_map *map) {
+  sim_log(node->sim, "p%u forgets mapping %u", node->uid, sim_map_num(map->base));
+  of(node, map)->refs--;
+}
