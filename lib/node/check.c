@@ -204,9 +204,9 @@ static void no_post(void *arg) {
 
 static void check_join(struct check *check) {
   const struct dmi_config *config = check->config;
-  const char *why = NULL;
+  char why[DMI_CONTACT_WHY];
   if (config->join_file) {
-    if (!dmi_contact_read(config->join_file, check->host, &check->port, &why)) {
+    if (!dmi_contact_read(config->join_file, check->host, &check->port, why)) {
       tell(check, BAD, "join", "%s", why);
       return;
     }

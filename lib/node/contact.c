@@ -95,21 +95,19 @@ void dmi_contact_free(struct dmi_contact *contact) {
 }
 
 bool dmi_contact_read(const char *file, char host[DMI_CONTACT_HOST], uint16_t *port,
-                      const char **why) {
-  static char text[4096 + 200];
+                      char why[DMI_CONTACT_WHY]) {
   char line[DMI_CONTACT_HOST + 8], name[DMI_CONTACT_HOST];
   unsigned number;
-  *why = text;
   if (!read_line(file, line, sizeof(line))) {
-    snprintf(text, sizeof(text), "cannot read %.4000s (dmirun -i): %s%s", file, strerror(errno),
+    snprintf(why, DMI_CONTACT_WHY, "cannot read %.4000s (dmirun -i): %s%s", file, strerror(errno),
              errno == ENOENT ? "; the program has ended, or has not begun" : "");
     return false;
   }
   if (sscanf(line, "%255s %5u", name, &number) != 2 || number == 0 || number > 65535) {
-    snprintf(text, sizeof(text), "%.4000s does not say where a program runs (dmirun -i)", file);
+    snprintf(why, DMI_CONTACT_WHY, "%.4000s does not say where a program runs (dmirun -i)", file);
     return false;
   }
-  *why = NULL;
+  why[0] = '\0';
   if (*port == number && strcmp(name, host) == 0) return false;
   memcpy(host, name, sizeof(name));
   *port = (uint16_t)number;

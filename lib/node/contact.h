@@ -29,9 +29,10 @@ void dmi_contact_end(struct dmi_contact *contact, bool over);
 /* After that, while there is one thread only. */
 void dmi_contact_free(struct dmi_contact *contact);
 
-/* Reads the file.  False: *why is a sentence (valid until the next call), NULL if it is as in
- * host and port already. */
+#define DMI_CONTACT_WHY (4096 + 200) /* bytes of a sentence with a file name */
+
+/* Reads the file.  False: `why` is a sentence, empty if it is as in host and port already. */
 bool dmi_contact_read(const char *file, char host[DMI_CONTACT_HOST], uint16_t *port,
-                      const char **why);
+                      char why[DMI_CONTACT_WHY]);
 
 #endif

@@ -171,13 +171,13 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
 static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {
   static const struct dmi_addr none;
   struct dmi_seed *seed = &process->seed;
-  const char *why;
+  char why[DMI_CONTACT_WHY];
   seed->trying = memcmp(&act->addr, &none, sizeof(none)) == 0;
   if (!seed->trying) {
     dmi_net_join_addr(process->access.net, &act->addr);
   } else if (!process->config.join_file) {
     dmi_net_join(process->access.net, process->config.join_host, process->config.join_port);
-  } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why) || !why) {
+  } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, why) || !*why) {
     dmi_net_join(process->access.net, seed->host, seed->port);
   } else {
     (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_NOT_CONNECTED, .text = why});
@@ -186,9 +186,9 @@ static void connect_to(struct dmi_process *process, const struct dmi_mact *act) 
 
 bool dmi_events_seed_moved(struct dmi_process *process) {
   struct dmi_seed *seed = &process->seed;
-  const char *why;
+  char why[DMI_CONTACT_WHY];
   if (!seed->trying || !process->config.join_file ||
-      !dmi_contact_read(process->config.join_file, seed->host, &seed->port, &why)) {
+      !dmi_contact_read(process->config.join_file, seed->host, &seed->port, why)) {
     return false;
   }
   dmi_net_join(process->access.net, seed->host, seed->port);
