@@ -212,6 +212,7 @@ void sim_ops_fini(struct node *node) {
     struct sim_thread *thread = &node->thread[t];
     dmi_slice_drop(&thread->req.src);
     node->sim->out -= thread->out;
+    thread->ghost = thread->out; /* it may still take effect */
     thread->out = thread->frame = false;
   }
 }
@@ -219,7 +220,8 @@ void sim_ops_fini(struct node *node) {
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
   struct node *node = uid < SIM_NODES ? sim->by_uid[uid] : NULL;
   for (uint32_t t = 0; node && t <= SIM_THREADS; t++) {
-    if (node->thread[t].out && node->thread[t].req.op == op) return &node->thread[t];
+    if ((node->thread[t].out || node->thread[t].ghost) && node->thread[t].req.op == op)
+      return &node->thread[t];
   }
   return NULL;
 }

@@ -34,6 +34,7 @@ enum {
 
 struct sim_thread {
   bool out;      /* its operation is not complete */
+  bool ghost;    /* it was not when its process was lost */
   bool frame;    /* its bytes are in a frame, not in src */
   bool waits;    /* it is a kind that may wait at the owner */
   bool given_up; /* nobody has room for the write that would end its wait */
