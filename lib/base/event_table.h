@@ -93,6 +93,8 @@
     "A connection has broken.", \
     TEXT(address, "", "of the other end") \
     TEXT(why, "", "a reason for people")) \
+  EVENT(refused, WARN, SAY, "net", "{text}", "A connection from outside the program was refused or closed, or there are too many.", \
+    TEXT(text, "", "a sentence for people")) \
   EVENT(connecting, DEBUG, LOG, "net", "connecting to {host} port {port}", "An attempt to connect begins.", \
     TEXT(host, "", "name or address") \
     NUMBER(port, "", "of it")) \

@@ -225,7 +225,8 @@ static void close_as(struct dmi_handshake *handshake, const char *what) {
   char here[80], there[80];
   if (dmi_net_may_log(handshake->net, DMI_ABOUT_STRANGERS)) {
     ends_text(handshake, here, there);
-    dmi_net_say(handshake->net, "closed a connection from %s: %s", there, what);
+    dmi_net_say(handshake->net, DMI_ABOUT_STRANGERS, "closed a connection from %s: %s", there,
+                what);
   }
   dmi_handshake_drop(handshake);
 }

@@ -29,11 +29,14 @@ static _Thread_local struct dmi_net *daemon_of;
 
 /* ---- Log ------------------------------------------------------------------------------------- */
 
-static void say(struct dmi_net *net, const char *line) {
-  if (net->handler.log != NULL)
+static void say(struct dmi_net *net, enum dmi_net_about about, const char *line) {
+  if (net->handler.log != NULL) {
     net->handler.log(net->handler.arg, line);
-  else
+  } else if (net->config.stream != NULL && about == DMI_ABOUT_STRANGERS) {
+    dmi_emit(net->stream, refused, .text = line);
+  } else {
     dmi_say(net->config.stream, DMI_LOG_WARN, "net", "%s", line);
+  }
 }
 
 static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events) {
@@ -46,7 +49,7 @@ static void on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events)
   if (more == 0) return;
   snprintf(line, sizeof line, "(%u more lines about connections%s are left out)", more,
            limit == &net->log[DMI_ABOUT_STRANGERS] ? " from outside" : "");
-  say(net, line);
+  say(net, limit == &net->log[DMI_ABOUT_STRANGERS] ? DMI_ABOUT_STRANGERS : DMI_ABOUT_OURS, line);
 }
 
 double dmi_net_now(void) {
@@ -64,16 +67,17 @@ bool dmi_net_may_log(struct dmi_net *net, enum dmi_net_about about) {
   return limit->lines <= LOG_LINES;
 }
 
-static void say_as(struct dmi_net *net, const char *format, va_list args) {
+static void say_as(struct dmi_net *net, enum dmi_net_about about, const char *format,
+                   va_list args) {
   char line[1024];
   vsnprintf(line, sizeof line, format, args);
-  say(net, line);
+  say(net, about, line);
 }
 
-void dmi_net_say(struct dmi_net *net, const char *format, ...) {
+void dmi_net_say(struct dmi_net *net, enum dmi_net_about about, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  say_as(net, format, args);
+  say_as(net, about, format, args);
   va_end(args);
 }
 
@@ -81,7 +85,7 @@ void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *form
   va_list args;
   if (!dmi_net_may_log(net, about)) return;
   va_start(args, format);
-  say_as(net, format, args);
+  say_as(net, about, format, args);
   va_end(args);
 }
 

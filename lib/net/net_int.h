@@ -352,8 +352,8 @@ double dmi_net_now(void);
 /* May one more line be said?  It counts, as said or as left out. */
 bool dmi_net_may_log(struct dmi_net *net, enum dmi_net_about about);
 /* Says it, if dmi_net_may_log has said so. */
-void dmi_net_say(struct dmi_net *net, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void dmi_net_say(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Both. */
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

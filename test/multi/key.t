@@ -142,6 +142,7 @@ my $stranger = $t->start($program, join => $host, name => 'stranger');
 $stranger->wait_exit(1);
 like($stranger->err, qr/^dmi: .*another key.*--key/m, 'who has another key is told what to do');
 $host->expect_err(qr/^dmi: refused a connection: .*another key/m);
+like($host->expect_event('refused')->{text}, qr/another key/, 'a launcher is told, too');
 my $guest = $t->start($program, join => $host, opts => ['--key', "$dir/named"], name => 'guest');
 $guest->expect_event('opened');
 
