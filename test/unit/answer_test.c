@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "../lib/memory_net.h"
 #include "access/access.h"
 #include "base/epoch.h"
 #include "base/lock.h"
@@ -184,9 +184,9 @@ static void *read_one(void *buf) {
   return NULL;
 }
 
-static void send_all(int fd, const unsigned char *bytes, uint64_t size) {
+static void send_all(struct dmi_link *link, const unsigned char *bytes, uint64_t size) {
   while (size != 0) {
-    ssize_t sent = send(fd, bytes, size, 0);
+    ssize_t sent = dmi_link_send(link, bytes, size);
     if (sent < 0) continue; /* full */
     bytes += sent;
     size -= (uint64_t)sent;
@@ -208,10 +208,10 @@ static void test_half_answer(void **state) {
   dmi_wire_put(header, &msg);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[1].net, 1);
   dmi_mutex_lock(&peer->turn_lock);
-  int fd = peer->conn->link->in;
+  struct dmi_link *link = peer->conn->link;
   dmi_mutex_unlock(&peer->turn_lock);
-  send_all(fd, header, sizeof header);
-  send_all(fd, msg.body.ptr, PAGE / 2);
+  send_all(link, header, sizeof header);
+  send_all(link, msg.body.ptr, PAGE / 2);
   /* It has begun, or what comes from 3 could be first. */
   for (bool claimed = false; !claimed; sched_yield()) {
     struct dmi_mapping *mapping;
@@ -226,7 +226,7 @@ static void test_half_answer(void **state) {
   while (atomic_load(&from_two) < 3)
     sched_yield();
   assert_int_equal(atomic_load(&read_result), -1);
-  send_all(fd, msg.body.ptr + PAGE / 2, PAGE - PAGE / 2);
+  send_all(link, msg.body.ptr + PAGE / 2, PAGE - PAGE / 2);
   pthread_join(reader, NULL);
   assert_int_equal(atomic_load(&read_result), DMI_TRUE);
   assert_true(all(buf, PAGE, 2));
@@ -235,9 +235,21 @@ static void test_half_answer(void **state) {
   finish();
 }
 
+static struct memory_net *memory;
+
+static struct dmi_transport *open_memory(uint32_t machine) {
+  return memory_net_open(memory, machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_half_answer),
                                      cmocka_unit_test(test_two_answers)};
   alarm(LIMIT);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  print_message("over memory:\n");
+  memory = memory_net_new();
+  node_transport = open_memory;
+  failed += cmocka_run_group_tests(tests, NULL, NULL);
+  memory_net_free(memory);
+  return failed;
 }

@@ -7,7 +7,7 @@
 # The program is run without arguments; exit status 77 means skipped.
 
 unit_libs = libdmi.la $(DMI_LIBS) -lcmocka
-memory_net = test/lib/memory_net.c test/lib/memory_net.h
+memory_net = test/lib/memory_net.c test/lib/memory_net.h test/lib/memory_net_int.h test/lib/memory_pair.c
 
 if HAVE_CMOCKA
 check_PROGRAMS += test/unit/version_test
@@ -94,7 +94,7 @@ test_unit_early_test_SOURCES = test/unit/early_test.c
 test_unit_early_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/answer_test
-test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h
+test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h $(memory_net)
 test_unit_answer_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/net_lend_test
