@@ -7,7 +7,7 @@ use lib "$FindBin::Bin/lib";
 use DMITest;
 
 my $scale = $ENV{DMI_TEST_SCALE} // '';
-my $rounds = { small => 600, soak => 100_000 }->{$scale} // 3000;
+my $rounds = { small => $ENV{DMI_TEST_NODES} ? 300 : 600, soak => 100_000 }->{$scale} // 3000;
 my $seconds = $scale eq 'soak' ? 600 : 50;
 my $t = DMITest->new(timeout => $seconds, wait => $seconds);
 my $program = $t->compile('test/multi/litmus_dmi.c');

@@ -100,10 +100,10 @@ sub full_disk {
 
 # 4 processes of 64 MiB each; a tenth of it where sanitizers make it slow.
 if ($small && $t->nodes) {
-  fill('4M', 12, 16);
-  full('4M', 4, 19, 16);
-  leave('4M', 3, 16);
-  spill('2M', 2, 8, 16);
+  fill('4M', 12, 64);
+  full('4M', 4, 19, 64);
+  leave('4M', 3, 64);
+  spill('2M', 2, 8, 64);
   save('1M', '8M', 4, 16);
 } elsif ($small) {
   fill('8M', 24, 16);
