@@ -53,6 +53,7 @@ msg_sources = \
 	lib/msg/pack.c \
 	lib/msg/pack.h \
 	lib/msg/table.h \
+	lib/msg/types.h \
 	lib/msg/wire.c \
 	lib/msg/wire.h
 

@@ -29,7 +29,7 @@ bool dmi_access_lendable(const struct dmi_msg *msg) {
 static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,
                                       struct dmi_mapping **mapping) {
   struct dmi_page *page;
-  uint64_t op;
+  dmi_op_t op;
   if (!dmi_msg_answers(msg, &op)) return NULL;
   page = dmi_ops_page(access->ops, op, mapping);
   if (!page || ((*mapping)->map.base == msg->map && page->index == msg->page)) return page;
@@ -41,7 +41,7 @@ static struct dmi_page *answered_page(struct dmi_access *access, const struct dm
 static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page *page,
                                const struct dmi_msg *msg) {
   struct dmi_op *op;
-  uint64_t number;
+  dmi_op_t number;
   if (!dmi_msg_answers(msg, &number)) return NULL;
   op = dmi_ops_find(access->ops, number, page);
   /* Its one answer is being received; this is none. */

@@ -17,7 +17,8 @@
 struct early {
   struct dmi_op *op; /* waited for; NULL: none */
   /* The DATA, or BLOCKs, that are arriving: */
-  uint64_t fetch, version;
+  dmi_fetch_t fetch;
+  dmi_version_t version;
   uint64_t next; /* bytes of the page, from its beginning, that have been looked at */
   bool filled;   /* set in the operation for this step */
 };
@@ -38,12 +39,17 @@ static bool is_ours(const struct dmi_msg *msg) {
 }
 
 /* DATA and BLOCK begin alike. */
-static uint64_t fetch_of(const struct dmi_msg *msg) {
+static dmi_fetch_t fetch_of(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_BLOCK ? msg->block.fetch : msg->data.fetch;
 }
 
-static uint64_t version_of(const struct dmi_msg *msg) {
+static dmi_version_t version_of(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_BLOCK ? msg->block.version : msg->data.version;
+}
+
+/* Is it of the fetch, and the version, that is arriving? */
+static bool goes_on(const struct dmi_msg *msg) {
+  return dmi_fetch_is(early.fetch, fetch_of(msg)) && dmi_version_is(early.version, version_of(msg));
 }
 
 /* Where in the page its body begins. */
@@ -63,7 +69,7 @@ void dmi_early_arrived(struct dmi_ops *ops, const struct dmi_msg *msg, const uns
     early.version = version_of(msg);
     early.next = 0;
   }
-  if (early.fetch != fetch_of(msg) || early.version != version_of(msg) || early.next != at) return;
+  if (!goes_on(msg) || early.next != at) return;
   req = &early.op->req;
   page = early.op->page;
   from = at > req->off ? at : req->off;
@@ -84,8 +90,7 @@ void dmi_early_step(struct dmi_ops *ops, const struct dmi_page *page, const stru
   bool all;
   if (!is_ours(msg) || early.op->page != page) return;
   all = early.next == page->map->page_size && begins(msg) + msg->body.len == early.next;
-  early.filled = all && early.fetch == fetch_of(msg) && early.version == version_of(msg) &&
-                 dmi_ops_waits(ops, early.op);
+  early.filled = all && goes_on(msg) && dmi_ops_waits(ops, early.op);
   if (early.filled) early.op->req.filled = true;
   if (all) early.next = 0;
 }

@@ -67,7 +67,7 @@ void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
   ops->slot[op->slot].prompt = is_prompt(op);
-  op->req.op = (uint64_t)ops->slot[op->slot].uses << 32 | op->slot;
+  op->req.op = (dmi_op_t){(uint64_t)ops->slot[op->slot].uses << 32 | op->slot};
   if (counts(op)) atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
   dmi_unlock(&ops->lock, DMI_RANK_LEAF);
 }
@@ -108,13 +108,13 @@ bool dmi_ops_any(const struct dmi_ops *ops) {
 }
 
 /* With the lock held. */
-static struct dmi_op *find(const struct dmi_ops *ops, uint64_t number) {
-  uint32_t at = (uint32_t)number;
-  if (at >= ops->num || ops->slot[at].uses != (uint32_t)(number >> 32)) return NULL;
+static struct dmi_op *find(const struct dmi_ops *ops, dmi_op_t number) {
+  uint32_t at = (uint32_t)number.n;
+  if (at >= ops->num || ops->slot[at].uses != (uint32_t)(number.n >> 32)) return NULL;
   return ops->slot[at].op;
 }
 
-struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_mapping **mapping) {
+struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_mapping **mapping) {
   struct dmi_op *op;
   struct dmi_page *page = NULL;
   dmi_lock(&ops->lock, DMI_RANK_LEAF);
@@ -135,7 +135,7 @@ bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op) {
   return waits;
 }
 
-struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page) {
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, dmi_op_t number, const struct dmi_page *page) {
   struct dmi_op *op;
   dmi_lock(&ops->lock, DMI_RANK_LEAF);
   op = find(ops, number);

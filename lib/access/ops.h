@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/types.h"
+
 struct dmi_mapping;
 struct dmi_op;
 struct dmi_page;
@@ -37,13 +39,13 @@ void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *ar
 
 /* The page of the operation with this number, and its mapping with one more reference (which may
  * have been unmapped meanwhile).  NULL: there is no such operation (any more). */
-struct dmi_page *dmi_ops_page(struct dmi_ops *ops, uint64_t number, struct dmi_mapping **mapping);
+struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_mapping **mapping);
 
 /* With its page locked: is it still out? */
 bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op);
 
 /* With this page locked: the operation on it that an answer with this number is for.  NULL: there
  * is none, or it has asked nobody.  It stays until the page is unlocked. */
-struct dmi_op *dmi_ops_find(struct dmi_ops *ops, uint64_t number, const struct dmi_page *page);
+struct dmi_op *dmi_ops_find(struct dmi_ops *ops, dmi_op_t number, const struct dmi_page *page);
 
 #endif

@@ -55,7 +55,7 @@ void dmi_page_rest(struct dmi_core *core, struct dmi_page *page) {
   struct dmi_page_busy *busy = page->busy;
   dmi_room_settle(core, page);
   if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
-      busy->fetch || busy->holders || busy->parked.first) {
+      dmi_fetch_any(busy->fetch) || busy->holders || busy->parked.first) {
     return;
   }
   free(busy->holder);
@@ -131,7 +131,7 @@ bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t o
                         uint64_t len) {
   if (!own_now(core, page, off == 0 && len == page->map->page_size)) return false;
   memcpy(page->frame->bytes + off, src, len);
-  page->version++;
+  page->version = dmi_version_next(page->version);
   return true;
 }
 
@@ -141,7 +141,7 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
   if (!own_now(core, page, false)) return false;
   for (uint64_t i = 0; i < parts; i++)
     memcpy(page->frame->bytes + part[i].off, src + part[i].to, part[i].len);
-  page->version++;
+  page->version = dmi_version_next(page->version);
   return true;
 }
 
@@ -219,7 +219,7 @@ static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
   struct dmi_page_busy *busy = page->busy;
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
   if (!DMI_BROKEN(core, DMI_BREAK_RESERVE) && !dmi_room_get(core, page, false)) return false;
-  busy->fetch = atomic_fetch_add(&core->fetches, 1) + 1;
+  busy->fetch = (dmi_fetch_t){atomic_fetch_add(&core->fetches, 1) + 1};
   busy->poisoned = false;
   req->fetch = busy->fetch;
   dmi_req_push(&busy->waiters, req);
@@ -232,7 +232,7 @@ static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi
 static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                        struct dmi_out *out) {
   struct dmi_page_busy *busy;
-  req->fetch = 0;
+  req->fetch = (dmi_fetch_t){0};
   if (dmi_page_readable(core, page)) {
     dmi_own_serve(req, page->frame, out);
     return;
@@ -243,11 +243,11 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
     dmi_queue_run(core, page, out);
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
     dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
-  } else if (req->type == DMI_REQ_READ && !busy->puts && busy->fetch &&
+  } else if (req->type == DMI_REQ_READ && !busy->puts && dmi_fetch_any(busy->fetch) &&
              (!busy->poisoned || DMI_BROKEN(core, DMI_BREAK_POISON))) {
     req->fetch = busy->fetch;
     dmi_req_push(&busy->waiters, req);
-  } else if (req->type != DMI_REQ_READ || busy->puts || busy->fetch ||
+  } else if (req->type != DMI_REQ_READ || busy->puts || dmi_fetch_any(busy->fetch) ||
              !fetch_begin(core, page, req, out)) {
     send_own(core, page, req, DMI_MSG_GET, out);
   }
@@ -442,7 +442,8 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       good = dmi_data_arrives(core, page, from, msg, out);
       break;
     case DMI_MSG_PASS:
-      if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self || !msg->pass.fetch)
+      if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self ||
+          !dmi_fetch_any(msg->pass.fetch))
         return false;
       if (!origin_left(core, msg)) dmi_pass_arrives(core, page, msg, out);
       break;

@@ -46,8 +46,8 @@ struct dmi_req {
   uint8_t type;         /* enum dmi_req_type */
   uint8_t kind;         /* READ: DMI_KIND_*; ATOMIC: enum dmi_rmw */
   int8_t tag;           /* ATOMIC, USER */
-  uint32_t origin;      /* uid; own ones: dmi_core.self */
-  uint64_t op;          /* origin's number; own ones: set by the caller, unique while out */
+  dmi_uid_t origin;     /* own ones: dmi_core.self */
+  dmi_op_t op;          /* origin's number; own ones: set by the caller, unique while out */
   uint64_t off, len;    /* bytes, in the page; with ranges: 0, and the bytes of all together */
   uint64_t ranges;      /* GET, PUT: 0, or src begins with a list of so many (the messages') */
   void *dst;            /* own reads: len bytes; own atomics: sizes.in bytes of answer */
@@ -58,13 +58,14 @@ struct dmi_req {
   uint64_t parts;              /* ranges, may be without; 0: all to dst */
   struct dmi_rmw_sizes sizes;  /* atomics */
   /* ---- the core's ---- */
-  bool foreign;      /* made by the core, for another process */
-  _Atomic bool sent; /* own: its message is out, so an answer may come; in no list here */
-  bool filled;       /* own reads, the runtime's: dst has the bytes of the DATA at hand already */
-  int error;         /* DMI_OK or DMI_E*, valid at COMPLETE */
-  uint16_t flags;    /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
-  uint64_t have;     /* OWN with HAVE: version */
-  uint64_t fetch; /* READ of others: theirs; in waiters: the one it joined, 0: waits for the copy */
+  bool foreign;       /* made by the core, for another process */
+  _Atomic bool sent;  /* own: its message is out, so an answer may come; in no list here */
+  bool filled;        /* own reads, the runtime's: dst has the bytes of the DATA at hand already */
+  int error;          /* DMI_OK or DMI_E*, valid at COMPLETE */
+  uint16_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
+  dmi_version_t have; /* OWN with HAVE: version */
+  dmi_fetch_t
+      fetch; /* READ of others: theirs; in waiters: the one it joined, 0: waits for the copy */
   struct dmi_req *next;
 };
 
@@ -78,7 +79,7 @@ struct dmi_sharer {
   uint32_t kind;     /* DMI_KIND_* */
   uint32_t children; /* transfers it was given since it came in (R13) */
   uint32_t depth;    /* in the tree of transfers; the owner's is 0 */
-  uint64_t fetch;    /* the last one of it that was decided here; 0: not known */
+  dmi_fetch_t fetch; /* the last one of it that was decided here; 0: not known */
 };
 
 /* What is there only while something is going on, or copies exist. */
@@ -91,7 +92,7 @@ struct dmi_page_busy {
   struct dmi_frame *answer;    /* its answer, atomics */
   uint32_t acks;               /* still to come */
   uint32_t puts;               /* own PUT / ATOMIC without a reply */
-  uint64_t fetch;              /* READ that is out, 0: none */
+  dmi_fetch_t fetch;           /* READ that is out, 0: none */
   bool poisoned;               /* the floor rose since it was sent */
   struct dmi_pass *passes;     /* READs of others that wait for the fetch (R13) */
   struct dmi_assembly *blocks; /* what BLOCKs of the fetch have brought; NULL: nothing */
@@ -108,11 +109,11 @@ struct dmi_page {
   uint8_t role;          /* enum dmi_role */
   uint8_t copy;          /* 0: ABSENT, else its DMI_KIND_* */
   uint16_t flags;        /* DMI_PAGE_* */
-  uint32_t hint;         /* uid, 0: the home */
-  uint32_t tail;         /* uid; meaningful at the home */
-  uint64_t index;        /* page number */
-  uint64_t version;      /* of the bytes here */
-  uint64_t floor;
+  dmi_uid_t hint;        /* 0: the home */
+  dmi_uid_t tail;        /* meaningful at the home */
+  dmi_pageno_t index;    /* in the mapping */
+  dmi_version_t version; /* of the bytes here */
+  dmi_version_t floor;
   struct dmi_frame *frame;    /* bytes; NULL: absent (zeros, where bytes are meaningful) */
   struct dmi_page_busy *busy; /* NULL when idle and without copies elsewhere */
   struct dmi_map *map;

@@ -13,7 +13,7 @@
 struct dmi_assembly {
   struct dmi_frame *frame; /* of the page's size; the first `got` bytes are right */
   uint64_t got;
-  uint64_t version;
+  dmi_version_t version;
   uint32_t from; /* uid of the sender */
   bool passed;   /* not from the owner */
 };
@@ -26,7 +26,7 @@ void dmi_assembly_free(struct dmi_assembly *blocks) {
 
 bool dmi_assembly_valid(const struct dmi_page *page) {
   const struct dmi_assembly *blocks = page->busy->blocks;
-  return !blocks || (page->busy->fetch && blocks->got < page->map->page_size);
+  return !blocks || (dmi_fetch_any(page->busy->fetch) && blocks->got < page->map->page_size);
 }
 
 static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) {
@@ -37,7 +37,7 @@ static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) 
 
 /* Is it about the fetch that is out? */
 static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
-  return page->busy && page->busy->fetch && page->busy->fetch == msg->block.fetch &&
+  return page->busy && dmi_fetch_is(page->busy->fetch, msg->block.fetch) &&
          !(page->flags & DMI_PAGE_DEAD);
 }
 
@@ -55,7 +55,8 @@ static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
   bool passed = (msg->flags & DMI_F_PASSED) != 0;
   if (!blocks) return msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
   if (blocks->from == from && blocks->passed == passed) {
-    bool next = blocks->got == msg->block.off && blocks->version == msg->block.version;
+    bool next =
+        blocks->got == msg->block.off && dmi_version_is(blocks->version, msg->block.version);
     return next ? BELONGS_NEXT : BELONGS_WRONG;
   }
   return blocks->passed && !passed && msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;

@@ -14,7 +14,7 @@
 /* R12.  All between the steps. */
 static const char *room_wrong(const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
-  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && busy->fetch;
+  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && dmi_fetch_any(busy->fetch);
   bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
   REQUIRE(!room || !page->frame, "room set aside beside the bytes");
   REQUIRE(!room || pending || fetch || (busy && busy->current),
@@ -50,8 +50,8 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
   REQUIRE(busy->parked.first == NULL || page->role != DMI_ROLE_NONE,
           "operations wait at a process that is neither owner nor pending");
   REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, "reads wait at the owner");
-  REQUIRE(busy->passes == NULL || busy->fetch != 0, "passes wait for no fetch");
-  REQUIRE(busy->fetch == 0 || (page->role != DMI_ROLE_OWNER && !page->copy),
+  REQUIRE(busy->passes == NULL || dmi_fetch_any(busy->fetch), "passes wait for no fetch");
+  REQUIRE(!dmi_fetch_any(busy->fetch) || (page->role != DMI_ROLE_OWNER && !page->copy),
           "a fetch is out, and the bytes are here");
   REQUIRE(dmi_assembly_valid(page), "an assembly without a fetch, or of a whole page");
 #ifdef DMI_DEBUG /* as many steps as copies, at each message; copyset.c lets none in */

@@ -9,10 +9,10 @@
 #include "core/ranges.h"
 
 /* The floor rises; bytes under way that are older must not become a copy. */
-static void raise_floor(struct dmi_page *page, uint64_t version) {
-  if (version <= page->floor) return;
+static void raise_floor(struct dmi_page *page, dmi_version_t version) {
+  if (!dmi_version_older(page->floor, version)) return;
   page->floor = version;
-  if (page->busy && page->busy->fetch) page->busy->poisoned = true;
+  if (page->busy && dmi_fetch_any(page->busy->fetch)) page->busy->poisoned = true;
 }
 
 static void drop_copy(struct dmi_core *core, struct dmi_page *page) {
@@ -28,7 +28,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
   all = page->busy->waiters;
   page->busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
-    if (req->fetch && req->fetch == page->busy->fetch) {
+    if (dmi_fetch_is(req->fetch, page->busy->fetch)) {
       dmi_req_push(&page->busy->waiters, req);
     } else {
       dmi_own_begin(core, page, req, out);
@@ -49,11 +49,17 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
   }
 }
 
+/* Is this write the next one after the bytes here? */
+static bool is_next(const struct dmi_core *core, const struct dmi_page *page,
+                    dmi_version_t version) {
+  return dmi_version_is(dmi_version_next(page->version), version) ||
+         (DMI_BROKEN(core, DMI_BREAK_GAP) && dmi_version_older(page->version, version));
+}
+
 /* R6 UPDATE.  False: there is no copy (any more). */
 static bool update_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg) {
   const struct dmi_msg_update *update = &msg->update;
-  bool fits = page->version + 1 == update->version ||
-              (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < update->version);
+  bool fits = is_next(core, page, update->version);
   if (!page->copy || !fits ||
       !dmi_page_own_frame(core, page, update->len == page->map->page_size, false)) {
     drop_copy(core, page);
@@ -85,7 +91,8 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       if (owner || !update_copy(core, page, msg)) reply.flags |= DMI_F_DROPPED;
       break;
     default: /* RELEASE */
-      if (msg->copy.version >= page->version) page->flags &= (uint16_t)~DMI_PAGE_HELD;
+      if (!dmi_version_older(msg->copy.version, page->version))
+        page->flags &= (uint16_t)~DMI_PAGE_HELD;
       dmi_waiters_look(core, page, out);
       return;
   }
@@ -100,7 +107,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   struct dmi_req_list all;
   struct dmi_req *req;
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
-  if (!busy || !busy->fetch || busy->fetch != msg->data.fetch) return true;
+  if (!busy || !dmi_fetch_is(busy->fetch, msg->data.fetch)) return true;
   if (!dmi_is_kind(msg->data.kind)) return false;
   if (zero ? msg->body.len != 0
            : !msg->body.frame || msg->body.ptr != msg->body.frame->bytes ||
@@ -113,14 +120,14 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   all = busy->waiters;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
-    if (req->fetch == msg->data.fetch) {
+    if (dmi_fetch_is(req->fetch, msg->data.fetch)) {
       dmi_own_serve(req, msg->body.frame, out);
     } else {
       dmi_req_push(&busy->waiters, req);
     }
   }
   if (page->role != DMI_ROLE_OWNER && !page->copy &&
-      (msg->data.version >= page->floor || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
+      (!dmi_version_older(msg->data.version, page->floor) || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
     page->copy = (uint8_t)msg->data.kind;
     page->version = msg->data.version;
     dmi_page_bytes(core, page, msg->body.frame);
@@ -132,11 +139,10 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 /* R6 DONE, the part about this process's copy.  `bytes`: the new ones of the range. */
 static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                       const struct dmi_req *own, const unsigned char *bytes) {
-  uint64_t version = msg->done.version;
-  bool fits =
-      page->version + 1 == version || (DMI_BROKEN(core, DMI_BREAK_GAP) && page->version < version);
-  if (page->role == DMI_ROLE_OWNER || !version) return;
-  if (page->copy && page->version < version) {
+  dmi_version_t version = msg->done.version;
+  bool fits = is_next(core, page, version);
+  if (page->role == DMI_ROLE_OWNER || !version.n) return;
+  if (page->copy && dmi_version_older(page->version, version)) {
     if ((msg->flags & DMI_F_APPLY) && fits &&
         dmi_page_own_frame(core, page, own->len == page->map->page_size, false)) {
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
@@ -169,13 +175,13 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
 
 void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
-  uint64_t fetch = busy->fetch;
+  dmi_fetch_t fetch = busy->fetch;
   struct dmi_pass *passes = dmi_fetch_end(busy);
   struct dmi_req_list all = busy->waiters;
   struct dmi_req *req;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
-    if (req->fetch == fetch) {
+    if (dmi_fetch_is(req->fetch, fetch)) {
       dmi_out_complete(out, req, error);
     } else {
       dmi_req_push(&busy->waiters, req);
@@ -189,8 +195,8 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
   if (msg->type == DMI_MSG_FAIL && (!msg->fail.error || msg->fail.error > INT32_MAX)) return false;
-  if (msg->type == DMI_MSG_FAIL && msg->fail.fetch) {
-    if (page->busy && page->busy->fetch == msg->fail.fetch) {
+  if (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch)) {
+    if (page->busy && dmi_fetch_is(page->busy->fetch, msg->fail.fetch)) {
       dmi_fetch_fails(core, page, (int)msg->fail.error, out);
     }
     return true;

@@ -93,7 +93,7 @@ void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pa
                      struct dmi_out *out);
 /* The first `got` bytes of DATA of this version are in the frame. */
 void dmi_passes_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
-                     uint64_t version, uint64_t got, struct dmi_out *out);
+                     dmi_version_t version, uint64_t got, struct dmi_out *out);
 
 /* ---- page_block.c: R13 ---- */
 /* False: not from a correct peer. */
@@ -126,7 +126,7 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
 /* Answers an ATOMIC: `answer` of sizes.in bytes (a reference passes), with APPLY also the new bytes
  * (NULL: without).  `version` 0: its origin's copy has nothing to do with it. */
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                       uint64_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
                        struct dmi_out *out);
 
 /* ---- page_room.c: R12 ---- */

@@ -152,7 +152,7 @@ static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req
 }
 
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                       uint64_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
                        struct dmi_out *out) {
   struct dmi_msg msg;
   if (!req->foreign) {
@@ -185,7 +185,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   struct dmi_page_busy *busy = dmi_page_busy(page);
   bool told = writer_of(core, req) == 0;
   bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
-  uint64_t version = wrote && !told ? page->version : 0;
+  dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
   struct dmi_msg msg;
   if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
     dmi_req_push(&busy->parked, req);
@@ -216,7 +216,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
       if (!dmi_page_own_frame(core, page, whole, true)) dmi_xalloc_fail(page->map->page_size);
       dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
-    page->version++;
+    page->version = dmi_version_next(page->version);
     page->flags &= (uint16_t)~DMI_PAGE_NODATA;
     if (page->flags & DMI_PAGE_SPILLED) dmi_room_overwritten(core, page);
     for (uint32_t i = 0; i < busy->holders; i++) {
@@ -253,11 +253,13 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
       dmi_copyset_remove(busy, holder);
       if (DMI_BROKEN(core, DMI_BREAK_INVALIDATE)) continue;
       msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
-      msg.copy.version = page->version + 1;
+      msg.copy.version = dmi_version_next(page->version);
     } else {
       msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
-      msg.update = (struct dmi_msg_update){
-          .version = page->version + 1, .off = req->off, .len = req->len, .ranges = req->ranges};
+      msg.update = (struct dmi_msg_update){.version = dmi_version_next(page->version),
+                                           .off = req->off,
+                                           .len = req->len,
+                                           .ranges = req->ranges};
       msg.body =
           dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), bytes->len);
     }
@@ -359,7 +361,9 @@ void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
-  if (!busy || !busy->current || msg->copy.version != page->version + 1) return;
+  if (!busy || !busy->current ||
+      !dmi_version_is(msg->copy.version, dmi_version_next(page->version)))
+    return;
   if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
     struct dmi_sharer *holder = dmi_copyset_find(busy, from);
     if (holder) dmi_copyset_remove(busy, holder);
@@ -403,7 +407,7 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   if (busy->holders && !DMI_BROKEN(core, DMI_BREAK_COPYSET)) {
     msg.list = dmi_copyset_pack(busy);
   }
-  if ((req->flags & DMI_F_HAVE) && req->have == page->version) {
+  if ((req->flags & DMI_F_HAVE) && dmi_version_is(req->have, page->version)) {
     msg.flags |= DMI_F_HAVE;
   } else if (req->flags & DMI_F_NODATA) {
     msg.flags |= DMI_F_NODATA;
@@ -434,7 +438,7 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) 
       return msg->body.frame && msg->body.ptr == msg->body.frame->bytes &&
              msg->body.len == page->map->page_size;
     case DMI_F_HAVE:
-      return page->copy && page->version == msg->grant.version;
+      return page->copy && dmi_version_is(page->version, msg->grant.version);
     case DMI_F_NODATA:
       return first && !first->foreign && first->type == DMI_REQ_EXCL && first->off == 0 &&
              first->len == page->map->page_size;

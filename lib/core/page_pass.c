@@ -12,11 +12,11 @@
 /* A READ of another process that waits here for this process's fetch. */
 struct dmi_pass {
   struct dmi_pass *next;
-  uint32_t origin;  /* uid */
-  uint8_t kind;     /* DMI_KIND_* */
-  uint64_t fetch;   /* the origin's */
-  uint64_t version; /* at which it was decided */
-  uint64_t sent;    /* bytes of the page that have gone as BLOCKs */
+  uint32_t origin;       /* uid */
+  uint8_t kind;          /* DMI_KIND_* */
+  dmi_fetch_t fetch;     /* the origin's */
+  dmi_version_t version; /* at which it was decided */
+  uint64_t sent;         /* bytes of the page that have gone as BLOCKs */
 };
 
 /* ---- At the owner --------------------------------------------------------------------------- */
@@ -112,12 +112,13 @@ void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct
                           .version = msg->pass.version};
   struct dmi_page_busy *busy = page->busy;
   bool has =
-      page->copy && ((!(page->flags & DMI_PAGE_HELD) && page->version == msg->pass.version) ||
-                     DMI_BROKEN(core, DMI_BREAK_PASS));
+      page->copy &&
+      ((!(page->flags & DMI_PAGE_HELD) && dmi_version_is(page->version, msg->pass.version)) ||
+       DMI_BROKEN(core, DMI_BREAK_PASS));
   if (has) {
     send_data(core, page, &pass, page->frame, out);
-  } else if (busy && busy->fetch &&
-             (busy->fetch == msg->pass.after || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
+  } else if (busy && dmi_fetch_any(busy->fetch) &&
+             (dmi_fetch_is(busy->fetch, msg->pass.after) || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
     struct dmi_pass *waits = dmi_xalloc(1, sizeof(*waits));
     struct dmi_pass **end = &busy->passes;
     *waits = pass;
@@ -134,12 +135,12 @@ struct dmi_pass *dmi_fetch_end(struct dmi_page_busy *busy) {
   dmi_assembly_free(busy->blocks);
   busy->blocks = NULL;
   busy->passes = NULL;
-  busy->fetch = 0;
+  busy->fetch = (dmi_fetch_t){0};
   return passes;
 }
 
-static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, uint64_t version) {
-  return pass->version == version || DMI_BROKEN(core, DMI_BREAK_DATA);
+static bool fits(const struct dmi_core *core, const struct dmi_pass *pass, dmi_version_t version) {
+  return dmi_version_is(pass->version, version) || DMI_BROKEN(core, DMI_BREAK_DATA);
 }
 
 /* The ways in which the wait of one ends. */
@@ -202,7 +203,7 @@ void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pa
 /* ---- While it arrives ----------------------------------------------------------------------- */
 
 void dmi_passes_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
-                     uint64_t version, uint64_t got, struct dmi_out *out) {
+                     dmi_version_t version, uint64_t got, struct dmi_out *out) {
   for (struct dmi_pass *pass = page->busy->passes; pass; pass = pass->next) {
     if (fits(core, pass, version)) send_blocks(core, page, pass, frame, got, out);
   }
@@ -212,7 +213,8 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
                    uint64_t got, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_frame *frame = data->body.frame;
-  if (!busy || !busy->passes || busy->fetch != data->data.fetch || (page->flags & DMI_PAGE_DEAD))
+  if (!busy || !busy->passes || !dmi_fetch_is(busy->fetch, data->data.fetch) ||
+      (page->flags & DMI_PAGE_DEAD))
     return;
   /* What is not as it must be is refused when it is whole. */
   if (!frame || frame->size != page->map->page_size || data->body.ptr != frame->bytes) return;

@@ -37,7 +37,7 @@ void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   if (!(page->flags & DMI_PAGE_ROOM) || page->role == DMI_ROLE_PENDING) return;
   if (DMI_BROKEN(core, DMI_BREAK_RETURN)) return;
-  if (busy && (busy->fetch || busy->current)) return;
+  if (busy && (dmi_fetch_any(busy->fetch) || busy->current)) return;
   give_back(core, page);
 }
 
@@ -147,7 +147,7 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
   if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
   if (page->role != DMI_ROLE_NONE && !DMI_BROKEN(core, DMI_BREAK_DROP)) return false;
-  if (page->busy && (page->busy->fetch || page->busy->waiters.first)) return false;
+  if (page->busy && (dmi_fetch_any(page->busy->fetch) || page->busy->waiters.first)) return false;
   page->copy = 0;
   dmi_page_bytes(core, page, NULL);
   return true;
@@ -155,7 +155,7 @@ bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
 
 bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page) {
   (void)dmi_page_drop(core, page);
-  return !page->copy && (!page->busy || page->busy->fetch == 0);
+  return !page->copy && (!page->busy || !dmi_fetch_any(page->busy->fetch));
 }
 
 /* TAKE for this one page. */

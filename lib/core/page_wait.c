@@ -16,7 +16,7 @@ static bool finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
   struct dmi_frame *answer = dmi_frame_new(req->sizes.in);
   if (!answer) return false;
   dmi_syncop_answer(req, bytes, answer->bytes);
-  dmi_atomic_answer(core, page, req, 0, answer, NULL, out);
+  dmi_atomic_answer(core, page, req, (dmi_version_t){0}, answer, NULL, out);
   return true;
 }
 

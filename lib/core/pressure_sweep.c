@@ -24,8 +24,8 @@ enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct 
     return DMI_PRESSURE_IDLE;
   look->shared = busy && busy->holders;
   if (page->role == DMI_ROLE_NONE) {
-    look->droppable =
-        page->copy && !(flags & DMI_PAGE_HELD) && !(busy && (busy->fetch || busy->waiters.first));
+    look->droppable = page->copy && !(flags & DMI_PAGE_HELD) &&
+                      !(busy && (dmi_fetch_any(busy->fetch) || busy->waiters.first));
   } else if (page->role == DMI_ROLE_OWNER) {
     if (busy && busy->parked.first) /* waited for: for as long as that may last */
       return DMI_PRESSURE_IDLE;

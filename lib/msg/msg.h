@@ -11,6 +11,7 @@
 
 #include "base/frame.h"
 #include "msg/table.h"
+#include "msg/types.h"
 
 /* dmi_msg.flags: each bit has one meaning */
 #define DMI_F_ZERO 0x0001    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
@@ -70,14 +71,14 @@ struct dmi_claim {
 
 /* One member of a copyset, as GRANT carries them in `list`. */
 struct dmi_holder {
-  uint32_t uid;
+  dmi_uid_t uid;
   uint32_t kind;
 };
 
 /* One page of a TAKE or KEEP (tail unused) or HOME_TAILS, in `list`. */
 struct dmi_tail {
-  uint64_t page;
-  uint32_t tail;
+  dmi_pageno_t page;
+  dmi_uid_t tail;
   uint32_t zero; /* TAKE with MUST: 1: the page has no bytes so far; else 0 */
 };
 
@@ -95,7 +96,7 @@ struct dmi_rmw_sizes {
 
 /* GET, PUT: bytes of a page are read, or written, at the owner. */
 struct dmi_msg_access {
-  uint64_t op;     /* the origin's number of the operation */
+  dmi_op_t op;     /* the origin's number of the operation */
   uint64_t off;    /* in the page; 0 with ranges */
   uint64_t len;    /* bytes; those of all ranges together */
   uint64_t ranges; /* 0, or so many struct dmi_range begin the body (docs/protocol.md, "Lists") */
@@ -103,13 +104,13 @@ struct dmi_msg_access {
 
 /* READ: the page, to keep a copy. */
 struct dmi_msg_read {
-  uint64_t fetch; /* the origin's number of the fetch */
-  uint64_t kind;  /* DMI_KIND_*, of the copy */
+  dmi_fetch_t fetch; /* the origin's number of the fetch */
+  uint64_t kind;     /* DMI_KIND_*, of the copy */
 };
 
 /* ATOMIC: read-modify-write at the owner; its inputs, out1 then out2, are the body. */
 struct dmi_msg_atomic {
-  uint64_t op;
+  dmi_op_t op;
   uint64_t off; /* in the page */
   uint64_t len; /* bytes */
   uint32_t rmw; /* enum dmi_rmw */
@@ -118,69 +119,69 @@ struct dmi_msg_atomic {
 
 /* OWN: the ownership, asked of the home. */
 struct dmi_msg_own {
-  uint64_t version; /* with HAVE: of the origin's copy */
+  dmi_version_t version; /* with HAVE: of the origin's copy */
 };
 
 /* GOT: the bytes that GET asked for. */
 struct dmi_msg_got {
-  uint64_t op;
+  dmi_op_t op;
   uint64_t len; /* bytes, carried or ZERO */
 };
 
 /* DATA: the page that READ asked for. */
 struct dmi_msg_data {
-  uint64_t fetch;
+  dmi_fetch_t fetch;
   uint64_t kind;
-  uint64_t version; /* of the bytes */
+  dmi_version_t version; /* of the bytes */
 };
 
 /* BLOCK: a part of it (R13). */
 struct dmi_msg_block {
-  uint64_t fetch;
+  dmi_fetch_t fetch;
   uint64_t kind;
-  uint64_t version;
+  dmi_version_t version;
   uint64_t off; /* in the page, of the body */
 };
 
 /* PASS: send your copy to the origin (R13). */
 struct dmi_msg_pass {
-  uint64_t fetch; /* the origin's */
+  dmi_fetch_t fetch; /* the origin's */
   uint64_t kind;
-  uint64_t version; /* that the copy must have */
-  uint64_t after;   /* the receiver's fetch that the owner decided last; 0: not known */
+  dmi_version_t version; /* that the copy must have */
+  dmi_fetch_t after;     /* the receiver's fetch that the owner decided last; 0: not known */
 };
 
 /* DONE: a PUT or ATOMIC has been carried out. */
 struct dmi_msg_done {
-  uint64_t op;
-  uint64_t version; /* that it made; 0: none that concerns the origin's copy */
-  uint64_t answer;  /* ATOMIC: bytes of the answer, which begins the body; with APPLY the new bytes
-                       of its range follow */
+  dmi_op_t op;
+  dmi_version_t version; /* that it made; 0: none that concerns the origin's copy */
+  uint64_t answer; /* ATOMIC: bytes of the answer, which begins the body; with APPLY the new bytes
+                      of its range follow */
 };
 
 /* FAIL: a request could not be carried out. */
 struct dmi_msg_fail {
-  uint64_t op;    /* 0 when it was a READ */
-  uint64_t fetch; /* of the READ; 0 when it was another */
-  uint64_t error; /* DMI_E* */
+  dmi_op_t op;       /* 0 when it was a READ */
+  dmi_fetch_t fetch; /* of the READ; 0 when it was another */
+  uint64_t error;    /* DMI_E* */
 };
 
 /* GRANT: you are the owner. */
 struct dmi_msg_grant {
-  uint64_t version;
+  dmi_version_t version;
 };
 
 /* UPDATE: the copy takes this write, and is held. */
 struct dmi_msg_update {
-  uint64_t version; /* that the write makes */
-  uint64_t off;     /* in the page; 0 with ranges */
-  uint64_t len;     /* bytes; those of all ranges together */
-  uint64_t ranges;  /* as in PUT */
+  dmi_version_t version; /* that the write makes */
+  uint64_t off;          /* in the page; 0 with ranges */
+  uint64_t len;          /* bytes; those of all ranges together */
+  uint64_t ranges;       /* as in PUT */
 };
 
 /* INVALIDATE, INVALIDATED, UPDATED, RELEASE: of the write that is about to be, or is, in effect. */
 struct dmi_msg_copy {
-  uint64_t version;
+  dmi_version_t version;
 };
 
 /* HOME_BEGIN: a leaver hands over the home of a mapping. */
@@ -257,13 +258,13 @@ struct dmi_msg_room_back {
 };
 
 struct dmi_msg {
-  uint8_t type;    /* enum dmi_msg_type */
-  uint8_t zero;    /* not used */
-  uint16_t flags;  /* DMI_F_* */
-  uint32_t origin; /* uid of the process whose operation it is */
-  uint64_t map;    /* base address of the mapping */
-  uint64_t page;   /* page number in the mapping */
-  union {          /* by type; what a message does not use is zero */
+  uint8_t type;      /* enum dmi_msg_type */
+  uint8_t zero;      /* not used */
+  uint16_t flags;    /* DMI_F_* */
+  dmi_uid_t origin;  /* the process whose operation it is */
+  uint64_t map;      /* base address of the mapping */
+  dmi_pageno_t page; /* in the mapping */
+  union {            /* by type; what a message does not use is zero */
     uint64_t word[4];
     struct dmi_msg_access access;
     struct dmi_msg_read read;
@@ -296,7 +297,7 @@ struct dmi_msg {
 };
 
 /* Does it answer an operation (not a READ), and which of its receiver's? */
-static inline bool dmi_msg_answers(const struct dmi_msg *msg, uint64_t *op) {
+static inline bool dmi_msg_answers(const struct dmi_msg *msg, dmi_op_t *op) {
   switch (msg->type) {
     case DMI_MSG_GOT:
       *op = msg->got.op;
@@ -306,7 +307,7 @@ static inline bool dmi_msg_answers(const struct dmi_msg *msg, uint64_t *op) {
       return true;
     case DMI_MSG_FAIL:
       *op = msg->fail.op;
-      return msg->fail.fetch == 0;
+      return !dmi_fetch_any(msg->fail.fetch);
     default:
       return false;
   }

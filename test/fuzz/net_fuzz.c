@@ -244,7 +244,7 @@ static void *body(void *arg, uint32_t from, struct dmi_msg *msg) {
 static void echo(struct node *node, uint32_t from, struct dmi_msg *msg) {
   if (from != 2) return;
   struct dmi_msg answer = {.type = DMI_MSG_GOT};
-  answer.got.op = msg->word[0];
+  answer.got.op.n = msg->word[0];
   node_send(node, 2, answer);
 }
 
@@ -252,7 +252,7 @@ static void echo(struct node *node, uint32_t from, struct dmi_msg *msg) {
 static void echo_from_one(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)from;
   struct dmi_msg answer = {.type = DMI_MSG_GOT};
-  answer.got.op = msg->word[0] + 1;
+  answer.got.op.n = msg->word[0] + 1;
   node_send(node, 1, answer);
 }
 

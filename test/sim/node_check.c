@@ -85,12 +85,12 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
             "floor %llu",
             node->uid, atomic_load(&node->pmap[map].map.home), roles[at->role], at->copy,
             (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
-            (unsigned long long)at->version, (unsigned long long)at->floor);
+            (unsigned long long)at->version.n, (unsigned long long)at->floor.n);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
               busy->queue.first ? "yes" : "no", busy->waiters.first ? "yes" : "no",
               busy->current ? "yes" : "no", busy->acks, busy->puts,
-              (unsigned long long)busy->fetch);
+              (unsigned long long)busy->fetch.n);
       for (uint32_t h = 0; h < busy->holders; h++)
         fprintf(stderr, " p%u", busy->holder[h].uid);
     }
@@ -112,7 +112,8 @@ static void check_copy(struct sim *sim, const struct node *node, uint32_t map, u
     sim_bad(sim, "p%u has a copy that the owner does not know: map %u page %u", node->uid, map,
             page);
   }
-  if (memcmp(a, b, sim->map[map].page_size) != 0 || (real && copy->version != real->version)) {
+  if (memcmp(a, b, sim->map[map].page_size) != 0 ||
+      (real && !dmi_version_is(copy->version, real->version))) {
     sim_bad(sim, "p%u has a stale copy: map %u page %u", node->uid, map, page);
   }
   if (copy->flags & DMI_PAGE_HELD) {
@@ -135,7 +136,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
     if (busy && (busy->queue.first || busy->waiters.first || busy->current)) {
       sim_bad(sim, "p%u: operations wait for ever: map %u page %u", node->uid, map, page);
     }
-    if (busy && (busy->puts || busy->fetch)) {
+    if (busy && (busy->puts || dmi_fetch_any(busy->fetch))) {
       sim_bad(sim, "p%u: an answer never came: map %u page %u", node->uid, map, page);
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, node, map, page, owner);
@@ -154,7 +155,7 @@ static void check_threads(struct sim *sim) {
       if (!thread->out || thread->given_up) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
       sim_bad(sim, "lost request: p%u.%u waits for ever for op %llu, map %u page %u", node->uid, t,
-              (unsigned long long)thread->req.op, thread->map, thread->page);
+              (unsigned long long)thread->req.op.n, thread->map, thread->page);
     }
   }
 }
@@ -181,7 +182,7 @@ static uint32_t parked(const struct sim *sim, const struct node *node,
   uint32_t num = 0;
   if (!at || !at->busy) return 0;
   for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next)
-    num += req->origin == node->uid && req->op == thread->req.op;
+    num += req->origin == node->uid && dmi_op_is(req->op, thread->req.op);
   return num;
 }
 
@@ -199,7 +200,7 @@ void sim_check_waits(struct sim *sim) {
       if (num == 1) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
       sim_bad(sim, "lost wait: op %llu of p%u.%u is %u times at the owner, map %u page %u",
-              (unsigned long long)thread->req.op, sim->live[i]->uid, t, num, thread->map,
+              (unsigned long long)thread->req.op.n, sim->live[i]->uid, t, num, thread->map,
               thread->page);
     }
   }

@@ -346,7 +346,7 @@ void sim_judge_print(struct sim *sim) {
       const struct sim_thread *thread = &node->thread[t];
       if (!thread->out) continue;
       fprintf(stderr, "    thread %u: op %llu, map %u page %u, waits %d, given up %d\n", t,
-              (unsigned long long)thread->req.op, thread->map, thread->page, thread->waits,
+              (unsigned long long)thread->req.op.n, thread->map, thread->page, thread->waits,
               thread->given_up);
     }
   }

@@ -97,7 +97,7 @@ static void launch(struct node *node, struct sim_thread *thread, enum hist_kind 
   sim->totals->ops++;
   sim_log(sim, "p%u.%u begins %s: map %u page %u [%u,%u) op %llu", node->uid,
           (unsigned)(thread - node->thread), sim_ops_mode(req), thread->map, thread->page,
-          thread->from, thread->from + thread->span, (unsigned long long)req->op);
+          thread->from, thread->from + thread->span, (unsigned long long)req->op.n);
   if (fast_path(node, thread, page, kind)) {
     sim_ops_hint(sim, thread);
     back(sim, thread);
@@ -159,7 +159,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   thread->out = thread->given_up = false;
   sim->out--;
   sim_log(sim, "p%u.%u completes op %llu, error %d", node->uid, (unsigned)(thread - node->thread),
-          (unsigned long long)req->op, req->error);
+          (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
   if (req->error && refused(sim, thread)) {
     sim_log(sim, "there was no object");
@@ -217,10 +217,10 @@ void sim_ops_fini(struct node *node) {
   }
 }
 
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op) {
   struct node *node = uid < SIM_NODES ? sim->by_uid[uid] : NULL;
   for (uint32_t t = 0; node && t <= SIM_THREADS; t++) {
-    if ((node->thread[t].out || node->thread[t].ghost) && node->thread[t].req.op == op)
+    if ((node->thread[t].out || node->thread[t].ghost) && dmi_op_is(node->thread[t].req.op, op))
       return &node->thread[t];
   }
   return NULL;
@@ -280,7 +280,7 @@ bool sim_ops_kick(struct sim *sim) {
     thread->map = (uint8_t)map;
     thread->page = (uint8_t)page;
     thread->req.type = rng_once_in(&sim->rng, 2) ? DMI_REQ_PUT : DMI_REQ_EXCL;
-    thread->req.op = ++node->ops;
+    thread->req.op.n = ++node->ops;
     thread->req.dst = thread->dst;
     thread->req.off = req->off;
     if (req->kind == DMI_RMW_WATCH) {

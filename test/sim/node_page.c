@@ -32,7 +32,7 @@ static void park(struct node *node, uint32_t map, struct dmi_act *act) {
 static void count(struct node *node, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   struct sim_thread *thread;
-  uint64_t op;
+  dmi_op_t op;
   bool calm;
   if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op)))
     sim_ops_hint(sim, thread);
@@ -158,7 +158,7 @@ static struct dmi_req *answered(struct node *node, uint32_t from, const struct d
   struct sim *sim = node->sim;
   uint32_t map = sim_map_num(msg->map);
   struct sim_thread *thread;
-  uint64_t op;
+  dmi_op_t op;
   if (!dmi_msg_answers(msg, &op)) return NULL;
   thread = sim_thread_of(sim, node->uid, op);
   if (thread && (thread->map != map || thread->page != msg->page))
@@ -178,7 +178,7 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct dmi_req *own;
   struct dmi_out out;
   uint8_t type = msg->type;
-  uint64_t op;
+  dmi_op_t op;
   bool answer = dmi_msg_answers(msg, &op);
   /* An operation keeps the records of its mapping; others meet one that is not known. */
   if (pmap->known != SIM_KNOWN &&

@@ -289,7 +289,7 @@ bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *
     if (req->type == DMI_REQ_PUT) req->type = DMI_REQ_ATOMIC;
     if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_ATOMIC_EXCL;
   }
-  req->op = ++node->ops;
+  req->op.n = ++node->ops;
   req->dst = thread->dst;
   pick_range(sim, size, req);
   thread->mask = 0;

@@ -355,7 +355,7 @@ void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
 /* Some thread writes what an operation waits for.  False: none waits. */
 bool sim_ops_kick(struct sim *sim);
 void sim_ops_fini(struct node *node);
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op);
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
 /* ---- node_check.c: what must hold of pages; node_judge.c: of members, notices and calls -------
  */

@@ -287,7 +287,7 @@ void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
 bool sim_ops_kick(struct sim *sim);
 /* A leaver gives up what it waits for without having changed anything. */
 bool sim_ops_abandon(struct sim_proc *proc);
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op);
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
 /* ---- sim_room.c: pools, and what a pager might do (R12) ---- */
 void sim_room_init(struct sim_proc *proc);

@@ -86,12 +86,12 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
             "floor %llu",
             proc->core.self, atomic_load(&proc->pmap[map].map.home), roles[at->role], at->copy,
             (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
-            (unsigned long long)at->version, (unsigned long long)at->floor);
+            (unsigned long long)at->version.n, (unsigned long long)at->floor.n);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
               busy->queue.first ? "yes" : "no", busy->waiters.first ? "yes" : "no",
               busy->current ? "yes" : "no", busy->acks, busy->puts,
-              (unsigned long long)busy->fetch);
+              (unsigned long long)busy->fetch.n);
       for (uint32_t h = 0; h < busy->holders; h++)
         fprintf(stderr, " p%u", busy->holder[h].uid);
     }
@@ -113,7 +113,8 @@ static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t ma
     sim_bad(sim, "p%u has a copy that the owner does not know: map %u page %u", proc->core.self,
             map + 1, page);
   }
-  if (memcmp(a, b, sim->map[map].page_size) != 0 || (real && copy->version != real->version)) {
+  if (memcmp(a, b, sim->map[map].page_size) != 0 ||
+      (real && !dmi_version_is(copy->version, real->version))) {
     sim_bad(sim, "p%u has a stale copy: map %u page %u", proc->core.self, map + 1, page);
   }
   if (copy->flags & DMI_PAGE_HELD) {
@@ -137,7 +138,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
     if (busy && (busy->queue.first || busy->waiters.first || busy->current || busy->parked.first)) {
       sim_bad(sim, "p%u: operations wait for ever: map %u page %u", proc->core.self, map + 1, page);
     }
-    if (busy && (busy->puts || busy->fetch)) {
+    if (busy && (busy->puts || dmi_fetch_any(busy->fetch))) {
       sim_bad(sim, "p%u: an answer never came: map %u page %u", proc->core.self, map + 1, page);
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, proc, map, page, owner);
@@ -158,7 +159,7 @@ static void check_threads(struct sim *sim) {
       if (!thread->out) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
       sim_bad(sim, "lost request: p%u.%u waits for ever for op %llu, map %u page %u",
-              proc->core.self, t, (unsigned long long)thread->req.op, thread->map + 1u,
+              proc->core.self, t, (unsigned long long)thread->req.op.n, thread->map + 1u,
               thread->page);
     }
     if (proc && proc->stage != SIM_STAYS) {

@@ -174,7 +174,7 @@ static void check_drained(struct sim_proc *proc) {
       if (page->role != DMI_ROLE_NONE)
         sim_bad(proc->sim, "p%u is drained and owns, or will own, map %u page %u", proc->core.self,
                 m + 1, p);
-      if (page->copy || (page->busy && page->busy->fetch))
+      if (page->copy || (page->busy && dmi_fetch_any(page->busy->fetch)))
         sim_bad(proc->sim, "p%u is drained and has, or will have, a copy of map %u page %u",
                 proc->core.self, m + 1, p);
     }

@@ -272,7 +272,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
     if (req->type == DMI_REQ_PUT) req->type = DMI_REQ_ATOMIC;
     if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_ATOMIC_EXCL;
   }
-  req->op = ++proc->ops;
+  req->op.n = ++proc->ops;
   req->dst = thread->dst;
   pick_range(sim, size, req);
   thread->mask = 0;
@@ -390,7 +390,7 @@ static void launch(struct sim_proc *proc, struct sim_thread *thread, enum hist_k
   sim->totals->ops++;
   sim_log(sim, "p%u.%u begins %s: map %u page %u [%u,%u) op %llu", proc->core.self,
           (unsigned)(thread - proc->thread), mode_names[req->type], thread->map + 1u, thread->page,
-          thread->from, thread->from + thread->span, (unsigned long long)req->op);
+          thread->from, thread->from + thread->span, (unsigned long long)req->op.n);
   if (fast_path(proc, thread, page, kind)) {
     sim_ops_hint(sim, thread);
     back(sim, thread);
@@ -450,13 +450,13 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   thread->out = false;
   sim->out--;
   sim_log(sim, "p%u.%u completes op %llu, error %d", proc->core.self,
-          (unsigned)(thread - proc->thread), (unsigned long long)req->op, req->error);
+          (unsigned)(thread - proc->thread), (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
   if (req->error && refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {
     sim->totals->failed_ops++;
-    bool read = req->type == DMI_REQ_READ && req->fetch && sim->fetch_refused;
+    bool read = req->type == DMI_REQ_READ && dmi_fetch_any(req->fetch) && sim->fetch_refused;
     if (req->error == DMI_ENOMEM && (read || sim->refusals)) {
       struct hist *hist = &sim->map[thread->map].hist[thread->page];
       if (!read) sim->refusals--;
@@ -548,7 +548,7 @@ bool sim_ops_kick(struct sim *sim) {
     thread->map = (uint8_t)map;
     thread->page = (uint8_t)page;
     thread->req.type = rng_once_in(&sim->rng, 2) ? DMI_REQ_PUT : DMI_REQ_EXCL;
-    thread->req.op = ++proc->ops;
+    thread->req.op.n = ++proc->ops;
     thread->req.dst = thread->dst;
     thread->req.off = req->off;
     if (req->kind == DMI_RMW_WATCH) {

@@ -200,17 +200,17 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
   if (proc->pager) sim_pager_stepped(proc);
 }
 
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, uint64_t op) {
+struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op) {
   struct sim_proc *proc = sim_by_uid(sim, uid);
   for (uint32_t t = 0; proc && t <= SIM_THREADS; t++) {
-    if (proc->thread[t].out && proc->thread[t].req.op == op) return &proc->thread[t];
+    if (proc->thread[t].out && dmi_op_is(proc->thread[t].req.op, op)) return &proc->thread[t];
   }
   return NULL;
 }
 
 static void count(struct sim *sim, const struct dmi_msg *msg) {
   struct sim_thread *thread;
-  uint64_t op;
+  dmi_op_t op;
   if (!dmi_wire_about_page(msg->type)) return;
   sim->totals->by_type[msg->type]++;
   if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
@@ -241,7 +241,8 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
   if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) return true;
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK || msg->type == DMI_MSG_KEEP ||
-         msg->type == DMI_MSG_RELEASE || (msg->type == DMI_MSG_FAIL && msg->fail.fetch);
+         msg->type == DMI_MSG_RELEASE ||
+         (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch));
 }
 
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
@@ -305,7 +306,7 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   struct dmi_req *own = NULL;
   struct dmi_out out;
   uint8_t type = msg->type;
-  uint64_t op;
+  dmi_op_t op;
   bool answer = dmi_msg_answers(msg, &op);
   if (!sim_pmap_get(proc, map) && !proc->pmap[map].page[num]) {
     unknown_map(proc, from, msg);

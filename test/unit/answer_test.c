@@ -66,7 +66,7 @@ static struct dmi_msg answer(uint32_t uid, const struct dmi_msg *get, uint64_t h
 
 /* Both answer: node 2, which is asked, and node 3, to which it passes the request on. */
 static void both_answer(struct node *node, uint32_t from, struct dmi_msg *msg) {
-  uint64_t op = msg->access.op;
+  uint64_t op = msg->access.op.n;
   (void)from;
   if (msg->type != DMI_MSG_GET) return;
   if (node->uid == 2) node_send(node, 3, *msg);

@@ -43,6 +43,7 @@ static int begin(void **state) {
     body[i] = (unsigned char)(i * 7);
   memset(buf, 0, sizeof buf);
   msg = (struct dmi_msg){.type = DMI_MSG_DATA, .map = BASE, .page = 2};
+  msg.data.fetch.n = 1;
   msg.body.len = PAGE;
   dmi_early_begin(&op);
   return 0;

@@ -24,7 +24,7 @@ static void late_own(void **state) {
   struct dmi_core core = {.self = 2, .is_member = is_member};
   struct dmi_map map = {.base = 1 << 20, .page_size = 64, .page_num = 1};
   struct dmi_page page;
-  struct dmi_req req = {.type = DMI_REQ_EXCL, .origin = 2, .op = 1, .len = 8};
+  struct dmi_req req = {.type = DMI_REQ_EXCL, .origin = 2, .op = {1}, .len = 8};
   struct dmi_msg own = {.type = DMI_MSG_OWN, .origin = 2, .map = 1 << 20};
   struct dmi_msg other = {.type = DMI_MSG_OWN, .origin = 4, .map = 1 << 20, .flags = DMI_F_TAIL};
   struct dmi_out out;

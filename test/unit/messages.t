@@ -34,6 +34,7 @@ sub size_text {
 # 8 bytes, or of 4 in pairs, as the struct has no padding.
 my $structs = slurp('lib/msg/msg.h') =~ s{/\*.*?\*/}{}gsr;
 my %size = (uint64_t => 8, int64_t => 8, uint32_t => 4, int32_t => 4);
+$size{"dmi_${_}_t"} = 8 for qw(version fetch op);
 my (%fields, @padded);
 while ($structs =~ /^    struct (dmi_msg_\w+) (\w+);/mg) {
   my ($struct, $member) = ($1, $2);

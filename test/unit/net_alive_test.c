@@ -19,7 +19,7 @@
 
 static struct dmi_msg plain(uint64_t op) {
   struct dmi_msg msg = {.type = DMI_MSG_GET};
-  msg.access.op = op;
+  msg.access.op.n = op;
   return msg;
 }
 
@@ -98,7 +98,7 @@ static void test_turned_away(void **state) {
   int fd = raw_accept(listener);
   assert_true(fd >= 0);
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).access.op, 7);
+  assert_int_equal(raw_message(fd).access.op.n, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(fd);
@@ -124,7 +124,7 @@ static void test_stopped(void **state) {
   node_send(&a, 3, plain(8));
   turn_away(other, 9); /* takes some seconds */
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).access.op, 7);
+  assert_int_equal(raw_message(fd).access.op.n, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(fd);
@@ -211,7 +211,7 @@ static void test_no_descriptors(void **state) {
   int fd = raw_accept(listener);
   assert_true(fd >= 0);
   welcome(fd, 2);
-  assert_int_equal(raw_message(fd).access.op, 7);
+  assert_int_equal(raw_message(fd).access.op.n, 7);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   assert_null(strstr(strstr(a.log, "ulimit -n") + 1, "ulimit -n"));
   node_expect_close(&a);

@@ -15,7 +15,7 @@
 static uint64_t order_wrong;
 
 static void check_order(struct node *node, uint32_t from, struct dmi_msg *msg) {
-  if (msg->access.op != node->messages || from == node->uid || from > 2) order_wrong++;
+  if (msg->access.op.n != node->messages || from == node->uid || from > 2) order_wrong++;
 }
 
 static void test_both_at_once(void **state) {
@@ -78,7 +78,7 @@ static void test_winner_fails(void **state) {
   for (int i = 0; i < 3; i++) {
     struct dmi_msg msg;
     assert_null(dmi_wire_get(&msg, bytes + i * DMI_WIRE_HEADER, true));
-    assert_int_equal(msg.access.op, i);
+    assert_int_equal(msg.access.op.n, i);
   }
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
@@ -213,7 +213,7 @@ static void test_rename(void **state) {
   assert_int_equal(a.from[14], 2);
   assert_int_equal(b.from[0], b.joined_id);
   assert_int_equal(b.from[10], 1);
-  assert_int_equal(b.last.access.op, 10);
+  assert_int_equal(b.last.access.op.n, 10);
   assert_int_equal(NODE_NOW(&a, lost_num) + NODE_NOW(&b, lost_num), 0);
   node_close(&a, 2);
   node_close(&b, 1);

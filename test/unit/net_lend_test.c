@@ -66,8 +66,8 @@ static unsigned char byte_of(uint64_t op, uint64_t at) {
  * `len` how much, in `origin` to whom. */
 static void answer(struct node *node, const struct dmi_msg *request) {
   struct dmi_msg msg = {.type = DMI_MSG_GOT};
-  uint64_t op = request->access.op, len = request->access.len;
-  msg.got = (struct dmi_msg_got){.op = op, .len = len};
+  uint64_t op = request->access.op.n, len = request->access.len;
+  msg.got = (struct dmi_msg_got){.op = {op}, .len = len};
   if (disturb != 0 && op % disturb == 0) {
     side_send(node, request->origin, (struct dmi_msg){.type = FOR_DAEMON});
   }
@@ -81,10 +81,10 @@ static void answer(struct node *node, const struct dmi_msg *request) {
 }
 
 static void answer_arrives(struct side *side, const struct dmi_msg *msg) {
-  struct call *call = &side->call[msg->got.op >> 32];
-  if (atomic_load(&call->op) != msg->got.op || msg->body.len != msg->got.len) side->wrong_bytes++;
+  struct call *call = &side->call[msg->got.op.n >> 32];
+  if (atomic_load(&call->op) != msg->got.op.n || msg->body.len != msg->got.len) side->wrong_bytes++;
   for (uint64_t i = 0; i < msg->body.len; i += 1 + i / 64) {
-    if (msg->body.ptr != call->buf || call->buf[i] != byte_of(msg->got.op, i)) {
+    if (msg->body.ptr != call->buf || call->buf[i] != byte_of(msg->got.op.n, i)) {
       side->wrong_bytes++;
       break;
     }
@@ -112,14 +112,14 @@ static void on_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
 
 static void *on_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
   (void)from;
-  return sides[node->uid].call[msg->got.op >> 32].buf;
+  return sides[node->uid].call[msg->got.op.n >> 32].buf;
 }
 
 /* Asks `asked`, is answered by `by` (0: by nobody), and waits. */
 static void call_out(struct node *node, struct call *call, uint32_t asked, uint32_t by, uint64_t op,
                      uint64_t len) {
   struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = node->uid};
-  msg.access = (struct dmi_msg_access){.op = op, .off = by, .len = len};
+  msg.access = (struct dmi_msg_access){.op = {op}, .off = by, .len = len};
   dmi_status_begin(&call->status);
   call->status.asked = asked;
   atomic_store(&call->op, op);
@@ -531,7 +531,7 @@ static uint32_t receive_one(struct node *nodes, uint8_t type) {
     passed++;
   dmi_status_begin(status);
   struct dmi_msg msg = {.type = type};
-  msg.got.op = sides[1].call[0].op;
+  msg.got.op.n = sides[1].call[0].op;
   side_send(&nodes[1], 1, msg);
   dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
   assert_int_equal(loan.owed, type == FOR_DAEMON);

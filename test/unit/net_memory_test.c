@@ -235,7 +235,7 @@ static void test_reset(void **state) {
 
 static struct dmi_msg plain(uint64_t op) {
   struct dmi_msg msg = {.type = DMI_MSG_GET};
-  msg.access.op = op;
+  msg.access.op.n = op;
   return msg;
 }
 
@@ -310,7 +310,7 @@ static void test_cut_mended(void **state) {
     assert_int_equal(NODE_NOW(&nodes[1], messages), before);
     mend(1, 2);
     NODE_WAIT(&nodes[1], messages, before + 100);
-    assert_int_equal(nodes[1].last.access.op, 99);
+    assert_int_equal(nodes[1].last.access.op.n, 99);
     assert_int_equal(NODE_NOW(&nodes[0], lost_num) + NODE_NOW(&nodes[1], lost_num), 0);
     finish(nodes, 2);
   }

@@ -10,7 +10,7 @@
 
 static inline struct dmi_msg plain(uint64_t op) {
   struct dmi_msg msg = {.type = DMI_MSG_GET};
-  msg.access.op = op;
+  msg.access.op.n = op;
   return msg;
 }
 

@@ -47,15 +47,15 @@ static struct order orders[4]; /* by receiver's uid */
 static void check_order(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct order *order = &orders[node->uid];
   uint64_t *next = &order->next[from & 7][msg->page & 7];
-  if (msg->got.op != *next) order->wrong++;
-  *next = msg->got.op + 1;
-  if (!pattern_holds(&msg->body, msg->got.op)) order->wrong++;
+  if (msg->got.op.n != *next) order->wrong++;
+  *next = msg->got.op.n + 1;
+  if (!pattern_holds(&msg->body, msg->got.op.n)) order->wrong++;
 }
 
 /* A message whose body depends on its number. */
 static struct dmi_msg numbered(uint64_t thread, uint64_t number, uint64_t size) {
   struct dmi_msg msg = {.type = DMI_MSG_GOT, .page = thread};
-  msg.got.op = number;
+  msg.got.op.n = number;
   if (size == 0) return msg;
   struct dmi_frame *frame = dmi_frame_new(size);
   pattern_fill(frame->bytes, size, number);
@@ -185,23 +185,23 @@ static void check_bulk(struct node *node, uint32_t from, struct dmi_msg *msg) {
   }
   if (msg->type == DMI_MSG_DATA) {
     bulk.whole++;
-    if (!pattern_holds(&msg->body, msg->data.fetch)) bulk.wrong++;
+    if (!pattern_holds(&msg->body, msg->data.fetch.n)) bulk.wrong++;
     return;
   }
   const struct dmi_msg_block *block = &msg->block;
-  if (msg->type != DMI_MSG_BLOCK || block->fetch > 3 || block->off != bulk.got[block->fetch] ||
-      block->version != 7 || block->kind != 2 || msg->map != 0x5000) {
+  if (msg->type != DMI_MSG_BLOCK || block->fetch.n > 3 || block->off != bulk.got[block->fetch.n] ||
+      block->version.n != 7 || block->kind != 2 || msg->map != 0x5000) {
     bulk.wrong++;
     return;
   }
-  bulk.got[block->fetch] += msg->body.len;
-  if (!pattern_holds(&msg->body, block->fetch + block->off)) bulk.wrong++;
+  bulk.got[block->fetch.n] += msg->body.len;
+  if (!pattern_holds(&msg->body, block->fetch.n + block->off)) bulk.wrong++;
 }
 
 static struct dmi_msg page_data(uint64_t fetch, uint64_t size) {
   struct dmi_msg msg = numbered(0, fetch, size);
   msg.type = DMI_MSG_DATA;
-  msg.data = (struct dmi_msg_data){.fetch = fetch, .kind = 2, .version = 7};
+  msg.data = (struct dmi_msg_data){.fetch = {fetch}, .kind = 2, .version = {7}};
   msg.map = 0x5000;
   return msg;
 }
@@ -224,7 +224,7 @@ static void test_bulk(void **state) {
     dmi_net_send(a.net, 2, &msg);
     msg = page_data(2, 1000); /* a BLOCK that is passed on */
     msg.type = DMI_MSG_BLOCK;
-    msg.block = (struct dmi_msg_block){.fetch = 2, .kind = 2, .version = 7};
+    msg.block = (struct dmi_msg_block){.fetch = {2}, .kind = 2, .version = {7}};
     dmi_net_send(a.net, 2, &msg);
     msg = page_data(3, cut - 1);
     dmi_net_send(a.net, 2, &msg);
@@ -256,9 +256,9 @@ static void check_list(struct node *node, uint32_t from, struct dmi_msg *msg) {
   const struct dmi_holder *holder = (const void *)msg->list.ptr;
   if (((uintptr_t)holder & 15) != 0) return;
   for (uint64_t i = 0; i < msg->list.len / sizeof *holder; i++) {
-    if (holder[i].uid != i || holder[i].kind != msg->grant.version) return;
+    if (holder[i].uid != i || holder[i].kind != msg->grant.version.n) return;
   }
-  if (!pattern_holds(&msg->body, msg->grant.version)) return;
+  if (!pattern_holds(&msg->body, msg->grant.version.n)) return;
   lists_seen++;
 }
 
@@ -472,7 +472,7 @@ static void test_throw_away(void **state) {
   }
   NODE_WAIT(&b, messages, 60);
   assert_true(b.bytes == bytes);
-  assert_int_equal(b.last.got.op, 59);
+  assert_int_equal(b.last.got.op.n, 59);
   end_two(&a, &b);
 }
 

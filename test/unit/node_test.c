@@ -94,7 +94,7 @@ static const char *leave(struct world *w, enum dmi_node_break broken) {
 /* A page goes elsewhere before it is given: there is a promise too many. */
 static const char *moved(struct world *w, enum dmi_node_break broken) {
   struct proc *first = &w->proc[0], *p = &w->proc[1];
-  struct dmi_req req = {.type = DMI_REQ_EXCL, .len = SIZE, .origin = 1, .op = 99};
+  struct dmi_req req = {.type = DMI_REQ_EXCL, .len = SIZE, .origin = 1, .op = {99}};
   unsigned char bytes[SIZE] = {0};
   struct dmi_input in = {.type = DMI_IN_BEGIN, .req = &req};
   struct dmi_out out;

@@ -299,8 +299,10 @@ static void unmapped(void **state) {
 static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
   static unsigned char bytes[PAGE];
   struct dmi_msg msg = {.type = DMI_MSG_BLOCK, .flags = DMI_F_PASSED, .origin = 3, .map = LINE_MAP};
-  msg.block = (struct dmi_msg_block){
-      .fetch = w->proc[2].page.busy->fetch, .kind = DMI_KIND_INVALIDATE, .version = 1, .off = off};
+  msg.block = (struct dmi_msg_block){.fetch = w->proc[2].page.busy->fetch,
+                                     .kind = DMI_KIND_INVALIDATE,
+                                     .version = {1},
+                                     .off = off};
   for (uint64_t i = 0; i < PAGE; i++)
     bytes[i] = want(i);
   msg.body = (struct dmi_slice){NULL, bytes + (off < PAGE ? off : 0), len};
@@ -331,13 +333,13 @@ static void malformed(void **state) {
     assert_false(hand(w, 2, 2, &msg)); /* overlap, gap */
   }
   msg = block(w, 100, 100);
-  msg.block.version = 2;
+  msg.block.version.n = 2;
   assert_false(hand(w, 2, 2, &msg));
   msg = block(w, 0, PAGE);
   assert_true(hand(w, 2, 4, &msg)); /* another sender: ignored */
   assert_false(w->proc[2].done);
   msg = block(w, 100, PAGE - 100);
-  msg.block.fetch++;
+  msg.block.fetch.n++;
   assert_true(hand(w, 2, 2, &msg)); /* another fetch: ignored */
   assert_false(w->proc[2].done);
   msg = block(w, 100, PAGE - 100);
@@ -384,7 +386,7 @@ static void bytes_that_cannot_be(void **state) {
   struct world *w = *state;
   struct dmi_holder holder = {3, 7};
   struct dmi_msg msg;
-  uint64_t fetch;
+  dmi_fetch_t fetch;
   reads(w, 1);
   msg = take(w, DMI_MSG_READ);
   fetch = msg.read.fetch;

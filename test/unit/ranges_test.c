@@ -43,7 +43,7 @@ static void place_make(struct place *place, bool owner) {
   place->page.frame = dmi_frame_new(PAGE);
   for (unsigned i = 0; i < PAGE; i++)
     place->page.frame->bytes[i] = place->before[i] = (unsigned char)(i + 1);
-  place->page.version = 7;
+  place->page.version.n = 7;
   if (!owner) place->page.copy = DMI_KIND_UPDATE;
 }
 
@@ -81,9 +81,9 @@ static struct dmi_msg about(uint8_t type, const struct dmi_range *range, uint64_
                             uint64_t len) {
   struct dmi_msg msg = {.type = type, .origin = OTHER, .map = 4096};
   if (type == DMI_MSG_UPDATE) {
-    msg.update = (struct dmi_msg_update){.version = 8, .len = len, .ranges = num};
+    msg.update = (struct dmi_msg_update){.version = {8}, .len = len, .ranges = num};
   } else {
-    msg.access = (struct dmi_msg_access){.op = 5, .len = len, .ranges = num};
+    msg.access = (struct dmi_msg_access){.op = {5}, .len = len, .ranges = num};
   }
   msg.body = body_of(range, num, type == DMI_MSG_GET ? 0 : len);
   return msg;
@@ -118,7 +118,7 @@ static void refused(const struct dmi_range *range, uint64_t num, uint64_t claime
     assert_false(sent.good);
     assert_int_equal(sent.num, 0);
     assert_memory_equal(place.page.frame->bytes, place.before, PAGE);
-    assert_int_equal(place.page.version, 7);
+    assert_int_equal(place.page.version.n, 7);
     dmi_page_fini(&place.core, &place.page);
   }
 }
@@ -202,7 +202,7 @@ static void good_lists(void **state) {
   sent = give(&place, &msg);
   assert_true(sent.good);
   assert_int_equal(sent.first.type, DMI_MSG_DONE);
-  assert_int_equal(place.page.version, 8);
+  assert_int_equal(place.page.version.n, 8);
   assert_memory_equal(place.page.frame->bytes, want, PAGE);
   dmi_page_fini(&place.core, &place.page);
 

@@ -242,7 +242,7 @@ static void test_own_passes_a_stall(void **state) {
   settle(w);
   assert_true(own.done && put.done); /* both written, at 2 */
   assert_int_equal(w->proc[1].page.role, DMI_ROLE_OWNER);
-  assert_int_equal(w->proc[1].page.version, 2);
+  assert_int_equal(w->proc[1].page.version.n, 2);
   assert_int_equal(one->page.flags, 0);
 }
 

@@ -129,14 +129,14 @@ static inline void deliver(struct world *w) {
   uint32_t to, from = line_take(&w->line, &msg, &to);
   struct proc *proc = &w->proc[to - 1];
   struct dmi_out out;
-  uint64_t op;
+  dmi_op_t op;
   if (msg.type == DMI_MSG_TAKE) {
     take(w, proc, from, &msg);
     return;
   }
   dmi_out_init(&out);
   assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg,
-                               dmi_msg_answers(&msg, &op) ? &w->own[op]->req : NULL, &out));
+                               dmi_msg_answers(&msg, &op) ? &w->own[op.n]->req : NULL, &out));
   act(w, proc, &out);
 }
 
@@ -154,14 +154,14 @@ static inline void begin(struct world *w, uint32_t who, struct own *own, enum dm
   memset(&own->req, 0, sizeof(own->req));
   own->req.type = (uint8_t)type;
   own->req.kind = DMI_KIND_INVALIDATE;
-  own->req.op = ++w->owns % 16;
+  own->req.op.n = ++w->owns % 16;
   own->req.off = off;
   own->req.len = len;
   own->req.dst = own->bytes;
   if (type == DMI_REQ_PUT || type == DMI_REQ_EXCL) {
     own->req.src = (struct dmi_slice){NULL, own->bytes, len};
   }
-  w->own[own->req.op] = own;
+  w->own[own->req.op.n] = own;
   dmi_out_init(&out);
   dmi_page_begin(&proc->core, &proc->page, &own->req, &out);
   act(w, proc, &out);

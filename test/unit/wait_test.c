@@ -64,8 +64,8 @@ static void deliver(struct world *w) {
   struct proc *proc = &w->proc[to - 1];
   struct dmi_req *req = NULL;
   struct dmi_out out;
-  uint64_t op;
-  if (dmi_msg_answers(&msg, &op)) req = &w->own[op]->req;
+  dmi_op_t op;
+  if (dmi_msg_answers(&msg, &op)) req = &w->own[op.n]->req;
   dmi_out_init(&out);
   assert_true(dmi_page_message(&proc->core, &proc->page, from, &msg, req, &out));
   dmi_page_check(&proc->core, &proc->page);
@@ -85,9 +85,9 @@ static void begin(struct world *w, uint32_t who, struct own *own) {
   struct proc *proc = &w->proc[who];
   struct dmi_out out;
   own->done = false;
-  own->req.op = ++w->owns % 16;
+  own->req.op.n = ++w->owns % 16;
   own->req.dst = own->answer;
-  w->own[own->req.op] = own;
+  w->own[own->req.op.n] = own;
   dmi_out_init(&out);
   dmi_page_begin(&proc->core, &proc->page, &own->req, &out);
   act(w, proc, &out);

@@ -85,7 +85,7 @@ static void test_layout(void **state) {
   msg.origin = 0x01020304;
   msg.map = 0x2122232425262728;
   msg.page = 0x3132333435363738;
-  msg.atomic = (struct dmi_msg_atomic){.op = 0x4142434445464748,
+  msg.atomic = (struct dmi_msg_atomic){.op = {0x4142434445464748},
                                        .off = 0x5152535455565758,
                                        .len = 0x6162636465666768,
                                        .rmw = 0x71727374,

@@ -1,0 +1,57 @@
+/*
+ * types.h - numbers that must not be taken for one another.
+ *
+ * Those that travel side by side are structs of one number, so that the compiler refuses to mix
+ * them; they are passed and compared at no cost.  `n` is for making, printing and packing them
+ * only.
+ */
+#ifndef DMI_MSG_TYPES_H
+#define DMI_MSG_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint32_t dmi_uid_t;    /* of a process: counted up, never used again; 0: nobody */
+typedef uint64_t dmi_pageno_t; /* of a page in its mapping */
+
+/* Of a page's bytes: the number of writes to it.  0 in DONE: nothing was written. */
+typedef struct {
+  uint64_t n;
+} dmi_version_t;
+
+/* Of a READ, given by its origin.  0: none. */
+typedef struct {
+  uint64_t n;
+} dmi_fetch_t;
+
+/* Of an operation other than READ, given by its origin. */
+typedef struct {
+  uint64_t n;
+} dmi_op_t;
+
+static inline bool dmi_version_is(dmi_version_t a, dmi_version_t b) {
+  return a.n == b.n;
+}
+
+static inline bool dmi_version_older(dmi_version_t a, dmi_version_t than) {
+  return a.n < than.n;
+}
+
+static inline dmi_version_t dmi_version_next(dmi_version_t version) {
+  return (dmi_version_t){version.n + 1};
+}
+
+static inline bool dmi_fetch_any(dmi_fetch_t fetch) {
+  return fetch.n != 0;
+}
+
+/* The same one, and not none. */
+static inline bool dmi_fetch_is(dmi_fetch_t a, dmi_fetch_t b) {
+  return a.n != 0 && a.n == b.n;
+}
+
+static inline bool dmi_op_is(dmi_op_t a, dmi_op_t b) {
+  return a.n == b.n;
+}
+
+#endif
