@@ -67,9 +67,12 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_pick.c \
 	test/sim/node_proc.c \
 	test/sim/node_records.c \
+	test/sim/node_room.c \
 	test/sim/node_run.c \
 	test/sim/node_sim.h \
 	test/sim/node_user.c \
+	test/sim/pager_judge.c \
+	test/sim/pager_judge.h \
 	test/sim/rng.h \
 	test/sim/shrink.c
 test_sim_node_sim_CPPFLAGS = $(sim_cppflags)

@@ -375,40 +375,6 @@ void sim_judge_drained(struct node *node) {
   }
 }
 
-/* Is a message about room on its way between these two? */
-static bool talk_of_room(const struct node *a, const struct node *b) {
-  const struct sim_end *end = sim_net_end(a, b->uid);
-  for (int e = 0; end && e < 2; e++, end = sim_net_other(end)) {
-    for (uint32_t k = 0; k < end->queue.num; k++) {
-      uint8_t type = end->queue.msg[(end->queue.first + k) & (end->queue.room - 1)].type;
-      if (type >= DMI_SVC_ROOM_ASK && type <= DMI_SVC_ROOM_BACK) return true;
-    }
-  }
-  return false;
-}
-
-/* It has room, has noticed that, and has told everybody who waits to hear so. */
-static bool has_room(const struct node *node, uint64_t bytes) {
-  const struct dmi_pressure_action *action = &node->action;
-  if (node->m->phase != DMI_PHASE_JOINED || !(node->opened || node->m->first)) return false;
-  if (action->type != DMI_PRESSURE_REST || !action->sleep || node->events != node->seen)
-    return false;
-  return dmi_pool_limit(node->pool) - dmi_pool_used(node->pool) >= bytes &&
-         dmi_pool_used(node->pool) <= dmi_pool_limit(node->pool);
-}
-
-void sim_judge_no_room(struct node *node, const struct dmi_page *page) {
-  struct sim *sim = node->sim;
-  if (node->events != node->seen) return; /* it has heard of something since it looked */
-  for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *other = sim->live[i];
-    if (!other || other == node || !other->uid || node->view[other->uid] != 1) continue;
-    if (other->view[node->uid] != 1 || !has_room(other, page->map->page_size)) continue;
-    if (talk_of_room(node, other)) continue;
-    sim_bad(sim, "p%u: a write fails for lack of room, and p%u has some", node->uid, other->uid);
-  }
-}
-
 void sim_judge_pool(struct node *node) {
   struct sim *sim = node->sim;
   uint64_t bytes = 0;

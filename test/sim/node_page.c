@@ -132,6 +132,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   node->sim->totals->kept += msg->type == DMI_MSG_KEEP;
   log_send(node, to, msg);
+  node_room_sends(node, to, msg);
   if (sim_net_send(node, to, msg)) return;
   node->sim->totals->dropped++;
   dmi_slice_drop(&msg->list);
@@ -218,6 +219,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   const struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
   struct sim *sim = node->sim;
   uint8_t type = msg->type;
+  node_room_takes(node, from, msg);
   if (type >= SIM_CREATE) {
     node_shell_message(node, from, msg);
   } else if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {

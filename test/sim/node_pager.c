@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "node_sim.h"
+#include "pager_judge.h"
 
 /* ---- The account ------------------------------------------------------------------------- */
 
@@ -74,6 +75,7 @@ void node_pager_init(struct node *node) {
   if (!node->pool) abort();
   node->pressure = dmi_pressure_new(&node->core, node->pool, node->spills);
   node->action.type = DMI_PRESSURE_REST;
+  node_room_init(node);
 }
 
 static void let_go(void *arg, struct dmi_page *page) {
@@ -83,6 +85,8 @@ static void let_go(void *arg, struct dmi_page *page) {
 
 /* With the process. */
 void node_pager_end(struct node *node) {
+  pager_judge_free(node->judge);
+  node->judge = NULL;
   dmi_pressure_free(node->pressure, let_go, node);
   node->pressure = NULL;
 }
@@ -96,6 +100,7 @@ void node_pager_fini(struct node *node) {
 
 void node_pager_stalled(struct node *node, struct dmi_page *page) {
   node->pmap[sim_map_num(page->map->base)].refs++;
+  pager_judge_stalled(node->judge, page);
   dmi_pressure_stalled(node->pressure, page);
   node->events++;
 }
@@ -157,11 +162,13 @@ static enum dmi_pressure_offer offer_page(struct node *node, struct dmi_page *pa
   enum dmi_pressure_offer offer;
   struct dmi_out out;
   touch(node, page);
+  node->behind = (page->flags & DMI_PAGE_OFFERED) != 0;
   dmi_out_init(&out);
   offer = dmi_pressure_offer(node->pressure, page, &out);
   if (offer == DMI_PRESSURE_OFFERED) {
     node->pmap[sim_map_num(page->map->base)].refs++;
     node->sim->totals->offers++;
+    pager_judge_offers(node->judge, out.act[0].to, page->map->page_size);
   }
   act(node, page, &out);
   return offer;
@@ -217,7 +224,8 @@ static void admit(struct node *node, struct dmi_page *page, int error) {
   struct dmi_out out;
   bool spilled;
   touch(node, page);
-  if (error) sim_judge_no_room(node, page);
+  pager_judge_admits(node->judge);
+  if (error) node_room_fails(node, page);
   dmi_out_init(&out);
   spilled = dmi_pressure_admit(node->pressure, page, error, &out);
   act(node, page, &out);
@@ -258,7 +266,7 @@ static void carry_out(struct node *node, struct dmi_pressure_result *result) {
       result->bytes = sweep(node);
       break;
     case DMI_PRESSURE_OFFER:
-      result->yes = offer_page(node, action->page) == DMI_PRESSURE_OFFERED;
+      result->offer = offer_page(node, action->page);
       break;
     default: /* ARM */
       result->yes = !node->curious;
@@ -292,11 +300,13 @@ bool node_pager_step(struct node *node) {
   if (dmi_node_pager(node->whole, &result, action)) node->events++;
   node->by_thread = false;
   if (action->release) let_go(node, action->release);
+  node_room_stepped(node);
   return true;
 }
 
 bool sim_pager_step(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
+  if (sim->pools && sim->live[start]) node_room_look(sim->live[start]);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     struct node *node = sim->live[(start + i) % SIM_LIVING];
     if (node && node_pager_step(node)) return true;

@@ -16,7 +16,8 @@ uint32_t sim_map_num(uint64_t base) {
 }
 
 bool node_frozen(const struct node *node) {
-  return node->frozen > node->sim->steps;
+  return node->alive &&
+         node->frozen > node->sim->steps; /* who has ended is not there to wait for */
 }
 
 /* ---- Start and end ----------------------------------------------------------------------------

@@ -146,6 +146,10 @@ struct node {
   bool expects, curious;             /* GRANTs sent, steps over are events */
   bool spills;                       /* it has a file */
   uint64_t disk_limit, disk_used;    /* bytes */
+  struct pager_judge *judge;
+  const char *hope;  /* why the write that is to fail should not; NULL: for no such reason */
+  bool behind;       /* what it could not offer was offered without need, behind its back */
+  uint32_t has_room; /* ... uid of who has room for it; 0: nobody */
   /* user code */
   bool main_runs;
   uint64_t main_op;   /* the call that lets it begin in a joiner */
@@ -313,6 +317,17 @@ void node_pager_granted(struct node *node);
 void node_pager_stepped(struct node *node);
 /* The next thing that it has to do.  False: it sleeps. */
 bool node_pager_step(struct node *node);
+/* ---- node_room.c: judges the pager ---- */
+void node_room_init(struct node *node);
+void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg);
+void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg);
+/* It has decided what to do next. */
+void node_room_stepped(struct node *node);
+/* The first operation of this page is to fail. */
+void node_room_fails(struct node *node, const struct dmi_page *page);
+/* At any time. */
+void node_room_look(struct node *node);
+
 bool sim_pager_step(struct sim *sim); /* of any process */
 /* Some process drops a copy, or offers a page, without need. */
 void sim_pager_drop(struct sim *sim);
@@ -384,7 +399,6 @@ void sim_judge_refused(struct node *node);
 void sim_judge_told(struct node *node);    /* it hears of room */
 void sim_judge_drained(struct node *node); /* it says that it is drained, with an heir */
 /* A write to this page is to fail since nobody has room. */
-void sim_judge_no_room(struct node *node, const struct dmi_page *page);
 void sim_judge_pool(struct node *node);        /* when nothing is under way */
 struct node *sim_coordinator(struct sim *sim); /* NULL: on its way */
 

@@ -149,6 +149,10 @@ void pager_judge_account(const struct pager_judge *judge, bool quiet) {
     bad(judge, "%llu bytes stay in use, and pages have %llu", (ull)used, (ull)sums.bytes);
 }
 
+static bool is_member(const struct pager_judge *judge, uint32_t uid) {
+  return judge->env.member(judge->env.arg, uid);
+}
+
 /* ---- Questions and answers ------------------------------------------------------------------ */
 
 static struct peer *peer_of(struct pager_judge *judge, uint32_t uid) {
@@ -197,10 +201,6 @@ void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dm
   if (msg->number) peer->asked = false;
 }
 
-void pager_judge_left(struct pager_judge *judge, uint32_t uid) {
-  *peer_of(judge, uid) = (struct peer){.asked = false};
-}
-
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes) {
   struct peer *peer = peer_of(judge, to);
   if (peer->told < bytes)
@@ -229,7 +229,7 @@ void pager_judge_admits(struct pager_judge *judge) {
 
 static bool asks_nobody(const struct pager_judge *judge) {
   for (uint32_t uid = 0; uid < judge->uids; uid++) {
-    if (judge->peer[uid].asked) return false;
+    if (judge->peer[uid].asked && is_member(judge, uid)) return false;
   }
   return true;
 }
@@ -256,7 +256,7 @@ void pager_judge_sleeps(const struct pager_judge *judge) {
   for (uint32_t uid = 0; gives && uid < judge->uids; uid++) {
     for (int q = 0; q < 2; q++) {
       const struct question *asks = &judge->peer[uid].asks[q];
-      if (asks->open && there >= enough(asks, q))
+      if (asks->open && there >= enough(asks, q) && is_member(judge, uid))
         bad(judge, "sleeps, and p%u waits for its answer to %llu", uid, (ull)asks->bytes);
     }
   }

@@ -16,6 +16,8 @@ struct pager_judge_env {
   /* May it give room to others: may it own pages, and does it stay?  What its pages wait for, the
    * judge sees itself. */
   bool (*gives)(void *arg);
+  /* Is this a member as it knows them? */
+  bool (*member)(void *arg, uint32_t uid);
   /* Its page records that are not saved, or all. */
   void (*each)(void *arg, bool saved, void (*visit)(struct dmi_page *page, void *with), void *with);
   /* A rule is broken. */
@@ -33,8 +35,6 @@ void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page)
 /* A message about room is sent, or has come.  Uids are below 512. */
 void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_room_msg *msg);
 void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_room_msg *msg);
-/* It is no member any more. */
-void pager_judge_left(struct pager_judge *judge, uint32_t uid);
 /* TAKE without MUST is sent for a page of so many bytes; or `from` sends pages back. */
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes);
 void pager_judge_kept(struct pager_judge *judge, uint32_t from);

@@ -316,9 +316,8 @@ void sim_pager_check(struct sim_proc *proc, bool quiet);
 bool sim_pager_go_on(struct sim *sim);
 /* The same; now and then a page is saved. */
 void sim_pager_step(struct sim *sim);
-/* Events: the process has taken the view without `left`; there is a new process; it is welcomed;
- * ... */
-void sim_pager_view(struct sim_proc *proc, uint32_t left);
+/* Events: the process has taken a view; there is a new process; it is welcomed; ... */
+void sim_pager_view(struct sim_proc *proc);
 void sim_pager_joined(struct sim *sim);
 void sim_pager_open(struct sim_proc *proc);
 bool sim_pager_is_open(const struct sim_proc *proc);

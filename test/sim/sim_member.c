@@ -129,7 +129,7 @@ static void take_view(struct sim_proc *proc) {
   sim_send(proc, view->uid, &bye);
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
   dmi_handover_removed(proc->handover, view->uid, view->heir);
-  if (proc->pager) sim_pager_view(proc, view->uid);
+  if (proc->pager) sim_pager_view(proc);
 }
 
 void sim_member_view_now(struct sim_proc *proc) {

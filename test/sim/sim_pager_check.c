@@ -11,6 +11,10 @@ static bool gives(void *arg) {
   return proc->pager->open && proc->stage == SIM_STAYS;
 }
 
+static bool member(void *arg, uint32_t uid) {
+  return !sim_has_left(arg, uid);
+}
+
 static void each(void *arg, bool saved, void (*visit)(struct dmi_page *page, void *with),
                  void *with) {
   struct sim_proc *proc = arg;
@@ -28,7 +32,7 @@ static void bad(void *arg, const char *why) {
 }
 
 void sim_pager_judge(struct sim_proc *proc) {
-  const struct pager_judge_env env = {proc, gives, each, bad};
+  const struct pager_judge_env env = {proc, gives, member, each, bad};
   proc->pager->judge = pager_judge_new(&env, proc->pager->pool, proc->pager->core);
 }
 

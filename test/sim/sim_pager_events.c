@@ -56,7 +56,7 @@ void sim_pager_carry(struct sim_proc *proc, struct dmi_pressure_out *out) {
   }
 }
 
-void sim_pager_view(struct sim_proc *proc, uint32_t left) {
+void sim_pager_view(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   struct dmi_pressure_out out;
   uint32_t uid[SIM_PROCS], num = 0;
@@ -65,7 +65,6 @@ void sim_pager_view(struct sim_proc *proc, uint32_t left) {
     if (other && other != proc && !sim_has_left(proc, other->core.self))
       uid[num++] = other->core.self;
   }
-  if (left) pager_judge_left(proc->pager->judge, left);
   dmi_pressure_out_init(&out);
   dmi_pressure_view(proc->pager->core, uid, num, &out);
   sim_pager_carry(proc, &out);
@@ -73,7 +72,7 @@ void sim_pager_view(struct sim_proc *proc, uint32_t left) {
 
 void sim_pager_joined(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    if (sim->proc[i]) sim_pager_view(sim->proc[i], 0);
+    if (sim->proc[i]) sim_pager_view(sim->proc[i]);
   }
 }
 
