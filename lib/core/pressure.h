@@ -136,10 +136,17 @@ enum dmi_pressure_fate {
   DMI_PRESSURE_STALLS, /* CHECK */
   DMI_PRESSURE_SPILLED /* CHECK: it stalls, for its bytes are outside */
 };
+enum dmi_pressure_offer {
+  DMI_PRESSURE_OFFERED, /* TAKE was sent; the page is held until it is settled */
+  DMI_PRESSURE_NOT_NOW, /* it is busy */
+  DMI_PRESSURE_NOBODY   /* nobody is known to have room */
+};
+
 struct dmi_pressure_result {
-  enum dmi_pressure_fate fate; /* SETTLE, CHECK: dmi_pressure_offered, dmi_pressure_stalls */
-  uint64_t bytes;              /* SWEEP: that are free now, or soon */
-  bool yes;                    /* OFFER: it was; ARM: it was not armed before */
+  enum dmi_pressure_fate fate;   /* SETTLE, CHECK: dmi_pressure_offered, dmi_pressure_stalls */
+  uint64_t bytes;                /* SWEEP: that are free now, or soon */
+  enum dmi_pressure_offer offer; /* OFFER: dmi_pressure_offer */
+  bool yes;                      /* ARM: it was not armed before */
 };
 
 /* Lock, Pager.  `result` is that of the action before; at first that of a REST.  `out`: messages.
@@ -164,12 +171,6 @@ bool dmi_pressure_read_back(struct dmi_pressure *pressure, struct dmi_page *page
 
 /* What a page that is not idle may become when it is. */
 enum dmi_pressure_busy { DMI_PRESSURE_IDLE, DMI_PRESSURE_BUSY, DMI_PRESSURE_BUSY_COPY };
-
-enum dmi_pressure_offer {
-  DMI_PRESSURE_OFFERED, /* TAKE was sent; the page is held until it is settled */
-  DMI_PRESSURE_NOT_NOW, /* it is busy */
-  DMI_PRESSURE_NOBODY   /* nobody is known to have room */
-};
 
 enum dmi_pressure_spill {
   DMI_PRESSURE_WRITTEN,

@@ -120,6 +120,12 @@ static bool fits(const struct dmi_pressure *p) {
   return dmi_pool_used(p->pool) + p->without <= dmi_pool_limit(p->pool);
 }
 
+/* Is there room, or somebody who may have some, since this look began? */
+static bool comes_late(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  return fits(p) || (p->have == DMI_ROOM_NONE && ask_members(step) != DMI_ROOM_NONE);
+}
+
 static void nothing_leaves(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (!p->without) {
@@ -128,8 +134,8 @@ static void nothing_leaves(struct step *step) {
     rest(step);
   } else if (p->busy_seen) { /* a page that could leave is only busy: look again when it is not */
     go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
-  } else if (fits(p) || (p->have == DMI_ROOM_NONE && ask_members(step) != DMI_ROOM_NONE)) {
-    look_again(step); /* that is so since this look began */
+  } else if (comes_late(step)) {
+    look_again(step);
   } else if (!room_comes(p)) {
     p->patience = 0;
     go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
@@ -191,6 +197,16 @@ static void find_room(struct step *step) {
     p->kind = DMI_ROOM_URGENT;
     go(step, DMI_STAGE_OFFER, DMI_PRESSURE_OFFER, p->waiting.page[0]);
   }
+}
+
+/* Who had room may have left meanwhile. */
+static void offered(struct step *step, enum dmi_pressure_offer offer) {
+  if (offer == DMI_PRESSURE_OFFERED) {
+    look_again(step);
+    return;
+  }
+  if (offer == DMI_PRESSURE_NOBODY) step->p->have = DMI_ROOM_NONE;
+  spill_pages(step);
 }
 
 /* ---- Pages leave ---------------------------------------------------------------------------- */
@@ -388,7 +404,7 @@ void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result 
       swept(&step, result->bytes);
       break;
     case DMI_STAGE_OFFER:
-      go_on(&step, result->yes, spill_pages);
+      offered(&step, result->offer);
       break;
     case DMI_STAGE_SPILL:
       go_on(&step, result->bytes != 0, nothing_leaves);

@@ -132,7 +132,7 @@ static void carry_out(struct dmi_pager *pager, const struct dmi_pressure_action 
       result->bytes = dmi_pager_sweep(pager);
       break;
     case DMI_PRESSURE_OFFER:
-      result->yes = dmi_pager_offer(pager, action->page) == DMI_PRESSURE_OFFERED;
+      result->offer = dmi_pager_offer(pager, action->page);
       break;
     default: /* ARM */
       result->yes = !atomic_exchange(&pager->process->access.pager_curious, 1);

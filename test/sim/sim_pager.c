@@ -256,7 +256,7 @@ static void carry_out(struct sim_proc *proc, struct dmi_pressure_result *result)
       result->bytes = sweep(proc);
       break;
     case DMI_PRESSURE_OFFER:
-      result->yes = offer_page(proc, action->page) == DMI_PRESSURE_OFFERED;
+      result->offer = offer_page(proc, action->page);
       break;
     default: /* ARM */
       result->yes = !pager->armed;

@@ -72,6 +72,7 @@ static void next(struct world *w, struct dmi_pressure_result result, enum dmi_pr
 #define FATE(what) ((struct dmi_pressure_result){.fate = DMI_PRESSURE_##what})
 #define BYTES(num) ((struct dmi_pressure_result){.bytes = (num)})
 #define YES(what) ((struct dmi_pressure_result){.yes = (what)})
+#define OFFER(what) ((struct dmi_pressure_result){.offer = DMI_PRESSURE_##what})
 #define NOTHING ((struct dmi_pressure_result){.bytes = 0})
 
 static void stall(struct world *w, uint64_t page) {
@@ -273,7 +274,31 @@ static void test_word(void **state) {
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_OFFER);
   assert_ptr_equal(w.action.page, &w.page[0]);
-  next(&w, YES(true), DMI_PRESSURE_REST);
+  next(&w, OFFER(OFFERED), DMI_PRESSURE_REST);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* The only member that is known to have room leaves before the page is offered: the others are
+ * asked first. */
+static void test_leaver(void **state) {
+  const uint32_t rest[] = {3};
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 2);
+  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 0, 500, 0, false});
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_OFFER);
+  fresh(&w);
+  dmi_pressure_view(w.p, rest, 1, &w.out);
+  next(&w, OFFER(NOBODY), DMI_PRESSURE_REST);
+  assert_int_equal(w.out.room.num, 1);
+  assert_int_equal(w.out.room.send[0].to, 3);
   dmi_frame_unref(all);
   end(&w);
 }
@@ -374,6 +399,7 @@ int main(void) {
       cmocka_unit_test(test_patience), cmocka_unit_test(test_last_moment),
       cmocka_unit_test(test_word),     cmocka_unit_test(test_refused),
       cmocka_unit_test(test_copies),   cmocka_unit_test(test_busy),
+      cmocka_unit_test(test_leaver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
