@@ -56,6 +56,8 @@ my @rules = (
   [HOME_REPLAY => 100], [HOME_NEVER => 100], [HOME_LOOKUP => 100], [HOME_KEEP => 100],
   [HOME_HEIR => 100], [HOME_KILL => 100], [PAGER_STALLED => 100], [PAGER_SETTLE => 100],
   [PAGER_OPEN => 400], [PAGER_FULL => 400], [PAGER_SPILLED => 100], [PAGER_PROMISE => 100],
+  [PAGER_COPIES => 100], [PAGER_LEAVING => 100], [PAGER_OTHERS => 100], [PAGER_ITSELF => 100],
+  [ROOM_OWED => 100], [ROOM_WORD => 100], [ROOM_HOLD => 100],
 );
 for my $rule (@rules) {
   my ($name, $runs, $ops) = @$rule;
