@@ -282,13 +282,20 @@ sub wait_until {
 
 my $pidfd_open = 434;    # the number of that system call, the same on all processors
 
+# Readable from the end of the process on; undef: there is none.
+sub pidfd {
+  my ($pid) = @_;
+  my $fd = syscall $pidfd_open, $pid + 0, 0;
+  return if $fd < 0;
+  open my $end, '<&=', $fd or die "DMITest: no pidfd: $!\n";
+  return $end;
+}
+
 # Waits for the end of a process that need not be a child: end_of(pid), called while it lives, returns
 # what to call with a number of seconds; true: it has ended.
 sub end_of {
   my ($pid) = @_;
-  my $fd = syscall $pidfd_open, $pid + 0, 0;
-  return sub { 1 } if $fd < 0;
-  open my $end, '<&=', $fd or die "DMITest: no pidfd: $!\n";
+  my $end = pidfd($pid) or return sub { 1 };
   return sub {
     my $deadline = time + $_[0];
     while (1) {
@@ -317,6 +324,8 @@ sub _pump {
   my @streams = grep { $_->{handle} } map { @{ $_->{streams} } } @{ $self->{processes} };
   vec($bits, fileno $_->{handle}, 1) = 1 for @streams;
   vec($bits, fileno $self->{wake_reader}, 1) = 1;
+  # SIGCHLD is not enough: one that comes right before select is handled behind it only.
+  vec($bits, fileno $_->{end}, 1) = 1 for grep { $_->{end} } $self->_running;
   my $ready = select my $got = $bits, undef, undef, $seconds;
   return if $ready <= 0;    # nothing, or a signal: the caller looks again
   if (vec $got, fileno $self->{wake_reader}, 1) {
@@ -411,6 +420,7 @@ sub _new {
     print STDERR "cannot run $command->[0]: $!\n";
     POSIX::_exit(127);
   }
+  $self->{end} = DMITest::pidfd($self->{pid});
   close $_ for $out_writer, $err_writer, $event_writer;
   $_->blocking(0) for $out_reader, $err_reader, $event_reader;
   # `text` is all that came, `logged` how much of it is in the log, `seen` where expect goes on.
