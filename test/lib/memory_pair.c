@@ -111,7 +111,8 @@ void memory_pair_break(struct pair *pair, int side, int error) {
   pair->end[side].error = error;
   memory_flow_clear(&pair->flow[side]);
   memory_flow_clear(&pair->flow[1 - side]);
-  update(pair, side);
+  update(pair, 0);
+  update(pair, 1);
 }
 
 /* The attempt to connect has arrived: who listens there, or nobody? */
