@@ -1,7 +1,8 @@
 /*
- * pressure.c - start and end, the marks of the pool, the pages that are held, and the steps of
+ * pressure.c - start and end, the marks of the pool, the order of stages, and the steps of
  * pages that the pager's actions consist of.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,43 @@ bool dmi_pressure_set_marks(const struct dmi_pressure *p) {
   dmi_pool_watch(p->pool, rise, fall);
   used = dmi_pool_used(p->pool);
   return used <= rise && used >= fall;
+}
+
+/* ---- Stages --------------------------------------------------------------------------------- */
+
+#ifdef DMI_DEBUG
+#define BIT(stage) (1u << DMI_STAGE_##stage)
+#define TO_FAILING (BIT(ARM) | BIT(CHECK_FIRST) | BIT(REST))
+#define TO_FINDING (BIT(OFFER) | BIT(SPILL) | TO_FAILING)
+#define TO_LEAVING (BIT(SWEEP) | TO_FINDING)
+#define TO_ANSWERING (BIT(COPIES) | BIT(ARM_COPIES) | TO_LEAVING)
+
+/* Where each stage may go.  What needs no action is passed over. */
+static const uint32_t allowed[DMI_STAGES] = {
+    [DMI_STAGE_REST] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_SETTLE] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_CHECK] = BIT(CHECK) | BIT(ADMIT) | TO_ANSWERING,
+    [DMI_STAGE_ADMIT] = BIT(CHECK) | TO_ANSWERING,
+    [DMI_STAGE_COPIES] = TO_ANSWERING,
+    [DMI_STAGE_ARM_COPIES] = TO_LEAVING,
+    [DMI_STAGE_SWEEP] = TO_FINDING,
+    [DMI_STAGE_OFFER] = BIT(SPILL) | TO_FAILING,
+    [DMI_STAGE_SPILL] = TO_FAILING,
+    [DMI_STAGE_ARM] = BIT(REST),
+    [DMI_STAGE_CHECK_FIRST] = BIT(FAIL) | BIT(REST),
+    [DMI_STAGE_FAIL] = BIT(REST),
+};
+#endif
+
+void dmi_pressure_check_move(enum dmi_pressure_stage from, enum dmi_pressure_stage to) {
+#ifdef DMI_DEBUG
+  if (allowed[from] >> to & 1) return;
+  fprintf(stderr, "bug: the pager goes from stage %u to stage %u\n", from, to);
+  abort();
+#else
+  (void)from;
+  (void)to;
+#endif
 }
 
 /* ---- The actions' steps --------------------------------------------------------------------- */

@@ -90,6 +90,9 @@ uint64_t dmi_pressure_high(const struct dmi_pressure *pressure);
  * False: it is there already. */
 bool dmi_pressure_set_marks(const struct dmi_pressure *pressure);
 
+/* Debug builds: aborts when `to` must not follow `from`. */
+void dmi_pressure_check_move(enum dmi_pressure_stage from, enum dmi_pressure_stage to);
+
 /* ---- pressure_others.c: members that ask for room ---- */
 /* May others have something now? */
 bool dmi_pressure_can_give(const struct dmi_pressure *pressure);

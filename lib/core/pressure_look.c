@@ -7,48 +7,10 @@
  * asked for room, then the file takes pages, and when all of that is in vain the first write that
  * waits fails.  Whatever changes something begins a new look.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "core/pressure_int.h"
 #include "dmi_api.h"
 
 /* ---- Stages --------------------------------------------------------------------------------- */
-
-#ifdef DMI_DEBUG
-#define BIT(stage) (1u << DMI_STAGE_##stage)
-#define TO_FAILING (BIT(ARM) | BIT(CHECK_FIRST) | BIT(REST))
-#define TO_FINDING (BIT(OFFER) | BIT(SPILL) | TO_FAILING)
-#define TO_LEAVING (BIT(SWEEP) | TO_FINDING)
-#define TO_ANSWERING (BIT(COPIES) | BIT(ARM_COPIES) | TO_LEAVING)
-
-/* Where each stage may go.  What needs no action is passed over. */
-static const uint32_t allowed[DMI_STAGES] = {
-    [DMI_STAGE_REST] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
-    [DMI_STAGE_SETTLE] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
-    [DMI_STAGE_CHECK] = BIT(CHECK) | BIT(ADMIT) | TO_ANSWERING,
-    [DMI_STAGE_ADMIT] = BIT(CHECK) | TO_ANSWERING,
-    [DMI_STAGE_COPIES] = TO_ANSWERING,
-    [DMI_STAGE_ARM_COPIES] = TO_LEAVING,
-    [DMI_STAGE_SWEEP] = TO_FINDING,
-    [DMI_STAGE_OFFER] = BIT(SPILL) | TO_FAILING,
-    [DMI_STAGE_SPILL] = TO_FAILING,
-    [DMI_STAGE_ARM] = BIT(REST),
-    [DMI_STAGE_CHECK_FIRST] = BIT(FAIL) | BIT(REST),
-    [DMI_STAGE_FAIL] = BIT(REST),
-};
-#endif
-
-static void check_move(enum dmi_pressure_stage from, enum dmi_pressure_stage to) {
-#ifdef DMI_DEBUG
-  if (allowed[from] >> to & 1) return;
-  fprintf(stderr, "bug: the pager goes from stage %u to stage %u\n", from, to);
-  abort();
-#else
-  (void)from;
-  (void)to;
-#endif
-}
 
 /* One call of dmi_pressure_next. */
 struct step {
@@ -59,7 +21,7 @@ struct step {
 
 static void go(struct step *step, enum dmi_pressure_stage stage, enum dmi_pressure_do type,
                struct dmi_page *page) {
-  check_move(step->p->stage, stage);
+  dmi_pressure_check_move(step->p->stage, stage);
   step->p->stage = stage;
   step->action->type = type;
   step->action->page = page;
