@@ -78,15 +78,6 @@ test_sim_node_sim_SOURCES = \
 test_sim_node_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_node_sim_LDADD = $(sim_libs)
 
-check_PROGRAMS += test/sim/member_sim
-test_sim_member_sim_SOURCES = \
-	test/sim/member_sim.c \
-	test/sim/member_user.c \
-	test/sim/member_world.c \
-	test/sim/member_world.h
-test_sim_member_sim_CPPFLAGS = $(sim_cppflags)
-test_sim_member_sim_LDADD = $(sim_libs)
-
 check_PROGRAMS += test/sim/heap_sim
 test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
 test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)

@@ -64,6 +64,9 @@ void sim_judge_refused(struct node *node) {
   node->notes.refused_at = node->notes.drain_at; /* the coordinator compares with an earlier time */
   node->notes.refused_room = true;
   node->notes.close_base = close_notices(node->sim, node);
+  /* The coordinator has told itself, and may have queued the next notice already. */
+  if (node->m->coord && !dmi_coord_find(node->m->coord, node->uid)->no_room)
+    node->notes.close_base--;
 }
 
 static void rank_records(struct node *node, const struct dmi_coord *c) {

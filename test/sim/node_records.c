@@ -48,8 +48,20 @@ static void env_unref(void *arg, struct dmi_map *map) {
   of(arg, map)->refs--;
 }
 
+/* Threads run while the daemon walks over pages, where it has no lock. */
+static void others_run(struct node *node, uint32_t once_in) {
+  if (node->held || node->sim->resting || !node->alive) return;
+  if (rng_once_in(&node->sim->rng, once_in)) (void)node_ops_begin(node);
+}
+
 static void env_hold(void *arg, struct dmi_map *map) {
-  (void)arg;
+  ((struct node *)arg)->held = true;
+  (void)map;
+}
+
+static void env_release(void *arg, struct dmi_map *map) {
+  ((struct node *)arg)->held = false;
+  others_run(arg, 3);
   (void)map;
 }
 
@@ -76,12 +88,13 @@ static void env_lock(void *arg, struct dmi_page *page) {
 }
 
 static void env_unlock(void *arg, struct dmi_page *page) {
-  (void)arg;
+  others_run(arg, 10);
   (void)page;
 }
 
 static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
   node_act(arg, sim_map_num(page->map->base), (uint32_t)page->index, out);
+  others_run(arg, 10);
 }
 
 /* The lock of what the pager decides; here nothing comes between. */
@@ -107,7 +120,7 @@ void node_records_init(struct node *node) {
                                                 .ref = env_ref,
                                                 .unref = env_unref,
                                                 .hold = env_hold,
-                                                .release = env_hold,
+                                                .release = env_release,
                                                 .arrived = env_arrived,
                                                 .record = env_record,
                                                 .each_record = env_each_record,

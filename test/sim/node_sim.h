@@ -136,6 +136,7 @@ struct node {
   struct dmi_pool *pool;
   struct dmi_out out; /* the daemon's */
   struct dmi_node_env env;
+  bool held;    /* the daemon has the lock of a mapping */
   bool no_room; /* as last seen of `m` */
   bool drain;   /* it leaves: a step that is over is an event */
   bool stepped; /* one is */
