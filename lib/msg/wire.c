@@ -58,14 +58,21 @@ const char *dmi_wire_name(uint8_t type) {
   return name != NULL ? name : "no message";
 }
 
-/* Is there something in fields that it does not use, or a flag that it does not have? */
-static bool says_more(const struct dmi_msg *msg, const uint64_t zero[DMI_WIRE_WORDS]) {
-  uint64_t word[DMI_WIRE_WORDS], more = 0;
-  memcpy(word, msg, sizeof word);
-  for (int i = 0; i < DMI_WIRE_WORDS; i++)
-    more |= word[i] & zero[i];
-  return more != 0;
+/* The bits of a word of the message that it does not use, and that are set. */
+static inline uint64_t more(const struct dmi_msg *msg, const uint64_t *zero, int i) {
+  uint64_t word;
+  memcpy(&word, (const char *)msg + 8 * i, sizeof word);
+  return word & zero[i];
 }
+
+/* Is there something in fields that it does not use, or a flag that it does not have?  No loop:
+ * each message comes here twice, and that would be two percent of a GET. */
+static bool says_more(const struct dmi_msg *msg, const uint64_t zero[DMI_WIRE_WORDS]) {
+  return (more(msg, zero, 0) | more(msg, zero, 1) | more(msg, zero, 2) | more(msg, zero, 3) |
+          more(msg, zero, 4) | more(msg, zero, 5) | more(msg, zero, 6)) != 0;
+}
+
+_Static_assert(DMI_WIRE_WORDS == 7, "says_more looks at all words");
 
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
   const struct dmi_wire_type *row = dmi_wire_type(msg->type);
