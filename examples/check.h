@@ -21,7 +21,7 @@ static inline void check_call(int32_t ok, const char *call, const char *file, in
 }
 
 /* Dismisses a process that has asked to leave.  False: not now, since no other process has room for
- * its pages.  Then it stays as it was, and its DMI_CLOSE comes again when there may be room. */
+ * its pages.  Then it stays as it was, and its DMI_CLOSE comes again when there may be memory. */
 static inline int32_t check_goodbye(int32_t dmi_id) {
   if (DMI_goodbye(dmi_id) == DMI_TRUE) return 1;
   if (DMI_errno() != DMI_ENOMEM) check_call(DMI_FALSE, "DMI_goodbye", __FILE__, __LINE__);

@@ -122,7 +122,7 @@ core_sources = \
 	lib/core/node.c \
 	lib/core/node.h \
 	lib/core/node_int.h \
-	lib/core/node_room.c \
+	lib/core/node_pressure.c \
 	lib/core/out.c \
 	lib/core/out.h \
 	lib/core/page.c \
@@ -133,8 +133,8 @@ core_sources = \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_owner.c \
-	lib/core/page_pass.c \
-	lib/core/page_room.c \
+	lib/core/page_delegate.c \
+	lib/core/page_reserve.c \
 	lib/core/page_wait.c \
 	lib/core/pressure.c \
 	lib/core/pressure.h \
@@ -149,9 +149,9 @@ core_sources = \
 	lib/core/replace.h \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
-	lib/core/room.c \
-	lib/core/room_msg.c \
-	lib/core/room.h \
+	lib/core/capacity.c \
+	lib/core/capacity_msg.c \
+	lib/core/capacity.h \
 	lib/core/syncop.c \
 	lib/core/syncop.h
 
@@ -206,8 +206,8 @@ node_sources = \
 	lib/node/contact.h \
 	lib/node/daemon.c \
 	lib/node/daemon.h \
-	lib/node/events.c \
-	lib/node/events.h \
+	lib/node/actions.c \
+	lib/node/actions.h \
 	lib/node/key.c \
 	lib/node/key.h \
 	lib/node/main.c \

@@ -22,7 +22,7 @@ void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *a
   if (!access->ops) abort();
   dmi_space_init(&access->space);
   dmi_mutex_init(&access->self_lock, DMI_RANK_LEAF);
-  dmi_mutex_init(&access->park_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&access->deferred_lock, DMI_RANK_LEAF);
   access->selfs_end = &access->selfs;
 }
 
@@ -47,7 +47,7 @@ static void give_up(struct dmi_op *op, void *access) {
   dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
 }
 
-/* Whoever gave the status may have ended, and the status with it: it is not touched. */
+/* The thread that gave the status may have ended, and the status with it: it is not touched. */
 static void drop(struct dmi_op *op, void *arg) {
   (void)arg;
   dmi_slice_drop(&op->req.src);
@@ -64,7 +64,7 @@ void dmi_access_end(struct dmi_access *access) {
 void dmi_access_fini(struct dmi_access *access) {
   dmi_ops_free(access->ops);
   dmi_mutex_destroy(&access->self_lock);
-  dmi_mutex_destroy(&access->park_lock);
+  dmi_mutex_destroy(&access->deferred_lock);
 }
 
 struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, int64_t size,

@@ -28,10 +28,10 @@ struct dmi_access_above {
   struct dmi_mapping *(*lookup)(void *arg, uint64_t addr, int32_t *error);
   /* Makes a mapping with this word (core/heap.h), or ends one.  DMI_OK or DMI_E*.  Both wait, but
    * unmap_later does not, and tells nobody how it went. */
-  int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word, int64_t *addr);
-  int32_t (*unmap)(void *arg, uint64_t base, uint64_t word);
-  void (*unmap_later)(void *arg, uint64_t base, uint64_t word);
-  /* A write of this page waits for room (DMI_ACT_ROOM); with the page locked. */
+  int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag, int64_t *addr);
+  int32_t (*unmap)(void *arg, uint64_t base, uint64_t tag);
+  void (*unmap_later)(void *arg, uint64_t base, uint64_t tag);
+  /* A write of this page waits for memory (DMI_ACT_STALLED); with the page locked. */
   void (*stalled)(void *arg, struct dmi_page *page);
   /* Something that the pager asked to be told of has happened; any thread, any lock. */
   void (*wake_pager)(void *arg);
@@ -40,9 +40,9 @@ struct dmi_access_above {
 /* One process's access to global memory. */
 struct dmi_access {
   struct dmi_core core;
-  struct dmi_space space; /* the mappings known here */
-  struct dmi_net *net;    /* sends: any thread; else the daemon */
-  struct dmi_ops *ops;    /* operations that are out; own lock */
+  struct dmi_space space;    /* the mappings known here */
+  struct dmi_net *net;       /* sends: any thread; else the daemon */
+  struct dmi_ops *ops;       /* operations that are out; own lock */
   struct dmi_stream *stream; /* what happens is told there */
   const struct dmi_access_above *above;
   void *above_arg;
@@ -52,9 +52,11 @@ struct dmi_access {
   _Atomic uint32_t drain;    /* bool: leaving; the daemon looks at core.owned after each step */
   _Atomic uint32_t stalling; /* bool: node/stall.c looks, or is about to */
   _Atomic uint32_t pager_expects; /* bool: pages stall or are offered; it is told of GRANTs */
-  _Atomic uint32_t pager_curious; /* bool: it wants to know when a step of some page is over */
-  _Atomic uint32_t idle_owed; /* user code that ended while its operations were still out: the */
-                              /* membership core is told that it is idle when they are complete */
+  _Atomic uint32_t
+      pager_watches_steps; /* bool: the pager wants to know when a step of some page is over */
+  _Atomic uint32_t
+      idle_owed; /* user code that ended while its operations were still in flight: the */
+                 /* membership core is told that it is idle when they are complete */
 
   _Atomic uint64_t sent[DMI_MSG_NUMBERS]; /* own page messages to others, by type */
   struct {
@@ -64,10 +66,12 @@ struct dmi_access {
   struct dmi_mutex self_lock; /* guards selfs */
   struct dmi_self_msg *selfs, **selfs_end;
 
-  struct dmi_mutex park_lock; /* guards dmi_mapping.parked of all, and clearing map.arriving */
+  struct dmi_mutex
+      deferred_lock; /* guards dmi_mapping.deferred of all mappings, and clearing map.arriving */
 };
 
-/* Makes one of zero bytes; `core`, `net`, `active` and perhaps `stream` are the caller's to fill in. */
+/* Makes one of zero bytes; `core`, `net`, `active` and perhaps `stream` are the caller's to fill
+ * in. */
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg);
 /* At the end of the process: frees the mappings, and the operations that nobody will ever answer.
  */
@@ -91,7 +95,7 @@ static inline int32_t dmi_access_usable(const struct dmi_access *access) {
 /* Of a synchronous access: bounds what its operations take of memory. */
 #define DMI_PAGES_AT_ONCE 8192
 
-/* One operation on a page that is out, or about to be. */
+/* One operation on a page that is in flight, or about to be. */
 struct dmi_op {
   struct dmi_req req;          /* first: the core gives it back */
   struct dmi_mapping *mapping; /* one reference */
@@ -127,11 +131,11 @@ void dmi_access_call_fail(struct dmi_call *call, int32_t error);
 /* One of `left` is done; with the last the status is, and the call is gone. */
 void dmi_access_call_finish(struct dmi_call *call);
 
-/* Peers for whom messages are in line that nobody has written yet. */
-#define DMI_FLUSH_ROOM 16
+/* Peers with queued messages that no thread has written yet. */
+#define DMI_FLUSH_MAX 16
 struct dmi_flush {
   uint32_t num;
-  uint32_t uid[DMI_FLUSH_ROOM];
+  uint32_t uid[DMI_FLUSH_MAX];
 };
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);
 
@@ -228,7 +232,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
 
 /* ---- For the daemon ---- */
 
-/* Puts an answer to ourselves in line, for the daemon thread to deliver; any thread. */
+/* Queues an answer to ourselves, which the daemon thread delivers; any thread. */
 void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg);
 /* Delivers them. */
 void dmi_access_self(struct dmi_access *access);

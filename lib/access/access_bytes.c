@@ -213,7 +213,7 @@ int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, v
       break;
     default:
       return bad_mode(status,
-                      "the mode is none of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
+                      "the mode is not one of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
   }
   if (!size) return nothing(status);
   caller.access = access;
@@ -255,7 +255,7 @@ int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, 
   struct caller caller;
   if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE)
-    return bad_mode(status, "the mode is none of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE");
+    return bad_mode(status, "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE");
   if (!size) {
     return mode == DMI_PUT_WRITE ? nothing(status) : fetch_page(access, addr, status);
   }

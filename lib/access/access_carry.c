@@ -1,7 +1,7 @@
 /*
  * access_carry.c - carrying out what a step of a page decided.
  *
- * The happy path: messages are put in line while the page is locked, so that their order is that of
+ * The happy path: messages are queued while the page is locked, so that their order is that of
  * the steps; after it is unlocked they are written to the sockets, and operations that are complete
  * wake their threads.
  */
@@ -12,13 +12,13 @@
 #include "base/xalloc.h"
 #include "msg/wire.h"
 
-/* A request for the home, which is arriving: kept until then.  Parked already, or the home has
- * arrived between the step and here: then it goes through the core again. */
-static void park(struct dmi_access *access, struct dmi_page *page, uint32_t from,
-                 struct dmi_msg *msg, struct dmi_out *out) {
+/* A request for the home, which is arriving: deferred until then. If the home has arrived between
+ * the step and here, the request goes through the core again. */
+static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+                  struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
-  struct dmi_parked *item = NULL;
-  dmi_mutex_lock(&access->park_lock);
+  struct dmi_deferred_request *item = NULL;
+  dmi_mutex_lock(&access->deferred_lock);
   if (atomic_load(&mapping->map.arriving)) {
     item = dmi_xalloc(1, sizeof(*item));
     item->from = from;
@@ -27,14 +27,14 @@ static void park(struct dmi_access *access, struct dmi_page *page, uint32_t from
       item->msg.list = dmi_slice_xcopy(msg->list.ptr, msg->list.len);
     }
     item->next = NULL;
-    *mapping->parked_end = item;
-    mapping->parked_end = &item->next;
+    *mapping->deferred_end = item;
+    mapping->deferred_end = &item->next;
   }
-  dmi_mutex_unlock(&access->park_lock);
+  dmi_mutex_unlock(&access->deferred_lock);
   if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
-/* Puts it in line for another process.  False: that one is gone. */
+/* Queues it for another process.  False: that one is gone. */
 static bool send_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
                         struct dmi_msg *msg, struct dmi_out *out) {
   uint8_t type = msg->type;
@@ -64,15 +64,16 @@ static void grant_locked(struct dmi_access *access, struct dmi_page *page, uint3
 
 /* A write waits for room. */
 static void stalled(struct dmi_access *access, struct dmi_page *page) {
-  dmi_emit(access->stream, room_short, .mapping = page->map->base, .page = page->index,
+  dmi_emit(access->stream, memory_short, .mapping = page->map->base, .page = page->index,
            .bytes = page->map->page_size);
   access->above->stalled(access->above_arg, page);
 }
 
 /* A step of some page is over: pages that could not leave before may now. */
 static void stepped(struct dmi_access *access) {
-  if (__builtin_expect(atomic_load_explicit(&access->pager_curious, memory_order_relaxed), 0)) {
-    atomic_store(&access->pager_curious, 0);
+  if (__builtin_expect(atomic_load_explicit(&access->pager_watches_steps, memory_order_relaxed),
+                       0)) {
+    atomic_store(&access->pager_watches_steps, 0);
     access->above->wake_pager(access->above_arg);
   }
 }
@@ -85,9 +86,9 @@ void dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
     struct dmi_msg msg = out->act[i].msg;
     if (out->act[i].type == DMI_ACT_COMPLETE) {
       dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
-    } else if (out->act[i].type == DMI_ACT_PARK) {
-      park(access, page, to, &msg, out);
-    } else if (out->act[i].type == DMI_ACT_ROOM) {
+    } else if (out->act[i].type == DMI_ACT_DEFER) {
+      defer(access, page, to, &msg, out);
+    } else if (out->act[i].type == DMI_ACT_STALLED) {
       stalled(access, page);
     } else if (out->act[i].type != DMI_ACT_SEND) {
       continue;
@@ -107,7 +108,7 @@ void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   flush->num = 0;
 }
 
-/* What is in line for `uid` goes out now or, with `later`, with the rest. */
+/* Sends what is queued for `uid` now or, with `later`, together with the rest. */
 static void flush_to(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
   if (!later) {
     dmi_net_flush(access->net, uid);
@@ -116,7 +117,7 @@ static void flush_to(struct dmi_access *access, uint32_t uid, struct dmi_flush *
   for (uint32_t i = 0; i < later->num; i++) {
     if (later->uid[i] == uid) return;
   }
-  if (later->num == DMI_FLUSH_ROOM) dmi_access_flush(access, later);
+  if (later->num == DMI_FLUSH_MAX) dmi_access_flush(access, later);
   later->uid[later->num++] = uid;
 }
 

@@ -146,7 +146,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-/* A message that cannot be handled here: whoever waits for an answer gets `error`. */
+/* A message that cannot be handled here: the process that waits for an answer gets `error`. */
 static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
@@ -161,15 +161,16 @@ static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg
   return true;
 }
 
-/* A request whose bytes found no memory here. */
-static bool no_room(const struct dmi_msg *msg) {
+/* True if there was no memory for the bytes of this request. */
+static bool no_capacity(const struct dmi_msg *msg) {
   return (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) &&
          msg->body.len && !msg->body.ptr;
 }
 
-/* After a message of another process.  What does not hold now did before it came, so it is that
- * process's doing: what is sent here is checked, and this is for what no check has thought of.
- * GOT changes nothing that could break, so that the check costs less than a percent of a GET. */
+/* After a message of another process. An invariant that does not hold now did hold before the
+ * message, so that process caused it: messages are checked, and this catches what the checks did
+ * not foresee. GOT changes nothing that could break, so that the check costs less than a percent of
+ * a GET. */
 static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                        uint8_t type) {
   const char *what = type == DMI_MSG_GOT ? NULL : dmi_page_wrong(&access->core, page);
@@ -181,7 +182,7 @@ static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_
   return false;
 }
 
-/* With the mapping kept alive by a reference. */
+/* The caller has a reference to the mapping. */
 static bool page_message(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg) {
   struct dmi_out out;
@@ -225,7 +226,7 @@ bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg
     good = false;
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
-  } else if (no_room(msg)) {
+  } else if (no_capacity(msg)) {
     (void)refuse(access, from, msg, DMI_ENOMEM);
   } else if (page || (page = dmi_mapping_get(&access->core, mapping, msg->page, &error))) {
     good = page_message(access, page, from, msg);

@@ -94,7 +94,7 @@ int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw
     return rmw_refuse(rmw, status, dmi_because(DMI_EINVAL, "the size must be positive"));
   }
   if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) {
-    error = dmi_because(DMI_EINVAL, "the mode is none of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");
+    error = dmi_because(DMI_EINVAL, "the mode is not one of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");
     return rmw_refuse(rmw, status, error);
   }
   caller.access = access;

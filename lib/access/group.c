@@ -3,7 +3,7 @@
  *
  * The happy path: every page can be read, or written, here and now, and its parts are copied under
  * its lock.  Each page that cannot is one operation of the protocol core; the messages of all are
- * put in line before any is waited for, and written together.
+ * queued before any is waited for, and written together.
  */
 #include "access/group.h"
 

@@ -24,7 +24,7 @@ struct dmi_group_page {
 
 struct dmi_group {
   struct dmi_access *access;
-  _Atomic uint32_t refs; /* the user's, and one per asynchronous call that is out */
+  _Atomic uint32_t refs; /* the user's, and one per asynchronous call in flight */
   uint64_t pages;
   struct dmi_group_page *page;
   struct dmi_part *part; /* of all pages */

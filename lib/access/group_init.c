@@ -18,7 +18,7 @@ struct piece {
 
 struct pieces {
   struct piece *piece;
-  uint64_t num, room;
+  uint64_t num, capacity;
 };
 
 /* A range of a page, and where its bytes stand among those of all. */
@@ -27,12 +27,12 @@ struct stretch {
 };
 
 static struct piece *add(struct pieces *pieces) {
-  if (pieces->num == pieces->room) {
-    uint64_t room = pieces->room ? 2 * pieces->room : 64;
-    struct piece *more = realloc(pieces->piece, room * sizeof(*more));
+  if (pieces->num == pieces->capacity) {
+    uint64_t capacity = pieces->capacity ? 2 * pieces->capacity : 64;
+    struct piece *more = realloc(pieces->piece, capacity * sizeof(*more));
     if (!more) return NULL;
     pieces->piece = more;
-    pieces->room = room;
+    pieces->capacity = capacity;
   }
   return &pieces->piece[pieces->num];
 }

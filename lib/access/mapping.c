@@ -19,7 +19,7 @@
 
 struct dmi_slab {
   struct dmi_slab *next;
-  uint32_t used, room;
+  uint32_t used, capacity;
   struct dmi_page *pages; /* aligned to a cache line each */
 };
 
@@ -48,7 +48,7 @@ struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t 
   for (uint64_t top = (page_num - 1) >> DMI_TABLE_BITS; top; top >>= DMI_TABLE_BITS) {
     mapping->depth++;
   }
-  mapping->parked_end = &mapping->parked;
+  mapping->deferred_end = &mapping->deferred;
   atomic_init(&mapping->refs, 1);
   dmi_mutex_init(&mapping->lock, DMI_RANK_MAPPING);
   return mapping;
@@ -126,18 +126,18 @@ struct dmi_page *dmi_mapping_next(const struct dmi_mapping *mapping, uint64_t fr
 
 static struct dmi_page *slab_take(struct dmi_mapping *mapping) {
   struct dmi_slab *slab = mapping->slab;
-  if (!slab || slab->used == slab->room) {
-    uint32_t room = slab ? 2 * slab->room : 1;
-    if (room > SLAB_MAX) room = SLAB_MAX;
+  if (!slab || slab->used == slab->capacity) {
+    uint32_t capacity = slab ? 2 * slab->capacity : 1;
+    if (capacity > SLAB_MAX) capacity = SLAB_MAX;
     slab = malloc(sizeof(*slab));
     if (!slab) return NULL;
-    slab->pages = aligned_alloc(64, room * sizeof(struct dmi_page));
+    slab->pages = aligned_alloc(64, capacity * sizeof(struct dmi_page));
     if (!slab->pages) {
       free(slab);
       return NULL;
     }
-    count(mapping, room * sizeof(struct dmi_page));
-    slab->room = room;
+    count(mapping, capacity * sizeof(struct dmi_page));
+    slab->capacity = capacity;
     slab->used = 0;
     slab->next = mapping->slab;
     mapping->slab = slab;

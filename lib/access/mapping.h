@@ -17,29 +17,30 @@
 
 struct dmi_slab;
 
-struct dmi_parked {
-  struct dmi_parked *next;
+struct dmi_deferred_request {
+  struct dmi_deferred_request *next;
   uint32_t from;
   struct dmi_msg msg;
 };
 
 struct dmi_mapping {
-  struct dmi_map map;        /* what the protocol core sees; first */
-  uint64_t end;              /* base + page_size * page_num */
-  int32_t shift;             /* log2 of the page size, -1: not a power of two */
-  int32_t depth;             /* levels of the page table */
-  _Atomic uint32_t refs;     /* the table's one, and one per operation that is out */
-  _Atomic uint32_t dead;     /* bool: unmapped */
-  void *_Atomic root;        /* nodes of 2^9 pointers; leaves point to records */
-  struct dmi_mutex lock;     /* making records; guards slab */
-  struct dmi_slab *slab;     /* records live in slabs, freed with the mapping */
-  struct dmi_parked *parked; /* requests for the home that is arriving, in order; guarded by the */
-  struct dmi_parked **parked_end; /* process's park lock */
-  _Atomic uint32_t saved_lock;    /* guards saved */
-  _Atomic uint32_t any_saved;     /* bool: some page was saved once */
-  struct dmi_range_set saved;     /* numbers of pages that are to stay here: DMI_save */
-  _Atomic uint64_t bytes;         /* in nodes and slabs */
-  uint64_t hand;                  /* the pager's: core/replace.h */
+  struct dmi_map map;    /* what the protocol core sees; first */
+  uint64_t end;          /* base + page_size * page_num */
+  int32_t shift;         /* log2 of the page size, -1: not a power of two */
+  int32_t depth;         /* levels of the page table */
+  _Atomic uint32_t refs; /* the table's one, and one per operation in flight */
+  _Atomic uint32_t dead; /* bool: unmapped */
+  void *_Atomic root;    /* nodes of 2^9 pointers; leaves point to records */
+  struct dmi_mutex lock; /* making records; guards slab */
+  struct dmi_slab *slab; /* records live in slabs, freed with the mapping */
+  struct dmi_deferred_request
+      *deferred; /* requests for the home that is arriving, in order; guarded by the */
+  struct dmi_deferred_request **deferred_end; /* process's park lock */
+  _Atomic uint32_t saved_lock;                /* guards saved */
+  _Atomic uint32_t any_saved;                 /* bool: some page was saved once */
+  struct dmi_range_set saved;                 /* numbers of pages that are to stay here: DMI_save */
+  _Atomic uint64_t bytes;                     /* in nodes and slabs */
+  uint64_t hand;                              /* the pager's: core/replace.h */
 };
 
 /* Makes one, with one reference.  NULL: no memory. */

@@ -15,7 +15,7 @@
 struct slot {
   struct dmi_op *op; /* NULL: free */
   uint32_t uses;     /* upper half of the number */
-  uint32_t seen;     /* the same, of the operation that was out at the last dmi_ops_look */
+  uint32_t seen;     /* the same, of the operation that was in flight at the last dmi_ops_look */
   uint32_t next_free;
   bool prompt; /* see is_prompt */
 };

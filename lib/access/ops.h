@@ -1,5 +1,5 @@
 /*
- * ops.h - the table of operations that are out: number -> operation.
+ * ops.h - the table of operations in flight: number -> operation.
  *
  * A number is a slot and a count of its uses, so that a late or forged answer finds nothing.
  */
@@ -31,7 +31,7 @@ void dmi_ops_remove(struct dmi_ops *ops, struct dmi_op *op);
 bool dmi_ops_any(const struct dmi_ops *ops);
 
 /* Is an operation out that was so at the last call, and that its owner carries out without waiting
- * for what others do?  *any: one of these is out at all. */
+ * for what others do?  *any: one of these is in flight at all. */
 bool dmi_ops_look(struct dmi_ops *ops, bool *any);
 
 /* At the end, when nothing else uses the table: all that are still in it. */
@@ -41,7 +41,7 @@ void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *ar
  * have been unmapped meanwhile).  NULL: there is no such operation (any more). */
 struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_mapping **mapping);
 
-/* With its page locked: is it still out? */
+/* With its page locked: true if it is still in flight. */
 bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op);
 
 /* With this page locked: the operation on it that an answer with this number is for.  NULL: there

@@ -68,11 +68,11 @@ static int32_t add_one(struct dmi_access *access, int64_t addr) {
 static int32_t map_new(struct dmi_access *access, int64_t page_size, int64_t page_num,
                        int64_t *addr) {
   return access->above->map(access->above_arg, (uint64_t)page_size, (uint64_t)page_num,
-                            DMI_WORD_USER, addr);
+                            DMI_TAG_USER, addr);
 }
 
 static int32_t map_end(struct dmi_access *access, int64_t addr) {
-  return access->above->unmap(access->above_arg, (uint64_t)addr, DMI_WORD_USER);
+  return access->above->unmap(access->above_arg, (uint64_t)addr, DMI_TAG_USER);
 }
 
 static int64_t sum_of(const struct set *set) {
@@ -93,7 +93,7 @@ static int32_t expect(struct dmi_access *access, int64_t base, int64_t page_size
   struct dmi_mapping *mapping = dmi_access_mapping(access, base, 1, &error);
   if (!mapping) return error == DMI_EADDR ? DMI_EINVAL : error;
   if (mapping->map.base != (uint64_t)base || mapping->map.page_size != (uint64_t)page_size ||
-      mapping->map.page_num != (uint64_t)page_num || mapping->map.word != DMI_WORD_USER) {
+      mapping->map.page_num != (uint64_t)page_num || mapping->map.tag != DMI_TAG_USER) {
     error = DMI_EINVAL;
   }
   dmi_mapping_unref(&access->core, mapping);
@@ -214,7 +214,7 @@ static int32_t sort_members(const struct set *set, const int64_t *element, int32
   return DMI_OK;
 }
 
-/* The claims of one page of `where`, while they are out. */
+/* The claims of one page of `where`, while they are in flight. */
 struct batch {
   DMI_local_status_t status;
   uint64_t taken;

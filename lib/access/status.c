@@ -19,7 +19,7 @@ static __thread const struct dmi_status *receiving;
 void dmi_status_begin(struct dmi_status *status) {
   status->error = DMI_OK;
   status->asked = 0;
-  atomic_store_explicit(&status->state, DMI_STATUS_OUT, memory_order_relaxed);
+  atomic_store_explicit(&status->state, DMI_STATUS_IN_FLIGHT, memory_order_relaxed);
 }
 
 void dmi_status_done(struct dmi_status *status, int32_t error) {
@@ -63,7 +63,7 @@ static int64_t now_ns(void) {
 /* The state with WAITED in it, to sleep on, so that dmi_status_done wakes; 0: it is not OUT. */
 static uint32_t to_sleep(struct dmi_status *status) {
   uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
-  while (state & DMI_STATUS_OUT) {
+  while (state & DMI_STATUS_IN_FLIGHT) {
     if (state & DMI_STATUS_WAITED) return state;
     if (atomic_compare_exchange_weak(&status->state, &state, state | DMI_STATUS_WAITED))
       return state | DMI_STATUS_WAITED;
@@ -93,8 +93,8 @@ static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
   uint32_t state = atomic_load(&status->state);
   uint32_t next;
   do {
-    if (!(state & DMI_STATUS_OUT)) return false;
-    next = (state & DMI_STATUS_WAITED) | DMI_STATUS_OUT | nudge << DMI_STATUS_NUDGE;
+    if (!(state & DMI_STATUS_IN_FLIGHT)) return false;
+    next = (state & DMI_STATUS_WAITED) | DMI_STATUS_IN_FLIGHT | nudge << DMI_STATUS_NUDGE;
   } while (!atomic_compare_exchange_weak(&status->state, &state, next));
   return true;
 }
@@ -111,7 +111,7 @@ int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
      * has it at a time: its number is out of the state before it gives back. */
     if (set_nudge(status, (uint32_t)nudge + 1)) {
       receiving = status;
-      dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
+      dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);
       receiving = NULL;
       (void)set_nudge(status, 0);
     }

@@ -14,7 +14,7 @@
 
 /* The state: 0 before the first call, else OUT or DONE; while OUT, WAITED when threads sleep on it,
  * and from bit DMI_STATUS_NUDGE on the number of dmi_net_nudge + 1 for the one that receives. */
-#define DMI_STATUS_OUT 1u
+#define DMI_STATUS_IN_FLIGHT 1u
 #define DMI_STATUS_DONE 2u
 #define DMI_STATUS_WAITED 4u
 #define DMI_STATUS_NUDGE 3

@@ -26,7 +26,7 @@ static const char *const whys[] = {
     [DMI_WHY_NOT_WELCOME] = "that process has not been welcomed yet",
     [DMI_WHY_DISMISSED] = "that process is being dismissed",
     [DMI_WHY_NO_THREAD] =
-        "no such thread is left: who is joined, or detached and at its end, is "
+        "no such thread is left: one that was joined, or has ended detached, is "
         "forgotten",
     [DMI_WHY_DETACHED] = "that thread is detached",
     [DMI_WHY_JOINED] = "another thread waits for that thread's end",
@@ -98,7 +98,7 @@ const char *dmi_error_text(int32_t error) {
     case DMI_ESIZE:
       return "sizes and counts must be positive, and page size times page count below 2^62";
     case DMI_ENOMEM:
-      return "no room left: neither in what this process lends nor in what others do (dmirun -s "
+      return "no memory left for pages, in this process or any other (dmirun -s "
              "sets "
              "how much; --spill adds a file), or the system has no memory";
     case DMI_EMEMBER:
@@ -109,7 +109,7 @@ const char *dmi_error_text(int32_t error) {
       return "in use: DMI threads still run in this process, or threads hold it or wait for it";
     case DMI_ETHREAD:
       return "this thread is unknown, has ended, is detached, has been joined already, waits for "
-             "itself, or is none of DMI's (as DMI_main)";
+             "itself, or is not a DMI thread (such as DMI_main)";
     case DMI_EINFUNC:
       return "DMI functions cannot be called from inside DMI_function";
     case DMI_ENOFUNC:

@@ -60,38 +60,39 @@ static const union dmi_value *find(const struct dmi_event *event, const char *na
   return NULL;
 }
 
-static size_t put(char *text, size_t room, enum dmi_field_type type, const union dmi_value *value) {
+static size_t put(char *text, size_t capacity, enum dmi_field_type type,
+                  const union dmi_value *value) {
   time_t when = (time_t)value->number;
   struct tm utc;
   int length = 0;
   switch (type) {
     case DMI_FIELD_NUMBER:
-      length = snprintf(text, room, "%" PRIu64, value->number);
+      length = snprintf(text, capacity, "%" PRIu64, value->number);
       break;
     case DMI_FIELD_ADDRESS:
-      length = snprintf(text, room, "%#" PRIx64, value->number);
+      length = snprintf(text, capacity, "%#" PRIx64, value->number);
       break;
     case DMI_FIELD_TIME:
       gmtime_r(&when, &utc);
-      return strftime(text, room, "%H:%M:%S UTC", &utc);
+      return strftime(text, capacity, "%H:%M:%S UTC", &utc);
     case DMI_FIELD_TEXT:
-      length = snprintf(text, room, "%s", value->text ? value->text : "");
+      length = snprintf(text, capacity, "%s", value->text ? value->text : "");
       break;
   }
   if (length < 0) return 0;
-  return (size_t)length < room ? (size_t)length : room - 1;
+  return (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
 
-void dmi_event_text(const struct dmi_event *event, char *text, size_t room) {
+void dmi_event_text(const struct dmi_event *event, char *text, size_t capacity) {
   const char *from = dmi_event_rows[event->type].text;
   size_t at = 0;
-  while (*from && at + 1 < room) {
+  while (*from && at + 1 < capacity) {
     const char *end = *from == '{' ? strchr(from, '}') : NULL;
     enum dmi_field_type type;
     const union dmi_value *value =
         end ? find(event, from + 1, (size_t)(end - from - 1), &type) : NULL;
     if (value) {
-      at += put(text + at, room - at, type, value);
+      at += put(text + at, capacity - at, type, value);
       from = end + 1;
     } else {
       text[at++] = *from++;

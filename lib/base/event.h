@@ -92,7 +92,7 @@ _Static_assert(DMI_EVENT_NUM <= 64, "an event is a bit of a word");
 #define DMI_EVENT_BIT(type_) (UINT64_C(1) << (type_))
 
 /* The text of the row with the fields filled in; cut off at `room`, and always ended. */
-void dmi_event_text(const struct dmi_event *event, char *text, size_t room);
+void dmi_event_text(const struct dmi_event *event, char *text, size_t capacity);
 /* "error" and "warning" name it themselves. */
 const char *dmi_event_subsystem(const struct dmi_event *event);
 

@@ -60,7 +60,7 @@
     TEXT(host, "", "its machine") \
     NUMBER(cores, "", "processors it may use") \
     NUMBER(memory, "bytes", "lent to the program")) \
-  EVENT(member_left, INFO, LOG, "member", "member {member} has left; what it was home of has member {heir}", \
+  EVENT(member_left, INFO, LOG, "member", "member {member} has left; its homes go to member {heir}", \
     "The view is without this member, which has left.", \
     NUMBER(member, "", "its number") \
     NUMBER(heir, "", "member that took over")) \
@@ -119,7 +119,7 @@
     NUMBER(page, "", "its number there") \
     NUMBER(bytes, "bytes", "its size") \
     NUMBER(from, "", "member that was the owner")) \
-  EVENT(room_short, DEBUG, NOT, "memory", "", "A write of this page waits for room in this process.", \
+  EVENT(memory_short, DEBUG, NOT, "memory", "", "A write of this page waits for room in this process.", \
     ADDRESS(mapping, "", "first byte of its mapping") \
     NUMBER(page, "", "its number there") \
     NUMBER(bytes, "bytes", "its size")) \

@@ -42,7 +42,8 @@ bool dmi_file_replace(const char *path, const char *text) {
   }
   good = write_all(fd, text);
   error = errno;
-  if (close(fd) != 0 && good) { /* a network file system may say only now that there is no room */
+  if (close(fd) != 0 &&
+      good) { /* a network file system may report only now that the disk is full */
     good = false;
     error = errno;
   }

@@ -2,7 +2,7 @@
  * frame.c - reference-counted byte buffers.
  *
  * Knows nothing of pages or messages.  A zeroed large frame (large.h) costs no memory until it is
- * touched, unless its room was in use before.
+ * touched, unless it was in use before.
  */
 #include "base/frame.h"
 

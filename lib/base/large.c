@@ -1,5 +1,5 @@
 /*
- * large.c - room for large frames: slots of a few sizes, cut from spans of address space.
+ * large.c - memory for large frames: slots of a few sizes, cut from spans of address space.
  *
  * Sizes fall into classes, eight to a doubling, so a slot is at most an eighth larger than asked
  * for, and exact for a power of two.  A span holds slots of one class; a slot that is given back
@@ -8,7 +8,7 @@
  * program that drops a copy and fetches it again does not pay for fresh memory each time.  Above
  * LARGEST each gets a span of its own.
  *
- * Does not know what the room is used for.
+ * Does not know what the memory is used for.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@
 #define CLASSES ((LARGEST_LOG - SMALLEST_LOG + 1) * STEPS)
 #define SMALL_PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SPAN ((size_t)16 << 20)  /* bytes of a span, or room for SPAN_SLOTS slots */
+#define SPAN ((size_t)16 << 20)  /* bytes of a span, or of SPAN_SLOTS slots */
 #define SPAN_SLOTS 4             /* at least */
 #define SPARE ((size_t)64 << 20) /* bytes of empty spans that are kept */
 
@@ -46,7 +46,7 @@ struct span {
   uint32_t live;
 };
 
-/* In front of the room, DMI_LARGE_HEAD bytes with what is the caller's. */
+/* In front of the memory: DMI_LARGE_HEAD bytes, some of them the caller's. */
 struct slot {
   struct span *span;
   struct slot *next; /* while it is free */

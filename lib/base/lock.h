@@ -1,5 +1,5 @@
 /*
- * lock.h - locks that know their place: one of four bytes, small enough for every page to have its
+ * lock.h - locks with a rank: one of four bytes, small enough for every page to have its
  * own, and the system's mutex.
  *
  * Held for a few hundred nanoseconds, or for one memcpy; never across a system call that can block.
@@ -18,7 +18,7 @@ enum dmi_rank {
   DMI_RANK_TURN,    /* who receives on a connection */
   DMI_RANK_MAPPING, /* making page records */
   DMI_RANK_PAGE,    /* a page */
-  DMI_RANK_PAGER,   /* who stalls, who has room */
+  DMI_RANK_PAGER,   /* stalled pages, capacity of members */
   DMI_RANK_TEMP,    /* temporary ids of the network */
   DMI_RANK_LEAF,    /* those under which no other lock is taken, but the network's work */
   DMI_RANK_PEER,    /* the queue of a peer */

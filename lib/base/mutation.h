@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Is this rule switched off in `side` (a struct with a field `broken`)? */
+/* True if this rule is switched off in `side` (a struct with a field `broken`). */
 #ifdef DMI_MUTATIONS
 #define DMI_BROKEN(side, rule) ((side)->broken == (rule))
 #else

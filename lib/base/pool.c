@@ -1,8 +1,8 @@
 /*
  * pool.c - the account of the memory that this process lends to the program.
  *
- * A few atomic counters.  `used` is never above the limit but by what comes with `force`.  A mark
- * is taken away by the step that crosses it, so that it wakes once.
+ * A few atomic counters. `used` exceeds the limit only by what comes with `force`. The step that
+ * crosses a mark removes it, so that it wakes once.
  */
 #include "base/pool.h"
 
@@ -20,7 +20,7 @@ struct dmi_pool {
   _Atomic uint32_t closed;
   _Atomic uint64_t refusals, patience;
   _Atomic int64_t paged; /* bytes of frames that are pages' now; for a moment as `copies` */
-  _Atomic uint64_t turned;
+  _Atomic uint64_t transient_ended;
   _Atomic uint32_t awaited;
 };
 
@@ -56,9 +56,9 @@ static void risen(struct dmi_pool *pool, uint64_t now) {
     call_wake(pool);
 }
 
-/* What was in use in passing is free, or a page's. */
+/* What was in transient use is free, or belongs to a page. */
 static void ended(struct dmi_pool *pool, uint64_t bytes) {
-  atomic_fetch_add(&pool->turned, bytes);
+  atomic_fetch_add(&pool->transient_ended, bytes);
   if (atomic_load(&pool->awaited) && atomic_exchange(&pool->awaited, 0)) call_wake(pool);
 }
 
@@ -116,15 +116,15 @@ void dmi_pool_detach(struct dmi_pool *pool, const struct dmi_frame *frame) {
   atomic_fetch_sub(&pool->paged, (int64_t)frame->size);
 }
 
-uint64_t dmi_pool_passing(struct dmi_pool *pool) {
+uint64_t dmi_pool_transient(struct dmi_pool *pool) {
   int64_t bytes;
   atomic_store(&pool->awaited, 1); /* before it looks: or what ends now would go unnoticed */
   bytes = (int64_t)atomic_load(&pool->used) - atomic_load(&pool->paged);
   return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-uint64_t dmi_pool_turned(const struct dmi_pool *pool) {
-  return atomic_load(&pool->turned);
+uint64_t dmi_pool_transient_ended(const struct dmi_pool *pool) {
+  return atomic_load(&pool->transient_ended);
 }
 
 void dmi_pool_copies(struct dmi_pool *pool, int64_t more) {

@@ -106,7 +106,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
 }
 
 /* With the lock.  False: there is no line; *function (NULL: not known) all the same. */
-static bool by_line(char *text, size_t room, uint64_t address, const char **function) {
+static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
   void *module, *line;
   const char *source = NULL;
   int number = 0;
@@ -118,23 +118,24 @@ static bool by_line(char *text, size_t room, uint64_t address, const char **func
   line = lib.getsrc(module, address);
   if (line) source = lib.lineinfo(line, NULL, &number, NULL, NULL, NULL);
   if (!source) return false;
-  snprintf(text, room, "%s:%d%s%.100s%s", strrchr(source, '/') ? strrchr(source, '/') + 1 : source,
-           number, *function ? " (" : "", *function ? *function : "", *function ? ")" : "");
+  snprintf(text, capacity, "%s:%d%s%.100s%s",
+           strrchr(source, '/') ? strrchr(source, '/') + 1 : source, number, *function ? " (" : "",
+           *function ? *function : "", *function ? ")" : "");
   return true;
 }
 
-void dmi_where(char *text, size_t room, const void *caller) {
+void dmi_where(char *text, size_t capacity, const void *caller) {
   /* The call is before the place to which it returns. */
   struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
   const char *function;
   pthread_mutex_lock(&lock);
-  if (!by_line(text, room, file.address, &function)) {
+  if (!by_line(text, capacity, file.address, &function)) {
     if (!dl_iterate_phdr(visit, &file)) {
       file.name = "?";
       file.offset = file.address;
     }
-    snprintf(text, room, "%.150s+0x%llx%s%.100s (%s)", file.name, (unsigned long long)file.offset,
-             function ? " in " : "", function ? function : "",
+    snprintf(text, capacity, "%.150s+0x%llx%s%.100s (%s)", file.name,
+             (unsigned long long)file.offset, function ? " in " : "", function ? function : "",
              session ? "compile with -g for the line" : "install libdw1 for the line");
   }
   pthread_mutex_unlock(&lock);

@@ -11,6 +11,6 @@
 /* "prog.c:42 (DMI_main)" for a return address, if the program has debug information (cc -g) and
  * libdw of elfutils is installed; else "./prog+0x1234", as addr2line takes it, and what is missing.
  * Any thread; slow. */
-void dmi_where(char *text, size_t room, const void *caller);
+void dmi_where(char *text, size_t capacity, const void *caller);
 
 #endif

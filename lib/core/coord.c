@@ -19,20 +19,20 @@ static const uint32_t life_next[DMI_LIFE_NUM] = {
     [DMI_LIFE_JOINED] = TO(OPENED) | TO(CLOSING) | TO(LOST),
     [DMI_LIFE_OPENED] = TO(CLOSING),
     [DMI_LIFE_CLOSING] = TO(LEAVING) | TO(LOST),
-    [DMI_LIFE_LEAVING] = TO(CLOSING) | TO(DRAINED) | TO(KEEPING) | TO(LOST),
-    [DMI_LIFE_DRAINED] = TO(PARTING) | TO(LOST),
-    [DMI_LIFE_KEEPING] = TO(LEAVING) | TO(LOST),
-    [DMI_LIFE_PARTING] = TO(LEFT) | TO(LOST),
-    [DMI_LIFE_LEFT] = TO(OUT) | TO(LOST),
-    [DMI_LIFE_OUT] = TO(LOST),
+    [DMI_LIFE_LEAVING] = TO(CLOSING) | TO(DRAINED) | TO(NO_HEIR) | TO(LOST),
+    [DMI_LIFE_DRAINED] = TO(FLUSHING) | TO(LOST),
+    [DMI_LIFE_NO_HEIR] = TO(LEAVING) | TO(LOST),
+    [DMI_LIFE_FLUSHING] = TO(LEFT) | TO(LOST),
+    [DMI_LIFE_LEFT] = TO(EXITING) | TO(LOST),
+    [DMI_LIFE_EXITING] = TO(LOST),
     [DMI_LIFE_LOST] = TO(NONE),
     [DMI_LIFE_NONE] = TO(JOINING) | TO(JOINED),
 };
 
 const char *dmi_life_name(enum dmi_life life) {
   static const char *const names[DMI_LIFE_NUM] = {"JOINING", "JOINED",  "OPENED",  "CLOSING",
-                                                  "LEAVING", "DRAINED", "KEEPING", "PARTING",
-                                                  "LEFT",    "OUT",     "LOST",    "NONE"};
+                                                  "LEAVING", "DRAINED", "NO_HEIR", "FLUSHING",
+                                                  "LEFT",    "EXITING", "LOST",    "NONE"};
   return life < DMI_LIFE_NUM ? names[life] : "?";
 }
 
@@ -50,7 +50,7 @@ struct dmi_coord *dmi_coord_new(void) {
   c->next_uid = 1;
   c->next_base = DMI_FIRST_BASE;
   c->system = (struct dmi_entry){DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM, c->next_uid,
-                                 DMI_WORD_SYSTEM};
+                                 DMI_TAG_SYSTEM};
   return c;
 }
 
@@ -66,10 +66,10 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->adopts.at);
   free(c->results.at);
   free(c->joins.at);
-  dmi_keep_free(&c->held);
-  dmi_keep_free(&c->parked);
+  dmi_deferred_free(&c->blocked_calls);
+  dmi_deferred_free(&c->deferred);
   dmi_uid_set_free(&c->awaits);
-  dmi_uid_set_free(&c->byes);
+  dmi_uid_set_free(&c->last_requests);
   free(c);
 }
 
@@ -135,14 +135,14 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   record->main = record->life == DMI_LIFE_LEFT && record->busy;
   dmi_record_move(record, DMI_LIFE_LOST);
   if (c->removing == record->uid) c->removing = 0;
-  dmi_uid_set_drop(&c->byes, record->uid);
+  dmi_uid_set_drop(&c->last_requests, record->uid);
   record->heir = 0;
   record->busy = false;
-  record->no_room = false;
+  record->no_capacity = false;
   dmi_coord_unnotify(c, record->uid);
   dmi_coord_answer(m, &record->welcome, DMI_EMEMBER, NULL);
   dmi_coord_answer(m, &record->goodbye, DMI_EMEMBER, NULL);
-  dmi_directory_gone(m, record->uid);
+  dmi_directory_exited(m, record->uid);
   c->retry = true;
 }
 
@@ -168,9 +168,9 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
   dmi_uid_set_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {
     *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
-  } else if (record->life == DMI_LIFE_OUT) {
-    /* Others may see that it has ended before its GONE is here. */
-    if (from->uid == m->uid) dmi_coord_gone(m, record);
+  } else if (record->life == DMI_LIFE_EXITING) {
+    /* Others may see that it has ended before its EXITED is here. */
+    if (from->uid == m->uid) dmi_coord_exited(m, record);
   } else {
     forget_lost(m, record);
   }
@@ -195,10 +195,10 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
   switch (msg->type) {
     case DMI_CTL_LEAVE_ASK:
     case DMI_CTL_LEAVE_NO:
-    case DMI_CTL_ROOM:
+    case DMI_CTL_LEAVE_RETRY:
     case DMI_CTL_DRAINED:
-    case DMI_CTL_PARTED:
-    case DMI_CTL_GONE:
+    case DMI_CTL_FLUSHED:
+    case DMI_CTL_EXITED:
       return dmi_coord_on_leave(m, record, msg);
     case DMI_CTL_OPENED:
       return dmi_coord_on_opened(m, record);
@@ -235,15 +235,16 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
   if (msg->type == DMI_CTL_LOST && !on_lost(m, record, msg, &later)) return false;
   if (msg->type == DMI_CTL_LOST && !later) return true;
   if (c->change == DMI_CHANGE_HANDOVER) {
-    dmi_keep_add(&c->parked, from, msg);
+    dmi_deferred_add(&c->deferred, from, msg);
     return true;
   }
   if (c->ending) {
     if (msg->type == DMI_CTL_ENDED) return dmi_coord_on_ended(m, record);
     return msg->type != DMI_CTL_BUSY; /* sent before END came there: all were idle */
   }
-  if (record->life == DMI_LIFE_OUT && msg->type != DMI_CTL_GONE && msg->type != DMI_CTL_FORGOT) {
-    return true; /* sent before OUT came there: a poll, which nobody waits for any more */
+  if (record->life == DMI_LIFE_EXITING && msg->type != DMI_CTL_EXITED &&
+      msg->type != DMI_CTL_FORGOT) {
+    return true; /* sent before EXIT came there: a poll, which nobody waits for any more */
   }
   return dispatch(m, record, msg);
 }

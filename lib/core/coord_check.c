@@ -81,15 +81,15 @@ static bool waits_good(const struct dmi_coord *c) {
 }
 
 /* Messages of members to a coordinator. */
-static bool kept_good(const struct dmi_keep *keep) {
-  for (uint32_t i = 0; i < keep->num; i++) {
-    const uint8_t type = keep->at[i].msg.type;
-    if (type < DMI_CTL_VIEW_TAKEN || type > DMI_CTL_ROOM) return false;
+static bool deferred_good(const struct dmi_deferred_list *list) {
+  for (uint32_t i = 0; i < list->num; i++) {
+    const uint8_t type = list->at[i].msg.type;
+    if (type < DMI_CTL_VIEW_TAKEN || type > DMI_CTL_LEAVE_RETRY) return false;
   }
   return true;
 }
 
 bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c) {
   return c->view == m->view && records_good(m, c) && self_good(m, c) && mappings_good(c) &&
-         waits_good(c) && kept_good(&c->held) && kept_good(&c->parked);
+         waits_good(c) && deferred_good(&c->blocked_calls) && deferred_good(&c->deferred);
 }

@@ -24,7 +24,7 @@ struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record->uid == but || !record->vital) continue;
-    if (record->life == DMI_LIFE_KEEPING) return record;
+    if (record->life == DMI_LIFE_NO_HEIR) return record;
     if (record->life == DMI_LIFE_LEAVING && record->heir == 0) return record;
   }
   return NULL;
@@ -46,8 +46,8 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record,
   struct dmi_pack body;
   dmi_record_move(record, DMI_LIFE_LEAVING);
   record->heir = heir ? heir->uid : 0;
-  record->no_room = false;
-  record->rooms = m->coord->rooms;
+  record->no_capacity = false;
+  record->capacity_changes = m->coord->capacity_changes;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, record->heir);
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
@@ -70,7 +70,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
     dmi_coord_answer(m, &caller,
                      DMI_WHY(DMI_ENOTASKED, asked ? DMI_WHY_GOODBYE : DMI_WHY_NOT_ASKED), NULL);
   } else if (record->welcome.uid || (is_heir(c, record->uid) && !DMI_BROKEN(m, DMI_MBREAK_HEIR))) {
-    dmi_keep_add(&c->held, from, msg);
+    dmi_deferred_add(&c->blocked_calls, from, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
     /* one that owns nothing needs nobody who can take it */
@@ -84,40 +84,40 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
 /* A leave ended one way or the other, or somebody who can be heir came. */
 void dmi_coord_retry(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
-  struct dmi_keep held = c->held;
+  struct dmi_deferred_list blocked_calls = c->blocked_calls;
   c->retry = false;
-  memset(&c->held, 0, sizeof(c->held));
-  for (uint32_t i = 0; i < held.num; i++) {
-    dmi_coord_message(m, held.at[i].from, &held.at[i].msg);
+  memset(&c->blocked_calls, 0, sizeof(c->blocked_calls));
+  for (uint32_t i = 0; i < blocked_calls.num; i++) {
+    dmi_coord_message(m, blocked_calls.at[i].from, &blocked_calls.at[i].msg);
   }
-  dmi_keep_free(&held);
+  dmi_deferred_free(&blocked_calls);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     struct dmi_record *heir;
-    if (record->life != DMI_LIFE_KEEPING || record->no_room) continue;
+    if (record->life != DMI_LIFE_NO_HEIR || record->no_capacity) continue;
     heir = dmi_coord_heir(c, record->uid);
     if (heir) begin_leave(m, record, heir);
   }
 }
 
-/* It found no room, and now there may be some: one that keeps its pages is told to leave; about
- * the other one the program hears again, once for each time that it was refused. */
-static void room_for(struct dmi_member *m, struct dmi_record *record) {
-  if (!record->no_room) return;
-  record->no_room = false;
-  if (record->life == DMI_LIFE_KEEPING) {
+/* It found no capacity, and now there may be some: a process that keeps its pages is told to leave;
+ * about the other one the program hears again, once for each time that it was refused. */
+static void capacity_for(struct dmi_member *m, struct dmi_record *record) {
+  if (!record->no_capacity) return;
+  record->no_capacity = false;
+  if (record->life == DMI_LIFE_NO_HEIR) {
     m->coord->retry = true;
-  } else if (!DMI_BROKEN(m, DMI_MBREAK_ROOM)) {
+  } else if (!DMI_BROKEN(m, DMI_MBREAK_RETRY)) {
     dmi_coord_notify(m, record, DMI_CLOSE);
   }
 }
 
-/* There may be more room than before: a process was welcomed, or a mapping freed. */
-void dmi_coord_room(struct dmi_member *m) {
+/* Capacity may have become free: a process was welcomed, or a mapping was freed. */
+void dmi_coord_leave_retry(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
-  c->rooms++;
+  c->capacity_changes++;
   for (uint32_t i = 0; i < c->records.num; i++)
-    room_for(m, &c->records.at[i]);
+    capacity_for(m, &c->records.at[i]);
 }
 
 static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
@@ -127,19 +127,21 @@ static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
   return true;
 }
 
-/* The second time, after KEEPING, nobody waits for the answer to a DMI_goodbye; it is tried again
- * when there may be room: dmi_coord_room. */
+/* The second time, after NO_HEIR, nobody waits for the answer to a DMI_goodbye; it is tried again
+ * when there may be room: dmi_coord_leave_retry. */
 static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
-  bool kept = record->goodbye.uid == 0;
+  bool dismissed = record->goodbye.uid == 0;
   if (record->life != DMI_LIFE_LEAVING) return false;
-  if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || kept)) return false;
-  dmi_record_move(record, kept ? DMI_LIFE_KEEPING : DMI_LIFE_CLOSING);
+  if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || dismissed))
+    return false;
+  dmi_record_move(record, dismissed ? DMI_LIFE_NO_HEIR : DMI_LIFE_CLOSING);
   record->heir = 0;
-  record->no_room = msg->member.error == DMI_ENOMEM;
+  record->no_capacity = msg->member.error == DMI_ENOMEM;
   dmi_coord_answer(m, &record->goodbye, (int)msg->member.error, NULL);
   /* what it asked the others may have been answered before that */
-  if (record->rooms != m->coord->rooms && !DMI_BROKEN(m, DMI_MBREAK_ROOMED)) room_for(m, record);
+  if (record->capacity_changes != m->coord->capacity_changes && !DMI_BROKEN(m, DMI_MBREAK_RETRIED))
+    capacity_for(m, record);
   m->coord->retry = true;
   return true;
 }
@@ -161,7 +163,7 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
     c->results.num = before;
     return false;
   }
-  dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_KEEPING);
+  dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_NO_HEIR);
   if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
   if (!record->heir) dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
   if (DMI_BROKEN(m, DMI_MBREAK_LEFT)) record->vital = false;
@@ -170,22 +172,22 @@ static bool on_drained(struct dmi_member *m, struct dmi_record *record, const st
 }
 
 /* All have taken the view in which it has left: from then on nobody asks it for anything. */
-void dmi_coord_part(struct dmi_member *m, struct dmi_record *record) {
+void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
-  dmi_record_move(record, DMI_LIFE_PARTING);
+  dmi_record_move(record, DMI_LIFE_FLUSHING);
   c->removing = record->uid;
   dmi_pack_init(&body);
-  dmi_pack_u32(&body, c->byes.num);
-  for (uint32_t i = 0; i < c->byes.num; i++)
-    dmi_pack_u32(&body, c->byes.at[i]);
-  dmi_member_send(m, record->uid, DMI_CTL_PART, 0, 0, &body);
+  dmi_pack_u32(&body, c->last_requests.num);
+  for (uint32_t i = 0; i < c->last_requests.num; i++)
+    dmi_pack_u32(&body, c->last_requests.at[i]);
+  dmi_member_send(m, record->uid, DMI_CTL_FLUSH, 0, 0, &body);
 }
 
 /* All that it had to forward or to answer has arrived: from now on it may be lost. */
-static bool on_parted(struct dmi_member *m, struct dmi_record *record) {
+static bool on_flushed(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
-  if (record->life != DMI_LIFE_PARTING) return false;
+  if (record->life != DMI_LIFE_FLUSHING) return false;
   dmi_record_move(record, DMI_LIFE_LEFT);
   record->vital = DMI_BROKEN(m, DMI_MBREAK_LOST);
   c->removing = 0;
@@ -195,20 +197,20 @@ static bool on_parted(struct dmi_member *m, struct dmi_record *record) {
 }
 
 /* No user code runs there any more. */
-void dmi_coord_out(struct dmi_member *m, struct dmi_record *record) {
-  dmi_record_move(record, DMI_LIFE_OUT);
+void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record) {
+  dmi_record_move(record, DMI_LIFE_EXITING);
   m->coord->removing = record->uid;
   dmi_coord_unpoll(m->coord, record->uid);
-  dmi_member_send(m, record->uid, DMI_CTL_OUT, 0, 0, NULL);
+  dmi_member_send(m, record->uid, DMI_CTL_EXIT, 0, 0, NULL);
 }
 
 /* It has ended, or was lost when it was about to. */
-void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record) {
+void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_LOST);
   record->heir = 0;
   record->busy = false;
   m->coord->removing = 0;
-  dmi_directory_gone(m, record->uid);
+  dmi_directory_exited(m, record->uid);
 }
 
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
@@ -219,16 +221,16 @@ bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
       return on_leave_ask(m, record);
     case DMI_CTL_LEAVE_NO:
       return on_leave_no(m, record, msg);
-    case DMI_CTL_ROOM:
-      room_for(m, record);
+    case DMI_CTL_LEAVE_RETRY:
+      capacity_for(m, record);
       return true;
     case DMI_CTL_DRAINED:
       return on_drained(m, record, msg);
-    case DMI_CTL_PARTED:
-      return on_parted(m, record);
-    default: /* GONE */
-      if (record->life != DMI_LIFE_OUT) return false;
-      dmi_coord_gone(m, record);
+    case DMI_CTL_FLUSHED:
+      return on_flushed(m, record);
+    default: /* EXITED */
+      if (record->life != DMI_LIFE_EXITING) return false;
+      dmi_coord_exited(m, record);
       return true;
   }
 }

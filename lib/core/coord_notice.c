@@ -65,10 +65,10 @@ bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg
 
 /* Is it a member in the program's eyes?  From the DMI_goodbye that succeeded on it is none, however
  * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second
- * time, after KEEPING, has no goodbye to answer.) */
+ * time, after NO_HEIR, has no goodbye to answer.) */
 static bool listed(const struct dmi_record *record) {
   if (record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
-      record->life == DMI_LIFE_PARTING) {
+      record->life == DMI_LIFE_FLUSHING) {
     return record->goodbye.uid != 0;
   }
   return record->life >= DMI_LIFE_JOINED && record->life < DMI_LIFE_LEAVING;
@@ -123,7 +123,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
     dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
   }
   m->coord->retry = true; /* somebody may have waited for an heir */
-  dmi_coord_room(m);
+  dmi_coord_leave_retry(m);
   return true;
 }
 

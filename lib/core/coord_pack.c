@@ -12,12 +12,12 @@
 #define FORGET_BYTES 24u
 #define ADOPT_BYTES 52u
 #define RESULT_BYTES 20u
-#define KEPT_BYTES 21u
+#define DEFERRED_BYTES 21u
 
 #define WELCOMED 0x01u
 #define BUSY 0x02u
 #define VITAL 0x04u
-#define NO_ROOM 0x08u
+#define NO_CAPACITY 0x08u
 #define LEFT 0x10u
 #define MAIN 0x20u
 #define FLAGS 0x3fu
@@ -39,9 +39,10 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
   dmi_pack_u32(pack, record->dmi_id);
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
-  dmi_pack_u8(pack, (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
-                              (record->vital ? VITAL : 0u) | (record->no_room ? NO_ROOM : 0u) |
-                              (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
+  dmi_pack_u8(pack,
+              (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
+                        (record->vital ? VITAL : 0u) | (record->no_capacity ? NO_CAPACITY : 0u) |
+                        (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
   pack_caller(pack, &record->welcome);
   pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
@@ -58,33 +59,33 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) 
   record->welcomed = flags & WELCOMED;
   record->busy = flags & BUSY;
   record->vital = flags & VITAL;
-  record->no_room = flags & NO_ROOM;
+  record->no_capacity = flags & NO_CAPACITY;
   record->left = flags & LEFT;
   record->main = flags & MAIN;
   unpack_caller(unpack, &record->welcome);
   unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);
   /* no change is under way when the role moves */
-  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_PARTING ||
-      life == DMI_LIFE_OUT || flags > FLAGS) {
+  if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_FLUSHING ||
+      life == DMI_LIFE_EXITING || flags > FLAGS) {
     unpack->bad = true;
   }
 }
 
-static void pack_keep(struct dmi_pack *pack, const struct dmi_keep *keep) {
-  dmi_pack_u32(pack, keep->num);
-  for (uint32_t i = 0; i < keep->num; i++) {
-    const struct dmi_kept *kept = &keep->at[i];
-    dmi_pack_u32(pack, kept->from);
-    dmi_pack_u8(pack, kept->msg.type);
-    dmi_pack_u64(pack, kept->msg.member.op);
-    dmi_pack_u32(pack, (uint32_t)kept->msg.member.error);
-    dmi_pack_bytes(pack, kept->msg.body.ptr, kept->msg.body.len);
+static void pack_deferred(struct dmi_pack *pack, const struct dmi_deferred_list *list) {
+  dmi_pack_u32(pack, list->num);
+  for (uint32_t i = 0; i < list->num; i++) {
+    const struct dmi_deferred *item = &list->at[i];
+    dmi_pack_u32(pack, item->from);
+    dmi_pack_u8(pack, item->msg.type);
+    dmi_pack_u64(pack, item->msg.member.op);
+    dmi_pack_u32(pack, (uint32_t)item->msg.member.error);
+    dmi_pack_bytes(pack, item->msg.body.ptr, item->msg.body.len);
   }
 }
 
-static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep) {
-  uint32_t num = dmi_unpack_count(unpack, KEPT_BYTES);
+static void unpack_deferred(struct dmi_unpack *unpack, struct dmi_deferred_list *list) {
+  uint32_t num = dmi_unpack_count(unpack, DEFERRED_BYTES);
   for (uint32_t i = 0; i < num && !unpack->bad; i++) {
     struct dmi_msg msg = {0};
     uint32_t from = dmi_unpack_u32(unpack);
@@ -94,7 +95,7 @@ static void unpack_keep(struct dmi_unpack *unpack, struct dmi_keep *keep) {
     msg.member.error = dmi_unpack_u32(unpack);
     msg.body.ptr = dmi_unpack_bytes(unpack, &len);
     msg.body.len = len;
-    dmi_keep_add(keep, from, &msg);
+    dmi_deferred_add(list, from, &msg);
   }
 }
 
@@ -153,8 +154,8 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->polls.num; i++)
     pack_caller(pack, &c->polls.at[i]);
   pack_lists(pack, c);
-  pack_keep(pack, &c->held);
-  pack_keep(pack, &c->parked);
+  pack_deferred(pack, &c->blocked_calls);
+  pack_deferred(pack, &c->deferred);
 }
 
 static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
@@ -189,7 +190,7 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
 struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   struct dmi_coord *c = dmi_coord_new();
   uint32_t num;
-  c->rooms = 1; /* for all that it knows there was some since a leave began */
+  c->capacity_changes = 1; /* for all that it knows there was some since a leave began */
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);
@@ -206,8 +207,8 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   for (uint32_t i = 0; i < num; i++)
     unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
   unpack_lists(unpack, c);
-  unpack_keep(unpack, &c->held);
-  unpack_keep(unpack, &c->parked);
+  unpack_deferred(unpack, &c->blocked_calls);
+  unpack_deferred(unpack, &c->deferred);
   if (dmi_unpack_done(unpack)) return c;
   dmi_coord_free(c);
   return NULL;

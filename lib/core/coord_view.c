@@ -132,7 +132,8 @@ static void send_view(struct dmi_member *m, uint32_t coordinator, const struct d
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
-    if (record->removed || record->life == DMI_LIFE_OUT || record->life == DMI_LIFE_LOST) continue;
+    if (record->removed || record->life == DMI_LIFE_EXITING || record->life == DMI_LIFE_LOST)
+      continue;
     dmi_uid_set_add(&c->awaits, record->uid);
     if (record->life == DMI_LIFE_JOINING) {
       send_accept(m, record->uid, added, added_num);
@@ -195,7 +196,7 @@ static bool send_out(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     if (c->records.at[i].life != DMI_LIFE_LEFT || c->records.at[i].busy) continue;
-    dmi_coord_out(m, &c->records.at[i]);
+    dmi_coord_exit(m, &c->records.at[i]);
     return true;
   }
   return false;
@@ -205,7 +206,7 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *self = dmi_coord_find(c, m->uid);
   struct dmi_record *leaver = NULL;
-  bool lost = false, free_to = c->removing == 0 || DMI_BROKEN(m, DMI_MBREAK_LAST_OK);
+  bool lost = false, free_to = c->removing == 0 || DMI_BROKEN(m, DMI_MBREAK_FLUSHED);
   if (c->removing == 0 && (hand_over(m, self) || send_out(m))) return true;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -231,14 +232,14 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   struct dmi_record *record = dmi_coord_find(c, from);
   struct dmi_unpack body;
   uint64_t number;
-  uint8_t bye;
+  uint8_t last_request;
   dmi_unpack_init(&body, &msg->body);
   number = dmi_unpack_u64(&body);
-  bye = dmi_unpack_u8(&body);
-  if (!dmi_unpack_done(&body) || bye > 1) return false;
+  last_request = dmi_unpack_u8(&body);
+  if (!dmi_unpack_done(&body) || last_request > 1) return false;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
   if (!dmi_uid_set_drop(&c->awaits, from)) return false;
-  if (bye) dmi_uid_set_add(&c->byes, from);
+  if (last_request) dmi_uid_set_add(&c->last_requests, from);
   if (DMI_BROKEN(m, DMI_MBREAK_TAKEN) && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }
@@ -251,7 +252,7 @@ static void end_view(struct dmi_member *m) {
     if (record->life == DMI_LIFE_JOINING) {
       become_joined(m, record);
     } else if (record->left && record->life == DMI_LIFE_DRAINED) {
-      dmi_coord_part(m, record);
+      dmi_coord_flush(m, record);
     } else if (record->removed && record->life == DMI_LIFE_LOST) {
       dmi_record_move(record, DMI_LIFE_NONE);
       DMI_LIST_DROP(&c->records, i);
@@ -259,7 +260,7 @@ static void end_view(struct dmi_member *m) {
     }
     i++;
   }
-  dmi_uid_set_free(&c->byes);
+  dmi_uid_set_free(&c->last_requests);
 }
 
 /* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent
@@ -267,7 +268,7 @@ static void end_view(struct dmi_member *m) {
 static void end_handover(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
-  if (DMI_BROKEN(m, DMI_MBREAK_PARK)) dmi_keep_free(&c->parked);
+  if (DMI_BROKEN(m, DMI_MBREAK_DEFER)) dmi_deferred_free(&c->deferred);
   if (DMI_BROKEN(m, DMI_MBREAK_POLLS)) c->polls.num = 0;
   dmi_pack_init(&body);
   dmi_coord_pack(&body, c);
@@ -289,22 +290,22 @@ void dmi_coord_end_change(struct dmi_member *m) {
 
 /* ---- Becoming the coordinator -------------------------------------------------------------- */
 
-static void replay(struct dmi_member *m, struct dmi_keep *keep) {
-  for (uint32_t i = 0; i < keep->num && m->coord; i++) {
-    const struct dmi_msg *msg = &keep->at[i].msg;
+static void replay(struct dmi_member *m, struct dmi_deferred_list *list) {
+  for (uint32_t i = 0; i < list->num && m->coord; i++) {
+    const struct dmi_msg *msg = &list->at[i].msg;
     if (msg->type == DMI_CTL_JOIN) {
-      dmi_coord_on_join(m, keep->at[i].from, msg);
+      dmi_coord_on_join(m, list->at[i].from, msg);
     } else {
-      dmi_coord_message(m, keep->at[i].from, msg); /* a malformed one is dropped */
+      dmi_coord_message(m, list->at[i].from, msg); /* a malformed one is dropped */
     }
   }
-  dmi_keep_free(keep);
+  dmi_deferred_free(list);
 }
 
 bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_coord *c;
-  struct dmi_keep keep;
+  struct dmi_deferred_list list;
   if (m->coord || m->uid == 0 || m->coordinator != m->uid || from != m->coordinator_before) {
     return false;
   }
@@ -319,12 +320,12 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   m->coordinator_before = 0;
   m->coord = c;
   c->retry = true;
-  keep = c->parked;
-  memset(&c->parked, 0, sizeof(c->parked));
-  replay(m, &keep);
-  keep = m->parked;
-  memset(&m->parked, 0, sizeof(m->parked));
-  m->parked_bytes = 0;
-  replay(m, &keep);
+  list = c->deferred;
+  memset(&c->deferred, 0, sizeof(c->deferred));
+  replay(m, &list);
+  list = m->deferred;
+  memset(&m->deferred, 0, sizeof(m->deferred));
+  m->deferred_bytes = 0;
+  replay(m, &list);
   return true;
 }

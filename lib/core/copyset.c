@@ -17,7 +17,7 @@ struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid) {
 struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind) {
   struct dmi_sharer *sharer = dmi_copyset_find(busy, uid);
   if (!sharer) {
-    DMI_XALLOC_GROW(busy->holder, busy->holders, busy->holders_room);
+    DMI_XALLOC_GROW(busy->holder, busy->holders, busy->holders_capacity);
     if (busy->holders == 0) busy->children = 0;
     sharer = &busy->holder[busy->holders++];
   }

@@ -41,24 +41,24 @@ static struct dmi_entry *lookup(struct dmi_coord *c, uint64_t addr) {
 }
 
 /* DMI_OK and the new mapping at the end of the table, or why not. */
-static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint64_t word,
+static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint64_t tag,
                     uint32_t home) {
-  uint64_t size, room;
+  uint64_t size, capacity;
   struct dmi_entry *mapping;
   if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
       page_num > (SIZE_END - 1) / page_size) {
     return DMI_ESIZE;
   }
   size = page_size * page_num;
-  room = (size + ALIGN - 1) / ALIGN * ALIGN + GAP;
-  if (room > ADDRESS_END - c->next_base) return DMI_ENOMEM;
+  capacity = (size + ALIGN - 1) / ALIGN * ALIGN + GAP;
+  if (capacity > ADDRESS_END - c->next_base) return DMI_ENOMEM;
   mapping = DMI_LIST_ADD(&c->mappings);
   mapping->base = c->next_base;
   mapping->page_size = page_size;
   mapping->page_num = page_num;
   mapping->home = home;
-  mapping->word = word;
-  c->next_base += room;
+  mapping->tag = tag;
+  c->next_base += capacity;
   return DMI_OK;
 }
 
@@ -89,18 +89,18 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
   struct dmi_record *home = NULL;
   struct dmi_adopt *adopt;
   struct dmi_pack out;
-  uint64_t page_size, page_num, word;
+  uint64_t page_size, page_num, tag;
   int error;
   dmi_unpack_init(&body, &msg->body);
   page_size = dmi_unpack_u64(&body);
   page_num = dmi_unpack_u64(&body);
-  word = dmi_unpack_u64(&body);
+  tag = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   if (record->heir && !DMI_BROKEN(m, DMI_MBREAK_ADOPT)) {
     home = dmi_coord_heir(c, record->uid);
     if (!home) home = dmi_coord_keeper(c, record->uid);
   }
-  error = allocate(c, page_size, page_num, word, home ? home->uid : record->uid);
+  error = allocate(c, page_size, page_num, tag, home ? home->uid : record->uid);
   if (error) {
     dmi_coord_answer(m, &caller, error, NULL);
     return true;
@@ -167,7 +167,7 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
-    if (record->life == DMI_LIFE_OUT || record->life == DMI_LIFE_LOST) continue;
+    if (record->life == DMI_LIFE_EXITING || record->life == DMI_LIFE_LOST) continue;
     dmi_uid_set_add(&forget->awaits, record->uid);
     dmi_pack_init(&body);
     dmi_pack_u64(&body, base);
@@ -185,19 +185,19 @@ static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
   struct dmi_entry *mapping;
   const struct dmi_record *home;
   struct dmi_unpack body;
-  uint64_t base, word;
+  uint64_t base, tag;
   dmi_unpack_init(&body, &msg->body);
   base = dmi_unpack_u64(&body);
-  word = dmi_unpack_u64(&body);
+  tag = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   mapping = lookup(c, base);
-  if (!mapping || mapping->base != base || mapping->word != word || mapping == &c->system) {
+  if (!mapping || mapping->base != base || mapping->tag != tag || mapping == &c->system) {
     dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
     return true;
   }
   home = dmi_coord_find(c, mapping->home);
   if (home && home->life == DMI_LIFE_LEAVING && !DMI_BROKEN(m, DMI_MBREAK_UNMAP)) {
-    dmi_keep_add(&c->held, record->uid, msg);
+    dmi_deferred_add(&c->blocked_calls, record->uid, msg);
     return true;
   }
   DMI_LIST_DROP(&c->mappings, mapping - c->mappings.at);
@@ -213,7 +213,7 @@ static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
   dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
   dmi_uid_set_free(&forget->awaits);
   DMI_LIST_DROP(&c->forgets, i);
-  dmi_coord_room(m);
+  dmi_coord_leave_retry(m);
 }
 
 static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
@@ -234,7 +234,7 @@ static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
   return false;
 }
 
-void dmi_directory_gone(struct dmi_member *m, uint32_t uid) {
+void dmi_directory_exited(struct dmi_member *m, uint32_t uid) {
   for (uint32_t i = m->coord->forgets.num; i-- > 0;)
     drop_await(m, i, uid);
 }
@@ -264,7 +264,8 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
   }
   home = dmi_coord_find(c, uid);
   if (home && home->life == DMI_LIFE_LEAVING) {
-    dmi_keep_add(&c->held, record->uid, msg); /* it has said "moved", DRAINED is on its way */
+    dmi_deferred_add(&c->blocked_calls, record->uid,
+                     msg); /* it has said "moved", DRAINED is on its way */
   } else {
     dmi_coord_answer(m, &caller, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD), NULL);
   }

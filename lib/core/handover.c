@@ -77,7 +77,7 @@ static void forget_pages(struct dmi_handover *h) {
     ENV(h, unref, h->page[h->page_next++]->map);
   free(h->page);
   h->page = NULL;
-  h->page_num = h->page_room = h->page_next = 0;
+  h->page_num = h->page_capacity = h->page_next = 0;
 }
 
 static void forget_homes(struct dmi_handover *h) {
@@ -87,7 +87,7 @@ static void forget_homes(struct dmi_handover *h) {
   free(h->tail);
   h->home = NULL;
   h->tail = NULL;
-  h->home_room = h->tail_num = h->tail_room = h->tail_next = 0;
+  h->home_capacity = h->tail_num = h->tail_capacity = h->tail_next = 0;
 }
 
 void dmi_handover_free(struct dmi_handover *h) {
@@ -112,7 +112,7 @@ struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
 static void add_home(struct dmi_map *map, void *with) {
   struct dmi_handover *h = with;
   if (atomic_load(&map->home) != h->core->self || !ENV(h, ref, map)) return;
-  DMI_XALLOC_GROW(h->home, h->home_num, h->home_room);
+  DMI_XALLOC_GROW(h->home, h->home_num, h->home_capacity);
   h->home[h->home_num++] = map;
 }
 
@@ -123,13 +123,13 @@ static void add_tail(struct dmi_page *page, void *with) {
   tail.tail = dmi_page_tail(h->core, page);
   ENV(h, unlock, page);
   if (DMI_BROKEN(h, DMI_HBREAK_RECORD) && tail.tail == h->core->self) return;
-  DMI_XALLOC_GROW(h->tail, h->tail_num, h->tail_room);
+  DMI_XALLOC_GROW(h->tail, h->tail_num, h->tail_capacity);
   h->tail[h->tail_num++] = tail;
 }
 
 static void add_page(struct dmi_handover *h, struct dmi_page *page, bool wanted) {
   if (!wanted || !ENV(h, ref, page->map)) return;
-  DMI_XALLOC_GROW(h->page, h->page_num, h->page_room);
+  DMI_XALLOC_GROW(h->page, h->page_num, h->page_capacity);
   h->page[h->page_num++] = page;
 }
 
@@ -178,7 +178,7 @@ void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *o
 static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out *out) {
   struct dmi_msg msg = dmi_handover_about(h, base, DMI_MSG_HOME_END);
   dmi_out_send(out, h->heir, &msg);
-  h->homes_out++;
+  h->homes_in_flight++;
 }
 
 static void make_list(struct dmi_handover *h, struct dmi_map *map) {
@@ -199,7 +199,7 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   map = h->home[h->home_num - 1];
   msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_BEGIN);
   msg.home = (struct dmi_msg_home){
-      .page_size = map->page_size, .page_num = map->page_num, .word = map->word};
+      .page_size = map->page_size, .page_num = map->page_num, .tag = map->tag};
   dmi_out_send(out, h->heir, &msg);
   if (DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, h->home[h->home_num - 1]);
   move(h, DMI_HANDOVER_BEGUN);
@@ -237,8 +237,8 @@ static void send_tails(struct dmi_handover *h, struct dmi_out *out) {
 }
 
 bool dmi_handover_home_done(struct dmi_handover *h, uint32_t from) {
-  if (!h->homes_out || h->heir != from) return false;
-  h->homes_out--;
+  if (!h->homes_in_flight || h->heir != from) return false;
+  h->homes_in_flight--;
   return true;
 }
 
@@ -271,7 +271,7 @@ static bool offer_next(struct dmi_handover *h) {
 
 static bool go_on_pages(struct dmi_handover *h) {
   if (offer_next(h)) return true;
-  if (h->homes_out && !DMI_BROKEN(h, DMI_HBREAK_DONE)) return false;
+  if (h->homes_in_flight && !DMI_BROKEN(h, DMI_HBREAK_DONE)) return false;
   if (atomic_load(&h->core->owned) && !DMI_BROKEN(h, DMI_HBREAK_OWNED)) return false;
   forget_pages(h);
   h->env->each_map(h->env->arg, add_copies_of, h);
@@ -280,7 +280,7 @@ static bool go_on_pages(struct dmi_handover *h) {
 }
 
 /* Copies go: nobody will ask for their acknowledgement once this process has left.  No operation
- * here brings one any more, but a fetch that is out may. */
+ * here brings one any more, but a fetch in flight may. */
 static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < h->page_num; i++) {

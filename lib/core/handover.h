@@ -49,7 +49,7 @@ struct dmi_handover_env {
   /* From `hold` to `release` no record of the mapping is made by others. */
   void (*hold)(void *arg, struct dmi_map *map);
   void (*release)(void *arg, struct dmi_map *map);
-  /* Sets map->arriving to 0, and takes what was kept by DMI_ACT_PARK out, to be replayed at
+  /* Sets map->arriving to 0, and takes what was kept by DMI_ACT_DEFER out, to be replayed at
    * DMI_ACT_REPLAY.  In one, as seen by PARK. */
   void (*arrived)(void *arg, struct dmi_map *map);
 
@@ -130,7 +130,7 @@ void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *o
  * happened. */
 bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out);
 
-/* HOME_*, TAKE and KEEP.  Takes the slices of msg over.  False: not from a correct peer; the
+/* HOME_*, TAKE and REFUSE_PAGE.  Takes the slices of msg over.  False: not from a correct peer; the
  * actions are to be carried out all the same. */
 bool dmi_handover_message(struct dmi_handover *h, uint32_t from, struct dmi_msg *msg,
                           struct dmi_out *out);

@@ -1,6 +1,6 @@
 /*
  * handover_heir.c - the receiver: homes that arrive (R8.2), pages that are offered (TAKE), and
- * what comes back (KEEP).
+ * what comes back (REFUSE_PAGE).
  *
  * Nothing of a message is believed before it was looked at.
  */
@@ -25,7 +25,7 @@ static bool home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_m
     struct dmi_map what = {.base = msg->map,
                            .page_size = msg->home.page_size,
                            .page_num = msg->home.page_num,
-                           .word = msg->home.word};
+                           .tag = msg->home.tag};
     atomic_init(&what.home, h->core->self);
     atomic_init(&what.arriving, arriving);
     ENV(h, enter, &what);
@@ -104,15 +104,15 @@ static bool home_end(struct dmi_handover *h, uint32_t from, uint64_t base, struc
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-/* One more page of a KEEP, which has at most `most` bytes. */
-static void keep_add(struct dmi_msg *keep, const struct dmi_tail *entry, uint64_t most) {
-  if (!keep->list.frame) {
-    keep->list.frame = dmi_frame_new(most);
-    if (!keep->list.frame) dmi_xalloc_fail(most);
-    keep->list.ptr = keep->list.frame->bytes;
+/* One more page of a REFUSE_PAGE, which has at most `most` bytes. */
+static void refusal_add(struct dmi_msg *refusal, const struct dmi_tail *entry, uint64_t most) {
+  if (!refusal->list.frame) {
+    refusal->list.frame = dmi_frame_new(most);
+    if (!refusal->list.frame) dmi_xalloc_fail(most);
+    refusal->list.ptr = refusal->list.frame->bytes;
   }
-  memcpy(keep->list.frame->bytes + keep->list.len, entry, sizeof(*entry));
-  keep->list.len += sizeof(*entry);
+  memcpy(refusal->list.frame->bytes + refusal->list.len, entry, sizeof(*entry));
+  refusal->list.len += sizeof(*entry);
 }
 
 static bool take_page(struct dmi_handover *h, struct dmi_map *map,
@@ -129,18 +129,18 @@ static bool take_page(struct dmi_handover *h, struct dmi_map *map,
   return taken;
 }
 
-/* Says KEEP for those of the list that have no room here.  `map` NULL: for all. */
+/* Refuses the pages of the list for which there is no memory here.  `map` NULL: for all. */
 static void take_pages(struct dmi_handover *h, struct dmi_map *map,
                        const struct dmi_handover_take *take, struct dmi_out *out) {
   const struct dmi_slice *list = &take->list;
-  struct dmi_msg keep = dmi_handover_about(h, take->base, DMI_MSG_KEEP);
+  struct dmi_msg refusal = dmi_handover_about(h, take->base, DMI_MSG_REFUSE_PAGE);
   struct dmi_tail entry;
   for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
     memcpy(&entry, list->ptr + at, sizeof(entry));
     if (map && take_page(h, map, take, &entry)) {
       (void)dmi_out_add(out, DMI_ACT_TAKEN);
     } else {
-      keep_add(&keep, &entry, list->len);
+      refusal_add(&refusal, &entry, list->len);
     }
     if (map && take->must && !entry.zero) {
       struct dmi_act *act = dmi_out_add(out, DMI_ACT_PROMISED);
@@ -148,12 +148,12 @@ static void take_pages(struct dmi_handover *h, struct dmi_map *map,
       act->value = map->page_size;
     }
   }
-  if (take->must) keep.flags = DMI_F_MUST;
-  if (!keep.list.len) return;
+  if (take->must) refusal.flags = DMI_F_MUST;
+  if (!refusal.list.len) return;
   if (DMI_BROKEN(h, DMI_HBREAK_KEEP)) {
-    dmi_slice_drop(&keep.list);
+    dmi_slice_drop(&refusal.list);
   } else {
-    dmi_out_send(out, take->from, &keep);
+    dmi_out_send(out, take->from, &refusal);
   }
 }
 
@@ -197,7 +197,7 @@ static void take_free(struct dmi_handover_take *asks) {
   free(asks);
 }
 
-/* NULL: unmapped; or this process is out and gets no answers any more: who offered must know. */
+/* NULL: unmapped; or this process has left and gets no answers any more: who offered must know. */
 void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
                         struct dmi_out *out) {
   struct dmi_handover_take **at = &h->takes, *asks;
@@ -218,8 +218,8 @@ void dmi_handover_takes_free(struct dmi_handover *h) {
   }
 }
 
-static void kept(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
-                 struct dmi_out *out) {
+static void page_refused(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                         struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, msg->map);
   struct dmi_tail entry;
   for (uint64_t at = 0; map && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
@@ -230,7 +230,7 @@ static void kept(struct dmi_handover *h, uint32_t from, const struct dmi_msg *ms
     if (!page) continue;
     dmi_out_init(&step);
     ENV(h, lock, page);
-    dmi_page_kept(h->core, page, from, msg->flags & DMI_F_MUST, &step);
+    dmi_page_refused(h->core, page, from, msg->flags & DMI_F_MUST, &step);
     ENV(h, unlock_step, page, &step);
   }
   dmi_out_add(out, DMI_ACT_KEPT)->to = from;
@@ -243,8 +243,8 @@ bool dmi_handover_message(struct dmi_handover *h, uint32_t from, struct dmi_msg 
     case DMI_MSG_TAKE:
       good = take(h, from, msg, out);
       break;
-    case DMI_MSG_KEEP:
-      kept(h, from, msg, out);
+    case DMI_MSG_REFUSE_PAGE:
+      page_refused(h, from, msg, out);
       break;
     case DMI_MSG_HOME_BEGIN:
       good = home_begin(h, from, msg);

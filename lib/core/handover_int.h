@@ -28,12 +28,12 @@ struct dmi_handover {
   enum dmi_handover_state state;
   uint32_t heir;
   uint64_t tails_at_once, bytes_at_once;
-  uint64_t homes_out; /* HOME_END sent, HOME_DONE not come */
-  uint64_t home_num, home_room;
+  uint64_t homes_in_flight; /* HOME_END sent, HOME_DONE not come */
+  uint64_t home_num, home_capacity;
   struct dmi_map **home; /* to be given to the heir, from the last one on; a reference to each */
-  uint64_t tail_num, tail_room, tail_next;
+  uint64_t tail_num, tail_capacity, tail_next;
   struct dmi_tail *tail; /* of the home that is being given; those before tail_next were sent */
-  uint64_t page_num, page_room, page_next;
+  uint64_t page_num, page_capacity, page_next;
   struct dmi_page **page; /* PAGES: to be offered, from page_next on; COPIES: may have a copy; with
                              a reference to the mapping each */
   /* ---- the receiver ---- */

@@ -89,7 +89,7 @@ static int32_t entry(struct dmi_heap *heap, uint64_t number, enum dmi_heap_op op
 
 /* ---- What this process knows ---------------------------------------------------------------- */
 
-/* The number of a page size; *number 0: there is no room for it. */
+/* The number of a page size; *number 0: the table is full. */
 static int32_t size_number(struct dmi_heap *heap, uint64_t page_size, uint32_t *number) {
   struct dmi_heap_in in = {.op = DMI_HEAP_SIZE, .base = page_size};
   struct dmi_heap_out out = {.result = DMI_HEAP_FULL};
@@ -178,13 +178,13 @@ static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, boo
 
 /* ---- The end of an arena -------------------------------------------------------------------- */
 
-/* May somebody else's arena be taken over? */
+/* True if the arena of another process may be taken over. */
 static bool is_free(struct dmi_heap *heap, uint32_t holder) {
   if (holder == 0 || holder == heap->env.self) return true;
   return !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_HOLDER) && !heap->env.is_member(heap->env.arg, holder);
 }
 
-/* Are there no objects in it?  If it is gone, there is nothing to do either. */
+/* True if there are no objects in it. If it is gone, there is nothing to do either. */
 static bool is_empty(struct dmi_heap *heap, const struct arena *arena) {
   struct dmi_heap_out out;
   return control(heap, arena, DMI_HEAP_COUNT, 0, false, &out) == DMI_OK &&
@@ -267,7 +267,7 @@ static int32_t arena_make(struct dmi_heap *heap, struct arena *arena) {
 
 /* What a look through a bin has found. */
 struct found {
-  uint64_t number; /* 0: nothing.  Of an arena with room, or of a free entry */
+  uint64_t number; /* 0: nothing. Of an arena with spare slots, or of a free entry */
   uint64_t base;   /* 0: a free entry */
   uint32_t holder;
   bool end; /* no entry behind these was ever used */
@@ -294,7 +294,7 @@ static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *f
   return error;
 }
 
-/* Makes an arena with room the current one; it may be full again by then. */
+/* Makes an arena with spare slots the current one; it may be full again by then. */
 static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_size) {
   for (;;) {
     struct found found = {0, 0, 0, false};
@@ -315,7 +315,7 @@ static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_s
     }
     if (error != DMI_OK) return error;
     if (done) return use(heap, &arena);
-    /* Somebody was quicker. */
+    /* Another process was quicker. */
   }
 }
 
@@ -343,7 +343,7 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
     error = control(heap, &arena, DMI_HEAP_TAKE, 0, true, &out);
     if (error != DMI_OK) return error;
     if (out.result == DMI_HEAP_OK) {
-      if (out.a >= arena.shape.slots) return DMI_EINVAL; /* what the owner's page says is not so */
+      if (out.a >= arena.shape.slots) return DMI_EINVAL; /* the owner's page contradicts itself */
       *addr = arena.base + dmi_heap_offset(&arena.shape, out.a);
       return DMI_OK;
     }
@@ -379,8 +379,8 @@ int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size
   error = control(heap, &arena, DMI_HEAP_GIVE, slot, mine, &out);
   if (error != DMI_OK) return error;
   if (out.result != DMI_HEAP_OK) return DMI_EADDR;
-  if ((out.flags & DMI_HEAP_REOPENED) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_ROOM)) {
-    (void)entry(heap, number, DMI_HEAP_ROOM, base, out.a, NULL);
+  if ((out.flags & DMI_HEAP_REOPENED) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_SPARE)) {
+    (void)entry(heap, number, DMI_HEAP_SPARE, base, out.a, NULL);
   }
   if ((out.flags & DMI_HEAP_EMPTY) && !current_is(heap, &arena)) retire(heap, &arena);
   return DMI_OK;

@@ -19,9 +19,9 @@
 #define DMI_SYSTEM_NUM (UINT64_C(1) << 48)
 
 /* What the directory keeps with each mapping: an arena's number, or one of these. */
-#define DMI_WORD_USER 0   /* made by DMI_mmap */
-#define DMI_WORD_OBJECT 1 /* one object of DMI_malloc, at its base */
-#define DMI_WORD_SYSTEM 2 /* the system mapping */
+#define DMI_TAG_USER 0   /* made by DMI_mmap */
+#define DMI_TAG_OBJECT 1 /* one object of DMI_malloc, at its base */
+#define DMI_TAG_SYSTEM 2 /* the system mapping */
 
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ struct dmi_heap_shape {
 /* Of the arena with this number, which says class and how many there were before. */
 struct dmi_heap_shape dmi_heap_shape(uint64_t number, uint64_t page_size);
 
-/* Can an arena have this number, and pages of this size?  Else it has no shape. */
+/* True if an arena can have this number and pages of this size; otherwise it has no shape. */
 bool dmi_heap_number_good(uint64_t number, uint64_t page_size);
 
 /* Bytes from the arena's base. */
@@ -79,7 +79,7 @@ enum dmi_heap_op {
   DMI_HEAP_HOLD,    /* self, base, a: holder so far */
   DMI_HEAP_SEIZE,   /* self, base, a: holder so far */
   DMI_HEAP_SHUT,    /* self, base, a: version */
-  DMI_HEAP_ROOM,    /* base, a: version */
+  DMI_HEAP_SPARE,   /* base, a: version */
   DMI_HEAP_LET,     /* self, base */
   DMI_HEAP_CLEAR,   /* self, base */
   /* a page of page sizes, all of it */
@@ -115,13 +115,13 @@ struct dmi_heap_out {
 struct dmi_heap_entry {
   uint64_t base;    /* 0: none, 1: reserved */
   uint32_t holder;  /* uid */
-  uint32_t version; /* times 2, plus 1 if there is room */
+  uint32_t version; /* times 2, plus 1 if it has spare slots */
 };
 
 /* Bytes of a control page that steps work on. */
 uint64_t dmi_heap_control_size(uint32_t slots);
 
-/* A step may run on `len` bytes, with this much input and answer? */
+/* True if a step may run on `len` bytes, with this much input and answer. */
 bool dmi_heap_step_valid(uint64_t len, uint64_t input, uint64_t answer);
 
 /* Runs one.  The answer is a dmi_heap_out, or, of LOOK, as many of the bytes as it has room for. */
@@ -133,7 +133,7 @@ void dmi_heap_step(unsigned char *bytes, uint64_t len, const unsigned char *inpu
 /* Deliberate faults; 0 in the product. */
 enum dmi_heap_break {
   DMI_HEAP_BREAK_NOTHING,
-  DMI_HEAP_BREAK_ROOM,    /* a reopened arena is not announced */
+  DMI_HEAP_BREAK_SPARE,   /* a reopened arena is not announced */
   DMI_HEAP_BREAK_VERSION, /* SHUT does not look at the version */
   DMI_HEAP_BREAK_HOLDER,  /* arenas of processes that left are not taken */
   DMI_HEAP_BREAK_KILL,    /* an arena is unmapped without a last look at its slots */
@@ -155,9 +155,9 @@ struct dmi_heap_env {
    * DMI_OK, or why it was not done. */
   int32_t (*step)(void *arg, uint64_t page, uint64_t off, uint64_t len,
                   const struct dmi_heap_in *in, void *answer, uint64_t answer_size, bool here);
-  int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word, uint64_t *base);
+  int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag, uint64_t *base);
   /* Need not be done when it returns. */
-  void (*unmap)(void *arg, uint64_t base, uint64_t word);
+  void (*unmap)(void *arg, uint64_t base, uint64_t tag);
   bool (*is_member)(void *arg, uint32_t uid);
 };
 
@@ -177,7 +177,7 @@ int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size
 int32_t dmi_heap_has(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base,
                      uint64_t offset);
 
-/* Does this process take slots from this arena?  For tests. */
+/* True if this process takes slots from this arena; for tests. */
 bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t base);
 
 #endif

@@ -153,7 +153,7 @@ static bool entry_change(struct dmi_heap_entry *entry, const struct dmi_heap_in 
       if (mine) entry->holder = 0;
       entry->version = given << 1;
       return true;
-    case DMI_HEAP_ROOM:
+    case DMI_HEAP_SPARE:
       if (!same || !older(version, given)) return false;
       entry->version = given << 1 | 1;
       return true;

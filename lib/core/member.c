@@ -12,8 +12,8 @@
 #include "msg/wire.h"
 
 /* Of others; a correct program parks a few per thread, and large ones only when many leave. */
-#define PARKED_MAX 65536u
-#define PARKED_BYTES ((uint64_t)64 << 20)
+#define DEFERRED_MAX 65536u
+#define DEFERRED_MAX_BYTES ((uint64_t)64 << 20)
 
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own) {
@@ -28,12 +28,12 @@ struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
 void dmi_member_free(struct dmi_member *m) {
   if (!m) return;
   dmi_coord_free(m->coord);
-  dmi_keep_free(&m->loop);
-  dmi_keep_free(&m->parked);
+  dmi_deferred_free(&m->loop);
+  dmi_deferred_free(&m->deferred);
   dmi_uid_set_free(&m->strangers);
   dmi_uid_set_free(&m->viewing_left);
   dmi_uid_set_free(&m->viewing_lost);
-  dmi_uid_set_free(&m->byes);
+  dmi_uid_set_free(&m->last_requests);
   dmi_uid_set_free(&m->awaits);
   dmi_pack_free(&m->ended);
   free(m->peers.at);
@@ -59,12 +59,12 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
   if (m->coord) return dmi_coord_message(m, from, msg);
   if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED) return false;
   if (from != m->uid &&
-      (m->parked.num >= PARKED_MAX || msg->body.len > PARKED_BYTES - m->parked_bytes)) {
+      (m->deferred.num >= DEFERRED_MAX || msg->body.len > DEFERRED_MAX_BYTES - m->deferred_bytes)) {
     return false;
   }
   if (m->phase >= DMI_PHASE_ENDED) return true;
-  dmi_keep_add(&m->parked, from, msg);
-  if (from != m->uid) m->parked_bytes += msg->body.len;
+  dmi_deferred_add(&m->deferred, from, msg);
+  if (from != m->uid) m->deferred_bytes += msg->body.len;
   return true;
 }
 
@@ -83,7 +83,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
     case DMI_CTL_FINISH:
     case DMI_CTL_ABORT:
       return dmi_member_on_end(m, from, msg);
-    default: /* OPEN, LEAVE_GO, PART, LEFT, OUT, ADOPT, FORGET */
+    default: /* OPEN, LEAVE_GO, FLUSH, LEFT, EXIT, ADOPT, FORGET */
       return dmi_member_on_leave(m, from, msg);
   }
 }
@@ -105,9 +105,9 @@ static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *ms
       return dmi_coord_on_handed(m, from, msg);
     case DMI_CTL_DRAIN_END:
     case DMI_CTL_DRAIN_OK:
-    case DMI_CTL_BYE:
-    case DMI_CTL_LAST:
-    case DMI_CTL_LAST_OK:
+    case DMI_CTL_LAST_REQUEST:
+    case DMI_CTL_LAST_MESSAGE:
+    case DMI_CTL_LAST_MESSAGE_OK:
       return dmi_member_on_leave(m, from, msg);
     default:
       return from_coordinator(m, from, msg);
@@ -136,11 +136,11 @@ static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
 static void finish(struct dmi_member *m) {
   do {
     while (m->loop_next < m->loop.num) {
-      struct dmi_kept kept = m->loop.at[m->loop_next++];
-      bool ok = handle(m, m->uid, &kept.msg);
-      if (!ok) refused_own(m, &kept.msg);
+      struct dmi_deferred item = m->loop.at[m->loop_next++];
+      bool ok = handle(m, m->uid, &item.msg);
+      if (!ok) refused_own(m, &item.msg);
     }
-    dmi_keep_free(&m->loop);
+    dmi_deferred_free(&m->loop);
     m->loop_next = 0;
     if (m->coord && m->phase != DMI_PHASE_FINISHED) dmi_coord_advance(m);
   } while (m->loop.num > 0);
@@ -166,8 +166,8 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
     return;
   }
   dmi_uid_set_drop(&m->strangers, temp);
-  for (uint32_t i = m->parked.num; i-- > 0;) {
-    if (m->parked.at[i].from == temp) dmi_keep_drop(&m->parked, i);
+  for (uint32_t i = m->deferred.num; i-- > 0;) {
+    if (m->deferred.at[i].from == temp) dmi_deferred_drop(&m->deferred, i);
   }
   if (m->coord) dmi_coord_drop_join(m, temp);
 }
@@ -258,12 +258,12 @@ void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uin
   EVENT(dmi_member_leave_drained(m, ended, num));
 }
 
-void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT(dmi_member_leave_no_room(m));
+void dmi_member_no_capacity(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_member_leave_no_capacity(m));
 }
 
-void dmi_member_room(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT(dmi_member_leave_room(m));
+void dmi_member_leave_retry(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_member_leave_retry_said(m));
 }
 
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {
@@ -313,16 +313,16 @@ void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, stru
 
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out) {
-  dmi_member_mmap_word(m, op, page_size, page_num, DMI_WORD_USER, out);
+  dmi_member_mmap_tag(m, op, page_size, page_num, DMI_TAG_USER, out);
 }
 
-void dmi_member_mmap_word(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
-                          uint64_t word, struct dmi_mout *out) {
+void dmi_member_mmap_tag(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
+                         uint64_t tag, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, page_size);
   dmi_pack_u64(&body, page_num);
-  dmi_pack_u64(&body, word);
+  dmi_pack_u64(&body, tag);
   call(m, DMI_CTL_MMAP, op, &body, out);
 }
 
@@ -334,15 +334,15 @@ void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct 
 }
 
 void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out) {
-  dmi_member_munmap_word(m, op, base, DMI_WORD_USER, out);
+  dmi_member_munmap_tag(m, op, base, DMI_TAG_USER, out);
 }
 
-void dmi_member_munmap_word(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t word,
-                            struct dmi_mout *out) {
+void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
+                           struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, base);
-  dmi_pack_u64(&body, word);
+  dmi_pack_u64(&body, tag);
   call(m, DMI_CTL_MUNMAP, op, &body, out);
 }
 

@@ -46,7 +46,7 @@ struct dmi_peer {
   struct dmi_node_info info;
 };
 
-/* Who has left, or is gone. */
+/* A process that has left, or is gone. */
 struct dmi_removed {
   uint32_t uid;
   uint32_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
@@ -59,7 +59,7 @@ struct dmi_entry {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
   uint32_t home; /* uid */
-  uint64_t word; /* DMI_WORD_* of core/heap.h, or an arena's number */
+  uint64_t tag;  /* DMI_WORD_* of core/heap.h, or an arena's number */
 };
 
 /* The result of a DMI thread that ended and was not joined when its process left. */
@@ -90,7 +90,7 @@ enum dmi_mact_type {
                             creates from now on (DMI_ELEAVING).  Answer: dmi_member_stopped(no
                             thread ran) */
   DMI_MACT_START_DRAIN,  /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
-                            Answer: dmi_member_drained or dmi_member_no_room, once */
+                            Answer: dmi_member_drained or dmi_member_no_capacity, once */
   /* === left ===.  Calls about threads that ended here are answered "moved" (already since
    * dmi_member_drained was called): the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
@@ -99,7 +99,7 @@ enum dmi_mact_type {
                       Answer: dmi_member_forgot(base) */
   DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
                       calls below */
-  DMI_MACT_TELL,   /* print `text`, a sentence for who watches this process */
+  DMI_MACT_TELL,   /* print `text`, a sentence for the user */
   DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): FINISH follows */
   DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
                     */
@@ -132,7 +132,7 @@ struct dmi_mact {
 
 /* Actions in order. */
 struct dmi_mout {
-  uint32_t num, room;
+  uint32_t num, capacity;
   struct dmi_mact *act;
 };
 
@@ -146,7 +146,7 @@ void dmi_mout_free(struct dmi_mout *out);
 /* What the core asks of its surroundings, answered at once. */
 struct dmi_member_env {
   void *arg;
-  /* dmi_net_connected: is there, or is coming about, a connection? */
+  /* dmi_net_connected: true if there is a connection, or one is being made */
   bool (*connected)(void *arg, uint32_t uid);
   /* dmi_net_addrs: both ends of a connection that stands */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
@@ -156,24 +156,24 @@ struct dmi_member_env {
  * they would notice. See base/mutation.h. */
 enum dmi_member_break {
   DMI_MBREAK_NOTHING,
-  DMI_MBREAK_TAKEN,   /* a joiner is JOINED before all have taken the view with it */
-  DMI_MBREAK_HEIR,    /* an heir may begin to leave */
-  DMI_MBREAK_PARK,    /* what the old coordinator parked at the handover is lost */
-  DMI_MBREAK_POLLS,   /* the queue of poll callers is not handed over */
-  DMI_MBREAK_BYE,     /* one that leaves does not wait for BYE */
-  DMI_MBREAK_LAST_OK, /* the next one does not wait for the one before to have parted */
-  DMI_MBREAK_BUSY,    /* busy is complete before the coordinator knows */
-  DMI_MBREAK_OPENED,  /* DMI_welcome does not wait for OPENED */
-  DMI_MBREAK_UID,     /* uids are used again */
-  DMI_MBREAK_UNMAP,   /* an unmap does not wait for the home's leave */
-  DMI_MBREAK_ADOPT,   /* a leaver becomes home of what it maps */
-  DMI_MBREAK_FORGOT,  /* an unmap is complete at once */
-  DMI_MBREAK_LEFT,    /* it may be lost as soon as it is drained */
-  DMI_MBREAK_AWAITS,  /* one that leaves waits for those that are lost, too */
-  DMI_MBREAK_ROLE,    /* the role is handed over only when DMI_main has returned */
-  DMI_MBREAK_LOST,    /* the loss of one that has left ends the program */
-  DMI_MBREAK_ROOM,    /* a goodbye that found no room is forgotten */
-  DMI_MBREAK_ROOMED,  /* ... if there was more room before that was known */
+  DMI_MBREAK_TAKEN,        /* a joiner is JOINED before all have taken the view with it */
+  DMI_MBREAK_HEIR,         /* an heir may begin to leave */
+  DMI_MBREAK_DEFER,        /* messages that the old coordinator deferred at the handover are lost */
+  DMI_MBREAK_POLLS,        /* the queue of poll callers is not handed over */
+  DMI_MBREAK_LAST_REQUEST, /* one that leaves does not wait for LAST_REQUEST */
+  DMI_MBREAK_FLUSHED,      /* the next leave does not wait until the one before is flushed */
+  DMI_MBREAK_BUSY,         /* busy is complete before the coordinator knows */
+  DMI_MBREAK_OPENED,       /* DMI_welcome does not wait for OPENED */
+  DMI_MBREAK_UID,          /* uids are used again */
+  DMI_MBREAK_UNMAP,        /* an unmap does not wait for the home's leave */
+  DMI_MBREAK_ADOPT,        /* a leaver becomes home of what it maps */
+  DMI_MBREAK_FORGOT,       /* an unmap is complete at once */
+  DMI_MBREAK_LEFT,         /* it may be lost as soon as it is drained */
+  DMI_MBREAK_AWAITS,       /* one that leaves waits for processes that are lost, too */
+  DMI_MBREAK_ROLE,         /* the role is handed over only when DMI_main has returned */
+  DMI_MBREAK_LOST,         /* the loss of one that has left ends the program */
+  DMI_MBREAK_RETRY,        /* a goodbye that found no capacity is forgotten */
+  DMI_MBREAK_RETRIED,      /* ... if capacity became free before that was known */
   DMI_MBREAK_LAST_KIND
 };
 
@@ -217,8 +217,8 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
 void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out);
 /* Why this process is still here, as a sentence for the second Ctrl+C; static. */
 const char *dmi_member_waits_for(const struct dmi_member *m);
-/* May this process be lost, with the program going on?  So it is before its welcome, and when it
- * has left (docs/membership.md, "Having left"); as far as this process knows. */
+/* True if the program goes on when this process is lost: before its welcome, and when it has left
+ * (docs/membership.md, "Having left"); as far as this process knows. */
 bool dmi_member_losable(const struct dmi_member *m);
 
 /* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
@@ -228,12 +228,12 @@ void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out
  * first time only). */
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
-/* The same, with an heir: the others have no room for what is here, and nothing was changed: it
- * goes on as before.  DMI_ENOMEM for who called DMI_goodbye, if it has no answer yet; the request
- * stays, and is told again (DMI_CLOSE) when there may be room. */
-void dmi_member_no_room(struct dmi_member *m, struct dmi_mout *out);
-/* Somebody who had too little room for that has more now. */
-void dmi_member_room(struct dmi_member *m, struct dmi_mout *out);
+/* The same, with an heir: the others have no capacity for the pages here, and nothing was changed:
+ * this process goes on as before. The caller of DMI_goodbye gets DMI_ENOMEM, if it has no answer
+ * yet; the request stays, and is announced again (DMI_CLOSE) when there may be capacity. */
+void dmi_member_no_capacity(struct dmi_member *m, struct dmi_mout *out);
+/* A member that had too little capacity for its pages has more now. */
+void dmi_member_leave_retry(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to VIEW. */
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */
@@ -267,16 +267,16 @@ void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, stru
  * FORGET behind it may be about it. */
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out);
-/* The same for the allocator, which gives the mapping its word. */
-void dmi_member_mmap_word(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
-                          uint64_t word, struct dmi_mout *out);
+/* The same for the allocator, which gives the mapping a tag. */
+void dmi_member_mmap_tag(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
+                         uint64_t tag, struct dmi_mout *out);
 /* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
 void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out);
 /* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
 void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out);
-/* The same for the allocator: DMI_EADDR unless the mapping has this word. */
-void dmi_member_munmap_word(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t word,
-                            struct dmi_mout *out);
+/* The same for the allocator: DMI_EADDR unless the mapping has this tag. */
+void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
+                           struct dmi_mout *out);
 /* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
                        struct dmi_mout *out);
@@ -287,7 +287,7 @@ uint32_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 uint32_t dmi_member_dmi_id(const struct dmi_member *m);
 uint64_t dmi_member_view(const struct dmi_member *m);        /* number of the view taken */
 uint32_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
-/* Is the program not over, and this process a member of it? */
+/* True if the program is not over and this process is a member of it. */
 bool dmi_member_is_active(const struct dmi_member *m);
 bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinator's state */
 /* The members of the view taken; NULL: not a member.  Valid until the next event. */

@@ -79,7 +79,7 @@ static void by_member(const struct awaits *awaits) {
       by_join(awaits);
       break;
     case DMI_PHASE_DRAINING:
-    case DMI_PHASE_FLUSHING:
+    case DMI_PHASE_DRAIN_SENT:
       by_drain(awaits);
       break;
     case DMI_PHASE_DRAINED:
@@ -88,8 +88,8 @@ static void by_member(const struct awaits *awaits) {
     case DMI_PHASE_LEFT:
       if (m->busy == 0) name(awaits, m->coordinator, LEAVING);
       break;
-    case DMI_PHASE_PARTING:
-    case DMI_PHASE_LAST:
+    case DMI_PHASE_LAST_REQUESTS:
+    case DMI_PHASE_LAST_MESSAGES:
       name_all(awaits, &m->awaits, LEAVING);
       break;
     case DMI_PHASE_ENDED:

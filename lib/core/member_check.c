@@ -18,7 +18,7 @@ static bool any_broken(const struct dmi_member *m) {
 
 static void must(bool holds, const struct dmi_member *m, const char *what) {
   if (holds) return;
-  fprintf(stderr, "dmi: bug in membership at %u (view %llu): not so: %s\n", m->uid,
+  fprintf(stderr, "dmi: bug in membership at %u (view %llu): violated: %s\n", m->uid,
           (unsigned long long)m->view, what);
   abort();
 }
@@ -49,7 +49,7 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
   const struct dmi_coord *c = m->coord;
   const struct dmi_record *heir;
   if (record->heir == 0) {
-    must(record->life != DMI_LIFE_DRAINED && record->life != DMI_LIFE_PARTING, m,
+    must(record->life != DMI_LIFE_DRAINED && record->life != DMI_LIFE_FLUSHING, m,
          "who is drained has an heir");
     return;
   }
@@ -59,7 +59,7 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
     must(heir->life >= DMI_LIFE_JOINED && heir->life <= DMI_LIFE_CLOSING, m,
          "an heir does not leave while it inherits");
   }
-  must(record->life != DMI_LIFE_KEEPING && record->life < DMI_LIFE_LOST, m,
+  must(record->life != DMI_LIFE_NO_HEIR && record->life < DMI_LIFE_LOST, m,
        "only a leaver has an heir");
 }
 
@@ -70,7 +70,7 @@ static void check_coordinator(const struct dmi_member *m) {
   must(self && !self->left, m, "the coordinator is a member");
   must(c->notices.num == 0 || c->polls.num == 0, m, "no notice waits while somebody polls");
   must(c->change != DMI_CHANGE_NONE || c->awaits.num == 0, m, "no view, no VIEW_TAKEN");
-  must(c->change == DMI_CHANGE_HANDOVER || c->parked.num == 0, m, "parked only at a handover");
+  must(c->change == DMI_CHANGE_HANDOVER || c->deferred.num == 0, m, "deferred only at a handover");
   for (uint32_t i = 0; i < c->records.num; i++) {
     must(i == 0 || c->records.at[i - 1].uid < c->records.at[i].uid, m, "records are in order");
     for (uint32_t j = 0; j < i; j++) {

@@ -22,12 +22,12 @@
   struct {             \
     type *at;          \
     uint32_t num;      \
-    uint32_t room;     \
+    uint32_t capacity; \
   }
 
 /* A pointer to a new, zeroed element at the end. */
-#define DMI_LIST_ADD(list)                                                                  \
-  ((list)->at = dmi_list_grow((list)->at, (list)->num, &(list)->room, sizeof(*(list)->at)), \
+#define DMI_LIST_ADD(list)                                                                      \
+  ((list)->at = dmi_list_grow((list)->at, (list)->num, &(list)->capacity, sizeof(*(list)->at)), \
    &(list)->at[(list)->num++])
 
 #define DMI_LIST_DROP(list, i)                                   \
@@ -36,12 +36,12 @@
    (list)->num--)
 
 /* Room for element `num`, which is zeroed. */
-void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size);
+void *dmi_list_grow(void *at, uint32_t num, uint32_t *capacity, size_t size);
 
 struct dmi_uid_set {
   uint32_t *at;
   uint32_t num;
-  uint32_t room;
+  uint32_t capacity;
 };
 
 void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t uid);  /* if it is not in */
@@ -49,21 +49,21 @@ bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t uid); /* false: was not
 bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t uid);
 void dmi_uid_set_free(struct dmi_uid_set *uids);
 
-/* Messages kept for later, with references to their bodies. */
-struct dmi_kept {
+/* Deferred messages, with references to their bodies. */
+struct dmi_deferred {
   uint32_t from;
   struct dmi_msg msg;
 };
 
-struct dmi_keep {
-  struct dmi_kept *at;
+struct dmi_deferred_list {
+  struct dmi_deferred *at;
   uint32_t num;
-  uint32_t room;
+  uint32_t capacity;
 };
 
-void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg);
-void dmi_keep_drop(struct dmi_keep *keep, uint32_t i);
-void dmi_keep_free(struct dmi_keep *keep);
+void dmi_deferred_add(struct dmi_deferred_list *list, uint32_t from, const struct dmi_msg *msg);
+void dmi_deferred_drop(struct dmi_deferred_list *list, uint32_t i);
+void dmi_deferred_free(struct dmi_deferred_list *list);
 
 /* ---- The member role ----------------------------------------------------------------------- */
 
@@ -73,16 +73,16 @@ void dmi_keep_free(struct dmi_keep *keep);
  *     v            JOINED       |   +---------> STOPPING ------------+
  *  ASKING --> ACCEPTED ---------+                  | stopped
  *    JOIN     ACCEPT                               v      drained, heir
- *                                   +--------> DRAINING -------------> FLUSHING
+ *                                   +--------> DRAINING ----------> DRAIN_SENT
  *                 LEAVE_GO, now     |              | drained,             | DRAIN_OK
  *                 there is an heir  |              v no heir              |
  *                                   +---------- DRAINED <-----------------+
- *                                                  | PART
- *  JOINED .. DRAINED, LEFT                         v       all BYE         all LAST_OK
- *     |                                         PARTING ----------> LAST ------+
- *     | END          FINISH                                                    v
- *     +------> ENDED ------> FINISHED <-------------------------------------- LEFT
- *                               ^                        OUT
+ *                                                  | FLUSH
+ *  JOINED .. DRAINED, LEFT                         v        all LAST_REQUEST
+ *     |                                     LAST_REQUESTS ------------> LAST_MESSAGES
+ *     | END          FINISH                                                  | all
+ *     +------> ENDED ------> FINISHED <----------------- LEFT <--------------+ LAST_MESSAGE_OK
+ *                               ^            EXIT
  *  any ----------FATAL----------+
  */
 enum dmi_phase {
@@ -90,13 +90,13 @@ enum dmi_phase {
   DMI_PHASE_ASKING,   /* looking for the coordinator */
   DMI_PHASE_ACCEPTED, /* in a view, not all others have taken it */
   DMI_PHASE_JOINED,
-  DMI_PHASE_STOPPING, /* STOP_THREADS has no answer */
-  DMI_PHASE_DRAINING, /* START_DRAIN has no answer */
-  DMI_PHASE_FLUSHING, /* DRAIN_END has no answer */
-  DMI_PHASE_DRAINED,  /* its pages are elsewhere, or it keeps them */
-  DMI_PHASE_PARTING,  /* has left in all views, waits for BYE */
-  DMI_PHASE_LAST,     /* waits for LAST_OK */
-  DMI_PHASE_LEFT,     /* PARTED sent */
+  DMI_PHASE_STOPPING,      /* STOP_THREADS has no answer */
+  DMI_PHASE_DRAINING,      /* START_DRAIN has no answer */
+  DMI_PHASE_DRAIN_SENT,    /* DRAIN_END has no answer */
+  DMI_PHASE_DRAINED,       /* its pages are elsewhere, or stay here (no heir) */
+  DMI_PHASE_LAST_REQUESTS, /* has left in all views, waits for the last requests of others */
+  DMI_PHASE_LAST_MESSAGES, /* waits for LAST_MESSAGE_OK */
+  DMI_PHASE_LEFT,          /* FLUSHED sent */
   DMI_PHASE_ENDED,
   DMI_PHASE_FINISHED,
   DMI_PHASE_NUM
@@ -127,9 +127,9 @@ struct dmi_member {
   uint32_t uid;
   uint32_t dmi_id;
   uint8_t program_id[16];
-  struct dmi_mout *out; /* of the event at work */
-  struct dmi_keep loop; /* messages to this process itself */
-  uint32_t loop_next;   /* the first of them not handled yet */
+  struct dmi_mout *out;          /* of the event at work */
+  struct dmi_deferred_list loop; /* messages to this process itself */
+  uint32_t loop_next;            /* the first of them not handled yet */
   /* joining */
   uint32_t temp;                /* ASKING: the connection on which JOIN was sent, or 0 */
   uint32_t retries;             /* ASKING: back to the seed */
@@ -149,12 +149,13 @@ struct dmi_member {
   bool opened;
   bool left; /* LEFT has come */
   bool left_shown;
-  bool no_room;              /* at the last DMI_goodbye, or since it keeps its pages */
-  bool no_room_told;         /* that was said to who watches this process */
-  uint32_t heir;             /* of LEAVE_GO; 0: keep the pages */
-  struct dmi_pack ended;     /* packed results for DRAINED */
-  struct dmi_uid_set byes;   /* who said BYE */
-  struct dmi_uid_set awaits; /* PARTING: whose BYE is missing; LAST: whose LAST_OK is */
+  bool no_capacity;                 /* at the last DMI_goodbye, or since it keeps its pages */
+  bool no_capacity_told;            /* the user was told so */
+  uint32_t heir;                    /* of LEAVE_GO; 0: keep the pages */
+  struct dmi_pack ended;            /* packed results for DRAINED */
+  struct dmi_uid_set last_requests; /* which members have sent LAST_REQUEST */
+  struct dmi_uid_set awaits; /* LAST_REQUESTS: whose LAST_REQUEST is missing; LAST_MESSAGES: whose
+                                LAST_MESSAGE_OK is */
   /* calls */
   DMI_LIST(struct dmi_member_call) calls;
   uint32_t calls_busy; /* those that are not polls */
@@ -166,8 +167,9 @@ struct dmi_member {
   /* the coordinator role */
   struct dmi_coord *coord;
   struct dmi_peer handed_by; /* who sent COORD; uid 0: nobody, the state is this process's own */
-  struct dmi_keep parked;    /* for the coordinator, until COORD makes it this process */
-  uint64_t parked_bytes;     /* of their bodies */
+  struct dmi_deferred_list
+      deferred;            /* for the coordinator: deferred until COORD makes it this process */
+  uint64_t deferred_bytes; /* of their bodies */
 };
 
 /* member_state.c */
@@ -197,7 +199,7 @@ void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer);
 void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping);
-/* Could a correct coordinator tell of this mapping, but for its home? */
+/* True if a correct coordinator could tell of this mapping (its home is not checked). */
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 40    /* at least, packed */
 #define DMI_REMOVED_BYTES 9  /* packed */
@@ -227,10 +229,10 @@ struct dmi_view_body {
   uint32_t removed_num;
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
-/* Are those that it adds different ones, with numbers that members can have? */
+/* True if the added members differ and have numbers that members can have. */
 bool dmi_view_peers_good(const struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
-/* Has it no ip: "as you see me"? */
+/* True if the address is empty; the receiver then uses the source address. */
 bool dmi_member_addr_unsaid(const struct dmi_addr *addr);
 /* `coordinator`: its address as known here. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
@@ -244,8 +246,8 @@ void dmi_member_ask_leave(struct dmi_member *m);
 bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
-void dmi_member_leave_no_room(struct dmi_member *m);
-void dmi_member_leave_room(struct dmi_member *m);
+void dmi_member_leave_no_capacity(struct dmi_member *m);
+void dmi_member_leave_retry_said(struct dmi_member *m);
 void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid);
@@ -272,12 +274,12 @@ void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that a
  *   |                          |  +--------------------------------------+ v              |
  *   |  lost, not vital         |                                        LEAVING --LEAVE_NO+
  *   +----------+---------------+                DRAINED, no heir         ^ | |
- *              |  (from the states          KEEPING <--------------------|-+ | DRAINED
+ *              |  (from the states          NO_HEIR <--------------------|-+ | DRAINED
  *              |   to the right too)           |     there is an heir    |   v
  *              |                               +-------------------------+ DRAINED
  *              |                                                             | view in which it
- *              v       GONE, or lost             idle          PARTED        v has left taken
- *            LOST <--------------------- OUT <------- LEFT <-------------- PARTING
+ *              v       EXITED, or lost             idle          FLUSHED        v has left taken
+ *            LOST <--------------------- EXITING <--- LEFT <-------------- FLUSHING
  *              | view without it
  *              v taken by all
  *            none
@@ -286,15 +288,15 @@ enum dmi_life {
   DMI_LIFE_JOINING, /* in a view that not all have taken */
   DMI_LIFE_JOINED,
   DMI_LIFE_OPENED,
-  DMI_LIFE_CLOSING, /* has asked to leave; threads may still be created there if `welcomed` */
-  DMI_LIFE_LEAVING, /* LEAVE_GO sent */
-  DMI_LIFE_DRAINED, /* its pages are at the heir */
-  DMI_LIFE_KEEPING, /* dismissed, but nobody could take its pages */
-  DMI_LIFE_PARTING, /* has left in the view; others may still wait for it */
-  DMI_LIFE_LEFT,    /* nobody does */
-  DMI_LIFE_OUT,     /* told to end */
-  DMI_LIFE_LOST,    /* ended, or lost while it was not vital; still in the view */
-  DMI_LIFE_NONE,    /* no record */
+  DMI_LIFE_CLOSING,  /* has asked to leave; threads may still be created there if `welcomed` */
+  DMI_LIFE_LEAVING,  /* LEAVE_GO sent */
+  DMI_LIFE_DRAINED,  /* its pages are at the heir */
+  DMI_LIFE_NO_HEIR,  /* dismissed, but no member could take its pages */
+  DMI_LIFE_FLUSHING, /* has left in the view; others may still wait for it */
+  DMI_LIFE_LEFT,     /* nobody does */
+  DMI_LIFE_EXITING,  /* told to end */
+  DMI_LIFE_LOST,     /* ended, or lost while it was not vital; still in the view */
+  DMI_LIFE_NONE,     /* no record */
   DMI_LIFE_NUM
 };
 
@@ -303,23 +305,25 @@ struct dmi_caller {
   uint64_t op;
 };
 
-/* What the coordinator knows of a member. */
+/* What the coordinator knows about a member. */
 struct dmi_record {
   uint32_t uid;
   uint32_t dmi_id;
   enum dmi_life life;
   uint32_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
   bool welcomed; /* OPENED came */
-  bool vital;    /* others may need it: welcomed, or the first process, and not LEFT yet */
+  bool vital;    /* others may need it: it is welcomed or the first process, and not LEFT yet */
   bool left;     /* in the view it has left */
   bool main;     /* LOST, and DMI_main with it */
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
   struct dmi_caller welcome; /* waits for OPENED */
-  struct dmi_caller goodbye; /* waits for PARTED, DRAINED without an heir, or LEAVE_NO */
-  bool no_room;   /* CLOSING, KEEPING: nobody had room for its pages; until there may be some */
-  uint64_t rooms; /* LEAVING: `rooms` of the coordinator when it began.  Not handed over */
+  struct dmi_caller goodbye; /* waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
+  bool no_capacity; /* CLOSING, NO_HEIR: no member had capacity for its pages; until some may be
+                       free */
+  uint64_t capacity_changes; /* LEAVING: the coordinator's `capacity_changes` when it began. Not
+                                handed over */
   struct dmi_node_info info;
 };
 
@@ -356,11 +360,11 @@ enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
 struct dmi_coord {
   uint64_t view; /* number of the newest view */
   uint32_t next_uid;
-  uint64_t next_base; /* where the next mapping goes */
-  bool ending;        /* END was sent */
-  bool retry;         /* look at `held` again */
-  uint64_t rooms;     /* how often there may have been more room than before */
-  uint32_t removing;  /* PARTING and PARTED has not come, or OUT and GONE has not; 0: none */
+  uint64_t next_base;        /* where the next mapping goes */
+  bool ending;               /* END was sent */
+  bool retry;                /* look at `blocked_calls` again */
+  uint64_t capacity_changes; /* how often capacity may have become free */
+  uint32_t removing; /* FLUSHING and FLUSHED has not come, or EXIT and EXITED has not; 0: none */
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
@@ -369,13 +373,14 @@ struct dmi_coord {
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
   DMI_LIST(struct dmi_result) results;
-  struct dmi_keep held; /* GOODBYE, MUNMAP, THREAD that wait for a leave */
-  /* below: not handed over, except `parked` */
+  struct dmi_deferred_list
+      blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
+  /* below: not handed over, except `deferred` */
   enum dmi_change change;
-  uint32_t successor;        /* HANDOVER */
-  struct dmi_uid_set awaits; /* VIEW_TAKEN has not come */
-  struct dmi_uid_set byes;   /* sends BYE to the one that leaves */
-  struct dmi_keep parked;    /* HANDOVER: came meanwhile */
+  uint32_t successor;                /* HANDOVER */
+  struct dmi_uid_set awaits;         /* VIEW_TAKEN has not come */
+  struct dmi_uid_set last_requests;  /* members that send LAST_REQUEST to the one that leaves */
+  struct dmi_deferred_list deferred; /* HANDOVER: deferred until the successor has the role */
   DMI_LIST(struct dmi_join) joins;
 };
 
@@ -406,16 +411,16 @@ void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may fre
 bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* coord_leave.c */
-/* LEAVE_ASK, LEAVE_NO, ROOM, DRAINED, PARTED, GONE */
+/* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
 bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
-void dmi_coord_room(struct dmi_member *m);
+void dmi_coord_leave_retry(struct dmi_member *m);
 bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
 void dmi_coord_retry(struct dmi_member *m);
-void dmi_coord_part(struct dmi_member *m, struct dmi_record *record); /* all have the view */
-void dmi_coord_out(struct dmi_member *m, struct dmi_record *record);
-void dmi_coord_gone(struct dmi_member *m, struct dmi_record *record);
+void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record); /* all have the view */
+void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record);
+void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_may_end(const struct dmi_coord *c);
 void dmi_coord_end(struct dmi_member *m);
 bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record);
@@ -435,9 +440,9 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
 bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg);
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);
-void dmi_directory_gone(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
+void dmi_directory_exited(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
 
-/* coord_check.c: could a correct coordinator have handed this over? */
+/* coord_check.c: true if a correct coordinator could have handed this over */
 bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c);
 
 /* coord_pack.c */

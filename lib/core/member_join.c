@@ -89,8 +89,8 @@ static bool is_loopback(const struct dmi_addr *addr) {
   return memcmp(addr->ip, mapped, sizeof(mapped)) == 0 || memcmp(addr->ip, one, sizeof(one)) == 0;
 }
 
-/* An address that somebody told us, as good for us: his own one (zero), or one that only his host
- * can use, becomes the one by which we reach him. */
+/* Makes an address that another process told us usable here: its own address (zero), or one that
+ * only its host can use, becomes the one by which we reach that process. */
 struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
   if (dmi_member_addr_unsaid(addr) ||
@@ -204,8 +204,8 @@ void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
   dmi_member_send(m, temp, DMI_CTL_REFUSE, 0, 0, &body);
 }
 
-/* The coordinator admits, all others redirect; who does not know the coordinator yet, or is going
- * to be it, keeps the stranger waiting. */
+/* The coordinator admits, all others redirect; a process that does not know the coordinator yet, or
+ * is going to be it, lets the stranger wait. */
 bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (from < DMI_NET_TEMP) return false;
   if (m->coord) return dmi_coord_on_join(m, from, msg);
@@ -214,7 +214,7 @@ bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_ms
   } else if (m->phase < DMI_PHASE_ACCEPTED) {
     dmi_uid_set_add(&m->strangers, from);
   } else if (m->coordinator == m->uid) {
-    dmi_keep_add(&m->parked, from, msg);
+    dmi_deferred_add(&m->deferred, from, msg);
   } else {
     dmi_member_redirect(m, from, m->coordinator);
   }

@@ -2,9 +2,9 @@
  * member_leave.c - a member's way out, its part in the leaving of others, and the end.
  *
  * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its
- * DRAIN_OK, DRAINED; the view in which it has left, PART, BYE of all that may have sent something,
- * LAST to all that may have got something, LAST_OK, PARTED, LEFT; OUT when it is idle, GONE,
- * FINISH.
+ * DRAIN_OK, DRAINED; the view in which it has left, FLUSH, LAST_REQUEST of all that may have sent
+ * something, LAST_MESSAGE to all that may have got something, LAST_MESSAGE_OK, FLUSHED, LEFT; EXIT
+ * when it is idle, EXITED, FINISH.
  */
 #include "core/member_int.h"
 
@@ -23,18 +23,19 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
       if (!m->asked) return "this process was not asked to leave";
-      if (m->no_room) return "the other processes have no room for its pages";
+      if (m->no_capacity) return "the other processes have no memory for its pages";
       return dmi_member_losable(m)
                  ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"
                  : "the program has not dismissed this process yet (DMI_goodbye)";
     case DMI_PHASE_DRAINING:
-    case DMI_PHASE_FLUSHING:
+    case DMI_PHASE_DRAIN_SENT:
       return "its pages are moving to another process";
     case DMI_PHASE_DRAINED:
       if (!m->heir) return "no other process can take its pages";
       return "the others are being told";
     case DMI_PHASE_LEFT:
-      if (m->left && m->busy > 0) return "DMI_main still runs here; no other process needs this one";
+      if (m->left && m->busy > 0)
+        return "DMI_main still runs here; no other process needs this one";
       return "the others are being told";
     default:
       return "the last messages are on their way";
@@ -61,13 +62,13 @@ static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
   heir = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body) || heir == m->uid) return false;
   if (heir && !dmi_member_find(m, heir)) return false;
-  m->no_room = false;
+  m->no_capacity = false;
   if (m->phase == DMI_PHASE_JOINED) {
     m->heir = heir;
     dmi_member_move(m, DMI_PHASE_STOPPING);
     dmi_mout_add(m->out, DMI_MACT_STOP_THREADS);
   } else if (m->phase == DMI_PHASE_DRAINED && m->heir == 0 && heir) {
-    m->heir = heir; /* kept its pages until somebody came who can take them */
+    m->heir = heir; /* it kept its pages until a process came that can take them */
     start_drain(m);
   } else {
     return false;
@@ -85,26 +86,26 @@ void dmi_member_leave_stopped(struct dmi_member *m, bool stopped) {
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_EBUSY, NULL);
 }
 
-/* One that was dismissed already goes on keeping its pages. */
-void dmi_member_leave_no_room(struct dmi_member *m) {
+/* A process that was dismissed before keeps its pages. */
+void dmi_member_leave_no_capacity(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
   m->heir = 0;
-  m->no_room = true;
-  if (!m->no_room_told) {
+  m->no_capacity = true;
+  if (!m->no_capacity_told) {
     dmi_member_tell(m,
-                    "waiting for room: cannot leave yet, as the other processes have no room for "
+                    "waiting for memory: cannot leave yet, as the other processes have no room for "
                     "the pages of this one. Start one more process, or have the program free "
                     "memory; then it leaves by itself");
   }
-  m->no_room_told = true;
+  m->no_capacity_told = true;
   dmi_member_move(m, m->left_shown ? DMI_PHASE_DRAINED : DMI_PHASE_JOINED);
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
 }
 
-void dmi_member_leave_room(struct dmi_member *m) {
-  if (!m->no_room) return;
+void dmi_member_leave_retry_said(struct dmi_member *m) {
+  if (!m->no_capacity) return;
   if (m->phase != DMI_PHASE_JOINED && m->phase != DMI_PHASE_DRAINED) return;
-  dmi_member_send(m, m->coordinator, DMI_CTL_ROOM, 0, 0, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_RETRY, 0, 0, NULL);
 }
 
 static void show_left(struct dmi_member *m) {
@@ -132,18 +133,19 @@ void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ende
     send_drained(m);
     return;
   }
-  dmi_member_move(m, DMI_PHASE_FLUSHING);
+  dmi_member_move(m, DMI_PHASE_DRAIN_SENT);
   dmi_member_send(m, m->heir, DMI_CTL_DRAIN_END, 0, 0, NULL);
 }
 
 static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
   if (m->phase == DMI_PHASE_ENDED) return true;
-  if (m->phase != DMI_PHASE_FLUSHING || from != m->heir) return false;
+  if (m->phase != DMI_PHASE_DRAIN_SENT || from != m->heir) return false;
   send_drained(m);
   return true;
 }
 
-/* ---- PART to GONE -------------------------------------------------------------------------- */
+/* ---- FLUSH to EXITED --------------------------------------------------------------------------
+ */
 
 void dmi_member_leave_finish(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
@@ -151,35 +153,35 @@ void dmi_member_leave_finish(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_FINISHED);
 }
 
-static void send_parted(struct dmi_member *m) {
+static void send_flushed(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LEFT);
-  dmi_member_send(m, m->coordinator, DMI_CTL_PARTED, 0, 0, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_FLUSHED, 0, 0, NULL);
 }
 
-/* All have said BYE: nothing will come that has to be forwarded or answered, so what we sent until
- * now for others is the last of it. */
-static void send_last(struct dmi_member *m) {
-  dmi_member_move(m, DMI_PHASE_LAST);
+/* All have sent their last request: nothing will come that has to be forwarded or answered, so what
+ * we have sent for others until now is the last of it. */
+static void send_last_message(struct dmi_member *m) {
+  dmi_member_move(m, DMI_PHASE_LAST_MESSAGES);
   for (uint32_t i = 0; i < m->peers.num; i++) {
     uint32_t uid = m->peers.at[i].uid;
     if (uid == m->uid || !m->env.connected(m->env.arg, uid)) continue;
-    dmi_member_send(m, uid, DMI_CTL_LAST, 0, 0, NULL);
+    dmi_member_send(m, uid, DMI_CTL_LAST_MESSAGE, 0, 0, NULL);
     dmi_uid_set_add(&m->awaits, uid);
   }
-  if (m->awaits.num == 0) send_parted(m);
+  if (m->awaits.num == 0) send_flushed(m);
 }
 
 /* One that it waited for has answered, or is lost. */
 static void no_more_of(struct dmi_member *m, uint32_t uid) {
   if (!dmi_uid_set_drop(&m->awaits, uid) || m->awaits.num > 0) return;
-  if (m->phase == DMI_PHASE_PARTING) {
-    send_last(m);
+  if (m->phase == DMI_PHASE_LAST_REQUESTS) {
+    send_last_message(m);
   } else {
-    send_parted(m);
+    send_flushed(m);
   }
 }
 
-static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
+static bool on_flush(struct dmi_member *m, const struct dmi_msg *msg) {
   const struct dmi_peer *self = dmi_member_find(m, m->uid);
   struct dmi_unpack body;
   uint32_t num;
@@ -188,48 +190,49 @@ static bool on_part(struct dmi_member *m, const struct dmi_msg *msg) {
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
-    if (!dmi_member_find(m, uid)) body.bad = true; /* its BYE would never come */
-    if (!body.bad && !dmi_uid_set_has(&m->byes, uid)) dmi_uid_set_add(&m->awaits, uid);
+    if (!dmi_member_find(m, uid)) body.bad = true; /* its LAST_REQUEST would never come */
+    if (!body.bad && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
     dmi_uid_set_free(&m->awaits);
     return false;
   }
-  dmi_member_move(m, DMI_PHASE_PARTING);
-  if (DMI_BROKEN(m, DMI_MBREAK_BYE)) dmi_uid_set_free(&m->awaits);
-  if (m->awaits.num == 0) send_last(m);
+  dmi_member_move(m, DMI_PHASE_LAST_REQUESTS);
+  if (DMI_BROKEN(m, DMI_MBREAK_LAST_REQUEST)) dmi_uid_set_free(&m->awaits);
+  if (m->awaits.num == 0) send_last_message(m);
   return true;
 }
 
-static bool on_bye(struct dmi_member *m, uint32_t from) {
+static bool on_last_request(struct dmi_member *m, uint32_t from) {
   if (!dmi_member_find(m, from)) return false;
-  if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_PARTING) {
-    return DMI_BROKEN(m, DMI_MBREAK_BYE);
+  if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_LAST_REQUESTS) {
+    return DMI_BROKEN(m, DMI_MBREAK_LAST_REQUEST);
   }
-  dmi_uid_set_add(&m->byes, from);
-  if (m->phase == DMI_PHASE_PARTING) no_more_of(m, from);
+  dmi_uid_set_add(&m->last_requests, from);
+  if (m->phase == DMI_PHASE_LAST_REQUESTS) no_more_of(m, from);
   return true;
 }
 
-/* Who leaves has sent all it had to send for others. */
-static bool on_last(struct dmi_member *m, uint32_t from) {
+/* The leaver has sent everything it had to send for others. */
+static bool on_last_message(struct dmi_member *m, uint32_t from) {
   const struct dmi_peer *peer = dmi_member_find(m, from);
   if (!peer || !peer->left) return false;
-  dmi_member_send(m, from, DMI_CTL_LAST_OK, 0, 0, NULL);
+  dmi_member_send(m, from, DMI_CTL_LAST_MESSAGE_OK, 0, 0, NULL);
   return true;
 }
 
-static bool on_last_ok(struct dmi_member *m, uint32_t from) {
-  if (m->phase != DMI_PHASE_LAST || !dmi_uid_set_has(&m->awaits, from)) return false;
+static bool on_last_message_ok(struct dmi_member *m, uint32_t from) {
+  if (m->phase != DMI_PHASE_LAST_MESSAGES || !dmi_uid_set_has(&m->awaits, from)) return false;
   no_more_of(m, from);
   return true;
 }
 
-/* If the lost one matters, the coordinator ends the program; otherwise what it owed us does not
- * come. */
+/* If the lost process was vital, the coordinator ends the program; otherwise we stop waiting for
+ * it. */
 void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid) {
   if (DMI_BROKEN(m, DMI_MBREAK_AWAITS)) return;
-  if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) no_more_of(m, uid);
+  if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES)
+    no_more_of(m, uid);
 }
 
 static bool on_left(struct dmi_member *m) {
@@ -239,10 +242,10 @@ static bool on_left(struct dmi_member *m) {
   return true;
 }
 
-static bool on_out(struct dmi_member *m) {
+static bool on_exit_order(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
   dmi_member_end_calls(m);
-  dmi_member_send(m, m->coordinator, DMI_CTL_GONE, 0, 0, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_EXITED, 0, 0, NULL);
   dmi_member_leave_finish(m);
   return true;
 }
@@ -296,12 +299,12 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
       return on_open(m);
     case DMI_CTL_LEAVE_GO:
       return on_leave_go(m, msg);
-    case DMI_CTL_PART:
-      return on_part(m, msg);
+    case DMI_CTL_FLUSH:
+      return on_flush(m, msg);
     case DMI_CTL_LEFT:
       return on_left(m);
-    case DMI_CTL_OUT:
-      return on_out(m);
+    case DMI_CTL_EXIT:
+      return on_exit_order(m);
     case DMI_CTL_ADOPT:
       return on_adopt(m, msg);
     case DMI_CTL_FORGET:
@@ -312,12 +315,12 @@ bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_m
       return true;
     case DMI_CTL_DRAIN_OK:
       return on_drain_ok(m, from);
-    case DMI_CTL_BYE:
-      return on_bye(m, from);
-    case DMI_CTL_LAST:
-      return on_last(m, from);
-    case DMI_CTL_LAST_OK:
-      return on_last_ok(m, from);
+    case DMI_CTL_LAST_REQUEST:
+      return on_last_request(m, from);
+    case DMI_CTL_LAST_MESSAGE:
+      return on_last_message(m, from);
+    case DMI_CTL_LAST_MESSAGE_OK:
+      return on_last_message_ok(m, from);
     default:
       return false;
   }
@@ -333,7 +336,7 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
     case DMI_CTL_END:
       if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
       if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
-      if (m->phase == DMI_PHASE_PARTING || m->phase == DMI_PHASE_LAST) return false;
+      if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES) return false;
       dmi_member_end_calls(m);
       dmi_member_move(m, DMI_PHASE_ENDED);
       dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);

@@ -18,11 +18,11 @@ static const uint32_t phase_next[DMI_PHASE_NUM] = {
     [DMI_PHASE_ACCEPTED] = TO(JOINED) | TO(FINISHED),
     [DMI_PHASE_JOINED] = TO(STOPPING) | TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_STOPPING] = TO(JOINED) | TO(DRAINING) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_DRAINING] = TO(JOINED) | TO(FLUSHING) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_FLUSHING] = TO(DRAINED) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_DRAINED] = TO(DRAINING) | TO(PARTING) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_PARTING] = TO(LAST) | TO(FINISHED),
-    [DMI_PHASE_LAST] = TO(LEFT) | TO(FINISHED),
+    [DMI_PHASE_DRAINING] = TO(JOINED) | TO(DRAIN_SENT) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAIN_SENT] = TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAINED] = TO(DRAINING) | TO(LAST_REQUESTS) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_LAST_REQUESTS] = TO(LAST_MESSAGES) | TO(FINISHED),
+    [DMI_PHASE_LAST_MESSAGES] = TO(LEFT) | TO(FINISHED),
     [DMI_PHASE_LEFT] = TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_ENDED] = TO(FINISHED),
     [DMI_PHASE_FINISHED] = 0,
@@ -38,10 +38,10 @@ void dmi_member_move(struct dmi_member *m, enum dmi_phase phase) {
 
 /* ---- Lists --------------------------------------------------------------------------------- */
 
-void *dmi_list_grow(void *at, uint32_t num, uint32_t *room, size_t size) {
-  if (num == *room) {
-    *room = *room ? 2 * *room : 4;
-    at = dmi_xalloc_again(at, *room, size);
+void *dmi_list_grow(void *at, uint32_t num, uint32_t *capacity, size_t size) {
+  if (num == *capacity) {
+    *capacity = *capacity ? 2 * *capacity : 4;
+    at = dmi_xalloc_again(at, *capacity, size);
   }
   memset((char *)at + num * size, 0, size);
   return at;
@@ -72,31 +72,31 @@ void dmi_uid_set_free(struct dmi_uid_set *uids) {
   memset(uids, 0, sizeof(*uids));
 }
 
-void dmi_keep_add(struct dmi_keep *keep, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_kept *kept = DMI_LIST_ADD(keep);
-  kept->from = from;
-  kept->msg.type = msg->type;
-  kept->msg.member.op = msg->member.op;
-  kept->msg.member.error = msg->member.error;
+void dmi_deferred_add(struct dmi_deferred_list *list, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_deferred *item = DMI_LIST_ADD(list);
+  item->from = from;
+  item->msg.type = msg->type;
+  item->msg.member.op = msg->member.op;
+  item->msg.member.error = msg->member.error;
   if (msg->body.len == 0) return;
-  kept->msg.body = msg->body;
+  item->msg.body = msg->body;
   if (msg->body.frame) {
     dmi_frame_ref(msg->body.frame);
   } else {
-    kept->msg.body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
+    item->msg.body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
   }
 }
 
-void dmi_keep_drop(struct dmi_keep *keep, uint32_t i) {
-  dmi_slice_drop(&keep->at[i].msg.body);
-  DMI_LIST_DROP(keep, i);
+void dmi_deferred_drop(struct dmi_deferred_list *list, uint32_t i) {
+  dmi_slice_drop(&list->at[i].msg.body);
+  DMI_LIST_DROP(list, i);
 }
 
-void dmi_keep_free(struct dmi_keep *keep) {
-  for (uint32_t i = 0; i < keep->num; i++)
-    dmi_slice_drop(&keep->at[i].msg.body);
-  free(keep->at);
-  memset(keep, 0, sizeof(*keep));
+void dmi_deferred_free(struct dmi_deferred_list *list) {
+  for (uint32_t i = 0; i < list->num; i++)
+    dmi_slice_drop(&list->at[i].msg.body);
+  free(list->at);
+  memset(list, 0, sizeof(*list));
 }
 
 /* ---- Actions ------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ void dmi_mout_free(struct dmi_mout *out) {
 
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type) {
   struct dmi_mact *act;
-  out->act = dmi_list_grow(out->act, out->num, &out->room, sizeof(*out->act));
+  out->act = dmi_list_grow(out->act, out->num, &out->capacity, sizeof(*out->act));
   act = &out->act[out->num++];
   act->type = (uint8_t)type;
   return act;
@@ -141,7 +141,7 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
   msg.member.error = (uint64_t)error;
   if (body) msg.body = dmi_pack_slice(body);
   if (to == m->uid && m->uid != 0) {
-    dmi_keep_add(&m->loop, m->uid, &msg);
+    dmi_deferred_add(&m->loop, m->uid, &msg);
     dmi_slice_drop(&msg.body);
   } else {
     struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_SEND);
@@ -278,7 +278,7 @@ void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapp
   dmi_pack_u64(pack, mapping->page_size);
   dmi_pack_u64(pack, mapping->page_num);
   dmi_pack_u32(pack, mapping->home);
-  dmi_pack_u64(pack, mapping->word);
+  dmi_pack_u64(pack, mapping->tag);
 }
 
 bool dmi_member_mapping_good(const struct dmi_entry *mapping) {
@@ -293,5 +293,5 @@ void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapp
   mapping->page_size = dmi_unpack_u64(unpack);
   mapping->page_num = dmi_unpack_u64(unpack);
   mapping->home = dmi_unpack_u32(unpack);
-  mapping->word = dmi_unpack_u64(unpack);
+  mapping->tag = dmi_unpack_u64(unpack);
 }

@@ -120,7 +120,7 @@ static bool handover_good(const struct dmi_member *m, const struct dmi_view_body
   return dmi_member_find(m, view->coordinator) != NULL;
 }
 
-/* Could a correct coordinator say so? */
+/* True if a correct coordinator could say so. */
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (m->viewing || view->number != m->view + 1) return false;
   if (!dmi_view_peers_good(view)) return false;
@@ -157,10 +157,11 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
 }
 
 /* The shell has done its part: nothing more is sent from here to those that have left, but answers,
- * BYE and LAST_OK. Only now is it certain whether there is a connection to them. */
+ * LAST_REQUEST and LAST_MESSAGE_OK. Only now is it certain whether there is a connection to them.
+ */
 void dmi_view_taken(struct dmi_member *m) {
   struct dmi_pack body;
-  bool bye = false;
+  bool last_request = false;
   uint32_t old = m->coordinator;
   if (!m->viewing) abort();
   m->viewing = false;
@@ -172,14 +173,14 @@ void dmi_view_taken(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->viewing_left.num; i++) {
     uint32_t uid = m->viewing_left.at[i];
     if (!m->env.connected(m->env.arg, uid)) continue;
-    dmi_member_send(m, uid, DMI_CTL_BYE, 0, 0, NULL);
-    bye = true;
+    dmi_member_send(m, uid, DMI_CTL_LAST_REQUEST, 0, 0, NULL);
+    last_request = true;
   }
   dmi_uid_set_free(&m->viewing_lost);
   dmi_uid_set_free(&m->viewing_left);
   dmi_pack_init(&body);
   dmi_pack_u64(&body, m->view);
-  dmi_pack_u8(&body, bye);
+  dmi_pack_u8(&body, last_request);
   dmi_member_send(m, old, DMI_CTL_VIEW_TAKEN, 0, 0, &body);
   m->coordinator = m->coordinator_next;
   if (m->coordinator != old) m->coordinator_before = old;

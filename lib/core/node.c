@@ -58,23 +58,23 @@ void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out
 
 /* START_DRAIN. */
 static void drain(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
-  struct dmi_pressure_out room;
-  dmi_node_room_begin(node, &room);
+  struct dmi_pressure_out pressure;
+  dmi_node_pressure_begin(node, &pressure);
   if (heir) {
-    dmi_pressure_leave(node->pressure, heir, &room);
+    dmi_pressure_leave(node->pressure, heir, &pressure);
   } else {
     dmi_pressure_keep(node->pressure);
   }
-  dmi_node_room_end(node, &room, out);
+  dmi_node_pressure_end(node, &pressure, out);
   if (!heir) dmi_node_promised(node, 0, out);
 }
 
 static void drained(struct dmi_node *node, struct dmi_out *out) {
-  struct dmi_pressure_out room;
+  struct dmi_pressure_out pressure;
   if (dmi_handover_state(node->handover) != DMI_HANDOVER_DRAINED) return; /* it had no heir */
-  dmi_node_room_begin(node, &room);
-  if (!DMI_BROKEN(node, DMI_NODE_BREAK_PROMISE)) dmi_pressure_leave_end(node->pressure, &room);
-  dmi_node_room_end(node, &room, out);
+  dmi_node_pressure_begin(node, &pressure);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_PROMISE)) dmi_pressure_leave_end(node->pressure, &pressure);
+  dmi_node_pressure_end(node, &pressure, out);
 }
 
 /* A mapping that the directory has told of. */
@@ -83,7 +83,7 @@ static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entr
   struct dmi_map what = {.base = entry->base,
                          .page_size = entry->page_size,
                          .page_num = entry->page_num,
-                         .word = entry->word};
+                         .tag = entry->tag};
   struct dmi_map *map = records->find(records->arg, entry->base);
   if (map) return map;
   atomic_init(&what.home, entry->home);
@@ -113,7 +113,7 @@ static void view_begins(struct dmi_node *node, const struct dmi_mact *act) {
 static void view_ends(struct dmi_node *node, struct dmi_out *out) {
   if (!node->viewed) return;
   node->viewed = false;
-  dmi_node_room_view(node, out);
+  dmi_node_pressure_view(node, out);
   LIFE(node, out, viewed, &node->life);
 }
 
@@ -129,10 +129,10 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
       view_begins(node, act);
       return false;
     case DMI_MACT_JOINED:
-      if (node->first) dmi_node_room_open(node, out);
+      if (node->first) dmi_node_pressure_open(node, out);
       return false;
     case DMI_MACT_OPENED:
-      dmi_node_room_open(node, out);
+      dmi_node_pressure_open(node, out);
       return false;
     case DMI_MACT_START_DRAIN:
       drain(node, act->uid, out);
@@ -162,10 +162,10 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
       LIFE(node, out, lookup, DMI_NODE_OP + act->number, act->value, &node->life);
       return true;
     case DMI_ACT_PROMISED:
-      dmi_node_room_taken(node, act->to, act->value, out);
+      dmi_node_pressure_taken(node, act->to, act->value, out);
       return true;
     case DMI_ACT_KEPT:
-      dmi_node_room_kept(node, act->to, out);
+      dmi_node_pressure_kept(node, act->to, out);
       return true;
     case DMI_ACT_GO_ON:
       node->goes_on = false;
@@ -213,13 +213,13 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
       dmi_member_goodbye(m, in->op, (uint32_t)in->a, life);
       break;
     case DMI_CTL_MMAP:
-      dmi_member_mmap_word(m, in->op, in->a, in->b, in->word, life);
+      dmi_member_mmap_tag(m, in->op, in->a, in->b, in->tag, life);
       break;
     case DMI_CTL_LOOKUP:
       dmi_member_lookup(m, in->op, in->a, life);
       break;
     case DMI_CTL_MUNMAP:
-      dmi_member_munmap_word(m, in->op, in->a, in->word, life);
+      dmi_member_munmap_tag(m, in->op, in->a, in->tag, life);
       break;
     default: /* THREAD */
       dmi_member_thread(m, in->op, (uint32_t)in->a, in->b, life);
@@ -240,8 +240,8 @@ static bool message(struct dmi_node *node, uint32_t from, struct dmi_msg *msg,
   if (class == DMI_CLASS_MEMBER) {
     good = dmi_member_message(node->member, from, msg, &node->life);
     dmi_node_life_out(node, out);
-  } else if (class == DMI_CLASS_ROOM && from < DMI_NET_TEMP) {
-    good = dmi_node_room_message(node, from, msg, out);
+  } else if (class == DMI_CLASS_CAPACITY && from < DMI_NET_TEMP) {
+    good = dmi_node_pressure_message(node, from, msg, out);
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

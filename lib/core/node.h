@@ -16,12 +16,12 @@
  *
  * Who may call, with which lock:
  * - page: DMI_IN_PAGE, DMI_IN_BEGIN.  Any thread, with the page locked.  `out` is of this step, on
- *   the stack, and what it sends is put in line before the page is unlocked.  These are
+ *   the stack, and what it sends is queued before the page is unlocked.  These are
  *   dmi_page_message and dmi_page_begin, which lib/access calls directly.
  * - pager: dmi_node_pager.  The pager's thread, no lock.
  * - daemon: all other inputs, and dmi_node_next.  The daemon's thread, no lock; one list, for ever.
- *   Pages are locked by way of dmi_handover_env, what the pager decides by dmi_node_env.lock_room,
- *   which comes after a page's lock.
+ *   Pages are locked by way of dmi_handover_env, what the pager decides by
+ * dmi_node_env.lock_pressure, which comes after a page's lock.
  *
  * The actions that the caller sees: SEND (not to itself), REPLAY, FREED, TAKEN, DRAINED, LOOK,
  * LEAVES, STAYS, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT.  Of these SELF,
@@ -43,11 +43,11 @@ struct dmi_node_env {
   void *arg;
   struct dmi_member_env net;       /* what membership asks of the network */
   struct dmi_handover_env records; /* mappings and page records; `receiver` is the node's */
-  /* The lock for core/pressure.h.  `unlock_room` has the actions of `out`, all SEND, put in line
-   * for their peers before it unlocks, so that they leave in the order in which they were decided;
-   * frees the list. */
-  void (*lock_room)(void *arg);
-  void (*unlock_room)(void *arg, struct dmi_out *out);
+  /* The lock for core/pressure.h.  `unlock_pressure` has the actions of `out`, all SEND, put in
+   * line for their peers before it unlocks, so that they leave in the order in which they were
+   * decided; frees the list. */
+  void (*lock_pressure)(void *arg);
+  void (*unlock_pressure)(void *arg, struct dmi_out *out);
 };
 
 /* ---- Inputs --------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ struct dmi_input {
   uint32_t ended_num;
   const struct dmi_ended *ended;
   enum dmi_msg_type call;
-  uint64_t op, a, b, word; /* `op` below DMI_NODE_OP */
+  uint64_t op, a, b, tag; /* `op` below DMI_NODE_OP */
 };
 
 /* Numbers of calls that the node makes itself begin here. */

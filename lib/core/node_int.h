@@ -37,20 +37,22 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
 /* There is room for all that this process has: the leave begins.  Heir 0: there is nobody. */
 void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out);
 
-/* ---- node_room.c: core/pressure.h in the node ---- */
-/* A step: begins with the lock and an empty `room`; at its end the messages are in line, the lock
+/* ---- node_pressure.c: core/pressure.h in the node ---- */
+/* A step: begins with the lock and an empty `room`; at its end the messages are queued, the lock
  * is given back, and the other parts have heard what was asked of them. */
-void dmi_node_room_begin(struct dmi_node *node, struct dmi_pressure_out *room);
-void dmi_node_room_end(struct dmi_node *node, struct dmi_pressure_out *room, struct dmi_out *out);
+void dmi_node_pressure_begin(struct dmi_node *node, struct dmi_pressure_out *pressure);
+void dmi_node_pressure_end(struct dmi_node *node, struct dmi_pressure_out *pressure,
+                           struct dmi_out *out);
 /* dmi_handover_env.receiver; with a page locked. */
 uint32_t dmi_node_receiver(void *node, uint64_t bytes);
 /* This process may own pages from now on. */
-void dmi_node_room_open(struct dmi_node *node, struct dmi_out *out);
-void dmi_node_room_kept(struct dmi_node *node, uint32_t from, struct dmi_out *out);
-void dmi_node_room_taken(struct dmi_node *node, uint32_t from, uint64_t bytes, struct dmi_out *out);
-bool dmi_node_room_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
-                           struct dmi_out *out);
+void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out);
+void dmi_node_pressure_kept(struct dmi_node *node, uint32_t from, struct dmi_out *out);
+void dmi_node_pressure_taken(struct dmi_node *node, uint32_t from, uint64_t bytes,
+                             struct dmi_out *out);
+bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                               struct dmi_out *out);
 /* The view that was taken. */
-void dmi_node_room_view(struct dmi_node *node, struct dmi_out *out);
+void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 void dmi_out_init(struct dmi_out *out) {
   out->num = out->first = 0;
-  out->room = sizeof(out->inside) / sizeof(out->inside[0]);
+  out->capacity = sizeof(out->inside) / sizeof(out->inside[0]);
   out->act = out->inside;
 }
 
@@ -18,12 +18,12 @@ void dmi_out_free(struct dmi_out *out) {
 }
 
 static struct dmi_act *add(struct dmi_out *out) {
-  if (out->num == out->room) {
-    struct dmi_act *more = dmi_xalloc(2 * out->room, sizeof(*more));
+  if (out->num == out->capacity) {
+    struct dmi_act *more = dmi_xalloc(2 * out->capacity, sizeof(*more));
     memcpy(more, out->act, out->num * sizeof(*more));
     if (out->act != out->inside) free(out->act);
     out->act = more;
-    out->room *= 2;
+    out->capacity *= 2;
   }
   return &out->act[out->num++];
 }
@@ -58,18 +58,18 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
   act->req = req;
 }
 
-void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg) {
+void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_act *act = add(out);
-  act->type = DMI_ACT_PARK;
+  act->type = DMI_ACT_DEFER;
   act->to = from;
   act->req = NULL;
   act->msg = *msg;
 }
 
-void dmi_out_room(struct dmi_out *out, const struct dmi_page *page) {
+void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
   struct dmi_act *act = add(out);
   memset(act, 0, sizeof(*act));
-  act->type = DMI_ACT_ROOM;
+  act->type = DMI_ACT_STALLED;
   act->msg.map = page->map->base;
   act->msg.page = page->index;
 }

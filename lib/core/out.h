@@ -20,9 +20,9 @@ enum dmi_act_type {
   /* ---- of a page (core/page.h) ---- */
   DMI_ACT_SEND, /* msg to `to`; `to` may be this process itself: deliver it to dmi_page_message */
   DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
-  DMI_ACT_PARK, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
+  DMI_ACT_DEFER, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
                    to dmi_page_message again after HOME_END */
-  DMI_ACT_ROOM, /* this page stalls (R12): call dmi_page_room, or dmi_page_unspill, some time */
+  DMI_ACT_STALLED, /* this page stalls (R12): call dmi_page_unstall, or dmi_page_unspill, later */
   /* ---- of the handover (core/handover.h), which sends to others only ---- */
   DMI_ACT_REPLAY,  /* what was kept for `map` by PARK, and given back by dmi_handover_env.arrived,
                       goes to dmi_page_message again, in order */
@@ -57,16 +57,16 @@ struct dmi_act {
   struct dmi_msg msg; /* its slices belong to whoever carries out the action */
 };
 
-/* Actions in order.  Starts with room inside, so that common steps allocate nothing. */
+/* Actions in order. The first few are inside, so that common steps allocate nothing. */
 struct dmi_out {
-  uint32_t num, room;
+  uint32_t num, capacity;
   uint32_t first; /* those before it have been taken out; 0 in the list of a page's step */
   struct dmi_act *act;
   struct dmi_act inside[4];
 };
 
 void dmi_out_init(struct dmi_out *out);
-/* Frees the room, not what the actions hold. */
+/* Frees the list, not what the actions hold. */
 void dmi_out_free(struct dmi_out *out);
 
 /* Takes the first one out.  False: there is none. */

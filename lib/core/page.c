@@ -28,10 +28,11 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_set_stale(core, page, false);
-  dmi_room_end(core, page);
+  dmi_reserve_end(core, page);
   if (page->busy) {
     struct dmi_req *req;
-    while ((req = dmi_req_pop(&page->busy->parked)) || (req = dmi_req_pop(&page->busy->queue))) {
+    while ((req = dmi_req_pop(&page->busy->waiting_ops)) ||
+           (req = dmi_req_pop(&page->busy->queue))) {
       if (req->foreign) dmi_req_free(req);
     }
     if (page->busy->current) { /* it waited for a process that was lost */
@@ -39,7 +40,7 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
       dmi_slice_drop(&page->busy->bytes);
       dmi_frame_unref(page->busy->answer);
     }
-    dmi_passes_fail(core, page, dmi_fetch_end(page->busy), NULL);
+    dmi_delegated_fail(core, page, dmi_fetch_end(page->busy), NULL);
     free(page->busy->holder);
     free(page->busy);
     page->busy = NULL;
@@ -53,9 +54,9 @@ struct dmi_page_busy *dmi_page_busy(struct dmi_page *page) {
 
 void dmi_page_rest(struct dmi_core *core, struct dmi_page *page) {
   struct dmi_page_busy *busy = page->busy;
-  dmi_room_settle(core, page);
+  dmi_reserve_settle(core, page);
   if (!busy || busy->queue.first || busy->waiters.first || busy->current || busy->puts ||
-      dmi_fetch_any(busy->fetch) || busy->holders || busy->parked.first) {
+      dmi_fetch_any(busy->fetch) || busy->holders || busy->waiting_ops.first) {
     return;
   }
   free(busy->holder);
@@ -91,7 +92,7 @@ void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role ro
   if (page->role == DMI_ROLE_NONE && role != DMI_ROLE_NONE) atomic_fetch_add(&core->owned, 1);
   if (page->role != DMI_ROLE_NONE && role == DMI_ROLE_NONE) atomic_fetch_sub(&core->owned, 1);
   page->role = (uint8_t)role;
-  dmi_room_copies(core, page);
+  dmi_reserve_copies(core, page);
 }
 
 void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale) {
@@ -108,7 +109,7 @@ bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page)
     if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED))) return true;
     return (page->flags & DMI_PAGE_SPILLED) && DMI_BROKEN(core, DMI_BREAK_SPILL);
   }
-  if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
+  if (!page->copy || (page->flags & DMI_PAGE_UNRELEASED)) return false;
   return !page->busy || !page->busy->puts || DMI_BROKEN(core, DMI_BREAK_PUTS);
 }
 
@@ -117,13 +118,14 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
   const struct dmi_page_busy *busy = page->busy;
   if (page->role != DMI_ROLE_OWNER) return false;
   if (page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED)) return false;
-  return !busy || (!busy->current && !busy->queue.first && !busy->holders && !busy->parked.first);
+  return !busy ||
+         (!busy->current && !busy->queue.first && !busy->holders && !busy->waiting_ops.first);
 }
 
-/* The bytes, ready for a write that no operation is made of.  False: no room, or no memory. */
+/* The bytes, ready for a write without an operation. False: no capacity, or no memory. */
 static bool own_now(struct dmi_core *core, struct dmi_page *page, bool whole) {
   if (dmi_page_own_frame(core, page, whole, false)) return true;
-  dmi_room_settle(core, page);
+  dmi_reserve_settle(core, page);
   return false;
 }
 
@@ -167,7 +169,7 @@ void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out 
   dmi_out_complete(out, req, DMI_OK);
 }
 
-/* R1: to whom a request goes first; the home when the hint is of no use. */
+/* R1: where a request goes first; the home when the hint cannot be used. */
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
@@ -213,12 +215,12 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   dmi_request_send(core, page, &msg, out);
 }
 
-/* Sends READ, unless there is no room for what it would bring (R12). */
+/* Sends READ, unless there is no memory for what it would bring (R12). */
 static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                         struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
-  if (!DMI_BROKEN(core, DMI_BREAK_RESERVE) && !dmi_room_get(core, page, false)) return false;
+  if (!DMI_BROKEN(core, DMI_BREAK_RESERVE) && !dmi_reserve_get(core, page, false)) return false;
   busy->fetch = (dmi_fetch_t){atomic_fetch_add(&core->fetches, 1) + 1};
   busy->poisoned = false;
   req->fetch = busy->fetch;
@@ -265,9 +267,9 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     dmi_queue_run(core, page, out);
     return;
   }
-  /* A leaver, and who has no room for the bytes, asks for no ownership (R8, R12). */
+  /* A leaver, or a process without memory for the bytes, does not ask for ownership (R8, R12). */
   if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) &&
-      (atomic_load(&core->heir) || !dmi_room_get(core, page, false))) {
+      (atomic_load(&core->heir) || !dmi_reserve_get(core, page, false))) {
     req->type = req->type == DMI_REQ_EXCL ? DMI_REQ_PUT : DMI_REQ_ATOMIC;
   }
   switch (req->type) {
@@ -344,7 +346,7 @@ static bool atomic_valid(const struct dmi_page *page, const struct dmi_msg *msg)
   memcpy(&sizes, msg->list.ptr, sizeof(sizes));
   return (msg->body.ptr || msg->body.len == 0) &&
          dmi_rmw_valid((enum dmi_rmw)atomic->rmw, atomic->len, &sizes, msg->body.len) &&
-         (!(msg->flags & DMI_F_PARKED) ||
+         (!(msg->flags & DMI_F_WAITING) ||
           (page->role == DMI_ROLE_PENDING && dmi_syncop_is_wait((uint8_t)atomic->rmw)));
 }
 
@@ -352,15 +354,15 @@ bool dmi_is_kind(uint64_t kind) {
   return kind == DMI_KIND_INVALIDATE || kind == DMI_KIND_UPDATE;
 }
 
-/* Has its origin left the view?  Then nobody waits for the answer; and who was never there must not
- * become an owner, or get into a copyset. */
+/* True if its origin is not in the view. Then no process waits for the answer; and a process that
+ * was never a member must not become an owner, or get into a copyset. */
 static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) {
   if (msg->origin == core->self || core->is_member(core->arg, msg->origin)) return false;
   /* One that has left goes on asking while its DMI_main runs. */
   return !core->is_there || !core->is_there(core->arg, msg->origin);
 }
 
-/* Could a correct peer have sent this? */
+/* True if a correct peer could have sent this. */
 static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
@@ -369,7 +371,7 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
       return dmi_is_kind(msg->read.kind);
     case DMI_MSG_PUT:
       return msg->body.ptr && access_valid(page, msg, msg->access.len);
-    case DMI_MSG_OWN: /* the tail has a role until it has granted to who comes behind it */
+    case DMI_MSG_OWN: /* the tail has a role until it has granted the page to the next process */
       return !(msg->flags & DMI_F_TAIL) || page->role != DMI_ROLE_NONE;
     case DMI_MSG_ATOMIC:
       return atomic_valid(page, msg);
@@ -387,7 +389,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
     dmi_set_stale(core, page, false);
     if (!DMI_BROKEN(core, DMI_BREAK_STALE)) return;
   }
-  if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_PARKED)) {
+  if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_WAITING)) {
     dmi_page_wait_arrives(page, msg);
   } else if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
     dmi_queue_message(core, page, msg, out);
@@ -441,11 +443,11 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     case DMI_MSG_DATA:
       good = dmi_data_arrives(core, page, from, msg, out);
       break;
-    case DMI_MSG_PASS:
+    case DMI_MSG_DELEGATE:
       if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self ||
           !dmi_fetch_any(msg->pass.fetch))
         return false;
-      if (!origin_left(core, msg)) dmi_pass_arrives(core, page, msg, out);
+      if (!origin_left(core, msg)) dmi_delegate_arrives(core, page, msg, out);
       break;
     case DMI_MSG_BLOCK:
       good = dmi_block_arrives(core, page, from, msg, out);
@@ -492,19 +494,19 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
     }
     while ((req = dmi_req_pop(&busy->queue)))
       dmi_req_fail(core, page, req, DMI_EADDR, out);
-    while ((req = dmi_req_pop(&busy->parked)))
+    while ((req = dmi_req_pop(&busy->waiting_ops)))
       dmi_req_fail(core, page, req, DMI_EADDR, out);
     while ((req = dmi_req_pop(&busy->waiters)))
       dmi_out_complete(out, req, DMI_EADDR);
-    dmi_passes_fail(core, page, dmi_fetch_end(busy), out);
+    dmi_delegated_fail(core, page, dmi_fetch_end(busy), out);
     busy->holders = 0;
     busy->puts = 0;
   }
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_set_stale(core, page, false);
   page->copy = 0;
-  page->flags &= (uint16_t)~DMI_PAGE_HELD;
-  dmi_room_end(core, page);
+  page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
+  dmi_reserve_end(core, page);
   dmi_page_rest(core, page);
 }
 
@@ -524,7 +526,7 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
     case DMI_MSG_READ:
       fail.fetch = msg->read.fetch;
       break;
-    case DMI_MSG_PASS:
+    case DMI_MSG_DELEGATE:
       fail.fetch = msg->pass.fetch;
       break;
     case DMI_MSG_GET:

@@ -4,7 +4,7 @@
  * Pure: no sockets, threads, clocks or locks.  The caller (the runtime, or the simulator)
  * serialises the calls on one page, carries out the actions in `out` in order, and gives the
  * messages of one sender in the order in which they were sent.  Messages are sent before the page
- * is unlocked, or at least put in line for their peer, so that their order holds.
+ * is unlocked, or at least queued for their peer, so that their order is kept.
  */
 #ifndef DMI_CORE_PAGE_H
 #define DMI_CORE_PAGE_H
@@ -47,7 +47,7 @@ struct dmi_req {
   uint8_t kind;         /* READ: DMI_KIND_*; ATOMIC: enum dmi_rmw */
   int8_t tag;           /* ATOMIC, USER */
   dmi_uid_t origin;     /* own ones: dmi_core.self */
-  dmi_op_t op;          /* origin's number; own ones: set by the caller, unique while out */
+  dmi_op_t op;          /* origin's number; own ones: set by the caller, unique while in flight */
   uint64_t off, len;    /* bytes, in the page; with ranges: 0, and the bytes of all together */
   uint64_t ranges;      /* GET, PUT: 0, or src begins with a list of so many (the messages') */
   void *dst;            /* own reads: len bytes; own atomics: sizes.in bytes of answer */
@@ -59,7 +59,7 @@ struct dmi_req {
   struct dmi_rmw_sizes sizes;  /* atomics */
   /* ---- the core's ---- */
   bool foreign;       /* made by the core, for another process */
-  _Atomic bool sent;  /* own: its message is out, so an answer may come; in no list here */
+  _Atomic bool sent;  /* own: its message was sent, so an answer may come; in no list here */
   bool filled;        /* own reads, the runtime's: dst has the bytes of the DATA at hand already */
   int error;          /* DMI_OK or DMI_E*, valid at COMPLETE */
   uint16_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
@@ -84,19 +84,19 @@ struct dmi_sharer {
 
 /* What is there only while something is going on, or copies exist. */
 struct dmi_page_busy {
-  struct dmi_req_list queue;   /* owner, pending: not begun */
-  struct dmi_req_list waiters; /* own reads that wait */
-  struct dmi_req_list parked;  /* owner, pending: pure waits that are not over (R11) */
-  struct dmi_req *current;     /* the write at work */
-  struct dmi_slice bytes;      /* its new bytes */
-  struct dmi_frame *answer;    /* its answer, atomics */
-  uint32_t acks;               /* still to come */
-  uint32_t puts;               /* own PUT / ATOMIC without a reply */
-  dmi_fetch_t fetch;           /* READ that is out, 0: none */
-  bool poisoned;               /* the floor rose since it was sent */
-  struct dmi_pass *passes;     /* READs of others that wait for the fetch (R13) */
-  struct dmi_assembly *blocks; /* what BLOCKs of the fetch have brought; NULL: nothing */
-  uint32_t holders, holders_room;
+  struct dmi_req_list queue;            /* owner, pending: not begun */
+  struct dmi_req_list waiters;          /* own reads that wait */
+  struct dmi_req_list waiting_ops;      /* owner, pending: pure waits that are not over (R11) */
+  struct dmi_req *current;              /* the write at work */
+  struct dmi_slice bytes;               /* its new bytes */
+  struct dmi_frame *answer;             /* its answer, atomics */
+  uint32_t acks;                        /* still to come */
+  uint32_t puts;                        /* own PUT / ATOMIC without a reply */
+  dmi_fetch_t fetch;                    /* READ in flight, 0: none */
+  bool poisoned;                        /* the floor rose since it was sent */
+  struct dmi_delegated_read *delegated; /* READs of others that wait for the fetch (R13) */
+  struct dmi_assembly *blocks;          /* what BLOCKs of the fetch have brought; NULL: nothing */
+  uint32_t holders, holders_capacity;
   struct dmi_sharer *holder; /* copyset */
   uint32_t children;         /* transfers by the owner itself since the copyset was empty */
 };
@@ -125,22 +125,25 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 #define DMI_PAGE_STALE 0x0002  /* an own OWN made void by a change of home is still to come (R9) */
 #define DMI_PAGE_DEAD 0x0004   /* the mapping is unmapped */
 #define DMI_PAGE_LISTED 0x0008 /* its tail came with HOME_TAILS; until HOME_END */
-#define DMI_PAGE_HELD 0x0010   /* the copy has bytes of an update that is not released yet */
+#define DMI_PAGE_UNRELEASED 0x0010 /* the copy has bytes of an update that is not released yet */
 /* R12 */
-#define DMI_PAGE_ROOM 0x0020    /* room for its bytes is reserved here */
-#define DMI_PAGE_OFFERED 0x0040 /* owner: TAKE was sent, and neither OWN nor KEEP has come */
-#define DMI_PAGE_STALLED 0x0080 /* owner: the head of the queue waits for room, or for bytes */
+#define DMI_PAGE_RESERVED 0x0020 /* memory for its bytes is reserved here */
+#define DMI_PAGE_OFFERED 0x0040  /* owner: TAKE was sent, and neither OWN nor REFUSE_PAGE has come \
+                                  */
+#define DMI_PAGE_STALLED \
+  0x0080 /* owner: the head of the queue waits for memory, or for its bytes */
 #define DMI_PAGE_SPILLED 0x0100 /* owner: its bytes are outside; frame NULL does not mean zeros */
 #define DMI_PAGE_COPY 0x0200    /* counted as a copy that could be dropped */
-#define DMI_PAGE_ZEROS 0x0800   /* pending without room: a leaver gave it, and it had no bytes */
-#define DMI_PAGE_USED 0x0400    /* the policy's: read or written since it last looked */
+#define DMI_PAGE_ZEROS \
+  0x0800 /* pending without a reservation: a leaver gave it, and it had no bytes */
+#define DMI_PAGE_USED 0x0400 /* the policy's: read or written since it last looked */
 
 /* What the core needs to know of a mapping. */
 struct dmi_map {
   uint64_t base;      /* global address */
   uint64_t page_size; /* bytes */
   uint64_t page_num;
-  uint64_t word;         /* what the directory keeps with it, core/heap.h; not for the core */
+  uint64_t tag; /* tag that the directory keeps with it, core/heap.h; not used by the core */
   _Atomic uint32_t home; /* uid */
   _Atomic uint32_t
       arriving; /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
@@ -150,12 +153,12 @@ struct dmi_map {
  * they would notice.  See base/mutation.h. */
 enum dmi_break {
   DMI_BREAK_NOTHING,
-  DMI_BREAK_HOLD,       /* R6 UPDATE: the copy is not held */
+  DMI_BREAK_RELEASE,    /* R6 UPDATE: the copy is not held */
   DMI_BREAK_ACK_WAIT,   /* R4: a write does not wait for acknowledgements */
   DMI_BREAK_INVALIDATE, /* R4: INVALIDATE copies are not invalidated */
   DMI_BREAK_FLOOR,      /* R6 DATA: kept although it is older than the floor */
   DMI_BREAK_POISON,     /* R2.4: reads join a poisoned fetch */
-  DMI_BREAK_PUTS,       /* R2, R6: the writer goes on reading its copy while its PUT is out */
+  DMI_BREAK_PUTS,       /* R2, R6: the writer goes on reading its copy while its PUT is in flight */
   DMI_BREAK_GAP,        /* R6 UPDATE, DONE: applied although versions are missing */
   DMI_BREAK_FORWARD,    /* R5: what is left in the queue is not forwarded */
   DMI_BREAK_COPYSET,    /* R5: GRANT leaves the copyset out */
@@ -166,19 +169,19 @@ enum dmi_break {
   DMI_BREAK_LIST,       /* R6: a copy takes only the first range of a list */
   DMI_BREAK_LOOK,       /* R11: a write does not look at what waits */
   DMI_BREAK_MOVE,       /* R11: what waits stays behind when ownership moves */
-  DMI_BREAK_TOLD,       /* R11: the copy of who has to wait is not told of its write */
+  DMI_BREAK_TOLD,       /* R11: the copy of a process that has to wait is not told of its write */
   DMI_BREAK_DROP,       /* R12: a copy is dropped while the ownership is to come */
   DMI_BREAK_LEAVER,     /* R12: a leaver takes what it is offered */
-  DMI_BREAK_KEEP,       /* R12: a leaver does not offer again what it was refused */
+  DMI_BREAK_REOFFER,    /* R12: a leaver does not offer again what it was refused */
   DMI_BREAK_STALL,      /* R12: a write that stalled is lost */
   DMI_BREAK_BEHIND,     /* R12: reads and waits stay behind a write that stalls */
   DMI_BREAK_REFUSE,     /* R12: a write that was refused has changed the page */
-  DMI_BREAK_RESERVE,    /* R12: READ is sent without room for what it brings */
-  DMI_BREAK_RETURN,     /* R12: room for what did not come is not given back */
+  DMI_BREAK_RESERVE,    /* R12: READ is sent without a reservation for its bytes */
+  DMI_BREAK_RETURN,     /* R12: a reservation for bytes that did not come is not returned */
   DMI_BREAK_SPILL,      /* R12: a spilled page is read as if it were zero */
-  DMI_BREAK_PASS,       /* R13: whatever copy there is is passed on */
-  DMI_BREAK_AFTER,      /* R13: PASS waits for any fetch */
-  DMI_BREAK_PASSES,     /* R13: forgotten when the fetch ends otherwise than by DATA */
+  DMI_BREAK_DELEGATE,   /* R13: whatever copy there is is passed on */
+  DMI_BREAK_AFTER,      /* R13: DELEGATE waits for any fetch */
+  DMI_BREAK_DELEGATED,  /* R13: forgotten when the fetch ends otherwise than by DATA */
   DMI_BREAK_DATA,       /* R13: passed on, of whatever version DATA is */
   DMI_BREAK_DECIDE,     /* R13: the origin of a READ that is passed is not in the copyset */
   DMI_BREAK_DIRECT,     /* R13: a READ with DIRECT is passed, too */
@@ -189,11 +192,11 @@ enum dmi_break {
  * The account of the memory for page bytes (R12).  A page's bytes take `bytes` = the page size.
  * Called with the page locked: must not wait, nor call the core.
  */
-struct dmi_room {
-  /* Sets room for one page aside.  False: there is none.  With `force` it is never false: the
-   * bytes come anyway. */
+struct dmi_account {
+  /* Reserves memory for one page. False: there is none. With `force` it is never false: the bytes
+   * come anyway. */
   bool (*reserve)(void *arg, uint64_t bytes, bool force);
-  /* Gives a reservation back. */
+  /* Returns a reservation. */
   void (*release)(void *arg, uint64_t bytes);
   /* The frame has become the bytes of a page here; a reservation passes to it (`reserved`), or it
    * had none.  The caller holds a reference, and others may: messages that carry it. */
@@ -216,15 +219,15 @@ struct dmi_core {
 #ifdef DMI_MUTATIONS
   enum dmi_break broken;
 #endif
-  /* Is this process a member in the newest view taken here, and has not left?  Called with the page
-   * locked. */
+  /* True if the process is a member in the newest view taken here and has not left. Called with the
+   * page locked. */
   bool (*is_member)(void *arg, uint32_t uid);
-  /* Is it one, or one that has left and may still wait for answers?  NULL: none of the latter. */
+  /* True if it is one, or has left and may still wait for answers. NULL: no process has left. */
   bool (*is_there)(void *arg, uint32_t uid);
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
-  const struct dmi_room *room; /* NULL: there is always room */
+  const struct dmi_account *account; /* NULL: memory is unlimited */
   void *arg;
   uint64_t hop;             /* bytes that one more hop is worth (R13); 0: DMI_HOP */
   uint64_t block;           /* bytes of a BLOCK; 0: DMI_BLOCK */
@@ -251,7 +254,7 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 /* Any read now, served from here, without an action: returns false when that is not possible. */
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page);
 
-/* May an own write be done in place at once, by dmi_page_write_now?  No message is needed. */
+/* True if an own write can be done in place at once, by dmi_page_write_now, without a message. */
 bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page);
 /* False: no memory for the bytes, nothing was changed. */
 bool dmi_page_write_now(struct dmi_core *core, struct dmi_page *page, uint64_t off, const void *src,
@@ -276,8 +279,8 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,
                    uint64_t got, struct dmi_out *out);
 
-/* Where the body of a BLOCK goes that has begun to arrive: straight to its place; sets
- * msg->body.frame.  NULL: nowhere, but the message must be handed in. */
+/* Where the body of an arriving BLOCK is received: at its place in the page; sets msg->body.frame.
+ * NULL: nowhere, but the message must still be handed in. */
 unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                                    struct dmi_msg *msg);
 
@@ -309,32 +312,32 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 
 /* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST; `zero`: of the
  * entry: such a page takes no room before its bytes come, then by force).  False: the page belongs
- * into a KEEP, which the caller sends back. */
+ * into a REFUSE_PAGE, which the caller sends back. */
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out);
-/* For each page of a KEEP (`must`: its flag MUST, that of the TAKE it answers). */
-void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
-                   struct dmi_out *out);
+/* For each page of a REFUSE_PAGE (`must`: its flag MUST, that of the TAKE it answers). */
+void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
+                      struct dmi_out *out);
 
-/* ---- Room (R12; page_room.c): the caller decides what leaves, docs/replacement.md ---- */
+/* ---- Room (R12; page_reserve.c): the caller decides what leaves, docs/replacement.md ---- */
 
 /* Drops a copy.  False: there is none, or it must stay for now. */
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page);
 
-/* R8.4 at a leaver: drops the copy.  False: there is still one, or a fetch is out; to be called
- * again when a step of the page is over. */
+/* R8.4 at a leaver: drops the copy.  False: there is still one, or a fetch is in flight; to be
+ * called again when a step of the page is over. */
 bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page);
 
-/* Sends TAKE to `to`, a member.  Also for a page that stalls for room: where there is room its
- * writes go on.  False: not owned, busy, or offered already. */
+/* Sends TAKE to `to`, a member.  Also for a page that stalls: its writes go on where there is
+ * memory.  False: not owned, busy, or offered already. */
 bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
 
-/* After DMI_ACT_ROOM.  DMI_OK: the caller has reserved room for this page, which passes to it.  An
- * error: the operation at the head of the queue fails with it.  The queue goes on, and may stall
+/* After DMI_ACT_STALLED.  DMI_OK: the caller has reserved room for this page, which passes to it.
+ * An error: the operation at the head of the queue fails with it.  The queue goes on, and may stall
  * again, with another action.  False: nothing was changed, and a reservation stays the caller's: it
  * does not stall (any more); or it is spilled, and the head needs the bytes (dmi_page_unspill) or
  * is an OWN, which cannot fail. */
-bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
+bool dmi_page_unstall(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
 
 /* Takes the bytes out of an idle page whose bytes nobody else has, and returns them with a
  * reference (NULL: not now).  The page is spilled: an operation that needs the bytes stalls. */

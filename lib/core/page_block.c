@@ -14,8 +14,8 @@ struct dmi_assembly {
   struct dmi_frame *frame; /* of the page's size; the first `got` bytes are right */
   uint64_t got;
   dmi_version_t version;
-  uint32_t from; /* uid of the sender */
-  bool passed;   /* not from the owner */
+  uint32_t from;  /* uid of the sender */
+  bool delegated; /* not from the owner */
 };
 
 void dmi_assembly_free(struct dmi_assembly *blocks) {
@@ -35,7 +35,7 @@ static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) 
          msg->block.off <= size - msg->body.len;
 }
 
-/* Is it about the fetch that is out? */
+/* True if it is about the fetch in flight. */
 static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
   return page->busy && dmi_fetch_is(page->busy->fetch, msg->block.fetch) &&
          !(page->flags & DMI_PAGE_DEAD);
@@ -52,14 +52,14 @@ enum belongs {
 
 static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
                             const struct dmi_msg *msg) {
-  bool passed = (msg->flags & DMI_F_PASSED) != 0;
+  bool delegated = (msg->flags & DMI_F_DELEGATED) != 0;
   if (!blocks) return msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
-  if (blocks->from == from && blocks->passed == passed) {
+  if (blocks->from == from && blocks->delegated == delegated) {
     bool next =
         blocks->got == msg->block.off && dmi_version_is(blocks->version, msg->block.version);
     return next ? BELONGS_NEXT : BELONGS_WRONG;
   }
-  return blocks->passed && !passed && msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
+  return blocks->delegated && !delegated && msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
 }
 
 /* The assembly that it goes on with, or begins.  NULL: it does neither, or there is no memory. */
@@ -75,7 +75,7 @@ static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
   *blocks = (struct dmi_assembly){.frame = frame,
                                   .version = msg->block.version,
                                   .from = from,
-                                  .passed = (msg->flags & DMI_F_PASSED) != 0};
+                                  .delegated = (msg->flags & DMI_F_DELEGATED) != 0};
   dmi_assembly_free(page->busy->blocks);
   page->busy->blocks = blocks;
   return blocks;
@@ -128,6 +128,6 @@ bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fr
   if (msg->body.ptr != place) memcpy(place, msg->body.ptr, msg->body.len);
   blocks->got += msg->body.len;
   if (blocks->got == page->map->page_size) return finish(core, page, from, msg, out);
-  dmi_passes_part(core, page, blocks->frame, blocks->version, blocks->got, out);
+  dmi_delegated_part(core, page, blocks->frame, blocks->version, blocks->got, out);
   return true;
 }

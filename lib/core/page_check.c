@@ -12,17 +12,17 @@
   } while (0)
 
 /* R12.  All between the steps. */
-static const char *room_wrong(const struct dmi_page *page) {
+static const char *capacity_wrong(const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
-  bool room = page->flags & DMI_PAGE_ROOM, fetch = busy && dmi_fetch_any(busy->fetch);
+  bool reserved = page->flags & DMI_PAGE_RESERVED, fetch = busy && dmi_fetch_any(busy->fetch);
   bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
-  REQUIRE(!room || !page->frame, "room set aside beside the bytes");
-  REQUIRE(!room || pending || fetch || (busy && busy->current),
+  REQUIRE(!reserved || !page->frame, "room set aside beside the bytes");
+  REQUIRE(!reserved || pending || fetch || (busy && busy->current),
           "room set aside for nothing that is to come");
-  REQUIRE(
-      room || page->frame || (!pending && !fetch) || (pending && (page->flags & DMI_PAGE_ZEROS)),
-      "bytes are to come, and no room");
-  REQUIRE(room || page->frame || !busy || !busy->current, "a write at work without room");
+  REQUIRE(reserved || page->frame || (!pending && !fetch) ||
+              (pending && (page->flags & DMI_PAGE_ZEROS)),
+          "bytes are to come, and no room");
+  REQUIRE(reserved || page->frame || !busy || !busy->current, "a write at work without room");
   REQUIRE(!(page->flags & DMI_PAGE_OFFERED) || owner, "offered, and not the owner");
   REQUIRE(!(page->flags & DMI_PAGE_STALLED) ||
               (owner && !page->frame && busy && busy->queue.first && !busy->current),
@@ -47,12 +47,12 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
               (page->flags & DMI_PAGE_STALLED),
           "operations queued at an idle owner");
   REQUIRE(busy->holders == 0 || page->role == DMI_ROLE_OWNER, "a copyset, and not the owner");
-  REQUIRE(busy->parked.first == NULL || page->role != DMI_ROLE_NONE,
+  REQUIRE(busy->waiting_ops.first == NULL || page->role != DMI_ROLE_NONE,
           "operations wait at a process that is neither owner nor pending");
   REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, "reads wait at the owner");
-  REQUIRE(busy->passes == NULL || dmi_fetch_any(busy->fetch), "passes wait for no fetch");
+  REQUIRE(busy->delegated == NULL || dmi_fetch_any(busy->fetch), "passes wait for no fetch");
   REQUIRE(!dmi_fetch_any(busy->fetch) || (page->role != DMI_ROLE_OWNER && !page->copy),
-          "a fetch is out, and the bytes are here");
+          "a fetch is in flight, and the bytes are here");
   REQUIRE(dmi_assembly_valid(page), "an assembly without a fetch, or of a whole page");
 #ifdef DMI_DEBUG /* as many steps as copies, at each message; copyset.c lets none in */
   for (uint32_t i = 0; i < busy->holders; i++)
@@ -67,13 +67,13 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
 const char *dmi_page_wrong(const struct dmi_core *core, const struct dmi_page *page) {
   const char *what;
   REQUIRE(page->role != DMI_ROLE_OWNER || !page->copy, "an owner has a copy");
-  REQUIRE(!(page->flags & DMI_PAGE_HELD) || page->copy, "held without a copy");
+  REQUIRE(!(page->flags & DMI_PAGE_UNRELEASED) || page->copy, "held without a copy");
   REQUIRE(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER,
           "no data, and not the owner");
   REQUIRE(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER,
           "bytes without a copy");
   REQUIRE(!page->frame || page->frame->size == page->map->page_size, "bytes of another size");
-  what = room_wrong(page);
+  what = capacity_wrong(page);
   return what || !page->busy ? what : busy_wrong(core, page);
 }
 

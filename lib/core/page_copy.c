@@ -17,7 +17,7 @@ static void raise_floor(struct dmi_page *page, dmi_version_t version) {
 
 static void drop_copy(struct dmi_core *core, struct dmi_page *page) {
   page->copy = 0;
-  page->flags &= (uint16_t)~DMI_PAGE_HELD;
+  page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
   dmi_page_bytes(core, page, NULL);
 }
 
@@ -68,7 +68,7 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
   }
   take_bytes(core, page, msg->body.ptr, update->ranges, update->off, update->len);
   page->version = update->version;
-  if (!DMI_BROKEN(core, DMI_BREAK_HOLD)) page->flags |= DMI_PAGE_HELD;
+  if (!DMI_BROKEN(core, DMI_BREAK_RELEASE)) page->flags |= DMI_PAGE_UNRELEASED;
   return true;
 }
 
@@ -92,7 +92,7 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       break;
     default: /* RELEASE */
       if (!dmi_version_older(msg->copy.version, page->version))
-        page->flags &= (uint16_t)~DMI_PAGE_HELD;
+        page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
       dmi_waiters_look(core, page, out);
       return;
   }
@@ -103,7 +103,7 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
-  struct dmi_pass *passes;
+  struct dmi_delegated_read *delegated;
   struct dmi_req_list all;
   struct dmi_req *req;
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
@@ -114,9 +114,9 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
                  msg->body.len != page->map->page_size) {
     return false;
   }
-  passes = dmi_fetch_end(busy);
-  if (from != core->self && !(msg->flags & DMI_F_PASSED)) page->hint = from;
-  dmi_passes_answer(core, page, passes, msg, out);
+  delegated = dmi_fetch_end(busy);
+  if (from != core->self && !(msg->flags & DMI_F_DELEGATED)) page->hint = from;
+  dmi_delegated_answer(core, page, delegated, msg, out);
   all = busy->waiters;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
@@ -148,7 +148,7 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
       page->version = version;
       /* In effect, so the RELEASE still on its way is of an older one. */
-      page->flags &= (uint16_t)~DMI_PAGE_HELD;
+      page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
     } else {
       drop_copy(core, page);
     }
@@ -176,7 +176,7 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
 void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   dmi_fetch_t fetch = busy->fetch;
-  struct dmi_pass *passes = dmi_fetch_end(busy);
+  struct dmi_delegated_read *delegated = dmi_fetch_end(busy);
   struct dmi_req_list all = busy->waiters;
   struct dmi_req *req;
   busy->waiters = (struct dmi_req_list){NULL, NULL};
@@ -187,7 +187,7 @@ void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, st
       dmi_req_push(&busy->waiters, req);
     }
   }
-  dmi_passes_end(core, page, passes, out);
+  dmi_delegated_end(core, page, delegated, out);
 }
 
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,

@@ -11,7 +11,7 @@ void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                     struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t tail;
   if (atomic_load(&page->map->arriving)) {
-    dmi_out_park(out, from, msg);
+    dmi_out_defer(out, from, msg);
     return;
   }
   tail = page->tail ? page->tail : core->self;
@@ -51,19 +51,19 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   page->tail = core->self;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
   if (page->busy) {
-    struct dmi_pass *passes = dmi_fetch_end(page->busy);
+    struct dmi_delegated_read *delegated = dmi_fetch_end(page->busy);
     struct dmi_req *req;
     while ((req = dmi_req_pop(&page->busy->waiters)))
       dmi_own_begin(core, page, req, out);
     dmi_queue_run(core, page, out);
-    dmi_passes_end(core, page, passes, out);
+    dmi_delegated_end(core, page, delegated, out);
   }
   dmi_page_rest(core, page);
   return true;
 }
 
 /* A request for another process goes by way of the home; unless that is, or names, the one from
- * which it came back: then it would come back for ever. */
+ * which it came back: then it would circulate for ever. */
 static void send_home(struct dmi_core *core, struct dmi_page *page, uint32_t left,
                       struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
@@ -82,7 +82,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack, read;
   switch (msg->type) {
-    case DMI_MSG_PASS: /* we may be the owner still */
+    case DMI_MSG_DELEGATE: /* we may be the owner still */
       read = dmi_msg_about(core, page, DMI_MSG_READ);
       read.origin = msg->origin;
       read.flags = DMI_F_DIRECT;
@@ -94,7 +94,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
     case DMI_MSG_PUT:
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
-      msg->flags &= (uint16_t)~DMI_F_PARKED; /* its place was with who left */
+      msg->flags &= (uint16_t)~DMI_F_WAITING; /* its place was at the process that left */
       send_home(core, page, to, msg, out);
       return;
     case DMI_MSG_INVALIDATE:
@@ -109,7 +109,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       if ((msg->flags & DMI_F_MUST) && heir && heir != to) dmi_page_give(core, page, heir, out);
       break;
     default:
-      break; /* nobody is left there who would wait for it */
+      break; /* no thread is left there that waits for it */
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

@@ -14,8 +14,8 @@
 /* ---- out.c ---- */
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* The page stalls. */
-void dmi_out_room(struct dmi_out *out, const struct dmi_page *page);
-void dmi_out_park(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
+void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page);
+void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
 
 /* A message about this page, with everything else zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
@@ -27,11 +27,11 @@ struct dmi_req *dmi_req_pop(struct dmi_req_list *list);
 
 /* ---- page.c ---- */
 struct dmi_page_busy *dmi_page_busy(struct dmi_page *page);
-/* At the end of a step: frees the busy part when nothing goes on any more, and gives room back that
- * nothing will come for. */
+/* At the end of a step: frees the busy part when nothing is going on any more, and returns a
+ * reservation for which no bytes will come. */
 void dmi_page_rest(struct dmi_core *core, struct dmi_page *page);
 bool dmi_is_read(const struct dmi_req *req);
-/* Is the own copy not to be read while this own operation is out? */
+/* True if the own copy must not be read while this own operation is in flight. */
 bool dmi_counts_in_puts(const struct dmi_req *req);
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role);
 /* An own OWN is void and still to come back, or has.  It counts as owning, so that a leaver does
@@ -52,10 +52,11 @@ void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_m
 /* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
 void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_out *out);
-/* A request that nobody can carry out: whom it must go to is not there.  Only a faulty member can
- * cause it.  Whoever waits for the answer gets DMI_EADDR; drops msg's slices. */
+/* A request that no process can carry out, since the process it must go to does not exist. Only a
+ * faulty member can cause it. The process that waits for the answer gets DMI_EADDR; drops msg's
+ * slices. */
 void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out);
-/* A kind of copy? */
+/* True if it is a kind of copy. */
 bool dmi_is_kind(uint64_t kind);
 
 /* ---- copyset.c: at the owner ---- */
@@ -72,28 +73,29 @@ void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
 struct dmi_sharer *dmi_copyset_choose(const struct dmi_core *core, const struct dmi_page *page,
                                       uint32_t to);
 
-/* ---- page_pass.c: R13 ---- */
+/* ---- page_delegate.c: R13 ---- */
 /* At the owner, a READ at the head of the queue: its origin comes into the copyset.  True: another
  * process will send DATA, and `req` is gone. */
-bool dmi_pass_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                     struct dmi_out *out);
-/* At the one chosen. */
-void dmi_pass_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
-                      struct dmi_out *out);
-/* The fetch is over; returns what waited for it, for one of the three below. */
-struct dmi_pass *dmi_fetch_end(struct dmi_page_busy *busy);
+bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         struct dmi_out *out);
+/* At the delegate. */
+void dmi_delegate_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                          struct dmi_out *out);
+/* The fetch is over; returns the reads that waited for it, for one of the three functions below. */
+struct dmi_delegated_read *dmi_fetch_end(struct dmi_page_busy *busy);
 /* By this DATA. */
-void dmi_passes_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
-                       const struct dmi_msg *data, struct dmi_out *out);
+void dmi_delegated_answer(struct dmi_core *core, struct dmi_page *page,
+                          struct dmi_delegated_read *delegated, const struct dmi_msg *data,
+                          struct dmi_out *out);
 /* In another way. */
-void dmi_passes_end(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
-                    struct dmi_out *out);
+void dmi_delegated_end(struct dmi_core *core, struct dmi_page *page,
+                       struct dmi_delegated_read *delegated, struct dmi_out *out);
 /* The mapping is unmapped (out NULL: nobody is told). */
-void dmi_passes_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_pass *passes,
-                     struct dmi_out *out);
+void dmi_delegated_fail(struct dmi_core *core, struct dmi_page *page,
+                        struct dmi_delegated_read *delegated, struct dmi_out *out);
 /* The first `got` bytes of DATA of this version are in the frame. */
-void dmi_passes_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
-                     dmi_version_t version, uint64_t got, struct dmi_out *out);
+void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
+                        dmi_version_t version, uint64_t got, struct dmi_out *out);
 
 /* ---- page_block.c: R13 ---- */
 /* False: not from a correct peer. */
@@ -129,41 +131,42 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
                        dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
                        struct dmi_out *out);
 
-/* ---- page_room.c: R12 ---- */
+/* ---- page_reserve.c: R12 ---- */
 /* The bytes of the page are this frame (a reference passes; NULL: absent).  The one place that sets
  * page->frame. */
 void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame);
-/* The bytes, ours alone, ready to be changed; `whole`: their old values do not matter.  False: no
- * room (with `force`: never that), or no memory. */
+/* The bytes, private and ready to be changed; `whole`: their old values do not matter. False: no
+ * reservation (with `force`: never that), or no memory. */
 bool dmi_page_own_frame(struct dmi_core *core, struct dmi_page *page, bool whole, bool force);
-/* Room for the bytes: they are here, or it is reserved.  False: there is none. */
-bool dmi_room_get(struct dmi_core *core, struct dmi_page *page, bool force);
-/* Gives the reservation back if nothing is to come for it. */
-void dmi_room_settle(struct dmi_core *core, struct dmi_page *page);
+/* Makes sure that there is memory for the bytes: they are here, or it is reserved. False: there is
+ * none. */
+bool dmi_reserve_get(struct dmi_core *core, struct dmi_page *page, bool force);
+/* Returns the reservation if no bytes will come for it. */
+void dmi_reserve_settle(struct dmi_core *core, struct dmi_page *page);
 /* The role has changed, or the bytes have. */
-void dmi_room_copies(struct dmi_core *core, struct dmi_page *page);
+void dmi_reserve_copies(struct dmi_core *core, struct dmi_page *page);
 /* The record holds nothing any more. */
-void dmi_room_end(struct dmi_core *core, struct dmi_page *page);
-/* What was spilled is of no use any more. */
-void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page);
-/* At the owner: can the operation at the head of the queue not run for lack of room, or of bytes?
- * If false, its room has been taken. */
-bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req);
-/* What needs no room in the queue of a page that stalls goes first; taken out.  NULL: there is
- * nothing, or the bytes are outside, and all must wait. */
-struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *page);
+void dmi_reserve_end(struct dmi_core *core, struct dmi_page *page);
+/* What was spilled is not needed any more. */
+void dmi_reserve_overwritten(struct dmi_core *core, struct dmi_page *page);
+/* At the owner: true if the operation at the head of the queue cannot run for lack of memory, or of
+ * the page's bytes. If false, its memory has been reserved. */
+bool dmi_reserve_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req);
+/* The first operation in the queue of a stalled page that needs no memory, taken out. NULL: there
+ * is none, or the bytes are outside, and all must wait. */
+struct dmi_req *dmi_reserve_overtake(const struct dmi_core *core, struct dmi_page *page);
 
 /* ---- page_wait.c: R11, at the owner ---- */
-/* A pure wait at the head of the queue: is over, or is parked. */
+/* A pure wait at the head of the queue: it is over, or waits from now on. */
 void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          struct dmi_out *out);
 /* The bytes of this range were written: answers what waited for it. */
 void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
                         struct dmi_out *out);
-/* All that wait, to the next owner; before GRANT. */
+/* Sends all that wait to the next owner; before GRANT. */
 void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                         struct dmi_out *out);
-/* One of them arrives there. */
+/* One of them arrives at the next owner. */
 void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
 
 /* ---- page_copy.c ---- */
@@ -173,9 +176,9 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_out *out);
-/* The fetch that is out fails: so do the reads that wait for it. */
+/* The fetch in flight fails, and so do the reads that wait for it. */
 void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
-/* Own reads that wait for the copy: serve them, or begin them anew. */
+/* Serves own reads that wait for the copy, or begins them again. */
 void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
 /* ---- page_home.c ---- */

@@ -133,7 +133,7 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 
 /* ---- Bytes ---------------------------------------------------------------------------------- */
 
-/* Puts [off, off + len) of the page, or the word that it is zero, into a message. */
+/* Puts [off, off + len) of the page, or the flag that it is zero, into a message. */
 static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg) {
   if (page->frame && len) {
     msg->body = dmi_slice_of(page->frame, off, len);
@@ -188,7 +188,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
   struct dmi_msg msg;
   if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
-    dmi_req_push(&busy->parked, req);
+    dmi_req_push(&busy->waiting_ops, req);
   } else if (answer) {
     dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
   } else if (!req->foreign) {
@@ -218,7 +218,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
     }
     page->version = dmi_version_next(page->version);
     page->flags &= (uint16_t)~DMI_PAGE_NODATA;
-    if (page->flags & DMI_PAGE_SPILLED) dmi_room_overwritten(core, page);
+    if (page->flags & DMI_PAGE_SPILLED) dmi_reserve_overwritten(core, page);
     for (uint32_t i = 0; i < busy->holders; i++) {
       struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
       if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
@@ -301,7 +301,7 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
     case DMI_RMW_DONE:
       break;
     case DMI_RMW_WAITS:
-      if (!dmi_syncop_park(req, (*answer)->bytes)) error = DMI_ENOMEM;
+      if (!dmi_syncop_wait(req, (*answer)->bytes)) error = DMI_ENOMEM;
       dmi_frame_unref(*answer);
       *answer = NULL;
       break;
@@ -452,7 +452,7 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) 
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                              struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_page_busy *busy;
-  struct dmi_pass *passes;
+  struct dmi_delegated_read *delegated;
   struct dmi_req *req;
   (void)from;
   if (!grant_valid(page, msg)) return false;
@@ -464,9 +464,9 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
   if (msg->flags & DMI_F_NODATA) page->flags |= DMI_PAGE_NODATA;
   page->version = msg->grant.version;
   page->copy = 0;
-  page->flags &= (uint16_t)~DMI_PAGE_HELD;
+  page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
-  passes = dmi_fetch_end(busy);
+  delegated = dmi_fetch_end(busy);
   dmi_copyset_unpack(core, busy, &msg->list);
   while ((req = dmi_req_pop(&busy->waiters))) {
     if (dmi_page_readable(core, page)) {
@@ -476,7 +476,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
     }
   }
   dmi_queue_run(core, page, out);
-  dmi_passes_end(core, page, passes, out);
+  dmi_delegated_end(core, page, delegated, out);
   if (page->role == DMI_ROLE_OWNER) dmi_page_give(core, page, atomic_load(&core->heir), out);
   return true;
 }
@@ -500,7 +500,7 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
       dmi_req_fail(core, page, req, DMI_ENOMEM, out);
       return;
     }
-  } else if (dmi_pass_decide(core, page, req, out)) {
+  } else if (dmi_delegate_decide(core, page, req, out)) {
     return;
   } else {
     msg = dmi_msg_about(core, page, DMI_MSG_DATA);
@@ -517,16 +517,16 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
  * nothing may pass it. */
 static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   const struct dmi_req *first = page->busy->queue.first;
-  struct dmi_req *passes;
+  struct dmi_req *overtakes;
   if (!first) return NULL;
   if (!(page->flags & DMI_PAGE_STALLED)) {
-    if (!dmi_room_stalls(core, page, first)) return dmi_req_pop(&page->busy->queue);
+    if (!dmi_reserve_stalls(core, page, first)) return dmi_req_pop(&page->busy->queue);
     page->flags |= DMI_PAGE_STALLED;
-    dmi_out_room(out, page);
+    dmi_out_stalled(out, page);
   }
-  passes = dmi_room_overtake(core, page);
-  if (passes && passes->type == DMI_REQ_OWN) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
-  return passes;
+  overtakes = dmi_reserve_overtake(core, page);
+  if (overtakes && overtakes->type == DMI_REQ_OWN) page->flags &= (uint16_t)~DMI_PAGE_STALLED;
+  return overtakes;
 }
 
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {

@@ -28,7 +28,7 @@ void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dm
   if (!bytes) {
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
   } else if (!dmi_syncop_met(req, bytes)) {
-    dmi_req_push(&dmi_page_busy(page)->parked, req);
+    dmi_req_push(&dmi_page_busy(page)->waiting_ops, req);
   } else if (!finish(core, page, req, bytes, out)) {
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
   }
@@ -49,15 +49,15 @@ void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t o
                         struct dmi_out *out) {
   struct dmi_req_list all;
   struct dmi_req *req;
-  if (!page->busy || !page->busy->parked.first || DMI_BROKEN(core, DMI_BREAK_LOOK)) return;
-  all = page->busy->parked;
-  page->busy->parked = (struct dmi_req_list){NULL, NULL};
+  if (!page->busy || !page->busy->waiting_ops.first || DMI_BROKEN(core, DMI_BREAK_LOOK)) return;
+  all = page->busy->waiting_ops;
+  page->busy->waiting_ops = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
     const unsigned char *bytes = page->frame->bytes + req->off;
     if (!is_awaited(core, req)) {
       dmi_req_free(req);
     } else if (!touches(req, off, len) || !dmi_syncop_met(req, bytes)) {
-      dmi_req_push(&page->busy->parked, req);
+      dmi_req_push(&page->busy->waiting_ops, req);
     } else if (!finish(core, page, req, bytes, out)) {
       dmi_req_fail(core, page, req, DMI_ENOMEM, out);
     }
@@ -67,14 +67,14 @@ void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t o
 void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                         struct dmi_out *out) {
   struct dmi_req *req;
-  while ((req = dmi_req_pop(&page->busy->parked))) {
+  while ((req = dmi_req_pop(&page->busy->waiting_ops))) {
     struct dmi_msg msg;
     if (DMI_BROKEN(core, DMI_BREAK_MOVE)) {
       if (req->foreign) dmi_req_free(req);
       continue;
     }
     msg = dmi_msg_of_req(core, page, req);
-    msg.flags |= DMI_F_PARKED;
+    msg.flags |= DMI_F_WAITING;
     if (req->foreign) {
       free(req);
     } else { /* from now on it has an answer to get */
@@ -86,5 +86,5 @@ void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t t
 }
 
 void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg) {
-  dmi_req_push(&dmi_page_busy(page)->parked, dmi_req_of_message(msg));
+  dmi_req_push(&dmi_page_busy(page)->waiting_ops, dmi_req_of_message(msg));
 }

@@ -17,21 +17,21 @@ struct dmi_pressure *dmi_pressure_new(struct dmi_core *core, struct dmi_pool *po
   p->core = core;
   p->pool = pool;
   p->spills = spills;
-  p->rooms = dmi_rooms_new();
-  if (spills) dmi_rooms_spill(p->rooms);
+  p->capacity = dmi_capacity_new();
+  if (spills) dmi_capacity_spill(p->capacity);
   return p;
 }
 
 #ifdef DMI_MUTATIONS
 void dmi_pressure_set_break(struct dmi_pressure *p, enum dmi_pressure_break broken,
-                            enum dmi_room_break rooms) {
+                            enum dmi_capacity_break capacity) {
   p->broken = broken;
-  dmi_rooms_set_break(p->rooms, rooms);
+  dmi_capacity_set_break(p->capacity, capacity);
 }
 #endif
 
 void dmi_page_list_add(struct dmi_page_list *list, struct dmi_page *page) {
-  DMI_XALLOC_GROW(list->page, list->num, list->room);
+  DMI_XALLOC_GROW(list->page, list->num, list->capacity);
   list->page[list->num++] = page;
 }
 
@@ -49,7 +49,7 @@ void dmi_pressure_free(struct dmi_pressure *p, void (*release)(void *arg, struct
       release(arg, lists[l]->page[i]);
     free(lists[l]->page);
   }
-  dmi_rooms_free(p->rooms);
+  dmi_capacity_free(p->capacity);
   free(p->holder);
   free(p);
 }
@@ -71,15 +71,15 @@ uint64_t dmi_pressure_high(const struct dmi_pressure *p) {
   return mark(p, 8);
 }
 
-/* How low the pool has to fall so that somebody who waits for room here can have it; 0: nobody
+/* How low the pool has to fall so that a member that waits for memory here can have it; 0: none
  * waits. */
 static uint64_t falls_for_others(const struct dmi_pressure *p) {
   uint64_t limit = dmi_pool_limit(p->pool), high = limit - dmi_pressure_high(p), fall = 0;
   uint64_t ahead, urgent;
   if (!dmi_pressure_can_give(p) || DMI_BROKEN(p, DMI_PRESSURE_BREAK_WATCH)) return 0;
   /* Who has asked to leave and found no room takes nothing ahead of need. */
-  ahead = p->refused ? 0 : dmi_room_owed(p->rooms, DMI_ROOM_AHEAD);
-  urgent = dmi_room_owed(p->rooms, DMI_ROOM_URGENT);
+  ahead = p->refused ? 0 : dmi_capacity_owed(p->capacity, DMI_CAPACITY_AHEAD);
+  urgent = dmi_capacity_owed(p->capacity, DMI_CAPACITY_URGENT);
   if (ahead && ahead <= high) fall = high - ahead + 1;
   if (urgent && urgent <= limit && limit - urgent + 1 > fall) fall = limit - urgent + 1;
   return fall;
@@ -94,7 +94,7 @@ bool dmi_pressure_set_marks(const struct dmi_pressure *p) {
   }
   if (p->waiting.num || p->offered.num) {
     fall = used;
-    if (dmi_pool_turned(p->pool) != p->turned) return false; /* since it looked */
+    if (dmi_pool_transient_ended(p->pool) != p->ended) return false; /* since it looked */
   }
   dmi_pool_watch(p->pool, rise, fall);
   used = dmi_pool_used(p->pool);
@@ -153,7 +153,7 @@ enum dmi_pressure_fate dmi_pressure_stalls(const struct dmi_page *page) {
 
 bool dmi_pressure_admit(struct dmi_pressure *p, struct dmi_page *page, int error,
                         struct dmi_out *out) {
-  if (dmi_page_room(p->core, page, error, out) || error != DMI_OK) return false;
+  if (dmi_page_unstall(p->core, page, error, out) || error != DMI_OK) return false;
   if (dmi_pressure_stalls(page) == DMI_PRESSURE_SPILLED) return true;
   dmi_pool_release(p->pool, page->map->page_size);
   return false;

@@ -1,12 +1,12 @@
 /*
- * pressure.h - what a process does when its pool is short of room: which of its pages leave, when a
- * write that stalls goes on or fails, what others who ask for room are told, and whether there is
- * room for a leave (docs/replacement.md).
+ * pressure.h - what a process does when its pool is short of memory: which of its pages leave, when
+ * a stalled write goes on or fails, what it answers to members that ask for memory, and whether the
+ * others have memory for a leave (docs/replacement.md).
  *
  * Pure: no threads, locks, files or messages.  There are two sides:
  *
- * - events: somebody tells what has happened.  The answer is a struct dmi_pressure_out: what is to
- * be said, and who is to be told.
+ * - events: the caller says what has happened. The answer is a struct dmi_pressure_out: what to
+ * send, and whom to notify.
  * - the pager, which does one thing after the other: dmi_pressure_next says what, the caller does
  *   it and comes back with the result.  Events may come in between.
  *
@@ -20,7 +20,7 @@
 #include "base/pool.h"
 #include "core/page.h"
 #include "core/replace.h"
-#include "core/room.h"
+#include "core/capacity.h"
 
 struct dmi_pressure;
 
@@ -37,41 +37,41 @@ enum dmi_pressure_break {
   DMI_PRESSURE_BREAK_NOTHING,
   DMI_PRESSURE_BREAK_STALLED,  /* of several pages that stall at once, only one is remembered */
   DMI_PRESSURE_BREAK_SETTLE,   /* an offer that was refused remains under way */
-  DMI_PRESSURE_BREAK_PATIENCE, /* a write fails though room in use in passing will be free */
+  DMI_PRESSURE_BREAK_PATIENCE, /* a write fails although memory in transient use will become free */
   DMI_PRESSURE_BREAK_FOREVER,  /* ... or waits as long as any is in use so */
   DMI_PRESSURE_BREAK_COPIES,   /* copies are not dropped for those who ask */
-  DMI_PRESSURE_BREAK_LEAVING,  /* who leaves goes on giving room */
-  DMI_PRESSURE_BREAK_OPEN,     /* ... and so does who may not own pages yet */
-  DMI_PRESSURE_BREAK_FULL,     /* what a full file did not take counts as gone */
+  DMI_PRESSURE_BREAK_LEAVING,  /* a process that leaves goes on taking pages */
+  DMI_PRESSURE_BREAK_OPEN,     /* ... and so does a process that may not own pages yet */
+  DMI_PRESSURE_BREAK_FULL,     /* a page that a full file did not take counts as gone */
   DMI_PRESSURE_BREAK_STEP,     /* the end of a step that was waited for is not noticed */
-  DMI_PRESSURE_BREAK_WATCH,    /* the pool does not wake who owes others word of room */
-  DMI_PRESSURE_BREAK_SPILLED,  /* what waits for a spilled page fails when there is no room */
+  DMI_PRESSURE_BREAK_WATCH,    /* the pool does not wake a pager that owes others a report */
+  DMI_PRESSURE_BREAK_SPILLED,  /* an operation that waits for a spilled page fails when there is no
+                                  memory */
   DMI_PRESSURE_BREAK_PROMISE,  /* what is promised is not reserved */
-  DMI_PRESSURE_BREAK_OTHERS,   /* a write fails without anybody being asked for room */
+  DMI_PRESSURE_BREAK_OTHERS,   /* a write fails although no member was asked for memory */
   DMI_PRESSURE_BREAK_ITSELF,   /* a page that stalls is not offered itself */
   DMI_PRESSURE_BREAK_LAST
 };
 #ifdef DMI_MUTATIONS
 void dmi_pressure_set_break(struct dmi_pressure *pressure, enum dmi_pressure_break broken,
-                            enum dmi_room_break rooms);
+                            enum dmi_capacity_break capacity);
 #endif
 
 /* ---- Events (pressure_leave.c; all: Lock) --------------------------------------------------- */
 
 /* What is to be done after an event: first the messages are sent, in order. */
 struct dmi_pressure_out {
-  struct dmi_room_out room; /* messages */
-  bool look;                /* the pager is to look: as any event for which it sleeps */
-  bool told;                /* a member says by itself that it has room: DMI_goodbye may be tried */
-  bool count;               /* the pages here are to be counted: dmi_pressure_counted */
-  bool refused;             /* the leave: there is not enough room */
-  uint32_t promised;        /* the leave: there is; the heir's uid */
+  struct dmi_capacity_out capacity; /* messages */
+  bool look;                        /* the pager is to look: as any event for which it sleeps */
+  bool told;         /* a member reported that it has memory again: DMI_goodbye may be tried */
+  bool count;        /* the pages here are to be counted: dmi_pressure_counted */
+  bool refused;      /* the leave: there is not enough memory */
+  uint32_t promised; /* the leave: there is; the heir's uid */
 };
 void dmi_pressure_out_init(struct dmi_pressure_out *out);
 void dmi_pressure_out_free(struct dmi_pressure_out *out);
 
-/* DMI_ACT_ROOM: a page waits for room.  It is held until an action's
- * `release`. */
+/* DMI_ACT_STALLED: a page waits for memory. It is pinned until an action's `release`. */
 void dmi_pressure_stalled(struct dmi_pressure *pressure, struct dmi_page *page);
 /* A page that was offered to a member was sent back. */
 void dmi_pressure_kept(struct dmi_pressure *pressure, uint32_t from);
@@ -82,24 +82,23 @@ void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint6
                        struct dmi_pressure_out *out);
 /* False: not from a correct peer. */
 bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from,
-                          const struct dmi_room_msg *msg, struct dmi_pressure_out *out);
-/* A page of `bytes` comes from a process that leaves, and must be taken: what was promised for it
- * is free now. */
+                          const struct dmi_capacity_msg *msg, struct dmi_pressure_out *out);
+/* A page of `bytes` comes from a process that leaves, and must be taken: its promise ends. */
 void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes,
                         struct dmi_pressure_out *out);
 
 /* This process is to leave: `promised` or `refused` is said, at once or at a later event. */
 void dmi_pressure_leave(struct dmi_pressure *pressure, uint32_t heir, struct dmi_pressure_out *out);
 /* The answer to `count`: what it has to give away, each size once. */
-void dmi_pressure_counted(struct dmi_pressure *pressure, const struct dmi_room_lot *lot,
-                          uint64_t lots, struct dmi_pressure_out *out);
+void dmi_pressure_counted(struct dmi_pressure *pressure, const struct dmi_capacity_size *sizes,
+                          uint64_t size_num, struct dmi_pressure_out *out);
 /* Is this page to be counted?  With the page locked; no lock needed. */
 bool dmi_pressure_counts(const struct dmi_page *page);
 /* Who gets a page of so many bytes; after `promised`. */
 uint32_t dmi_pressure_give(struct dmi_pressure *pressure, uint64_t bytes);
 /* All pages are gone: what is left of the promises goes back. */
 void dmi_pressure_leave_end(struct dmi_pressure *pressure, struct dmi_pressure_out *out);
-/* Dismissed without an heir: it keeps what it has, and takes nothing more. */
+/* Dismissed without an heir: it keeps its pages, and takes no more. */
 void dmi_pressure_keep(struct dmi_pressure *pressure);
 
 /* ---- The pager (pressure_look.c)
@@ -124,7 +123,7 @@ struct dmi_pressure_action {
   int error;                /* ADMIT */
   bool sleep;               /* REST */
   bool expects;             /* REST with `sleep`: a GRANT of any page sent is an event */
-  struct dmi_page *release; /* first of all: this page is not held any more; NULL: none */
+  struct dmi_page *release; /* first of all: this page is not pinned any more; NULL: none */
 };
 
 /* What became of it. */
@@ -139,7 +138,7 @@ enum dmi_pressure_fate {
 enum dmi_pressure_offer {
   DMI_PRESSURE_OFFERED, /* TAKE was sent; the page is held until it is settled */
   DMI_PRESSURE_NOT_NOW, /* it is busy */
-  DMI_PRESSURE_NOBODY   /* nobody is known to have room */
+  DMI_PRESSURE_NOBODY   /* no member is known to have memory */
 };
 
 struct dmi_pressure_result {

@@ -16,7 +16,7 @@
 struct step {
   struct dmi_pressure *p;
   struct dmi_pressure_action *action;
-  struct dmi_room_out *out;
+  struct dmi_capacity_out *out;
 };
 
 static void go(struct step *step, enum dmi_pressure_stage stage, enum dmi_pressure_do type,
@@ -35,7 +35,7 @@ static void look_again(struct step *step) {
 }
 
 static void sweep(struct step *step, enum dmi_pressure_stage stage, uint64_t need,
-                  enum dmi_room_kind kind) {
+                  enum dmi_capacity_kind kind) {
   struct dmi_pressure *p = step->p;
   p->sweep_need = need;
   p->last = stage == DMI_STAGE_COPIES ? DMI_CLASS_COPY : DMI_CLASS_SOLE;
@@ -57,24 +57,24 @@ static void rest(struct step *step) {
 
 /* ---- Nothing can leave ---------------------------------------------------------------------- */
 
-/* May some memory become free although no member gives any up?  Not for ever: what is in use in
- * passing at first ends, and more of it may come and go behind that.  Who has a file does not wait:
- * others may wait for what is in it. */
-static bool room_comes(struct dmi_pressure *p) {
-  uint64_t passing, turned, promised = dmi_room_promised(p->rooms);
+/* True if some memory may become free although no member evicts a page.  Not for ever: only as long
+ * as the transient use of the first look has not ended, whatever comes after it.  A process with a
+ * spill file does not wait: others may wait for what is in it. */
+static bool memory_may_come(struct dmi_pressure *p) {
+  uint64_t transient, ended, promised = dmi_capacity_promised(p->capacity);
   if (p->spills || DMI_BROKEN(p, DMI_PRESSURE_BREAK_PATIENCE)) return false;
-  passing = dmi_pool_passing(p->pool);
-  turned = dmi_pool_turned(p->pool);
+  transient = dmi_pool_transient(p->pool);
+  ended = dmi_pool_transient_ended(p->pool);
   if (!p->patience || DMI_BROKEN(p, DMI_PRESSURE_BREAK_FOREVER))
-    p->patience = turned + passing + p->without;
-  return turned < p->patience && (passing > promised || turned != p->turned);
+    p->patience = ended + transient + p->without;
+  return ended < p->patience && (transient > promised || ended != p->ended);
 }
 
-static enum dmi_room_have ask_members(struct step *step) {
+static enum dmi_capacity_have ask_members(struct step *step) {
   struct dmi_pressure *p = step->p;
-  enum dmi_room_kind kind = p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
-  if (DMI_BROKEN(p, DMI_PRESSURE_BREAK_OTHERS)) return DMI_ROOM_NONE;
-  return dmi_room_need(p->rooms, p->need ? p->need : p->without, p->unit, kind, step->out);
+  enum dmi_capacity_kind kind = p->without ? DMI_CAPACITY_URGENT : DMI_CAPACITY_AHEAD;
+  if (DMI_BROKEN(p, DMI_PRESSURE_BREAK_OTHERS)) return DMI_CAPACITY_NONE;
+  return dmi_capacity_need(p->capacity, p->need ? p->need : p->without, p->unit, kind, step->out);
 }
 
 /* Is there room for the first that waits? */
@@ -85,7 +85,7 @@ static bool fits(const struct dmi_pressure *p) {
 /* Is there room, or somebody who may have some, since this look began? */
 static bool comes_late(struct step *step) {
   struct dmi_pressure *p = step->p;
-  return fits(p) || (p->have == DMI_ROOM_NONE && ask_members(step) != DMI_ROOM_NONE);
+  return fits(p) || (p->have == DMI_CAPACITY_NONE && ask_members(step) != DMI_CAPACITY_NONE);
 }
 
 static void nothing_leaves(struct step *step) {
@@ -98,25 +98,25 @@ static void nothing_leaves(struct step *step) {
     go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
   } else if (comes_late(step)) {
     look_again(step);
-  } else if (!room_comes(p)) {
+  } else if (!memory_may_come(p)) {
     p->patience = 0;
     go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
-  } else if (dmi_pool_turned(p->pool) != p->turned) {
+  } else if (dmi_pool_transient_ended(p->pool) != p->ended) {
     look_again(step);
   } else {
     rest(step);
   }
 }
 
-/* The first of those that wait does so no more. */
+/* The first page that waits does not wait any more. */
 static void failed(struct step *step) {
   step->action->release = step->p->waiting.page[0];
   dmi_page_list_take(&step->p->waiting, 1);
   look_again(step);
 }
 
-/* There is no room for the first of those that wait, nowhere.  What is in the file is not lost: it
- * comes back, whatever the limit says. */
+/* There is no memory anywhere for the first page that waits. What is in the file is not lost: it
+ * comes back, even above the limit. */
 static void first_checked(struct step *step, enum dmi_pressure_fate fate) {
   struct dmi_pressure *p = step->p;
   struct dmi_page *page = p->waiting.page[0];
@@ -134,13 +134,13 @@ static void spill_pages(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (p->spills) {
     sweep(step, DMI_STAGE_SPILL, p->need ? p->need : p->without,
-          p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD);
+          p->without ? DMI_CAPACITY_URGENT : DMI_CAPACITY_AHEAD);
   } else {
     nothing_leaves(step);
   }
 }
 
-static void find_room(struct step *step) {
+static void find_capacity(struct step *step) {
   struct dmi_pressure *p = step->p;
   bool itself = p->without && (!p->nowhere || p->without < p->nowhere);
   p->unit = itself ? p->without : p->nowhere;
@@ -149,14 +149,14 @@ static void find_room(struct step *step) {
     return;
   }
   p->have = ask_members(step);
-  if (p->have == DMI_ROOM_ASKED) {
+  if (p->have == DMI_CAPACITY_ASKED) {
     rest(step);
-  } else if (p->have == DMI_ROOM_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
+  } else if (p->have == DMI_CAPACITY_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
     spill_pages(step);
   } else if (!itself) { /* since the sweep */
     look_again(step);
   } else { /* for the page that waits, but for no other */
-    p->kind = DMI_ROOM_URGENT;
+    p->kind = DMI_CAPACITY_URGENT;
     go(step, DMI_STAGE_OFFER, DMI_PRESSURE_OFFER, p->waiting.page[0]);
   }
 }
@@ -167,7 +167,7 @@ static void offered(struct step *step, enum dmi_pressure_offer offer) {
     look_again(step);
     return;
   }
-  if (offer == DMI_PRESSURE_NOBODY) step->p->have = DMI_ROOM_NONE;
+  if (offer == DMI_PRESSURE_NOBODY) step->p->have = DMI_CAPACITY_NONE;
   spill_pages(step);
 }
 
@@ -196,7 +196,7 @@ static void swept(struct step *step, uint64_t made) {
   } else if (p->offered.num) { /* until some are gone */
     rest(step);
   } else {
-    find_room(step);
+    find_capacity(step);
   }
 }
 
@@ -208,7 +208,7 @@ static void leave(struct step *step) {
   if (atomic_load(&p->core->heir) || (!p->need && !p->without)) {
     rest(step);
   } else if (p->need) {
-    sweep(step, DMI_STAGE_SWEEP, p->need, p->without ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD);
+    sweep(step, DMI_STAGE_SWEEP, p->need, p->without ? DMI_CAPACITY_URGENT : DMI_CAPACITY_AHEAD);
   } else {
     swept(step, 0);
   }
@@ -221,7 +221,7 @@ static void answer(struct step *step) {
   while (dmi_pressure_asker(p)) {
     uint64_t need = dmi_pressure_copies_for_asker(p);
     if (need) {
-      sweep(step, DMI_STAGE_COPIES, need, DMI_ROOM_AHEAD);
+      sweep(step, DMI_STAGE_COPIES, need, DMI_CAPACITY_AHEAD);
       return;
     }
     dmi_pressure_answer(p, step->out);
@@ -239,7 +239,7 @@ static void copies_dropped(struct step *step, uint64_t made) {
   struct dmi_pressure *p = step->p;
   uint64_t more = made ? dmi_pressure_copies_for_asker(p) : 0;
   if (more) {
-    sweep(step, DMI_STAGE_COPIES, more, DMI_ROOM_AHEAD);
+    sweep(step, DMI_STAGE_COPIES, more, DMI_CAPACITY_AHEAD);
   } else {
     dmi_pressure_answer(p, step->out);
     answer(step);
@@ -248,7 +248,7 @@ static void copies_dropped(struct step *step, uint64_t made) {
 
 /* ---- Pages that stall ----------------------------------------------------------------------- */
 
-/* As far as there is room, in their order. */
+/* As far as there is memory, in their order. */
 static void serve(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (p->at < p->waiting.num && !p->without) {
@@ -257,7 +257,7 @@ static void serve(struct step *step) {
   }
   dmi_page_list_take(&p->waiting, p->at);
   if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0); /* some may have stalled again */
-  dmi_room_again(p->rooms);
+  dmi_capacity_again(p->capacity);
   p->arm = false;
   answer(step);
 }
@@ -323,7 +323,7 @@ static void settled(struct step *step, enum dmi_pressure_fate fate) {
 
 static void begin(struct step *step) {
   struct dmi_pressure *p = step->p;
-  p->turned = dmi_pool_turned(p->pool);
+  p->ended = dmi_pool_transient_ended(p->pool);
   p->at = p->kept = 0;
   settle(step);
 }
@@ -340,7 +340,7 @@ static void go_on(struct step *step, bool changed, void (*on)(struct step *step)
 
 void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result *result,
                        struct dmi_pressure_action *action, struct dmi_pressure_out *out) {
-  struct step step = {p, action, &out->room};
+  struct step step = {p, action, &out->capacity};
   action->release = NULL;
   switch (p->stage) {
     case DMI_STAGE_REST:

@@ -12,7 +12,8 @@
  * most, and one page at least. */
 #define ON_THE_WAY (UINT64_C(16) << 20)
 
-/* A refusal costs its caller a message and an answer: in that time so many records are looked at.
+/* A refusal costs its caller a message and an answer: the pager can look at so many records in that
+ * time.
  */
 #define LOOKS_A_REFUSAL 256
 
@@ -24,10 +25,10 @@ enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct 
     return DMI_PRESSURE_IDLE;
   look->shared = busy && busy->holders;
   if (page->role == DMI_ROLE_NONE) {
-    look->droppable = page->copy && !(flags & DMI_PAGE_HELD) &&
+    look->droppable = page->copy && !(flags & DMI_PAGE_UNRELEASED) &&
                       !(busy && (dmi_fetch_any(busy->fetch) || busy->waiters.first));
   } else if (page->role == DMI_ROLE_OWNER) {
-    if (busy && busy->parked.first) /* waited for: for as long as that may last */
+    if (busy && busy->waiting_ops.first) /* waited for: for as long as that may last */
       return DMI_PRESSURE_IDLE;
     look->offerable = !(flags & DMI_PAGE_NODATA) && !(busy && (busy->current || busy->queue.first));
   }
@@ -42,7 +43,7 @@ static void holders_of(struct dmi_pressure *p, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   p->holders = 0;
   for (uint32_t i = 0; busy && i < busy->holders; i++) {
-    DMI_XALLOC_GROW(p->holder, p->holders, p->holders_room);
+    DMI_XALLOC_GROW(p->holder, p->holders, p->holders_capacity);
     p->holder[p->holders++] = busy->holder[i].uid;
   }
 }
@@ -52,7 +53,7 @@ enum dmi_pressure_offer dmi_pressure_offer(struct dmi_pressure *p, struct dmi_pa
   uint64_t bytes = page->map->page_size;
   uint32_t to;
   holders_of(p, page);
-  to = dmi_room_pick(p->rooms, p->holder, p->holders, bytes, p->kind);
+  to = dmi_capacity_pick(p->capacity, p->holder, p->holders, bytes, p->kind);
   if (!to) return DMI_PRESSURE_NOBODY;
   if (!dmi_page_offer(p->core, page, to, out)) return DMI_PRESSURE_NOT_NOW;
   dmi_page_list_add(&p->offered, page);

@@ -152,11 +152,11 @@ uint32_t dmi_replace_target(const struct dmi_replace_member *member, uint64_t nu
   bool holds = false;
   for (uint64_t i = 0; i < num; i++) {
     bool has = false;
-    if (member[i].room < bytes) continue;
+    if (member[i].capacity < bytes) continue;
     for (uint64_t h = 0; h < holders && !has; h++)
       has = holder[h] == member[i].uid;
     if (holds && !has) continue;
-    if (!best || (has && !holds) || member[i].room > best->room) best = &member[i];
+    if (!best || (has && !holds) || member[i].capacity > best->capacity) best = &member[i];
     holds = has;
   }
   return best ? best->uid : 0;

@@ -80,7 +80,7 @@ uint64_t dmi_replace_sweep(struct dmi_replace *work, const struct dmi_replace_en
 /* A member, and how much more of others' pages it can take. */
 struct dmi_replace_member {
   uint32_t uid;
-  uint64_t room; /* bytes */
+  uint64_t capacity; /* bytes */
 };
 
 /* Where a page of `bytes` goes: to one that may have a copy (`holder`: their uids) and has room,

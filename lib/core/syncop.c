@@ -230,7 +230,7 @@ enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
   }
 }
 
-bool dmi_syncop_park(struct dmi_req *req, const unsigned char *answer) {
+bool dmi_syncop_wait(struct dmi_req *req, const unsigned char *answer) {
   struct dmi_slice input;
   if (dmi_syncop_is_wait(req->kind)) return true;
   input = dmi_slice_copy(answer, req->sizes.in);

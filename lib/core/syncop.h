@@ -58,15 +58,15 @@ struct dmi_await_round {
   uint64_t none;
 };
 
-/* Are the bytes such an object, initialised or zero? */
+/* True if the bytes are such an object, initialised or zero. */
 bool dmi_tickets_valid(const struct dmi_tickets *tickets);
 bool dmi_round_valid(const struct dmi_round *round);
 
-/* May it wait at the owner?  Its origin's copy is told of its write as any other copy is, and it
- * does not count in `puts`. */
+/* True if it may wait at the owner. Its origin's copy is told of its write like any other copy, and
+ * it does not count in `puts`. */
 bool dmi_syncop_may_wait(uint8_t kind);
 
-/* Waits without changing anything? */
+/* True if it waits without changing anything. */
 bool dmi_syncop_is_wait(uint8_t kind);
 
 /* For the kinds from DMI_RMW_TRYLOCK on: as dmi_rmw_valid. */
@@ -74,12 +74,12 @@ bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes
                       uint64_t input);
 
 /* Runs the operation on its bytes.  DMI_RMW_WAITS: `answer` is then the input of the pure wait that
- * it is from now on: see dmi_syncop_park.  DMI_RMW_NO_OBJECT: nothing was changed. */
+ * it is from now on: see dmi_syncop_wait.  DMI_RMW_NO_OBJECT: nothing was changed. */
 enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
                                 unsigned char *answer);
 
 /* The operation has to wait: makes the pure wait of it.  False: no memory, nothing was changed. */
-bool dmi_syncop_park(struct dmi_req *req, const unsigned char *answer);
+bool dmi_syncop_wait(struct dmi_req *req, const unsigned char *answer);
 
 /* Is the pure wait over, its bytes being these? */
 bool dmi_syncop_met(const struct dmi_req *req, const unsigned char *bytes);

@@ -109,7 +109,7 @@ static struct size *size_of(struct dmi_spill *spill, uint64_t size) {
   return it;
 }
 
-/* A place of this size, in nobody's use.  NULL: no memory. */
+/* A free place of this size. NULL: no memory. */
 static struct place *place_new(struct dmi_spill *spill, uint64_t size) {
   struct size *of = size_of(spill, size);
   struct place *place = of ? of->free : NULL;

@@ -1,5 +1,5 @@
 /*
- * spill.h - a file without a name for the bytes of pages that have no room in any pool: dmirun
+ * spill.h - a file without a name for the bytes of pages that fit into no pool: dmirun
  * --spill (docs/replacement.md, "Spilling").
  *
  * Which page has which place in the file is kept here, by the address of the page's record.  Any
@@ -18,12 +18,12 @@ struct dmi_spill *dmi_spill_open(const char *dir);
 /* NULL: nothing to do. */
 void dmi_spill_close(struct dmi_spill *spill);
 
-/* Writes the bytes of a page that has none in the file.  False: the disk has no room, or failed
- * (errno). */
+/* Writes the bytes of a page that has none in the file. False: the disk is full, or failed (errno).
+ */
 bool dmi_spill_put(struct dmi_spill *spill, const void *page, const void *bytes, uint64_t size);
 /* Reads them.  False: there are none, or the disk failed. */
 bool dmi_spill_get(struct dmi_spill *spill, const void *page, void *bytes, uint64_t size);
-/* They are of no use any more; none: nothing to do. */
+/* They are not needed any more; none: nothing to do. */
 void dmi_spill_drop(struct dmi_spill *spill, const void *page);
 
 uint64_t dmi_spill_bytes(const struct dmi_spill *spill); /* of pages in the file */

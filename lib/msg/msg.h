@@ -14,20 +14,22 @@
 #include "msg/types.h"
 
 /* dmi_msg.flags: each bit has one meaning */
-#define DMI_F_ZERO 0x0001    /* GOT, DATA, GRANT: all bytes are zero, none are carried */
-#define DMI_F_HAVE 0x0002    /* OWN: `version` is that of my copy.  GRANT: use your copy */
-#define DMI_F_NODATA 0x0004  /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
-#define DMI_F_APPLY 0x0008   /* DONE: change your copy too */
-#define DMI_F_DROPPED 0x0010 /* UPDATED: I have no copy (any more) */
-#define DMI_F_DIRECT 0x0020  /* READ: the owner itself shall send it (R13) */
-#define DMI_F_PASSED 0x0040  /* DATA, BLOCK: not from the owner (R13) */
-#define DMI_F_TAIL 0x0080    /* OWN: the home sends it to the tail */
-#define DMI_F_PARKED 0x0100  /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
-#define DMI_F_MUST 0x0200    /* TAKE: there is room, or you are the heir: take it; KEEP: of such */
+#define DMI_F_ZERO 0x0001      /* GOT, DATA, GRANT: all bytes are zero, none are carried */
+#define DMI_F_HAVE 0x0002      /* OWN: `version` is that of my copy.  GRANT: use your copy */
+#define DMI_F_NODATA 0x0004    /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
+#define DMI_F_APPLY 0x0008     /* DONE: change your copy too */
+#define DMI_F_DROPPED 0x0010   /* UPDATED: I have no copy (any more) */
+#define DMI_F_DIRECT 0x0020    /* READ: the owner itself shall send it (R13) */
+#define DMI_F_DELEGATED 0x0040 /* DATA, BLOCK: not from the owner (R13) */
+#define DMI_F_TAIL 0x0080      /* OWN: the home sends it to the tail */
+#define DMI_F_WAITING 0x0100   /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
+#define DMI_F_MUST                                                                               \
+  0x0200 /* TAKE: memory was promised, or you are the heir: take it; REFUSE_PAGE: answers such a \
+            TAKE */
 #define DMI_F_URGENT \
-  0x0400 /* ROOM_ASK: to be answered at once, whatever is in use only in passing */
+  0x0400 /* CAPACITY_ASK: answer it at once, whatever is in use only transiently */
 
-/* Kinds of copies: in READ, DATA, PASS and BLOCK, and in copysets. */
+/* Kinds of copies: in READ, DATA, DELEGATE and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
 
@@ -75,7 +77,7 @@ struct dmi_holder {
   uint32_t kind;
 };
 
-/* One page of a TAKE or KEEP (tail unused) or HOME_TAILS, in `list`. */
+/* One page of a TAKE or REFUSE_PAGE (tail unused) or HOME_TAILS, in `list`. */
 struct dmi_tail {
   dmi_pageno_t page;
   dmi_uid_t tail;
@@ -143,7 +145,7 @@ struct dmi_msg_block {
   uint64_t off; /* in the page, of the body */
 };
 
-/* PASS: send your copy to the origin (R13). */
+/* DELEGATE: send your copy to the origin (R13). */
 struct dmi_msg_pass {
   dmi_fetch_t fetch; /* the origin's */
   uint64_t kind;
@@ -188,7 +190,7 @@ struct dmi_msg_copy {
 struct dmi_msg_home {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
-  uint64_t word; /* what the directory keeps with the mapping */
+  uint64_t tag; /* what the directory keeps with the mapping */
 };
 
 /* PING */
@@ -237,22 +239,22 @@ struct dmi_msg_answer {
   uint64_t error;
 };
 
-/* ROOM_ASK */
+/* CAPACITY_ASK */
 struct dmi_msg_room_ask {
   uint64_t number; /* the asker's, of the question */
-  uint64_t kind;   /* enum dmi_room_kind */
+  uint64_t kind;   /* enum dmi_capacity_kind */
   uint64_t bytes;
   uint64_t unit; /* bytes of a page: less is of no use */
 };
 
-/* ROOM_TELL */
+/* CAPACITY_REPORT */
 struct dmi_msg_room_tell {
   uint64_t number; /* of the question; 0: nobody asked */
   uint64_t kind;
   uint64_t bytes;
 };
 
-/* ROOM_BACK: what was promised is not needed. */
+/* CAPACITY_RETURN: what was promised is not needed. */
 struct dmi_msg_room_back {
   uint64_t bytes;
 };
@@ -287,11 +289,11 @@ struct dmi_msg {
     struct dmi_msg_thread thread;
     struct dmi_msg_joined joined;
     struct dmi_msg_answer answer;
-    struct dmi_msg_room_ask room_ask;
-    struct dmi_msg_room_tell room_tell;
-    struct dmi_msg_room_back room_back;
+    struct dmi_msg_room_ask capacity_ask;
+    struct dmi_msg_room_tell capacity_tell;
+    struct dmi_msg_room_back capacity_back;
   };
-  struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, KEEP, HOME_TAILS: dmi_tail[]; ATOMIC:
+  struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes */
   struct dmi_slice body; /* bytes of the page, of a write, inputs, or an answer */
 };

@@ -14,10 +14,10 @@ void dmi_pack_init(struct dmi_pack *pack) {
 
 void dmi_pack_raw(struct dmi_pack *pack, const void *bytes, size_t len) {
   if (len == 0) return;
-  if (pack->room - pack->len < len) {
-    size_t room = 2 * pack->room + len + 64;
-    pack->bytes = dmi_xalloc_again(pack->bytes, room, 1);
-    pack->room = room;
+  if (pack->capacity - pack->len < len) {
+    size_t capacity = 2 * pack->capacity + len + 64;
+    pack->bytes = dmi_xalloc_again(pack->bytes, capacity, 1);
+    pack->capacity = capacity;
   }
   memcpy(pack->bytes + pack->len, bytes, len);
   pack->len += len;

@@ -17,7 +17,7 @@
 struct dmi_pack {
   uint8_t *bytes;
   size_t len;
-  size_t room;
+  size_t capacity;
 };
 
 void dmi_pack_init(struct dmi_pack *pack);
@@ -59,7 +59,7 @@ void dmi_unpack_text(struct dmi_unpack *unpack, char text[DMI_TEXT_SIZE]);
 /* u32 number of elements of at least `size` bytes each, so that no number from outside makes us
  * allocate more than it sent: bad, and 0, when they do not fit in what is left. */
 uint32_t dmi_unpack_count(struct dmi_unpack *unpack, size_t size);
-/* Nothing was missing and nothing is left? */
+/* True if nothing was missing and nothing is left. */
 bool dmi_unpack_done(const struct dmi_unpack *unpack);
 
 #endif

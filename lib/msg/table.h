@@ -20,7 +20,7 @@ enum dmi_msg_class {
   DMI_CLASS_HANDOVER, /* homes and pages that change hands: docs/protocol.md R8, R12 */
   DMI_CLASS_MEMBER,   /* membership: core/member.h, docs/membership.md "Messages" */
   DMI_CLASS_THREAD,   /* threads of DMI: docs/threads.md */
-  DMI_CLASS_ROOM      /* who has room for pages: core/room.h, docs/replacement.md */
+  DMI_CLASS_CAPACITY  /* capacity of members for pages: core/capacity.h, docs/replacement.md */
 };
 
 /* Who sends a message, and to whom: what a process is to the page, mapping or program. */
@@ -46,7 +46,7 @@ enum dmi_wire_from {
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
 #define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
-#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, KEEP, HOME_TAILS */
+#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, REFUSE_PAGE, HOME_TAILS */
 #define DMI_WIRE_HOLDERS ((uint64_t)8 << 20) /* GRANT: 2^20 members */
 #define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
@@ -63,13 +63,13 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_MSG_PUT,         3,   "PUT",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(access),    0,                                      \
     0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_ATOMIC,      4,   "ATOMIC",        DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(atomic),    DMI_F_PARKED,                           \
+  X(DMI_MSG_ATOMIC,      4,   "ATOMIC",        DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(atomic),    DMI_F_WAITING,                           \
     24, 24,               DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_MSG_OWN,         5,   "OWN",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_HOME,   SAYS(own),       DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_MSG_GOT,         6,   "GOT",           DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(got),       DMI_F_ZERO,                             \
     0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_DATA,        7,   "DATA",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(data),      DMI_F_ZERO | DMI_F_PASSED,              \
+  X(DMI_MSG_DATA,        7,   "DATA",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(data),      DMI_F_ZERO | DMI_F_DELEGATED,              \
     0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
   X(DMI_MSG_DONE,        8,   "DONE",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(done),      DMI_F_APPLY,                            \
     0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
@@ -97,15 +97,15 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_MSG_HOME_DONE,   20,  "HOME_DONE",     DMI_CLASS_HANDOVER, DMI_HEIR,   DMI_LEAVER, NOTHING,         0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_KEEP,        21,  "KEEP",          DMI_CLASS_HANDOVER, DMI_ANY,    DMI_OWNER,  NOTHING,         DMI_F_MUST,                             \
+  X(DMI_MSG_REFUSE_PAGE,        21,  "REFUSE_PAGE",          DMI_CLASS_HANDOVER, DMI_ANY,    DMI_OWNER,  NOTHING,         DMI_F_MUST,                             \
     16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_PASS,        22,  "PASS",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(pass),      0,                                      \
+  X(DMI_MSG_DELEGATE,        22,  "DELEGATE",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(pass),      0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_BLOCK,       23,  "BLOCK",         DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(block),     DMI_F_PASSED,                           \
+  X(DMI_MSG_BLOCK,       23,  "BLOCK",         DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(block),     DMI_F_DELEGATED,                           \
     0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
   X(DMI_MSG_PING,        30,  "PING",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    SAYS(ping),      0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_STOP,        31,  "STOP",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    NOTHING,         0,                                      \
+  X(DMI_MSG_FIN,        31,  "FIN",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    NOTHING,         0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY, false)                                                                               \
   X(DMI_CTL_JOIN,        32,  "JOIN",          DMI_CLASS_MEMBER,   DMI_JOINER, DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY, false)                                                                               \
@@ -117,9 +117,9 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_DRAINED,     36,  "DRAINED",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_PARTED,      37,  "PARTED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+  X(DMI_CTL_FLUSHED,      37,  "FLUSHED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_GONE,        38,  "GONE",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+  X(DMI_CTL_EXITED,        38,  "EXITED",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_OPENED,      39,  "OPENED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
@@ -153,7 +153,7 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_THREAD,      54,  "THREAD",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ROOM,        55,  "ROOM",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
+  X(DMI_CTL_LEAVE_RETRY,        55,  "LEAVE_RETRY",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_REDIRECT,    56,  "REDIRECT",      DMI_CLASS_MEMBER,   DMI_ANY,    DMI_JOINER, SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
@@ -169,11 +169,11 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_LEAVE_GO,    62,  "LEAVE_GO",      DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_PART,        63,  "PART",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+  X(DMI_CTL_FLUSH,        63,  "FLUSH",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_LEFT,        64,  "LEFT",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_OUT,         65,  "OUT",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
+  X(DMI_CTL_EXIT,         65,  "EXIT",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_ADOPT,       66,  "ADOPT",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
@@ -195,11 +195,11 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_CTL_DRAIN_OK,    75,  "DRAIN_OK",      DMI_CLASS_MEMBER,   DMI_HEIR,   DMI_LEAVER, SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_BYE,         76,  "BYE",           DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
+  X(DMI_CTL_LAST_REQUEST,         76,  "LAST_REQUEST",           DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LAST,        77,  "LAST",          DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_ANY,    SAYS(member),    0,                                      \
+  X(DMI_CTL_LAST_MESSAGE,        77,  "LAST_MESSAGE",          DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_ANY,    SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LAST_OK,     78,  "LAST_OK",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
+  X(DMI_CTL_LAST_MESSAGE_OK,     78,  "LAST_MESSAGE_OK",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
     0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_SVC_CREATE,      96,  "CREATE",        DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(create),    0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
@@ -217,11 +217,11 @@ enum dmi_wire_from {
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
   X(DMI_SVC_WOKEN,       103, "WOKEN",         DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(answer),    0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_ROOM_ASK,    104, "ROOM_ASK",      DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_ask),  DMI_F_URGENT,                           \
+  X(DMI_SVC_CAPACITY_ASK,    104, "CAPACITY_ASK",      DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_ask),  DMI_F_URGENT,                           \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_ROOM_TELL,   105, "ROOM_TELL",     DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_tell), 0,                                      \
+  X(DMI_SVC_CAPACITY_REPORT,   105, "CAPACITY_REPORT",     DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_tell), 0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_ROOM_BACK,   106, "ROOM_BACK",     DMI_CLASS_ROOM,     DMI_ANY,    DMI_ANY,    SAYS(room_back), 0,                                      \
+  X(DMI_SVC_CAPACITY_RETURN,   106, "CAPACITY_RETURN",     DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_back), 0,                                      \
     0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)
 /* clang-format on */
 

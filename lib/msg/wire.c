@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct dmi_holder) == 8, "GRANT's list element");
-_Static_assert(sizeof(struct dmi_tail) == 16, "list element of TAKE, KEEP and HOME_TAILS");
+_Static_assert(sizeof(struct dmi_tail) == 16, "list element of TAKE, REFUSE_PAGE and HOME_TAILS");
 _Static_assert(sizeof(struct dmi_rmw_sizes) == 24, "ATOMIC's list element");
 
 /* Where the fields of the header are: it begins with struct dmi_msg as it lies in memory, up to the

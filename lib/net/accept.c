@@ -76,7 +76,7 @@ static struct dmi_handshake *pick(struct dmi_unknown *among, uint16_t most, uint
 }
 
 /* The older one of two of the largest crowd goes. */
-static void make_room(struct dmi_net *net, struct dmi_unknown *among) {
+static void make_capacity(struct dmi_net *net, struct dmi_unknown *among) {
   unsigned char hash[crypto_shorthash_BYTES];
   uint32_t numbers[2];
   uint16_t most = 0;
@@ -84,8 +84,9 @@ static void make_room(struct dmi_net *net, struct dmi_unknown *among) {
   for (int i = 0; i < DMI_NET_CROWDS; i++) {
     if (among->crowds[i] > most) most = among->crowds[i];
   }
-  net->rooms++;
-  crypto_shorthash(hash, (const unsigned char *)&net->rooms, sizeof net->rooms, net->crowd_key);
+  net->evictions++;
+  crypto_shorthash(hash, (const unsigned char *)&net->evictions, sizeof net->evictions,
+                   net->crowd_key);
   memcpy(numbers, hash, sizeof numbers);
   struct dmi_handshake *one = pick(among, most, numbers[0]), *other = pick(among, most, numbers[1]);
   dmi_handshake_drop(one->since < other->since ? one : other);
@@ -93,7 +94,7 @@ static void make_room(struct dmi_net *net, struct dmi_unknown *among) {
 
 void dmi_accept_called(struct dmi_handshake *handshake) {
   struct dmi_unknown *called = &handshake->net->called;
-  if (called->num >= DMI_NET_CALLED) make_room(handshake->net, called);
+  if (called->num >= DMI_NET_CALLED) make_capacity(handshake->net, called);
   dmi_accept_unlist(handshake);
   enlist(handshake, called);
 }
@@ -143,7 +144,7 @@ void dmi_accept_proved(struct dmi_net *net) {
 /* ---- Listening ------------------------------------------------------------------------------- */
 
 static bool begin(struct dmi_net *net, struct dmi_link *link, const struct dmi_addr *from) {
-  if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_room(net, &net->silent);
+  if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_capacity(net, &net->silent);
   struct dmi_handshake *handshake = dmi_handshake_new(net, link, from);
   if (handshake == NULL) return false;
   handshake->crowd = crowd_of(net, from);
@@ -155,17 +156,17 @@ static bool begin(struct dmi_net *net, struct dmi_link *link, const struct dmi_a
 
 /* The system has no descriptor or memory for one more.  True: later, perhaps.  Who has said a CALL
  * makes room only when that was so before: mostly it is about to become a connection. */
-static bool no_room(struct dmi_net *net, int error) {
+static bool no_capacity(struct dmi_net *net, int error) {
   dmi_net_log(
       net, DMI_ABOUT_STRANGERS, "cannot accept a connection now: %s%s", strerror(error),
       error == EMFILE ? " (ulimit -Hn: a process needs a descriptor for each other one)" : "");
   if (net->silent.num != 0) {
-    make_room(net, &net->silent);
+    make_capacity(net, &net->silent);
     return false;
   }
   if (net->called.num != 0 && net->rested) {
     net->rested = false;
-    make_room(net, &net->called);
+    make_capacity(net, &net->called);
     return false;
   }
   net->rested = true;
@@ -186,7 +187,7 @@ static bool accept_one(struct dmi_net *net) {
   net->accepts.left += 1;
   if (error == -EAGAIN || error == -EWOULDBLOCK) return false;
   if (error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM) {
-    return !no_room(net, -error);
+    return !no_capacity(net, -error);
   }
   return true; /* that one connection failed before it was accepted */
 }
@@ -197,7 +198,7 @@ static void on_connection(struct ev_loop *loop, struct ev_io *io, int events) {
   for (int i = 0; i < ACCEPTS; i++) {
     if (!take(&net->accepts, ACCEPT_RATE, ACCEPT_BURST)) {
       dmi_net_log(net, DMI_ABOUT_STRANGERS,
-                  "very many connections that prove no key: they are accepted slowly");
+                  "very many connections without the key: they are accepted slowly");
       pause_for(net, THROTTLE);
       return;
     }
@@ -273,7 +274,7 @@ void dmi_accept_free_all(struct dmi_net *net) {
   while (net->called.num != 0)
     dmi_handshake_drop(net->called.handshakes[0]);
   for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-    if (peer->held != NULL) dmi_handshake_drop(peer->held);
+    if (peer->deferred != NULL) dmi_handshake_drop(peer->deferred);
   }
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);

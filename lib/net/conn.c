@@ -1,8 +1,8 @@
 /*
  * conn.c - an established connection: its birth, its orderly end, its loss.
  *
- * Each direction ends on its own: the sender's last message is STOP, then it shuts its side.  A
- * connection whose two directions have ended is closed without a word; one that ends without STOP
+ * Each direction ends on its own: the sender's last message is FIN, then it shuts its side.  A
+ * connection whose two directions have ended is closed without a word; one that ends without FIN
  * is lost.
  *
  * Must not parse messages (receive.c) or touch the queue (send.c).  No function here may be called
@@ -32,7 +32,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   if (conn->sent_end)
     finish(conn);
   else
-    dmi_conn_lose(conn, "it connected but never said what it wants");
+    dmi_conn_lose(conn, "it connected but sent no message");
 }
 
 static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
@@ -73,7 +73,7 @@ static void log_new(const struct dmi_conn *conn) {
 /* How it ended in order; NULL: it was lost. */
 static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
   struct dmi_net_peer *peer = conn->peer;
-  if (!*why) return "both ends have taken leave";
+  if (!*why) return "both sides have closed it";
   if (conn->net->expect_close) return "this process ends";
   dmi_mutex_lock(&peer->lock);
   bool left = peer->closing || peer->state == DMI_PEER_SHUT;
@@ -184,7 +184,7 @@ static void finish(struct dmi_conn *conn) {
 bool dmi_conn_eof(struct dmi_conn *conn) {
   conn->got_eof = true;
   if (!conn->got_end) {
-    dmi_conn_lose(conn, "it closed the connection without taking leave");
+    dmi_conn_lose(conn, "it closed the connection unexpectedly");
   } else if (conn->sent_end || conn->peer->conn != conn) {
     finish(conn);
   } else {

@@ -64,7 +64,7 @@ static void give_up(struct dmi_dial *dial) {
   uint32_t id = peer->id;
   memcpy(why, dial->why, sizeof why);
   dmi_dial_cancel(dial);
-  if (peer->held != NULL && dmi_handshake_held(peer->held, false)) return;
+  if (peer->deferred != NULL && dmi_handshake_deferred(peer->deferred, false)) return;
   if (join) {
     dmi_peer_free_temp(peer);
     net->handler.joined(net->handler.arg, id, why);
@@ -100,9 +100,9 @@ static void once_more(struct dmi_dial *dial) {
   struct dmi_net_peer *peer = dial->peer;
   uint32_t limit = dial->net->config.dead_after;
   dmi_emit(dial->net->stream, connect_again, .host = dial->host, .port = dial->port);
-  if (peer->held != NULL) {
+  if (peer->deferred != NULL) {
     dmi_dial_cancel(dial);
-    if (!dmi_handshake_held(peer->held, false)) dmi_dial_peer(peer);
+    if (!dmi_handshake_deferred(peer->deferred, false)) dmi_dial_peer(peer);
   } else if (limit != 0 && dmi_net_now() - dial->heard >= limit) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u has been silent for %u s (dmirun --dead-after): " PEER_ADVICE, dial->host,
@@ -170,7 +170,7 @@ static void succeed(struct dmi_dial *dial) {
   ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
   dial->link = NULL;
   dmi_dial_cancel(dial);
-  if (peer->held != NULL) dmi_handshake_held(peer->held, true);
+  if (peer->deferred != NULL) dmi_handshake_deferred(peer->deferred, true);
   link->ops->keep(link);
   if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
   struct dmi_conn *conn = dmi_conn_new(peer, link, true, port, encrypt ? &keys : NULL);
@@ -188,7 +188,7 @@ static void succeed(struct dmi_dial *dial) {
 static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
   struct dmi_dial *dial = timer->data;
-  if (!dial->join && dial->peer->held != NULL) {
+  if (!dial->join && dial->peer->deferred != NULL) {
     once_more(dial);
   } else {
     dmi_dial_next(dial);
@@ -285,8 +285,8 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   struct dmi_dial *dial = timer->data;
   double tried = dial->net->config.patience;
   if (!dial->join) {
-    bool held = dial->peer->held != NULL;
-    if (dial->state == DMI_DIAL_CONNECTING || (dial->state == DMI_DIAL_CALLED && held)) {
+    bool deferred = dial->peer->deferred != NULL;
+    if (dial->state == DMI_DIAL_CONNECTING || (dial->state == DMI_DIAL_CALLED && deferred)) {
       once_more(dial);
     } else if (is_silent(dial)) {
       once_more(dial);

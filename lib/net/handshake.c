@@ -31,7 +31,7 @@
 
 static void unlist(struct dmi_handshake *handshake) {
   if (handshake->holder != NULL) {
-    handshake->holder->held = NULL;
+    handshake->holder->deferred = NULL;
     handshake->holder = NULL;
   } else {
     dmi_accept_unlist(handshake);
@@ -127,7 +127,7 @@ static void welcome_stranger(struct dmi_handshake *handshake, const char *here) 
     return;
   }
   if (net->stranger_num >= DMI_NET_STRANGERS) {
-    snprintf(why, sizeof why, "%s has %u processes that ask to join: try again later", here,
+    snprintf(why, sizeof why, "%s has %u processes waiting to join: try again later", here,
              net->stranger_num);
     refuse(handshake, why);
     return;
@@ -157,13 +157,13 @@ static struct dmi_net_peer *peer_for(struct dmi_net *net, uint32_t uid) {
   return peer;
 }
 
-static void hold(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
-  if (peer->held != NULL) dmi_handshake_drop(peer->held);
+static void defer(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
+  if (peer->deferred != NULL) dmi_handshake_drop(peer->deferred);
   unlist(handshake);
   ev_timer_stop(handshake->net->loop, &handshake->patience); /* our own attempt has a time limit */
   handshake->holder = peer;
-  peer->held = handshake;
-  handshake->state = DMI_HANDSHAKE_HELD;
+  peer->deferred = handshake;
+  handshake->state = DMI_HANDSHAKE_DEFERRED;
 }
 
 static void welcome_member(struct dmi_handshake *handshake, const char *there) {
@@ -184,7 +184,7 @@ static void welcome_member(struct dmi_handshake *handshake, const char *there) {
   } else if (peer->conn != NULL) {
     dmi_handshake_drop(handshake); /* an attempt that it has given up for ours meanwhile */
   } else if (state == DMI_PEER_DIALING && net->uid < peer->id) {
-    hold(handshake, peer);
+    defer(handshake, peer);
   } else {
     if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
     if (welcome(handshake, peer) == NULL) dmi_peer_lost(peer, "it connected and went away at once");
@@ -211,7 +211,7 @@ static void complete(struct dmi_handshake *handshake) {
   }
 }
 
-bool dmi_handshake_held(struct dmi_handshake *handshake, bool ours_won) {
+bool dmi_handshake_deferred(struct dmi_handshake *handshake, bool ours_won) {
   struct dmi_net_peer *peer = handshake->holder;
   if (!ours_won) return welcome(handshake, peer) != NULL;
   dmi_handshake_drop(handshake);
@@ -258,7 +258,7 @@ static void called(struct dmi_handshake *handshake) {
     return;
   }
   if (dmi_accept_repeats(net, handshake->buf)) {
-    close_as(handshake, "it repeats what another one has said");
+    close_as(handshake, "it repeats the beginning of another connection");
     return;
   }
   handshake->encrypt = net->encrypt;
@@ -298,7 +298,7 @@ static void proved(struct dmi_handshake *handshake) {
   const unsigned char *sealed = handshake->buf + DMI_PROOF_BYTES;
   if (!dmi_proof_check(&handshake->proof, handshake->net->config.key, handshake->buf,
                        &handshake->keys)) {
-    close_as(handshake, "it has begun with the words of another one, but does not have the key");
+    close_as(handshake, "it repeats the beginning of another connection and does not have the key");
   } else if (dmi_seal_size(sealed) != DMI_HELLO_BYTES ||
              !dmi_seal_get_first(handshake->keys.in, hello, sealed) ||
              !dmi_hello_get(&handshake->hello, hello) || handshake->hello.kind != DMI_HELLO_HELLO) {
@@ -317,13 +317,13 @@ static size_t wanted(const struct dmi_handshake *handshake) {
 
 void dmi_handshake_look(struct dmi_handshake *handshake) {
   unsigned char waste[256];
-  bool waiting = handshake->state >= DMI_HANDSHAKE_HELD;
+  bool waiting = handshake->state >= DMI_HANDSHAKE_DEFERRED;
   ssize_t got = waiting ? dmi_link_receive(handshake->link, waste, sizeof waste)
                         : dmi_link_receive(handshake->link, handshake->buf + handshake->got,
                                            wanted(handshake) - handshake->got);
   if (dmi_link_is_later(got)) return;
   if (got <= 0 ||
-      handshake->state == DMI_HANDSHAKE_HELD) { /* held: nothing may come before our answer */
+      handshake->state == DMI_HANDSHAKE_DEFERRED) { /* held: nothing may come before our answer */
     dmi_handshake_drop(handshake);
     return;
   }

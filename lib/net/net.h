@@ -140,7 +140,7 @@ bool dmi_net_flushed(struct dmi_net *net);
 void dmi_net_expect_close(struct dmi_net *net);
 
 /*
- * Puts a message in line for a peer (connects if there is no connection) and takes over the
+ * Queues a message for a peer (connects if there is no connection) and takes over the
  * references in its slices; a borrowed slice (frame NULL) must stay valid until the peer's answer
  * to the message arrived, or `lost` was called.  Order: two calls in order (by happens-before)
  * arrive in that order, but BLOCKs and what is cut into them (DMI_NET_CUT) may be late.  To an id
@@ -158,7 +158,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
 
 /* From now on only the daemon's messages to this uid are taken, and answers (GOT, DONE, FAIL): it
  * has left, and the last messages to it that ask something are to follow.  Any thread's message of
- * before is in line before them. */
+ * before is queued before them. */
 void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
 /* Writes what can be written now; the daemon goes on with the rest. */

@@ -125,7 +125,7 @@ struct dmi_net_peer {
   bool barred;               /* [L] dmi_net_bar was called: no more of other threads */
   bool writing; /* [L] a thread is writing the queue out and has head..; it looks again */
   bool blocked; /* [L] the socket is full: the daemon waits for it */
-  bool ended;   /* [L] STOP is in the queue or sent */
+  bool ended;   /* [L] FIN is in the queue or sent */
   struct dmi_seg *head, *tail; /* [L] the queue; only the writing thread takes segments out */
   /* [L] large messages, each a header and its body; `sent` bytes of it have gone over to the
    * queue, which is not empty meanwhile */
@@ -147,7 +147,7 @@ struct dmi_net_peer {
   uint32_t lend_rest;               /* [R] chances to borrow that are passed over from now on */
   uint32_t lend_step;               /* [R] as many the next time */
   struct dmi_dial *dial;            /* our attempt */
-  struct dmi_handshake *held;       /* its attempt, not answered while ours is under way */
+  struct dmi_handshake *deferred;   /* its attempt, not answered while ours is under way */
   struct dmi_net_peer *temp_next;   /* [T] same slot of net->temp */
   struct dmi_net_peer *prev, *next; /* net->peers */
 };
@@ -170,7 +170,7 @@ struct dmi_conn {
   bool member;                  /* may send what members may; set before others can find it */
   bool stranger;                /* counted in net->stranger_num: it has no uid yet */
   bool spoken;                  /* [C] has sent a whole message */
-  bool got_end;                 /* [C] STOP has come: EOF is next */
+  bool got_end;                 /* [C] FIN has come: EOF is next */
   bool got_eof;                 /* its direction is finished */
   bool sent_end;                /* our direction is finished and shut */
   bool shut;                    /* by dmi_net_stop */
@@ -204,10 +204,10 @@ struct dmi_conn {
 
 /* Of an accepted connection: docs/wire.md. */
 enum dmi_handshake_state {
-  DMI_HANDSHAKE_CALL,   /* CALL is to come */
-  DMI_HANDSHAKE_PROOF,  /* ANSWER is sent; PROOF and HELLO are to come */
-  DMI_HANDSHAKE_HELD,   /* by a peer, until our own attempt is decided */
-  DMI_HANDSHAKE_REFUSED /* only waits for the other to close */
+  DMI_HANDSHAKE_CALL,     /* CALL is to come */
+  DMI_HANDSHAKE_PROOF,    /* ANSWER is sent; PROOF and HELLO are to come */
+  DMI_HANDSHAKE_DEFERRED, /* by a peer, until our own attempt is decided */
+  DMI_HANDSHAKE_REFUSED   /* only waits for the other to close */
 };
 
 /* An accepted connection that is no struct dmi_conn yet. */
@@ -339,8 +339,8 @@ struct dmi_net {
   /* Hashes of the last CALLs made with the key, in sets by hash.  Its memory is touched when they
    * come. */
   uint64_t calls[DMI_NET_CALLS][DMI_NET_CALLS_SET];
-  unsigned char crowd_key[16]; /* so that nobody can tell which addresses share one */
-  uint64_t accepted, rooms;    /* connections; and those that made room */
+  unsigned char crowd_key[16];  /* so that nobody can tell which addresses share one */
+  uint64_t accepted, evictions; /* connections; and those that made room */
   uint32_t stranger_num, unannounced;
   bool encrypt;                /* this process's setting, or that of the program it has joined */
   struct dmi_net_limit log[2]; /* by enum dmi_net_about */
@@ -440,7 +440,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, 
                               uint16_t their_port, const struct dmi_proof_keys *keys);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; tells handler.lost */
 bool dmi_conn_eof(struct dmi_conn *conn); /* nothing more comes; false: it is freed */
-void dmi_conn_end(struct dmi_conn *conn); /* STOP is sent; may free it */
+void dmi_conn_end(struct dmi_conn *conn); /* FIN is sent; may free it */
 void dmi_conn_free_all(struct dmi_net *net);
 
 /* accept.c */
@@ -466,7 +466,7 @@ void dmi_handshake_look(
 void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes, with a reset, and frees it */
 /* Our own attempt to reach the peer that `handshake` comes from is decided.  Returns whether
  * `handshake` became the connection. */
-bool dmi_handshake_held(struct dmi_handshake *handshake, bool ours_won);
+bool dmi_handshake_deferred(struct dmi_handshake *handshake, bool ours_won);
 
 /* caller.c */
 /* What became of an attempt to connect. */

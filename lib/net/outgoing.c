@@ -47,7 +47,7 @@ static struct dmi_seg *add_segment(struct dmi_net_peer *peer) {
 }
 
 /* The tail, with room for `need` bytes. */
-static struct dmi_seg *room_for(struct dmi_net_peer *peer, size_t need) {
+static struct dmi_seg *capacity_for(struct dmi_net_peer *peer, size_t need) {
   struct dmi_seg *seg = peer->tail;
   if (seg != NULL && seg->big.len == 0 && sizeof seg->bytes - seg->end >= need) return seg;
   return add_segment(peer);
@@ -58,7 +58,7 @@ static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
   if (slice->len == 0) return true;
   struct dmi_seg *seg = peer->tail;
   if (slice->len <= DMI_NET_COPY) {
-    seg = room_for(peer, slice->len);
+    seg = capacity_for(peer, slice->len);
     if (seg == NULL) return false;
     memcpy(seg->bytes + seg->end, slice->ptr, slice->len);
     seg->end += (uint32_t)slice->len;
@@ -172,8 +172,8 @@ bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   struct dmi_seg *seg;
   if (is_bulk(msg)) return append_bulk(peer, msg);
   /* Behind these nothing that was sent before may still be on its way. */
-  if (msg->type == DMI_MSG_STOP || msg->type == DMI_CTL_LAST) hurry_bulk(peer);
-  seg = room_for(peer, DMI_WIRE_HEADER);
+  if (msg->type == DMI_MSG_FIN || msg->type == DMI_CTL_LAST_MESSAGE) hurry_bulk(peer);
+  seg = capacity_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
   seg->end += DMI_WIRE_HEADER;

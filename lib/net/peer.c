@@ -353,7 +353,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
   if (peer->state == DMI_PEER_IDLE && peer->head == NULL) {
     dmi_peer_move(peer, DMI_PEER_SHUT);
   } else if (peer->state < DMI_PEER_SHUT && !peer->closing) {
-    struct dmi_msg end = {.type = DMI_MSG_STOP};
+    struct dmi_msg end = {.type = DMI_MSG_FIN};
     peer->closing = peer->ended = true;
     if (!dmi_outgoing_append(peer, &end)) {
       peer->broken = ENOMEM;

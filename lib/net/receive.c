@@ -66,7 +66,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     conn->list_cap = 0;
   }
   conn->refused = !right;
-  return right || fail(why, msg, "no correct process sends it");
+  return right || fail(why, msg, "no correct process would send it");
 }
 
 /* Header and list are here: where shall the body go? */
@@ -102,7 +102,7 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
  * no memory before their body. */
 static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
   struct dmi_net *net = conn->net;
-  if (msg->type == DMI_MSG_STOP || msg->type == DMI_MSG_PING || msg->list.len != 0) return false;
+  if (msg->type == DMI_MSG_FIN || msg->type == DMI_MSG_PING || msg->list.len != 0) return false;
   return net->handler.lendable(net->handler.arg, msg);
 }
 
@@ -113,16 +113,16 @@ bool dmi_receive_can_lend(struct dmi_conn *conn) {
 static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
-  if (wrong == NULL && conn->got_end) wrong = "it had said that it sends nothing more";
+  if (wrong == NULL && conn->got_end) wrong = "it had sent its last message before";
   if (lent && (wrong != NULL || !is_lendable(conn, msg))) return false;
   conn->start += DMI_WIRE_HEADER;
   if (wrong != NULL) return fail(why, msg, wrong);
-  if (msg->type == DMI_MSG_STOP) {
+  if (msg->type == DMI_MSG_FIN) {
     conn->got_end = true;
     return true;
   }
   if (msg->type == DMI_MSG_PING) {
-    return dmi_alive_ping(conn, msg) || fail(why, msg, "it neither asks nor answers");
+    return dmi_alive_ping(conn, msg) || fail(why, msg, "it is neither a question nor an answer");
   }
   return begin_list(conn, why);
 }
@@ -191,9 +191,10 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
     conn->in_start = 0;
     conn->in_end = have;
   }
-  size_t room = DMI_NET_IN - conn->in_end;
-  if (room > DMI_NET_IN / 2) room = DMI_NET_IN / 2; /* the sender seals while these are opened */
-  ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, room);
+  size_t capacity = DMI_NET_IN - conn->in_end;
+  if (capacity > DMI_NET_IN / 2)
+    capacity = DMI_NET_IN / 2; /* the sender seals while these are opened */
+  ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, capacity);
   if (size <= 0) {
     *error = (int)-size;
     return false;
@@ -201,7 +202,7 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
   heard(conn, (size_t)size);
   conn->in_end += (size_t)size;
   *got += (size_t)size;
-  *drained = (size_t)size < room;
+  *drained = (size_t)size < capacity;
   return true;
 }
 
@@ -220,8 +221,9 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
     direct = smaller(conn->msg.body.len - conn->body_got, most);
     iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
   }
-  size_t room = direct < most ? conn->cap - conn->end : 0; /* else it may not be the last of it */
-  if (room != 0) iov[num++] = (struct iovec){conn->buf + conn->end, room};
+  size_t capacity =
+      direct < most ? conn->cap - conn->end : 0; /* else it may not be the last of it */
+  if (capacity != 0) iov[num++] = (struct iovec){conn->buf + conn->end, capacity};
   ssize_t size = conn->link->ops->receive(conn->link, iov, num);
   if (size <= 0) {
     *error = (int)-size;
@@ -230,7 +232,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   size_t total = (size_t)size;
   heard(conn, total);
   *got += total;
-  *drained = total < direct + room;
+  *drained = total < direct + capacity;
   size_t first = smaller(total, direct);
   if (conn->phase == DMI_RECEIVE_LIST)
     conn->list_got += first;
@@ -304,7 +306,7 @@ bool dmi_receive(struct dmi_conn *conn) {
   char why[DMI_NET_WHY];
   size_t got = 0;
   bool drained = false;
-  bool right = conn->refused ? fail(why, &conn->msg, "no correct process sends it")
+  bool right = conn->refused ? fail(why, &conn->msg, "no correct process would send it")
                              : consume_all(conn, false, why);
   if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
   for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {

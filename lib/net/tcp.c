@@ -271,7 +271,7 @@ static double tcp_silence(struct dmi_link *link) {
   struct tcp_info info = {0};
   socklen_t size = sizeof info;
   if (getsockopt(link->out, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  /* A closed window is asked about in growing pauses: there a question has to be out. */
+  /* A closed window is asked about in growing pauses: there a question must be in flight. */
   if (info.tcpi_unacked == 0 && info.tcpi_probes == 0) return 0;
   uint32_t ms = info.tcpi_last_ack_recv;
   if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;

@@ -10,17 +10,17 @@ static struct dmi_mapping *lookup(void *process, uint64_t addr, int32_t *error) 
   return dmi_call_lookup(process, addr, error);
 }
 
-static int32_t map(void *process, uint64_t page_size, uint64_t page_num, uint64_t word,
+static int32_t map(void *process, uint64_t page_size, uint64_t page_num, uint64_t tag,
                    int64_t *addr) {
-  return dmi_call_map(process, page_size, page_num, word, addr);
+  return dmi_call_map(process, page_size, page_num, tag, addr);
 }
 
-static int32_t unmap(void *process, uint64_t base, uint64_t word) {
-  return dmi_call_unmap(process, base, word);
+static int32_t unmap(void *process, uint64_t base, uint64_t tag) {
+  return dmi_call_unmap(process, base, tag);
 }
 
-static void unmap_later(void *process, uint64_t base, uint64_t word) {
-  dmi_call_unmap_later(process, base, word);
+static void unmap_later(void *process, uint64_t base, uint64_t tag) {
+  dmi_call_unmap_later(process, base, tag);
 }
 
 static void stalled(void *process, struct dmi_page *page) {

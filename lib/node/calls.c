@@ -29,7 +29,7 @@ struct call {
   /* ---- arguments ---- */
   uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
   int64_t addr;     /* CREATE */
-  uint64_t word;    /* MMAP, MUNMAP: DMI_WORD_USER, or the allocator's */
+  uint64_t tag;     /* MMAP, MUNMAP: DMI_TAG_USER, or the allocator's tag */
   int32_t capacity; /* NODES */
   /* ---- where results go; may be NULL where the API allows it ---- */
   DMI_node_t *nodes;
@@ -104,8 +104,8 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
 static void ask_node(struct call *call, enum dmi_msg_type type) {
   struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .a = call->a, .b = call->b};
   in.op = dmi_wait_add(call->process, &call->wait);
-  in.word = call->word;
-  (void)dmi_events_input(call->process, &in);
+  in.tag = call->tag;
+  (void)dmi_actions_input(call->process, &in);
 }
 
 /* An answer about a thread. */
@@ -248,27 +248,27 @@ int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_sta
 }
 
 int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
-                     uint64_t word, int64_t *addr) {
-  struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .word = word, .value = addr};
-  if (word == DMI_WORD_USER) {
+                     uint64_t tag, int64_t *addr) {
+  struct call call = {.kind = MMAP, .a = page_size, .b = page_num, .tag = tag, .value = addr};
+  if (tag == DMI_TAG_USER) {
     int32_t error = bad_sizes((int64_t)page_size, (int64_t)page_num);
     if (error != DMI_OK) return error;
   }
   return dmi_error_of(run(process, &call, NULL));
 }
 
-int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word) {
-  struct call call = {.kind = MUNMAP, .a = base, .word = word};
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t tag) {
+  struct call call = {.kind = MUNMAP, .a = base, .tag = tag};
   return dmi_error_of(run(process, &call, NULL));
 }
 
-void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word) {
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t tag) {
   struct call *call = calloc(1, sizeof(*call));
   if (!call) {
-    (void)dmi_call_unmap(process, base, word);
+    (void)dmi_call_unmap(process, base, tag);
     return;
   }
-  *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .word = word};
+  *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .tag = tag};
   call->post.run = begin;
   dmi_post(process, &call->post);
 }
@@ -289,7 +289,7 @@ static bool is_handle(const DMI_thread_t *thread) {
 
 static int32_t no_handle(DMI_local_status_t *status) {
   return dmi_status_refuse(status,
-                           dmi_because(DMI_ETHREAD, "the handle is none that DMI_create stored"));
+                           dmi_because(DMI_ETHREAD, "the handle was not stored by DMI_create"));
 }
 
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,

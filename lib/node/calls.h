@@ -23,9 +23,9 @@ int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_sta
 /* What the layers below ask for: struct dmi_access_above says more. */
 struct dmi_mapping *dmi_call_lookup(struct dmi_process *process, uint64_t addr, int32_t *error);
 int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
-                     uint64_t word, int64_t *addr);
-int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t word);
-void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t word);
+                     uint64_t tag, int64_t *addr);
+int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t tag);
+void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t tag);
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
                         int64_t addr, DMI_local_status_t *status);

@@ -76,8 +76,8 @@ static void check_memory(struct check *check, const struct dmi_machine *machine)
   double pool = (double)check->config->pool_bytes / (1 << 20);
   double all = (double)machine->memory / (1 << 20);
   if (machine->memory > 0 && check->config->pool_bytes > machine->memory) {
-    tell(check, NOTE, "memory", "%.0f MiB for pages, but there are %.0f MiB: less with -s", pool,
-         all);
+    tell(check, NOTE, "memory", "%.0f MiB for pages, but there are %.0f MiB: use a smaller -s",
+         pool, all);
   } else {
     tell(check, GOOD, "memory", "%.0f MiB of %.0f MiB for pages (-s)", pool, all);
   }
@@ -105,7 +105,7 @@ static void check_addresses(struct check *check) {
   if (length > 0) {
     tell(check, GOOD, "addresses", "%s", list);
   } else {
-    tell(check, NOTE, "addresses", "only this machine's own: no other one can join or be joined");
+    tell(check, NOTE, "addresses", "only loopback: no other machine can join or be joined");
   }
   free(list);
 }
@@ -144,15 +144,15 @@ static void check_reached(struct check *check) {
   snprintf(service, sizeof service, "%u", dmi_net_port(check->net));
   int error = getaddrinfo(host, service, &want, &found);
   if (error != 0) {
-    tell(check, bad, "name", "%s (%s): %s; --advertise names another", host, option,
+    tell(check, bad, "name", "%s (%s): %s; --advertise can name another", host, option,
          gai_strerror(error));
     return;
   }
   getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
   if (!reachable(found->ai_addr, found->ai_addrlen)) {
     tell(check, bad, "name",
-         "%s (%s) is %s, where this process is not reached from here; --advertise names another",
-         host, option, text);
+         "%s (%s) is %s, which does not lead to this process; --advertise can name another", host,
+         option, text);
   } else if (is_loopback(found->ai_addr)) {
     tell(check, check->config->advertise ? NOTE : GOOD, "name",
          "%s (%s) is %s here: others need one of the addresses above", host, option, text);

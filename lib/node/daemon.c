@@ -15,7 +15,7 @@
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "msg/wire.h"
-#include "node/events.h"
+#include "node/actions.h"
 #include "node/pager.h"
 #include "node/parent.h"
 #include "node/runtime.h"
@@ -46,7 +46,7 @@ static void on_posted(void *arg) {
   }
   dmi_access_self(&process->access);
   if (atomic_load(&process->access.drain))
-    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_STEPPED});
+    (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_STEPPED});
   dmi_runtime_idle_look(process);
   dmi_stall_begin(process);
 }
@@ -69,7 +69,7 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);
-  if (class != DMI_CLASS_THREAD) return dmi_events_input(process, &in);
+  if (class != DMI_CLASS_THREAD) return dmi_actions_input(process, &in);
   good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
@@ -91,7 +91,7 @@ static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, u
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
-  (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
+  (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
 }
 
 static void on_stranger(void *arg, uint32_t temp) {
@@ -101,8 +101,8 @@ static void on_stranger(void *arg, uint32_t temp) {
 
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct dmi_process *process = arg;
-  if (why && dmi_events_seed_moved(process)) return;
-  (void)dmi_events_input(
+  if (why && dmi_actions_seed_moved(process)) return;
+  (void)dmi_actions_input(
       process, &(struct dmi_input){
                    .type = why ? DMI_IN_NOT_CONNECTED : DMI_IN_CONNECTED, .id = temp, .text = why});
 }
@@ -117,10 +117,10 @@ static void on_signal(void *arg, int signo) {
   if (process->signals > 0 && signo != SIGINT) return;
   switch (++process->signals) {
     case 1:
-      (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+      (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
       break;
     case 2:
-      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; once more ends %s",
+      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; the next Ctrl+C ends %s",
               dmi_member_waits_for(process->member),
               dmi_member_losable(process->member)
                   ? "only this process, at once: the program goes on without it"
@@ -221,7 +221,7 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
   dmi_epoch_leave(); /* only this thread removes mappings */
   if (mapping) return mapping;
   mapping = dmi_mapping_new(entry->base, entry->page_size, entry->page_num, entry->home);
-  if (mapping) mapping->map.word = entry->word;
+  if (mapping) mapping->map.tag = entry->tag;
   if (mapping) dmi_space_add(&process->access.space, &process->access.core, mapping);
   return mapping;
 }
@@ -234,7 +234,7 @@ void dmi_daemon_core(struct dmi_process *process) {
   core->is_member = is_member;
   core->is_there = is_there;
   core->function = process->program.function ? call_function : NULL;
-  core->room = &dmi_pager_room;
+  core->account = &dmi_pager_account;
   core->arg = process;
 }
 

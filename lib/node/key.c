@@ -178,8 +178,8 @@ bool dmi_key_read(uint8_t key[DMI_KEY_SIZE], const char *file, int fd, struct dm
   if (fd < 0) return file != NULL ? read_file(stream, key, file, NULL) : read_own(stream, key);
   bool good = take_key(fd, key);
   if (!good)
-    dmi_say(stream, DMI_LOG_ERROR, "start", "no key comes from descriptor %d (dmirun --key-fd)",
-            fd);
+    dmi_say(stream, DMI_LOG_ERROR, "start",
+            "no key can be read from descriptor %d (dmirun --key-fd)", fd);
   if (fd > 2) close(fd);
   return good;
 }

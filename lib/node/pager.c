@@ -6,9 +6,9 @@
  * offers pages to members of which it is known that they have room; it sleeps until some of them
  * are gone.  A write that stalls gets the first room there is.
  *
- * Failure modes: nobody is known to have room: the members are asked, and the thread sleeps until
- * they answer.  None has any: pages are spilled, if there is a file for it, else the writes that
- * stall fail with DMI_ENOMEM; the thread sleeps until somebody says that there is room again.
+ * Failure modes: no member is known to have memory: the members are asked, and the thread sleeps
+ * until they answer.  None has any: pages are spilled, if there is a file for it, else the writes
+ * that stall fail with DMI_ENOMEM; the thread sleeps until somebody says that there is room again.
  *
  * It never sleeps for a time: each reason to go on is an event, and every event is counted, so that
  * none is missed between looking and sleeping.
@@ -35,33 +35,34 @@ static struct dmi_pool *pool_of(void *arg) {
   return ((struct dmi_process *)arg)->pager->pool;
 }
 
-static bool room_reserve(void *arg, uint64_t bytes, bool force) {
+static bool capacity_reserve(void *arg, uint64_t bytes, bool force) {
   return dmi_pool_reserve(pool_of(arg), bytes, force);
 }
 
-static void room_release(void *arg, uint64_t bytes) {
+static void capacity_release(void *arg, uint64_t bytes) {
   dmi_pool_release(pool_of(arg), bytes);
 }
 
-static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
+static void capacity_attach(void *arg, struct dmi_frame *frame, bool reserved) {
   dmi_pool_attach(pool_of(arg), frame, reserved);
 }
 
 /* A frame counts until it is freed, whoever holds it. */
-static void room_detach(void *arg, struct dmi_frame *frame) {
+static void capacity_detach(void *arg, struct dmi_frame *frame) {
   dmi_pool_detach(pool_of(arg), frame);
 }
 
-static void room_copies(void *arg, int64_t more) {
+static void capacity_copies(void *arg, int64_t more) {
   dmi_pool_copies(pool_of(arg), more);
 }
 
-static void room_unspilled(void *arg, struct dmi_page *page) {
+static void capacity_unspilled(void *arg, struct dmi_page *page) {
   dmi_spill_drop(((struct dmi_process *)arg)->pager->file, page);
 }
 
-const struct dmi_room dmi_pager_room = {
-    room_reserve, room_release, room_attach, room_detach, room_copies, room_unspilled,
+const struct dmi_account dmi_pager_account = {
+    capacity_reserve, capacity_release, capacity_attach,
+    capacity_detach,  capacity_copies,  capacity_unspilled,
 };
 
 /* ---- The thread ----------------------------------------------------------------------------- */
@@ -135,7 +136,7 @@ static void carry_out(struct dmi_pager *pager, const struct dmi_pressure_action 
       result->offer = dmi_pager_offer(pager, action->page);
       break;
     default: /* ARM */
-      result->yes = !atomic_exchange(&pager->process->access.pager_curious, 1);
+      result->yes = !atomic_exchange(&pager->process->access.pager_watches_steps, 1);
   }
 }
 

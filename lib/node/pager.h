@@ -11,7 +11,7 @@
 struct dmi_pager;
 
 /* For struct dmi_core: the account is the pool's. */
-extern const struct dmi_room dmi_pager_room;
+extern const struct dmi_account dmi_pager_account;
 
 /* Opens the pool, and the file for spilling if one is wanted.  NULL: a line on stderr says why. */
 struct dmi_pager *dmi_pager_new(struct dmi_process *process);
@@ -26,7 +26,7 @@ void dmi_pager_free(struct dmi_pager *pager);
 /* Something has changed that the pager may have to look at.  Any thread, any lock. */
 void dmi_pager_wake(struct dmi_pager *pager);
 
-/* DMI_ACT_ROOM; with the page locked. */
+/* DMI_ACT_STALLED; with the page locked. */
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page);
 
 /* The ownership of a page of another process will come here. */

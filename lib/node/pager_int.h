@@ -27,7 +27,7 @@ struct dmi_pager {
   /* ---- the thread's alone ---- */
   uint32_t seen;               /* `events` when this look began */
   struct dmi_replace_map *map; /* mappings of a sweep, each with a reference */
-  uint64_t maps, maps_room;
+  uint64_t maps, maps_capacity;
   bool spill_said; /* that the file took no more */
 };
 

@@ -128,7 +128,7 @@ static enum dmi_pressure_offer offer(void *arg, void *map, uint64_t index) {
 static void add_map(struct dmi_mapping *mapping, void *arg) {
   struct dmi_pager *pager = arg;
   if (!dmi_mapping_ref(mapping)) return;
-  DMI_XALLOC_GROW(pager->map, pager->maps, pager->maps_room);
+  DMI_XALLOC_GROW(pager->map, pager->maps, pager->maps_capacity);
   pager->map[pager->maps++] =
       (struct dmi_replace_map){mapping, mapping->map.page_size, &mapping->hand};
 }

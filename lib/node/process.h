@@ -42,7 +42,7 @@ struct dmi_uids {
   uint32_t uid[];
 };
 
-struct dmi_events;
+struct dmi_actions;
 
 /* What a process may do to the OS process that it is in. */
 struct dmi_host {
@@ -82,7 +82,7 @@ struct dmi_process {
   struct dmi_member *member;   /* the node's, to look at */
   struct dmi_threads *threads; /* own lock */
   struct dmi_stall *stall;     /* NULL until there is something to look at */
-  struct dmi_events *events;
+  struct dmi_actions *events;
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: nobody's end matters */
   struct dmi_seed seed;
@@ -100,7 +100,7 @@ struct dmi_process {
   struct dmi_announce announce;
 };
 
-/* Puts it in line for the daemon thread. */
+/* Queues it for the daemon thread. */
 void dmi_post(struct dmi_process *process, struct dmi_post *post);
 
 /* ---- Whose thread is this? ---- */

@@ -32,7 +32,7 @@ static void env_enter(void *arg, const struct dmi_map *what) {
   struct dmi_mapping *mapping =
       dmi_mapping_new(what->base, what->page_size, what->page_num, atomic_load(&what->home));
   if (!mapping) dmi_xalloc_fail(sizeof(*mapping));
-  mapping->map.word = what->word;
+  mapping->map.tag = what->tag;
   atomic_store(&mapping->map.arriving, atomic_load(&what->arriving));
   dmi_space_add(&process->access.space, &process->access.core, mapping);
 }
@@ -83,9 +83,9 @@ static void env_release(void *arg, struct dmi_map *map) {
 /* Nothing is added to the list while nobody arrives, so it can stay where it is until REPLAY. */
 static void env_arrived(void *arg, struct dmi_map *map) {
   struct dmi_process *process = arg;
-  dmi_mutex_lock(&process->access.park_lock);
+  dmi_mutex_lock(&process->access.deferred_lock);
   atomic_store(&map->arriving, 0);
-  dmi_mutex_unlock(&process->access.park_lock);
+  dmi_mutex_unlock(&process->access.deferred_lock);
 }
 
 static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
@@ -137,15 +137,15 @@ void dmi_records_env(struct dmi_process *process, struct dmi_handover_env *env) 
 
 void dmi_records_replay(struct dmi_process *process, struct dmi_map *map) {
   struct dmi_mapping *mapping = of(map);
-  struct dmi_parked *parked;
-  dmi_mutex_lock(&process->access.park_lock);
-  parked = mapping->parked;
-  mapping->parked = NULL;
-  mapping->parked_end = &mapping->parked;
-  dmi_mutex_unlock(&process->access.park_lock);
-  while (parked) {
-    struct dmi_parked *item = parked;
-    parked = item->next;
+  struct dmi_deferred_request *deferred;
+  dmi_mutex_lock(&process->access.deferred_lock);
+  deferred = mapping->deferred;
+  mapping->deferred = NULL;
+  mapping->deferred_end = &mapping->deferred;
+  dmi_mutex_unlock(&process->access.deferred_lock);
+  while (deferred) {
+    struct dmi_deferred_request *item = deferred;
+    deferred = item->next;
     (void)dmi_access_message(&process->access, item->from, &item->msg);
     free(item);
   }

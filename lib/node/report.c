@@ -31,7 +31,7 @@ struct site {
 
 static _Atomic uint32_t sites_lock; /* guards these */
 static struct site *sites;
-static uint32_t sites_num, sites_room;
+static uint32_t sites_num, sites_capacity;
 
 /* Its number, from 1 on; 0: no memory.  As many as the program has places that call. */
 static uint32_t site_number(const char *call, const void *caller) {
@@ -39,15 +39,15 @@ static uint32_t site_number(const char *call, const void *caller) {
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
   while (at < sites_num && (sites[at].caller != caller || sites[at].call != call))
     at++;
-  if (at == sites_room) {
-    uint32_t room = 2 * sites_room + 16;
-    struct site *more = realloc(sites, room * sizeof(*more));
+  if (at == sites_capacity) {
+    uint32_t capacity = 2 * sites_capacity + 16;
+    struct site *more = realloc(sites, capacity * sizeof(*more));
     if (more) {
       sites = more;
-      sites_room = room;
+      sites_capacity = capacity;
     }
   }
-  if (at == sites_num && at < sites_room) sites[sites_num++] = (struct site){call, caller};
+  if (at == sites_num && at < sites_capacity) sites[sites_num++] = (struct site){call, caller};
   at = at < sites_num ? at + 1 : 0;
   dmi_unlock(&sites_lock, DMI_RANK_LEAF);
   return at;
@@ -67,8 +67,8 @@ static bool is_call(const struct dmi_report *report, const char *part) {
 }
 
 /* "the mapping at 0x100000000 (3 pages of 100 bytes)" */
-static int put_mapping(char *text, size_t room, const struct dmi_mapping *mapping) {
-  return snprintf(text, room,
+static int put_mapping(char *text, size_t capacity, const struct dmi_mapping *mapping) {
+  return snprintf(text, capacity,
                   "the mapping at 0x%" PRIx64 " (%" PRIu64 " page%s of %" PRIu64 " bytes)",
                   mapping->map.base, mapping->map.page_num, mapping->map.page_num == 1 ? "" : "s",
                   mapping->map.page_size);
@@ -81,10 +81,10 @@ static void inside(char *text, const struct dmi_report *report, const struct dmi
   put_mapping(where, sizeof(where), in);
   if (is_call(report, "free") || is_call(report, "realloc")) {
     snprintf(text, TEXT, "no object of DMI_malloc begins there, in %s", where);
-  } else if (is_call(report, "munmap") && in->map.word != DMI_WORD_USER) {
+  } else if (is_call(report, "munmap") && in->map.tag != DMI_TAG_USER) {
     snprintf(text, TEXT, "it is memory of DMI_malloc, which DMI_free takes: %s", where);
   } else if (is_call(report, "munmap")) {
-    snprintf(text, TEXT, "it is %" PRIu64 " bytes behind the start of %s: give the start", behind,
+    snprintf(text, TEXT, "it is %" PRIu64 " bytes after the start of %s: pass the start", behind,
              where);
   } else {
     snprintf(text, TEXT, "%s was unmapped meanwhile", where);
@@ -114,7 +114,7 @@ static void outside(char *text, uint64_t addr, const struct dmi_mapping *below,
     put_mapping(where, sizeof(where), below);
     snprintf(text, TEXT,
              "it is %" PRIu64
-             " bytes behind the end of %s, the nearest one that this process knows",
+             " bytes beyond the end of %s, the nearest one that this process knows",
              addr - below->end, where);
   } else {
     snprintf(text, TEXT, "it is in no mapping, and this process knows of none");
@@ -164,12 +164,12 @@ static void about_range(char *text, const struct dmi_report *report) {
     put_mapping(where, sizeof(where), in);
     index = dmi_mapping_index(in, addr, &off);
     if (size > in->end - addr) {
-      snprintf(text, TEXT, "%" PRIu64 " of the %" PRIu64 " bytes are behind the end of %s",
+      snprintf(text, TEXT, "%" PRIu64 " of the %" PRIu64 " bytes are beyond the end of %s",
                size - (in->end - addr), size, where);
     } else if (size > in->map.page_size - off) {
       snprintf(text, TEXT,
                "%" PRIu64 " of the %" PRIu64
-               " bytes are behind the end of the page, number %" PRIu64
+               " bytes are beyond the end of the page, number %" PRIu64
                " of %s: they must lie in one",
                size - (in->map.page_size - off), size, index, where);
     }
@@ -188,15 +188,15 @@ static void about_memory(char *text, const struct dmi_report *report) {
   }
   if (is_call(report, "goodbye")) {
     snprintf(text, TEXT,
-             "the other processes have no room for the pages of process %" PRId64
-             "; its DMI_CLOSE comes again when there may be room",
+             "the other processes have no memory for the pages of process %" PRId64
+             "; its DMI_CLOSE comes again when there may be memory",
              report->addr);
     return;
   }
   if (process) dmi_pager_counts(process->pager, &counts);
   snprintf(text, TEXT,
-           "no room for a page: this process uses %" PRIu64 " of the %" PRIu64
-           " MiB that it lends (dmirun -s; --spill adds a file), and no other one takes pages",
+           "no memory for a page: this process uses %" PRIu64 " of the %" PRIu64
+           " MiB that it lends (dmirun -s; --spill adds a file), and no other process has any",
            counts.used / mib, counts.limit / mib);
 }
 
@@ -211,7 +211,7 @@ static void about_object(char *text, const struct dmi_report *report) {
                {"rwset", "DMI_rwset_init"}};
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
     if (!is_call(report, kinds[i].part)) continue;
-    snprintf(text, TEXT, "the object was never initialised (%s), or its bytes were written over",
+    snprintf(text, TEXT, "the object was never initialised (%s), or its bytes were overwritten",
              kinds[i].init);
     return;
   }
@@ -237,7 +237,7 @@ static const char *about_state(const struct dmi_report *report, int32_t error) {
       return "no process has that id now";
     case DMI_ETHREAD:
       return is_call(report, "suspend") || is_call(report, "self")
-                 ? "the calling thread is none that DMI_create has made"
+                 ? "the calling thread was not made by DMI_create"
                  : dmi_error_text(error);
     default:
       return dmi_error_text(error);
@@ -264,15 +264,15 @@ static void reason_of(char *text, const struct dmi_report *report, int32_t error
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* "DMI_read(0x100000000, 8 bytes)" */
-static void put_call(char *text, size_t room, const struct dmi_report *report) {
+static void put_call(char *text, size_t capacity, const struct dmi_report *report) {
   if (report->size == DMI_REPORT_NOTHING) {
-    snprintf(text, room, "%s", report->call);
+    snprintf(text, capacity, "%s", report->call);
   } else if (report->size == DMI_REPORT_ID) {
-    snprintf(text, room, "%s(process %" PRId64 ")", report->call, report->addr);
+    snprintf(text, capacity, "%s(process %" PRId64 ")", report->call, report->addr);
   } else if (report->size == DMI_REPORT_PLACE) {
-    snprintf(text, room, "%s(0x%" PRIx64 ")", report->call, (uint64_t)report->addr);
+    snprintf(text, capacity, "%s(0x%" PRIx64 ")", report->call, (uint64_t)report->addr);
   } else {
-    snprintf(text, room, "%s(0x%" PRIx64 ", %" PRId64 " byte%s)", report->call,
+    snprintf(text, capacity, "%s(0x%" PRIx64 ", %" PRId64 " byte%s)", report->call,
              (uint64_t)report->addr, report->size, report->size == 1 ? "" : "s");
   }
 }

@@ -29,7 +29,7 @@
 #include "core/heap.h"
 #include "core/member.h"
 #include "node/daemon.h"
-#include "node/events.h"
+#include "node/actions.h"
 #include "node/key.h"
 #include "node/pager.h"
 #include "node/parent.h"
@@ -102,7 +102,7 @@ static void contact_end(struct dmi_process *process) {
 
 /* All but the stream, by which the end can be told. */
 static void process_end(struct dmi_process *process) {
-  dmi_events_end(process); /* what waits there may answer by, or wake, threads */
+  dmi_actions_end(process); /* what waits there may answer by, or wake, threads */
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);
@@ -150,8 +150,8 @@ static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_n
   env->arg = process;
   env->net = dmi_daemon_member_env(process);
   dmi_records_env(process, &env->records);
-  env->lock_room = dmi_pager_lock;
-  env->unlock_room = dmi_pager_unlock;
+  env->lock_pressure = dmi_pager_lock;
+  env->unlock_pressure = dmi_pager_unlock;
   return dmi_node_new(&process->access.core, dmi_pager_pressure(process->pager), env, info, addr);
 }
 
@@ -211,7 +211,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
 /* The first process is the first home of the allocator's pages. */
 static void enter_system(struct dmi_process *process) {
   struct dmi_entry entry = {DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM,
-                            dmi_member_uid(process->member), DMI_WORD_SYSTEM};
+                            dmi_member_uid(process->member), DMI_TAG_SYSTEM};
   if (!dmi_enter_mapping(process, &entry)) abort();
 }
 
@@ -222,15 +222,15 @@ static bool joins(const struct dmi_process *process) {
 static void *daemon_body(void *arg) {
   struct dmi_process *process = arg;
   if (joins(process)) {
-    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_JOIN});
+    (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_JOIN});
   } else {
     uint8_t program_id[16];
     struct dmi_input in = {.type = DMI_IN_FIRST, .program_id = program_id};
     randombytes_buf(program_id, sizeof(program_id));
     dmi_threads_main_begins(process);
-    (void)dmi_node_step(process->node, &in, dmi_events(process));
+    (void)dmi_node_step(process->node, &in, dmi_actions(process));
     enter_system(process); /* before DMI_main may begin */
-    dmi_events_carry(process);
+    dmi_actions_carry(process);
   }
   dmi_net_run(process->access.net);
   if (process->cut_off) {

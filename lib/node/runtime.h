@@ -50,7 +50,7 @@ void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *
 /* One more reason to be busy; known(arg) is called when the coordinator knows (NULL: nobody cares).
  */
 void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
-/* One less; takes effect when no operation is out any more. */
+/* One less; takes effect when no operation is in flight any more. */
 void dmi_runtime_idle(struct dmi_process *process);
 void dmi_runtime_idle_look(struct dmi_process *process);
 
@@ -66,12 +66,12 @@ uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait);
 
 /* A step of the protocol of this process (core/node.h), and what it asks for.  An input that comes
  * while that is carried out only adds to the list.  False: a message not from a correct peer. */
-bool dmi_events_input(struct dmi_process *process, const struct dmi_input *in);
+bool dmi_actions_input(struct dmi_process *process, const struct dmi_input *in);
 /* The list for dmi_node_step, and carrying it out. */
-struct dmi_out *dmi_events(struct dmi_process *process);
-void dmi_events_carry(struct dmi_process *process);
+struct dmi_out *dmi_actions(struct dmi_process *process);
+void dmi_actions_carry(struct dmi_process *process);
 /* The seed could not be reached.  True: its file tells of another one by now, which is tried. */
-bool dmi_events_seed_moved(struct dmi_process *process);
+bool dmi_actions_seed_moved(struct dmi_process *process);
 
 /* Enters a mapping that the directory has told of; returns it, without a reference.  NULL: no
  * memory. */

@@ -1,11 +1,11 @@
 /*
  * stall.c - see stall.h.
  *
- * While anything is out, the daemon looks once a second: for whom does the membership core wait; is
- * a read, write or other operation out that was so at the last look; has a DMI_create no answer?
- * Who may owe that is asked by PING whether its daemon runs (dmi_net_ping).  One that gives no sign
- * of life for QUIET looks is named in a line, once, and in another one when it is back.  It is lost
- * only by what lib/net finds out.
+ * While anything is in flight, the daemon looks once a second: for whom does the membership core
+ * wait; is a read, write or other operation out that was so at the last look; has a DMI_create no
+ * answer? Who may owe that is asked by PING whether its daemon runs (dmi_net_ping).  One that gives
+ * no sign of life for QUIET looks is named in a line, once, and in another one when it is back.  It
+ * is lost only by what lib/net finds out.
  *
  * An operation may have been passed on to a process that only others know of, so all members are
  * asked: those with a connection at once, a few of the others at each look.

@@ -30,13 +30,13 @@ void dmi_alloc_free(struct dmi_alloc *alloc) {
 
 /* ---- The surroundings of the pure part ------------------------------------------------------ */
 
-static int32_t map(struct dmi_access *access, uint64_t page_size, uint64_t page_num, uint64_t word,
+static int32_t map(struct dmi_access *access, uint64_t page_size, uint64_t page_num, uint64_t tag,
                    int64_t *addr) {
-  return access->above->map(access->above_arg, page_size, page_num, word, addr);
+  return access->above->map(access->above_arg, page_size, page_num, tag, addr);
 }
 
-static int32_t unmap(struct dmi_access *access, uint64_t base, uint64_t word) {
-  return access->above->unmap(access->above_arg, base, word);
+static int32_t unmap(struct dmi_access *access, uint64_t base, uint64_t tag) {
+  return access->above->unmap(access->above_arg, base, tag);
 }
 
 static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
@@ -52,17 +52,17 @@ static int32_t env_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
   return dmi_error_of(dmi_access_rmw(arg, &call, NULL));
 }
 
-static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word,
+static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag,
                        uint64_t *base) {
   int64_t addr = 0;
-  int32_t error = map(arg, page_size, page_num, word, &addr);
+  int32_t error = map(arg, page_size, page_num, tag, &addr);
   *base = (uint64_t)addr;
   return error;
 }
 
-static void env_unmap(void *arg, uint64_t base, uint64_t word) {
+static void env_unmap(void *arg, uint64_t base, uint64_t tag) {
   const struct dmi_access *access = arg;
-  access->above->unmap_later(access->above_arg, base, word);
+  access->above->unmap_later(access->above_arg, base, tag);
 }
 
 static bool env_is_member(void *arg, uint32_t uid) {
@@ -96,7 +96,7 @@ static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
 
 /* Where an object lies: the facts of its mapping. */
 struct place {
-  uint64_t base, page_size, page_num, word;
+  uint64_t base, page_size, page_num, tag;
 };
 
 /* DMI_EADDR: no object can be at this address. */
@@ -105,10 +105,10 @@ static int32_t place_of(struct dmi_alloc *alloc, int64_t addr, struct place *pla
   struct dmi_mapping *mapping = dmi_access_mapping(alloc->access, addr, 1, &error);
   if (!mapping) return error;
   *place = (struct place){mapping->map.base, mapping->map.page_size, mapping->map.page_num,
-                          mapping->map.word};
+                          mapping->map.tag};
   dmi_mapping_unref(&alloc->access->core, mapping);
-  if (place->word == DMI_WORD_USER) return DMI_EADDR;
-  if (place->word == DMI_WORD_OBJECT && (uint64_t)addr != place->base) return DMI_EADDR;
+  if (place->tag == DMI_TAG_USER) return DMI_EADDR;
+  if (place->tag == DMI_TAG_OBJECT && (uint64_t)addr != place->base) return DMI_EADDR;
   return DMI_OK;
 }
 
@@ -121,7 +121,7 @@ static int32_t object_new(struct dmi_alloc *alloc, struct dmi_heap *heap, uint64
   uint64_t at = 0;
   int32_t error = dmi_heap_take(heap, size, page_size, &at);
   if (error == DMI_E_OWN_MAPPING) {
-    return map(alloc->access, page_size, pages_for(size, page_size), DMI_WORD_OBJECT, addr);
+    return map(alloc->access, page_size, pages_for(size, page_size), DMI_TAG_OBJECT, addr);
   }
   if (error == DMI_OK) *addr = (int64_t)at;
   return error;
@@ -131,8 +131,8 @@ static int32_t object_free(struct dmi_alloc *alloc, struct dmi_heap *heap, int64
   struct place place;
   int32_t error = place_of(alloc, addr, &place);
   if (error != DMI_OK) return error;
-  if (place.word == DMI_WORD_OBJECT) return unmap(alloc->access, place.base, place.word);
-  return dmi_heap_give(heap, place.word, place.page_size, place.base, (uint64_t)addr - place.base);
+  if (place.tag == DMI_TAG_OBJECT) return unmap(alloc->access, place.base, place.tag);
+  return dmi_heap_give(heap, place.tag, place.page_size, place.base, (uint64_t)addr - place.base);
 }
 
 static int32_t bad_size(int64_t size) {
@@ -176,32 +176,32 @@ static int32_t copy(struct dmi_alloc *alloc, int64_t to, int64_t from, int64_t s
 
 /* The bytes an object may use.  *same: those are the ones that `size` bytes need.  DMI_EADDR: there
  * is no object. */
-static int32_t room_of(struct dmi_heap *heap, const struct place *place, int64_t addr,
-                       uint64_t size, uint64_t page_size, uint64_t *room, bool *same) {
+static int32_t capacity_of(struct dmi_heap *heap, const struct place *place, int64_t addr,
+                           uint64_t size, uint64_t page_size, uint64_t *capacity, bool *same) {
   uint8_t cls;
   bool small = dmi_heap_class(size, page_size, &cls);
   int32_t error;
-  if (place->word == DMI_WORD_OBJECT) {
-    *room = place->page_size * place->page_num;
+  if (place->tag == DMI_TAG_OBJECT) {
+    *capacity = place->page_size * place->page_num;
     *same =
         !small && page_size == place->page_size && pages_for(size, page_size) == place->page_num;
     return DMI_OK;
   }
   error =
-      dmi_heap_has(heap, place->word, place->page_size, place->base, (uint64_t)addr - place->base);
+      dmi_heap_has(heap, place->tag, place->page_size, place->base, (uint64_t)addr - place->base);
   if (error != DMI_OK) return error;
-  *room = dmi_heap_shape(place->word, place->page_size).stride;
-  *same = small && page_size == place->page_size && cls == dmi_heap_class_of(place->word);
+  *capacity = dmi_heap_shape(place->tag, place->page_size).stride;
+  *same = small && page_size == place->page_size && cls == dmi_heap_class_of(place->tag);
   return DMI_OK;
 }
 
 /* What the old object holds, moved to a new one. */
 static int32_t object_move(struct dmi_alloc *alloc, struct dmi_heap *heap, int64_t old_addr,
-                           uint64_t room, uint64_t size, uint64_t page_size, int64_t *addr) {
+                           uint64_t capacity, uint64_t size, uint64_t page_size, int64_t *addr) {
   int64_t fresh;
   int32_t error = object_new(alloc, heap, size, page_size, &fresh);
   if (error != DMI_OK) return error;
-  error = copy(alloc, fresh, old_addr, (int64_t)(size < room ? size : room));
+  error = copy(alloc, fresh, old_addr, (int64_t)(size < capacity ? size : capacity));
   if (error == DMI_OK) error = object_free(alloc, heap, old_addr);
   if (error == DMI_OK) {
     *addr = fresh;
@@ -215,7 +215,7 @@ int32_t dmi_alloc_realloc(struct dmi_alloc *alloc, int64_t old_addr, int64_t *ad
                           int64_t page_size) {
   struct dmi_heap *heap;
   struct place place;
-  uint64_t room = 0;
+  uint64_t capacity = 0;
   int32_t error;
   bool same = false;
   if (old_addr == DMI_NULL) return dmi_alloc_malloc(alloc, addr, size, page_size);
@@ -225,12 +225,13 @@ int32_t dmi_alloc_realloc(struct dmi_alloc *alloc, int64_t old_addr, int64_t *ad
   if (!heap) return dmi_fail(error);
   error = place_of(alloc, old_addr, &place);
   if (error == DMI_OK) {
-    error = room_of(heap, &place, old_addr, (uint64_t)size, (uint64_t)page_size, &room, &same);
+    error =
+        capacity_of(heap, &place, old_addr, (uint64_t)size, (uint64_t)page_size, &capacity, &same);
   }
   if (error == DMI_OK && same) {
     *addr = old_addr;
   } else if (error == DMI_OK) {
-    error = object_move(alloc, heap, old_addr, room, (uint64_t)size, (uint64_t)page_size, addr);
+    error = object_move(alloc, heap, old_addr, capacity, (uint64_t)size, (uint64_t)page_size, addr);
   }
   return dmi_result(error);
 }

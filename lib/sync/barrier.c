@@ -38,7 +38,7 @@
 
 /* Threads that arrive together.  Freed by the last of them. */
 struct batch {
-  uint64_t users, num, room; /* guarded by the barrier's lock */
+  uint64_t users, num, capacity; /* guarded by the barrier's lock */
   int32_t pnum;
   unsigned char *input;      /* of ARRIVE; guarded by the lock until it is closed */
   struct dmi_arrived answer; /* valid when the status is done without error */
@@ -127,13 +127,13 @@ static struct batch *batch_new(int32_t pnum) {
 /* False: no memory. */
 static bool batch_add(struct batch *batch, double value) {
   const struct dmi_arrive head = {(uint64_t)batch->pnum};
-  if (batch->num == batch->room) {
-    uint64_t room = batch->room ? 2 * batch->room : 8;
-    unsigned char *more = realloc(batch->input, sizeof(head) + room * sizeof(value));
+  if (batch->num == batch->capacity) {
+    uint64_t capacity = batch->capacity ? 2 * batch->capacity : 8;
+    unsigned char *more = realloc(batch->input, sizeof(head) + capacity * sizeof(value));
     if (!more) return false;
     memcpy(more, &head, sizeof(head));
     batch->input = more;
-    batch->room = room;
+    batch->capacity = capacity;
   }
   memcpy(batch->input + sizeof(head) + batch->num * sizeof(value), &value, sizeof(value));
   batch->num++;

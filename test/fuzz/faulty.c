@@ -152,7 +152,8 @@ static void change_field(struct dmi_msg *msg) {
                             &msg->word[1], &msg->word[2], &msg->word[3]};
   switch (mix(&rng) % 13) {
     case 0:
-      msg->type = (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_ROOM_BACK + 1) : msg->type ^ 1);
+      msg->type =
+          (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_CAPACITY_RETURN + 1) : msg->type ^ 1);
       break;
     case 1:
     case 2:
@@ -184,21 +185,50 @@ static void change_field(struct dmi_msg *msg) {
 
 /* Any message, with fields as others have them. */
 static struct dmi_msg make_up(void) {
-  static const uint8_t likely[] = {
-      DMI_MSG_READ,      DMI_MSG_OWN,        DMI_MSG_GRANT,      DMI_MSG_DATA,
-      DMI_MSG_BLOCK,     DMI_MSG_PASS,       DMI_MSG_TAKE,       DMI_MSG_KEEP,
-      DMI_MSG_UPDATE,    DMI_MSG_INVALIDATE, DMI_MSG_HOME_BEGIN, DMI_MSG_HOME_TAILS,
-      DMI_MSG_HOME_END,  DMI_MSG_HOME_DONE,  DMI_SVC_ROOM_ASK,   DMI_SVC_ROOM_TELL,
-      DMI_SVC_ROOM_BACK, DMI_CTL_LOST,       DMI_CTL_GOODBYE,    DMI_CTL_VIEW,
-      DMI_CTL_OUT,       DMI_CTL_END,        DMI_CTL_FINISH,     DMI_CTL_COORD,
-      DMI_CTL_LEAVE_GO,  DMI_CTL_ADOPT,      DMI_CTL_FORGET,     DMI_CTL_OPEN,
-      DMI_CTL_BUSY_OK,   DMI_CTL_RESULT,     DMI_CTL_DRAINED,    DMI_CTL_VIEW_TAKEN,
-      DMI_CTL_MUNMAP,    DMI_CTL_LEAVE_ASK,  DMI_CTL_WELCOME,    DMI_SVC_CREATE,
-      DMI_SVC_JOIN,      DMI_SVC_DETACH,     DMI_MSG_ATOMIC,     DMI_MSG_PUT};
+  static const uint8_t likely[] = {DMI_MSG_READ,
+                                   DMI_MSG_OWN,
+                                   DMI_MSG_GRANT,
+                                   DMI_MSG_DATA,
+                                   DMI_MSG_BLOCK,
+                                   DMI_MSG_DELEGATE,
+                                   DMI_MSG_TAKE,
+                                   DMI_MSG_REFUSE_PAGE,
+                                   DMI_MSG_UPDATE,
+                                   DMI_MSG_INVALIDATE,
+                                   DMI_MSG_HOME_BEGIN,
+                                   DMI_MSG_HOME_TAILS,
+                                   DMI_MSG_HOME_END,
+                                   DMI_MSG_HOME_DONE,
+                                   DMI_SVC_CAPACITY_ASK,
+                                   DMI_SVC_CAPACITY_REPORT,
+                                   DMI_SVC_CAPACITY_RETURN,
+                                   DMI_CTL_LOST,
+                                   DMI_CTL_GOODBYE,
+                                   DMI_CTL_VIEW,
+                                   DMI_CTL_EXIT,
+                                   DMI_CTL_END,
+                                   DMI_CTL_FINISH,
+                                   DMI_CTL_COORD,
+                                   DMI_CTL_LEAVE_GO,
+                                   DMI_CTL_ADOPT,
+                                   DMI_CTL_FORGET,
+                                   DMI_CTL_OPEN,
+                                   DMI_CTL_BUSY_OK,
+                                   DMI_CTL_RESULT,
+                                   DMI_CTL_DRAINED,
+                                   DMI_CTL_VIEW_TAKEN,
+                                   DMI_CTL_MUNMAP,
+                                   DMI_CTL_LEAVE_ASK,
+                                   DMI_CTL_WELCOME,
+                                   DMI_SVC_CREATE,
+                                   DMI_SVC_JOIN,
+                                   DMI_SVC_DETACH,
+                                   DMI_MSG_ATOMIC,
+                                   DMI_MSG_PUT};
   const struct dmi_wire_type *row;
   struct dmi_msg msg = copy_of(any_sent());
   if (mix(&rng) % 2) msg.type = likely[mix(&rng) % sizeof likely];
-  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % DMI_SVC_ROOM_BACK);
+  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % DMI_SVC_CAPACITY_RETURN);
   row = dmi_wire_type(msg.type);
   msg.origin = strange_uid();
   if (mix(&rng) % 2) msg.page = mix(&rng) % 66;
@@ -420,7 +450,7 @@ static bool coordinator_attack(struct dmi_net *net, struct dmi_msg *msg) {
     case ACCEPT_WITHOUT:
       return msg->type == DMI_CTL_ACCEPT && lie(msg, 28, 50, 4);
     case OUT_FOR_EVER:
-      if (msg->type != DMI_CTL_OUT) return false;
+      if (msg->type != DMI_CTL_EXIT) return false;
       dmi_slice_drop(&msg->body);
       dmi_pack_init(&body);
       dmi_pack_u32(&body, 1);

@@ -31,7 +31,7 @@ enum attack {
   VIEW_WITHOUT,     /* a view that removes the coordinator */
   VIEW_TWICE,       /* a view that adds a process twice */
   ACCEPT_WITHOUT,   /* a first view that the coordinator is not in */
-  OUT_FOR_EVER,     /* wait for the BYE of a process that is not there */
+  OUT_FOR_EVER,     /* wait for the LAST_REQUEST of a process that is not there */
   END_EARLY,        /* the program is over, while threads run */
   COORD_LIES,       /* the coordinator's state is changed on its way */
   ATTACKS

@@ -98,11 +98,22 @@ static void say_strange_hello(int fd) {
 
 /* A header whose lengths are not what follows, or not allowed. */
 static void say_header(int fd, uint32_t uid) {
-  static const uint8_t types[] = {
-      DMI_MSG_GET,       DMI_MSG_PUT,        DMI_MSG_GRANT, DMI_MSG_DATA,
-      DMI_MSG_TAKE,      DMI_MSG_HOME_TAILS, DMI_CTL_JOIN,  DMI_CTL_VIEW,
-      DMI_MSG_STOP,      DMI_MSG_ATOMIC,     DMI_MSG_KEEP,  DMI_SVC_ROOM_ASK,
-      DMI_SVC_ROOM_TELL, DMI_SVC_ROOM_BACK,  127,           200};
+  static const uint8_t types[] = {DMI_MSG_GET,
+                                  DMI_MSG_PUT,
+                                  DMI_MSG_GRANT,
+                                  DMI_MSG_DATA,
+                                  DMI_MSG_TAKE,
+                                  DMI_MSG_HOME_TAILS,
+                                  DMI_CTL_JOIN,
+                                  DMI_CTL_VIEW,
+                                  DMI_MSG_FIN,
+                                  DMI_MSG_ATOMIC,
+                                  DMI_MSG_REFUSE_PAGE,
+                                  DMI_SVC_CAPACITY_ASK,
+                                  DMI_SVC_CAPACITY_REPORT,
+                                  DMI_SVC_CAPACITY_RETURN,
+                                  127,
+                                  200};
   static const uint64_t lengths[] = {0,
                                      1,
                                      8,
@@ -120,7 +131,7 @@ static void say_header(int fd, uint32_t uid) {
   msg.list.len = any() % 2 ? 0 : lengths[any() % 9];
   msg.body.len = any() % 2 ? 0 : lengths[any() % 12];
   /* A member may take leave and still listen: its connection is rightly kept. */
-  if (uid != 0 && msg.type == DMI_MSG_STOP && msg.list.len == 0) msg.body.len = 1;
+  if (uid != 0 && msg.type == DMI_MSG_FIN && msg.list.len == 0) msg.body.len = 1;
   dmi_wire_put(bytes, &msg);
   say(fd, bytes, sizeof bytes);
   say_garbage(fd, any() % 3000);

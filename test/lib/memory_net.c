@@ -148,11 +148,12 @@ static ssize_t memory_send(struct dmi_link *link, struct iovec *iov, size_t num)
   ssize_t result = end->error != 0 ? -end->error : flow->fin_sent ? -EPIPE : 0;
   if (result == 0 && (pair->syn_due != NEVER || flow->sent >= SENDER_HAS)) result = -EAGAIN;
   if (result == 0) {
-    size_t room = SENDER_HAS - flow->sent;
-    struct piece *piece = memory_must(malloc(sizeof *piece + room));
+    size_t capacity = SENDER_HAS - flow->sent;
+    struct piece *piece = memory_must(malloc(sizeof *piece + capacity));
     *piece = (struct piece){.due = memory_now() + pair->way[side_of(end)]->delay};
-    for (size_t i = 0; i < num && piece->size < room; i++) {
-      size_t part = iov[i].iov_len < room - piece->size ? iov[i].iov_len : room - piece->size;
+    for (size_t i = 0; i < num && piece->size < capacity; i++) {
+      size_t part =
+          iov[i].iov_len < capacity - piece->size ? iov[i].iov_len : capacity - piece->size;
       memcpy(piece->bytes + piece->size, iov[i].iov_base, part);
       piece->size += part;
     }
@@ -169,8 +170,8 @@ static ssize_t memory_send(struct dmi_link *link, struct iovec *iov, size_t num)
 
 /* As much of the first piece as there is room for; true: it is used up. */
 static bool take(struct piece *piece, struct iovec *at, size_t *used, ssize_t *got) {
-  size_t part = piece->size - piece->taken, room = at->iov_len - *used;
-  if (part > room) part = room;
+  size_t part = piece->size - piece->taken, capacity = at->iov_len - *used;
+  if (part > capacity) part = capacity;
   memcpy((char *)at->iov_base + *used, piece->bytes + piece->taken, part);
   piece->taken += part;
   *used += part;

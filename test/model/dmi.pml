@@ -74,9 +74,9 @@
 #define REFUSED (DROP + 64)
 #define OFFERING (DROP + 96)
 #define SPILLING (DROP + 128)
-#define KEEP (DROP + 160) /* these are messages; KEEP_MUST: KEEP with the flag MUST */
+#define REFUSE_PAGE (DROP + 160) /* these are messages; REFUSE_MUST: REFUSE_PAGE with the flag MUST */
 #define FAIL (DROP + 192)
-#define KEEP_MUST (DROP + 224)
+#define REFUSE_MUST (DROP + 224)
 #define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
 #define OP_R 21      /* only in queues: own read, write, atomic */
 #define OP_W 22
@@ -87,10 +87,10 @@
 #define F_DROPPED 32
 #define F_MUST 32
 #define F_NODATA 64
-#define F_CAME 128   /* OWN that was parked: it came by message */
-#define PASS 31      /* R13: x has the fetch before it, too: AFTER(x) */
+#define F_CAME 128   /* OWN that was deferred: it came by message */
+#define DELEGATE 31      /* R13: x has the fetch before it, too: AFTER(x) */
 #define F_DIRECT 64  /* READ */
-#define F_PASSED 64  /* DATA */
+#define F_DELEGATED 64  /* DATA */
 #define AFTER(x) ((x) >> 4)
 /* R11: ATOMIC that takes a ticket, one that waits for its turn and moves with the ownership, the
  * answer to both; in queues and lists: own ones */
@@ -123,7 +123,7 @@
 typedef Page {
   unsigned role : 2;
   unsigned copy : 2;
-  unsigned held : 1;
+  unsigned unreleased : 1;
   unsigned nodata : 1;
   unsigned poisoned : 1;
   unsigned stale : 1;
@@ -142,7 +142,7 @@ typedef Page {
   unsigned tail : 2;    /* meaningful at the home */
   unsigned rec : 1;     /* this process, as home, has a record of the page */
   byte data;
-#ifdef PASSES
+#ifdef DELEGATES
   byte after; /* for each of the copyset: its fetch that was decided last; 2 bits */
 #endif
   byte copyset
@@ -167,12 +167,12 @@ chan ch[NCH] = [CAP] of { byte, byte, byte, byte, byte }; /* type, page + 2 * or
 /* queues: type, origin, x, v, d */
 chan q[NODES * NP] = [QCAP] of { byte, byte, byte, byte, byte };
 #ifdef LOCKS
-/* parked: type, origin, x, ticket */
+/* deferred: type, origin, x, ticket */
 chan w[NODES * NP] = [NT] of { byte, byte, byte, byte };
 byte served; /* ghost: locks that were got */
 bit inside;  /* ghost: somebody holds the lock */
 #endif
-#ifdef PASSES
+#ifdef DELEGATES
 /* passes: origin, x, v, d: READs of others that wait for the fetch of this process */
 chan bulk[NCH] = [BCAP] of { byte, byte, byte, byte, byte };
 chan ps[NODES * NP] = [2] of { byte, byte, byte, byte };
@@ -185,7 +185,7 @@ byte granting[NP]; /* ghost: GRANTs on their way */
 
 #ifdef LEAVE
 byte home[NODES];    /* one mapping: its home, as each process sees it */
-chan parked = [6] of { byte, byte, byte, byte, byte };
+chan deferred = [6] of { byte, byte, byte, byte, byte };
 bit arriving;        /* at HEIR */
 bit leaving, handed, confirmed, drained; /* LEAVER: lists sent, HOME_DONE came, ... */
 bit offered[NP];
@@ -196,15 +196,15 @@ bit orphan[NP];      /* ghost: a page without a record, owned by the home that i
 #define LEFT(a, b) ((b) == LEAVER && view[a])
 #define LEAVING(a) ((a) == LEAVER && leaving)
 #define ARRIVING(a) ((a) == HEIR && arriving)
-#define PARK(m, origin, x, v, d) \
-  assert(nfull(parked));         \
-  parked!m, (p + 2 * (origin)), x, v, d
+#define DEFER(m, origin, x, v, d) \
+  assert(nfull(deferred));         \
+  deferred!m, (p + 2 * (origin)), x, v, d
 #else
 #define HOME(a) HOMEP
 #define LEFT(a, b) false
 #define LEAVING(a) false
 #define ARRIVING(a) false
-#define PARK(m, origin, x, v, d) assert(false)
+#define DEFER(m, origin, x, v, d) assert(false)
 #endif
 #ifdef ROOM
 /* R12.  `tight`: in this event nothing can be reserved; where that matters it is counted. */
@@ -238,9 +238,9 @@ hidden byte missed, looked, st, so, sx, sd;
 /* Is the TAKE that has come refused?  One with MUST is by who has begun to leave itself, as any
  * but the heir may have. */
 #ifdef LEAVE
-#define MAY_KEEP (tight && ((mt & F_MUST) -> n != HEIR : pg[k].version == 0))
+#define MAY_REFUSE_PAGE (tight && ((mt & F_MUST) -> n != HEIR : pg[k].version == 0))
 #else
-#define MAY_KEEP (tight && pg[k].version == 0)
+#define MAY_REFUSE_PAGE (tight && pg[k].version == 0)
 #endif
 /* Not what only waits for its bytes: the shell finds these. */
 #define MAY_REFUSE(a) (STALLED_AT(a) && !pg[K(a, 0)].spilled)
@@ -253,7 +253,7 @@ hidden byte missed, looked, st, so, sx, sd;
 #define STALLED false
 #define SPILLED(k_) false
 #define STALLS false
-#define MAY_KEEP false
+#define MAY_REFUSE_PAGE false
 #endif
 #ifdef DROPS
 byte drops; /* how many copies went for lack of room; of page 0 */
@@ -281,9 +281,9 @@ inline send(to_, type_, origin_, x_, v_, d_)
   :: (to_) == n -> sq!type_, (p + 2 * (origin_)), x_, v_, d_
   :: else ->
      if
-     :: LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, KEEP */
-        assert(TYPE(type_) == DATA || (type_) == KEEP || (type_) == KEEP_MUST)
-#ifdef PASSES
+     :: LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, REFUSE_PAGE */
+        assert(TYPE(type_) == DATA || (type_) == REFUSE_PAGE || (type_) == REFUSE_MUST)
+#ifdef DELEGATES
      :: !LEFT(n, to_) && TYPE(type_) == DATA ->
         assert(nfull(bulk[CI(n, to_)]));
         bulk[CI(n, to_)]!type_, (p + 2 * (origin_)), x_, v_, d_
@@ -334,7 +334,7 @@ inline forward(type_, origin_, x_, v_, d_)
 {
   if
   :: ARRIVING(n) && HOME(n) == n ->
-     PARK(type_, origin_, x_, v_, d_)
+     DEFER(type_, origin_, x_, v_, d_)
   :: else ->
 #ifdef HOPS
      assert((v_) < HOPS);
@@ -361,7 +361,7 @@ inline ask(flags_)
   pg[k].role = PENDING;
   num = (pg[k].copy -> pg[k].version + 1 : 0);
   if
-  :: ARRIVING(n) && HOME(n) == n -> PARK((OWN + (flags_)), n, num, 0, 0)
+  :: ARRIVING(n) && HOME(n) == n -> DEFER((OWN + (flags_)), n, num, 0, 0)
   :: HOME(n) == n && !ARRIVING(n) -> order(n, num, flags_)
   :: else -> send(HOME(n), OWN + (flags_), n, num, 0, 0)
   fi
@@ -392,10 +392,10 @@ inline request(type_, x_, d_)
 #endif
 #ifdef BREAK_PUTS
 #define READABLE \
-  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].held))
+  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].unreleased))
 #else
 #define READABLE \
-  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].held && pg[k].puts == 0))
+  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].unreleased && pg[k].puts == 0))
 #endif
 #ifdef BREAK_POISON
 #define JOINABLE true
@@ -502,7 +502,7 @@ inline raise(v_)
 inline drop()
 {
   pg[k].copy = ABSENT;
-  pg[k].held = 0;
+  pg[k].unreleased = 0;
   pg[k].version = 0;
   pg[k].data = 0
 }
@@ -665,7 +665,7 @@ inline grant()
   pg[k].floor = pg[k].version;
   pg[k].hint = qo;
   pg[k].copyset = 0;
-#ifdef PASSES
+#ifdef DELEGATES
   pg[k].after = 0;
 #endif
   drop();
@@ -693,7 +693,7 @@ inline grant()
   od
 }
 
-#ifdef PASSES
+#ifdef DELEGATES
 /* R13: to the owner, with DIRECT; d_: how often that has happened to this READ. */
 inline send_back(origin_, x_, d_)
 {
@@ -728,7 +728,7 @@ inline decide()
   if
   :: g < NODES ->
      num = KIND(pg[k].after, g);
-     send(g, PASS, qo, (qx + 16 * num), pg[k].version, qd)
+     send(g, DELEGATE, qo, (qx + 16 * num), pg[k].version, qd)
   :: else
   fi;
   if
@@ -748,15 +748,15 @@ inline decide()
 }
 
 /* R13.2 */
-inline take_pass()
+inline take_delegate()
 {
   if
-#ifdef BREAK_PASS
+#ifdef BREAK_DELEGATE
   :: pg[k].copy ->
 #else
-  :: pg[k].copy && !pg[k].held && pg[k].version == mv ->
+  :: pg[k].copy && !pg[k].unreleased && pg[k].version == mv ->
 #endif
-     send(o, DATA + F_PASSED, n, (mx & 15), mv, pg[k].data)
+     send(o, DATA + F_DELEGATED, n, (mx & 15), mv, pg[k].data)
 #ifdef BREAK_AFTER
   :: !pg[k].copy && pg[k].fetch ->
 #else
@@ -776,9 +776,9 @@ inline answer_passes()
      ps[k]?qo, qx, qv, qd;
      if
 #ifdef BREAK_DATA
-     :: true -> send(qo, DATA + F_PASSED, n, qx, qv, md)
+     :: true -> send(qo, DATA + F_DELEGATED, n, qx, qv, md)
 #else
-     :: qv == mv -> send(qo, DATA + F_PASSED, n, qx, mv, md)
+     :: qv == mv -> send(qo, DATA + F_DELEGATED, n, qx, mv, md)
 #endif
      :: else -> send_back(qo, qx, qd)
      fi
@@ -792,7 +792,7 @@ inline end_passes()
   do
   :: len(ps[k]) > 0 ->
      ps[k]?qo, qx, qv, qd;
-#ifndef BREAK_PASSES
+#ifndef BREAK_DELEGATED
      send_back(qo, qx, qd)
 #endif
   :: else -> break
@@ -833,7 +833,7 @@ inline answer()
   if
   :: qt == GET -> send(qo, GOT, n, qx, 0, CELL(pg[k].data, (qx >> 2)))
   :: TYPE(qt) == READ ->
-#ifdef PASSES
+#ifdef DELEGATES
      decide()
 #else
      if
@@ -932,7 +932,7 @@ inline become_owner()
 {
   pg[k].fetch = 0;
   pg[k].poisoned = 0;
-  pg[k].held = 0;
+  pg[k].unreleased = 0;
   i = 0;
   first = 1;
   num = len(q[k]);
@@ -970,7 +970,7 @@ inline become_owner()
      od
   :: else
   fi;
-#ifdef PASSES
+#ifdef DELEGATES
   end_passes()
 #endif
 }
@@ -1012,14 +1012,14 @@ inline found()
 inline take_data()
 {
   if
-  :: !(mt & F_PASSED) -> found()
+  :: !(mt & F_DELEGATED) -> found()
   :: else
   fi;
   if
   :: pg[k].fetch != 0 && pg[k].fetch == (mx & 3) ->
      pg[k].fetch = 0;
      pg[k].poisoned = 0;
-#ifdef PASSES
+#ifdef DELEGATES
      answer_passes();
 #endif
      i = 0;
@@ -1066,7 +1066,7 @@ inline take_done()
         pg[k].data = SET(pg[k].data, (mx >> 2), nd);
         pg[k].version = mv;
 #ifndef OLD_HELD
-        pg[k].held = 0 /* the write is in effect, and so are those before it */
+        pg[k].unreleased = 0 /* the write is in effect, and so are those before it */
 #endif
      :: else ->
         if
@@ -1097,8 +1097,8 @@ inline take_update()
 #endif
      pg[k].data = SET(pg[k].data, mx, md);
      pg[k].version = mv;
-#ifndef BREAK_HOLD
-     pg[k].held = 1;
+#ifndef BREAK_RELEASE
+     pg[k].unreleased = 1;
 #endif
      send(f, UPDATED, n, 0, mv, 0)
   :: else ->
@@ -1155,8 +1155,8 @@ inline home_end()
   :: else -> break
   od;
   do
-  :: len(parked) > 0 ->
-     parked?qt, qo, qx, qv, qd;
+  :: len(deferred) > 0 ->
+     deferred?qt, qo, qx, qv, qd;
      if
      :: qt == OWN || qt == OWN + F_NODATA -> sq!qt + F_CAME, qo, qx, qv, qd
      :: else -> sq!qt, qo, qx, qv, qd
@@ -1174,13 +1174,13 @@ inline give(to_)
 }
 
 /* R12 at the leaver: one that had promised room keeps nothing. */
-inline kept()
+inline page_refused()
 {
   if
-#ifndef BREAK_KEEP
+#ifndef BREAK_REOFFER
   :: n == LEAVER && leaving && f != HEIR && pg[k].role == OWNER ->
      if
-     :: mt == KEEP_MUST -> offered[p] = 0
+     :: mt == REFUSE_MUST -> offered[p] = 0
      :: else
      fi;
      give(HEIR)
@@ -1208,8 +1208,8 @@ inline offer()
 inline keep()
 {
   if
-  :: mt & F_MUST -> send(f, KEEP_MUST, n, 0, 0, 0)
-  :: else -> send(f, KEEP, n, 0, 0, 0)
+  :: mt & F_MUST -> send(f, REFUSE_MUST, n, 0, 0, 0)
+  :: else -> send(f, REFUSE_PAGE, n, 0, 0, 0)
   fi
 }
 
@@ -1219,8 +1219,8 @@ inline handle()
   :: mt == BEGIN ->
      t = mx;
      begin()
-#ifdef PASSES
-  :: mt == PASS -> take_pass()
+#ifdef DELEGATES
+  :: mt == DELEGATE -> take_delegate()
 #endif
   :: TYPE(mt) <= ATOMIC || mt == LOCK ->
      if
@@ -1242,7 +1242,7 @@ inline handle()
         if
         :: HOME(n) != n -> send(HOME(n), mt, o, mx, mv, md)
         :: else ->
-           PARK(mt, o, mx, mv, md)
+           DEFER(mt, o, mx, mv, md)
         fi
      :: else ->
         if
@@ -1278,16 +1278,16 @@ inline handle()
   :: TYPE(mt) == INVALIDATED || TYPE(mt) == UPDATED -> acknowledged()
   :: mt == RELEASE ->
      if
-     :: pg[k].held && mv >= pg[k].version -> pg[k].held = 0
+     :: pg[k].unreleased && mv >= pg[k].version -> pg[k].unreleased = 0
      :: else
      fi
   :: TYPE(mt) == TAKE ->
      if
 #ifndef BREAK_LEAVER
      :: pg[k].role == NONE && LEAVING(n) -> keep()
-     :: pg[k].role == NONE && !LEAVING(n) && MAY_KEEP ->
+     :: pg[k].role == NONE && !LEAVING(n) && MAY_REFUSE_PAGE ->
 #else
-     :: pg[k].role == NONE && MAY_KEEP ->
+     :: pg[k].role == NONE && MAY_REFUSE_PAGE ->
 #endif
         scarce(true);
         keep()
@@ -1295,13 +1295,13 @@ inline handle()
      :: else
      fi
 #ifdef ROOM
-#if defined(OLD_KEEP) && defined(LEAVE)
-  :: mt == KEEP -> kept()
+#if defined(OLD_REFUSE) && defined(LEAVE)
+  :: mt == REFUSE_PAGE -> page_refused()
 #else
-  :: mt == KEEP /* the page stays here */
+  :: mt == REFUSE_PAGE /* the page stays here */
 #endif
 #ifdef LEAVE
-  :: mt == KEEP_MUST -> kept()
+  :: mt == REFUSE_MUST -> page_refused()
 #endif
   :: mt == FAIL ->
      t = mx & 3;
@@ -1477,7 +1477,7 @@ inline event()
        f = c / (NODES - 1);
        n = c % (NODES - 1);
        n = (n >= f -> n + 1 : n)
-#ifdef PASSES
+#ifdef DELEGATES
     :: c >= EV_BULK && c < EV_OFFER ->
        bulk[c - EV_BULK]?mt, mp, mx, mv, md;
        f = (c - EV_BULK) / (NODES - 1);
@@ -1547,7 +1547,7 @@ inline event()
        fi;
        offer();
 #endif
-       printf("STATE %d %d %d %d %d %d\n", pg[k].role, pg[k].copy, pg[k].held, pg[k].puts,
+       printf("STATE %d %d %d %d %d %d\n", pg[k].role, pg[k].copy, pg[k].unreleased, pg[k].puts,
               pg[k].fetch, pg[k].version);
        if
        :: len(sq) > 0 ->
@@ -1657,10 +1657,10 @@ inline finish()
        do
        :: i < NODES ->
           k = K(i, p);
-          assert(!pg[k].held || LEAVING(i)); /* the view may come before the RELEASE */
+          assert(!pg[k].unreleased || LEAVING(i)); /* the view may come before the RELEASE */
           assert(pg[k].role != PENDING && !pg[k].puts && !pg[k].fetch);
           assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
-#ifdef PASSES
+#ifdef DELEGATES
           assert(empty(ps[k]));
 #endif
 #ifdef LOCKS
@@ -1720,7 +1720,7 @@ active proctype system()
        :: len(ch[10]) > 0 -> c = 10
        :: len(ch[11]) > 0 -> c = 11
 #endif
-#ifdef PASSES
+#ifdef DELEGATES
        :: len(bulk[0]) > 0 -> c = EV_BULK + 0
        :: len(bulk[1]) > 0 -> c = EV_BULK + 1
 #if NODES > 2

@@ -260,7 +260,7 @@ static void count_one(int64_t addr) {
   EQ(sent_all() - all, 0);
 }
 
-/* Many calls that are out, and a group that is destroyed while they are. */
+/* Many calls in flight, and a group that is destroyed meanwhile. */
 static void count_async(int64_t addr) {
   enum { CALLS = 20, NUM = 30 };
   int64_t addrs[NUM], sizes[NUM], offs[NUM], got[CALLS][NUM], want[NUM];
@@ -379,16 +379,16 @@ static void bad_input(void) {
 
 /* Sizes and offsets in each other's place, as in older programs. */
 static void swapped(void) {
-  int64_t addr, addrs[6], sizes[6], offs[6], room;
+  int64_t addr, addrs[6], sizes[6], offs[6], capacity;
   DMI_local_group_t group;
   MUST(DMI_mmap(&addr, 4096, 1, NULL));
   for (int64_t kind = 0; kind < 3; kind++) {
-    room = 0;
+    capacity = 0;
     for (int64_t i = 0; i < 6; i++) {
       addrs[i] = addr + 64 * i;
       sizes[i] = kind == 0 ? 8 : kind == 1 ? 1 + i : 40 - 3 * i;
-      offs[i] = room;
-      room += sizes[i];
+      offs[i] = capacity;
+      capacity += sizes[i];
     }
     for (int32_t num = kind == 1 ? 4 : 3; num <= 6; num++) {
       OK(DMI_group_init(&group, addrs, sizes, offs, num));

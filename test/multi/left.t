@@ -48,7 +48,7 @@ for my $round (1 .. $rounds) {
           $first->signal('INT');
           like(
             scalar $first->expect_err(qr/^dmi: (still here.*)$/m),
-            qr/DMI_main still runs.*once more ends only this process/,
+            qr/DMI_main still runs.*the next Ctrl\+C ends only this process/,
             "$name: another Ctrl+C would do no harm, it says");
         }
         $first->kill_now;

@@ -74,7 +74,7 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   if ($line eq 'Class') {
     diag('is was too fast to be left');
   } else {
-    $all[1]->expect_err(qr/^dmi: waiting for room: .*$/m);
+    $all[1]->expect_err(qr/^dmi: waiting for memory: .*$/m);
     is(scalar $all[1]->events('left'), 0, 'no room for its pages: it has not left');
     ok($_->running, $_->name . ' has not ended') for @all;
     push @all, $t->start($program, join => $all[0], name => 'full 3');

@@ -54,7 +54,7 @@ sub leave {
   $all[0]->expect_out(qr/^leave now$/m);
   $all[1]->signal('INT');
   finish("leave @args", @all);
-  my $why = qr/the other processes have no room for the pages of process 1; its DMI_CLOSE comes again/;
+  my $why = qr/the other processes have no memory for the pages of process 1; its DMI_CLOSE comes again/;
   my $said = () = $all[0]->err =~ /DMI_goodbye\(process 1\) failed with DMI_ENOMEM: $why/g;
   my $failed = () = $all[0]->err =~ /failed with DMI_/g;
   cmp_ok($said, '>=', 2, 'goodbye says why');

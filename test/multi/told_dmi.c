@@ -38,20 +38,21 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
 __attribute__((noinline)) static void addresses(void) {
   int64_t value = 0;
   REFUSED(DMI_read(addr + 304, 8, &value, DMI_GET_READ, NULL),
-          "it is 4 bytes behind the end of the mapping at 0x[0-9a-f]+ \\(3 pages of 100 bytes\\), "
+          "it is 4 bytes beyond the end of the mapping at 0x[0-9a-f]+ \\(3 pages of 100 bytes\\), "
           "the nearest one");
   REFUSED(DMI_write(addr - 7, 1, &value, DMI_PUT_WRITE, NULL),
           "1 byte\\) failed with DMI_EADDR: it is 7 bytes before the mapping at 0x");
   REFUSED(DMI_read(DMI_NULL, 8, &value, DMI_GET_READ, NULL), "the address is DMI_NULL");
   REFUSED(DMI_read(-1, 8, &value, DMI_GET_READ, NULL), "DMI never gives out such an address");
-  REFUSED(DMI_read(123, 8, &value, DMI_GET_READ, NULL), "addresses of DMI begin at 0x100000000: is");
-  REFUSED(DMI_munmap(addr + 8, NULL), "8 bytes behind the start of the mapping .*: give the start");
+  REFUSED(DMI_read(123, 8, &value, DMI_GET_READ, NULL),
+          "addresses of DMI begin at 0x100000000: is");
+  REFUSED(DMI_munmap(addr + 8, NULL), "8 bytes after the start of the mapping .*: pass the start");
   REFUSED(DMI_free(addr), "DMI_EADDR: no object of DMI_malloc begins there, in the mapping at");
   REFUSED(DMI_read(addr + 296, 8, &value, DMI_GET_READ, NULL),
-          "DMI_ERANGE: 4 of the 8 bytes are behind the end of the mapping at");
+          "DMI_ERANGE: 4 of the 8 bytes are beyond the end of the mapping at");
   REFUSED(
       DMI_fad(addr + 196, 1, &value, DMI_PUT_ATOMIC, NULL),
-      "4 of the 8 bytes are behind the end of the page, number 1 of the mapping at .* must lie");
+      "4 of the 8 bytes are beyond the end of the page, number 1 of the mapping at .* must lie");
 }
 
 __attribute__((noinline)) static void arguments(void) {
@@ -62,7 +63,7 @@ __attribute__((noinline)) static void arguments(void) {
   REFUSED(DMI_read(addr, 8, NULL, DMI_GET_READ, NULL), "8 bytes\\) failed .*: the buffer is NULL$");
   REFUSED(DMI_read(addr, -8, &value, DMI_GET_READ, NULL), "-8 bytes\\) .*: the size is negative$");
   REFUSED(DMI_write(addr, 8, &value, DMI_GET_READ, NULL),
-          "the mode is none of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE$");
+          "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE$");
   REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
   REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "is above 2\\^62$");
   REFUSED(DMI_cas(addr, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL), "a pointer is NULL$");
@@ -71,7 +72,7 @@ __attribute__((noinline)) static void arguments(void) {
       DMI_group_init(&group, items, far, sizes, 3),
       "DMI_group_init\\(0x[0-9a-f]+, 1000 bytes\\) failed with DMI_ERANGE: .* all items would be "
       "right");
-  REFUSED(DMI_group_init(&group, items, far, far, 3), "720 of the 1000 bytes are behind the end");
+  REFUSED(DMI_group_init(&group, items, far, far, 3), "720 of the 1000 bytes are beyond the end");
   memset(&group, 0, sizeof(group));
   REFUSED(DMI_group_read(&group, &value, NULL),
           "the group was never initialised \\(DMI_group_init");
@@ -99,8 +100,8 @@ __attribute__((noinline)) static void objects(void) {
   REFUSED(DMI_mutex_lock(addr), "DMI_EHOLDER: the calling thread holds it already$");
   REFUSED(DMI_mutex_destroy(addr), "DMI_EBUSY: a thread holds it$");
   OK(DMI_mutex_unlock(addr));
-  REFUSED(DMI_suspend(), "the calling thread is none that DMI_create has made$");
-  REFUSED(DMI_self(&self), "the calling thread is none that DMI_create has made$");
+  REFUSED(DMI_suspend(), "the calling thread was not made by DMI_create$");
+  REFUSED(DMI_self(&self), "the calling thread was not made by DMI_create$");
   OK(DMI_mutex_trylock(addr, &flag));
   OK(DMI_mutex_unlock(addr));
   REFUSED(DMI_welcome(77), "DMI_welcome\\(process 77\\) failed with DMI_EMEMBER");

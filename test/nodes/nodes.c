@@ -199,13 +199,13 @@ static void start(char *line) {
 
 int main(int argc, char **argv) {
   char *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   ssize_t length;
   int number, signo;
   signal(SIGPIPE, SIG_IGN);
   if (sodium_init() < 0) return 3;
   if (argc > 1 && strcmp(argv[1], "memory") == 0) memory = memory_net_new();
-  while ((length = getline(&line, &room, stdin)) > 0) {
+  while ((length = getline(&line, &capacity, stdin)) > 0) {
     line[length - 1] = '\0';
     if (strncmp(line, "start\t", 6) == 0) {
       start(line); /* which keeps it */

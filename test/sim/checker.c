@@ -31,9 +31,9 @@ struct search {
   unsigned char *state; /* page bytes at each frame */
   uint32_t depth;
   uint32_t *candidate;
-  uint32_t candidates, candidates_room;
+  uint32_t candidates, candidates_capacity;
   uint64_t *seen; /* hash table of where it has been, 0: free */
-  uint32_t seen_num, seen_room;
+  uint32_t seen_num, seen_capacity;
   uint64_t set;
   uint64_t tries;
   unsigned char page[HIST_PAGE_MAX];
@@ -124,12 +124,12 @@ static void search_init(struct search *s, const struct hist *hist) {
   s->order = must(malloc((n + 1) * sizeof(*s->order)));
   s->frame = must(malloc((n + 1) * sizeof(*s->frame)));
   s->state = must(malloc((n + 1) * hist->page_size));
-  s->candidates_room = (uint32_t)(4 * n + 64);
-  s->candidate = must(malloc(s->candidates_room * sizeof(*s->candidate)));
-  s->seen_room = 64;
-  while (s->seen_room < 4 * n)
-    s->seen_room *= 2;
-  s->seen = must(calloc(s->seen_room, sizeof(*s->seen)));
+  s->candidates_capacity = (uint32_t)(4 * n + 64);
+  s->candidate = must(malloc(s->candidates_capacity * sizeof(*s->candidate)));
+  s->seen_capacity = 64;
+  while (s->seen_capacity < 4 * n)
+    s->seen_capacity *= 2;
+  s->seen = must(calloc(s->seen_capacity, sizeof(*s->seen)));
   list_events(s);
 }
 
@@ -143,11 +143,11 @@ static void search_fini(struct search *s) {
   free(s->seen);
 }
 
-static bool seen_put(uint64_t *table, uint32_t room, uint64_t key) {
-  uint32_t at = (uint32_t)key & (room - 1);
+static bool seen_put(uint64_t *table, uint32_t capacity, uint64_t key) {
+  uint32_t at = (uint32_t)key & (capacity - 1);
   while (table[at]) {
     if (table[at] == key) return false;
-    at = (at + 1) & (room - 1);
+    at = (at + 1) & (capacity - 1);
   }
   table[at] = key;
   return true;
@@ -163,16 +163,16 @@ static bool first_visit(struct search *s) {
     key = mix(key + 0x9e3779b97f4a7c15u + word);
   }
   if (!key) key = 1;
-  if (2 * s->seen_num >= s->seen_room) {
-    uint64_t *more = must(calloc(2 * (size_t)s->seen_room, sizeof(*more)));
-    for (uint32_t i = 0; i < s->seen_room; i++) {
-      if (s->seen[i]) seen_put(more, 2 * s->seen_room, s->seen[i]);
+  if (2 * s->seen_num >= s->seen_capacity) {
+    uint64_t *more = must(calloc(2 * (size_t)s->seen_capacity, sizeof(*more)));
+    for (uint32_t i = 0; i < s->seen_capacity; i++) {
+      if (s->seen[i]) seen_put(more, 2 * s->seen_capacity, s->seen[i]);
     }
     free(s->seen);
     s->seen = more;
-    s->seen_room *= 2;
+    s->seen_capacity *= 2;
   }
-  if (!seen_put(s->seen, s->seen_room, key)) return false;
+  if (!seen_put(s->seen, s->seen_capacity, key)) return false;
   s->seen_num++;
   return true;
 }
@@ -211,9 +211,9 @@ static void push_frame(struct search *s) {
   for (; event < 2 * s->hist->num && !is_return(s, event); event = s->next[event]) {
     uint32_t i = event / 2, at;
     if (hist_is_pure(s->hist, &s->hist->op[i])) continue;
-    if (s->candidates == s->candidates_room) {
-      s->candidates_room *= 2;
-      s->candidate = must(realloc(s->candidate, s->candidates_room * sizeof(*s->candidate)));
+    if (s->candidates == s->candidates_capacity) {
+      s->candidates_capacity *= 2;
+      s->candidate = must(realloc(s->candidate, s->candidates_capacity * sizeof(*s->candidate)));
     }
     uint32_t *list = s->candidate + f->first;
     for (at = f->num; at > 0 && earlier(&s->hist->op[i], &s->hist->op[list[at - 1]]); at--) {

@@ -43,7 +43,7 @@ struct page { /* of the system mapping */
 };
 
 struct mapping {
-  uint64_t base, page_size, page_num, word;
+  uint64_t base, page_size, page_num, tag;
   uint64_t live; /* objects, as the model counts them */
   bool gone;
   bool left; /* was a current arena of a process when that ended */
@@ -63,7 +63,7 @@ static struct {
   struct rng rng;
   struct page *pages;
   struct mapping **mapping; /* by base */
-  uint32_t mappings, mappings_room, mapped;
+  uint32_t mappings, mappings_capacity, mapped;
   uint64_t next_base;
   struct object **object; /* live, in no order */
   uint32_t objects;
@@ -145,7 +145,7 @@ static int32_t env_step(void *arg, uint64_t index, uint64_t off, uint64_t len,
   return DMI_OK;
 }
 
-static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t word,
+static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag,
                        uint64_t *base) {
   struct mapping *mapping = calloc(1, sizeof(*mapping));
   (void)arg;
@@ -154,11 +154,11 @@ static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_
     free(mapping);
     return DMI_ENOMEM;
   }
-  if (world.mappings == world.mappings_room) {
-    world.mappings_room = 2 * world.mappings_room + 64;
-    world.mapping = realloc(world.mapping, world.mappings_room * sizeof(struct mapping *));
+  if (world.mappings == world.mappings_capacity) {
+    world.mappings_capacity = 2 * world.mappings_capacity + 64;
+    world.mapping = realloc(world.mapping, world.mappings_capacity * sizeof(struct mapping *));
   }
-  *mapping = (struct mapping){world.next_base, page_size, page_num, word, 0, false, false};
+  *mapping = (struct mapping){world.next_base, page_size, page_num, tag, 0, false, false};
   world.next_base += (page_size * page_num + 4095) / 4096 * 4096 + 65536;
   world.mapping[world.mappings++] = mapping;
   world.mapped++;
@@ -182,11 +182,11 @@ static struct mapping *mapping_of(uint64_t addr) {
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
 }
 
-static void env_unmap(void *arg, uint64_t base, uint64_t word) {
+static void env_unmap(void *arg, uint64_t base, uint64_t tag) {
   struct mapping *mapping = mapping_of(base);
   (void)arg;
   yield();
-  if (!mapping || mapping->base != base || mapping->gone || mapping->word != word) {
+  if (!mapping || mapping->base != base || mapping->gone || mapping->tag != tag) {
     fail("an arena is unmapped that is none");
   } else if (mapping->live) {
     fail("an arena with objects is unmapped");
@@ -208,7 +208,7 @@ static bool env_is_member(void *arg, uint32_t uid) {
 static void process_begin(struct process *process) {
   for (uint32_t i = 0; i < world.mappings && process->heap; i++) {
     struct mapping *mapping = world.mapping[i];
-    mapping->left |= dmi_heap_uses(process->heap, mapping->word, mapping->base);
+    mapping->left |= dmi_heap_uses(process->heap, mapping->tag, mapping->base);
   }
   dmi_heap_free(process->heap);
   process->env = (struct dmi_heap_env){.self = ++world.uids,
@@ -292,13 +292,13 @@ static void do_malloc(struct process *process) {
 }
 
 static int32_t give(struct process *process, const struct mapping *mapping, uint64_t addr) {
-  return dmi_heap_give(process->heap, mapping->word, mapping->page_size, mapping->base,
+  return dmi_heap_give(process->heap, mapping->tag, mapping->page_size, mapping->base,
                        addr - mapping->base);
 }
 
 static void do_free(struct process *process) {
   struct object *object = object_draw();
-  if (dmi_heap_has(process->heap, object->mapping->word, object->page_size, object->mapping->base,
+  if (dmi_heap_has(process->heap, object->mapping->tag, object->page_size, object->mapping->base,
                    object->addr - object->mapping->base) != DMI_OK) {
     fail("an object is not known");
   }
@@ -343,18 +343,18 @@ static void round_run(void) {
 
 /* Looks into an arena, by steps: how many slots are taken, is it open, does its entry say so? */
 static void check_arena(const struct mapping *mapping) {
-  struct dmi_heap_shape shape = dmi_heap_shape(mapping->word, mapping->page_size);
+  struct dmi_heap_shape shape = dmi_heap_shape(mapping->tag, mapping->page_size);
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
-  uint64_t k = mapping->word & 0xff;
+  uint64_t k = mapping->tag & 0xff;
   struct dmi_heap_entry entry;
   bool used = false, lives = false;
   struct {
     uint64_t base;
     uint32_t slots, used, version, closed, next, pad;
   } control;
-  env_step(NULL, mapping->word - k, k * sizeof(entry), sizeof(entry), &in, &entry, sizeof(entry),
+  env_step(NULL, mapping->tag - k, k * sizeof(entry), sizeof(entry), &in, &entry, sizeof(entry),
            false);
-  env_step(NULL, mapping->word, 0, dmi_heap_control_size(shape.slots), &in, &control,
+  env_step(NULL, mapping->tag, 0, dmi_heap_control_size(shape.slots), &in, &control,
            sizeof(control), false);
   if (entry.base != mapping->base || control.base != mapping->base) {
     fail("an arena that nobody can find");
@@ -363,7 +363,7 @@ static void check_arena(const struct mapping *mapping) {
   if (control.used != mapping->live) fail("slots taken and objects differ in number");
   if (!control.closed && !(entry.version & 1)) fail("room that nobody can find");
   for (int i = 0; i < PROCESSES; i++) {
-    used |= dmi_heap_uses(world.process[i].heap, mapping->word, mapping->base);
+    used |= dmi_heap_uses(world.process[i].heap, mapping->tag, mapping->base);
     lives |= entry.holder == world.process[i].env.self;
   }
   if (!control.used && !used && !mapping->left && (lives || !entry.holder))
@@ -461,7 +461,7 @@ static const char *run(uint64_t seed, bool verbose) {
 }
 
 static const char *const breaks[] = {
-    [DMI_HEAP_BREAK_ROOM] = "room",     [DMI_HEAP_BREAK_VERSION] = "version",
+    [DMI_HEAP_BREAK_SPARE] = "room",    [DMI_HEAP_BREAK_VERSION] = "version",
     [DMI_HEAP_BREAK_HOLDER] = "holder", [DMI_HEAP_BREAK_KILL] = "kill",
     [DMI_HEAP_BREAK_BASE] = "base",     [DMI_HEAP_BREAK_EMPTY] = "empty",
 };

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *grow(void *ptr, uint32_t num, uint32_t more, uint32_t *room, size_t each) {
-  if (num + more <= *room) return ptr;
-  while (num + more > *room)
-    *room = *room ? *room * 2 : 64;
-  ptr = realloc(ptr, *room * each);
+static void *grow(void *ptr, uint32_t num, uint32_t more, uint32_t *capacity, size_t each) {
+  if (num + more <= *capacity) return ptr;
+  while (num + more > *capacity)
+    *capacity = *capacity ? *capacity * 2 : 64;
+  ptr = realloc(ptr, *capacity * each);
   if (!ptr) abort();
   return ptr;
 }
@@ -30,29 +30,29 @@ void hist_fini(struct hist *hist) {
 
 void hist_copy(struct hist *to, const struct hist *from) {
   hist_init(to, from->page_size);
-  to->op = grow(NULL, 0, from->num, &to->room, sizeof(*to->op));
-  to->bytes = grow(NULL, 0, from->bytes_num, &to->bytes_room, 1);
+  to->op = grow(NULL, 0, from->num, &to->capacity, sizeof(*to->op));
+  to->bytes = grow(NULL, 0, from->bytes_num, &to->bytes_capacity, 1);
   if (from->num) memcpy(to->op, from->op, from->num * sizeof(*to->op));
   if (from->bytes_num) memcpy(to->bytes, from->bytes, from->bytes_num);
   to->num = from->num;
   to->bytes_num = from->bytes_num;
 }
 
-static uint32_t room_for(struct hist *hist, uint32_t len) {
+static uint32_t capacity_for(struct hist *hist, uint32_t len) {
   uint32_t at = hist->bytes_num;
-  hist->bytes = grow(hist->bytes, hist->bytes_num, len, &hist->bytes_room, 1);
+  hist->bytes = grow(hist->bytes, hist->bytes_num, len, &hist->bytes_capacity, 1);
   hist->bytes_num += len;
   return at;
 }
 
 uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in) {
   uint32_t num = hist->num;
-  hist->op = grow(hist->op, num, 1, &hist->room, sizeof(*hist->op));
+  hist->op = grow(hist->op, num, 1, &hist->capacity, sizeof(*hist->op));
   struct hist_op *mine = &hist->op[num];
   *mine = *op;
   mine->back = HIST_OPEN;
-  mine->in = room_for(hist, op->in_len);
-  mine->out = room_for(hist, op->out_len);
+  mine->in = capacity_for(hist, op->in_len);
+  mine->out = capacity_for(hist, op->out_len);
   if (op->in_len) memcpy(hist->bytes + mine->in, in, op->in_len);
   if (op->out_len) memset(hist->bytes + mine->out, 0, op->out_len);
   hist->num++;

@@ -57,10 +57,10 @@ struct hist_op {
 };
 
 struct hist {
-  uint32_t page_size; /* bytes */
-  uint32_t num, room; /* ops, in the order of their calls */
+  uint32_t page_size;     /* bytes */
+  uint32_t num, capacity; /* ops, in the order of their calls */
   struct hist_op *op;
-  uint32_t bytes_num, bytes_room;
+  uint32_t bytes_num, bytes_capacity;
   unsigned char *bytes;
 };
 

@@ -42,7 +42,7 @@ test_sim_sim_SOURCES = \
 	test/sim/sim_pager_check.c \
 	test/sim/sim_pager_events.c \
 	test/sim/sim_proc.c \
-	test/sim/sim_room.c \
+	test/sim/sim_capacity.c \
 	test/sim/sim_run.c
 test_sim_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_sim_LDADD = $(sim_libs)
@@ -67,7 +67,7 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_pick.c \
 	test/sim/node_proc.c \
 	test/sim/node_records.c \
-	test/sim/node_room.c \
+	test/sim/node_pressure.c \
 	test/sim/node_run.c \
 	test/sim/node_sim.h \
 	test/sim/node_user.c \

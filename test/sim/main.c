@@ -15,7 +15,7 @@ static const struct {
   enum dmi_break broken;
   enum dmi_handover_break handover;
 } breaks[] = {
-    {"HOLD", DMI_BREAK_HOLD, 0},
+    {"RELEASE", DMI_BREAK_RELEASE, 0},
     {"ACK_WAIT", DMI_BREAK_ACK_WAIT, 0},
     {"INVALIDATE", DMI_BREAK_INVALIDATE, 0},
     {"FLOOR", DMI_BREAK_FLOOR, 0},
@@ -34,16 +34,16 @@ static const struct {
     {"TOLD", DMI_BREAK_TOLD, 0},
     {"DROP", DMI_BREAK_DROP, 0},
     {"LEAVER", DMI_BREAK_LEAVER, 0},
-    {"KEEP", DMI_BREAK_KEEP, 0},
+    {"REOFFER", DMI_BREAK_REOFFER, 0},
     {"STALL", DMI_BREAK_STALL, 0},
     {"BEHIND", DMI_BREAK_BEHIND, 0},
     {"REFUSE", DMI_BREAK_REFUSE, 0},
     {"RESERVE", DMI_BREAK_RESERVE, 0},
     {"RETURN", DMI_BREAK_RETURN, 0},
     {"SPILL", DMI_BREAK_SPILL, 0},
-    {"PASS", DMI_BREAK_PASS, 0},
+    {"DELEGATE", DMI_BREAK_DELEGATE, 0},
     {"AFTER", DMI_BREAK_AFTER, 0},
-    {"PASSES", DMI_BREAK_PASSES, 0},
+    {"DELEGATED", DMI_BREAK_DELEGATED, 0},
     {"DATA", DMI_BREAK_DATA, 0},
     {"DECIDE", DMI_BREAK_DECIDE, 0},
     {"DIRECT", DMI_BREAK_DIRECT, 0},
@@ -69,32 +69,32 @@ _Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_HBREAK_LAST - 1, "each broken 
 static const struct {
   const char *name;
   enum dmi_pressure_break pressure;
-  enum dmi_room_break room;
+  enum dmi_capacity_break capacity;
 } pager_breaks[] = {
-    {"PAGER_STALLED", DMI_PRESSURE_BREAK_STALLED, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_SETTLE", DMI_PRESSURE_BREAK_SETTLE, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_PATIENCE", DMI_PRESSURE_BREAK_PATIENCE, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_FOREVER", DMI_PRESSURE_BREAK_FOREVER, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_COPIES", DMI_PRESSURE_BREAK_COPIES, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_LEAVING", DMI_PRESSURE_BREAK_LEAVING, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_OPEN", DMI_PRESSURE_BREAK_OPEN, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_FULL", DMI_PRESSURE_BREAK_FULL, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_STEP", DMI_PRESSURE_BREAK_STEP, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_WATCH", DMI_PRESSURE_BREAK_WATCH, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_SPILLED", DMI_PRESSURE_BREAK_SPILLED, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_PROMISE", DMI_PRESSURE_BREAK_PROMISE, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_OTHERS", DMI_PRESSURE_BREAK_OTHERS, DMI_ROOM_BREAK_NOTHING},
-    {"PAGER_ITSELF", DMI_PRESSURE_BREAK_ITSELF, DMI_ROOM_BREAK_NOTHING},
-    {"ROOM_OWED", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_OWED},
-    {"ROOM_REFUSED", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_REFUSED},
-    {"ROOM_GIVE_UP", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_GIVE_UP},
-    {"ROOM_GONE", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_GONE},
-    {"ROOM_WORD", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_WORD},
-    {"ROOM_HOLD", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_HOLD},
-    {"ROOM_WHOLE", DMI_PRESSURE_BREAK_NOTHING, DMI_ROOM_BREAK_WHOLE},
+    {"PAGER_STALLED", DMI_PRESSURE_BREAK_STALLED, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_SETTLE", DMI_PRESSURE_BREAK_SETTLE, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_PATIENCE", DMI_PRESSURE_BREAK_PATIENCE, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_FOREVER", DMI_PRESSURE_BREAK_FOREVER, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_COPIES", DMI_PRESSURE_BREAK_COPIES, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_LEAVING", DMI_PRESSURE_BREAK_LEAVING, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_OPEN", DMI_PRESSURE_BREAK_OPEN, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_FULL", DMI_PRESSURE_BREAK_FULL, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_STEP", DMI_PRESSURE_BREAK_STEP, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_WATCH", DMI_PRESSURE_BREAK_WATCH, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_SPILLED", DMI_PRESSURE_BREAK_SPILLED, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_PROMISE", DMI_PRESSURE_BREAK_PROMISE, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_OTHERS", DMI_PRESSURE_BREAK_OTHERS, DMI_CAPACITY_BREAK_NOTHING},
+    {"PAGER_ITSELF", DMI_PRESSURE_BREAK_ITSELF, DMI_CAPACITY_BREAK_NOTHING},
+    {"ROOM_OWED", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_OWED},
+    {"ROOM_REFUSED", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_REFUSED},
+    {"ROOM_GIVE_UP", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_GIVE_UP},
+    {"ROOM_GONE", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_GONE},
+    {"ROOM_WORD", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_KNOWN},
+    {"ROOM_HOLD", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_DEFER},
+    {"ROOM_WHOLE", DMI_PRESSURE_BREAK_NOTHING, DMI_CAPACITY_BREAK_WHOLE},
 };
 #define PAGER_BREAKS (sizeof(pager_breaks) / sizeof(pager_breaks[0]))
-_Static_assert(PAGER_BREAKS == DMI_PRESSURE_BREAK_LAST - 1 + DMI_ROOM_BREAK_LAST - 1,
+_Static_assert(PAGER_BREAKS == DMI_PRESSURE_BREAK_LAST - 1 + DMI_CAPACITY_BREAK_LAST - 1,
                "each of them has a name here");
 
 struct args {
@@ -144,7 +144,7 @@ static bool parse_break(const char *name, struct args *args) {
   for (size_t i = 0; i < PAGER_BREAKS; i++) {
     if (strcmp(pager_breaks[i].name, name) != 0) continue;
     args->sim.pressure_broken = pager_breaks[i].pressure;
-    args->sim.room_broken = pager_breaks[i].room;
+    args->sim.capacity_broken = pager_breaks[i].capacity;
     args->sim.pagers = true;
     return true;
   }
@@ -203,8 +203,8 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
       "messages %llu delivered, %llu to self, %llu parked, %llu dropped, %llu sent back; "
       "hops of one request at most %u (%u while nobody leaves)\n ",
       (unsigned long long)t->messages, (unsigned long long)t->self_messages,
-      (unsigned long long)t->parked, (unsigned long long)t->dropped, (unsigned long long)t->bounced,
-      t->hops_max, t->hops_calm_max);
+      (unsigned long long)t->deferred, (unsigned long long)t->dropped,
+      (unsigned long long)t->bounced, t->hops_max, t->hops_calm_max);
   for (uint32_t i = 1; i < DMI_MSG_NUMBERS; i++) {
     if (t->by_type[i]) printf(" %s %llu", sim_msg_name(i), (unsigned long long)t->by_type[i]);
   }
@@ -215,15 +215,16 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
       "\nlittle room: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu kept, "
       "%llu spilled, "
       "%llu read back",
-      (unsigned long long)t->no_room, (unsigned long long)t->stalls, (unsigned long long)t->refused,
-      (unsigned long long)t->offers, (unsigned long long)t->kept, (unsigned long long)t->spills,
+      (unsigned long long)t->no_capacity, (unsigned long long)t->stalls,
+      (unsigned long long)t->refused, (unsigned long long)t->offers,
+      (unsigned long long)t->refused_pages, (unsigned long long)t->spills,
       (unsigned long long)t->unspills);
-  if (t->room_messages) {
+  if (t->capacity_messages) {
     printf(
         "\nreal pagers: %llu messages about room, %llu operations failed for lack of it, %llu "
         "leaves "
         "refused, %llu pages too many for the file",
-        (unsigned long long)t->room_messages, (unsigned long long)t->failed_for_room,
+        (unsigned long long)t->capacity_messages, (unsigned long long)t->failed_for_capacity,
         (unsigned long long)t->leaves_refused, (unsigned long long)t->full);
   }
   printf("\n%llu checks of operations, %llu tries\n", (unsigned long long)t->checked,
@@ -239,7 +240,7 @@ static double now(void) {
 }
 
 /* A core with a broken rule may abort: each seed runs in a child, whose words are kept. */
-static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t room) {
+static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t capacity) {
   int fds[2], status;
   size_t got = 0;
   ssize_t num;
@@ -256,17 +257,17 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
     _exit(sim_run(seed, &args->sim, &totals, NULL) ? 0 : 1);
   }
   close(fds[1]);
-  while ((num = read(fds[0], why + got, room - 1 - got)) > 0) {
+  while ((num = read(fds[0], why + got, capacity - 1 - got)) > 0) {
     got += (size_t)num;
-    if (got > room / 2) { /* the end says most */
-      memmove(why, why + got - room / 4, room / 4);
-      got = room / 4;
+    if (got > capacity / 2) { /* the end says most */
+      memmove(why, why + got - capacity / 4, capacity / 4);
+      got = capacity / 4;
     }
   }
   why[got] = 0;
   close(fds[0]);
   waitpid(pid, &status, 0);
-  if (WIFSIGNALED(status)) snprintf(why + got, room - got, "signal %d\n", WTERMSIG(status));
+  if (WIFSIGNALED(status)) snprintf(why + got, capacity - got, "signal %d\n", WTERMSIG(status));
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

@@ -45,10 +45,10 @@ ok($once ne $other, 'other seeds, other histories');
 
 # Each rule that a core can leave out, in how many runs that must show, and of how many operations.
 my @rules = (
-  [HOLD => 100], [ACK_WAIT => 100], [INVALIDATE => 100], [FLOOR => 100], [POISON => 100],
+  [RELEASE => 100], [ACK_WAIT => 100], [INVALIDATE => 100], [FLOOR => 100], [POISON => 100],
   [PUTS => 100], [GAP => 100], [FORWARD => 100], [COPYSET => 100], [TAILS => 100], [TAKE => 100],
   [LIST => 100], [LOOK => 100], [MOVE => 100], [TOLD => 300], [DROP => 100], [RESERVE => 100],
-  [RETURN => 100], [SPILL => 100], [PASS => 800], [AFTER => 400], [PASSES => 600],
+  [RETURN => 100], [SPILL => 100], [DELEGATE => 800], [AFTER => 400], [DELEGATED => 600],
   [DECIDE => 100], [DIRECT => 600], [STALE => 2000], [LEAVER => 900], [DATA => 400],
   [MEMBER_TAKEN => 100], [MEMBER_HEIR => 200], [MEMBER_PARK => 100], [MEMBER_POLLS => 100],
   [MEMBER_LAST_OK => 100], [MEMBER_OPENED => 100], [MEMBER_UID => 100], [MEMBER_UNMAP => 100],
@@ -77,7 +77,7 @@ for my $rule (@rules) {
   my ($why) = $text =~ /^(.*(?:seed \d+:|signal|bug:).*)$/m;
   ok($good && $seed, "without $name something breaks within $runs runs",
     $seed ? "seed $seed: " . ($why // '') : $text);
-  next unless $name eq 'HOLD' && $seed;
+  next unless $name eq 'RELEASE' && $seed;
   my ($replay) = run(1, "--break $name --seed $seed --ops $ops");
   s/^caught.*\n// for $text, $replay;
   ok($text eq $replay, 'a bad seed shows the same again', $replay);

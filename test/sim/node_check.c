@@ -84,7 +84,7 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
             "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
             "floor %llu",
             node->uid, atomic_load(&node->pmap[map].map.home), roles[at->role], at->copy,
-            (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
+            (at->flags & DMI_PAGE_UNRELEASED) != 0, at->flags, at->hint, at->tail,
             (unsigned long long)at->version.n, (unsigned long long)at->floor.n);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
@@ -116,7 +116,7 @@ static void check_copy(struct sim *sim, const struct node *node, uint32_t map, u
       (real && !dmi_version_is(copy->version, real->version))) {
     sim_bad(sim, "p%u has a stale copy: map %u page %u", node->uid, map, page);
   }
-  if (copy->flags & DMI_PAGE_HELD) {
+  if (copy->flags & DMI_PAGE_UNRELEASED) {
     sim_bad(sim, "p%u holds a copy for ever: map %u page %u", node->uid, map, page);
   }
 }
@@ -161,12 +161,12 @@ static void check_threads(struct sim *sim) {
 }
 
 /* What is parked at the page's owner waits for something else than what is there. */
-static void check_parked(struct sim *sim, uint32_t map, uint32_t page) {
+static void check_waiting(struct sim *sim, uint32_t map, uint32_t page) {
   const struct node *owner = owner_of(sim, map, page);
   const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
   const unsigned char *bytes = bytes_at(owner, map, page);
   if (!at || !at->busy) return;
-  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
+  for (const struct dmi_req *req = at->busy->waiting_ops.first; req; req = req->next) {
     if (dmi_syncop_met(req, bytes + req->off))
       sim_bad(sim,
               "lost wake-up: an operation of p%u waits at p%u for what is there: map %u page %u",
@@ -175,13 +175,13 @@ static void check_parked(struct sim *sim, uint32_t map, uint32_t page) {
 }
 
 /* How often is it parked at its page's owner? */
-static uint32_t parked(const struct sim *sim, const struct node *node,
-                       const struct sim_thread *thread) {
+static uint32_t deferred(const struct sim *sim, const struct node *node,
+                         const struct sim_thread *thread) {
   const struct node *owner = owner_of(sim, thread->map, thread->page);
   const struct dmi_page *at = owner ? owner->pmap[thread->map].page[thread->page] : NULL;
   uint32_t num = 0;
   if (!at || !at->busy) return 0;
-  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next)
+  for (const struct dmi_req *req = at->busy->waiting_ops.first; req; req = req->next)
     num += req->origin == node->uid && dmi_op_is(req->op, thread->req.op);
   return num;
 }
@@ -189,14 +189,14 @@ static uint32_t parked(const struct sim *sim, const struct node *node,
 void sim_check_waits(struct sim *sim) {
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; !sim->map[m].unmapping && p < sim->map[m].page_num; p++)
-      check_parked(sim, m, p);
+      check_waiting(sim, m, p);
   }
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     for (uint32_t t = 0; sim->live[i] && t <= SIM_THREADS; t++) {
       const struct sim_thread *thread = &sim->live[i]->thread[t];
       uint32_t num;
       if (!thread->out || !thread->waits || thread->given_up) continue;
-      num = parked(sim, sim->live[i], thread);
+      num = deferred(sim, sim->live[i], thread);
       if (num == 1) continue;
       if (!sim->bad) print_page(sim, thread->map, thread->page);
       sim_bad(sim, "lost wait: op %llu of p%u.%u is %u times at the owner, map %u page %u",

@@ -12,18 +12,18 @@
 /* ---- Queues ------------------------------------------------------------------------------ */
 
 static void put(struct sim_queue *queue, const struct dmi_msg *msg) {
-  if (queue->num == queue->room) {
-    uint32_t room = queue->room ? 2 * queue->room : 8;
-    struct dmi_msg *more = malloc(room * sizeof(*more));
+  if (queue->num == queue->capacity) {
+    uint32_t capacity = queue->capacity ? 2 * queue->capacity : 8;
+    struct dmi_msg *more = malloc(capacity * sizeof(*more));
     if (!more) abort();
     for (uint32_t i = 0; i < queue->num; i++)
-      more[i] = queue->msg[(queue->first + i) & (queue->room - 1)];
+      more[i] = queue->msg[(queue->first + i) & (queue->capacity - 1)];
     free(queue->msg);
     queue->msg = more;
     queue->first = 0;
-    queue->room = room;
+    queue->capacity = capacity;
   }
-  queue->msg[(queue->first + queue->num++) & (queue->room - 1)] = *msg;
+  queue->msg[(queue->first + queue->num++) & (queue->capacity - 1)] = *msg;
 }
 
 struct dmi_msg *sim_queue_head(const struct sim_queue *queue) {
@@ -32,7 +32,7 @@ struct dmi_msg *sim_queue_head(const struct sim_queue *queue) {
 
 struct dmi_msg sim_queue_take(struct sim_queue *queue) {
   struct dmi_msg msg = *sim_queue_head(queue);
-  queue->first = (queue->first + 1) & (queue->room - 1);
+  queue->first = (queue->first + 1) & (queue->capacity - 1);
   queue->num--;
   queue->part = 0;
   return msg;
@@ -269,8 +269,9 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
     if (!end) return false;
   }
   if (end->last && for_others(node, msg))
-    sim_bad(sim, "p%u forwards %s to p%u after LAST", node->uid, dmi_wire_name(msg->type), to);
-  if (msg->type == DMI_CTL_LAST) end->last = true;
+    sim_bad(sim, "p%u forwards %s to p%u after LAST_MESSAGE", node->uid, dmi_wire_name(msg->type),
+            to);
+  if (msg->type == DMI_CTL_LAST_MESSAGE) end->last = true;
   append(sim, sim_net_other(end), msg);
   return true;
 }
@@ -316,8 +317,9 @@ void sim_net_leave(struct node *node, bool killed) {
     other = sim_net_other(end);
     while (killed && other->queue.num && rng_once_in(&sim->rng, 2)) {
       other->queue.num--; /* some of its last messages do not arrive */
-      drop(sim,
-           &other->queue.msg[(other->queue.first + other->queue.num) & (other->queue.room - 1)]);
+      drop(
+          sim,
+          &other->queue.msg[(other->queue.first + other->queue.num) & (other->queue.capacity - 1)]);
     }
     sim_line_look(sim, other);
     sim_conn_look(sim, conn);

@@ -24,9 +24,9 @@ static const struct dmi_record *record_of(struct sim *sim, const struct node *no
 }
 
 /* Told to end: no user code runs there, and it need not learn anything any more. */
-static bool is_out(struct sim *sim, const struct node *node) {
+static bool is_exiting(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
-  return record && record->life == DMI_LIFE_OUT;
+  return record && record->life == DMI_LIFE_EXITING;
 }
 
 static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
@@ -40,7 +40,7 @@ void sim_judge_joined(struct node *node) {
   struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->live[i];
-    if (!other || other == node || !other->joined || is_out(sim, other)) continue;
+    if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;
     if (other->dmi_id == node->dmi_id)
       sim_bad(sim, "p%u and p%u have the same id", node->uid, other->uid);
     if (dmi_member_peer(node->m, other->uid) && !other->view[node->uid])
@@ -62,10 +62,10 @@ static uint32_t close_notices(struct sim *sim, const struct node *node) {
 
 void sim_judge_refused(struct node *node) {
   node->notes.refused_at = node->notes.drain_at; /* the coordinator compares with an earlier time */
-  node->notes.refused_room = true;
+  node->notes.refused_capacity = true;
   node->notes.close_base = close_notices(node->sim, node);
   /* The coordinator has told itself, and may have queued the next notice already. */
-  if (node->m->coord && !dmi_coord_find(node->m->coord, node->uid)->no_room)
+  if (node->m->coord && !dmi_coord_find(node->m->coord, node->uid)->no_capacity)
     node->notes.close_base--;
 }
 
@@ -88,7 +88,7 @@ static uint64_t check_queue(struct node *node, const struct dmi_coord *c) {
     const struct dmi_notice *notice = &c->notices.at[i].notice;
     const struct sim_notes *notes = &named(sim, &notice->info)->notes;
     uint64_t rank = notice->state == DMI_OPEN ? notes->open_rank : notes->close_rank;
-    if (notice->state == DMI_CLOSE && notes->refused_room) continue; /* it may be told again */
+    if (notice->state == DMI_CLOSE && notes->refused_capacity) continue; /* it may be told again */
     if (rank < last) sim_bad(sim, "notices are not in the order of asking");
     if (notice->state == DMI_OPEN ? notes->open_out : notes->close_out)
       sim_bad(sim, "a notice came back");
@@ -103,8 +103,9 @@ void sim_judge_watch(struct node *node) {
   const struct dmi_coord *c = node->m->coord;
   uint64_t oldest;
   if (!c) return;
-  if (node->notes.rooms && node->notes.rooms < c->rooms) sim->room_event = sim->now;
-  node->notes.rooms = c->rooms;
+  if (node->notes.capacity && node->notes.capacity < c->capacity_changes)
+    sim->retry_event = sim->now;
+  node->notes.capacity = c->capacity_changes;
   rank_records(node, c);
   oldest = check_queue(node, c);
   for (uint32_t s = 0; s < SIM_LIVING; s++) {
@@ -134,7 +135,7 @@ void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
   struct sim_notes *notes = &about->notes;
   uint32_t *got = notice->state == DMI_OPEN ? &notes->open_got : &notes->close_got;
   sim->totals->notices++;
-  if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_room))
+  if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_capacity))
     sim_bad(sim, "a notice of p%u was given twice", about->uid);
   if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is on its way to it */
   if (notice->dmi_id != about->dmi_id) sim_bad(sim, "a notice with the wrong id");
@@ -149,7 +150,8 @@ void sim_judge_notices(struct sim *sim) {
     if (node->killed) continue;
     if (notes->open_out && notes->open_got != 1)
       sim_bad(sim, "the notice OPEN of p%u was lost", node->uid);
-    if (notes->close_out && (notes->refused_room ? notes->close_got < 1 : notes->close_got != 1))
+    if (notes->close_out &&
+        (notes->refused_capacity ? notes->close_got < 1 : notes->close_got != 1))
       sim_bad(sim, "the notice CLOSE of p%u was lost", node->uid);
   }
 }
@@ -172,7 +174,7 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
   if (error == DMI_OK && notes->dismissed) sim_bad(sim, "p%u was dismissed twice", about->uid);
   if (error == DMI_OK) notes->dismissed = true;
   if (error == DMI_EBUSY && !notes->refused_stop) sim_bad(sim, "p%u was not busy", about->uid);
-  if (error == DMI_ENOMEM && !notes->refused_room) sim_bad(sim, "p%u had room", about->uid);
+  if (error == DMI_ENOMEM && !notes->refused_capacity) sim_bad(sim, "p%u had room", about->uid);
   if (error && error != DMI_EBUSY && error != DMI_ENOMEM && sole)
     sim_bad(sim, "the only goodbye of p%u fails: %d", about->uid, error);
 }
@@ -182,7 +184,7 @@ static void check_unmapped(struct sim *sim, uint64_t base) {
   sim->map[num].unmapped = true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *node = sim->live[i];
-    if (node && node->pmap[num].known == SIM_KNOWN && !is_out(sim, node))
+    if (node && node->pmap[num].known == SIM_KNOWN && !is_exiting(sim, node))
       sim_bad(sim, "p%u knows mapping %u after DMI_munmap returned", node->uid, num);
   }
 }
@@ -227,7 +229,7 @@ void sim_judge_forget(struct sim *sim, uint64_t base) {
   for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
     const struct sim_queue *queue = &sim->net.conn[i / 2].end[i % 2].queue;
     for (uint32_t k = 0; sim->net.conn[i / 2].used && k < queue->num; k++) {
-      const struct dmi_msg *msg = &queue->msg[(queue->first + k) & (queue->room - 1)];
+      const struct dmi_msg *msg = &queue->msg[(queue->first + k) & (queue->capacity - 1)];
       if (msg->type == DMI_MSG_HOME_BEGIN && msg->map == base)
         sim_bad(sim, "mapping %u is forgotten while its home moves", sim_map_num(base));
     }
@@ -259,7 +261,7 @@ static void check_views(struct sim *sim) {
     if (!node) continue;
     if (!node->joined)
       sim_bad(sim, "process %u asks to join for ever (phase %d)", node->num, node->m->phase);
-    if (node->m->phase == DMI_PHASE_PARTING || node->m->phase == DMI_PHASE_LAST)
+    if (node->m->phase == DMI_PHASE_LAST_REQUESTS || node->m->phase == DMI_PHASE_LAST_MESSAGES)
       sim_bad(sim, "p%u does not part", node->uid);
     if (!first) first = node;
     if (dmi_member_view(node->m) != dmi_member_view(first->m) ||
@@ -276,15 +278,16 @@ static void check_views(struct sim *sim) {
   }
 }
 
-/* Who found no room hears of it as soon as there may be some, and is not forgotten until then. */
+/* A process that found no capacity is told as soon as there may be some, and is not forgotten until
+ * then. */
 static void check_refused(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
   const struct sim_notes *notes = &node->notes;
-  if (!node->m->no_room || !record) return;
-  if (record->no_room &&
-      (sim->room_event > notes->refused_at || notes->room_at > notes->refused_at))
+  if (!node->m->no_capacity || !record) return;
+  if (record->no_capacity &&
+      (sim->retry_event > notes->refused_at || notes->retry_at > notes->refused_at))
     sim_bad(sim, "there may be room for p%u, and nobody is told", node->uid);
-  if (!sim->notices_lost && !record->no_room && record->life == DMI_LIFE_CLOSING &&
+  if (!sim->notices_lost && !record->no_capacity && record->life == DMI_LIFE_CLOSING &&
       close_notices(sim, node) <= notes->close_base)
     sim_bad(sim, "p%u found no room and was forgotten", node->uid);
 }
@@ -359,8 +362,8 @@ void sim_judge_print(struct sim *sim) {
 
 void sim_judge_told(struct node *node) {
   enum dmi_phase phase = node->m->phase;
-  if (node->m->no_room && (phase == DMI_PHASE_JOINED || phase == DMI_PHASE_DRAINED))
-    node->notes.room_at = node->sim->now;
+  if (node->m->no_capacity && (phase == DMI_PHASE_JOINED || phase == DMI_PHASE_DRAINED))
+    node->notes.retry_at = node->sim->now;
 }
 
 void sim_judge_drained(struct node *node) {
@@ -386,7 +389,7 @@ void sim_judge_pool(struct node *node) {
       const struct dmi_page *page = node->pmap[m].page[p];
       if (!page) continue;
       if (page->frame) bytes += page->map->page_size;
-      if (page->flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_ROOM))
+      if (page->flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_RESERVED))
         sim_bad(sim, "p%u: flags %x stay, map %u page %u", node->uid, page->flags, m, p);
       if (!(page->flags & DMI_PAGE_SPILLED) != !node->pmap[m].disk[p])
         sim_bad(sim, "p%u: map %u page %u is spilled and has no bytes, or the other way round",

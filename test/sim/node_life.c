@@ -326,8 +326,8 @@ void node_carry(struct node *node) {
   node->carrying = true;
   while (!sim->bad && dmi_node_next(node->whole, &node->out, &act)) {
     if (!node->alive) sim_bad(sim, "p%u acts after its end", node->uid);
-    if (node->m->no_room && !node->no_room) sim_judge_refused(node);
-    node->no_room = node->m->no_room;
+    if (node->m->no_capacity && !node->no_capacity) sim_judge_refused(node);
+    node->no_capacity = node->m->no_capacity;
     carry_out(node, &act);
     dmi_act_end(&act);
     if (node->alive && !sim->resting && rng_once_in(&sim->rng, 30)) (void)node_ops_begin(node);

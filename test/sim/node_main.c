@@ -17,7 +17,7 @@ static const struct {
   enum side side;
   int broken;
 } breaks[] = {
-    {"HOLD", PAGE, DMI_BREAK_HOLD},
+    {"RELEASE", PAGE, DMI_BREAK_RELEASE},
     {"ACK_WAIT", PAGE, DMI_BREAK_ACK_WAIT},
     {"INVALIDATE", PAGE, DMI_BREAK_INVALIDATE},
     {"FLOOR", PAGE, DMI_BREAK_FLOOR},
@@ -36,25 +36,25 @@ static const struct {
     {"TOLD", PAGE, DMI_BREAK_TOLD},
     {"DROP", PAGE, DMI_BREAK_DROP},
     {"LEAVER", PAGE, DMI_BREAK_LEAVER},
-    {"KEEP", PAGE, DMI_BREAK_KEEP},
+    {"REOFFER", PAGE, DMI_BREAK_REOFFER},
     {"STALL", PAGE, DMI_BREAK_STALL},
     {"BEHIND", PAGE, DMI_BREAK_BEHIND},
     {"REFUSE", PAGE, DMI_BREAK_REFUSE},
     {"RESERVE", PAGE, DMI_BREAK_RESERVE},
     {"RETURN", PAGE, DMI_BREAK_RETURN},
     {"SPILL", PAGE, DMI_BREAK_SPILL},
-    {"PASS", PAGE, DMI_BREAK_PASS},
+    {"DELEGATE", PAGE, DMI_BREAK_DELEGATE},
     {"AFTER", PAGE, DMI_BREAK_AFTER},
-    {"PASSES", PAGE, DMI_BREAK_PASSES},
+    {"DELEGATED", PAGE, DMI_BREAK_DELEGATED},
     {"DATA", PAGE, DMI_BREAK_DATA},
     {"DECIDE", PAGE, DMI_BREAK_DECIDE},
     {"DIRECT", PAGE, DMI_BREAK_DIRECT},
     {"MEMBER_TAKEN", MEMBER, DMI_MBREAK_TAKEN},
     {"MEMBER_HEIR", MEMBER, DMI_MBREAK_HEIR},
-    {"MEMBER_PARK", MEMBER, DMI_MBREAK_PARK},
+    {"MEMBER_PARK", MEMBER, DMI_MBREAK_DEFER},
     {"MEMBER_POLLS", MEMBER, DMI_MBREAK_POLLS},
-    {"MEMBER_BYE", MEMBER, DMI_MBREAK_BYE},
-    {"MEMBER_LAST_OK", MEMBER, DMI_MBREAK_LAST_OK},
+    {"MEMBER_BYE", MEMBER, DMI_MBREAK_LAST_REQUEST},
+    {"MEMBER_LAST_OK", MEMBER, DMI_MBREAK_FLUSHED},
     {"MEMBER_BUSY", MEMBER, DMI_MBREAK_BUSY},
     {"MEMBER_OPENED", MEMBER, DMI_MBREAK_OPENED},
     {"MEMBER_UID", MEMBER, DMI_MBREAK_UID},
@@ -65,15 +65,15 @@ static const struct {
     {"MEMBER_AWAITS", MEMBER, DMI_MBREAK_AWAITS},
     {"MEMBER_ROLE", MEMBER, DMI_MBREAK_ROLE},
     {"MEMBER_LOST", MEMBER, DMI_MBREAK_LOST},
-    {"MEMBER_ROOM", MEMBER, DMI_MBREAK_ROOM},
-    {"MEMBER_ROOMED", MEMBER, DMI_MBREAK_ROOMED},
-    {"ROOM_OWED", ROOM, DMI_ROOM_BREAK_OWED},
-    {"ROOM_REFUSED", ROOM, DMI_ROOM_BREAK_REFUSED},
-    {"ROOM_GIVE_UP", ROOM, DMI_ROOM_BREAK_GIVE_UP},
-    {"ROOM_GONE", ROOM, DMI_ROOM_BREAK_GONE},
-    {"ROOM_WORD", ROOM, DMI_ROOM_BREAK_WORD},
-    {"ROOM_HOLD", ROOM, DMI_ROOM_BREAK_HOLD},
-    {"ROOM_WHOLE", ROOM, DMI_ROOM_BREAK_WHOLE},
+    {"MEMBER_ROOM", MEMBER, DMI_MBREAK_RETRY},
+    {"MEMBER_ROOMED", MEMBER, DMI_MBREAK_RETRIED},
+    {"ROOM_OWED", ROOM, DMI_CAPACITY_BREAK_OWED},
+    {"ROOM_REFUSED", ROOM, DMI_CAPACITY_BREAK_REFUSED},
+    {"ROOM_GIVE_UP", ROOM, DMI_CAPACITY_BREAK_GIVE_UP},
+    {"ROOM_GONE", ROOM, DMI_CAPACITY_BREAK_GONE},
+    {"ROOM_WORD", ROOM, DMI_CAPACITY_BREAK_KNOWN},
+    {"ROOM_HOLD", ROOM, DMI_CAPACITY_BREAK_DEFER},
+    {"ROOM_WHOLE", ROOM, DMI_CAPACITY_BREAK_WHOLE},
     {"HOME_END", HANDOVER, DMI_HBREAK_END},
     {"HOME_LIST", HANDOVER, DMI_HBREAK_LIST},
     {"HOME_RECORD", HANDOVER, DMI_HBREAK_RECORD},
@@ -104,8 +104,8 @@ static const struct {
     {"PAGER_ITSELF", PRESSURE, DMI_PRESSURE_BREAK_ITSELF},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
-_Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_ROOM_BREAK_LAST - 1 +
-                             DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1,
+_Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_CAPACITY_BREAK_LAST -
+                             1 + DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1,
                "each broken rule has a name here");
 
 struct args {
@@ -145,7 +145,7 @@ static void set_break(struct sim_options *options, enum side side, int broken) {
   options->broken = true;
   if (side == PAGE) options->page_break = (enum dmi_break)broken;
   if (side == MEMBER) options->member_break = (enum dmi_member_break)broken;
-  if (side == ROOM) options->room_break = (enum dmi_room_break)broken;
+  if (side == ROOM) options->capacity_break = (enum dmi_capacity_break)broken;
   if (side == HANDOVER) options->handover_break = (enum dmi_handover_break)broken;
   if (side == PRESSURE) options->pressure_break = (enum dmi_pressure_break)broken;
 }
@@ -196,14 +196,14 @@ static void print_members(const struct sim_totals *t) {
   printf(
       "messages %llu delivered, %llu to self, %llu parked, %llu dropped, %llu sent back; "
       "hops of one request at most %u (%u while nobody leaves)\n",
-      N(messages), N(self_messages), N(parked), N(dropped), N(bounced), t->hops_max,
+      N(messages), N(self_messages), N(deferred), N(dropped), N(bounced), t->hops_max,
       t->hops_calm_max);
   printf("%llu operations waited, %llu waits ended by a kick\n", N(waited), N(kicks));
   printf(
       "little room: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu kept, "
       "%llu spilled, %llu read back, %llu times the file was full; %llu waits given up",
-      N(no_room), N(stalls), N(refused), N(offers), N(kept), N(spills), N(unspills), N(full),
-      N(given_up));
+      N(no_capacity), N(stalls), N(refused), N(offers), N(refused_pages), N(spills), N(unspills),
+      N(full), N(given_up));
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
@@ -231,7 +231,7 @@ static double now(void) {
 }
 
 /* A core with a broken rule may abort: each seed runs in a child, whose words are kept. */
-static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t room) {
+static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t capacity) {
   int fds[2], status;
   size_t got = 0;
   ssize_t num;
@@ -248,17 +248,17 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
     _exit(sim_run(seed, &args->sim, &totals, NULL) ? 0 : 1);
   }
   close(fds[1]);
-  while ((num = read(fds[0], why + got, room - 1 - got)) > 0) {
+  while ((num = read(fds[0], why + got, capacity - 1 - got)) > 0) {
     got += (size_t)num;
-    if (got > room / 2) { /* the end says most */
-      memmove(why, why + got - room / 4, room / 4);
-      got = room / 4;
+    if (got > capacity / 2) { /* the end says most */
+      memmove(why, why + got - capacity / 4, capacity / 4);
+      got = capacity / 4;
     }
   }
   why[got] = 0;
   close(fds[0]);
   waitpid(pid, &status, 0);
-  if (WIFSIGNALED(status)) snprintf(why + got, room - got, "signal %d\n", WTERMSIG(status));
+  if (WIFSIGNALED(status)) snprintf(why + got, capacity - got, "signal %d\n", WTERMSIG(status));
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

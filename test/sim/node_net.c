@@ -2,9 +2,9 @@
  * node_net.c - the simulated network: what arrives next.
  *
  * In order within a connection, any order between them; DATA and BLOCKs may be overtaken by all
- * else but LAST.  Rare races need some connection to be slow for long while others are fast, so the
- * way in which the next message is chosen changes all the time.  What is sent is the sender's
- * memory until it arrives; then the receiver gets a copy.
+ * else but LAST_MESSAGE.  Rare races need some connection to be slow for long while others are
+ * fast, so the way in which the next message is chosen changes all the time.  What is sent is the
+ * sender's memory until it arrives; then the receiver gets a copy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void line_step(struct sim_end *end) {
     if (!closed) node_lost(node, id);
     return;
   }
-  if (end->bulk.num && (!queue->num || sim_queue_head(queue)->type == DMI_CTL_LAST ||
+  if (end->bulk.num && (!queue->num || sim_queue_head(queue)->type == DMI_CTL_LAST_MESSAGE ||
                         (!end->late && rng_once_in(&sim->rng, 2))))
     queue = &end->bulk;
   if (rng_once_in(&sim->rng, 3) && arrive_part(end, queue)) return;

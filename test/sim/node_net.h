@@ -17,7 +17,7 @@ struct node;
 
 struct sim_queue {
   struct dmi_msg *msg; /* ring */
-  uint32_t first, num, room;
+  uint32_t first, num, capacity;
   uint64_t part; /* bytes of the first one's body that have arrived */
 };
 
@@ -27,7 +27,7 @@ struct sim_end {
   uint32_t id;   /* what the process at this end calls the other */
   bool closed;   /* this end has shut its direction, or has ended */
   bool dead;     /* nothing is handed up here any more */
-  bool last;     /* this end has sent LAST */
+  bool last;     /* this end has sent LAST_MESSAGE */
   bool slow;     /* strategy LAG: only when nothing else can move */
   bool late;     /* what is in `bulk`: only when nothing else is on its way here */
   bool busy;     /* in sim_net.busy */

@@ -230,7 +230,7 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t o
 
 void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
   if (!page->busy) return;
-  for (const struct dmi_req *req = page->busy->parked.first; req; req = req->next) {
+  for (const struct dmi_req *req = page->busy->waiting_ops.first; req; req = req->next) {
     struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
     if (!thread || thread->hist_wait == SIM_NO_WAIT) continue;
     struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
@@ -241,13 +241,13 @@ void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
 }
 
 /* The parked operation number `which`, counted over all pages; NULL: there are fewer. */
-static const struct dmi_req *parked_at(const struct sim *sim, uint32_t which, uint32_t *map,
-                                       uint32_t *page) {
+static const struct dmi_req *waiting_at(const struct sim *sim, uint32_t which, uint32_t *map,
+                                        uint32_t *page) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     for (uint32_t m = 0; sim->live[i] && m < sim->maps; m++) {
       for (uint32_t p = 0; p < SIM_PAGES; p++) {
         const struct dmi_page *at = sim->live[i]->pmap[m].page[p];
-        const struct dmi_req *req = at && at->busy ? at->busy->parked.first : NULL;
+        const struct dmi_req *req = at && at->busy ? at->busy->waiting_ops.first : NULL;
         for (; req; req = req->next) {
           *map = m;
           *page = p;
@@ -259,16 +259,16 @@ static const struct dmi_req *parked_at(const struct sim *sim, uint32_t which, ui
   return NULL;
 }
 
-static uint32_t parked_num(const struct sim *sim) {
+static uint32_t deferred_num(const struct sim *sim) {
   uint32_t num = 0, map, page;
-  while (parked_at(sim, num, &map, &page))
+  while (waiting_at(sim, num, &map, &page))
     num++;
   return num;
 }
 
 bool sim_ops_kick(struct sim *sim) {
-  uint32_t num = parked_num(sim), map = 0, page = 0, start = rng_below(&sim->rng, SIM_LIVING);
-  const struct dmi_req *req = num ? parked_at(sim, rng_below(&sim->rng, num), &map, &page) : NULL;
+  uint32_t num = deferred_num(sim), map = 0, page = 0, start = rng_below(&sim->rng, SIM_LIVING);
+  const struct dmi_req *req = num ? waiting_at(sim, rng_below(&sim->rng, num), &map, &page) : NULL;
   for (uint32_t i = 0; req && i < SIM_LIVING; i++) {
     struct node *node = sim->live[(start + i) % SIM_LIVING];
     if (!node || node->over || (!node_has_user(node) && !node->idle_owed) ||

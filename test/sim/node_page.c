@@ -12,13 +12,13 @@
 /* ---- Actions ----------------------------------------------------------------------------------
  */
 
-static void park(struct node *node, uint32_t map, struct dmi_act *act) {
+static void defer(struct node *node, uint32_t map, struct dmi_act *act) {
   struct sim_pmap *pmap = &node->pmap[map];
-  struct dmi_kept *kept;
+  struct dmi_deferred *kept;
   if (!atomic_load(&pmap->map.arriving))
     sim_bad(node->sim, "p%u parks %s though its home is not arriving", node->uid,
             dmi_wire_name(act->msg.type));
-  kept = DMI_LIST_ADD(&pmap->parked);
+  kept = DMI_LIST_ADD(&pmap->deferred);
   kept->from = act->to;
   kept->msg = act->msg;
   /* A message to oneself may borrow the operation's bytes; what is kept must not. */
@@ -26,7 +26,7 @@ static void park(struct node *node, uint32_t map, struct dmi_act *act) {
     kept->msg.body = dmi_slice_copy(kept->msg.body.ptr, kept->msg.body.len);
   if (kept->msg.list.len && !kept->msg.list.frame)
     kept->msg.list = dmi_slice_copy(kept->msg.list.ptr, kept->msg.list.len);
-  node->sim->totals->parked++;
+  node->sim->totals->deferred++;
 }
 
 static void count(struct node *node, const struct dmi_msg *msg) {
@@ -39,7 +39,7 @@ static void count(struct node *node, const struct dmi_msg *msg) {
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
-  if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
+  if (!thread || (msg->flags & DMI_F_WAITING)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
@@ -111,10 +111,10 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
       case DMI_ACT_COMPLETE:
         sim_ops_complete(node, act.req);
         break;
-      case DMI_ACT_PARK:
-        park(node, map, &act);
+      case DMI_ACT_DEFER:
+        defer(node, map, &act);
         break;
-      case DMI_ACT_ROOM:
+      case DMI_ACT_STALLED:
         sim_log(sim, "p%u stalls: map %u page %u", node->uid, map, page);
         sim->totals->stalls++;
         node_pager_stalled(node, node->pmap[map].page[page]);
@@ -130,7 +130,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
 
 /* Of the daemon; what cannot be sent is dropped. */
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
-  node->sim->totals->kept += msg->type == DMI_MSG_KEEP;
+  node->sim->totals->refused_pages += msg->type == DMI_MSG_REFUSE_PAGE;
   log_send(node, to, msg);
   node_room_sends(node, to, msg);
   if (sim_net_send(node, to, msg)) return;
@@ -227,7 +227,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
     node_page_message(node, from, msg);
     node->by_thread = false;
   } else {
-    if (type == DMI_SVC_ROOM_TELL && msg->room_tell.number == 0) sim_judge_told(node);
+    if (type == DMI_SVC_CAPACITY_REPORT && msg->capacity_tell.number == 0) sim_judge_told(node);
     if (!node_input(node, &in) &&
         !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
       sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);

@@ -19,7 +19,7 @@ static struct dmi_pool *pool_of(void *arg) {
 
 static bool reserve(void *arg, uint64_t bytes, bool force) {
   bool good = dmi_pool_reserve(pool_of(arg), bytes, force);
-  if (!good) ((struct node *)arg)->sim->totals->no_room++;
+  if (!good) ((struct node *)arg)->sim->totals->no_capacity++;
   return good;
 }
 
@@ -55,7 +55,7 @@ static void unspilled(void *arg, struct dmi_page *page) {
   disk_drop(arg, page);
 }
 
-static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+static const struct dmi_account capacity = {reserve, release, attach, detach, copies, unspilled};
 
 static void wake(void *arg) {
   ((struct node *)arg)->events++;
@@ -70,7 +70,7 @@ void node_pager_init(struct node *node) {
   if (sim->pools && rng_once_in(rng, 3))
     node->disk_limit = rng_once_in(rng, 3) ? UINT64_MAX : rng_range(rng, 0, 200);
   node->spills = node->disk_limit != 0;
-  node->core.room = &room;
+  node->core.account = &capacity;
   node->pool = dmi_pool_new(limit, wake, node);
   if (!node->pool) abort();
   node->pressure = dmi_pressure_new(&node->core, node->pool, node->spills);
@@ -112,8 +112,8 @@ void node_pager_granted(struct node *node) {
 }
 
 void node_pager_stepped(struct node *node) {
-  if (!node->curious) return;
-  node->curious = false;
+  if (!node->watches_steps) return;
+  node->watches_steps = false;
   node->events++;
 }
 
@@ -269,8 +269,8 @@ static void carry_out(struct node *node, struct dmi_pressure_result *result) {
       result->offer = offer_page(node, action->page);
       break;
     default: /* ARM */
-      result->yes = !node->curious;
-      node->curious = true;
+      result->yes = !node->watches_steps;
+      node->watches_steps = true;
   }
 }
 

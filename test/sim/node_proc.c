@@ -68,7 +68,7 @@ static void set_breaks(struct node *node) {
   struct rng *rng = &node->sim->rng;
   dmi_member_set_break(node->m, opt->member_break);
   dmi_handover_set_break(handover, opt->handover_break);
-  dmi_pressure_set_break(node->pressure, opt->pressure_break, opt->room_break);
+  dmi_pressure_set_break(node->pressure, opt->pressure_break, opt->capacity_break);
   dmi_handover_set_sizes(handover, rng_range(rng, 1, SIM_PAGES),
                          rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));
 }
@@ -118,9 +118,9 @@ static void free_pages(struct node *node) {
       free(pmap->page[p]);
       pmap->page[p] = NULL;
     }
-    for (uint32_t i = 0; i < pmap->parked.num; i++)
-      dmi_slice_drop(&pmap->parked.at[i].msg.list);
-    dmi_keep_free(&pmap->parked);
+    for (uint32_t i = 0; i < pmap->deferred.num; i++)
+      dmi_slice_drop(&pmap->deferred.at[i].msg.list);
+    dmi_deferred_free(&pmap->deferred);
   }
 }
 
@@ -182,7 +182,7 @@ void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriv
   pmap->map.base = entry->base;
   pmap->map.page_size = entry->page_size;
   pmap->map.page_num = entry->page_num;
-  pmap->map.word = entry->word;
+  pmap->map.tag = entry->tag;
   atomic_store(&pmap->map.home, entry->home);
   atomic_store(&pmap->map.arriving, arriving);
 }

@@ -20,7 +20,7 @@ static struct dmi_map *env_find(void *arg, uint64_t base) {
 
 static void env_enter(void *arg, const struct dmi_map *what) {
   const struct dmi_entry entry = {what->base, what->page_size, what->page_num,
-                                  atomic_load(&what->home), what->word};
+                                  atomic_load(&what->home), what->tag};
   struct node *node = arg;
   if (of(node, what)->known == SIM_KNOWN)
     sim_bad(node->sim, "p%u enters mapping %u, which it knows", node->uid, sim_map_num(what->base));
@@ -98,11 +98,11 @@ static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *ou
 }
 
 /* The lock of what the pager decides; here nothing comes between. */
-static void lock_room(void *arg) {
+static void lock_pressure(void *arg) {
   (void)arg;
 }
 
-static void unlock_room(void *arg, struct dmi_out *out) {
+static void unlock_pressure(void *arg, struct dmi_out *out) {
   for (uint32_t i = 0; i < out->num; i++)
     node_send(arg, out->act[i].to, &out->act[i].msg);
   dmi_out_free(out);
@@ -110,8 +110,8 @@ static void unlock_room(void *arg, struct dmi_out *out) {
 
 void node_records_init(struct node *node) {
   node->env.arg = node;
-  node->env.lock_room = lock_room;
-  node->env.unlock_room = unlock_room;
+  node->env.lock_pressure = lock_pressure;
+  node->env.unlock_pressure = unlock_pressure;
   node->env.records = (struct dmi_handover_env){.arg = node,
                                                 .find = env_find,
                                                 .enter = env_enter,
@@ -145,11 +145,11 @@ uint32_t node_leave_heir(const struct node *node) {
 
 /* What was kept until HOME_END goes through the core again. */
 void node_replay(struct node *node, const struct dmi_map *map) {
-  struct dmi_keep parked = of(node, map)->parked;
-  memset(&of(node, map)->parked, 0, sizeof(parked));
-  for (uint32_t i = 0; i < parked.num; i++)
-    node_page_message(node, parked.at[i].from, &parked.at[i].msg);
-  free(parked.at);
+  struct dmi_deferred_list deferred = of(node, map)->deferred;
+  memset(&of(node, map)->deferred, 0, sizeof(deferred));
+  for (uint32_t i = 0; i < deferred.num; i++)
+    node_page_message(node, deferred.at[i].from, &deferred.at[i].msg);
+  free(deferred.at);
 }
 
 void node_freed(struct node *node, const struct dmi_map *map) {

@@ -62,7 +62,7 @@ struct sim_pmap {
   struct dmi_page *page[SIM_PAGES];  /* NULL: no record */
   int32_t refs;                      /* of the handover and the pager */
   uint64_t hand;                     /* core/replace.h */
-  struct dmi_keep parked;            /* until HOME_END */
+  struct dmi_deferred_list deferred; /* until HOME_END */
   struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
 };
 
@@ -99,12 +99,12 @@ struct sim_addr {
 /* What the judge notes about a process and its notices. */
 struct sim_notes {
   bool refused_stop;              /* said once that threads run */
-  bool refused_room;              /* said once that nobody has room for its pages */
+  bool refused_capacity;          /* said once that nobody has room for its pages */
   uint64_t drain_at;              /* time at which it was told to leave, the last time */
   uint64_t refused_at;            /* the same, if it found no room */
-  uint64_t room_at;               /* time at which it heard of room, the last time */
+  uint64_t retry_at;              /* time at which it heard of room, the last time */
   uint32_t close_base;            /* CLOSE notices about it when that was said */
-  uint64_t rooms;                 /* of the coordinator here, as last seen */
+  uint64_t capacity;              /* of the coordinator here, as last seen */
   bool main_lost;                 /* killed, and DMI_main with it */
   uint32_t told;                  /* by how many that was said */
   uint64_t open_rank, close_rank; /* time at which it asked, 0: not */
@@ -136,21 +136,21 @@ struct node {
   struct dmi_pool *pool;
   struct dmi_out out; /* the daemon's */
   struct dmi_node_env env;
-  bool held;    /* the daemon has the lock of a mapping */
-  bool no_room; /* as last seen of `m` */
-  bool drain;   /* it leaves: a step that is over is an event */
-  bool stepped; /* one is */
+  bool held;        /* the daemon has the lock of a mapping */
+  bool no_capacity; /* as last seen of `m` */
+  bool drain;       /* it leaves: a step that is over is an event */
+  bool stepped;     /* one is */
   /* the pager */
   struct dmi_pressure *pressure;
   struct dmi_pressure_action action; /* what it does next */
   uint64_t events, seen;             /* counted; as it began to look */
-  bool expects, curious;             /* GRANTs sent, steps over are events */
+  bool expects, watches_steps;       /* GRANTs sent, steps over are events */
   bool spills;                       /* it has a file */
   uint64_t disk_limit, disk_used;    /* bytes */
   struct pager_judge *judge;
-  const char *hope;  /* why the write that is to fail should not; NULL: for no such reason */
-  bool behind;       /* what it could not offer was offered without need, behind its back */
-  uint32_t has_room; /* ... uid of who has room for it; 0: nobody */
+  const char *hope;      /* why the write that is to fail should not; NULL: for no such reason */
+  bool behind;           /* what it could not offer was offered without need, behind its back */
+  uint32_t has_capacity; /* ... uid of who has room for it; 0: nobody */
   /* user code */
   bool main_runs;
   uint64_t main_op;   /* the call that lets it begin in a joiner */
@@ -194,14 +194,14 @@ struct sim_map {
 struct sim_departed {
   uint32_t uid;
   uint64_t seq;
-  bool asked; /* a call is out or was answered */
+  bool asked; /* a call is in flight or was answered */
 };
 
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
   uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
-  uint64_t parked, self_messages, dropped, bounced, waited, kicks, given_up;
-  uint64_t stalls, refused, offers, kept, spills, unspills, full, no_room; /* R12 */
+  uint64_t deferred, self_messages, dropped, bounced, waited, kicks, given_up;
+  uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
   uint64_t by_kind[HIST_KINDS];
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
@@ -210,7 +210,7 @@ struct sim_options {
   uint64_t ops; /* per seed */
   enum dmi_break page_break;
   enum dmi_member_break member_break;
-  enum dmi_room_break room_break;
+  enum dmi_capacity_break capacity_break;
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
   bool broken;  /* one of these is set */
@@ -254,7 +254,7 @@ struct sim {
   bool random_used[2][64]; /* did so: goodbye or welcome, id */
   bool notices_lost;       /* somebody was killed who may have been about to get one */
   bool ending;             /* nothing new begins: the program is to end */
-  uint64_t room_event;     /* the last time at which there may have come more room */
+  uint64_t retry_event;    /* the last time at which there may have come more room */
   DMI_LIST(struct sim_departed) departed;
   uint32_t kicks_refused; /* for lack of room, since the last that was not */
   uint64_t hop, block;    /* of all processes: dmi_core */
@@ -318,7 +318,7 @@ void node_pager_granted(struct node *node);
 void node_pager_stepped(struct node *node);
 /* The next thing that it has to do.  False: it sleeps. */
 bool node_pager_step(struct node *node);
-/* ---- node_room.c: judges the pager ---- */
+/* ---- node_pressure.c: judges the pager ---- */
 void node_room_init(struct node *node);
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg);
 void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg);

@@ -66,7 +66,7 @@ static bool is_losable(const struct node *node) {
 }
 
 static bool is_parting(const struct node *node) {
-  return node->m->phase == DMI_PHASE_PARTING || node->m->phase == DMI_PHASE_LAST;
+  return node->m->phase == DMI_PHASE_LAST_REQUESTS || node->m->phase == DMI_PHASE_LAST_MESSAGES;
 }
 
 static bool has_left(const struct node *node) {
@@ -80,7 +80,7 @@ static bool asked_open(const struct node *node) {
 static bool asked_close(const struct node *node) {
   const struct sim_notes *notes = &node->notes;
   return notes->close_got > 0 && !notes->dismissed &&
-         (notes->goodbyes == 0 || notes->refused_stop || notes->refused_room);
+         (notes->goodbyes == 0 || notes->refused_stop || notes->refused_capacity);
 }
 
 static uint32_t users_elsewhere(const struct sim *sim, const struct node *but) {
@@ -136,7 +136,7 @@ static void welcome_or_goodbye(struct node *node) {
 
 static bool is_draining(const struct node *node) {
   return node_leave_heir(node) &&
-         (node->m->phase == DMI_PHASE_DRAINING || node->m->phase == DMI_PHASE_FLUSHING);
+         (node->m->phase == DMI_PHASE_DRAINING || node->m->phase == DMI_PHASE_DRAIN_SENT);
 }
 
 static uint32_t maps_alive(const struct sim *sim) {

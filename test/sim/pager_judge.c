@@ -18,7 +18,7 @@ typedef unsigned long long ull;
 
 /* What had ended of use in passing at some moment, and what was in use so. */
 struct moment {
-  uint64_t turned, passing;
+  uint64_t ended, transient;
 };
 
 /* A question of another process that has no answer yet. */
@@ -47,7 +47,7 @@ struct pager_judge {
   struct peer peer[UIDS];
   uint32_t uids; /* behind the highest one heard of */
   struct stall *stall;
-  uint64_t stalls, stalls_room;
+  uint64_t stalls, stalls_capacity;
   const struct dmi_page *patient; /* waits for use in passing only; NULL: none does */
   struct moment patience;         /* since when */
 };
@@ -91,7 +91,7 @@ static void add(struct dmi_page *page, void *with) {
   (void)dmi_pressure_look_at(page, &look);
   if (page->frame) sums->bytes += size;
   if (page->frame && page->role == DMI_ROLE_NONE) sums->copies += size;
-  if (page->flags & DMI_PAGE_ROOM) sums->reserved += size;
+  if (page->flags & DMI_PAGE_RESERVED) sums->reserved += size;
   if (look.droppable) sums->droppable += size;
 }
 
@@ -106,7 +106,7 @@ static uint64_t droppable(const struct pager_judge *judge) {
 }
 
 static uint64_t promised(const struct pager_judge *judge) {
-  return dmi_room_promised(judge->pressure->rooms);
+  return dmi_capacity_promised(judge->pressure->capacity);
 }
 
 static uint64_t left(const struct pager_judge *judge) {
@@ -119,21 +119,21 @@ static bool can_give(const struct pager_judge *judge) {
   return !p->waiting.num && !p->stalled.num && judge->env.gives(judge->env.arg);
 }
 
-uint64_t pager_judge_room(const struct pager_judge *judge) {
+uint64_t pager_judge_capacity(const struct pager_judge *judge) {
   return can_give(judge) ? left(judge) : 0;
 }
 
-/* What is in use in passing, without what is promised.  (dmi_pool_passing has the pool wake
+/* What is in use in passing, without what is promised.  (dmi_pool_transient has the pool wake
  * somebody the next time.) */
 static struct moment now(const struct pager_judge *judge) {
   uint64_t used = dmi_pool_used(judge->pool), other = sums_of(judge, true).bytes + promised(judge);
-  return (struct moment){dmi_pool_turned(judge->pool), used > other ? used - other : 0};
+  return (struct moment){dmi_pool_transient_ended(judge->pool), used > other ? used - other : 0};
 }
 
 /* Has less ended since then than was in use in passing, and is some so now? */
 static bool goes_on(const struct pager_judge *judge, const struct moment *since) {
   struct moment at = now(judge);
-  return at.passing && at.turned - since->turned < since->passing;
+  return at.transient && at.ended - since->ended < since->transient;
 }
 
 void pager_judge_account(const struct pager_judge *judge, bool quiet) {
@@ -145,7 +145,7 @@ void pager_judge_account(const struct pager_judge *judge, bool quiet) {
   if (dmi_pool_copy_bytes(judge->pool) != sums.copies)
     bad(judge, "the account has %llu bytes of copies, not %llu",
         (ull)dmi_pool_copy_bytes(judge->pool), (ull)sums.copies);
-  if (quiet && (used != sums.bytes || dmi_pool_passing(judge->pool)))
+  if (quiet && (used != sums.bytes || dmi_pool_transient(judge->pool)))
     bad(judge, "%llu bytes stay in use, and pages have %llu", (ull)used, (ull)sums.bytes);
 }
 
@@ -168,10 +168,10 @@ static uint64_t enough(const struct question *asks, bool promise) {
 
 /* An answer that is too small: is that so? */
 static void check_answer(const struct pager_judge *judge, uint32_t to, const struct question *asks,
-                         const struct dmi_room_msg *msg) {
-  bool promise = msg->kind == DMI_ROOM_PROMISE;
+                         const struct dmi_capacity_msg *msg) {
+  bool promise = msg->kind == DMI_CAPACITY_PROMISE;
   uint64_t wanted = enough(asks, promise), there = left(judge) + (promise ? msg->bytes : 0);
-  if (msg->kind == DMI_ROOM_AHEAD || msg->bytes >= wanted || !can_give(judge)) return;
+  if (msg->kind == DMI_CAPACITY_AHEAD || msg->bytes >= wanted || !can_give(judge)) return;
   if (there >= asks->unit && msg->bytes < (there < wanted ? there : wanted)) {
     bad(judge, "tells p%u of %llu bytes, and has %llu", to, (ull)msg->bytes, (ull)there);
   } else if (droppable(judge)) {
@@ -182,21 +182,22 @@ static void check_answer(const struct pager_judge *judge, uint32_t to, const str
   }
 }
 
-void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_room_msg *msg) {
+void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_capacity_msg *msg) {
   struct peer *peer = peer_of(judge, to);
-  struct question *asks = &peer->asks[msg->kind == DMI_ROOM_PROMISE];
-  if (msg->type == DMI_ROOM_ASK && msg->kind != DMI_ROOM_PROMISE) peer->asked = true;
-  if (msg->type != DMI_ROOM_TELL || !msg->number || !asks->open) return;
+  struct question *asks = &peer->asks[msg->kind == DMI_CAPACITY_PROMISE];
+  if (msg->type == DMI_CAPACITY_ASK && msg->kind != DMI_CAPACITY_PROMISE) peer->asked = true;
+  if (msg->type != DMI_CAPACITY_REPORT || !msg->number || !asks->open) return;
   asks->open = false;
   check_answer(judge, to, asks, msg);
 }
 
-void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_room_msg *msg) {
+void pager_judge_hears(struct pager_judge *judge, uint32_t from,
+                       const struct dmi_capacity_msg *msg) {
   struct peer *peer = peer_of(judge, from);
-  bool promise = msg->kind == DMI_ROOM_PROMISE;
-  if (msg->type == DMI_ROOM_ASK)
+  bool promise = msg->kind == DMI_CAPACITY_PROMISE;
+  if (msg->type == DMI_CAPACITY_ASK)
     peer->asks[promise] = (struct question){true, msg->now, msg->bytes, msg->unit, now(judge)};
-  if (msg->type != DMI_ROOM_TELL || promise) return;
+  if (msg->type != DMI_CAPACITY_REPORT || promise) return;
   peer->told = msg->bytes;
   if (msg->number) peer->asked = false;
 }
@@ -218,7 +219,7 @@ void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page)
   uint64_t i = 0;
   while (i < judge->stalls && judge->stall[i].page != page)
     i++;
-  DMI_XALLOC_GROW(judge->stall, i, judge->stalls_room);
+  DMI_XALLOC_GROW(judge->stall, i, judge->stalls_capacity);
   judge->stall[i] = (struct stall){page, now(judge)};
   if (i == judge->stalls) judge->stalls++;
 }
@@ -242,9 +243,9 @@ void pager_judge_rests(struct pager_judge *judge, bool armed) {
   } else if (judge->patient != p->waiting.page[0]) {
     judge->patient = p->waiting.page[0];
     judge->patience = now(judge);
-    judge->patience.passing += promised(judge);
-  } else if (dmi_pool_turned(judge->pool) - judge->patience.turned >
-             judge->patience.passing + judge->patient->map->page_size) {
+    judge->patience.transient += promised(judge);
+  } else if (dmi_pool_transient_ended(judge->pool) - judge->patience.ended >
+             judge->patience.transient + judge->patient->map->page_size) {
     bad(judge, "a write waits for room that always others get");
   }
 }

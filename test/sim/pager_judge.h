@@ -33,8 +33,9 @@ void pager_judge_free(struct pager_judge *judge);
 /* A page stalls. */
 void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page);
 /* A message about room is sent, or has come.  Uids are below 512. */
-void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_room_msg *msg);
-void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_room_msg *msg);
+void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_capacity_msg *msg);
+void pager_judge_hears(struct pager_judge *judge, uint32_t from,
+                       const struct dmi_capacity_msg *msg);
 /* TAKE without MUST is sent for a page of so many bytes; or `from` sends pages back. */
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes);
 void pager_judge_kept(struct pager_judge *judge, uint32_t from);
@@ -49,7 +50,7 @@ void pager_judge_rests(struct pager_judge *judge, bool armed);
  * ended: NULL, or the reason why its write must not fail. */
 const char *pager_judge_hopes(const struct pager_judge *judge, const struct dmi_page *page);
 /* Bytes that others could have at once. */
-uint64_t pager_judge_room(const struct pager_judge *judge);
+uint64_t pager_judge_capacity(const struct pager_judge *judge);
 /* It sleeps: could it go on? */
 void pager_judge_sleeps(const struct pager_judge *judge);
 /* The account is what the records and promises say; `quiet`: and nothing is in use in passing. */

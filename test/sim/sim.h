@@ -24,8 +24,8 @@
 #define SIM_THREADS 3u /* per process, at most */
 #define SIM_RANGES 6u  /* of one operation, at most */
 #define SIM_NO_WAIT UINT32_MAX
-#define SIM_BYE 0xff   /* dmi_msg.type of the last message to a leaving process */
-#define SIM_FOUND 0xfe /* the directory's answer about a mapping */
+#define SIM_LAST_REQUEST 0xff /* dmi_msg.type of the last message to a leaving process */
+#define SIM_FOUND 0xfe        /* the directory's answer about a mapping */
 
 /* ---- Network: two queues for each ordered pair ---- */
 
@@ -35,7 +35,7 @@
 struct sim_chan {
   struct dmi_msg *msg;     /* ring */
   struct dmi_frame **hold; /* of each: its sender's bytes, in use until it arrives; NULL: none */
-  uint32_t first, num, room;
+  uint32_t first, num, capacity;
   uint64_t part;  /* bytes of the first one's body that have arrived */
   uint32_t prio;  /* strategy PRIO: the highest goes first */
   uint32_t place; /* in sim_net.busy, when num > 0 */
@@ -81,9 +81,9 @@ struct sim_pmap {
   enum sim_known known;
   struct dmi_map map;
   struct dmi_page *page[SIM_PAGES]; /* NULL: no record */
-  struct dmi_msg *parked;           /* until HOME_END */
-  uint32_t *parked_from;            /* uids */
-  uint32_t parked_num, parked_room;
+  struct dmi_msg *deferred;         /* until HOME_END */
+  uint32_t *deferred_from;          /* uids */
+  uint32_t deferred_num, deferred_capacity;
   struct dmi_frame *disk[SIM_PAGES]; /* spilled bytes */
   int32_t refs;                      /* that the handover has */
 };
@@ -130,7 +130,7 @@ struct sim_proc {
   struct dmi_handover *handover;
   bool drained; /* as the handover has said */
   bool daemon;  /* in an event of the handover: no view is taken meanwhile */
-  bool must;    /* at work for a TAKE with MUST, or its KEEP */
+  bool must;    /* at work for a TAKE with MUST, or its REFUSE_PAGE */
 };
 
 /* ---- Mappings, as the coordinator and the judge see them ---- */
@@ -154,13 +154,13 @@ struct sim_view {
 /* What a run counts. */
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
-  uint64_t drops, checked, tries, quiets, parked, self_messages, dropped, bounced;
+  uint64_t drops, checked, tries, quiets, deferred, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
   uint64_t waited, kicks,
       abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */
-  uint64_t stalls, refused, offers, kept, spills, unspills, no_room; /* R12 */
-  uint64_t room_messages, failed_for_room, leaves_refused, full;     /* real pagers */
+  uint64_t stalls, refused, offers, refused_pages, spills, unspills, no_capacity; /* R12 */
+  uint64_t capacity_messages, failed_for_capacity, leaves_refused, full;          /* real pagers */
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
@@ -170,7 +170,7 @@ struct sim_options {
   enum dmi_handover_break handover; /* broken, too */
   bool pagers;                      /* the real ones */
   enum dmi_pressure_break pressure_broken;
-  enum dmi_room_break room_broken;
+  enum dmi_capacity_break capacity_broken;
   bool verbose; /* print every event */
   bool lax;     /* stale copies count only when somebody reads them */
 };
@@ -198,9 +198,9 @@ struct sim {
   uint32_t whole, small;      /* of 100 ranges */
   uint32_t drop;              /* of 10000 steps, how many drop a copy */
   uint32_t kick;              /* of 10000 steps, how many end a wait */
-  uint32_t paging;            /* of 10000 steps, how many make room, or ask for it */
+  uint32_t paging;            /* of 10000 steps, how many free memory, or ask for it */
   bool pools;                 /* processes lend little: R12 */
-  uint64_t refusals;          /* operations that were refused for lack of room, not complete */
+  uint64_t refusals;          /* operations that were refused for lack of memory, not complete */
   bool fetch_refused;         /* a READ was, so reads may fail */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
   uint64_t hop, block;        /* of all processes: dmi_core */
@@ -266,7 +266,7 @@ void sim_handover_fini(struct sim_proc *proc);
 void sim_handover_begin(struct sim_proc *proc, uint32_t heir);
 /* One small step; false: nothing can be done now. */
 bool sim_handover_go_on(struct sim_proc *proc);
-/* HOME_*, TAKE, KEEP. */
+/* HOME_*, TAKE, REFUSE_PAGE. */
 void sim_handover_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 /* SIM_FOUND. */
 void sim_handover_found(struct sim_proc *proc, const struct dmi_msg *msg);
@@ -289,24 +289,24 @@ bool sim_ops_kick(struct sim *sim);
 bool sim_ops_abandon(struct sim_proc *proc);
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
-/* ---- sim_room.c: pools, and what a pager might do (R12) ---- */
-void sim_room_init(struct sim_proc *proc);
+/* ---- sim_capacity.c: pools, and what a pager might do (R12) ---- */
+void sim_capacity_init(struct sim_proc *proc);
 /* At the end of a process: nothing is counted any more. */
-void sim_room_fini(struct sim_proc *proc);
-/* Some process makes room, or asks for it, without need or with. */
-void sim_room_step(struct sim *sim);
+void sim_capacity_fini(struct sim_proc *proc);
+/* Some process frees memory, or asks for it, needed or not. */
+void sim_capacity_step(struct sim *sim);
 /* An operation that stalls goes on, somehow, or fails.  False: none stalls. */
-bool sim_room_go_on(struct sim *sim);
+bool sim_capacity_go_on(struct sim *sim);
 /* Some process drops a copy. */
-void sim_room_drop(struct sim *sim);
+void sim_capacity_drop(struct sim *sim);
 /* A member for a leaver's page. */
-uint32_t sim_room_heir(struct sim_proc *proc);
+uint32_t sim_capacity_heir(struct sim_proc *proc);
 /* Does a write stall that is to end somebody's wait?  Refused, it would come again for ever. */
-bool sim_room_is_kick(const struct sim_proc *proc, const struct dmi_page *page);
+bool sim_capacity_is_kick(const struct sim_proc *proc, const struct dmi_page *page);
 /* The operation at the head of the queue is about to fail for lack of room. */
-void sim_room_refused(struct sim_proc *proc, const struct dmi_page *page);
+void sim_capacity_refused(struct sim_proc *proc, const struct dmi_page *page);
 /* Is the account of the process what its records say? */
-void sim_room_check(struct sim_proc *proc, bool quiet);
+void sim_capacity_check(struct sim_proc *proc, bool quiet);
 
 /* ---- sim_pager.c: real pagers (core/pressure.h); none of it without them ---- */
 void sim_pager_init(struct sim_proc *proc);

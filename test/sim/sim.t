@@ -37,12 +37,12 @@ ok($once ne $other, 'other seeds, other histories');
 
 # Each rule of docs/protocol.md that a core can leave out, and in how many runs that must show.
 my @rules = (
-  [HOLD => 40], [ACK_WAIT => 20], [INVALIDATE => 20], [FLOOR => 100], [POISON => 1000],
+  [RELEASE => 40], [ACK_WAIT => 20], [INVALIDATE => 20], [FLOOR => 100], [POISON => 1000],
   [PUTS => 100], [GAP => 100], [FORWARD => 20], [COPYSET => 20], [STALE => 5000],
   [TAILS => 20], [TAKE => 20], [LIST => 20], [LOOK => 20], [MOVE => 20], [TOLD => 200],
-  [DROP => 400], [LEAVER => 200], [KEEP => 20], [STALL => 20], [BEHIND => 400],
+  [DROP => 400], [LEAVER => 200], [REOFFER => 20], [STALL => 20], [BEHIND => 400],
   [REFUSE => 200], [RESERVE => 20], [RETURN => 20], [SPILL => 20],
-  [PASS => 2000], [AFTER => 40], [PASSES => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
+  [DELEGATE => 2000], [AFTER => 40], [DELEGATED => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
   [HOME_END => 20], [HOME_LIST => 20], [HOME_RECORD => 20], [HOME_PAGES => 20], [HOME_DONE => 2000],
   [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_PARK => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
   [HOME_LOOKUP => 40], [HOME_KEEP => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
@@ -68,7 +68,7 @@ for my $rule (@rules, @pager_rules) {
   my ($why) = $text =~ /^(.*(?:seed \d+:|signal|bug:).*)$/m;
   ok($good && $seed, "without $name something breaks within $runs runs",
     $seed ? "seed $seed: " . ($why // '') : $text);
-  next unless $name eq 'HOLD' && $seed;
+  next unless $name eq 'RELEASE' && $seed;
   my ($replay) = run(1, "--break $name --seed $seed --ops 5000");
   s/^caught.*\n// for $text, $replay;
   ok($text eq $replay, 'a bad seed shows the same again', $replay);

@@ -53,7 +53,7 @@ void sim_check_touched(struct sim *sim) {
   }
   sim->touched_num = 0;
   struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
-  if (proc && sim->pools) sim_room_check(proc, false);
+  if (proc && sim->pools) sim_capacity_check(proc, false);
 }
 
 /* The bytes of a page here, wherever they are. */
@@ -85,7 +85,7 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
             "    p%u home p%u %s copy %u held %u flags %x hint p%u tail p%u version %llu "
             "floor %llu",
             proc->core.self, atomic_load(&proc->pmap[map].map.home), roles[at->role], at->copy,
-            (at->flags & DMI_PAGE_HELD) != 0, at->flags, at->hint, at->tail,
+            (at->flags & DMI_PAGE_UNRELEASED) != 0, at->flags, at->hint, at->tail,
             (unsigned long long)at->version.n, (unsigned long long)at->floor.n);
     if (busy) {
       fprintf(stderr, ", queue %s waiters %s current %s acks %u puts %u fetch %llu holders",
@@ -117,7 +117,7 @@ static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t ma
       (real && !dmi_version_is(copy->version, real->version))) {
     sim_bad(sim, "p%u has a stale copy: map %u page %u", proc->core.self, map + 1, page);
   }
-  if (copy->flags & DMI_PAGE_HELD) {
+  if (copy->flags & DMI_PAGE_UNRELEASED) {
     sim_bad(sim, "p%u holds a copy for ever: map %u page %u", proc->core.self, map + 1, page);
   }
 }
@@ -135,7 +135,8 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
       sim_bad(sim, "p%u waits for ownership for ever: map %u page %u", proc->core.self, map + 1,
               page);
     }
-    if (busy && (busy->queue.first || busy->waiters.first || busy->current || busy->parked.first)) {
+    if (busy &&
+        (busy->queue.first || busy->waiters.first || busy->current || busy->waiting_ops.first)) {
       sim_bad(sim, "p%u: operations wait for ever: map %u page %u", proc->core.self, map + 1, page);
     }
     if (busy && (busy->puts || dmi_fetch_any(busy->fetch))) {
@@ -171,13 +172,13 @@ static void check_threads(struct sim *sim) {
 
 /* Each operation that waits is parked at the owner, once, and its bytes are not what it waits for.
  */
-static uint32_t check_parked(struct sim *sim, uint32_t map, uint32_t page) {
+static uint32_t check_waiting(struct sim *sim, uint32_t map, uint32_t page) {
   const struct sim_proc *owner = owner_of(sim, map, page);
   const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
   const unsigned char *bytes = bytes_at(owner, map, page);
   uint32_t num = 0;
   if (!at || !at->busy) return 0;
-  for (const struct dmi_req *req = at->busy->parked.first; req; req = req->next) {
+  for (const struct dmi_req *req = at->busy->waiting_ops.first; req; req = req->next) {
     const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
     if (dmi_syncop_met(req, bytes + req->off)) {
       sim_bad(sim,
@@ -190,17 +191,17 @@ static uint32_t check_parked(struct sim *sim, uint32_t map, uint32_t page) {
 }
 
 void sim_check_waits(struct sim *sim) {
-  uint32_t out = 0, parked = 0;
+  uint32_t out = 0, waiting = 0;
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; !sim->map[m].unmapping && p < sim->map[m].page_num; p++)
-      parked += check_parked(sim, m, p);
+      waiting += check_waiting(sim, m, p);
   }
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     for (uint32_t t = 0; sim->proc[i] && t <= SIM_THREADS; t++)
       out += sim->proc[i]->thread[t].out && sim->proc[i]->thread[t].waits;
   }
-  if (out != parked) {
-    sim_bad(sim, "lost wait: %u operations wait, %u of them at an owner", out, parked);
+  if (out != waiting) {
+    sim_bad(sim, "lost wait: %u operations wait, %u of them at an owner", out, waiting);
   }
 }
 
@@ -211,7 +212,7 @@ void sim_check_quiet(struct sim *sim) {
             (unsigned long long)sim->refusals);
   }
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    if (sim->proc[i]) sim_room_check(sim->proc[i], true);
+    if (sim->proc[i]) sim_capacity_check(sim->proc[i], true);
   }
   check_threads(sim);
   for (uint32_t m = 0; m < sim->maps; m++) {

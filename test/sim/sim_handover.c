@@ -102,7 +102,7 @@ static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *ou
 
 static uint32_t env_receiver(void *arg, uint64_t bytes) {
   struct sim_proc *proc = arg;
-  return proc->pager ? sim_pager_give(proc, bytes) : sim_room_heir(proc);
+  return proc->pager ? sim_pager_give(proc, bytes) : sim_capacity_heir(proc);
 }
 
 void sim_handover_init(struct sim_proc *proc) {
@@ -143,11 +143,11 @@ void sim_handover_fini(struct sim_proc *proc) {
 
 static void replay(struct sim_proc *proc, uint32_t map) {
   struct sim_pmap *pmap = &proc->pmap[map];
-  struct dmi_msg *msg = pmap->parked;
-  uint32_t *from = pmap->parked_from, num = pmap->parked_num;
-  pmap->parked = NULL;
-  pmap->parked_from = NULL;
-  pmap->parked_num = pmap->parked_room = 0;
+  struct dmi_msg *msg = pmap->deferred;
+  uint32_t *from = pmap->deferred_from, num = pmap->deferred_num;
+  pmap->deferred = NULL;
+  pmap->deferred_from = NULL;
+  pmap->deferred_num = pmap->deferred_capacity = 0;
   for (uint32_t i = 0; i < num; i++)
     sim_page_message(proc, from[i], &msg[i]);
   free(msg);
@@ -186,7 +186,7 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
       case DMI_ACT_SEND:
-        if (proc->pager && act->msg.type == DMI_MSG_KEEP && env_find(proc, act->msg.map))
+        if (proc->pager && act->msg.type == DMI_MSG_REFUSE_PAGE && env_find(proc, act->msg.map))
           sim_pager_sends_back(proc, act->to, act->msg.flags & DMI_F_MUST);
         sim_send(proc, act->to, &act->msg);
         break;

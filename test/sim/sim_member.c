@@ -114,7 +114,7 @@ static void take_view(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   const struct sim_view *view = &sim->view[proc->views++];
   struct sim_proc *leaver = sim_by_uid(sim, view->uid);
-  struct dmi_msg bye = {.type = SIM_BYE};
+  struct dmi_msg last_request = {.type = SIM_LAST_REQUEST};
   if (view->uid == proc->core.self) return;
   /* The coordinator's FORGET travels before its VIEW.  Otherwise a home could meet a tail that was
    * free to leave because it had forgotten the mapping. */
@@ -126,7 +126,7 @@ static void take_view(struct sim_proc *proc) {
     sim_bad(sim, "p%u left before p%u took the view", view->uid, proc->core.self);
     return;
   }
-  sim_send(proc, view->uid, &bye);
+  sim_send(proc, view->uid, &last_request);
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
   dmi_handover_removed(proc->handover, view->uid, view->heir);
   if (proc->pager) sim_pager_view(proc);

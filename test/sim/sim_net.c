@@ -12,7 +12,7 @@
 #include "sim.h"
 
 const char *sim_msg_name(uint32_t type) {
-  if (type == SIM_BYE) return "BYE";
+  if (type == SIM_LAST_REQUEST) return "LAST_REQUEST";
   return dmi_wire_name((uint8_t)type);
 }
 
@@ -29,7 +29,7 @@ void sim_net_fini(struct sim *sim) {
         dmi_slice_drop(&msg->list);
         dmi_slice_drop(&msg->body);
         dmi_frame_unref(chan->hold[chan->first]);
-        chan->first = (chan->first + 1) & (chan->room - 1);
+        chan->first = (chan->first + 1) & (chan->capacity - 1);
         chan->num--;
       }
       free(chan->msg);
@@ -59,20 +59,20 @@ void sim_net_retune(struct sim *sim) {
 
 /* Makes room for one more. */
 static void grow(struct sim_chan *chan) {
-  uint32_t room = chan->room ? 2 * chan->room : 16;
-  struct dmi_msg *msg = malloc(room * sizeof(*msg));
-  struct dmi_frame **hold = malloc(room * sizeof(struct dmi_frame *));
+  uint32_t capacity = chan->capacity ? 2 * chan->capacity : 16;
+  struct dmi_msg *msg = malloc(capacity * sizeof(*msg));
+  struct dmi_frame **hold = malloc(capacity * sizeof(struct dmi_frame *));
   if (!msg || !hold) abort();
   for (uint32_t i = 0; i < chan->num; i++) {
-    msg[i] = chan->msg[(chan->first + i) & (chan->room - 1)];
-    hold[i] = chan->hold[(chan->first + i) & (chan->room - 1)];
+    msg[i] = chan->msg[(chan->first + i) & (chan->capacity - 1)];
+    hold[i] = chan->hold[(chan->first + i) & (chan->capacity - 1)];
   }
   free(chan->msg);
   free(chan->hold);
   chan->msg = msg;
   chan->hold = hold;
   chan->first = 0;
-  chan->room = room;
+  chan->capacity = capacity;
 }
 
 void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg,
@@ -82,9 +82,9 @@ void sim_net_put(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_m
               (msg->type == DMI_MSG_DATA && msg->body.len && rng_once_in(&sim->rng, 2));
   if (bulk) from += SIM_PROCS;
   struct sim_chan *chan = &net->chan[from][to];
-  if (chan->num == chan->room) grow(chan);
-  chan->hold[(chan->first + chan->num) & (chan->room - 1)] = hold;
-  chan->msg[(chan->first + chan->num++) & (chan->room - 1)] = *msg;
+  if (chan->num == chan->capacity) grow(chan);
+  chan->hold[(chan->first + chan->num) & (chan->capacity - 1)] = hold;
+  chan->msg[(chan->first + chan->num++) & (chan->capacity - 1)] = *msg;
   net->in_flight++;
   if (chan->num == 1) {
     chan->place = net->busy_num;
@@ -138,7 +138,7 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
   *to = id % SIM_PROCS;
   *msg = chan->msg[chan->first];
   dmi_frame_unref(chan->hold[chan->first]);
-  chan->first = (chan->first + 1) & (chan->room - 1);
+  chan->first = (chan->first + 1) & (chan->capacity - 1);
   chan->part = 0;
   net->in_flight--;
   if (--chan->num == 0) {
@@ -177,8 +177,8 @@ bool sim_net_idle(const struct sim *sim, uint32_t slot) {
 
 static bool silent(const struct sim_chan *chan) {
   for (uint32_t i = 0; i < chan->num; i++) {
-    uint8_t type = chan->msg[(chan->first + i) & (chan->room - 1)].type;
-    if (type >= DMI_SVC_ROOM_ASK && type <= DMI_SVC_ROOM_BACK) return false;
+    uint8_t type = chan->msg[(chan->first + i) & (chan->capacity - 1)].type;
+    if (type >= DMI_SVC_CAPACITY_ASK && type <= DMI_SVC_CAPACITY_RETURN) return false;
   }
   return true;
 }

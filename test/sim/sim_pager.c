@@ -20,7 +20,7 @@ static struct dmi_pool *pool_of(void *arg) {
 static bool reserve(void *arg, uint64_t bytes, bool force) {
   struct sim_proc *proc = arg;
   bool good = dmi_pool_reserve(pool_of(arg), bytes, force);
-  proc->sim->totals->no_room += !good;
+  proc->sim->totals->no_capacity += !good;
   return good;
 }
 
@@ -52,7 +52,7 @@ static void unspilled(void *arg, struct dmi_page *page) {
   *disk = NULL;
 }
 
-static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+static const struct dmi_account capacity = {reserve, release, attach, detach, copies, unspilled};
 
 /* ---- Start and end -------------------------------------------------------------------------- */
 
@@ -70,12 +70,12 @@ void sim_pager_init(struct sim_proc *proc) {
   bool spills = rng_once_in(rng, 4);
   if (!pager) abort();
   proc->pager = pager;
-  proc->core.room = &room;
+  proc->core.account = &capacity;
   pager->disk_most = rng_once_in(rng, 2) ? rng_below(rng, 128) : 4096;
   pager->pool = dmi_pool_new(limit, event, pager);
   if (!pager->pool) abort();
   pager->core = dmi_pressure_new(&proc->core, pager->pool, spills);
-  dmi_pressure_set_break(pager->core, sim->opt.pressure_broken, sim->opt.room_broken);
+  dmi_pressure_set_break(pager->core, sim->opt.pressure_broken, sim->opt.capacity_broken);
   pager->action.type = DMI_PRESSURE_REST;
   sim_pager_judge(proc);
   if (sim->begun) {

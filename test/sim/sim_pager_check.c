@@ -39,49 +39,49 @@ void sim_pager_judge(struct sim_proc *proc) {
 /* ---- Failing -------------------------------------------------------------------------------- */
 
 void sim_pager_sends_back(struct sim_proc *proc, uint32_t from, bool must) {
-  proc->sim->totals->kept++;
-  if (must && dmi_room_promised(proc->pager->core->rooms))
+  proc->sim->totals->refused_pages++;
+  if (must && dmi_capacity_promised(proc->pager->core->capacity))
     sim_bad(proc->sim, "p%u sends a page back to p%u, and has promised room", proc->core.self,
             from);
 }
 
 /* Has somebody room for it who has nothing to do, and from whom no message is under way?  Then it
  * owes word of that.  NULL: nobody. */
-static const struct sim_proc *with_room(const struct sim_proc *proc, uint64_t bytes) {
+static const struct sim_proc *with_capacity(const struct sim_proc *proc, uint64_t bytes) {
   const struct sim *sim = proc->sim;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     const struct sim_proc *other = sim->proc[i];
     if (!other || other == proc || sim_has_left(proc, other->core.self)) continue;
     if (!sim_pager_sleeps(other) || !sim_net_silent(sim, proc->slot, other->slot)) continue;
-    if (pager_judge_room(other->pager->judge) >= bytes) return other;
+    if (pager_judge_capacity(other->pager->judge) >= bytes) return other;
   }
   return NULL;
 }
 
 void sim_pager_gives_up(struct sim_proc *proc, const struct dmi_page *page) {
   struct sim_pager *pager = proc->pager;
-  const struct sim_proc *other = with_room(proc, page->map->page_size);
+  const struct sim_proc *other = with_capacity(proc, page->map->page_size);
   const char *hope = pager_judge_hopes(pager->judge, page);
   pager->doubt[0] = 0;
   if (hope) {
     snprintf(pager->doubt, sizeof(pager->doubt), "%s", hope);
   } else if (other) {
     snprintf(pager->doubt, sizeof(pager->doubt), "p%u has %llu bytes", other->core.self,
-             (unsigned long long)pager_judge_room(other->pager->judge));
+             (unsigned long long)pager_judge_capacity(other->pager->judge));
   }
 }
 
 bool sim_pager_fails(struct sim_proc *proc, struct dmi_page *page) {
   struct sim *sim = proc->sim;
   if (!(page->flags & DMI_PAGE_STALLED)) return false;
-  if (sim_room_is_kick(proc, page)) return true;
+  if (sim_capacity_is_kick(proc, page)) return true;
   if (page->flags & DMI_PAGE_SPILLED)
     sim_bad(sim, "p%u: what needs a spilled page fails", proc->core.self);
   if (proc->pager->doubt[0])
     sim_bad(sim, "p%u: a write of %llu bytes fails, and %s", proc->core.self,
             (unsigned long long)page->map->page_size, proc->pager->doubt);
-  sim->totals->failed_for_room++;
-  sim_room_refused(proc, page);
+  sim->totals->failed_for_capacity++;
+  sim_capacity_refused(proc, page);
   return false;
 }
 
@@ -108,7 +108,7 @@ void sim_pager_check(struct sim_proc *proc, bool quiet) {
   pager_judge_account(pager->judge, quiet);
   if (sim_pager_sleeps(proc)) pager_judge_sleeps(pager->judge);
   if (!quiet) return;
-  if (flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_ROOM))
+  if (flags & (DMI_PAGE_OFFERED | DMI_PAGE_STALLED | DMI_PAGE_RESERVED))
     sim_bad(sim, "p%u: flags %x stay", proc->core.self, flags);
   if (pager->core->waiting.num || pager->core->stalled.num || pager->core->offered.num ||
       pager->held)

@@ -4,39 +4,39 @@
  */
 #include "sim_pager.h"
 
-static void send_room(struct sim_proc *proc, const struct dmi_room_send *send) {
-  struct dmi_msg msg = dmi_room_to_msg(&send->msg, proc->core.self);
+static void send_capacity(struct sim_proc *proc, const struct dmi_capacity_send *send) {
+  struct dmi_msg msg = dmi_capacity_to_msg(&send->msg, proc->core.self);
   sim_log(proc->sim, "p%u room %u kind %u number %llu bytes %llu unit %llu to p%u", proc->core.self,
           send->msg.type, send->msg.kind, (unsigned long long)send->msg.number,
           (unsigned long long)send->msg.bytes, (unsigned long long)send->msg.unit, send->to);
   pager_judge_says(proc->pager->judge, send->to, &send->msg);
-  proc->sim->totals->room_messages++;
+  proc->sim->totals->capacity_messages++;
   sim_send(proc, send->to, &msg);
 }
 
 /* The pages here, for a leave. */
 static void count_pages(struct sim_proc *proc, struct dmi_pressure_out *out) {
   struct sim *sim = proc->sim;
-  struct dmi_room_lot lot[SIM_MAPS];
-  uint64_t lots = 0;
+  struct dmi_capacity_size sizes[SIM_MAPS];
+  uint64_t size_num = 0;
   for (uint32_t m = 0; m < sim->maps; m++) {
     const struct sim_pmap *pmap = &proc->pmap[m];
     uint64_t at = 0, pages = 0;
     for (uint32_t p = 0; pmap->known == SIM_KNOWN && p < SIM_PAGES; p++)
       pages += pmap->page[p] && dmi_pressure_counts(pmap->page[p]);
-    while (at < lots && lot[at].size != pmap->map.page_size)
+    while (at < size_num && sizes[at].size != pmap->map.page_size)
       at++;
     if (!pages) continue;
-    if (at == lots) lot[lots++] = (struct dmi_room_lot){pmap->map.page_size, 0};
-    lot[at].num += pages;
+    if (at == size_num) sizes[size_num++] = (struct dmi_capacity_size){pmap->map.page_size, 0};
+    sizes[at].num += pages;
   }
-  dmi_pressure_counted(proc->pager->core, lot, lots, out);
+  dmi_pressure_counted(proc->pager->core, sizes, size_num, out);
 }
 
 void sim_pager_carry(struct sim_proc *proc, struct dmi_pressure_out *out) {
   struct sim *sim = proc->sim;
-  for (uint64_t i = 0; i < out->room.num; i++)
-    send_room(proc, &out->room.send[i]);
+  for (uint64_t i = 0; i < out->capacity.num; i++)
+    send_capacity(proc, &out->capacity.send[i]);
   dmi_pressure_out_free(out);
   if (out->look) proc->pager->events++;
   if (out->promised) {
@@ -85,9 +85,9 @@ void sim_pager_open(struct sim_proc *proc) {
 }
 
 void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_room_msg said;
+  struct dmi_capacity_msg said;
   struct dmi_pressure_out out;
-  if (!dmi_room_of_msg(msg, &said))
+  if (!dmi_capacity_of_msg(msg, &said))
     sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
   if (!sim_has_left(proc, from)) pager_judge_hears(proc->pager->judge, from, &said);
   dmi_pressure_out_init(&out);

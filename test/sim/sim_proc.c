@@ -42,7 +42,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   if (sim->opt.pagers) {
     sim_pager_init(proc);
   } else {
-    sim_room_init(proc);
+    sim_capacity_init(proc);
   }
   sim_handover_init(proc);
   proc->core.hop = sim->hop;
@@ -72,10 +72,10 @@ void sim_proc_free(struct sim_proc *proc) {
       dmi_page_fini(&proc->core, pmap->page[p]);
       free(pmap->page[p]);
     }
-    free(pmap->parked);
-    free(pmap->parked_from);
+    free(pmap->deferred);
+    free(pmap->deferred_from);
   }
-  sim_room_fini(proc);
+  sim_capacity_fini(proc);
   sim_pager_fini(proc);
   for (uint32_t t = 0; t <= SIM_THREADS; t++)
     sim_ops_fini(&proc->thread[t]);
@@ -125,26 +125,27 @@ struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static void park(struct sim_proc *proc, uint32_t map, struct dmi_act *act) {
+static void defer(struct sim_proc *proc, uint32_t map, struct dmi_act *act) {
   struct sim_pmap *pmap = &proc->pmap[map];
   if (!atomic_load(&pmap->map.arriving)) {
     sim_bad(proc->sim, "p%u parks %s though its home is not arriving", proc->core.self,
             sim_msg_name(act->msg.type));
   }
-  if (pmap->parked_num == pmap->parked_room) {
-    pmap->parked_room = pmap->parked_room ? 2 * pmap->parked_room : 8;
-    pmap->parked = realloc(pmap->parked, pmap->parked_room * sizeof(*pmap->parked));
-    pmap->parked_from = realloc(pmap->parked_from, pmap->parked_room * sizeof(*pmap->parked_from));
-    if (!pmap->parked || !pmap->parked_from) abort();
+  if (pmap->deferred_num == pmap->deferred_capacity) {
+    pmap->deferred_capacity = pmap->deferred_capacity ? 2 * pmap->deferred_capacity : 8;
+    pmap->deferred = realloc(pmap->deferred, pmap->deferred_capacity * sizeof(*pmap->deferred));
+    pmap->deferred_from =
+        realloc(pmap->deferred_from, pmap->deferred_capacity * sizeof(*pmap->deferred_from));
+    if (!pmap->deferred || !pmap->deferred_from) abort();
   }
-  pmap->parked[pmap->parked_num] = act->msg;
+  pmap->deferred[pmap->deferred_num] = act->msg;
   /* A message to oneself may borrow the operation's bytes; what is kept must not. */
-  struct dmi_msg *kept = &pmap->parked[pmap->parked_num];
+  struct dmi_msg *kept = &pmap->deferred[pmap->deferred_num];
   if (kept->body.len && !kept->body.frame) {
     kept->body = dmi_slice_copy(kept->body.ptr, kept->body.len);
   }
-  pmap->parked_from[pmap->parked_num++] = act->to;
-  proc->sim->totals->parked++;
+  pmap->deferred_from[pmap->deferred_num++] = act->to;
+  proc->sim->totals->deferred++;
 }
 
 /* The receiver left after the core had decided to send. */
@@ -184,10 +185,10 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
       case DMI_ACT_COMPLETE:
         sim_ops_complete(proc, act->req);
         break;
-      case DMI_ACT_PARK:
-        park(proc, map, act);
+      case DMI_ACT_DEFER:
+        defer(proc, map, act);
         break;
-      case DMI_ACT_ROOM:
+      case DMI_ACT_STALLED:
         sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
         proc->sim->totals->stalls++;
         if (proc->pager) sim_pager_stalled(proc, proc->pmap[map].page[page]);
@@ -219,7 +220,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
-  if (!thread || (msg->flags & DMI_F_PARKED)) return; /* R11: those go with the ownership */
+  if (!thread || (msg->flags & DMI_F_WAITING)) return; /* R11: those go with the ownership */
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   bool calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
@@ -231,24 +232,24 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
 
 /* What a process may want to send to one that has left, where nobody waits for it: the answer to a
  * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten
- * (a leaver that forgot it too did not wait for acknowledgements any more); KEEP, since a leaver
- * that has gone owns nothing.  The runtime drops these. */
+ * (a leaver that forgot it too did not wait for acknowledgements any more); REFUSE_PAGE, since a
+ * leaver that has gone owns nothing.  The runtime drops these. */
 static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (dmi_wire_about_page(msg->type)) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
-  if (msg->type >= DMI_SVC_ROOM_ASK && msg->type <= DMI_SVC_ROOM_BACK) return true;
-  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK || msg->type == DMI_MSG_KEEP ||
-         msg->type == DMI_MSG_RELEASE ||
+  if (msg->type >= DMI_SVC_CAPACITY_ASK && msg->type <= DMI_SVC_CAPACITY_RETURN) return true;
+  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK ||
+         msg->type == DMI_MSG_REFUSE_PAGE || msg->type == DMI_MSG_RELEASE ||
          (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch));
 }
 
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   count(sim, msg);
-  sim->totals->kept += msg->type == DMI_MSG_KEEP;
+  sim->totals->refused_pages += msg->type == DMI_MSG_REFUSE_PAGE;
   if (sim->opt.verbose) {
     sim_log(sim,
             "p%u sends %s to p%u: map %u page %u origin p%u words %llu %llu %llu %llu flags %x",
@@ -361,19 +362,19 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
             from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
   }
   switch (msg->type) {
-    case SIM_BYE:
+    case SIM_LAST_REQUEST:
       proc->byes++;
       break;
     case SIM_FOUND:
       sim_handover_found(proc, msg);
       break;
-    case DMI_SVC_ROOM_ASK:
-    case DMI_SVC_ROOM_TELL:
-    case DMI_SVC_ROOM_BACK:
+    case DMI_SVC_CAPACITY_ASK:
+    case DMI_SVC_CAPACITY_REPORT:
+    case DMI_SVC_CAPACITY_RETURN:
       sim_pager_message(proc, from, msg);
       break;
     case DMI_MSG_TAKE:
-    case DMI_MSG_KEEP:
+    case DMI_MSG_REFUSE_PAGE:
     case DMI_MSG_HOME_BEGIN:
     case DMI_MSG_HOME_TAILS:
     case DMI_MSG_HOME_END:

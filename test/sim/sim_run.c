@@ -46,16 +46,16 @@ static void step(struct sim *sim) {
   } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
     (void)sim_member_go_on(sim);
   } else if (sim->drop && rng_below(&sim->rng, 10000) < sim->drop) {
-    sim_room_drop(sim);
+    sim_capacity_drop(sim);
   } else if (sim->pools && !sim->opt.pagers && rng_below(&sim->rng, 10000) < sim->paging) {
-    sim_room_step(sim);
+    sim_capacity_step(sim);
   } else if (dice < sim->issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
   } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
     (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
     /* What leaves may hold up what has room reserved: room is looked for after it. */
-    if (!sim_ops_begin(sim) && !sim_member_go_on(sim) && !sim_room_go_on(sim))
+    if (!sim_ops_begin(sim) && !sim_member_go_on(sim) && !sim_capacity_go_on(sim))
       (void)sim_ops_kick(sim);
   }
   sim_check_touched(sim);
@@ -71,7 +71,7 @@ static void come_to_rest(struct sim *sim) {
     if (sim->opt.pagers && rng_once_in(&sim->rng, 3)) (void)sim_pager_go_on(sim);
     more = members ? sim_member_go_on(sim) || deliver_one(sim)
                    : deliver_one(sim) || sim_member_go_on(sim);
-    if (!more) more = sim_room_go_on(sim);
+    if (!more) more = sim_capacity_go_on(sim);
     if (!more) {
       sim_check_waits(sim);
       more = !sim->bad && sim_ops_kick(sim);

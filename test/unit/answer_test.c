@@ -1,5 +1,5 @@
 /*
- * answer_test.c - answers to operations that are out, when two processes give one (only faulty ones
+ * answer_test.c - answers to operations in flight, when two processes give one (only faulty ones
  * do): the first counts, the caller's buffer is left alone after the call, and nothing is freed
  * twice.  The answers come by two connections, so two threads may receive them at once.
  */

@@ -321,7 +321,7 @@ static void looked_up(void **state) {
   dmi_handover_found(w->handover, second.number, NULL, &w->out);
   act = next(w, DMI_ACT_SEND);
   assert_int_equal(act.to, 3);
-  assert_int_equal(act.msg.type, DMI_MSG_KEEP);
+  assert_int_equal(act.msg.type, DMI_MSG_REFUSE_PAGE);
   assert_int_equal(act.msg.flags, 0);
   assert_int_equal(((struct dmi_tail *)(void *)act.msg.list.frame->bytes)->page, 4);
   dmi_slice_drop(&act.msg.list);
@@ -349,11 +349,11 @@ static void beyond(void **state) {
   known(w, 0, 3);
   assert_true(list(w, 2, DMI_MSG_TAKE, 0, (struct dmi_tail){PAGES, 0, 1}, DMI_F_MUST));
   act = next(w, DMI_ACT_SEND);
-  assert_int_equal(act.msg.type, DMI_MSG_KEEP);
+  assert_int_equal(act.msg.type, DMI_MSG_REFUSE_PAGE);
   assert_int_equal(act.msg.flags, DMI_F_MUST);
   dmi_slice_drop(&act.msg.list);
   no_more(w);
-  assert_true(list(w, 2, DMI_MSG_KEEP, 0, (struct dmi_tail){PAGES, 0, 0}, 0));
+  assert_true(list(w, 2, DMI_MSG_REFUSE_PAGE, 0, (struct dmi_tail){PAGES, 0, 0}, 0));
   assert_int_equal(next(w, DMI_ACT_KEPT).to, 2);
 }
 

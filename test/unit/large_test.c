@@ -17,7 +17,7 @@
 #define SPARE (64 * MIB) /* what may stay mapped when nothing is in use */
 
 /* The first and last bytes say whose room it is. */
-struct room {
+struct block {
   unsigned char *ptr;
   size_t size;
   uint64_t mark;
@@ -28,16 +28,16 @@ static uint64_t next_random(uint64_t *seed) {
   return *seed >> 33;
 }
 
-static void put_marks(const struct room *room) {
-  memcpy(room->ptr - DMI_LARGE_OWN, &room->mark, 8);
-  memcpy(room->ptr, &room->mark, 8);
-  memcpy(room->ptr + room->size - 8, &room->mark, 8);
+static void put_marks(const struct block *block) {
+  memcpy(block->ptr - DMI_LARGE_OWN, &block->mark, 8);
+  memcpy(block->ptr, &block->mark, 8);
+  memcpy(block->ptr + block->size - 8, &block->mark, 8);
 }
 
-static void check_marks(const struct room *room) {
-  assert_memory_equal(room->ptr - DMI_LARGE_OWN, &room->mark, 8);
-  assert_memory_equal(room->ptr, &room->mark, 8);
-  assert_memory_equal(room->ptr + room->size - 8, &room->mark, 8);
+static void check_marks(const struct block *block) {
+  assert_memory_equal(block->ptr - DMI_LARGE_OWN, &block->mark, 8);
+  assert_memory_equal(block->ptr, &block->mark, 8);
+  assert_memory_equal(block->ptr + block->size - 8, &block->mark, 8);
 }
 
 static int is_zero(const unsigned char *ptr, size_t size) {
@@ -47,25 +47,25 @@ static int is_zero(const unsigned char *ptr, size_t size) {
 /* Random sizes, most of them powers of two as pages are, held and given back in random order. */
 static void *wander(void *arg) {
   uint64_t seed = (uint64_t)(uintptr_t)arg;
-  struct room held[HELD] = {{0}};
+  struct block held[HELD] = {{0}};
   for (uint64_t step = 1; step <= 1500; step++) {
-    struct room *room = &held[next_random(&seed) % HELD];
-    if (room->ptr) {
-      check_marks(room);
-      dmi_large_free(room->ptr);
-      room->ptr = NULL;
+    struct block *block = &held[next_random(&seed) % HELD];
+    if (block->ptr) {
+      check_marks(block);
+      dmi_large_free(block->ptr);
+      block->ptr = NULL;
       continue;
     }
-    room->size = DMI_LARGE_MIN << next_random(&seed) % 5;
-    if (next_random(&seed) % 3 == 0) room->size += next_random(&seed) % room->size;
-    if (next_random(&seed) % 200 == 0) room->size = 33 * MIB + next_random(&seed) % MIB;
-    room->mark = step << 32 | (uintptr_t)arg;
+    block->size = DMI_LARGE_MIN << next_random(&seed) % 5;
+    if (next_random(&seed) % 3 == 0) block->size += next_random(&seed) % block->size;
+    if (next_random(&seed) % 200 == 0) block->size = 33 * MIB + next_random(&seed) % MIB;
+    block->mark = step << 32 | (uintptr_t)arg;
     bool zero = next_random(&seed) % 4 == 0;
-    room->ptr = dmi_large_new(room->size, zero);
-    assert_non_null(room->ptr);
-    assert_int_equal((uintptr_t)room->ptr % 64, 0);
-    if (zero) assert_true(is_zero(room->ptr, room->size));
-    put_marks(room);
+    block->ptr = dmi_large_new(block->size, zero);
+    assert_non_null(block->ptr);
+    assert_int_equal((uintptr_t)block->ptr % 64, 0);
+    if (zero) assert_true(is_zero(block->ptr, block->size));
+    put_marks(block);
   }
   for (int i = 0; i < HELD; i++) {
     if (!held[i].ptr) continue;

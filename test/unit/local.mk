@@ -75,19 +75,19 @@ check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c test/unit/page_line.h
 test_unit_wait_test_LDADD = $(unit_libs)
 
-check_PROGRAMS += test/unit/room_test
-test_unit_room_test_SOURCES = test/unit/room_test.c test/unit/room_world.h \
+check_PROGRAMS += test/unit/reserve_test
+test_unit_reserve_test_SOURCES = test/unit/reserve_test.c test/unit/reserve_world.h \
 	test/unit/page_line.h
-test_unit_room_test_LDADD = $(unit_libs)
+test_unit_reserve_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/offer_test
-test_unit_offer_test_SOURCES = test/unit/offer_test.c test/unit/room_world.h \
+test_unit_offer_test_SOURCES = test/unit/offer_test.c test/unit/reserve_world.h \
 	test/unit/page_line.h
 test_unit_offer_test_LDADD = $(unit_libs)
 
-check_PROGRAMS += test/unit/pass_test
-test_unit_pass_test_SOURCES = test/unit/pass_test.c test/unit/page_line.h
-test_unit_pass_test_LDADD = $(unit_libs)
+check_PROGRAMS += test/unit/delegate_test
+test_unit_delegate_test_SOURCES = test/unit/delegate_test.c test/unit/page_line.h
+test_unit_delegate_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/early_test
 test_unit_early_test_SOURCES = test/unit/early_test.c
@@ -133,9 +133,9 @@ check_PROGRAMS += test/unit/pool_test
 test_unit_pool_test_SOURCES = test/unit/pool_test.c
 test_unit_pool_test_LDADD = $(unit_libs)
 
-check_PROGRAMS += test/unit/rooms_test
-test_unit_rooms_test_SOURCES = test/unit/rooms_test.c
-test_unit_rooms_test_LDADD = $(unit_libs)
+check_PROGRAMS += test/unit/capacity_test
+test_unit_capacity_test_SOURCES = test/unit/capacity_test.c
+test_unit_capacity_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/handover_test
 test_unit_handover_test_SOURCES = test/unit/handover_test.c
@@ -147,10 +147,10 @@ test_unit_node_test_SOURCES = test/unit/node_test.c test/unit/node_world.h
 test_unit_node_test_CPPFLAGS = $(sim_cppflags)
 test_unit_node_test_LDADD = $(sim_libs) -lcmocka
 
-check_PROGRAMS += test/unit/rooms_sim_test
-test_unit_rooms_sim_test_SOURCES = test/unit/rooms_sim_test.c
-test_unit_rooms_sim_test_CPPFLAGS = $(sim_cppflags)
-test_unit_rooms_sim_test_LDADD = $(sim_libs) -lcmocka
+check_PROGRAMS += test/unit/capacity_sim_test
+test_unit_capacity_sim_test_SOURCES = test/unit/capacity_sim_test.c
+test_unit_capacity_sim_test_CPPFLAGS = $(sim_cppflags)
+test_unit_capacity_sim_test_LDADD = $(sim_libs) -lcmocka
 
 check_PROGRAMS += test/unit/replace_test
 test_unit_replace_test_SOURCES = test/unit/replace_test.c

@@ -230,21 +230,21 @@ static void test_goodbye(void **state) {
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 50, 1, &out); /* the other one has no answer yet */
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
-  assert_false(give(m, 2, DMI_CTL_PARTED, 0, NULL)); /* not all have taken the view */
+  assert_false(give(m, 2, DMI_CTL_FLUSHED, 0, NULL)); /* not all have taken the view */
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
-  expect_send(2, DMI_CTL_BYE);
+  expect_send(2, DMI_CTL_LAST_REQUEST);
   dmi_pack_init(&body);
   dmi_pack_u64(&body, dmi_member_view(m));
   dmi_pack_u8(&body, 0);
   assert_true(give(m, 2, DMI_CTL_VIEW_TAKEN, 0, &body));
-  expect_send(2, DMI_CTL_PART);
-  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
-  expect_send(2, DMI_CTL_LAST_OK);
-  assert_true(give(m, 2, DMI_CTL_PARTED, 0, NULL));
+  expect_send(2, DMI_CTL_FLUSH);
+  assert_true(give(m, 2, DMI_CTL_LAST_MESSAGE, 0, NULL));
+  expect_send(2, DMI_CTL_LAST_MESSAGE_OK);
+  assert_true(give(m, 2, DMI_CTL_FLUSHED, 0, NULL));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
   expect_send(2, DMI_CTL_LEFT);
-  expect_send(2, DMI_CTL_OUT); /* no DMI_main runs there */
+  expect_send(2, DMI_CTL_EXIT); /* no DMI_main runs there */
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 52, 1, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
@@ -252,7 +252,7 @@ static void test_goodbye(void **state) {
   dmi_member_welcome(m, 51, 1, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
-  assert_true(give(m, 2, DMI_CTL_GONE, 0, NULL));
+  assert_true(give(m, 2, DMI_CTL_EXITED, 0, NULL));
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 0);
   dmi_member_viewed(m, &out);
   assert_int_equal(expect(DMI_MACT_CLOSE_PEER)->id, 2);
@@ -507,7 +507,7 @@ static struct awaited awaited_by(const struct dmi_member *m) {
 
 #define AWAITS(m, uids_) assert_string_equal(awaited_by(m).uids, uids_)
 
-/* The coordinator: who has not taken a view, OPENED, DRAINED, PARTED, GONE; not who has asked to
+/* The coordinator: who has not taken a view, OPENED, DRAINED, FLUSHED, EXITED; not who has asked to
  * join only.
  */
 static void test_coordinator_awaits(void **state) {
@@ -544,15 +544,15 @@ static void test_coordinator_awaits(void **state) {
   dmi_member_viewed(m, &out);
   AWAITS(m, "2 "); /* it takes the view, too */
   assert_true(give_taken(m, 2, 3));
-  expect_send(2, DMI_CTL_PART);
+  expect_send(2, DMI_CTL_FLUSH);
   AWAITS(m, "2 ");
   dmi_member_name(m, 2, name);
   assert_string_equal(name, "process 1 (there), which has left the program,");
-  assert_true(give(m, 2, DMI_CTL_LAST, 0, NULL));
-  assert_true(give(m, 2, DMI_CTL_PARTED, 0, NULL));
-  expect_send(2, DMI_CTL_OUT);
+  assert_true(give(m, 2, DMI_CTL_LAST_MESSAGE, 0, NULL));
+  assert_true(give(m, 2, DMI_CTL_FLUSHED, 0, NULL));
+  expect_send(2, DMI_CTL_EXIT);
   AWAITS(m, "2 ");
-  assert_true(give(m, 2, DMI_CTL_GONE, 0, NULL));
+  assert_true(give(m, 2, DMI_CTL_EXITED, 0, NULL));
   dmi_member_viewed(m, &out);
   AWAITS(m, "");
   end(m);
@@ -561,7 +561,7 @@ static void test_coordinator_awaits(void **state) {
 static bool give_uids(struct dmi_member *m, uint8_t type, uint32_t num, const uint32_t *uids) {
   struct dmi_pack body;
   dmi_pack_init(&body);
-  if (type == DMI_CTL_PART) dmi_pack_u32(&body, num);
+  if (type == DMI_CTL_FLUSH) dmi_pack_u32(&body, num);
   for (uint32_t i = 0; i < num; i++)
     dmi_pack_u32(&body, uids[i]);
   return give(m, 1, type, 0, &body);
@@ -608,20 +608,20 @@ static void test_leaver_awaits(void **state) {
   assert_true(give(m, 1, DMI_CTL_VIEW, 0, &body));
   dmi_member_viewed(m, &out);
   AWAITS(m, "1 ");
-  assert_true(give_uids(m, DMI_CTL_PART, 2, (uint32_t[]){1, 3}));
+  assert_true(give_uids(m, DMI_CTL_FLUSH, 2, (uint32_t[]){1, 3}));
   AWAITS(m, "1 3 ");
-  assert_true(give(m, 1, DMI_CTL_BYE, 0, NULL));
+  assert_true(give(m, 1, DMI_CTL_LAST_REQUEST, 0, NULL));
   AWAITS(m, "3 ");
   assert_non_null(strstr(awaited_by(m).what, "this process cannot leave"));
-  assert_true(give(m, 3, DMI_CTL_BYE, 0, NULL));
-  AWAITS(m, "1 3 "); /* LAST_OK */
-  assert_true(give(m, 3, DMI_CTL_LAST_OK, 0, NULL));
+  assert_true(give(m, 3, DMI_CTL_LAST_REQUEST, 0, NULL));
+  AWAITS(m, "1 3 "); /* LAST_MESSAGE_OK */
+  assert_true(give(m, 3, DMI_CTL_LAST_MESSAGE_OK, 0, NULL));
   AWAITS(m, "1 ");
-  assert_true(give(m, 1, DMI_CTL_LAST_OK, 0, NULL));
-  AWAITS(m, "1 "); /* LEFT, then OUT */
+  assert_true(give(m, 1, DMI_CTL_LAST_MESSAGE_OK, 0, NULL));
+  AWAITS(m, "1 "); /* LEFT, then EXIT */
   assert_true(give(m, 1, DMI_CTL_LEFT, 0, NULL));
   AWAITS(m, "1 ");
-  assert_true(give(m, 1, DMI_CTL_OUT, 0, NULL));
+  assert_true(give(m, 1, DMI_CTL_EXIT, 0, NULL));
   AWAITS(m, ""); /* it has ended */
   end(m);
 }

@@ -161,13 +161,13 @@ static int closed_of(const int *fds, int num) {
  * that has. */
 static void test_many_silent(void **state) {
   (void)state;
-  enum { MANY = 400, ROOM = 256 };
+  enum { MANY = 400, PLACES = 256 };
   struct node a, b, c;
   int fds[MANY];
   join(&a, &b);
   for (int i = 0; i < MANY; i++)
     fds[i] = raw_connect(&a);
-  for (int i = 0; closed_of(fds, MANY) < MANY - ROOM; i++) {
+  for (int i = 0; closed_of(fds, MANY) < MANY - PLACES; i++) {
     assert_true(i < 100 * node_limit());
     poll(NULL, 0, 10);
   }
@@ -177,7 +177,7 @@ static void test_many_silent(void **state) {
   NODE_WAIT(&c, joined_num, 1);
   assert_true(c.joined_ok);
   int closed = closed_of(fds, MANY);
-  assert_true(closed >= MANY - ROOM && closed <= MANY - ROOM + 8);
+  assert_true(closed >= MANY - PLACES && closed <= MANY - PLACES + 8);
   struct dmi_msg ask = {.type = DMI_CTL_JOIN};
   node_send(&b, b.joined_id, ask);
   node_send(&c, c.joined_id, ask);

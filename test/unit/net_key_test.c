@@ -71,7 +71,7 @@ static void test_replay(void **state) {
   int again = raw_connect(&a);
   assert_true(raw_send(again, call, sizeof call));
   assert_int_equal(raw_read(again, &byte, 1), 0);
-  assert_true(node_wait_log(&a, "repeats what another one has said"));
+  assert_true(node_wait_log(&a, "repeats the beginning of another connection"));
   close(again);
   again = raw_connect(&a);
   assert_true(raw_call(again, &hello, own));

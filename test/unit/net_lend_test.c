@@ -32,13 +32,13 @@
 
 struct call {
   struct dmi_status status;
-  _Atomic uint64_t op; /* of the request that is out */
+  _Atomic uint64_t op; /* of the request in flight */
   unsigned char *buf;  /* where the answer's bytes go */
 };
 
 /* Of a node, as a sender and as a receiver. */
 struct side {
-  pthread_mutex_t lock; /* sending: number and place in line go together */
+  pthread_mutex_t lock; /* sending: number and place in the queue go together */
   uint64_t sent[4];     /* to each uid */
   uint64_t seen[4];     /* from each uid; whoever receives */
   struct call call[THREADS + 1];
@@ -389,7 +389,7 @@ static void test_cut(void **state) {
   node_free(&nodes[1]);
   NODE_WAIT(&nodes[0], lost_num, 1);
   waiter_end(&waiter);
-  assert_non_null(strstr(nodes[0].lost_why, "without taking leave"));
+  assert_non_null(strstr(nodes[0].lost_why, "unexpectedly"));
   node_stop(&nodes[0]);
   assert_int_equal(nodes[0].lost_num, 1);
   node_free(&nodes[0]);
@@ -477,7 +477,7 @@ static void test_refused(void **state) {
   NODE_WAIT(&nodes[0], lost_num, 1);
   pthread_join(waiter.thread, NULL);
   assert_int_equal(sides[1].lent, lent + 1);
-  assert_true(node_wait_log(&nodes[0], "no correct process sends it"));
+  assert_true(node_wait_log(&nodes[0], "no correct process would send it"));
   finish(nodes, 2);
 }
 
@@ -533,7 +533,7 @@ static uint32_t receive_one(struct node *nodes, uint8_t type) {
   struct dmi_msg msg = {.type = type};
   msg.got.op.n = sides[1].call[0].op;
   side_send(&nodes[1], 1, msg);
-  dmi_net_receive(&loan, &status->state, DMI_STATUS_OUT);
+  dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);
   assert_int_equal(loan.owed, type == FOR_DAEMON);
   dmi_net_give_back(&loan);
   return passed;
@@ -583,7 +583,7 @@ static void test_middle(void **state) {
   }
   waiter = (struct waiter){.node = &nodes[0], .asked = 2};
   pthread_create(&waiter.thread, NULL, waiter_main, &waiter);
-  while ((atomic_load(&sides[1].call[0].status.state) & ~DMI_STATUS_OUT) == 0)
+  while ((atomic_load(&sides[1].call[0].status.state) & ~DMI_STATUS_IN_FLIGHT) == 0)
     sched_yield(); /* it sleeps, or receives */
   say_as(&nodes[1], 1, bytes + DMI_WIRE_HEADER + 500, 500);
   NODE_WAIT(&nodes[0], messages, 2);

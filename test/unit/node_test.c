@@ -120,7 +120,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
   BAD(first->answered != first->op || first->error, "the goodbye fails");
   BAD(owned(first, base, p->uid) != PAGES - 1, "the heir has not the other pages");
   BAD(used(first) != PAGES, "another use of room at the heir");
-  BAD(w->sent[DMI_SVC_ROOM_BACK] != 1, "the promise is not given back");
+  BAD(w->sent[DMI_SVC_CAPACITY_RETURN] != 1, "the promise is not given back");
   return NULL;
 }
 

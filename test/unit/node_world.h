@@ -170,11 +170,11 @@ static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *ou
   if (p->leaves) (void)dmi_node_step(p->node, &(struct dmi_input){.type = DMI_IN_STEPPED}, &p->out);
 }
 
-static void env_lock_room(void *arg) {
+static void env_lock_capacity(void *arg) {
   (void)arg;
 }
 
-static void env_unlock_room(void *arg, struct dmi_out *out) {
+static void env_unlock_capacity(void *arg, struct dmi_out *out) {
   for (uint32_t i = 0; i < out->num; i++)
     world_send(arg, out->act[i].to, &out->act[i].msg);
   dmi_out_free(out);
@@ -368,23 +368,23 @@ static void pool_wakes(void *arg) {
   ((struct proc *)arg)->look = true;
 }
 
-static bool room_reserve(void *arg, uint64_t bytes, bool force) {
+static bool capacity_reserve(void *arg, uint64_t bytes, bool force) {
   return dmi_pool_reserve(((struct proc *)arg)->pool, bytes, force);
 }
 
-static void room_release(void *arg, uint64_t bytes) {
+static void capacity_release(void *arg, uint64_t bytes) {
   dmi_pool_release(((struct proc *)arg)->pool, bytes);
 }
 
-static void room_attach(void *arg, struct dmi_frame *frame, bool reserved) {
+static void capacity_attach(void *arg, struct dmi_frame *frame, bool reserved) {
   dmi_pool_attach(((struct proc *)arg)->pool, frame, reserved);
 }
 
-static void room_detach(void *arg, struct dmi_frame *frame) {
+static void capacity_detach(void *arg, struct dmi_frame *frame) {
   dmi_pool_detach(((struct proc *)arg)->pool, frame);
 }
 
-static void room_copies(void *arg, int64_t more) {
+static void capacity_copies(void *arg, int64_t more) {
   dmi_pool_copies(((struct proc *)arg)->pool, more);
 }
 
@@ -464,11 +464,11 @@ static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint6
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
 
-static const struct dmi_room world_room = {.reserve = room_reserve,
-                                           .release = room_release,
-                                           .attach = room_attach,
-                                           .detach = room_detach,
-                                           .copies = room_copies};
+static const struct dmi_account world_capacity = {.reserve = capacity_reserve,
+                                                  .release = capacity_release,
+                                                  .attach = capacity_attach,
+                                                  .detach = capacity_detach,
+                                                  .copies = capacity_copies};
 
 /* Process `i` begins, lending so many pages. */
 static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
@@ -480,7 +480,7 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->alive = true;
   p->core.is_member = is_member;
   p->core.arg = p;
-  p->core.room = &world_room;
+  p->core.account = &world_capacity;
   p->pool = dmi_pool_new(pages * SIZE, pool_wakes, p);
   p->pressure = dmi_pressure_new(&p->core, p->pool, false);
   p->pager.type = DMI_PRESSURE_REST;
@@ -501,8 +501,8 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
                                              .lock = env_lock,
                                              .unlock = env_lock,
                                              .unlock_step = env_unlock_step};
-  p->env.lock_room = env_lock_room;
-  p->env.unlock_room = env_unlock_room;
+  p->env.lock_pressure = env_lock_capacity;
+  p->env.unlock_pressure = env_unlock_capacity;
   p->node = dmi_node_new(&p->core, p->pressure, &p->env, &info,
                          &(struct dmi_addr){.port = (uint16_t)(PORT + i)});
   dmi_node_set_break(p->node, broken);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "room_world.h"
+#include "reserve_world.h"
 
 /* ---- Offers --------------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static void test_kept(void **state) {
   w->proc[1].limit = PAGE - 1;
   assert_true(offer(w, 1, 2));
   settle(w);
-  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_REFUSE_PAGE], 1);
   assert_int_equal(w->proc[0].page.role, DMI_ROLE_OWNER);
   assert_int_equal(w->proc[0].page.flags, 0);
   assert_true(offer(w, 1, 3));
@@ -66,7 +66,7 @@ static void test_offer_comes_too_late(void **state) {
   assert_true(offer(w, 1, 2)); /* meets PENDING, or an owner: nothing to do */
   settle(w);
   assert_int_equal(w->line.sent[DMI_MSG_OWN], 1);
-  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 0);
+  assert_int_equal(w->line.sent[DMI_MSG_REFUSE_PAGE], 0);
   assert_int_equal(w->proc[0].page.flags, 0);
 }
 
@@ -122,7 +122,7 @@ static void test_leaver_gives(void **state) {
   dmi_page_give(&w->proc[1].core, &w->proc[1].page, 3, &out);
   act(w, &w->proc[1], &out);
   settle(w);
-  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_REFUSE_PAGE], 1);
   assert_int_equal(w->line.sent[DMI_MSG_TAKE], 2);
   assert_int_equal(one->page.role, DMI_ROLE_OWNER); /* the heir, room or not */
   expect(one, PAGE, 0, 0);
@@ -180,7 +180,7 @@ static void test_leaver_has_offered(void **state) {
   dmi_page_give(&two->core, &two->page, 3, &out);
   act(w, two, &out);
   settle(w);
-  assert_int_equal(w->line.sent[DMI_MSG_KEEP], 1);
+  assert_int_equal(w->line.sent[DMI_MSG_REFUSE_PAGE], 1);
   assert_int_equal(w->line.sent[DMI_MSG_TAKE], 2);
   assert_int_equal(w->line.sent[DMI_MSG_GRANT], 2);
   assert_int_equal(w->proc[2].page.role, DMI_ROLE_OWNER); /* and stays there */

@@ -1,7 +1,7 @@
 /*
  * page_line.h - processes' cores that a unit test has side by side, with one page each, and the
- * messages under way between them: one line, oldest first, since one channel for all is one allowed
- * order.
+ * messages in flight between them: one queue, oldest first, since one channel for all is one
+ * allowed order.
  *
  * Included by the tests of the page protocol, after cmocka.h, with PROCS, the number of processes,
  * and PAGE, the page's size, defined; LINE, how many messages there can be at a time, may be.

@@ -186,26 +186,26 @@ static void test_threads(void **state) {
 /* What is in use only in passing: reservations, and bytes that are no page's any more. */
 static void test_passing(void **state) {
   struct dmi_frame *a, *b;
-  uint64_t turned;
+  uint64_t ended;
   (void)state;
   open_pool(1 << 20);
-  turned = dmi_pool_turned(pool);
+  ended = dmi_pool_transient_ended(pool);
   a = dmi_frame_new(4096);
   b = dmi_frame_new(4096);
   assert_true(dmi_pool_reserve(pool, 4096, false));
-  assert_int_equal(dmi_pool_passing(pool), 4096);
+  assert_int_equal(dmi_pool_transient(pool), 4096);
   assert_int_equal(woken, 0);
   dmi_pool_attach(pool, a, true);
   assert_int_equal(woken, 1); /* it has ended, though nothing is free */
-  assert_int_equal(dmi_pool_turned(pool), turned + 4096);
-  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_int_equal(dmi_pool_transient_ended(pool), ended + 4096);
+  assert_int_equal(dmi_pool_transient(pool), 0);
   dmi_pool_attach(pool, b, false);
-  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_int_equal(dmi_pool_transient(pool), 0);
   dmi_frame_ref(a); /* a message has it */
   dmi_pool_detach(pool, a);
   dmi_frame_unref(a);
   woken = 0;
-  assert_int_equal(dmi_pool_passing(pool), 4096);
+  assert_int_equal(dmi_pool_transient(pool), 4096);
   assert_int_equal(woken, 0);
   dmi_frame_unref(a);
   assert_int_equal(woken, 1);
@@ -213,15 +213,15 @@ static void test_passing(void **state) {
   dmi_pool_detach(pool, b);
   dmi_pool_attach(pool, b, false);
   dmi_frame_unref(b);
-  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_int_equal(dmi_pool_transient(pool), 0);
   assert_true(dmi_pool_reserve(pool, 4096, false));
   dmi_pool_detach(pool, b);
   dmi_pool_attach(pool, b, true); /* ... with a reservation that was not needed */
-  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_int_equal(dmi_pool_transient(pool), 0);
   dmi_pool_detach(pool, b);
   dmi_frame_unref(b);
   assert_int_equal(dmi_pool_used(pool), 0);
-  assert_int_equal(dmi_pool_passing(pool), 0);
+  assert_int_equal(dmi_pool_transient(pool), 0);
 }
 
 int main(void) {

@@ -87,7 +87,7 @@ static void view(struct world *w, uint32_t others) {
   assert_true(w->out.look);
 }
 
-static void message(struct world *w, uint32_t from, struct dmi_room_msg msg) {
+static void message(struct world *w, uint32_t from, struct dmi_capacity_msg msg) {
   fresh(w);
   assert_true(dmi_pressure_message(w->p, from, &msg, &w->out));
 }
@@ -99,7 +99,7 @@ static struct dmi_frame *use(struct world *w, uint64_t bytes) {
   return frame;
 }
 
-static void test_room(void **state) {
+static void test_capacity(void **state) {
   struct world w;
   (void)state;
   begin(&w, false, 100);
@@ -261,12 +261,14 @@ static void test_word(void **state) {
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_true(w.action.sleep);
-  assert_int_equal(w.out.room.num, 1); /* asked */
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 1, 0, 0, false});
+  assert_int_equal(w.out.capacity.num, 1); /* asked */
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 1, 0, 0, false});
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_SWEEP); /* to the file */
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 0, 500, 0, false});
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, 500, 0, false});
   assert_true(w.out.told);
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_false(w.action.sleep);
@@ -288,7 +290,8 @@ static void test_leaver(void **state) {
   (void)state;
   begin(&w, false, 100);
   view(&w, 2);
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_URGENT, 0, 500, 0, false});
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, 500, 0, false});
   all = use(&w, LIMIT);
   stall(&w, 0);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
@@ -297,8 +300,8 @@ static void test_leaver(void **state) {
   fresh(&w);
   dmi_pressure_view(w.p, rest, 1, &w.out);
   next(&w, OFFER(NOBODY), DMI_PRESSURE_REST);
-  assert_int_equal(w.out.room.num, 1);
-  assert_int_equal(w.out.room.send[0].to, 3);
+  assert_int_equal(w.out.capacity.num, 1);
+  assert_int_equal(w.out.capacity.send[0].to, 3);
   dmi_frame_unref(all);
   end(&w);
 }
@@ -306,7 +309,7 @@ static void test_leaver(void **state) {
 /* Who has asked to leave and found no room owes word of room ahead of need, and never gives it:
  * that is nothing to look again for. */
 static void test_refused(void **state) {
-  const struct dmi_room_lot lot = {100, 1};
+  const struct dmi_capacity_size lot = {100, 1};
   struct dmi_frame *page;
   struct world w;
   (void)state;
@@ -317,13 +320,15 @@ static void test_refused(void **state) {
   dmi_pressure_leave(w.p, 2, &w.out);
   assert_true(w.out.count);
   dmi_pressure_counted(w.p, &lot, 1, &w.out);
-  assert_int_equal(w.out.room.num, 1);
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_TELL, DMI_ROOM_PROMISE, 1, 0, 0, false});
+  assert_int_equal(w.out.capacity.num, 1);
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_PROMISE, 1, 0, 0, false});
   assert_true(w.out.refused);
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_ASK, DMI_ROOM_AHEAD, 1, 100, 100, false});
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_ASK, DMI_CAPACITY_AHEAD, 1, 100, 100, false});
   next(&w, NOTHING, DMI_PRESSURE_REST);
-  assert_int_equal(w.out.room.num, 1);
-  assert_int_equal(w.out.room.send[0].msg.bytes, 0);
+  assert_int_equal(w.out.capacity.num, 1);
+  assert_int_equal(w.out.capacity.send[0].msg.bytes, 0);
   assert_true(w.action.sleep);
   dmi_frame_unref(page);
   end(&w);
@@ -339,15 +344,16 @@ static void test_copies(void **state) {
   most = use(&w, LIMIT - 300);
   copy = use(&w, 200);
   dmi_pool_copies(w.pool, 200);
-  message(&w, 2, (struct dmi_room_msg){DMI_ROOM_ASK, DMI_ROOM_URGENT, 1, 200, 100, false});
+  message(&w, 2,
+          (struct dmi_capacity_msg){DMI_CAPACITY_ASK, DMI_CAPACITY_URGENT, 1, 200, 100, false});
   next(&w, NOTHING, DMI_PRESSURE_SWEEP);
   dmi_pool_reserve(w.pool, 100, true);
   next(&w, BYTES(100), DMI_PRESSURE_SWEEP);
   dmi_frame_unref(copy);
   dmi_pool_copies(w.pool, -200);
   next(&w, BYTES(200), DMI_PRESSURE_REST);
-  assert_int_equal(w.out.room.num, 1);
-  assert_int_equal(w.out.room.send[0].msg.bytes, 200);
+  assert_int_equal(w.out.capacity.num, 1);
+  assert_int_equal(w.out.capacity.send[0].msg.bytes, 200);
   dmi_pool_release(w.pool, 100);
   dmi_frame_unref(most);
   end(&w);
@@ -394,7 +400,7 @@ static void test_busy(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_room),     cmocka_unit_test(test_fail),
+      cmocka_unit_test(test_capacity), cmocka_unit_test(test_fail),
       cmocka_unit_test(test_spilled),  cmocka_unit_test(test_passing),
       cmocka_unit_test(test_patience), cmocka_unit_test(test_last_moment),
       cmocka_unit_test(test_word),     cmocka_unit_test(test_refused),

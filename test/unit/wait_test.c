@@ -190,7 +190,7 @@ static void moves(void **state) {
   struct world *w = *state;
   struct own held = begin_lock_into(), own = begin_lock_into(), other = begin_lock_into(), done;
   const int64_t one = 1;
-  uint32_t parked = 0, grant = 0;
+  uint32_t waiting = 0, grant = 0;
   begin_with(w, 0, &held, NULL);
   begin_with(w, 0, &own, NULL);
   begin_with(w, 1, &other, NULL);
@@ -202,14 +202,14 @@ static void moves(void **state) {
   for (uint32_t i = w->line.first; i < w->line.last; i++) {
     assert_int_equal(w->line.to[i], 3);
     if (w->line.msg[i].type == DMI_MSG_GRANT) grant = i;
-    if (w->line.msg[i].flags & DMI_F_PARKED) {
-      parked++;
+    if (w->line.msg[i].flags & DMI_F_WAITING) {
+      waiting++;
       assert_int_equal(w->line.msg[i].atomic.rmw, DMI_RMW_TURN);
-      assert_int_equal(w->line.msg[i].origin, parked); /* 1 came before 2 */
+      assert_int_equal(w->line.msg[i].origin, waiting); /* 1 came before 2 */
       assert_int_equal(grant, 0);
     }
   }
-  assert_int_equal(parked, 2);
+  assert_int_equal(waiting, 2);
   assert_int_not_equal(grant, 0);
   (void)settle(w);
   assert_true(done.done && !own.done && !other.done);
@@ -400,7 +400,7 @@ static void forged(void **state) {
   const uint64_t ticket = 7 * DMI_SYNC_UNIT;
   struct dmi_rmw_sizes sizes = {8, 0, 8};
   struct dmi_msg msg = {
-      .type = DMI_MSG_ATOMIC, .flags = DMI_F_PARKED, .origin = 2, .map = LINE_MAP};
+      .type = DMI_MSG_ATOMIC, .flags = DMI_F_WAITING, .origin = 2, .map = LINE_MAP};
   struct dmi_out out;
   msg.atomic = (struct dmi_msg_atomic){.len = sizeof(struct dmi_tickets), .rmw = DMI_RMW_TURN};
   msg.list = (struct dmi_slice){NULL, (const unsigned char *)&sizes, sizeof(sizes)};

@@ -173,7 +173,7 @@ static void test_strangers(void **state) {
     struct dmi_msg msg = {.type = (uint8_t)type};
     if (!refused(&msg, false)) allowed++;
   }
-  assert_int_equal(allowed, 2); /* JOIN and STOP */
+  assert_int_equal(allowed, 2); /* JOIN and FIN */
   struct dmi_msg join = {.type = DMI_CTL_JOIN, .body = {.len = DMI_WIRE_STRANGER}};
   assert_false(refused(&join, false));
   join.body.len++;

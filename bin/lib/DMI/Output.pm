@@ -10,7 +10,7 @@ use Errno ();
 use IO::Handle ();
 
 my $longest_line = 1 << 20;    # bytes; a longer one is passed on in pieces
-my ($full_at, $room_at) = (1 << 20, 256 << 10);
+my ($full_at, $retry_at) = (1 << 20, 256 << 10);
 
 # tag => put the name of the process before its lines; log => directory for a file of each process;
 # full => called with 1 and 0; broken => called when nobody reads any more.
@@ -111,7 +111,7 @@ sub queued { return length($_[0]{out}{queue}) + length($_[0]{err}{queue}) }
 sub _look {
   my ($self) = @_;
   my $queued = $self->queued;
-  my $full = $queued > ($self->{is_full} ? $room_at : $full_at);
+  my $full = $queued > ($self->{is_full} ? $retry_at : $full_at);
   if ($full != ($self->{is_full} // 0)) {
     $self->{is_full} = $full || 0;
     $self->{full}->($self->{is_full});

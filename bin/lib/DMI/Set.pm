@@ -298,7 +298,7 @@ sub interrupt {
   }
   elsif ($number == 2) {
     $self->say('still there: ' . join(', ', map { $self->_where($_) } @left)) if @left;
-    $self->say('once more ends them at once');
+    $self->say('the next Ctrl+C ends them at once');
     $_->ask for @left;
   }
   else {

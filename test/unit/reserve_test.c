@@ -1,6 +1,6 @@
 /*
- * room_test.c - replacement (docs/protocol.md R12), one test for each row of its table that is no
- * offer (offer_test.c), and the account behind struct dmi_room.
+ * reserve_test.c - replacement (docs/protocol.md R12), one test for each row of its table that is
+ * no offer (offer_test.c), and the account behind struct dmi_account.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "room_world.h"
+#include "reserve_world.h"
 
 /* ---- Drop ----------------------------------------------------------------------------------- */
 
@@ -46,9 +46,10 @@ static void test_no_drop(void **state) {
   assert_true(own.done);
 }
 
-/* ---- No room at who asks -------------------------------------------------------------------- */
+/* ---- No memory at the asking process
+ * -------------------------------------------------------------------- */
 
-static void test_read_without_room(void **state) {
+static void test_read_without_capacity(void **state) {
   struct world *w = *state;
   struct proc *two = &w->proc[1];
   write_now(w, 1, DMI_REQ_PUT, 7);
@@ -71,7 +72,7 @@ static void test_read_reserves(void **state) {
   expect(&w->proc[1], 0, 0, 0);
 }
 
-static void test_exclusive_without_room(void **state) {
+static void test_exclusive_without_capacity(void **state) {
   struct world *w = *state;
   w->proc[1].limit = 0;
   write_now(w, 2, DMI_REQ_EXCL, 5);
@@ -114,7 +115,7 @@ static void test_copy_goes_while_pending(void **state) {
 }
 
 /* A zero copy that an UPDATE would give bytes. */
-static void test_update_without_room(void **state) {
+static void test_update_without_capacity(void **state) {
   struct world *w = *state;
   struct proc *two = &w->proc[1];
   struct own own;
@@ -130,8 +131,8 @@ static void test_update_without_room(void **state) {
   assert_null(w->proc[0].page.busy); /* DROPPED: out of the copyset */
 }
 
-/* The room of who reads is set aside until the answer comes: behind a write that stalls it would be
- * missing for ever. */
+/* The memory of a process that reads is reserved until the answer comes: behind a stalled write it
+ * would be missing for ever. */
 static void test_what_needs_no_room_passes_a_stall(void **state) {
   struct world *w = *state;
   struct proc *one = &w->proc[0], *two = &w->proc[1];
@@ -354,12 +355,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ROW(test_drop),
       ROW(test_no_drop),
-      ROW(test_read_without_room),
+      ROW(test_read_without_capacity),
       ROW(test_read_reserves),
-      ROW(test_exclusive_without_room),
+      ROW(test_exclusive_without_capacity),
       ROW(test_exclusive_reserves),
       ROW(test_copy_goes_while_pending),
-      ROW(test_update_without_room),
+      ROW(test_update_without_capacity),
       ROW(test_what_needs_no_room_passes_a_stall),
       ROW(test_stall),
       ROW(test_stalled_write_fails),

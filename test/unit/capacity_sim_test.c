@@ -1,9 +1,9 @@
 /*
- * rooms_sim_test.c - who has room: a simulation of several processes with messages in any order
+ * capacity_sim_test.c - who has room: a simulation of several processes with messages in any order
  * between different pairs, in which nobody may wait for room that is there, no promise may be lost,
  * and each rule that is switched off is noticed.
  */
-#include "core/room.h"
+#include "core/capacity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,28 +21,28 @@
 #define HIGH 12 /* what is kept free when it is not urgent */
 #define QUEUE 4096
 
-enum { MSG_ROOM, MSG_OFFER, MSG_KEEP, MSG_TAKE };
+enum { MSG_CAPACITY, MSG_OFFER, MSG_REFUSE_PAGE, MSG_TAKE };
 
 struct flying {
   uint8_t type;
   uint64_t bytes;
-  struct dmi_room_msg msg;
+  struct dmi_capacity_msg msg;
 };
 
 struct proc {
-  uint64_t passing; /* in use for a moment; part of `used` */
-  uint64_t turned;
-  uint64_t asked_turned[PROCS]; /* `turned` when a member asked */
+  uint64_t transient; /* in use for a moment; part of `used` */
+  uint64_t ended;
+  uint64_t asked_ended[PROCS]; /* `turned` when a member asked */
   bool member, leaving;
-  struct dmi_rooms *rooms;
-  uint64_t used;              /* with what is promised to others */
-  uint64_t unit;              /* it wants a page of this size to leave; 0: none */
-  uint8_t kind;               /* AHEAD or URGENT */
-  bool offered;               /* it is on its way */
-  bool giving;                /* READY: pages go */
-  struct dmi_room_lot lot[3]; /* the pages it leaves with */
-  uint64_t told[PROCS];       /* what a member may still be offered */
-  uint64_t out;               /* TAKEs that have not arrived */
+  struct dmi_capacity *capacity;
+  uint64_t used;                     /* with what is promised to others */
+  uint64_t unit;                     /* it wants a page of this size to leave; 0: none */
+  uint8_t kind;                      /* AHEAD or URGENT */
+  bool offered;                      /* it is on its way */
+  bool giving;                       /* READY: pages go */
+  struct dmi_capacity_size sizes[3]; /* the pages it leaves with */
+  uint64_t told[PROCS];              /* what a member may still be offered */
+  uint64_t out;                      /* TAKEs that have not arrived */
 };
 
 struct world {
@@ -66,17 +66,17 @@ static void fly(struct world *world, uint32_t from, uint32_t to, const struct fl
   world->queue[from][to][world->last[from][to]++] = *flying;
 }
 
-static void send_all(struct world *world, uint32_t from, struct dmi_room_out *out) {
+static void send_all(struct world *world, uint32_t from, struct dmi_capacity_out *out) {
   for (uint64_t i = 0; i < out->num; i++) {
     uint32_t to = out->send[i].to - 1;
-    struct flying flying = {.type = MSG_ROOM, .msg = out->send[i].msg};
+    struct flying flying = {.type = MSG_CAPACITY, .msg = out->send[i].msg};
     if (!world->proc[to].member) {
       bad(world, "a message to a process that is no member");
     } else {
       fly(world, from, to, &flying);
     }
   }
-  dmi_room_out_free(out);
+  dmi_capacity_out_free(out);
 }
 
 static uint64_t ahead(const struct proc *proc) {
@@ -91,31 +91,33 @@ static uint64_t urgent(const struct proc *proc) {
 /* What the pager does at each event. */
 static void look(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
-  struct dmi_room_asker asker;
-  struct dmi_room_out out;
+  struct dmi_capacity_asker asker;
+  struct dmi_capacity_out out;
   if (!proc->member) return;
-  dmi_room_out_init(&out);
-  dmi_room_again(proc->rooms);
-  while (dmi_room_asker(proc->rooms, &asker)) {
-    uint64_t room = asker.kind == DMI_ROOM_AHEAD ? ahead(proc) : urgent(proc);
-    struct dmi_room_passing passing = {proc->passing, proc->turned, false};
-    if (!proc->leaving && dmi_room_hold(proc->rooms, &asker, room, &passing)) continue;
-    if (asker.kind == DMI_ROOM_URGENT && room < asker.unit && !proc->leaving && proc->passing &&
-        proc->turned == proc->asked_turned[asker.uid - 1]) {
-      bad(world, "refused for what is in use only in passing");
+  dmi_capacity_out_init(&out);
+  dmi_capacity_again(proc->capacity);
+  while (dmi_capacity_asker(proc->capacity, &asker)) {
+    uint64_t free_bytes = asker.kind == DMI_CAPACITY_AHEAD ? ahead(proc) : urgent(proc);
+    struct dmi_capacity_transient transient = {proc->transient, proc->ended, false};
+    if (!proc->leaving && dmi_capacity_defer(proc->capacity, &asker, free_bytes, &transient))
+      continue;
+    if (asker.kind == DMI_CAPACITY_URGENT && free_bytes < asker.unit && !proc->leaving &&
+        proc->transient && proc->ended == proc->asked_ended[asker.uid - 1]) {
+      bad(world, "refused for what is in use only transiently");
     }
-    if (room > asker.bytes) room = asker.bytes;
-    if (room < asker.unit && asker.kind == DMI_ROOM_PROMISE) room = 0;
-    if (asker.kind == DMI_ROOM_PROMISE) proc->used += room;
-    dmi_room_answer(proc->rooms, &asker, room, &out);
+    if (free_bytes > asker.bytes) free_bytes = asker.bytes;
+    if (free_bytes < asker.unit && asker.kind == DMI_CAPACITY_PROMISE) free_bytes = 0;
+    if (asker.kind == DMI_CAPACITY_PROMISE) proc->used += free_bytes;
+    dmi_capacity_answer(proc->capacity, &asker, free_bytes, &out);
   }
-  dmi_room_freed(proc->rooms, ahead(proc), urgent(proc), &out);
+  dmi_capacity_freed(proc->capacity, ahead(proc), urgent(proc), &out);
   send_all(world, at, &out);
   if (!proc->unit || proc->offered || proc->leaving) return;
-  if (dmi_room_need(proc->rooms, proc->unit, proc->unit, (enum dmi_room_kind)proc->kind, &out) ==
-      DMI_ROOM_SOME) {
+  if (dmi_capacity_need(proc->capacity, proc->unit, proc->unit, (enum dmi_capacity_kind)proc->kind,
+                        &out) == DMI_CAPACITY_SOME) {
     uint32_t to =
-        dmi_room_pick(proc->rooms, NULL, 0, proc->unit, (enum dmi_room_kind)proc->kind) - 1;
+        dmi_capacity_pick(proc->capacity, NULL, 0, proc->unit, (enum dmi_capacity_kind)proc->kind) -
+        1;
     struct flying flying = {.type = MSG_OFFER, .bytes = proc->unit};
     if (to >= PROCS || !world->proc[to].member) {
       bad(world, "nobody to offer to");
@@ -132,16 +134,16 @@ static void look(struct world *world, uint32_t at) {
 /* A leave goes on as soon as it is known how. */
 static void look_leave(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
-  struct dmi_room_out out;
+  struct dmi_capacity_out out;
   if (!proc->member || !proc->leaving) return;
-  dmi_room_out_init(&out);
-  switch (dmi_room_leave_state(proc->rooms)) {
-    case DMI_ROOM_LEAVE_READY:
+  dmi_capacity_out_init(&out);
+  switch (dmi_capacity_leave_state(proc->capacity)) {
+    case DMI_CAPACITY_LEAVE_READY:
       proc->giving = true;
       break;
-    case DMI_ROOM_LEAVE_FAILED:
+    case DMI_CAPACITY_LEAVE_FAILED:
       proc->leaving = false;
-      dmi_room_leave_end(proc->rooms, &out);
+      dmi_capacity_leave_end(proc->capacity, &out);
       send_all(world, at, &out);
       look(world, at);
       return;
@@ -149,13 +151,13 @@ static void look_leave(struct world *world, uint32_t at) {
       return;
   }
   while (proc->used) {
-    struct dmi_room_lot *lot = &proc->lot[rng_below(&world->rng, 3)];
-    uint64_t bytes = lot->size;
+    struct dmi_capacity_size *sizes = &proc->sizes[rng_below(&world->rng, 3)];
+    uint64_t bytes = sizes->size;
     struct flying flying = {.type = MSG_TAKE, .bytes = bytes};
     uint32_t to;
-    if (!lot->num) continue;
-    lot->num--;
-    to = dmi_room_give(proc->rooms, bytes) - 1;
+    if (!sizes->num) continue;
+    sizes->num--;
+    to = dmi_capacity_give(proc->capacity, bytes) - 1;
     if (!world->proc[to].member) {
       bad(world, "a page for a process that is no member");
       return;
@@ -170,13 +172,13 @@ static void views(struct world *world) {
   for (uint32_t i = 0; i < PROCS; i++) {
     uint32_t uid[PROCS];
     uint64_t num = 0;
-    struct dmi_room_out out;
+    struct dmi_capacity_out out;
     if (!world->proc[i].member) continue;
     for (uint32_t j = 0; j < PROCS; j++) {
       if (j != i && world->proc[j].member) uid[num++] = j + 1;
     }
-    dmi_room_out_init(&out);
-    world->proc[i].used -= dmi_room_view(world->proc[i].rooms, uid, num, &out);
+    dmi_capacity_out_init(&out);
+    world->proc[i].used -= dmi_capacity_view(world->proc[i].capacity, uid, num, &out);
     send_all(world, i, &out);
   }
   for (uint32_t i = 0; i < PROCS; i++) {
@@ -195,16 +197,16 @@ static bool has_flying(const struct world *world, uint32_t from, uint32_t to, ui
 /* The leaver has given everything away, and goes. */
 static void gone(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
-  struct dmi_room_out out;
-  dmi_room_out_init(&out);
-  dmi_room_leave_end(proc->rooms, &out);
-  dmi_room_out_free(&out); /* they are lost with it, or arrive: the view says the same */
+  struct dmi_capacity_out out;
+  dmi_capacity_out_init(&out);
+  dmi_capacity_leave_end(proc->capacity, &out);
+  dmi_capacity_out_free(&out); /* they are lost with it, or arrive: the view says the same */
   proc->member = false;
-  dmi_rooms_free(proc->rooms);
-  proc->rooms = NULL;
+  dmi_capacity_free(proc->capacity);
+  proc->capacity = NULL;
   for (uint32_t i = 0; i < PROCS; i++) {
     /* An offer that was on its way to it comes back. */
-    if (has_flying(world, i, at, MSG_OFFER) || has_flying(world, at, i, MSG_KEEP))
+    if (has_flying(world, i, at, MSG_OFFER) || has_flying(world, at, i, MSG_REFUSE_PAGE))
       world->proc[i].offered = false;
     world->first[at][i] = world->last[at][i] = 0;
     world->first[i][at] = world->last[i][at] = 0;
@@ -214,13 +216,13 @@ static void gone(struct world *world, uint32_t at) {
 
 static void offer_arrives(struct world *world, uint32_t from, uint32_t to, uint64_t bytes) {
   struct proc *giver = &world->proc[from], *taker = &world->proc[to];
-  struct flying keep = {.type = MSG_KEEP};
+  struct flying refusal = {.type = MSG_REFUSE_PAGE};
   if (urgent(taker) < bytes) {
-    fly(world, to, from, &keep);
+    fly(world, to, from, &refusal);
     return;
   }
   taker->used += bytes;
-  bytes = bytes <= giver->used - giver->passing ? bytes : giver->used - giver->passing;
+  bytes = bytes <= giver->used - giver->transient ? bytes : giver->used - giver->transient;
   giver->used -= bytes;
   giver->offered = false;
   giver->unit = 0;
@@ -231,17 +233,17 @@ static void offer_arrives(struct world *world, uint32_t from, uint32_t to, uint6
 static void arrive(struct world *world, uint32_t from, uint32_t to) {
   struct flying flying = world->queue[from][to][world->first[from][to]++];
   struct proc *proc = &world->proc[to];
-  struct dmi_room_out out;
+  struct dmi_capacity_out out;
   uint64_t freed = 0;
   if (world->first[from][to] == world->last[from][to])
     world->first[from][to] = world->last[from][to] = 0;
-  dmi_room_out_init(&out);
+  dmi_capacity_out_init(&out);
   switch (flying.type) {
-    case MSG_ROOM:
-      if (flying.msg.type == DMI_ROOM_ASK) proc->asked_turned[from] = proc->turned;
-      if (flying.msg.type == DMI_ROOM_TELL && flying.msg.kind != DMI_ROOM_PROMISE)
+    case MSG_CAPACITY:
+      if (flying.msg.type == DMI_CAPACITY_ASK) proc->asked_ended[from] = proc->ended;
+      if (flying.msg.type == DMI_CAPACITY_REPORT && flying.msg.kind != DMI_CAPACITY_PROMISE)
         proc->told[from] = flying.msg.bytes;
-      if (!dmi_room_message(proc->rooms, from + 1, &flying.msg, &freed, &out))
+      if (!dmi_capacity_message(proc->capacity, from + 1, &flying.msg, &freed, &out))
         bad(world, "a message was refused");
       proc->used -= freed;
       send_all(world, to, &out);
@@ -249,13 +251,13 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
     case MSG_OFFER:
       offer_arrives(world, from, to, flying.bytes);
       return;
-    case MSG_KEEP:
+    case MSG_REFUSE_PAGE:
       proc->told[from] = 0;
-      dmi_room_kept(proc->rooms, from + 1);
+      dmi_capacity_refused(proc->capacity, from + 1);
       proc->offered = false;
       break;
     default: /* MSG_TAKE */
-      freed = dmi_room_taken(proc->rooms, from + 1, flying.bytes);
+      freed = dmi_capacity_taken(proc->capacity, from + 1, flying.bytes);
       if (freed != flying.bytes) bad(world, "a page for which there was no promise");
       proc->used += flying.bytes - freed;
       if (--world->proc[from].out == 0 && !world->proc[from].used) gone(world, from);
@@ -273,7 +275,7 @@ static void draw_pages(struct world *world, struct proc *proc) {
   for (int i = 0; i < 3; i++) {
     uint64_t most = left / sizes[i];
     uint64_t num = sizes[i] == 1 ? most : rng_below(&world->rng, (uint32_t)most + 1);
-    proc->lot[i] = (struct dmi_room_lot){sizes[i], num};
+    proc->sizes[i] = (struct dmi_capacity_size){sizes[i], num};
     left -= num * sizes[i];
   }
 }
@@ -282,7 +284,7 @@ static void draw_pages(struct world *world, struct proc *proc) {
 static void happen(struct world *world) {
   uint32_t at = rng_below(&world->rng, PROCS), members = 0, heir = PROCS;
   struct proc *proc = &world->proc[at];
-  struct dmi_room_out out;
+  struct dmi_capacity_out out;
   uint64_t grow;
   for (uint32_t i = 0; i < PROCS; i++) {
     const struct proc *other = &world->proc[i];
@@ -292,7 +294,7 @@ static void happen(struct world *world) {
   if (!proc->member) {
     if (!rng_once_in(&world->rng, 8)) return;
     memset(proc, 0, sizeof(*proc));
-    proc->rooms = dmi_rooms_new();
+    proc->capacity = dmi_capacity_new();
     proc->member = true;
     for (uint32_t i = 0; i < PROCS; i++)
       world->proc[i].told[at] = 0;
@@ -304,24 +306,26 @@ static void happen(struct world *world) {
     case 0: /* memory is freed */
     case 1:
       grow = rng_below(&world->rng, 60);
-      if (proc->offered || proc->used < grow + proc->passing + dmi_room_promised(proc->rooms))
+      if (proc->offered ||
+          proc->used < grow + proc->transient + dmi_capacity_promised(proc->capacity))
         break;
       proc->used -= grow;
       break;
     case 2: /* leaves, but not in the middle of an offer */
-      if (members < 3 || heir == PROCS || proc->offered || dmi_room_promised(proc->rooms)) break;
+      if (members < 3 || heir == PROCS || proc->offered || dmi_capacity_promised(proc->capacity))
+        break;
       for (uint32_t i = 0; i < PROCS; i++) {
         if (world->proc[i].leaving) return; /* one at a time, as their heirs go otherwise */
         if (world->last[i][at] || world->last[at][i]) return;
       }
-      proc->used -= proc->passing; /* what it fetches it does not keep */
-      proc->turned += proc->passing;
-      proc->passing = 0;
+      proc->used -= proc->transient; /* what it fetches it does not keep */
+      proc->ended += proc->transient;
+      proc->transient = 0;
       proc->leaving = true;
       proc->unit = 0;
-      dmi_room_out_init(&out);
+      dmi_capacity_out_init(&out);
       draw_pages(world, proc);
-      dmi_room_leave(proc->rooms, heir + 1, proc->lot, 3, &out);
+      dmi_capacity_leave(proc->capacity, heir + 1, proc->sizes, 3, &out);
       send_all(world, at, &out);
       look_leave(world, at);
       if (proc->giving && !proc->used && !proc->out) gone(world, at);
@@ -330,24 +334,24 @@ static void happen(struct world *world) {
       grow = rng_below(&world->rng, 30);
       if (proc->used + grow <= LIMIT) {
         proc->used += grow;
-        if (rng_below(&world->rng, 2)) proc->passing += grow;
+        if (rng_below(&world->rng, 2)) proc->transient += grow;
       }
       if (proc->unit || proc->used < 25) break;
       proc->unit = rng_range(&world->rng, 1, 20);
-      proc->kind = rng_below(&world->rng, 2) ? DMI_ROOM_URGENT : DMI_ROOM_AHEAD;
+      proc->kind = rng_below(&world->rng, 2) ? DMI_CAPACITY_URGENT : DMI_CAPACITY_AHEAD;
   }
   look(world, at);
 }
 
-/* What is in use in passing ends: free, or here for good. */
+/* Transient use ends: the bytes are free, or stay. */
 static bool pass(struct world *world) {
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &world->proc[i];
     uint64_t ends;
-    if (!proc->member || !proc->passing) continue;
-    ends = rng_range(&world->rng, 1, (uint32_t)proc->passing);
-    proc->passing -= ends;
-    proc->turned += ends;
+    if (!proc->member || !proc->transient) continue;
+    ends = rng_range(&world->rng, 1, (uint32_t)proc->transient);
+    proc->transient -= ends;
+    proc->ended += ends;
     if (rng_below(&world->rng, 4)) proc->used -= ends;
     look(world, i);
     return true;
@@ -370,44 +374,44 @@ static bool deliver_one(struct world *world) {
 static void check_rest(struct world *world) {
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &world->proc[i];
-    struct dmi_room_out out;
+    struct dmi_capacity_out out;
     if (!proc->member) continue;
     if (proc->leaving) bad(world, "a leave that does not end");
-    if (dmi_room_promised(proc->rooms)) bad(world, "a promise that nobody wants");
+    if (dmi_capacity_promised(proc->capacity)) bad(world, "a promise that nobody wants");
     if (!proc->unit) continue;
     if (proc->offered) bad(world, "an offer without an answer");
-    dmi_room_out_init(&out);
-    if (dmi_room_need(proc->rooms, proc->unit, proc->unit, (enum dmi_room_kind)proc->kind, &out) !=
-        DMI_ROOM_NONE) {
+    dmi_capacity_out_init(&out);
+    if (dmi_capacity_need(proc->capacity, proc->unit, proc->unit,
+                          (enum dmi_capacity_kind)proc->kind, &out) != DMI_CAPACITY_NONE) {
       bad(world, "waits for an answer that will not come");
     }
-    dmi_room_out_free(&out);
+    dmi_capacity_out_free(&out);
     for (uint32_t j = 0; j < PROCS; j++) {
       const struct proc *other = &world->proc[j];
       if (j == i || !other->member) continue;
-      if ((proc->kind == DMI_ROOM_AHEAD ? ahead(other) : urgent(other)) >= proc->unit)
+      if ((proc->kind == DMI_CAPACITY_AHEAD ? ahead(other) : urgent(other)) >= proc->unit)
         bad(world, "waits for room that is there");
     }
   }
 }
 
-static const char *simulate(uint64_t seed, enum dmi_room_break broken) {
-  static struct flying room[PROCS][PROCS][QUEUE];
+static const char *simulate(uint64_t seed, enum dmi_capacity_break broken) {
+  static struct flying free_bytes[PROCS][PROCS][QUEUE];
   struct world world;
   memset(&world, 0, sizeof(world));
   world.rng.state = seed;
   for (uint32_t i = 0; i < PROCS; i++) {
     for (uint32_t j = 0; j < PROCS; j++)
-      world.queue[i][j] = room[i][j];
+      world.queue[i][j] = free_bytes[i][j];
     if (i >= 3) continue;
     world.proc[i].member = true;
-    world.proc[i].rooms = dmi_rooms_new();
+    world.proc[i].capacity = dmi_capacity_new();
   }
   views(&world);
   for (int round = 0; round < 40 && !world.bad; round++) {
     uint32_t most = rng_below(&world.rng, 30);
     for (uint32_t i = 0; i < PROCS; i++) {
-      if (world.proc[i].member) dmi_rooms_set_break(world.proc[i].rooms, broken);
+      if (world.proc[i].member) dmi_capacity_set_break(world.proc[i].capacity, broken);
     }
     for (uint32_t i = 0; i < most && !world.bad; i++) {
       if (rng_below(&world.rng, 2) || !deliver_one(&world)) happen(&world);
@@ -419,7 +423,7 @@ static const char *simulate(uint64_t seed, enum dmi_room_break broken) {
     if (!world.bad) check_rest(&world);
   }
   for (uint32_t i = 0; i < PROCS; i++)
-    dmi_rooms_free(world.proc[i].rooms);
+    dmi_capacity_free(world.proc[i].capacity);
   return world.bad;
 }
 
@@ -428,7 +432,7 @@ static void test_simulation(void **state) {
   uint64_t seeds = scale && strcmp(scale, "soak") == 0 ? 200000 : 2000;
   (void)state;
   for (uint64_t seed = 1; seed <= seeds; seed++) {
-    const char *what = simulate(seed, DMI_ROOM_BREAK_NOTHING);
+    const char *what = simulate(seed, DMI_CAPACITY_BREAK_NOTHING);
     if (what) printf("seed %llu: %s\n", (unsigned long long)seed, what);
     assert_null(what);
   }
@@ -436,11 +440,11 @@ static void test_simulation(void **state) {
 
 static void test_breaks(void **state) {
   (void)state;
-  for (int broken = 1; broken < DMI_ROOM_BREAK_LAST; broken++) {
+  for (int broken = 1; broken < DMI_CAPACITY_BREAK_LAST; broken++) {
     const char *what = NULL;
     uint64_t seed;
     for (seed = 1; !what && seed <= 500; seed++)
-      what = simulate(seed, (enum dmi_room_break)broken);
+      what = simulate(seed, (enum dmi_capacity_break)broken);
     printf("rule %d switched off: %s (seed %llu)\n", broken, what ? what : "NOT NOTICED",
            (unsigned long long)seed - 1);
     assert_non_null(what);

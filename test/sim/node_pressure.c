@@ -1,6 +1,6 @@
 /*
- * node_room.c - judges the pager of a virtual node: what it says of its room, whom it offers pages,
- * when it sleeps and when it has a write fail (pager_judge.h).
+ * node_pressure.c - judges the pager of a virtual node: what it says of its room, whom it offers
+ * pages, when it sleeps and when it has a write fail (pager_judge.h).
  */
 #include <stdio.h>
 
@@ -46,41 +46,42 @@ void node_room_init(struct node *node) {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static bool about_room(const struct dmi_msg *msg) {
-  return msg->type < SIM_CREATE && dmi_wire_class(msg) == DMI_CLASS_ROOM;
+static bool about_capacity(const struct dmi_msg *msg) {
+  return msg->type < SIM_CREATE && dmi_wire_class(msg) == DMI_CLASS_CAPACITY;
 }
 
 /* Who has promised room stays until what it was for has come. */
 static void sends_back(struct node *node, uint32_t to, const struct dmi_msg *msg) {
   if (!(msg->flags & DMI_F_MUST) || !node_pmap(node, msg->map)) return;
-  if (dmi_room_promised(node->pressure->rooms))
+  if (dmi_capacity_promised(node->pressure->capacity))
     sim_bad(node->sim, "p%u sends a page back to p%u, and has promised room", node->uid, to);
 }
 
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg) {
-  struct dmi_room_msg said;
-  if (node->judge && msg->type == DMI_MSG_KEEP) sends_back(node, to, msg);
-  if (node->judge && about_room(msg) && dmi_room_of_msg(msg, &said))
+  struct dmi_capacity_msg said;
+  if (node->judge && msg->type == DMI_MSG_REFUSE_PAGE) sends_back(node, to, msg);
+  if (node->judge && about_capacity(msg) && dmi_capacity_of_msg(msg, &said))
     pager_judge_says(node->judge, to, &said);
 }
 
 void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_room_msg said;
+  struct dmi_capacity_msg said;
   if (!node->judge) return;
-  if (msg->type == DMI_MSG_KEEP) pager_judge_kept(node->judge, from);
-  if (about_room(msg) && dmi_room_of_msg(msg, &said) && member(node, from))
+  if (msg->type == DMI_MSG_REFUSE_PAGE) pager_judge_kept(node->judge, from);
+  if (about_capacity(msg) && dmi_capacity_of_msg(msg, &said) && member(node, from))
     pager_judge_hears(node->judge, from, &said);
 }
 
 /* ---- Failing -------------------------------------------------------------------------------- */
 
 /* Is a message about room on its way between these? */
-static bool talk_of_room(const struct node *a, const struct node *b) {
+static bool talk_of_capacity(const struct node *a, const struct node *b) {
   const struct sim_end *end = sim_net_end(a, b->uid);
   for (int e = 0; end && e < 2; e++, end = sim_net_other(end)) {
     for (uint32_t k = 0; k < end->queue.num; k++) {
-      const struct dmi_msg *msg = &end->queue.msg[(end->queue.first + k) & (end->queue.room - 1)];
-      if (about_room(msg)) return true;
+      const struct dmi_msg *msg =
+          &end->queue.msg[(end->queue.first + k) & (end->queue.capacity - 1)];
+      if (about_capacity(msg)) return true;
     }
   }
   return false;
@@ -92,14 +93,14 @@ static bool sleeps(const struct node *node) {
 }
 
 /* Has somebody room who has noticed that, and told everybody who waits to hear so?  0: nobody. */
-static uint32_t with_room(const struct node *node, uint64_t bytes) {
+static uint32_t with_capacity(const struct node *node, uint64_t bytes) {
   const struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->live[i];
     if (!other || other == node || !other->uid || !other->judge) continue;
     if (node->view[other->uid] != 1 || other->view[node->uid] != 1) continue;
-    if (!sleeps(other) || talk_of_room(node, other)) continue;
-    if (pager_judge_room(other->judge) >= bytes) return other->uid;
+    if (!sleeps(other) || talk_of_capacity(node, other)) continue;
+    if (pager_judge_capacity(other->judge) >= bytes) return other->uid;
   }
   return 0;
 }
@@ -107,11 +108,11 @@ static uint32_t with_room(const struct node *node, uint64_t bytes) {
 void node_room_stepped(struct node *node) {
   const struct dmi_page *page = node->action.page;
   if (node->action.type == DMI_PRESSURE_REST) node->behind = false;
-  if (sleeps(node)) pager_judge_rests(node->judge, node->curious);
+  if (sleeps(node)) pager_judge_rests(node->judge, node->watches_steps);
   if (node->pressure->stage != DMI_STAGE_CHECK_FIRST) return;
   node->hope = pager_judge_hopes(node->judge, page);
-  node->has_room = 0;
-  if (!node->hope && !node->behind) node->has_room = with_room(node, page->map->page_size);
+  node->has_capacity = 0;
+  if (!node->hope && !node->behind) node->has_capacity = with_capacity(node, page->map->page_size);
 }
 
 void node_room_fails(struct node *node, const struct dmi_page *page) {
@@ -120,8 +121,8 @@ void node_room_fails(struct node *node, const struct dmi_page *page) {
   if (page->flags & DMI_PAGE_SPILLED)
     sim_bad(sim, "p%u: what needs a spilled page fails", node->uid);
   if (node->hope) sim_bad(sim, "p%u: a write fails, and %s", node->uid, node->hope);
-  if (node->has_room)
-    sim_bad(sim, "p%u: a write fails, and p%u has room", node->uid, node->has_room);
+  if (node->has_capacity)
+    sim_bad(sim, "p%u: a write fails, and p%u has room", node->uid, node->has_capacity);
 }
 
 void node_room_look(struct node *node) {

@@ -1,5 +1,5 @@
 /*
- * pass_test.c - pages passed on by readers (docs/protocol.md R13), step by step: who sends how
+ * delegate_test.c - pages passed on by readers (docs/protocol.md R13), step by step: who sends how
  * often, the hint, BLOCKs that no correct peer sends, and that nothing stays behind.
  *
  * Several processes' cores side by side; messages are carried by hand.
@@ -203,7 +203,7 @@ static void hint(void **state) {
   copy_at_1(w);
   reads(w, 2);
   deliver(w); /* READ at the owner */
-  assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_PASS);
+  assert_int_equal(w->line.msg[w->line.first].type, DMI_MSG_DELEGATE);
   assert_int_equal(w->line.to[w->line.first], 2);
   settle(w);
   has_read(w, 2);
@@ -225,7 +225,7 @@ static void dropped(void **state) {
 }
 
 /* DATA of 1 is under way, and 2 waits for it there.  Returns the DATA. */
-static struct dmi_msg passes(struct world *w) {
+static struct dmi_msg delegated(struct world *w) {
   struct dmi_msg data;
   w->proc[0].core.hop = 1;
   reads(w, 1);
@@ -233,9 +233,9 @@ static struct dmi_msg passes(struct world *w) {
   data = take(w, DMI_MSG_DATA);
   reads(w, 2);
   deliver(w); /* READ */
-  deliver(w); /* PASS */
+  deliver(w); /* DELEGATE */
   assert_false(line_any(&w->line));
-  assert_non_null(w->proc[1].page.busy->passes);
+  assert_non_null(w->proc[1].page.busy->delegated);
   return data;
 }
 
@@ -249,7 +249,7 @@ static void part(struct world *w, const struct dmi_msg *data, uint64_t got) {
 /* Blocks go on while the page arrives, not before there is a whole one. */
 static void arriving(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w);
+  struct dmi_msg data = delegated(w);
   part(w, &data, BLOCK - 1);
   assert_false(line_any(&w->line));
   part(w, &data, 2 * BLOCK + 1);
@@ -267,7 +267,7 @@ static void arriving(void **state) {
  */
 static void gives_up(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w), fail = {.type = DMI_MSG_FAIL};
+  struct dmi_msg data = delegated(w), fail = {.type = DMI_MSG_FAIL};
   part(w, &data, 2 * BLOCK);
   settle(w);
   fail.fail = (struct dmi_msg_fail){.fetch = data.data.fetch, .error = DMI_ENOMEM};
@@ -284,7 +284,7 @@ static void gives_up(void **state) {
 /* The mapping is unmapped while others wait: they are told. */
 static void unmapped(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w);
+  struct dmi_msg data = delegated(w);
   struct dmi_out out;
   dmi_slice_drop(&data.body);
   dmi_out_init(&out);
@@ -298,7 +298,8 @@ static void unmapped(void **state) {
 
 static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
   static unsigned char bytes[PAGE];
-  struct dmi_msg msg = {.type = DMI_MSG_BLOCK, .flags = DMI_F_PASSED, .origin = 3, .map = LINE_MAP};
+  struct dmi_msg msg = {
+      .type = DMI_MSG_BLOCK, .flags = DMI_F_DELEGATED, .origin = 3, .map = LINE_MAP};
   msg.block = (struct dmi_msg_block){.fetch = w->proc[2].page.busy->fetch,
                                      .kind = DMI_KIND_INVALIDATE,
                                      .version = {1},
@@ -316,7 +317,7 @@ static void malformed(void **state) {
                                     {0, PAGE + 1},   {UINT64_MAX, 2},    {2, UINT64_MAX},
                                     {UINT64_MAX, 1}, {UINT64_MAX - 1, 3}};
   struct dmi_msg msg;
-  struct dmi_msg data = passes(w);
+  struct dmi_msg data = delegated(w);
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     msg = block(w, bad[i][0], bad[i][1]);
     assert_null(dmi_page_block_body(&w->proc[2].core, &w->proc[2].page, 2, &msg));
@@ -351,7 +352,7 @@ static void malformed(void **state) {
 /* A body is received at its place, and the place lives as long as the message. */
 static void in_place(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w), msg = block(w, 0, 100), second;
+  struct dmi_msg data = delegated(w), msg = block(w, 0, 100), second;
   unsigned char *place = dmi_page_block_body(&w->proc[2].core, &w->proc[2].page, 2, &msg);
   assert_non_null(place);
   memcpy(place, msg.body.ptr, 100);
@@ -372,7 +373,7 @@ static void in_place(void **state) {
 /* No memory for what a BLOCK brings (its body was thrown away): the read fails. */
 static void no_memory(void **state) {
   struct world *w = *state;
-  struct dmi_msg data = passes(w), msg = block(w, 0, 100);
+  struct dmi_msg data = delegated(w), msg = block(w, 0, 100);
   msg.body.ptr = NULL;
   assert_true(hand(w, 2, 2, &msg));
   assert_true(w->proc[2].done);

@@ -1,8 +1,9 @@
 /*
- * page_room.c - room for the bytes of a page, and what leaves when there is none (R12).
+ * page_reserve.c - reservations of memory for the bytes of a page, and what leaves when there is
+ * none (R12).
  *
  * dmi_page_bytes is the one place where a page's bytes come and go, so that the account
- * (struct dmi_room) is right.  Which pages go where is not decided here: docs/replacement.md.
+ * (struct dmi_account) is right.  Which pages go where is decided elsewhere: docs/replacement.md.
  */
 #include <string.h>
 
@@ -11,31 +12,32 @@
 
 /* ---- The account ---------------------------------------------------------------------------- */
 
-void dmi_room_copies(struct dmi_core *core, struct dmi_page *page) {
+void dmi_reserve_copies(struct dmi_core *core, struct dmi_page *page) {
   bool is = page->frame && page->role == DMI_ROLE_NONE;
   bool was = (page->flags & DMI_PAGE_COPY) != 0;
   int64_t size = (int64_t)page->map->page_size;
   if (is == was) return;
   page->flags ^= DMI_PAGE_COPY;
-  if (core->room) core->room->copies(core->arg, is ? size : -size);
+  if (core->account) core->account->copies(core->arg, is ? size : -size);
 }
 
-bool dmi_room_get(struct dmi_core *core, struct dmi_page *page, bool force) {
-  if (page->frame || (page->flags & DMI_PAGE_ROOM)) return true;
-  if (core->room && !core->room->reserve(core->arg, page->map->page_size, force)) return false;
-  page->flags |= DMI_PAGE_ROOM;
+bool dmi_reserve_get(struct dmi_core *core, struct dmi_page *page, bool force) {
+  if (page->frame || (page->flags & DMI_PAGE_RESERVED)) return true;
+  if (core->account && !core->account->reserve(core->arg, page->map->page_size, force))
+    return false;
+  page->flags |= DMI_PAGE_RESERVED;
   return true;
 }
 
 static void give_back(struct dmi_core *core, struct dmi_page *page) {
-  if (!(page->flags & DMI_PAGE_ROOM)) return;
-  page->flags &= (uint16_t)~DMI_PAGE_ROOM;
-  if (core->room) core->room->release(core->arg, page->map->page_size);
+  if (!(page->flags & DMI_PAGE_RESERVED)) return;
+  page->flags &= (uint16_t)~DMI_PAGE_RESERVED;
+  if (core->account) core->account->release(core->arg, page->map->page_size);
 }
 
-void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
+void dmi_reserve_settle(struct dmi_core *core, struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
-  if (!(page->flags & DMI_PAGE_ROOM) || page->role == DMI_ROLE_PENDING) return;
+  if (!(page->flags & DMI_PAGE_RESERVED) || page->role == DMI_ROLE_PENDING) return;
   if (DMI_BROKEN(core, DMI_BREAK_RETURN)) return;
   if (busy && (dmi_fetch_any(busy->fetch) || busy->current)) return;
   give_back(core, page);
@@ -44,27 +46,27 @@ void dmi_room_settle(struct dmi_core *core, struct dmi_page *page) {
 void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame) {
   struct dmi_frame *old = page->frame;
   page->frame = NULL;
-  dmi_room_copies(core, page);
+  dmi_reserve_copies(core, page);
   if (old) {
-    /* What will come by GRANT was to take the place of these bytes. */
-    if (!frame && page->role == DMI_ROLE_PENDING) (void)dmi_room_get(core, page, true);
-    if (core->room) core->room->detach(core->arg, old);
+    /* The bytes that GRANT brings were to replace these. */
+    if (!frame && page->role == DMI_ROLE_PENDING) (void)dmi_reserve_get(core, page, true);
+    if (core->account) core->account->detach(core->arg, old);
     dmi_frame_unref(old);
   }
   page->frame = frame;
   if (frame) {
-    bool reserved = (page->flags & DMI_PAGE_ROOM) != 0;
-    page->flags &= (uint16_t)~DMI_PAGE_ROOM;
-    if (core->room) core->room->attach(core->arg, frame, reserved);
+    bool reserved = (page->flags & DMI_PAGE_RESERVED) != 0;
+    page->flags &= (uint16_t)~DMI_PAGE_RESERVED;
+    if (core->account) core->account->attach(core->arg, frame, reserved);
   }
-  dmi_room_copies(core, page);
+  dmi_reserve_copies(core, page);
 }
 
 bool dmi_page_own_frame(struct dmi_core *core, struct dmi_page *page, bool whole, bool force) {
   uint64_t size = page->map->page_size;
   struct dmi_frame *fresh;
   if (page->frame && dmi_frame_is_private(page->frame)) return true;
-  if (!dmi_room_get(core, page, force)) return false;
+  if (!dmi_reserve_get(core, page, force)) return false;
   fresh = page->frame || whole ? dmi_frame_new(size) : dmi_frame_new_zero(size);
   if (!fresh) return false;
   if (page->frame && !whole) memcpy(fresh->bytes, page->frame->bytes, size);
@@ -72,16 +74,16 @@ bool dmi_page_own_frame(struct dmi_core *core, struct dmi_page *page, bool whole
   return true;
 }
 
-void dmi_room_end(struct dmi_core *core, struct dmi_page *page) {
+void dmi_reserve_end(struct dmi_core *core, struct dmi_page *page) {
   dmi_page_bytes(core, page, NULL);
-  if (page->flags & DMI_PAGE_SPILLED) dmi_room_overwritten(core, page);
+  if (page->flags & DMI_PAGE_SPILLED) dmi_reserve_overwritten(core, page);
   page->flags &= (uint16_t) ~(DMI_PAGE_OFFERED | DMI_PAGE_STALLED);
   give_back(core, page);
 }
 
-void dmi_room_overwritten(struct dmi_core *core, struct dmi_page *page) {
+void dmi_reserve_overwritten(struct dmi_core *core, struct dmi_page *page) {
   page->flags &= (uint16_t)~DMI_PAGE_SPILLED;
-  if (core->room) core->room->unspilled(core->arg, page);
+  if (core->account) core->account->unspilled(core->arg, page);
 }
 
 /* ---- Stalling ------------------------------------------------------------------------------- */
@@ -91,42 +93,43 @@ static bool is_whole_write(const struct dmi_page *page, const struct dmi_req *re
          req->len == page->map->page_size;
 }
 
-/* An ATOMIC may turn out to change nothing, but it runs once, so its room is there before. */
+/* An ATOMIC may turn out to change nothing, but it runs once, so its memory is reserved before. */
 static bool may_write(const struct dmi_req *req) {
   if (req->type == DMI_REQ_OWN || dmi_is_read(req)) return false;
   return req->type != DMI_REQ_ATOMIC || !dmi_syncop_is_wait(req->kind);
 }
 
-bool dmi_room_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
-  /* Without the first write of an owner without data the page would be lost. */
+bool dmi_reserve_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
+  /* If the first write of an owner without data failed, the page would be lost. */
   bool force = atomic_load(&core->heir) || (page->flags & DMI_PAGE_NODATA);
   if ((page->flags & DMI_PAGE_SPILLED) && !is_whole_write(page, req)) return true;
-  return may_write(req) && !dmi_room_get(core, page, force);
+  return may_write(req) && !dmi_reserve_get(core, page, force);
 }
 
-struct dmi_req *dmi_room_overtake(const struct dmi_core *core, struct dmi_page *page) {
+struct dmi_req *dmi_reserve_overtake(const struct dmi_core *core, struct dmi_page *page) {
   struct dmi_req_list *queue = &page->busy->queue, rest = {NULL, NULL};
-  struct dmi_req *req, *passes = NULL;
+  struct dmi_req *req, *overtakes = NULL;
   bool own_only = DMI_BROKEN(core, DMI_BREAK_BEHIND);
   if (page->flags & DMI_PAGE_SPILLED) return NULL;
   while ((req = dmi_req_pop(queue))) {
-    if (!passes && !may_write(req) && (!own_only || req->type == DMI_REQ_OWN)) {
-      passes = req;
+    if (!overtakes && !may_write(req) && (!own_only || req->type == DMI_REQ_OWN)) {
+      overtakes = req;
     } else {
       dmi_req_push(&rest, req);
     }
   }
   *queue = rest;
-  return passes;
+  return overtakes;
 }
 
-bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out) {
+bool dmi_page_unstall(struct dmi_core *core, struct dmi_page *page, int error,
+                      struct dmi_out *out) {
   struct dmi_req *first = page->busy ? page->busy->queue.first : NULL;
   bool spilled = (page->flags & DMI_PAGE_SPILLED) != 0;
   if (!(page->flags & DMI_PAGE_STALLED)) return false;
   if (error == DMI_OK) {
     if (spilled && !is_whole_write(page, first)) return false;
-    page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
+    page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation */
     if (DMI_BROKEN(core, DMI_BREAK_STALL)) (void)dmi_req_pop(&page->busy->queue);
   } else {
     if (first->type == DMI_REQ_OWN) return false;
@@ -145,7 +148,7 @@ bool dmi_page_room(struct dmi_core *core, struct dmi_page *page, int error, stru
 /* ---- What leaves ---------------------------------------------------------------------------- */
 
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
-  if (!page->copy || (page->flags & DMI_PAGE_HELD)) return false;
+  if (!page->copy || (page->flags & DMI_PAGE_UNRELEASED)) return false;
   if (page->role != DMI_ROLE_NONE && !DMI_BROKEN(core, DMI_BREAK_DROP)) return false;
   if (page->busy && (dmi_fetch_any(page->busy->fetch) || page->busy->waiters.first)) return false;
   page->copy = 0;
@@ -184,7 +187,7 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
   if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return;
-  /* It stalled for room before it began to leave; now it takes what it needs. */
+  /* It stalled before this process began to leave; now it takes the memory it needs. */
   if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALLED;
     dmi_queue_run(core, page, out);
@@ -201,7 +204,7 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool
   if (atomic_load(&core->heir) && !DMI_BROKEN(core, DMI_BREAK_LEAVER)) return false;
   if (must && zero) {
     page->flags |= DMI_PAGE_ZEROS;
-  } else if (!dmi_room_get(core, page, must)) {
+  } else if (!dmi_reserve_get(core, page, must)) {
     return false;
   }
   dmi_own_ask(core, page, false, out);
@@ -209,11 +212,11 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool
   return true;
 }
 
-void dmi_page_kept(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
-                   struct dmi_out *out) {
+void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
+                      struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-  if (must && heir && heir != from && !DMI_BROKEN(core, DMI_BREAK_KEEP))
+  if (must && heir && heir != from && !DMI_BROKEN(core, DMI_BREAK_REOFFER))
     dmi_page_give(core, page, heir, out);
 }
 
@@ -234,7 +237,7 @@ bool dmi_page_unspill(struct dmi_core *core, struct dmi_page *page, struct dmi_f
                       struct dmi_out *out) {
   if (!(page->flags & DMI_PAGE_SPILLED)) return false;
   page->flags &= (uint16_t) ~(DMI_PAGE_SPILLED | DMI_PAGE_STALLED);
-  page->flags |= DMI_PAGE_ROOM; /* the caller's reservation */
+  page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation */
   dmi_page_bytes(core, page, frame);
   if (page->busy) dmi_queue_run(core, page, out);
   dmi_page_rest(core, page);

@@ -1,11 +1,11 @@
 /*
- * room_world.h - four processes' cores side by side, each with a pool of some pages; messages are
- * carried by hand, oldest first.  Process 1 is the home.
+ * reserve_world.h - four processes' cores side by side, each with a pool of some pages; messages
+ * are carried by hand, oldest first.  Process 1 is the home.
  *
  * Included after cmocka.h.
  */
-#ifndef DMI_TEST_ROOM_WORLD_H
-#define DMI_TEST_ROOM_WORLD_H
+#ifndef DMI_TEST_RESERVE_WORLD_H
+#define DMI_TEST_RESERVE_WORLD_H
 
 #include "core/page.h"
 #include "dmi_api.h"
@@ -74,7 +74,7 @@ static inline void unspilled(void *arg, struct dmi_page *page) {
   proc->overwritten++;
 }
 
-static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+static const struct dmi_account account = {reserve, release, attach, detach, copies, unspilled};
 
 /* What the pool of this process has now. */
 static inline void expect(const struct proc *proc, int64_t used, int64_t reserved, int64_t copied) {
@@ -89,7 +89,7 @@ static inline void act(struct world *w, struct proc *proc, struct dmi_out *out) 
   dmi_page_check(&proc->core, &proc->page);
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *a = &out->act[i];
-    if (a->type == DMI_ACT_ROOM) {
+    if (a->type == DMI_ACT_STALLED) {
       assert_int_equal(a->msg.map, proc->map.base);
       assert_int_equal(a->msg.page, 0);
       proc->stalls++;
@@ -116,8 +116,8 @@ static inline void take(struct world *w, struct proc *proc, uint32_t from, struc
     assert_int_equal(out.num, 0);
     dmi_out_free(&out);
     proc = &w->proc[from - 1];
-    w->line.sent[DMI_MSG_KEEP]++;
-    dmi_page_kept(&proc->core, &proc->page, to, must, &out);
+    w->line.sent[DMI_MSG_REFUSE_PAGE]++;
+    dmi_page_refused(&proc->core, &proc->page, to, must, &out);
   }
   dmi_slice_drop(&msg->list);
   act(w, proc, &out);
@@ -216,7 +216,7 @@ static inline bool go_on(struct world *w, uint32_t who, int error) {
   bool done;
   if (error == DMI_OK) (void)reserve(proc, PAGE, true);
   dmi_out_init(&out);
-  done = dmi_page_room(&proc->core, &proc->page, error, &out);
+  done = dmi_page_unstall(&proc->core, &proc->page, error, &out);
   if (!done && error == DMI_OK) release(proc, PAGE);
   act(w, proc, &out);
   return done;
@@ -239,7 +239,7 @@ static inline int setup(void **state) {
   if (!w) return -1;
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
-    proc->core.room = &room;
+    proc->core.account = &account;
     proc->core.arg = proc;
     proc->limit = PAGE;
     line_open(&proc->core, &proc->map, &proc->page, i);

@@ -1,10 +1,10 @@
 /*
- * events.c - carrying out what the protocol of this process decides (core/node.h).
+ * actions.c - carrying out what the protocol of this process decides (core/node.h).
  *
  * Runs in the daemon thread.  Actions are carried out in order; an input that one of them causes
  * adds its own actions at the end of the same list.
  */
-#include "node/events.h"
+#include "node/actions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "node/runtime.h"
 #include "node/stall.h"
 
-struct dmi_events {
+struct dmi_actions {
   struct dmi_out out;
   bool carrying;
   bool coordinating; /* that was told */
@@ -26,7 +26,7 @@ struct dmi_events {
   uint64_t last_op;
 };
 
-static struct dmi_events *events(struct dmi_process *process) {
+static struct dmi_actions *events(struct dmi_process *process) {
   if (!process->events) {
     process->events = dmi_xalloc(1, sizeof(*process->events));
     dmi_out_init(&process->events->out);
@@ -34,18 +34,18 @@ static struct dmi_events *events(struct dmi_process *process) {
   return process->events;
 }
 
-struct dmi_out *dmi_events(struct dmi_process *process) {
+struct dmi_out *dmi_actions(struct dmi_process *process) {
   return &events(process)->out;
 }
 
-bool dmi_events_input(struct dmi_process *process, const struct dmi_input *in) {
-  bool good = dmi_node_step(process->node, in, dmi_events(process));
-  dmi_events_carry(process);
+bool dmi_actions_input(struct dmi_process *process, const struct dmi_input *in) {
+  bool good = dmi_node_step(process->node, in, dmi_actions(process));
+  dmi_actions_carry(process);
   return good;
 }
 
 uint64_t dmi_wait_add(struct dmi_process *process, struct dmi_wait *wait) {
-  struct dmi_events *own = events(process);
+  struct dmi_actions *own = events(process);
   wait->op = ++own->last_op;
   wait->next = own->waits;
   own->waits = wait;
@@ -85,7 +85,7 @@ void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), voi
   busy->wait.done = busy_known;
   busy->known = known;
   busy->arg = arg;
-  (void)dmi_events_input(
+  (void)dmi_actions_input(
       process, &(struct dmi_input){.type = DMI_IN_BUSY, .op = dmi_wait_add(process, &busy->wait)});
 }
 
@@ -98,7 +98,7 @@ void dmi_runtime_idle_look(struct dmi_process *process) {
   /* An asynchronous write that nobody waited for must still arrive before this process may go. */
   while (atomic_load(&process->access.idle_owed) && !dmi_ops_any(process->access.ops)) {
     atomic_fetch_sub(&process->access.idle_owed, 1);
-    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_IDLE});
+    (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_IDLE});
   }
 }
 
@@ -128,7 +128,7 @@ static void tell_view(struct dmi_process *process, const struct dmi_mact *act, u
 }
 
 static void coordinating(struct dmi_process *process) {
-  struct dmi_events *own = events(process);
+  struct dmi_actions *own = events(process);
   if (own->coordinating) return;
   own->coordinating = true;
   dmi_emit(&process->stream, coordinating, .view = dmi_member_view(process->member));
@@ -180,11 +180,12 @@ static void connect_to(struct dmi_process *process, const struct dmi_mact *act) 
   } else if (dmi_contact_read(process->config.join_file, seed->host, &seed->port, why) || !*why) {
     dmi_net_join(process->access.net, seed->host, seed->port);
   } else {
-    (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_NOT_CONNECTED, .text = why});
+    (void)dmi_actions_input(process,
+                            &(struct dmi_input){.type = DMI_IN_NOT_CONNECTED, .text = why});
   }
 }
 
-bool dmi_events_seed_moved(struct dmi_process *process) {
+bool dmi_actions_seed_moved(struct dmi_process *process) {
   struct dmi_seed *seed = &process->seed;
   char why[DMI_CONTACT_WHY];
   if (!seed->trying || !process->config.join_file ||
@@ -197,17 +198,17 @@ bool dmi_events_seed_moved(struct dmi_process *process) {
 
 static void stop_threads(struct dmi_process *process) {
   bool stopped = dmi_threads_stop(process->threads);
-  (void)dmi_events_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
+  (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
 }
 
 struct ended_list {
-  uint32_t num, room;
+  uint32_t num, capacity;
   struct dmi_ended *ended;
 };
 
 static void ended_add(void *arg, uint64_t number, int64_t value) {
   struct ended_list *list = arg;
-  DMI_XALLOC_GROW(list->ended, list->num, list->room);
+  DMI_XALLOC_GROW(list->ended, list->num, list->capacity);
   list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
 }
 
@@ -219,14 +220,15 @@ static void drained(struct dmi_process *process) {
   dmi_threads_hand_over(process, ended_add, &list);
   in.ended = list.ended;
   in.ended_num = list.num;
-  (void)dmi_events_input(process, &in);
+  (void)dmi_actions_input(process, &in);
   free(list.ended);
 }
 
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", act->text);
   process->exit_code = 1;
-  /* User code runs that nobody could stop: it is cut off when what the others must hear is out. */
+  /* User code runs that nobody could stop: it is cut off when what the others must hear was sent.
+   */
   process->cut_off =
       dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
   dmi_net_expect_close(process->access.net);
@@ -360,8 +362,8 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
   }
 }
 
-void dmi_events_carry(struct dmi_process *process) {
-  struct dmi_events *own = events(process);
+void dmi_actions_carry(struct dmi_process *process) {
+  struct dmi_actions *own = events(process);
   struct dmi_act act;
   if (own->carrying) return;
   own->carrying = true;
@@ -373,7 +375,7 @@ void dmi_events_carry(struct dmi_process *process) {
   dmi_stall_begin(process);
 }
 
-void dmi_events_end(struct dmi_process *process) {
+void dmi_actions_end(struct dmi_process *process) {
   struct dmi_mact inactive;
   struct dmi_act act;
   if (!process->events) return;

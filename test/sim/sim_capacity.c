@@ -1,5 +1,5 @@
 /*
- * sim_room.c - virtual processes that lend little room (R12), and what their pagers do.
+ * sim_capacity.c - virtual processes that lend little memory (R12), and what their pagers do.
  *
  * The account is kept for each record, as the processes share frames.  What leaves, and when, is
  * chosen at random, since the protocol must be safe whatever is chosen; only where nothing else can
@@ -38,7 +38,7 @@ static void fewer(struct sim_pool *pool) {
 static bool reserve(void *arg, uint64_t bytes, bool force) {
   struct sim_proc *proc = arg;
   if (!force && !fits(&proc->pool, bytes)) {
-    proc->sim->totals->no_room++;
+    proc->sim->totals->no_capacity++;
     return false;
   }
   proc->pool.reserved += bytes;
@@ -88,12 +88,12 @@ static void unspilled(void *arg, struct dmi_page *page) {
   *disk = NULL;
 }
 
-static const struct dmi_room room = {reserve, release, attach, detach, copies, unspilled};
+static const struct dmi_account account = {reserve, release, attach, detach, copies, unspilled};
 
-void sim_room_init(struct sim_proc *proc) {
+void sim_capacity_init(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   struct rng *rng = &sim->rng;
-  proc->core.room = &room;
+  proc->core.account = &account;
   proc->pool.limit = UINT64_MAX / 2;
   if (!sim->pools) return;
   proc->spills = rng_once_in(rng, 3);
@@ -101,7 +101,7 @@ void sim_room_init(struct sim_proc *proc) {
   proc->pool.limit = rng_once_in(rng, 6) ? rng_below(rng, 64) : rng_range(rng, 64, 256);
 }
 
-void sim_room_check(struct sim_proc *proc, bool quiet) {
+void sim_capacity_check(struct sim_proc *proc, bool quiet) {
   struct sim *sim = proc->sim;
   struct sim_pool *pool = &proc->pool;
   uint64_t reserved = 0, bytes = 0;
@@ -116,7 +116,7 @@ void sim_room_check(struct sim_proc *proc, bool quiet) {
       const struct dmi_page *page = proc->pmap[m].page[p];
       if (!page) continue;
       flags |= page->flags;
-      if (page->flags & DMI_PAGE_ROOM) reserved += page->map->page_size;
+      if (page->flags & DMI_PAGE_RESERVED) reserved += page->map->page_size;
       if (page->frame) bytes += page->map->page_size;
       if (page->frame && page->role == DMI_ROLE_NONE) copied += (int64_t)page->map->page_size;
       if (!(page->flags & DMI_PAGE_SPILLED) != !proc->pmap[m].disk[p]) {
@@ -144,7 +144,7 @@ void sim_room_check(struct sim_proc *proc, bool quiet) {
   }
 }
 
-void sim_room_fini(struct sim_proc *proc) {
+void sim_capacity_fini(struct sim_proc *proc) {
   const struct sim_pool *pool = &proc->pool;
   if (proc->pager) return;
   if (pool->reserved || pool->bytes || pool->copies) {
@@ -184,7 +184,7 @@ static bool drop_copy(const struct place *at) {
   return true;
 }
 
-void sim_room_drop(struct sim *sim) {
+void sim_capacity_drop(struct sim *sim) {
   if (sim->opt.pagers) return;                               /* nobody else drops any */
   for (uint32_t tries = 0; tries < 4 * SIM_PROCS; tries++) { /* most have no copy to drop */
     struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
@@ -206,7 +206,7 @@ static uint32_t any_member(struct sim_proc *proc) {
   return 0;
 }
 
-uint32_t sim_room_heir(struct sim_proc *proc) {
+uint32_t sim_capacity_heir(struct sim_proc *proc) {
   uint32_t any = rng_once_in(&proc->sim->rng, 2) ? any_member(proc) : 0;
   return any ? any : atomic_load(&proc->core.heir);
 }
@@ -231,7 +231,7 @@ static bool spill(const struct place *at) {
   return true;
 }
 
-/* With room reserved. */
+/* With memory reserved. */
 static void unspill(const struct place *at) {
   struct dmi_frame **disk = &at->proc->pmap[at->map].disk[at->num], *frame = *disk;
   struct dmi_out out;
@@ -244,11 +244,11 @@ static void unspill(const struct place *at) {
   act(at, &out);
 }
 
-/* With room reserved. */
+/* With memory reserved. */
 static void go_on(const struct place *at) {
   struct dmi_out out;
   dmi_out_init(&out);
-  if (dmi_page_room(&at->proc->core, at->page, DMI_OK, &out)) {
+  if (dmi_page_unstall(&at->proc->core, at->page, DMI_OK, &out)) {
     act(at, &out);
   } else if (at->page->flags & DMI_PAGE_SPILLED) {
     unspill(at);
@@ -257,7 +257,7 @@ static void go_on(const struct place *at) {
   }
 }
 
-void sim_room_refused(struct sim_proc *proc, const struct dmi_page *page) {
+void sim_capacity_refused(struct sim_proc *proc, const struct dmi_page *page) {
   const struct dmi_req *first = page->busy->queue.first;
   bool fetch = first->foreign && first->type == DMI_REQ_READ;
   if (fetch) proc->sim->fetch_refused = true; /* and all who have joined it, or will */
@@ -268,17 +268,17 @@ static void refuse(const struct place *at) {
   struct dmi_out out;
   dmi_out_init(&out);
   struct sim *sim = at->proc->sim;
-  sim_room_refused(at->proc, at->page);
+  sim_capacity_refused(at->proc, at->page);
   /* That a refused write takes room would be noticed; what it changes shall be. */
   at->proc->pool.excused = sim->opt.broken == DMI_BREAK_REFUSE;
-  if (!dmi_page_room(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
+  if (!dmi_page_unstall(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
     sim_bad(sim, "p%u cannot refuse what stalls", at->proc->core.self);
   }
   at->proc->pool.excused = false;
   act(at, &out);
 }
 
-void sim_room_step(struct sim *sim) {
+void sim_capacity_step(struct sim *sim) {
   struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
   struct place at;
   if (!proc) return;
@@ -303,7 +303,7 @@ void sim_room_step(struct sim *sim) {
 
 /* ---- When nothing else can move ------------------------------------------------------------- */
 
-static bool make_room(struct sim_proc *proc, uint64_t bytes) {
+static bool make_capacity(struct sim_proc *proc, uint64_t bytes) {
   struct sim *sim = proc->sim;
   for (uint32_t m = 0; m < sim->maps && !fits(&proc->pool, bytes); m++) {
     for (uint32_t p = 0; p < SIM_PAGES && !fits(&proc->pool, bytes); p++) {
@@ -316,19 +316,20 @@ static bool make_room(struct sim_proc *proc, uint64_t bytes) {
   return fits(&proc->pool, bytes);
 }
 
-/* Who has room for the page that stalls here?  0: nobody. */
-static uint32_t with_room(struct sim_proc *proc, uint64_t bytes) {
+/* The process that has memory for the page that stalls here; 0: none. */
+static uint32_t with_capacity(struct sim_proc *proc, uint64_t bytes) {
   struct sim *sim = proc->sim;
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *other = sim->proc[(start + i) % SIM_PROCS];
     if (!other || other == proc || other->stage != SIM_STAYS) continue;
-    if (!sim_has_left(proc, other->core.self) && make_room(other, bytes)) return other->core.self;
+    if (!sim_has_left(proc, other->core.self) && make_capacity(other, bytes))
+      return other->core.self;
   }
   return 0;
 }
 
-bool sim_room_is_kick(const struct sim_proc *proc, const struct dmi_page *page) {
+bool sim_capacity_is_kick(const struct sim_proc *proc, const struct dmi_page *page) {
   const struct dmi_req *req = page->busy->queue.first;
   const struct sim_thread *thread = sim_thread_of(proc->sim, req->origin, req->op);
   const struct sim_proc *origin = sim_by_uid(proc->sim, req->origin);
@@ -357,8 +358,8 @@ static void settle(const struct place *at) {
   uint64_t bytes = at->page->map->page_size;
   struct sim *sim = at->proc->sim;
   bool spilled = (at->page->flags & DMI_PAGE_SPILLED) != 0;
-  if (sim_room_is_kick(at->proc, at->page)) at->proc->pool.limit += bytes;
-  if (make_room(at->proc, bytes)) {
+  if (sim_capacity_is_kick(at->proc, at->page)) at->proc->pool.limit += bytes;
+  if (make_capacity(at->proc, bytes)) {
     (void)reserve(at->proc, bytes, false);
     go_on(at);
   } else if (spilled && (rng_once_in(&sim->rng, 2) || !may_refuse(at->page->busy->queue.first))) {
@@ -366,7 +367,7 @@ static void settle(const struct place *at) {
     (void)reserve(at->proc, bytes, true);
     at->proc->pool.excused = false;
     go_on(at);
-  } else if (spilled || !offer(at, with_room(at->proc, bytes))) {
+  } else if (spilled || !offer(at, with_capacity(at->proc, bytes))) {
     if (!spilled) check_refused(at);
     refuse(at);
   }
@@ -390,7 +391,7 @@ static bool go_on_with(struct sim *sim, bool spilled) {
 }
 
 /* Nothing passes a page that is spilled, so room may be reserved for what waits behind one. */
-bool sim_room_go_on(struct sim *sim) {
+bool sim_capacity_go_on(struct sim *sim) {
   if (sim->opt.pagers) return sim_pager_go_on(sim);
   return go_on_with(sim, true) || go_on_with(sim, false);
 }

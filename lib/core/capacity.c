@@ -1,0 +1,504 @@
+/*
+ * capacity.c - which members have free memory for pages (docs/replacement.md).
+ *
+ * For each other member: what it said last, whether it was asked, what it asked and is to be told,
+ * and promises in both directions.  Nothing is asked twice before the answer to the first, and a
+ * member that had too little is not asked for as much before it says that it has more.
+ */
+#include "core/capacity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mutation.h"
+#include "base/xalloc.h"
+#include "core/replace.h"
+
+/* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another. */
+enum { ORDINARY, LEAVE, QUESTIONS };
+
+struct question {
+  uint64_t number; /* 0: none */
+  uint8_t kind;
+  uint64_t bytes, unit;
+  bool now;
+  bool deferred;  /* ... back, in this look */
+  uint32_t looks; /* in which it was */
+  uint64_t until; /* turned: then it is answered */
+};
+
+struct peer {
+  uint32_t uid;
+  uint64_t known;                   /* bytes it reported, less what it was offered since */
+  uint8_t known_kind;               /* for which they are: AHEAD: for both */
+  uint64_t refused[2];              /* by kind: it has no memory for pages of this size */
+  struct question asked[QUESTIONS]; /* by us, no answer yet */
+  struct question asks[QUESTIONS];  /* by it, not answered yet */
+  uint64_t owed[2];                 /* by kind: it waits for memory for such a page; 0: no */
+  uint64_t promised;                /* bytes reserved here for the pages it gives away */
+  uint64_t promise;                 /* bytes it has reserved for the pages we give away */
+  uint64_t planned;                 /* of them for pages in the list of shares */
+  bool tried;                       /* it was asked for a promise in this leave */
+};
+
+/* Pages of one size that one member is to get. */
+struct share {
+  uint32_t uid;
+  uint64_t size, num;
+};
+
+struct dmi_capacity {
+  struct peer *peer;
+  uint64_t num;
+  uint64_t last_number;
+#ifdef DMI_MUTATIONS
+  enum dmi_capacity_break broken;
+#endif
+  bool spills;                       /* asks for answers at once */
+  struct dmi_replace_member *member; /* room to choose in: `num` of them */
+  enum dmi_capacity_leave leave;
+  uint32_t heir;
+  struct dmi_capacity_size *sizes; /* what there was when the leave began; largest pages first */
+  uint64_t size_num;
+  struct share *share; /* who gets what, as far as was promised */
+  uint64_t shares;
+};
+
+struct dmi_capacity *dmi_capacity_new(void) {
+  return dmi_xalloc(1, sizeof(struct dmi_capacity));
+}
+
+void dmi_capacity_free(struct dmi_capacity *capacity) {
+  if (!capacity) return;
+  free(capacity->peer);
+  free(capacity->member);
+  free(capacity->sizes);
+  free(capacity->share);
+  free(capacity);
+}
+
+void dmi_capacity_spill(struct dmi_capacity *capacity) {
+  capacity->spills = true;
+}
+
+#ifdef DMI_MUTATIONS
+void dmi_capacity_set_break(struct dmi_capacity *capacity, enum dmi_capacity_break broken) {
+  capacity->broken = broken;
+}
+#endif
+
+enum dmi_capacity_leave dmi_capacity_leave_state(const struct dmi_capacity *capacity) {
+  return capacity->leave;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+void dmi_capacity_out_init(struct dmi_capacity_out *out) {
+  memset(out, 0, sizeof(*out));
+}
+
+void dmi_capacity_out_free(struct dmi_capacity_out *out) {
+  free(out->send);
+  dmi_capacity_out_init(out);
+}
+
+static void send(struct dmi_capacity_out *out, uint32_t to, enum dmi_capacity_type type,
+                 uint8_t kind, uint64_t number, uint64_t bytes, uint64_t unit) {
+  DMI_XALLOC_GROW(out->send, out->num, out->capacity);
+  out->send[out->num++] =
+      (struct dmi_capacity_send){to, {(uint8_t)type, kind, number, bytes, unit, false}};
+}
+
+static struct peer *find(const struct dmi_capacity *capacity, uint32_t uid) {
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    if (capacity->peer[i].uid == uid) return &capacity->peer[i];
+  }
+  return NULL;
+}
+
+static void ask(struct dmi_capacity *capacity, struct peer *peer, enum dmi_capacity_kind kind,
+                uint64_t bytes, uint64_t unit, struct dmi_capacity_out *out) {
+  struct question *asked = &peer->asked[kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY];
+  *asked = (struct question){
+      .number = ++capacity->last_number, .kind = (uint8_t)kind, .bytes = bytes, .unit = unit};
+  send(out, peer->uid, DMI_CAPACITY_ASK, (uint8_t)kind, asked->number, bytes, unit);
+  out->send[out->num - 1].msg.now = capacity->spills && kind == DMI_CAPACITY_URGENT;
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void give_back(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    if (peer->promise) send(out, peer->uid, DMI_CAPACITY_RETURN, 0, 0, peer->promise, 0);
+    peer->promise = peer->planned = 0;
+  }
+}
+
+/* The heir if it was not asked yet, then the member that reported the most memory; NULL: all were
+ * asked. */
+static struct peer *next_promiser(const struct dmi_capacity *capacity) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    if (peer->tried) continue;
+    if (peer->uid == capacity->heir) return peer;
+    if (!best || peer->known > best->known) best = peer;
+  }
+  return best;
+}
+
+static void share(struct dmi_capacity *capacity, struct peer *peer, uint64_t size, uint64_t *left) {
+  uint64_t fit = (peer->promise - peer->planned) / size;
+  if (fit > *left) fit = *left;
+  if (!fit) return;
+  capacity->share[capacity->shares++] = (struct share){peer->uid, size, fit};
+  peer->planned += fit * size;
+  *left -= fit;
+}
+
+/* Who gets what, whole pages, larger ones first and the heir before others.  Returns the bytes of
+ * pages that fit nowhere, *unit: the size of the smallest of them. */
+static uint64_t plan(struct dmi_capacity *capacity, uint64_t *unit) {
+  struct peer *heir = find(capacity, capacity->heir);
+  uint64_t missing = 0;
+  free(capacity->share);
+  capacity->share = dmi_xalloc(capacity->size_num * capacity->num, sizeof(*capacity->share));
+  capacity->shares = 0;
+  for (uint64_t i = 0; i < capacity->num; i++)
+    capacity->peer[i].planned = 0;
+  for (uint64_t l = 0; l < capacity->size_num; l++) {
+    uint64_t size = capacity->sizes[l].size, left = capacity->sizes[l].num;
+    if (heir) share(capacity, heir, size, &left);
+    for (uint64_t i = 0; i < capacity->num; i++) {
+      if (&capacity->peer[i] != heir) share(capacity, &capacity->peer[i], size, &left);
+    }
+    missing += left * size;
+    if (left) *unit = size;
+  }
+  for (uint64_t i = 0; DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_WHOLE) && i < capacity->num; i++) {
+    uint64_t left = capacity->peer[i].promise - capacity->peer[i].planned;
+    missing -= left < missing ? left : missing;
+  }
+  return missing;
+}
+
+/* One after the other, so that no member reserves what is not needed. */
+static void leave_look(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
+  uint64_t missing, unit = 0;
+  struct peer *next;
+  if (capacity->leave != DMI_CAPACITY_LEAVE_ASKS) return;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    if (capacity->peer[i].asked[LEAVE].number) return;
+  }
+  missing = plan(capacity, &unit);
+  if (!missing) {
+    capacity->leave = DMI_CAPACITY_LEAVE_READY;
+    return;
+  }
+  next = next_promiser(capacity);
+  if (next) {
+    next->tried = true;
+    ask(capacity, next, DMI_CAPACITY_PROMISE, missing, unit, out);
+    return;
+  }
+  capacity->leave = DMI_CAPACITY_LEAVE_FAILED;
+}
+
+static int larger_first(const void *left, const void *right) {
+  const struct dmi_capacity_size *a = left, *b = right;
+  return (a->size < b->size) - (a->size > b->size);
+}
+
+void dmi_capacity_leave(struct dmi_capacity *capacity, uint32_t heir,
+                        const struct dmi_capacity_size *sizes, uint64_t size_num,
+                        struct dmi_capacity_out *out) {
+  capacity->leave = DMI_CAPACITY_LEAVE_ASKS;
+  capacity->heir = heir;
+  free(capacity->sizes);
+  capacity->sizes = dmi_xalloc(size_num, sizeof(*sizes));
+  capacity->size_num = size_num;
+  if (size_num) memcpy(capacity->sizes, sizes, size_num * sizeof(*sizes));
+  qsort(capacity->sizes, size_num, sizeof(*sizes), larger_first);
+  for (uint64_t i = 0; i < capacity->num; i++)
+    capacity->peer[i].tried = false;
+  leave_look(capacity, out);
+}
+
+/* What was promised beyond the pages that were counted: for those that got bytes since. */
+static struct peer *spare(const struct dmi_capacity *capacity, uint64_t bytes) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    uint64_t left = peer->promise - peer->planned;
+    if (left < bytes) continue;
+    if (peer->uid == capacity->heir) return peer;
+    if (!best || left > best->promise - best->planned) best = peer;
+  }
+  return best;
+}
+
+uint32_t dmi_capacity_give(struct dmi_capacity *capacity, uint64_t bytes) {
+  struct peer *peer;
+  for (uint64_t i = 0; i < capacity->shares; i++) {
+    struct share *at = &capacity->share[i];
+    peer = at->size == bytes ? find(capacity, at->uid) : NULL;
+    if (!peer) continue;
+    if (!--at->num) *at = capacity->share[--capacity->shares];
+    peer->planned -= bytes;
+    peer->promise -= bytes;
+    return peer->uid;
+  }
+  peer = spare(capacity, bytes);
+  if (!peer) return capacity->heir;
+  peer->promise -= bytes;
+  return peer->uid;
+}
+
+void dmi_capacity_leave_end(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
+  capacity->leave = DMI_CAPACITY_NO_LEAVE;
+  capacity->shares = 0;
+  if (!DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_GIVE_UP)) give_back(capacity, out);
+}
+
+uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, uint32_t from, uint64_t bytes) {
+  struct peer *peer = find(capacity, from);
+  if (!peer) return 0;
+  if (bytes > peer->promised) bytes = peer->promised;
+  peer->promised -= bytes;
+  return bytes;
+}
+
+uint64_t dmi_capacity_promised(const struct dmi_capacity *capacity) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < capacity->num; i++)
+    bytes += capacity->peer[i].promised;
+  return bytes;
+}
+
+/* ---- The members ---------------------------------------------------------------------------- */
+
+uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num,
+                           struct dmi_capacity_out *out) {
+  struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
+  uint64_t freed = dmi_capacity_promised(capacity);
+  for (uint64_t i = 0; i < num; i++) {
+    const struct peer *old = find(capacity, uid[i]);
+    if (old) {
+      fresh[i] = *old;
+    } else {
+      fresh[i].uid = uid[i];
+      fresh[i].refused[DMI_CAPACITY_AHEAD] = fresh[i].refused[DMI_CAPACITY_URGENT] = UINT64_MAX;
+    }
+    freed -= fresh[i].promised;
+  }
+  if (DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_GONE) && num < capacity->num) {
+    for (uint64_t i = 0; num > 0 && i < capacity->num; i++) {
+      if (capacity->peer[i].asked[ORDINARY].number) fresh[0].asked[ORDINARY].number = UINT64_MAX;
+    }
+  }
+  free(capacity->peer);
+  free(capacity->member);
+  capacity->peer = fresh;
+  capacity->num = num;
+  capacity->member = dmi_xalloc(num, sizeof(*capacity->member));
+  leave_look(capacity, out);
+  return freed;
+}
+
+static bool on_ask(struct peer *peer, const struct dmi_capacity_msg *msg) {
+  struct question *asks = &peer->asks[msg->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY];
+  if (asks->number || !msg->number || !msg->unit || msg->bytes < msg->unit) return false;
+  *asks = (struct question){.number = msg->number,
+                            .kind = msg->kind,
+                            .bytes = msg->bytes,
+                            .unit = msg->unit,
+                            .now = msg->now};
+  return true;
+}
+
+static bool on_promise(struct dmi_capacity *capacity, struct peer *peer,
+                       const struct dmi_capacity_msg *msg, struct dmi_capacity_out *out) {
+  struct question *asked = &peer->asked[LEAVE];
+  if (!msg->number || msg->number != asked->number || msg->bytes > asked->bytes) return false;
+  asked->number = 0;
+  peer->promise += msg->bytes;
+  if (capacity->leave != DMI_CAPACITY_LEAVE_ASKS) {
+    give_back(capacity, out); /* it stays after all */
+  } else {
+    leave_look(capacity, out);
+  }
+  return true;
+}
+
+/* Memory for AHEAD can be used for URGENT, too; and if there is none for URGENT there is none for
+ * AHEAD. */
+static bool on_tell(struct dmi_capacity *capacity, struct peer *peer,
+                    const struct dmi_capacity_msg *msg) {
+  struct question *asked = &peer->asked[ORDINARY];
+  uint64_t unit = 1;
+  if (msg->number) {
+    if (msg->number != asked->number || msg->kind != asked->kind) return false;
+    unit = asked->unit;
+    asked->number = 0;
+  }
+  peer->known = msg->bytes;
+  peer->known_kind = msg->kind;
+  if (msg->bytes >= unit) {
+    peer->refused[DMI_CAPACITY_URGENT] = UINT64_MAX;
+    if (msg->kind == DMI_CAPACITY_AHEAD) peer->refused[DMI_CAPACITY_AHEAD] = UINT64_MAX;
+  } else if (!DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_REFUSED)) {
+    for (int kind = 0; kind <= msg->kind; kind++) {
+      if (unit < peer->refused[kind]) peer->refused[kind] = unit;
+    }
+  }
+  return true;
+}
+
+bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
+                          const struct dmi_capacity_msg *msg, uint64_t *freed,
+                          struct dmi_capacity_out *out) {
+  struct peer *peer = find(capacity, from);
+  *freed = 0;
+  if (msg->kind > DMI_CAPACITY_PROMISE) return false;
+  if (!peer) return true; /* it has left the view, and forwards only; or is not in it yet */
+  switch (msg->type) {
+    case DMI_CAPACITY_ASK:
+      return on_ask(peer, msg);
+    case DMI_CAPACITY_REPORT:
+      return msg->kind == DMI_CAPACITY_PROMISE ? on_promise(capacity, peer, msg, out)
+                                               : on_tell(capacity, peer, msg);
+    case DMI_CAPACITY_RETURN:
+      *freed = dmi_capacity_taken(capacity, from, msg->bytes);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from) {
+  struct peer *peer = find(capacity, from);
+  if (peer) peer->known = 0;
+}
+
+/* ---- This process needs memory ----------------------------------------------------------------
+ */
+
+/* What it can take of this kind, as far as is known. */
+static uint64_t usable(const struct peer *peer, enum dmi_capacity_kind kind) {
+  return peer->known_kind <= kind ? peer->known : 0;
+}
+
+enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t bytes,
+                                         uint64_t unit, enum dmi_capacity_kind kind,
+                                         struct dmi_capacity_out *out) {
+  enum dmi_capacity_have have = DMI_CAPACITY_NONE;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    if (usable(&capacity->peer[i], kind) >= unit) return DMI_CAPACITY_SOME;
+  }
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    if (!peer->asked[ORDINARY].number && unit < peer->refused[kind])
+      ask(capacity, peer, kind, bytes > unit ? bytes : unit, unit, out);
+    if (peer->asked[ORDINARY].number) have = DMI_CAPACITY_ASKED;
+  }
+  return have;
+}
+
+uint32_t dmi_capacity_pick(struct dmi_capacity *capacity, const uint32_t *holder, uint64_t holders,
+                           uint64_t bytes, enum dmi_capacity_kind kind) {
+  uint32_t uid;
+  for (uint64_t i = 0; i < capacity->num; i++)
+    capacity->member[i] =
+        (struct dmi_replace_member){capacity->peer[i].uid, usable(&capacity->peer[i], kind)};
+  uid = dmi_replace_target(capacity->member, capacity->num, holder, holders, bytes);
+  if (uid && !DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_KNOWN)) find(capacity, uid)->known -= bytes;
+  return uid;
+}
+
+/* ---- Others need memory -----------------------------------------------------------------------
+ */
+
+bool dmi_capacity_asker(const struct dmi_capacity *capacity, struct dmi_capacity_asker *asker) {
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    for (int q = 0; q < QUESTIONS; q++) {
+      const struct question *asks = &capacity->peer[i].asks[q];
+      if (!asks->number || asks->deferred) continue;
+      *asker =
+          (struct dmi_capacity_asker){capacity->peer[i].uid, asks->kind, asks->bytes, asks->unit};
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A copy that is written again and again is held at nearly every look. */
+#define LOOKS_AT_COPIES 64
+
+bool dmi_capacity_defer(struct dmi_capacity *capacity, const struct dmi_capacity_asker *asker,
+                        uint64_t bytes, const struct dmi_capacity_transient *transient) {
+  bool promise = asker->kind == DMI_CAPACITY_PROMISE;
+  struct peer *peer = find(capacity, asker->uid);
+  struct question *asks = peer ? &peer->asks[promise ? LEAVE : ORDINARY] : NULL;
+  if (!asks || asks->now || asker->kind == DMI_CAPACITY_AHEAD) return false;
+  if (bytes >= (promise ? asks->bytes : asks->unit)) return false;
+  if (DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_DEFER)) return false;
+  if (asks->looks == 0) asks->until = transient->ended + transient->bytes;
+  asks->deferred = (transient->bytes && transient->ended < asks->until) ||
+                   (transient->copies && asks->looks < LOOKS_AT_COPIES);
+  asks->looks++;
+  return asks->deferred;
+}
+
+void dmi_capacity_again(struct dmi_capacity *capacity) {
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    capacity->peer[i].asks[ORDINARY].deferred = capacity->peer[i].asks[LEAVE].deferred = false;
+  }
+}
+
+bool dmi_capacity_answer(struct dmi_capacity *capacity, const struct dmi_capacity_asker *asker,
+                         uint64_t bytes, struct dmi_capacity_out *out) {
+  struct peer *peer = find(capacity, asker->uid);
+  struct question *asks =
+      peer ? &peer->asks[asker->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY] : NULL;
+  if (!asks || !asks->number) return false;
+  if (asker->kind == DMI_CAPACITY_PROMISE) {
+    /* The rest of what it has to give away needs another page's room at least. */
+    uint64_t *owed = &peer->owed[DMI_CAPACITY_URGENT], more = bytes + asks->unit;
+    if (bytes < asks->bytes && (!*owed || more < *owed)) *owed = more;
+    peer->promised += bytes;
+  } else if (bytes < asker->unit && !DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_OWED)) {
+    for (int kind = 0; kind <= asker->kind; kind++) { /* see on_tell */
+      uint64_t *owed = &peer->owed[kind];
+      if (!*owed || asker->unit < *owed) *owed = asker->unit;
+    }
+  }
+  send(out, peer->uid, DMI_CAPACITY_REPORT, asker->kind, asks->number, bytes, 0);
+  asks->number = 0;
+  return true;
+}
+
+uint64_t dmi_capacity_owed(const struct dmi_capacity *capacity, enum dmi_capacity_kind kind) {
+  uint64_t least = 0;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    uint64_t owed = capacity->peer[i].owed[kind];
+    if (owed && (!least || owed < least)) least = owed;
+  }
+  return least;
+}
+
+void dmi_capacity_freed(struct dmi_capacity *capacity, uint64_t ahead, uint64_t urgent,
+                        struct dmi_capacity_out *out) {
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    uint64_t *owed = peer->owed;
+    if (owed[DMI_CAPACITY_AHEAD] && ahead >= owed[DMI_CAPACITY_AHEAD]) {
+      send(out, peer->uid, DMI_CAPACITY_REPORT, DMI_CAPACITY_AHEAD, 0, ahead, 0);
+      owed[DMI_CAPACITY_AHEAD] = owed[DMI_CAPACITY_URGENT] = 0;
+    } else if (owed[DMI_CAPACITY_URGENT] && urgent >= owed[DMI_CAPACITY_URGENT]) {
+      send(out, peer->uid, DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, urgent, 0);
+      owed[DMI_CAPACITY_URGENT] = 0;
+    }
+  }
+}
