@@ -55,7 +55,7 @@ struct dmi_pressure {
   uint64_t at, kept;            /* SETTLE, CHECK: how far in the list; of them remain */
   uint64_t offered_bytes;
   uint64_t ended;              /* dmi_pool_transient_ended when this look began */
-  uint64_t patience;           /* the first that waits fails when so much has turned; 0: not set */
+  uint64_t patience;           /* the first that waits fails when so much has ended; 0: not set */
   uint64_t without;            /* size of the first that waits; 0: none does */
   uint64_t need;               /* bytes that are to leave */
   uint64_t unit;               /* bytes: for pages of this size the members are asked */

@@ -99,7 +99,6 @@ static void nothing_leaves(struct step *step) {
   } else if (comes_late(step)) {
     look_again(step);
   } else if (!memory_may_come(p)) {
-    p->patience = 0;
     go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
   } else if (dmi_pool_transient_ended(p->pool) != p->ended) {
     look_again(step);
@@ -112,6 +111,7 @@ static void nothing_leaves(struct step *step) {
 static void failed(struct step *step) {
   step->action->release = step->p->waiting.page[0];
   dmi_page_list_take(&step->p->waiting, 1);
+  step->p->patience = 0;
   look_again(step);
 }
 
@@ -255,6 +255,7 @@ static void serve(struct step *step) {
     go(step, DMI_STAGE_CHECK, DMI_PRESSURE_CHECK, p->waiting.page[p->at]);
     return;
   }
+  if (p->at) p->patience = 0; /* another one is the first now */
   dmi_page_list_take(&p->waiting, p->at);
   if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0); /* some may have stalled again */
   dmi_capacity_again(p->capacity);
@@ -275,7 +276,6 @@ static void checked(struct step *step, enum dmi_pressure_fate fate) {
   }
   size = page->map->page_size;
   if (dmi_pool_reserve_first(p->pool, size) || (leaver && dmi_pool_reserve(p->pool, size, true))) {
-    p->patience = 0;
     go(step, DMI_STAGE_ADMIT, DMI_PRESSURE_ADMIT, page);
   } else {
     p->without = size;

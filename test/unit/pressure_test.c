@@ -222,6 +222,32 @@ static void test_patience(void **state) {
   end(&w);
 }
 
+/* The first one stalls no more: the next one has not waited yet, and begins anew. */
+static void test_patience_of_each(void **state) {
+  struct dmi_frame *most;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  most = use(&w, LIMIT - 100);
+  assert_true(dmi_pool_reserve(w.pool, 100, false));
+  stall(&w, 0);
+  waits(&w);
+  for (int i = 0; i < 4; i++) { /* as much as the first one waits for */
+    dmi_pool_release(w.pool, 50);
+    dmi_pool_reserve(w.pool, 50, true);
+  }
+  stall(&w, 1);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(GONE), DMI_PRESSURE_CHECK);
+  assert_ptr_equal(w.action.page, &w.page[1]);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_REST);
+  waits(&w);
+  dmi_pool_release(w.pool, 100);
+  dmi_frame_unref(most);
+  end(&w);
+}
+
 /* Room that comes during the look, when nobody has patience any more (there is a file). */
 static void test_last_moment(void **state) {
   struct dmi_frame *most, *last;
@@ -400,12 +426,12 @@ static void test_busy(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_capacity), cmocka_unit_test(test_fail),
-      cmocka_unit_test(test_spilled),  cmocka_unit_test(test_passing),
-      cmocka_unit_test(test_patience), cmocka_unit_test(test_last_moment),
-      cmocka_unit_test(test_word),     cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_copies),   cmocka_unit_test(test_busy),
-      cmocka_unit_test(test_leaver),
+      cmocka_unit_test(test_capacity),    cmocka_unit_test(test_fail),
+      cmocka_unit_test(test_spilled),     cmocka_unit_test(test_passing),
+      cmocka_unit_test(test_patience),    cmocka_unit_test(test_patience_of_each),
+      cmocka_unit_test(test_last_moment), cmocka_unit_test(test_word),
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_busy),        cmocka_unit_test(test_leaver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
