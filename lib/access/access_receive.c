@@ -188,14 +188,15 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   struct dmi_out out;
   struct dmi_op *op;
   uint8_t type = msg->type;
-  bool good;
+  bool good, granted;
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
+  granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
   op = answered(access, page, msg);
   dmi_early_step(access->ops, page, msg);
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
   good = page_holds(access, page, from, type) && good;
-  if (type == DMI_MSG_GRANT && page->role == DMI_ROLE_OWNER) {
+  if (granted && good) { /* it may have gone on to the next owner already */
     dmi_emit(access->stream, page_taken, .mapping = page->map->base, .page = page->index,
              .bytes = page->map->page_size, .from = from);
   }

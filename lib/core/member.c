@@ -90,6 +90,7 @@ static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct d
 
 static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (dmi_wire_class(msg) != DMI_CLASS_MEMBER) return false;
+  if (msg->member.error > INT32_MAX) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
   if (for_coordinator(msg->type)) return to_coordinator(m, from, msg);
   switch (msg->type) {

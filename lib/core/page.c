@@ -368,7 +368,7 @@ static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg
     case DMI_MSG_GET:
       return access_valid(page, msg, 0);
     case DMI_MSG_READ:
-      return dmi_is_kind(msg->read.kind);
+      return dmi_fetch_any(msg->read.fetch) && dmi_is_kind(msg->read.kind);
     case DMI_MSG_PUT:
       return msg->body.ptr && access_valid(page, msg, msg->access.len);
     case DMI_MSG_OWN: /* the tail has a role until it has granted the page to the next process */

@@ -166,11 +166,17 @@ static void pool_wakes(void *pager) {
 }
 
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
+  bool over;
   if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   dmi_mutex_lock(&pager->lock);
-  dmi_pressure_stalled(pager->pressure, page);
+  over = !pager->pressure; /* the process ends: nobody waits for this */
+  if (!over) dmi_pressure_stalled(pager->pressure, page);
   dmi_mutex_unlock(&pager->lock);
-  dmi_pager_wake(pager);
+  if (over) {
+    let_go(pager, page);
+  } else {
+    dmi_pager_wake(pager);
+  }
 }
 
 void dmi_pager_count_taken(struct dmi_pager *pager) {
@@ -224,13 +230,19 @@ bool dmi_pager_start(struct dmi_pager *pager) {
 }
 
 void dmi_pager_stop(struct dmi_pager *pager) {
-  if (!pager || !pager->started) return;
-  atomic_store(&pager->stop, 1);
-  dmi_pager_wake(pager);
-  pthread_join(pager->thread, NULL);
-  pager->started = false;
-  dmi_pressure_free(pager->pressure, let_go, pager);
-  pager->pressure = NULL;
+  struct dmi_pressure *pressure;
+  if (!pager) return;
+  if (pager->started) {
+    atomic_store(&pager->stop, 1);
+    dmi_pager_wake(pager);
+    pthread_join(pager->thread, NULL);
+    pager->started = false;
+  }
+  dmi_mutex_lock(&pager->lock);
+  pressure = pager->pressure;
+  pager->pressure = NULL; /* a thread of the program may still be in a step: dmi_pager_stalled */
+  dmi_mutex_unlock(&pager->lock);
+  if (pressure) dmi_pressure_free(pressure, let_go, pager);
 }
 
 void dmi_pager_free(struct dmi_pager *pager) {

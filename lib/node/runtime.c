@@ -28,6 +28,7 @@
 #include "base/lock.h"
 #include "core/heap.h"
 #include "core/member.h"
+#include "net/transport.h"
 #include "node/daemon.h"
 #include "node/actions.h"
 #include "node/key.h"
@@ -112,8 +113,8 @@ static void process_end(struct dmi_process *process) {
   dmi_access_end(&process->access);
   dmi_sync_free(process->sync);
   dmi_barriers_free(process->barriers);
-  if (process->contact) dmi_contact_free(process->contact);
   dmi_parent_free(process->parent);
+  if (process->contact) dmi_contact_free(process->contact); /* no thread of ours tells anything */
   if (process->access.net) dmi_net_free(process->access.net);
   forget_only(process);
   dmi_runtime_enter(NULL);
@@ -159,8 +160,12 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
                                 const char **why) {
   const struct dmi_net_handler handler = dmi_daemon_handler(process);
   const struct dmi_host *host = &process->host;
-  config->transport = host->transport ? host->transport(host->arg) : NULL;
-  return dmi_net_open(config, &handler, why);
+  struct dmi_transport *transport = host->transport ? host->transport(host->arg) : NULL;
+  struct dmi_net *net;
+  config->transport = transport;
+  net = dmi_net_open(config, &handler, why);
+  if (!net && transport) transport->ops->free(transport);
+  return net;
 }
 
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {

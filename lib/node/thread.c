@@ -214,17 +214,14 @@ bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct
                              dmi_thread_wake_here(process->threads, msg->thread.thread));
       return true;
     case DMI_SVC_CREATED:
-      dmi_thread_answer(process, from, msg->type, msg->created.op, msg->created.error,
-                        (int64_t)msg->created.thread);
-      return true;
+      return dmi_thread_answer(process, from, msg->type, msg->created.op, msg->created.error,
+                               (int64_t)msg->created.thread);
     case DMI_SVC_JOINED:
-      dmi_thread_answer(process, from, msg->type, msg->joined.op, msg->joined.error,
-                        msg->joined.value);
-      return true;
+      return dmi_thread_answer(process, from, msg->type, msg->joined.op, msg->joined.error,
+                               msg->joined.value);
     case DMI_SVC_DETACHED:
     case DMI_SVC_WOKEN:
-      dmi_thread_answer(process, from, msg->type, msg->answer.op, msg->answer.error, 0);
-      return true;
+      return dmi_thread_answer(process, from, msg->type, msg->answer.op, msg->answer.error, 0);
     default:
       return false;
   }

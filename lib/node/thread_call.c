@@ -9,19 +9,21 @@
 #include "base/xalloc.h"
 #include "node/stall.h"
 
-void dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
+bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
                        uint64_t error, int64_t value) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread_call *pending;
+  if (error > INT32_MAX) return false;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
   if (pending && (pending->to != from || pending->expect != type)) pending = NULL;
   if (pending) HASH_DEL(threads->pending, pending);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
-  if (!pending) return;
+  if (!pending) return true;
   pending->done(pending->arg, (int32_t)error, value);
   free(pending);
   if (type == DMI_SVC_CREATED) dmi_runtime_idle(process);
+  return true;
 }
 
 uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,

@@ -83,8 +83,9 @@ uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t
                               dmi_thread_done *done, void *arg);
 /* The message could not be sent: nobody will answer. */
 void dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
-/* The call of `op` to `from` is answered by a message of this type. */
-void dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
+/* The call of `op` to `from` is answered by a message of this type.  False: no correct peer says
+ * that. */
+bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
                        uint64_t error, int64_t value);
 struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number);
 /* CREATED when it failed, DETACHED, WOKEN. */

@@ -67,7 +67,7 @@ $two[1]->expect_event('opened');
 $two[1]->signal('INT');
 $two[1]->wait_exit(0);
 $two[0]->expect_err(qr/${closed}it has left$/m);
-like($two[0]->err, qr/ info member: member 2 has left; what it was home of has member 1$/m,
+like($two[0]->err, qr/ info member: member 2 has left; its homes go to member 1$/m,
   'who stays says who has left, in order');
 $two[0]->signal('INT');
 $two[0]->wait_exit(0);

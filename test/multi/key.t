@@ -128,7 +128,7 @@ $process->expect_out(qr/^stdin: the program's own$/);
 $process->wait_exit(0);
 put("$dir/short", "abcd\n", 0600);
 open $stdin, '<', "$dir/short" or die;
-refused('half a key by descriptor', 'no key comes from descriptor 0', opts => ['--key-fd', 0],
+refused('half a key by descriptor', 'no key can be read from descriptor 0', opts => ['--key-fd', 0],
   stdin => $stdin);
 my $shell = "exec 5< $dir/named; exec $dmirun -l 0 --key-fd 5 $program has $dir/named";
 $process = $t->spawn(['/bin/sh', '-c', $shell]);

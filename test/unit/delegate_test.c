@@ -391,6 +391,8 @@ static void bytes_that_cannot_be(void **state) {
   reads(w, 1);
   msg = take(w, DMI_MSG_READ);
   fetch = msg.read.fetch;
+  msg.read.fetch = (dmi_fetch_t){0}; /* its answer would look like that of an operation */
+  assert_false(hand(w, 1, 2, &msg));
   msg = (struct dmi_msg){.type = DMI_MSG_DATA,
                          .flags = DMI_F_ZERO,
                          .origin = 2,

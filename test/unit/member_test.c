@@ -411,6 +411,20 @@ static void test_rubbish(void **state) {
   }
 }
 
+/* Half of it would be DMI_OK, with nothing of what a result brings. */
+static void test_error_too_large(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_msg msg = {.type = DMI_CTL_IDLE};
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  msg.member.error = UINT64_C(1) << 32;
+  assert_false(dmi_member_message(m, 2, &msg, &out));
+  msg.member.error = 0;
+  assert_true(dmi_member_message(m, 2, &msg, &out));
+  end(m);
+}
+
 /* A joiner that is shown the way. */
 static void test_redirect(void **state) {
   struct dmi_member *m = make();
@@ -628,13 +642,21 @@ static void test_leaver_awaits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first),         cmocka_unit_test(test_notices),
-      cmocka_unit_test(test_join),          cmocka_unit_test(test_welcome_waits_for_opened),
-      cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_directory),
-      cmocka_unit_test(test_end),           cmocka_unit_test(test_busy_keeps_the_program),
-      cmocka_unit_test(test_lost),          cmocka_unit_test(test_whole_sentences),
-      cmocka_unit_test(test_rubbish),       cmocka_unit_test(test_redirect),
-      cmocka_unit_test(test_advertise),     cmocka_unit_test(test_coordinator_awaits),
+      cmocka_unit_test(test_first),
+      cmocka_unit_test(test_notices),
+      cmocka_unit_test(test_join),
+      cmocka_unit_test(test_welcome_waits_for_opened),
+      cmocka_unit_test(test_goodbye),
+      cmocka_unit_test(test_directory),
+      cmocka_unit_test(test_end),
+      cmocka_unit_test(test_busy_keeps_the_program),
+      cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_whole_sentences),
+      cmocka_unit_test(test_rubbish),
+      cmocka_unit_test(test_error_too_large),
+      cmocka_unit_test(test_redirect),
+      cmocka_unit_test(test_advertise),
+      cmocka_unit_test(test_coordinator_awaits),
       cmocka_unit_test(test_leaver_awaits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
