@@ -260,8 +260,7 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   }
   if (!end && other && node->barred[to] && node->by_thread && !is_answer(msg)) return false;
   if (!end) {
-    if (to >= DMI_NET_TEMP || !node->knows[to] || node->lost[to] ||
-        (other && other->killed && !other->alive)) {
+    if (to >= DMI_NET_TEMP || !node->knows[to] || node->lost[to]) {
       drop(sim, msg); /* lost or unknown: dropped */
       return true;
     }
