@@ -1,4 +1,4 @@
-# test/model/local.mk - the exhaustive model (SPIN) of the page protocol.
+# test/model/local.mk - the exhaustive models (SPIN) of the page protocol, and of who goes on.
 #
 # Scripts test/model/*.t are found and run by the suite; they skip (exit 77) without spin.
 # `make soak` makes model.t run all configurations (test/model/run --full).
@@ -8,4 +8,5 @@ EXTRA_DIST += \
 	test/model/dmi.pml \
 	test/model/model.t \
 	test/model/run \
-	test/model/tests.h
+	test/model/tests.h \
+	test/model/view.pml
