@@ -10,7 +10,7 @@ node_examples = rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_d
 
 node_modules = $(node_programs:%=test/nodes/%.so) $(node_examples:%=test/nodes/example_%.so)
 check_tools += test/nodes/nodes $(node_modules)
-CLEANFILES += test/nodes/*.so
+CLEANFILES += test/nodes/nodes test/nodes/*.so
 EXTRA_PROGRAMS += test/nodes/nodes
 
 # All of the API is there for the modules, and no start object.
