@@ -123,6 +123,16 @@ static void test_capacity(void **state) {
   end(&w);
 }
 
+/* A look in which the page that stalls fails: nothing can leave, and nobody is to be asked. */
+static void fails(struct world *w) {
+  next(w, NOTHING, DMI_PRESSURE_CHECK);
+  next(w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(w, BYTES(0), DMI_PRESSURE_CHECK);
+  next(w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  assert_int_equal(w->action.error, DMI_ENOMEM);
+  next(w, NOTHING, DMI_PRESSURE_REST);
+}
+
 /* Nothing to drop, nobody to ask. */
 static void test_fail(void **state) {
   struct dmi_frame *all;
@@ -131,12 +141,7 @@ static void test_fail(void **state) {
   begin(&w, false, 100);
   all = use(&w, LIMIT);
   stall(&w, 0);
-  next(&w, NOTHING, DMI_PRESSURE_CHECK);
-  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
-  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
-  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
-  assert_int_equal(w.action.error, DMI_ENOMEM);
-  next(&w, NOTHING, DMI_PRESSURE_REST);
+  fails(&w);
   assert_int_equal(w.held, 0);
   assert_false(w.action.sleep);
   dmi_frame_unref(all);
@@ -173,15 +178,23 @@ static void waits(struct world *w) {
   assert_true(w->action.expects);
 }
 
+/* Page 0 waits for 100 bytes that are in use in passing; the rest, which is returned, is in use for
+ * long. */
+static struct dmi_frame *begin_waiting(struct world *w) {
+  struct dmi_frame *most;
+  begin(w, false, 100);
+  most = use(w, LIMIT - 100);
+  assert_true(dmi_pool_reserve(w->pool, 100, false));
+  stall(w, 0);
+  waits(w);
+  return most;
+}
+
 static void test_passing(void **state) {
   struct dmi_frame *most;
   struct world w;
   (void)state;
-  begin(&w, false, 100);
-  most = use(&w, LIMIT - 100);
-  assert_true(dmi_pool_reserve(w.pool, 100, false));
-  stall(&w, 0);
-  waits(&w);
+  most = begin_waiting(&w);
   dmi_pool_release(w.pool, 100);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
   next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
@@ -199,11 +212,7 @@ static void test_patience(void **state) {
   struct dmi_frame *most;
   struct world w;
   (void)state;
-  begin(&w, false, 100);
-  most = use(&w, LIMIT - 100);
-  assert_true(dmi_pool_reserve(w.pool, 100, false));
-  stall(&w, 0);
-  waits(&w);
+  most = begin_waiting(&w);
   for (int i = 0; i < 3; i++) { /* 50 each */
     dmi_pool_release(w.pool, 50);
     dmi_pool_reserve(w.pool, 50, true);
@@ -211,12 +220,7 @@ static void test_patience(void **state) {
   }
   dmi_pool_release(w.pool, 50);
   dmi_pool_reserve(w.pool, 50, true);
-  next(&w, NOTHING, DMI_PRESSURE_CHECK);
-  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
-  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
-  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
-  assert_int_equal(w.action.error, DMI_ENOMEM);
-  next(&w, NOTHING, DMI_PRESSURE_REST);
+  fails(&w);
   dmi_pool_release(w.pool, 100);
   dmi_frame_unref(most);
   end(&w);
@@ -227,11 +231,7 @@ static void test_patience_of_each(void **state) {
   struct dmi_frame *most;
   struct world w;
   (void)state;
-  begin(&w, false, 100);
-  most = use(&w, LIMIT - 100);
-  assert_true(dmi_pool_reserve(w.pool, 100, false));
-  stall(&w, 0);
-  waits(&w);
+  most = begin_waiting(&w);
   for (int i = 0; i < 4; i++) { /* as much as the first one waits for */
     dmi_pool_release(w.pool, 50);
     dmi_pool_reserve(w.pool, 50, true);
