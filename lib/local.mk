@@ -71,6 +71,7 @@ net_sources = \
 	lib/net/alive.c \
 	lib/net/caller.c \
 	lib/net/conn.c \
+	lib/net/connect_int.h \
 	lib/net/dial.c \
 	lib/net/handshake.c \
 	lib/net/hello.c \
@@ -127,15 +128,19 @@ core_sources = \
 	lib/core/out.h \
 	lib/core/page.c \
 	lib/core/page.h \
+	lib/core/page_begin.c \
 	lib/core/page_block.c \
 	lib/core/page_check.c \
 	lib/core/page_copy.c \
+	lib/core/page_delegate.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
+	lib/core/page_message.c \
 	lib/core/page_owner.c \
-	lib/core/page_delegate.c \
+	lib/core/page_request.c \
 	lib/core/page_reserve.c \
 	lib/core/page_wait.c \
+	lib/core/page_write.c \
 	lib/core/pressure.c \
 	lib/core/pressure.h \
 	lib/core/pressure_int.h \
@@ -175,6 +180,8 @@ access_sources = \
 	lib/access/ops.h \
 	lib/access/rwset.c \
 	lib/access/rwset.h \
+	lib/access/rwset_decompose.c \
+	lib/access/rwset_int.h \
 	lib/access/save.c \
 	lib/access/save.h \
 	lib/access/space.c \

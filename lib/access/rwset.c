@@ -1,54 +1,14 @@
 /*
- * rwset.c - read-write-sets.
- *
- *   DMI_rwset_t      `table`, one page            `where`, a cell an element     values, one page
- *   +-----------+    +-----------------------+    +--------------------------+   of each domain
- *   | sizes     |    | decomposed, conflicts |    | 0: in no write set, else |   +-----------+
- *   | table   ------>| domain 0: its values ------+ where its value is      ---->|           |
- *   | where   ---    | domain 1 ...          |    |                          |   +-----------+
- *   +-----------+    +-----------------------+    +--------------------------+
- *
- * A domain that decomposes makes a page for its values and claims the cells of its elements, one
- * read-modify-write for each page of `where`: whoever claims a cell second is told, and counts it
- * in `conflicts` before it counts itself in `decomposed`.  So a process that finds all domains in
- * `decomposed` also finds every conflict there is.
+ * rwset.c - read-write-sets: making, opening and freeing them (rwset_int.h has a drawing).
+ * Domains decompose in rwset_decompose.c.
  */
-#include "access/rwset.h"
-
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "access/rwset_int.h"
 #include "base/error.h"
 #include "core/heap.h"
 
 #define MAGIC INT64_C(0x74657377724d4944) /* "DIMrwset" */
-#define CELLS 2048                        /* of a page of `where` */
-#define CELL ((int64_t)sizeof(uint64_t))
-#define AT_ONCE 256 /* pages of `where` that are claimed at the same time */
-
-/* What lies at the address that the user chose.  It can be overwritten, as anything in global
- * memory, so nothing of it is used before `load` has seen that it fits the mappings it names. */
-struct set {
-  int64_t magic;
-  int64_t element_num, element_size, rwset_num;
-  int64_t table, where; /* mappings */
-  int64_t sum;          /* sum_of() what is above */
-  int64_t zero;
-};
-_Static_assert(sizeof(struct set) == sizeof(DMI_rwset_t), "the public size");
-
-struct domain {
-  int64_t state; /* 1: has decomposed, or is about to */
-  int64_t addr;  /* its values, a mapping; 0: none */
-  int64_t num;   /* elements it writes */
-};
-
-struct table {
-  int64_t decomposed; /* domains */
-  int64_t conflicts;  /* domains that claimed another's element */
-  struct domain domain[];
-};
 
 /* ---- Global memory, with errors in place of DMI_FALSE -----------------------------------------
  */
@@ -57,16 +17,12 @@ static int32_t get(struct dmi_access *access, int64_t addr, void *to, int64_t si
   return dmi_error_of(dmi_access_read(access, addr, size, to, DMI_GET_READ, NULL));
 }
 
-static int32_t put(struct dmi_access *access, int64_t addr, const void *from, int64_t size) {
+int32_t dmi_rwset_put(struct dmi_access *access, int64_t addr, const void *from, int64_t size) {
   return dmi_error_of(dmi_access_write(access, addr, size, from, DMI_PUT_WRITE, NULL));
 }
 
-static int32_t add_one(struct dmi_access *access, int64_t addr) {
-  return dmi_error_of(dmi_access_fad(access, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
-}
-
-static int32_t map_new(struct dmi_access *access, int64_t page_size, int64_t page_num,
-                       int64_t *addr) {
+int32_t dmi_rwset_map(struct dmi_access *access, int64_t page_size, int64_t page_num,
+                      int64_t *addr) {
   return access->above->map(access->above_arg, (uint64_t)page_size, (uint64_t)page_num,
                             DMI_TAG_USER, addr);
 }
@@ -108,7 +64,7 @@ static int64_t where_pages(int64_t element_num) {
   return (element_num - 1) / CELLS + 1;
 }
 
-static int32_t load(struct dmi_access *access, int64_t addr, struct set *set) {
+int32_t dmi_rwset_load(struct dmi_access *access, int64_t addr, struct set *set) {
   int32_t error = get(access, addr, set, sizeof(*set));
   if (error != DMI_OK) return error;
   if (set->magic != MAGIC)
@@ -131,10 +87,6 @@ static int32_t check_domain(struct dmi_access *access, const struct set *set,
   return expect(access, domain->addr, domain->num * set->element_size, 1);
 }
 
-static int64_t domain_addr(const struct set *set, int64_t my_id) {
-  return set->table + (int64_t)sizeof(struct table) + my_id * (int64_t)sizeof(struct domain);
-}
-
 /* ---- Making and freeing -----------------------------------------------------------------------
  */
 
@@ -150,12 +102,12 @@ int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_
     return dmi_because(DMI_EINVAL, "all three numbers must be positive");
   error = get(access, addr, &old, sizeof(old)); /* is there room for it? */
   if (error != DMI_OK) return error;
-  error = map_new(access, table_size(rwset_num), 1, &set.table);
+  error = dmi_rwset_map(access, table_size(rwset_num), 1, &set.table);
   if (error != DMI_OK) return error;
-  error = map_new(access, CELLS * CELL, where_pages(element_num), &set.where);
+  error = dmi_rwset_map(access, CELLS * CELL, where_pages(element_num), &set.where);
   if (error == DMI_OK) {
     set.sum = sum_of(&set);
-    error = put(access, addr, &set, sizeof(set));
+    error = dmi_rwset_put(access, addr, &set, sizeof(set));
     if (error == DMI_OK) return DMI_OK;
     (void)map_end(access, set.where);
   }
@@ -167,162 +119,20 @@ int32_t dmi_rwset_destroy(struct dmi_access *access, int64_t addr) {
   static const struct set none;
   struct set set;
   struct domain *domain = NULL;
-  int32_t error = load(access, addr, &set);
+  int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
   domain = malloc((size_t)set.rwset_num * sizeof(*domain));
   if (!domain) return DMI_ENOMEM;
-  error = get(access, domain_addr(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
+  error = get(access, dmi_rwset_domain(&set, 0), domain, set.rwset_num * (int64_t)sizeof(*domain));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++)
     error = check_domain(access, &set, &domain[i]);
-  if (error == DMI_OK) error = put(access, addr, &none, sizeof(none));
+  if (error == DMI_OK) error = dmi_rwset_put(access, addr, &none, sizeof(none));
   for (int64_t i = 0; i < set.rwset_num && error == DMI_OK; i++) {
     if (domain[i].addr) error = map_end(access, domain[i].addr);
   }
   if (error == DMI_OK) error = map_end(access, set.where);
   if (error == DMI_OK) error = map_end(access, set.table);
   free(domain);
-  return error;
-}
-
-/* ---- Decomposing ------------------------------------------------------------------------------
- */
-
-/* An element of a write set, and its place there. */
-struct member {
-  int64_t element, place;
-};
-
-static int by_element(const void *left, const void *right) {
-  const struct member *a = left, *b = right;
-  return a->element < b->element ? -1 : a->element > b->element;
-}
-
-/* The write set, sorted; each element must exist, and be there once. */
-static int32_t sort_members(const struct set *set, const int64_t *element, int32_t num,
-                            struct member *member) {
-  for (int32_t i = 0; i < num; i++) {
-    if (element[i] < 0 || element[i] >= set->element_num)
-      return dmi_because(DMI_ERANGE,
-                         "an element does not exist: their number is that of DMI_rwset_init");
-    member[i] = (struct member){element[i], i};
-  }
-  if (num) qsort(member, (size_t)num, sizeof(*member), by_element);
-  for (int32_t i = 1; i < num; i++) {
-    if (member[i].element == member[i - 1].element)
-      return dmi_because(DMI_EINVAL, "an element is named twice");
-  }
-  return DMI_OK;
-}
-
-/* The claims of one page of `where`, while they are in flight. */
-struct batch {
-  DMI_local_status_t status;
-  uint64_t taken;
-};
-
-static int32_t claim_page(struct dmi_access *access, const struct set *set, int64_t page,
-                          const struct dmi_claim *claim, int64_t num, struct batch *batch) {
-  const struct dmi_rmw_call call = {
-      .rmw = DMI_RMW_CLAIM,
-      .addr = set->where + page * CELLS * CELL,
-      .size = CELLS * CELL,
-      .out1 = claim,
-      .in = &batch->taken,
-      .sizes = {(uint64_t)num * sizeof(*claim), 0, sizeof(batch->taken)},
-      .mode = DMI_PUT_ATOMIC};
-  return dmi_error_of(dmi_access_rmw(access, &call, &batch->status));
-}
-
-/* Claims all cells; *taken: how many others had before. */
-static int32_t claim_all(struct dmi_access *access, const struct set *set,
-                         const struct member *member, int64_t num, int64_t values,
-                         uint64_t *taken) {
-  struct batch *batch = malloc(AT_ONCE * sizeof(*batch));
-  struct dmi_claim *claim = malloc(CELLS * sizeof(*claim));
-  int32_t error = batch && claim ? DMI_OK : DMI_ENOMEM;
-  int64_t next = 0;
-  while (next < num && error == DMI_OK) {
-    int begun = 0;
-    while (next < num && begun < AT_ONCE && error == DMI_OK) {
-      int64_t page = member[next].element / CELLS, claims = 0;
-      for (; next < num && member[next].element / CELLS == page; next++) {
-        int64_t value = values + member[next].place * set->element_size;
-        claim[claims++] =
-            (struct dmi_claim){(uint64_t)(member[next].element % CELLS), (uint64_t)value};
-      }
-      error = claim_page(access, set, page, claim, claims, &batch[begun]);
-      if (error == DMI_OK) begun++;
-    }
-    for (int i = 0; i < begun; i++) {
-      int32_t one = dmi_status_wait(dmi_status_of(&batch[i].status));
-      if (one != DMI_OK) error = one;
-      *taken += batch[i].taken;
-    }
-  }
-  free(claim);
-  free(batch);
-  return error;
-}
-
-/* Marks the domain as decomposed, if it is not. */
-static int32_t take_domain(struct dmi_access *access, const struct set *set, int32_t my_id) {
-  const int64_t no = 0, yes = 1;
-  int8_t done = DMI_FALSE;
-  const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
-                                    .addr = domain_addr(set, my_id),
-                                    .size = sizeof(no),
-                                    .out1 = &no,
-                                    .out2 = &yes,
-                                    .in = &done,
-                                    .sizes = {sizeof(no), sizeof(yes), 1},
-                                    .mode = DMI_PUT_ATOMIC};
-  int32_t error = dmi_error_of(dmi_access_rmw(access, &call, NULL));
-  return error == DMI_OK && done != DMI_TRUE
-             ? dmi_because(DMI_ERWSET, "this domain has decomposed before")
-             : error;
-}
-
-/* With the domain taken.  If memory runs out before a cell is claimed, it is given back. */
-static int32_t make_domain(struct dmi_access *access, const struct set *set, int32_t my_id,
-                           const struct member *member, int32_t num) {
-  struct domain domain = {1, 0, num};
-  int64_t table = set->table;
-  uint64_t taken = 0;
-  int32_t error = DMI_OK;
-  if (num) {
-    if (set->element_size > INT64_MAX / num) {
-      error = DMI_ESIZE;
-    } else {
-      error = map_new(access, num * set->element_size, 1, &domain.addr);
-    }
-  }
-  if (error != DMI_OK) {
-    domain = (struct domain){0, 0, 0};
-    (void)put(access, domain_addr(set, my_id), &domain, sizeof(domain));
-    return error;
-  }
-  error = put(access, domain_addr(set, my_id), &domain, sizeof(domain));
-  if (error == DMI_OK) error = claim_all(access, set, member, num, domain.addr, &taken);
-  if (error == DMI_OK && taken)
-    error = add_one(access, table + (int64_t)offsetof(struct table, conflicts));
-  if (error == DMI_OK) error = add_one(access, table + (int64_t)offsetof(struct table, decomposed));
-  return error;
-}
-
-int32_t dmi_rwset_decompose(struct dmi_access *access, int64_t addr, int32_t my_id,
-                            const int64_t *element, int32_t num) {
-  struct set set;
-  struct member *member;
-  int32_t error = load(access, addr, &set);
-  if (error != DMI_OK) return error;
-  if (my_id < 0 || my_id >= set.rwset_num)
-    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
-  member = malloc(((size_t)num + 1) * sizeof(*member));
-  if (!member) return DMI_ENOMEM;
-  error = sort_members(&set, element, num, member);
-  if (error == DMI_OK) error = take_domain(access, &set, my_id);
-  if (error == DMI_OK) error = make_domain(access, &set, my_id, member, num);
-  free(member);
   return error;
 }
 
@@ -372,12 +182,12 @@ int32_t dmi_rwset_open(struct dmi_access *access, int64_t addr, int32_t my_id,
   struct table head;
   struct domain domain;
   struct dmi_rwset *rwset;
-  int32_t error = load(access, addr, &set);
+  int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
   if (my_id < 0 || my_id >= set.rwset_num)
     return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
   error = get(access, set.table, &head, sizeof(head));
-  if (error == DMI_OK) error = get(access, domain_addr(&set, my_id), &domain, sizeof(domain));
+  if (error == DMI_OK) error = get(access, dmi_rwset_domain(&set, my_id), &domain, sizeof(domain));
   if (error == DMI_OK) error = check_domain(access, &set, &domain);
   if (error == DMI_OK && head.conflicts) {
     error = dmi_because(DMI_ERWSET, "an element is in two write sets");

@@ -30,13 +30,15 @@ struct dmi_page_busy *dmi_page_busy(struct dmi_page *page);
 /* At the end of a step: frees the busy part when nothing is going on any more, and returns a
  * reservation for which no bytes will come. */
 void dmi_page_rest(struct dmi_core *core, struct dmi_page *page);
-bool dmi_is_read(const struct dmi_req *req);
-/* True if the own copy must not be read while this own operation is in flight. */
-bool dmi_counts_in_puts(const struct dmi_req *req);
 void dmi_set_role(struct dmi_core *core, struct dmi_page *page, enum dmi_role role);
 /* An own OWN is void and still to come back, or has.  It counts as owning, so that a leaver does
  * not go before (R9). */
 void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale);
+
+/* ---- page_begin.c ---- */
+bool dmi_is_read(const struct dmi_req *req);
+/* True if the own copy must not be read while this own operation is in flight. */
+bool dmi_counts_in_puts(const struct dmi_req *req);
 /* An own operation, R2, R3.  The mode has been settled. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out);
@@ -49,6 +51,7 @@ void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, stru
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out);
 
+/* ---- page_message.c ---- */
 /* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
 void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_out *out);
@@ -110,14 +113,26 @@ bool dmi_assembly_valid(const struct dmi_page *page);
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out);
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
-void dmi_owner_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                   const struct dmi_msg *msg, struct dmi_out *out);
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                              struct dmi_msg *msg, struct dmi_out *out);
+
+/* ---- page_write.c ---- */
+/* A write, or read-modify-write, at the head of the queue, taken out. */
+void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_out *out);
+/* A copy has answered INVALIDATE or UPDATE. */
+void dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   const struct dmi_msg *msg, struct dmi_out *out);
+/* Answers an ATOMIC: `answer` of sizes.in bytes (a reference passes), with APPLY also the new bytes
+ * (NULL: without).  `version` 0: its origin's copy has nothing to do with it. */
+void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       struct dmi_out *out);
+
+/* ---- page_request.c ---- */
 void dmi_req_free(struct dmi_req *req);
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
                   struct dmi_out *out);
-
 /* A request message as an operation; in no list yet. */
 struct dmi_req *dmi_req_of_message(struct dmi_msg *msg);
 /* Its own fields and sizes into a message of its type; not the bytes. */
@@ -125,11 +140,6 @@ void dmi_msg_carries(struct dmi_msg *msg, const struct dmi_req *req);
 /* The message that carries a waiting or queued operation on to another process. */
 struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,
                               const struct dmi_req *req);
-/* Answers an ATOMIC: `answer` of sizes.in bytes (a reference passes), with APPLY also the new bytes
- * (NULL: without).  `version` 0: its origin's copy has nothing to do with it. */
-void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                       dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
-                       struct dmi_out *out);
 
 /* ---- page_reserve.c: R12 ---- */
 /* The bytes of the page are this frame (a reference passes; NULL: absent).  The one place that sets

@@ -1,0 +1,54 @@
+/*
+ * rwset_int.h - what a read-write-set is made of; for rwset*.c only.
+ *
+ *   DMI_rwset_t      `table`, one page            `where`, a cell an element     values, one page
+ *   +-----------+    +-----------------------+    +--------------------------+   of each domain
+ *   | sizes     |    | decomposed, conflicts |    | 0: in no write set, else |   +-----------+
+ *   | table   ------>| domain 0: its values ------+ where its value is      ---->|           |
+ *   | where   ---    | domain 1 ...          |    |                          |   +-----------+
+ *   +-----------+    +-----------------------+    +--------------------------+
+ */
+#ifndef DMI_ACCESS_RWSET_INT_H
+#define DMI_ACCESS_RWSET_INT_H
+
+#include "access/rwset.h"
+
+#define CELLS 2048 /* of a page of `where` */
+#define CELL ((int64_t)sizeof(uint64_t))
+
+/* What lies at the address that the user chose.  It can be overwritten, as anything in global
+ * memory, so nothing of it is used before dmi_rwset_load has seen that it fits the mappings it
+ * names. */
+struct set {
+  int64_t magic;
+  int64_t element_num, element_size, rwset_num;
+  int64_t table, where; /* mappings */
+  int64_t sum;          /* sum_of() what is above */
+  int64_t zero;
+};
+_Static_assert(sizeof(struct set) == sizeof(DMI_rwset_t), "the public size");
+
+struct domain {
+  int64_t state; /* 1: has decomposed, or is about to */
+  int64_t addr;  /* its values, a mapping; 0: none */
+  int64_t num;   /* elements it writes */
+};
+
+struct table {
+  int64_t decomposed; /* domains */
+  int64_t conflicts;  /* domains that claimed another's element */
+  struct domain domain[];
+};
+
+static inline int64_t dmi_rwset_domain(const struct set *set, int64_t my_id) {
+  return set->table + (int64_t)sizeof(struct table) + my_id * (int64_t)sizeof(struct domain);
+}
+
+/* ---- rwset.c: global memory, with errors in place of DMI_FALSE ---- */
+int32_t dmi_rwset_put(struct dmi_access *access, int64_t addr, const void *from, int64_t size);
+int32_t dmi_rwset_map(struct dmi_access *access, int64_t page_size, int64_t page_num,
+                      int64_t *addr);
+/* Checks what is there before anything of it is used. */
+int32_t dmi_rwset_load(struct dmi_access *access, int64_t addr, struct set *set);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * page_begin.c - own operations: served at once, queued here, or on their way to the owner (R1,
+ * R2).
+ */
+#include <string.h>
+
+#include "core/page_int.h"
+#include "core/ranges.h"
+#include "core/syncop.h"
+
+bool dmi_is_read(const struct dmi_req *req) {
+  return req->type == DMI_REQ_GET || req->type == DMI_REQ_READ;
+}
+
+bool dmi_counts_in_puts(const struct dmi_req *req) {
+  return req->type == DMI_REQ_PUT ||
+         (req->type == DMI_REQ_ATOMIC && !dmi_syncop_may_wait(req->kind));
+}
+
+void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
+  if (req->parts) {
+    dmi_parts_read(req->part, req->parts, frame ? frame->bytes : NULL, req->dst);
+  } else if (frame && !req->filled) {
+    memcpy(req->dst, frame->bytes + req->off, req->len);
+  } else if (!frame) {
+    memset(req->dst, 0, req->len);
+  }
+  dmi_out_complete(out, req, DMI_OK);
+}
+
+/* R1: where a request goes first; the home when the hint cannot be used. */
+void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                      struct dmi_out *out) {
+  uint32_t home = atomic_load(&page->map->home);
+  uint32_t to = home;
+  bool mine = msg->origin == core->self;
+  if (mine && page->hint && page->hint != core->self && core->is_member(core->arg, page->hint)) {
+    to = page->hint;
+  }
+  if (to == core->self) {
+    dmi_home_route(core, page, core->self, msg, out);
+  } else {
+    dmi_out_send(out, to, msg);
+  }
+}
+
+void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out) {
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_OWN);
+  uint32_t home = atomic_load(&page->map->home);
+  dmi_set_role(core, page, DMI_ROLE_PENDING);
+  if (nodata) msg.flags |= DMI_F_NODATA;
+  if (page->copy) {
+    msg.flags |= DMI_F_HAVE;
+    msg.own.version = page->version;
+  }
+  if (home == core->self) {
+    dmi_home_route(core, page, core->self, &msg, out);
+  } else {
+    dmi_out_send(out, home, &msg);
+  }
+}
+
+/* Sends the message that carries this own operation, which has no answer yet. */
+static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     enum dmi_msg_type type, struct dmi_out *out) {
+  struct dmi_msg msg = dmi_msg_about(core, page, type);
+  atomic_store_explicit(&req->sent, true, memory_order_relaxed);
+  if (dmi_counts_in_puts(req)) dmi_page_busy(page)->puts++;
+  dmi_msg_carries(&msg, req);
+  if (type != DMI_MSG_GET || req->ranges) {
+    msg.body = req->src;
+    if (msg.body.frame) dmi_frame_ref(msg.body.frame);
+  }
+  dmi_request_send(core, page, &msg, out);
+}
+
+/* Sends READ, unless there is no memory for what it would bring (R12). */
+static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
+  if (!DMI_BROKEN(core, DMI_BREAK_RESERVE) && !dmi_reserve_get(core, page, false)) return false;
+  busy->fetch = (dmi_fetch_t){atomic_fetch_add(&core->fetches, 1) + 1};
+  busy->poisoned = false;
+  req->fetch = busy->fetch;
+  dmi_req_push(&busy->waiters, req);
+  msg.read = (struct dmi_msg_read){.fetch = busy->fetch, .kind = req->kind};
+  dmi_request_send(core, page, &msg, out);
+  return true;
+}
+
+/* R2.1 - R2.5 */
+static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       struct dmi_out *out) {
+  struct dmi_page_busy *busy;
+  req->fetch = (dmi_fetch_t){0};
+  if (dmi_page_readable(core, page)) {
+    dmi_own_serve(req, page->frame, out);
+    return;
+  }
+  busy = dmi_page_busy(page);
+  if (page->role != DMI_ROLE_NONE && !page->copy) {
+    dmi_req_push(&busy->queue, req);
+    dmi_queue_run(core, page, out);
+  } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
+    dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
+  } else if (req->type == DMI_REQ_READ && !busy->puts && dmi_fetch_any(busy->fetch) &&
+             (!busy->poisoned || DMI_BROKEN(core, DMI_BREAK_POISON))) {
+    req->fetch = busy->fetch;
+    dmi_req_push(&busy->waiters, req);
+  } else if (req->type != DMI_REQ_READ || busy->puts || dmi_fetch_any(busy->fetch) ||
+             !fetch_begin(core, page, req, out)) {
+    send_own(core, page, req, DMI_MSG_GET, out);
+  }
+}
+
+void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                   struct dmi_out *out) {
+  bool whole;
+  if (dmi_is_read(req)) {
+    begin_read(core, page, req, out);
+    return;
+  }
+  if (page->role != DMI_ROLE_NONE) {
+    dmi_req_push(&dmi_page_busy(page)->queue, req);
+    dmi_queue_run(core, page, out);
+    return;
+  }
+  /* A leaver, or a process without memory for the bytes, does not ask for ownership (R8, R12). */
+  if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) &&
+      (atomic_load(&core->heir) || !dmi_reserve_get(core, page, false))) {
+    req->type = req->type == DMI_REQ_EXCL ? DMI_REQ_PUT : DMI_REQ_ATOMIC;
+  }
+  switch (req->type) {
+    case DMI_REQ_PUT:
+      send_own(core, page, req, DMI_MSG_PUT, out);
+      break;
+    case DMI_REQ_ATOMIC:
+      send_own(core, page, req, DMI_MSG_ATOMIC, out);
+      break;
+    default:
+      whole = req->type == DMI_REQ_EXCL && req->off == 0 && req->len == page->map->page_size;
+      /* The old bytes will not come with the ownership: the new ones must be here before it does.
+       */
+      if (whole && !req->src.frame) req->src = dmi_slice_copy(req->src.ptr, req->len);
+      if (!req->src.ptr && req->len) {
+        dmi_out_complete(out, req, DMI_ENOMEM);
+        break;
+      }
+      dmi_req_push(&dmi_page_busy(page)->queue, req);
+      dmi_own_ask(core, page, whole, out);
+  }
+}
+
+void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                    struct dmi_out *out) {
+  req->foreign = false;
+  req->origin = core->self;
+  req->error = DMI_OK;
+  atomic_store_explicit(&req->sent, false, memory_order_relaxed);
+  if (page->flags & DMI_PAGE_DEAD) {
+    dmi_out_complete(out, req, DMI_EADDR);
+    return;
+  }
+  if (atomic_load(&core->heir)) {
+    if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
+    if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
+    if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
+  }
+  dmi_own_begin(core, page, req, out);
+  dmi_page_rest(core, page);
+}

@@ -1,0 +1,241 @@
+/*
+ * page_write.c - at the owner: a write tells the copies, takes effect, and is answered (R4).
+ */
+#include <string.h>
+
+#include "core/page_int.h"
+#include "core/ranges.h"
+#include "core/rmw.h"
+#include "core/syncop.h"
+
+/* Whose copy is brought up to date by the answer, so that nobody tells it; 0: nobody's. */
+static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
+  bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
+              !DMI_BROKEN(core, DMI_BREAK_TOLD);
+  return told ? 0 : req->origin;
+}
+
+void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                       dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
+                       struct dmi_out *out) {
+  struct dmi_msg msg;
+  if (!req->foreign) {
+    memcpy(req->dst, answer->bytes, req->sizes.in);
+    dmi_frame_unref(answer);
+    dmi_out_complete(out, req, DMI_OK);
+    return;
+  }
+  msg = dmi_msg_about(core, page, DMI_MSG_DONE);
+  msg.origin = req->origin;
+  msg.done = (struct dmi_msg_done){.op = req->op, .version = version, .answer = req->sizes.in};
+  if (apply) { /* behind the answer, since the writer has a copy to change */
+    struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
+    if (!both) dmi_xalloc_fail(req->sizes.in + req->len);
+    memcpy(both->bytes, answer->bytes, req->sizes.in);
+    memcpy(both->bytes + req->sizes.in, apply, req->len);
+    dmi_frame_unref(answer);
+    answer = both;
+    msg.flags |= DMI_F_APPLY;
+  }
+  msg.body = (struct dmi_slice){answer, answer->bytes, answer->size};
+  dmi_out_send(out, req->origin, &msg);
+  dmi_req_free(req);
+}
+
+/* A write is answered, or an operation that has done its write begins to wait. */
+static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         const struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
+                         struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  bool told = writer_of(core, req) == 0;
+  bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
+  dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
+  struct dmi_msg msg;
+  if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
+    dmi_req_push(&busy->waiting_ops, req);
+  } else if (answer) {
+    dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
+  } else if (!req->foreign) {
+    dmi_out_complete(out, req, DMI_OK);
+  } else {
+    msg = dmi_msg_about(core, page, DMI_MSG_DONE);
+    msg.origin = req->origin;
+    msg.done = (struct dmi_msg_done){.op = req->op, .version = version};
+    if (apply) msg.flags |= DMI_F_APPLY;
+    dmi_out_send(out, req->origin, &msg);
+    dmi_req_free(req);
+  }
+}
+
+/* Step 2: the write takes effect.  `bytes` are the new ones. */
+static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                         struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
+                         struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  if (wrote) {
+    bool whole = req->off == 0 && req->len == page->map->page_size; /* a list never is */
+    if (whole && bytes->frame && bytes->frame->size == req->len) {
+      dmi_page_bytes(core, page, dmi_frame_ref(bytes->frame));
+    } else {
+      if (!dmi_page_own_frame(core, page, whole, true)) dmi_xalloc_fail(page->map->page_size);
+      dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
+    }
+    page->version = dmi_version_next(page->version);
+    page->flags &= (uint16_t)~DMI_PAGE_NODATA;
+    if (page->flags & DMI_PAGE_SPILLED) dmi_reserve_overwritten(core, page);
+    for (uint32_t i = 0; i < busy->holders; i++) {
+      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
+      if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
+        continue;
+      }
+      msg.copy.version = page->version;
+      dmi_out_send(out, busy->holder[i].uid, &msg);
+    }
+    /* Before the writer: who was waiting has been so for longer. */
+    dmi_page_wait_look(core, page, req->ranges ? 0 : req->off,
+                       req->ranges ? page->map->page_size : req->len, out);
+  }
+  write_answer(core, page, req, bytes, answer, wrote, out);
+  dmi_slice_drop(bytes);
+}
+
+/* Step 1: tells the copies.  Returns how many acknowledgements are to come. */
+static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                            struct dmi_slice *bytes, struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  uint32_t acks = 0;
+  for (uint32_t i = busy->holders; i-- > 0;) {
+    struct dmi_sharer *holder = &busy->holder[i];
+    uint32_t uid = holder->uid;
+    struct dmi_msg msg;
+    if (!core->is_member(core->arg, uid)) {
+      dmi_copyset_remove(busy, holder);
+      continue;
+    }
+    if (uid == writer_of(core, req)) continue;
+    if (holder->kind == DMI_KIND_INVALIDATE) {
+      dmi_copyset_remove(busy, holder);
+      if (DMI_BROKEN(core, DMI_BREAK_INVALIDATE)) continue;
+      msg = dmi_msg_about(core, page, DMI_MSG_INVALIDATE);
+      msg.copy.version = dmi_version_next(page->version);
+    } else {
+      msg = dmi_msg_about(core, page, DMI_MSG_UPDATE);
+      msg.update = (struct dmi_msg_update){.version = dmi_version_next(page->version),
+                                           .off = req->off,
+                                           .len = req->len,
+                                           .ranges = req->ranges};
+      msg.body =
+          dmi_slice_of(bytes->frame, (uint64_t)(bytes->ptr - bytes->frame->bytes), bytes->len);
+    }
+    dmi_out_send(out, uid, &msg);
+    acks++;
+  }
+  return acks;
+}
+
+/* The new bytes of a write that is about to begin.  Returns DMI_OK, or why it cannot. */
+static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
+  struct dmi_frame *scratch;
+  int error = DMI_OK;
+  *answer = NULL;
+  *wrote = true;
+  if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
+    bool shared = page->busy && page->busy->holders;
+    if (req->src.frame) {
+      *bytes = req->src;
+      dmi_frame_ref(bytes->frame);
+    } else if (shared) {
+      *bytes = dmi_slice_copy(req->src.ptr, req->src.len);
+    } else {
+      *bytes = req->src; /* borrowed, and used before this step ends */
+    }
+    return bytes->len && !bytes->ptr ? DMI_ENOMEM : DMI_OK;
+  }
+  scratch = dmi_frame_new_zero(req->len);
+  *answer = dmi_frame_new_zero(req->sizes.in);
+  if (!scratch || !*answer) {
+    dmi_frame_unref(scratch);
+    dmi_frame_unref(*answer);
+    return DMI_ENOMEM;
+  }
+  if (page->frame) memcpy(scratch->bytes, page->frame->bytes + req->off, req->len);
+  *bytes = (struct dmi_slice){scratch, scratch->bytes, req->len};
+  switch (dmi_rmw_run(core, req, scratch->bytes, (*answer)->bytes)) {
+    case DMI_RMW_DONE:
+      break;
+    case DMI_RMW_WAITS:
+      if (!dmi_syncop_wait(req, (*answer)->bytes)) error = DMI_ENOMEM;
+      dmi_frame_unref(*answer);
+      *answer = NULL;
+      break;
+    case DMI_RMW_NO_FUNCTION:
+      error = DMI_ENOFUNC;
+      break;
+    default:
+      error = DMI_EINVAL;
+  }
+  if (error != DMI_OK) {
+    dmi_slice_drop(bytes);
+    dmi_frame_unref(*answer);
+    return error;
+  }
+  if (page->frame) {
+    *wrote = memcmp(scratch->bytes, page->frame->bytes + req->off, req->len) != 0;
+  } else {
+    *wrote = false;
+    for (uint64_t i = 0; i < req->len && !*wrote; i++)
+      *wrote = scratch->bytes[i] != 0;
+  }
+  return DMI_OK;
+}
+
+void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                     struct dmi_out *out) {
+  struct dmi_page_busy *busy = dmi_page_busy(page);
+  struct dmi_slice bytes;
+  struct dmi_frame *answer;
+  bool wrote;
+  bool whole = req->off == 0 && req->len == page->map->page_size;
+  int error = new_bytes(core, page, req, &bytes, &answer, &wrote);
+  /* A whole page in a frame takes the place of the old bytes.  Otherwise: with copies about, those
+   * are still read here until the write takes effect. */
+  bool replaces = whole && error == DMI_OK && bytes.frame && bytes.frame->size == req->len;
+  if (error == DMI_OK && wrote && !replaces &&
+      !dmi_page_own_frame(core, page, whole && !busy->holders, false)) {
+    dmi_slice_drop(&bytes);
+    dmi_frame_unref(answer);
+    error = DMI_ENOMEM;
+  }
+  if (error != DMI_OK) {
+    dmi_req_fail(core, page, req, error, out);
+    return;
+  }
+  busy->acks = wrote ? tell_copies(core, page, req, &bytes, out) : 0;
+  if (busy->acks && !DMI_BROKEN(core, DMI_BREAK_ACK_WAIT)) {
+    busy->current = req;
+    busy->bytes = bytes;
+    busy->answer = answer;
+  } else {
+    write_effect(core, page, req, &bytes, answer, wrote, out);
+  }
+}
+
+void dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                   const struct dmi_msg *msg, struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_req *req;
+  if (!busy || !busy->current ||
+      !dmi_version_is(msg->copy.version, dmi_version_next(page->version)))
+    return;
+  if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
+    struct dmi_sharer *holder = dmi_copyset_find(busy, from);
+    if (holder) dmi_copyset_remove(busy, holder);
+  }
+  if (--busy->acks) return;
+  req = busy->current;
+  busy->current = NULL;
+  write_effect(core, page, req, &busy->bytes, busy->answer, true, out);
+  busy->answer = NULL;
+  dmi_queue_run(core, page, out);
+}
