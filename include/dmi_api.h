@@ -8,10 +8,10 @@
  *   - It returns DMI_TRUE or DMI_FALSE.  After DMI_FALSE nothing was changed, unless stated, and
  *     DMI_errno() of the same thread says why.
  *   - A last argument `status` of NULL makes the call synchronous.  Otherwise the call returns at
- *     once (argument errors still at once, by DMI_FALSE) and `*status` must stay alive until
+ *     once (with DMI_FALSE if an argument is wrong) and `*status` must stay alive until
  *     DMI_wait or DMI_check has said that the operation is complete.
- *   - Any thread of any process of the program may call any function, DMI_function excepted: a call
- *     from inside DMI_function returns DMI_FALSE with DMI_EINFUNC.
+ *   - Any thread of any process of the program may call any function.  Only DMI_function must not:
+ *     inside of it every call returns DMI_FALSE with DMI_EINFUNC.
  *   - Sizes are in bytes.  Global addresses are int64_t and never 0 (DMI_NULL).
  *
  * How a program ends
@@ -59,26 +59,26 @@ extern "C" {
 /* What DMI_errno() returns.  Numbers are stable across versions. */
 #define DMI_OK 0         /* no error yet in this thread */
 #define DMI_EINVAL 1     /* an argument is outside its domain (NULL pointer, unknown mode, ...) */
-#define DMI_EADDR 2      /* the address is in no mapping, or nothing begins there */
+#define DMI_EADDR 2      /* the address is in no mapping, or no mapping or object begins there */
 #define DMI_ERANGE 3     /* the range leaves its mapping, or must lie in one page and does not */
 #define DMI_ESIZE 4      /* page size or page count not positive, or their product too large */
-#define DMI_ENOMEM 5     /* no room left for pages, in any process; or no memory */
+#define DMI_ENOMEM 5     /* no process has memory left for pages; or no local memory */
 #define DMI_EMEMBER 6    /* no process with that id is a member */
 #define DMI_ENOTASKED 7  /* that process has not asked to join, or to leave */
 #define DMI_EBUSY 8      /* in use: DMI threads still run there, or threads hold it or wait */
-#define DMI_ETHREAD 9    /* unknown, ended, detached or joined thread; or the caller is none */
+#define DMI_ETHREAD 9    /* thread unknown, ended, detached or joined; or caller is no DMI thread */
 #define DMI_EINFUNC 10   /* called from inside DMI_function */
 #define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
-#define DMI_EHOLDER 14   /* the calling thread does not hold this lock; locking: it does */
-#define DMI_ERWSET 15    /* a read-write-set: see DMI_rwset_decompose and DMI_local_rwset_init */
+#define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or locks it a second time */
+#define DMI_ERWSET 15    /* wrong read-write-set: see DMI_rwset_decompose, DMI_local_rwset_init */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
  *
  * Return value: an error number; DMI_OK before the first call that failed.  A call that succeeds
- * leaves it as it is.
+ * does not change it.
  */
 int32_t DMI_errno(void);
 
@@ -99,13 +99,13 @@ typedef struct {
 /*
  * Waits until the operation that `status` was given to is complete.  *ret_ptr (may be NULL) gets
  * what the synchronous call would have returned; when that is DMI_FALSE, DMI_errno() of this thread
- * is set too.  Waiting twice gives the same answer, and so does waiting for a call that was
- * refused. A status of zero bytes, which no call was given yet, gives DMI_FALSE (DMI_EINVAL); one
- * that was never set at all must not be waited for.
+ * is set too.  Waiting again gives the same result.  For a call that returned DMI_FALSE it gives
+ * DMI_FALSE.  A status of zero bytes, which no call was given yet, gives DMI_FALSE (DMI_EINVAL); a
+ * status whose bytes were never set must not be waited for.
  *
- * Until then everything that the operation stores into must stay alive: the buffer of DMI_read,
- * the places of old values, flags, addresses and handles, and *status itself.  What it only takes
- * from memory, such as the buffer of DMI_write, may be used again as soon as the call has returned.
+ * Until then everything that the operation stores into must stay alive: the buffer of DMI_read, the
+ * places of old values, flags, addresses and handles, and *status itself.  What it only reads, such
+ * as the buffer of DMI_write, may be used again as soon as the call has returned.
  *
  * Threads: any thread of the process that made the call, several at once as well.
  */
@@ -116,7 +116,7 @@ void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr);
  * *ret_ptr (may be NULL) gets what DMI_wait would store there.
  *
  * Return value: DMI_TRUE when the operation is complete, whether it succeeded or not; DMI_FALSE
- * when it is not, and *ret_ptr is as it was.  Also DMI_FALSE for a `status` of NULL or of zero
+ * when it is not, and *ret_ptr is unchanged.  Also DMI_FALSE for a `status` of NULL or of zero
  * bytes (DMI_EINVAL) and inside DMI_function (DMI_EINFUNC).
  */
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
@@ -131,17 +131,18 @@ int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
 void DMI_main(int argc, char **argv);
 
 /*
- * What DMI_create starts in a process, with the `addr` that was given there, mostly the global
- * address of the thread's arguments.  What it returns is what DMI_join stores.  A program that
- * creates threads must define it.
+ * The body of a thread that DMI_create starts.  `addr` is what DMI_create was given, usually the
+ * global address of the thread's arguments.  DMI_join stores the value that it returns.  A program
+ * that creates threads must define it.
  */
 int64_t DMI_thread(int64_t addr);
 
 /*
- * The program's own read-modify-write: what DMI_atomic runs, at the owner of the page, alone on
- * that page.  `page_ptr` are the `size` bytes named there, to be read and changed in place;
- * `out1_ptr` and `out2_ptr` the inputs, `in_ptr` takes the answer of `in_size` bytes (zeroed
- * before), and `tag` is the caller's.  A program that calls DMI_atomic must define it.
+ * The program's own read-modify-write: DMI_atomic runs it at the owner of the page, while nothing
+ * else happens to that page.  `page_ptr` points to the `size` bytes that DMI_atomic names, to be
+ * read and changed in place; `out1_ptr` and `out2_ptr` point to the inputs, `in_ptr` to `in_size`
+ * bytes for the answer (zeroed before), and `tag` is what the caller gave.  A program that calls
+ * DMI_atomic must define it.
  *
  * Threads: runs in any thread of the owner's process, at the same time for different pages.  Must
  * be short and must call no DMI function.
@@ -178,13 +179,13 @@ int32_t DMI_poll(DMI_node_t *node_ptr);
 
 /*
  * Looks for a notice, as DMI_poll, but does not wait for one: *flag_ptr is DMI_TRUE when *node_ptr
- * was filled, DMI_FALSE when there is none and *node_ptr is as it was.  DMI_EINVAL for NULL.
+ * was filled, DMI_FALSE when there is none and *node_ptr is unchanged.  DMI_EINVAL for NULL.
  */
 int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
 
 /*
- * Admits a process that asked to join.  When it returns the process is welcome and DMI_create can
- * start threads there; before, it lends nothing and runs nothing.
+ * Admits a process that asked to join.  When it returns, the process is welcome and DMI_create can
+ * start threads there; before that, it lends nothing and runs nothing.
  *
  * Errors: DMI_EMEMBER when no member has this id, or it was lost meanwhile.  DMI_ENOTASKED when it
  * was welcomed before, or a DMI_goodbye for it is under way.
@@ -193,11 +194,11 @@ int32_t DMI_welcome(int32_t dmi_id);
 
 /*
  * Dismisses a process that asked to leave.  Returns when its pages, and whatever else it kept for
- * the program, are safe elsewhere, and no process needs it any more: from then on it may be lost
- * without harm.  (One exception: when no process can take its pages, because no other welcomed
- * process exists or all others are leaving, it keeps them until one can.)  The other
- * processes do not pause.  DMI threads that run there must have ended before; DMI_main need not
- * have.  A process may dismiss itself.
+ * the program, are at other processes, and no process needs it any more: from then on the program
+ * goes on even if it crashes.  (One exception: when no process can take its pages, because no other
+ * welcomed process exists or all others are leaving, it keeps them until one can.)  The other
+ * processes do not pause.  All DMI threads there must have ended before; DMI_main need not.  A
+ * process may dismiss itself.
  *
  * Errors: DMI_EBUSY while DMI threads run there (nothing changes).  DMI_ENOMEM when the processes
  * that stay have no memory for its pages: nothing changes, and the request stays.  This is not a
@@ -257,16 +258,17 @@ int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
 int32_t DMI_self(DMI_thread_t *thread_ptr);
 
 /*
- * Sleeps until another thread wakes the calling DMI thread (chapter 5, "scheduling of threads"). A
- * DMI_wake that came before is kept, one of them: then the call returns at once.  It returns only
- * because of a DMI_wake, once for each at most.  What the waker did before is seen after it.
- * DMI_ETHREAD in DMI_main and in threads not made by DMI.
+ * Sleeps until another thread wakes the calling DMI thread (chapter 5, "scheduling of threads"). If
+ * a DMI_wake came before, the call returns at once; one such wake is kept at most.  The call
+ * returns only because of a DMI_wake, and each wake ends one call at most.  After it the thread
+ * sees what the waking thread wrote before its DMI_wake.  DMI_ETHREAD in DMI_main and in threads
+ * not made by DMI.
  */
 int32_t DMI_suspend(void);
 
-/* Wakes `thread`, which sleeps in DMI_suspend or does not yet; from any thread of any process.
- * Complete once the wake has taken effect there.  DMI_ETHREAD: the thread is unknown, or has ended.
- */
+/* Wakes `thread` from DMI_suspend; if it does not sleep, its next DMI_suspend returns at once.  Any
+ * thread of any process may call it.  Complete once the wake has taken effect there.  DMI_ETHREAD:
+ * the thread is unknown, or has ended. */
 int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* ---- Memory (chapter 4) --------------------------------------------------------------------- */
@@ -297,17 +299,17 @@ int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
 /*
  * Unmaps the whole mapping whose address DMI_mmap stored as `addr`.  Once this has returned, every
  * access to the mapping, from any process, fails with DMI_EADDR.  Accesses that are under way at
- * the same time succeed or fail so.
+ * that time succeed, or fail with the same error.
  *
  * Errors: DMI_EADDR when `addr` is not the beginning of a mapping.
  */
 int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
 
 /*
- * Reads `size` bytes from `addr` on into `buf`.  Any alignment and any number of pages, inside one
- * mapping; size 0 does nothing, and `addr` and `buf` may be anything then.  Within one page the
- * call is atomic and sequentially consistent with all others; a range over several pages is one
- * such access for each page, in no order.
+ * Reads `size` bytes at `addr` into `buf`.  Any alignment and any number of pages, inside one
+ * mapping; size 0 does nothing, whatever `addr` and `buf` are.  Within one page the call is atomic
+ * and sequentially consistent with all others; a range over several pages is one such access for
+ * each page, in any order.
  *
  * `mode` says what stays in this process when it does not have the page yet:
  * - DMI_INVALIDATE_READ: a copy, until somebody writes to the page.  For what is read often and
@@ -321,13 +323,13 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is read).  DMI_EINVAL for a negative size, a `buf` of NULL
- * (unless the size is 0) or a mode that is none for reading.  DMI_ENOMEM when this process has no
+ * (unless the size is 0) or a mode that is not for reading.  DMI_ENOMEM when this process has no
  * memory for the page.
  */
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status);
 
 /*
- * Writes `size` bytes from `buf` to `addr` on.  Any alignment and any number of pages, inside one
+ * Writes `size` bytes from `buf` to `addr`.  Any alignment and any number of pages, inside one
  * mapping.  Atomic and sequentially consistent within one page, as DMI_read.  When the write is
  * complete, no process reads the old bytes any more.
  *
@@ -346,19 +348,19 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is written).  DMI_EINVAL for a negative size, a `buf` of NULL
- * (unless the size is 0) or a mode that is none for writing.  DMI_ENOMEM when there is no memory
- * for the page; parts of the range in other pages may have been written then.
+ * (unless the size is 0) or a mode that is not for writing.  DMI_ENOMEM when there is no memory for
+ * the page; parts of the range in other pages may have been written then.
  */
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status);
 
 /*
- * Asks that the pages touched by [addr, addr + size) stay in the memory pool of the calling process
- * when it must replace pages, as long as it has them: nothing is fetched, and other processes may
- * still take a page away by writing to it.  Calls are not counted: a page is saved or not, and
- * one DMI_unsave ends it however often it was saved; a page that was not saved stays as it is.  Any
- * range inside one mapping, also of pages that this process does not have; the call takes the time
- * and memory of one entry.  Ends with the mapping.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE,
+ * Asks the calling process to keep the pages touched by [addr, addr + size) in its memory pool when
+ * it must replace pages.  Nothing is fetched, and other processes may still take a page away by
+ * writing to it.  Calls are not counted: a page is saved or not, and one DMI_unsave ends it however
+ * often it was saved; DMI_unsave of a page that was not saved does nothing.  Any range inside one
+ * mapping, also of pages that this process does not have now; the call takes the time and memory of
+ * one entry, whatever the size.  DMI_munmap ends it.  Size 0 succeeds.  DMI_EADDR, DMI_ERANGE,
  * DMI_EINVAL, DMI_ENOMEM.
  */
 int32_t DMI_save(int64_t addr, int64_t size);
@@ -399,8 +401,8 @@ int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64
 /*
  * Frees an object.  DMI_munmap does not: it refuses addresses of objects.
  *
- * Errors: DMI_EADDR when no object begins at `addr`: it was freed before, it is inside an object,
- * or it is no address of DMI_malloc (as DMI_NULL).
+ * Errors: DMI_EADDR when no object begins at `addr`: the object was freed before, `addr` is inside
+ * an object, or DMI_malloc never gave it (such as DMI_NULL).
  */
 int32_t DMI_free(int64_t addr);
 
@@ -417,23 +419,24 @@ typedef struct {
  * and the same number of bytes at ptr_offsets[i] from the buffer that DMI_group_read and
  * DMI_group_write are given (a negative offset is before it).
  *
- * Items may lie in any mappings and pages, across page borders, and over each other; those of size
- * 0 are left out.  They are sorted here, once: a group is made to be used often.  It takes some 40
- * bytes an item and 100 a page.  The arrays are not needed afterwards; with `group_num` 0 they may
- * be NULL.
+ * Items may lie in any mappings and pages, across page borders, and may overlap; those of size 0
+ * are left out.  They are sorted here, once: a group is made to be used often.  It takes about 40
+ * bytes for each item and 100 for each page.  The arrays are not needed afterwards; with
+ * `group_num` 0 they may be NULL.
  *
- * Programs for the last published DMI pass the arrays as addrs, ptr_offsets, sizes.  The compiler
- * cannot notice this.  Then offsets are taken for sizes: items leave their mapping (DMI_ERANGE) or
- * are refused by the rule below; the programmer must check the remaining cases, groups of one or
- * two items.  Where the other order would have been right, dmirun --on-error says so.
+ * Programs for the last published DMI pass the arrays in the order addrs, ptr_offsets, sizes.  The
+ * compiler cannot notice this.  Then offsets are taken for sizes: items leave their mapping
+ * (DMI_ERANGE) or are refused by the rule below; the programmer must check the remaining cases,
+ * groups of one or two items.  Where the other order would have been right, dmirun --on-error says
+ * so.
  *
  * Errors: DMI_EADDR when an item is in no mapping.  DMI_ERANGE when one leaves its mapping.
- * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL; also when the sizes, three
- * or more, are what the offsets before them add up to, and items lie over each other in the buffer.
+ * DMI_EINVAL for a negative size or `group_num`, or a pointer of NULL; also when there are three
+ * sizes or more, each is the sum of the offsets before it, and items overlap in the buffer.
  * DMI_ENOMEM when there is no memory for the group.
  *
- * Threads: a group belongs to its process; any number of threads may use it at the same time, with
- * a buffer each.
+ * Threads: a group belongs to its process; any number of threads may use it at the same time, each
+ * with its own buffer.
  */
 int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int64_t *sizes,
                        const int64_t *ptr_offsets, int32_t group_num);
@@ -441,7 +444,7 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
 /*
  * Frees a group.  Asynchronous calls with it that are not complete go on.
  *
- * Errors: DMI_EINVAL when it is no group, or has been destroyed.
+ * Errors: DMI_EINVAL when it is not a group, or has been destroyed.
  *
  * Threads: no other thread may be inside a call with the group.
  */
@@ -452,11 +455,11 @@ int32_t DMI_group_destroy(DMI_local_group_t *group);
  * answer for each page, however many items it has, all of them at the same time; none for a page
  * that this process owns or has a copy of.
  *
- * What the items have in one page is read at one moment.  There is no order between pages, and none
- * in which items reach the buffer.
+ * What the items have in one page is read at one moment.  Pages are read in any order, and items
+ * reach the buffer in any order.
  *
- * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL for what is no group, or a
- * `in_ptr` of NULL.  DMI_ENOMEM when there is no memory, here or at an owner; some items may have
+ * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL when it is not a group, or
+ * `in_ptr` is NULL.  DMI_ENOMEM when there is no memory, here or at an owner; some items may have
  * been read then.
  */
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status);
@@ -469,8 +472,8 @@ int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_
  * those of the item that was given later.  The buffer may be used again as soon as the call
  * returns, also with a `status`.
  *
- * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL for what is no group, or an
- * `out_ptr` of NULL.  DMI_ENOMEM when there is no memory, here or at an owner; items in other pages
+ * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL when it is not a group, or
+ * `out_ptr` is NULL.  DMI_ENOMEM when there is no memory, here or at an owner; items in other pages
  * may have been written then.
  */
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status);
@@ -478,11 +481,11 @@ int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local
 /* ---- Read-write-sets (chapter 4, "read-write-set") ------------------------------------------- */
 
 /*
- * A read-write-set has the values of an irregular domain decomposition: `element_num` elements of
+ * A read-write-set holds the values of an irregular domain decomposition: `element_num` elements of
  * `element_size` bytes, divided among `rwset_num` domains.  Each domain writes its own elements,
  * step after step, and reads some of its neighbours'.  The values of a domain lie together, in a
- * page of their own that belongs to the process that writes them: publishing them is a local write,
- * and fetching those of the neighbours takes one request for each of these.
+ * page of their own, which is owned by the process that writes them: publishing them is a local
+ * write, and fetching the neighbours' values takes one request for each neighbour.
  *
  * The program must keep the steps apart: all publish before one fetches, and all fetch before one
  * publishes again.  Use a barrier twice a step, or once a step with two sets in turn.
@@ -501,20 +504,20 @@ typedef struct {
 } DMI_local_rwset_t;
 
 /*
- * Makes a read-write-set in the sizeof(DMI_rwset_t) bytes of global memory at `rwset_addr`, at
- * which any process may use it from then on.  It takes 8 bytes of global memory an element, 24 a
- * domain, and the values.
+ * Makes a read-write-set in the sizeof(DMI_rwset_t) bytes of global memory at `rwset_addr`, where
+ * any process may use it from then on.  It takes global memory for the values, 8 bytes for each
+ * element, and 24 for each domain.
  *
  * Errors: DMI_EINVAL unless all three numbers are positive.  DMI_EADDR when `rwset_addr` is in no
- * mapping.  DMI_ERANGE when there is no room for a DMI_rwset_t.  DMI_ESIZE when there are more than
- * 2^59 elements.  DMI_ENOMEM when there is no memory.
+ * mapping.  DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ESIZE when there are more
+ * than 2^59 elements.  DMI_ENOMEM when there is no memory.
  */
 int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
                        int32_t rwset_num);
 
 /*
- * Frees a read-write-set and its values.  What DMI_local_rwset_init made of it is to be destroyed
- * as well; other calls with that fail with DMI_EADDR.
+ * Frees a read-write-set and its values.  Local objects that DMI_local_rwset_init made of it must
+ * be destroyed as well; all other calls with them fail with DMI_EADDR.
  *
  * Errors: DMI_EINVAL when there is none at `rwset_addr`, or it has been overwritten.  DMI_EADDR
  * when that is in no mapping.  DMI_ERANGE when a DMI_rwset_t would leave the mapping.  DMI_ENOMEM
@@ -527,8 +530,8 @@ int32_t DMI_rwset_destroy(int64_t rwset_addr);
  * element_num - 1 (see DMI_rwset_init), in any order; DMI_local_rwset_write takes the values in the
  * same order.  They are zeros at first.
  *
- * Each domain from 0 to rwset_num - 1 does this once, in any process, all at the same time if they
- * like; also a domain that writes nothing.  If an element is in two domains' write sets,
+ * Each domain from 0 to rwset_num - 1 does this once, in any process, also a domain that writes
+ * nothing; they may do so at the same time.  If an element is in two domains' write sets,
  * DMI_local_rwset_init fails in all domains.
  *
  * Errors: DMI_EINVAL when an element is named twice, `my_id` is no domain, a number is negative, a
@@ -561,51 +564,52 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
 /*
  * Frees what DMI_local_rwset_init made.  Asynchronous calls that are not complete go on.
  *
- * Errors: DMI_EINVAL when there is nothing, or it has been destroyed.
+ * Errors: DMI_EINVAL when it was not initialised, or has been destroyed.
  */
 int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset);
 
 /*
  * Publishes the values of the domain's write set from `buf`: element_size bytes for each element,
- * in the order of DMI_rwset_decompose.  All of them change at one moment.  A local write, except
- * for the first one after the domain has come to another process.  `buf` may be used again as soon
- * as the call returns, also with a `status`.
+ * in the order of DMI_rwset_decompose.  All of them change at one moment.  This is a local write,
+ * except for the first one after the domain has moved to another process.  `buf` may be used again
+ * as soon as the call returns, also with a `status`.
  *
- * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or what
- * DMI_local_rwset_init has not made.  DMI_ENOMEM when there is no memory.
+ * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or when
+ * DMI_local_rwset_init did not make `local_rwset`.  DMI_ENOMEM when there is no memory.
  */
 int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
                               DMI_local_status_t *status);
 
 /*
  * Fetches the values of the domain's read set to `buf`: element_size bytes for each element, in the
- * order of DMI_local_rwset_init.  At most one request for each other domain, all at the same time;
- * what comes from one domain is of one moment.
+ * order of DMI_local_rwset_init.  It sends at most one request for each other domain, all at the
+ * same time; the values of one domain are read at one moment.
  *
- * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or what
- * DMI_local_rwset_init has not made.  DMI_ENOMEM when there is no memory, here or at an owner.
+ * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or when
+ * DMI_local_rwset_init did not make `local_rwset`.  DMI_ENOMEM when there is no memory, here or at
+ * an owner.
  */
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf, DMI_local_status_t *status);
 
 /* ---- Read-modify-write (chapter 5, "read-modify-write") ------------------------------------- */
 
 /*
- * Each operation takes place as one step, at the owner of the page, in the same order with reads
- * and writes for all processes.  The range must lie in one page.
+ * Each operation is one atomic step at the owner of the page.  All processes see these operations,
+ * reads and writes in the same order.  The range must lie in one page.
  *
- * `mode` says who that owner is:
- * - DMI_PUT_ATOMIC: the one there is; the operation is sent to it, and its answer back.  For
+ * `mode` says which process that owner is:
+ * - DMI_PUT_ATOMIC: the present one; the operation is sent to it, and its answer comes back.  For
  *   counters, queues and flags that several processes use by turns.  When in doubt, this one.
  * - DMI_EXCLUSIVE_ATOMIC: this process, to which the page is moved first.  For pages that this
- *   process goes on using: the next operations here cost no message.  When processes take turns
- *   at it, the page travels each time.
+ *   process goes on using: the next operations here cost no message.  When several processes use it
+ *   in turn, the page moves each time.
  *
- * With a `status`, what the operation stores into must stay valid until it is complete; what it
- * takes its inputs from may be used again as soon as the call returns.
+ * With a `status`, the places that the operation stores into must stay valid until it is complete;
+ * its inputs may be used again as soon as the call returns.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
- * range is not in one page.  DMI_EINVAL for a size below 1, a pointer of NULL where none is allowed
- * or a mode that is none of the two.  DMI_ENOMEM when there is no memory for the page.
+ * range is not in one page.  DMI_EINVAL for a size below 1, a pointer of NULL where that is not
+ * allowed, or another mode.  DMI_ENOMEM when there is no memory for the page.
  */
 
 /* Compares and swaps: if the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets
@@ -624,13 +628,12 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status);
 
 /*
- * Runs the program's DMI_function at the owner of the page, with the `size` bytes at addr
- * themselves, the inputs *out1_ptr and *out2_ptr (NULL with size 0: none), and `tag`, which tells
- * it what to do; *in_ptr gets its answer of `in_size` bytes.
+ * Runs the program's DMI_function at the owner of the page.  It gets the `size` bytes at addr in
+ * place, the inputs *out1_ptr and *out2_ptr (NULL and size 0: no input), and `tag`, which tells it
+ * what to do; *in_ptr gets its answer of `in_size` bytes.
  *
  * Errors: DMI_ENOFUNC when the program has no DMI_function.  DMI_EINVAL also for a negative size, a
- * tag below 0 (those are reserved), and when the inputs together, or the answer, have 4 GiB or
- * more.
+ * tag below 0 (reserved), and when the inputs together, or the answer, take 4 GiB or more.
  */
 int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out1_size,
                    const void *out2_ptr, int64_t out2_size, void *in_ptr, int64_t in_size,
@@ -644,12 +647,12 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
  * multiple of the struct's size.  Memory that was never written is an unlocked mutex.  All
  * processes can use it, whichever of them join and leave, including the owner of its page.
  *
- * Waiting threads sleep, and cost nothing.  The mutex goes to the thread that has waited longest,
- * with one message; no thread asks again over the network.
+ * Waiting threads sleep and use no processor.  The mutex goes to the thread that has waited
+ * longest, with one message; no thread asks again over the network.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
- * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are something else: they
- * were neither initialised nor zero, and stay as they are.
+ * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are not a mutex: neither
+ * initialised nor zero; they are not changed.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -692,8 +695,8 @@ int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
  * The object is `sizeof(DMI_cond_t)` bytes of global memory, with the same rules as a mutex.
  *
  * Errors: DMI_EADDR when an address is in no mapping, or is unmapped while the thread waits.
- * DMI_ERANGE when an object is not in one page.  DMI_EINVAL when the bytes of the condition, or of
- * the mutex, are something else: neither initialised nor zero.
+ * DMI_ERANGE when an object is not in one page.  DMI_EINVAL when the bytes are not a condition, or
+ * not a mutex: neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -716,8 +719,8 @@ int32_t DMI_cond_destroy(int64_t addr);
  * one step for threads that signal while they hold the mutex: no signal gets lost between them.
  *
  * Each return is caused by one DMI_cond_signal or by a DMI_cond_broadcast; there are no spurious
- * ones.  Threads are woken in the order in which they came.  Another thread may have held the mutex
- * in between, so the condition must still be tested in a loop.
+ * wake-ups.  Threads are woken in the order in which they came.  Another thread may have held the
+ * mutex in between, so the condition must still be tested in a loop.
  *
  * Errors: DMI_EHOLDER when the calling thread does not hold the mutex: nothing changes.  After
  * DMI_EADDR because the condition was unmapped, the thread holds the mutex.
@@ -738,9 +741,9 @@ typedef struct {
 } DMI_spin_t;
 
 /*
- * Is a lock for very short sections: the same as a mutex (order of service, errors, one
- * message for a hand-over), but a waiting thread keeps looking in its own process for a
- * short while before it sleeps.
+ * Work as the calls for mutexes, for very short critical sections: the order of service, the errors
+ * and the messages are the same, but a waiting thread spins in its own process for a short while
+ * before it sleeps.
  *
  * Errors: as for DMI_mutex_init, DMI_mutex_destroy, DMI_mutex_lock, DMI_mutex_unlock and
  * DMI_mutex_trylock.
@@ -761,8 +764,8 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
  * sends the message without the others.
  *
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
- * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes of the barrier are
- * something else: neither initialised nor zero.
+ * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes are not a barrier:
+ * neither initialised nor zero.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -802,11 +805,11 @@ int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr);
 
 /*
  * Waits until `pnum` calls of DMI_local_barrier_sync or DMI_local_barrier_allreduce have been made
- * at the same barrier, by any threads of any processes, this one among them.  They are one round;
- * the next one may have another `pnum` and other threads.
+ * at the same barrier, by any threads of any processes, including this one.  These calls are one
+ * round; the next round may have another `pnum` and other threads.
  *
- * Errors: DMI_EINVAL when `pnum` is not the one that the first thread of the round gave (it has
- * not arrived then, and the round goes on), is below 1, or *barrier_ptr was not initialised.
+ * Errors: DMI_EINVAL when `pnum` is not the one that the first thread of the round gave (this call
+ * is not counted then, and the round goes on), is below 1, or *barrier_ptr was not initialised.
  */
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum);
 
@@ -824,8 +827,9 @@ int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub
 
 /*
  * Waits until the `size` bytes at `addr` differ from those at `in_ptr`, and stores them at
- * `out_ptr` (it may be the same place): the bytes after the first write since the call that made a
- * difference.  Waiting costs nothing until a thread writes there: then one message comes.
+ * `out_ptr` (which may be the same place).  If they do not differ yet, these are the bytes after
+ * the first write that makes them differ.  Waiting sends no messages until a thread writes there:
+ * then one message comes.
  *
  * With a `status`, `in_ptr` may be used again as soon as the call returns; what is at `out_ptr`
  * must stay valid until the watch is complete.  A watch that no thread waits for does not keep a
@@ -840,8 +844,9 @@ int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
 /* ---- Local memory --------------------------------------------------------------------------- */
 
 /*
- * malloc and free for programs that have no use for NULL: my_malloc prints how much was asked for
- * and ends the process instead.  my_free takes what my_malloc returned, or NULL.
+ * malloc and free for programs that cannot go on without memory: instead of returning NULL,
+ * my_malloc prints how much was asked for and ends the process.  my_free takes what my_malloc
+ * returned, or NULL.
  */
 void *my_malloc(size_t size);
 void my_free(void *ptr);

@@ -16,23 +16,23 @@ extern "C" {
 
 /* ---- The memory pool (chapter 4, "memory") ---- */
 
-/* The memory that this process lends to the program, and how it is used; in bytes, unless it says
- * pages. */
+/* The memory that this process lends to the program, and how it is used.  All are bytes, except the
+ * three counts of pages. */
 typedef struct {
-  int64_t limit;         /* dmirun -s */
-  int64_t used;          /* by pages that are here, on their way from here, or expected here */
-  int64_t peak;          /* the most that was used */
-  int64_t copies;        /* of what is used: pages that another process owns; they go first */
-  int64_t tables;        /* page tables: beside the pool, not limited */
-  int64_t spilled;       /* of pages in the file of dmirun --spill */
-  int64_t pages_sent;    /* pages given to other processes for lack of memory */
-  int64_t pages_taken;   /* pages taken from others for that reason, or because they left */
+  int64_t limit;       /* dmirun -s */
+  int64_t used;        /* by pages that are here, are being sent, or are about to arrive */
+  int64_t peak;        /* the most that was used */
+  int64_t copies;      /* part of `used`: copies of pages that others own; they are dropped first */
+  int64_t tables;      /* page tables: not part of the pool, not limited */
+  int64_t spilled;     /* of pages in the file of dmirun --spill */
+  int64_t pages_sent;  /* pages given to other processes for lack of memory */
+  int64_t pages_taken; /* pages taken from others for that reason, or because they left */
   int64_t pages_dropped; /* copies dropped for lack of memory */
 } DMI_pool_t;
 
 /*
- * Tells what the calling process lends, and how much of it is in use.  The figures are not taken at
- * one moment.  DMI_EINVAL for a pointer of NULL.  (Not in the manual; chapter 4.)
+ * Tells what the calling process lends, and how much of it is in use.  The figures may be from
+ * slightly different moments.  DMI_EINVAL for a pointer of NULL.  (Not in the manual; chapter 4.)
  */
 int32_t DMI_pool(DMI_pool_t *pool_ptr);
 

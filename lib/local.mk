@@ -249,7 +249,7 @@ api_sources = \
 	lib/api/scattered.c \
 	lib/api/start.h \
 	lib/api/sync.c \
-	lib/api/told.h
+	lib/api/reported.h
 
 libdmi_la_SOURCES = \
 	include/dmi_api.h \

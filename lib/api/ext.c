@@ -3,7 +3,7 @@
  */
 #include "dmi_ext.h"
 
-#include "api/told.h"
+#include "api/reported.h"
 #include "base/error.h"
 #include "node/pager.h"
 #include "node/runtime.h"
@@ -15,9 +15,9 @@ const char *DMI_strerrorname(int32_t error) {
 int32_t DMI_pool(DMI_pool_t *pool_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   struct dmi_pager_counts counts;
-  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
+  if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
   if (!pool_ptr)
-    return DMI_TOLD(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
+    return DMI_REPORTED(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
   dmi_pager_counts(process->pager, &counts);
   *pool_ptr = (DMI_pool_t){.limit = (int64_t)counts.limit,
                            .used = (int64_t)counts.used,

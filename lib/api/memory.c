@@ -1,9 +1,9 @@
 /*
  * memory.c - entry points: mapping, reading, writing, read-modify-write (chapters 4 and 5).
  *
- * Thin: each checks what can be seen here and calls the layers below.
+ * Each checks its arguments as far as it can here, and calls the layers below.
  */
-#include "api/told.h"
+#include "api/reported.h"
 #include "base/error.h"
 #include "core/rmw.h"
 #include "sync/alloc.h"
@@ -11,31 +11,32 @@
 #include "node/runtime.h"
 #include "access/save.h"
 
-/* As dmi_runtime_access, but inline: this is on the way of each hit. */
+/* As dmi_runtime_access, but inline: every hit runs this. */
 static struct dmi_access *here(void) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? &process->access : NULL;
 }
 
-/* There is no process. */
+/* The result of a call in a thread that belongs to no process. */
 static int32_t inactive(DMI_local_status_t *status) {
   return dmi_status_refuse(status, dmi_access_usable(NULL));
 }
 
 int32_t DMI_mmap(int64_t *addr_ptr, int64_t page_size, int64_t page_num,
                  DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_mmap(dmi_runtime_process(), addr_ptr, page_size, page_num, status),
-                        status, DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(
+      dmi_call_mmap(dmi_runtime_process(), addr_ptr, page_size, page_num, status), status,
+      DMI_NOTHING);
 }
 
 int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_munmap(dmi_runtime_process(), addr, status), status,
-                        DMI_PLACE(addr));
+  return DMI_REPORTED_ASYNC(dmi_call_munmap(dmi_runtime_process(), addr, status), status,
+                            DMI_PLACE(addr));
 }
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
   struct dmi_access *access = here();
-  return DMI_TOLD_LATER(
+  return DMI_REPORTED_ASYNC(
       access ? dmi_access_read(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
 }
@@ -43,21 +44,21 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
   struct dmi_access *access = here();
-  return DMI_TOLD_LATER(
+  return DMI_REPORTED_ASYNC(
       access ? dmi_access_write(access, addr, size, buf, mode, status) : inactive(status), status,
       DMI_RANGE(addr, size));
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
   struct dmi_access *access = here();
-  return DMI_TOLD(access ? dmi_save(access, addr, size, true) : inactive(NULL),
-                  DMI_RANGE(addr, size));
+  return DMI_REPORTED(access ? dmi_save(access, addr, size, true) : inactive(NULL),
+                      DMI_RANGE(addr, size));
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
   struct dmi_access *access = here();
-  return DMI_TOLD(access ? dmi_save(access, addr, size, false) : inactive(NULL),
-                  DMI_RANGE(addr, size));
+  return DMI_REPORTED(access ? dmi_save(access, addr, size, false) : inactive(NULL),
+                      DMI_RANGE(addr, size));
 }
 
 static struct dmi_alloc *allocator(void) {
@@ -66,16 +67,16 @@ static struct dmi_alloc *allocator(void) {
 }
 
 int32_t DMI_malloc(int64_t *addr_ptr, int64_t size, int64_t page_size) {
-  return DMI_TOLD(dmi_alloc_malloc(allocator(), addr_ptr, size, page_size), DMI_NOTHING);
+  return DMI_REPORTED(dmi_alloc_malloc(allocator(), addr_ptr, size, page_size), DMI_NOTHING);
 }
 
 int32_t DMI_realloc(int64_t old_addr, int64_t *new_addr_ptr, int64_t size, int64_t page_size) {
-  return DMI_TOLD(dmi_alloc_realloc(allocator(), old_addr, new_addr_ptr, size, page_size),
-                  DMI_PLACE(old_addr));
+  return DMI_REPORTED(dmi_alloc_realloc(allocator(), old_addr, new_addr_ptr, size, page_size),
+                      DMI_PLACE(old_addr));
 }
 
 int32_t DMI_free(int64_t addr) {
-  return DMI_TOLD(dmi_alloc_release(allocator(), addr), DMI_PLACE(addr));
+  return DMI_REPORTED(dmi_alloc_release(allocator(), addr), DMI_PLACE(addr));
 }
 
 static int32_t no_pointer(DMI_local_status_t *status) {
@@ -98,8 +99,8 @@ int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swa
                               .sizes = {(uint64_t)size, (uint64_t)size, 1},
                               .mode = mode};
   bool given = cmp_ptr && swap_ptr && flag_ptr;
-  return DMI_TOLD_LATER(given ? rmw(&call, status) : no_pointer(status), status,
-                        DMI_RANGE(addr, size));
+  return DMI_REPORTED_ASYNC(given ? rmw(&call, status) : no_pointer(status), status,
+                            DMI_RANGE(addr, size));
 }
 
 int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, int8_t mode,
@@ -112,31 +113,32 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
                               .sizes = {(uint64_t)size, 0, (uint64_t)size},
                               .mode = mode};
   bool given = out_ptr && in_ptr;
-  return DMI_TOLD_LATER(given ? rmw(&call, status) : no_pointer(status), status,
-                        DMI_RANGE(addr, size));
+  return DMI_REPORTED_ASYNC(given ? rmw(&call, status) : no_pointer(status), status,
+                            DMI_RANGE(addr, size));
 }
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
   struct dmi_access *access = here();
-  return DMI_TOLD_LATER(
+  return DMI_REPORTED_ASYNC(
       access ? dmi_access_fad(access, addr, add, old_ptr, mode, status) : inactive(status), status,
       DMI_RANGE(addr, (int64_t)sizeof(add)));
 }
 
-/* Why DMI_function cannot be called so; DMI_OK: it can. */
+/* Why DMI_function cannot be called with these arguments; DMI_OK if it can. */
 static int32_t bad_function_call(const struct dmi_process *process,
                                  const struct dmi_rmw_call *call) {
   const struct dmi_rmw_sizes *sizes = &call->sizes;
   if ((int64_t)sizes->out1 < 0 || (int64_t)sizes->out2 < 0 || (int64_t)sizes->in < 0) {
     return dmi_because(DMI_EINVAL, "the size of an input or of the answer is negative");
   }
-  if (call->tag < 0) return dmi_because(DMI_EINVAL, "the tag is negative: those are reserved");
+  if (call->tag < 0)
+    return dmi_because(DMI_EINVAL, "the tag is negative: negative tags are reserved");
   if ((sizes->out1 && !call->out1) || (sizes->out2 && !call->out2) || (sizes->in && !call->in)) {
-    return dmi_because(DMI_EINVAL, "a pointer is NULL, and its size is not 0");
+    return dmi_because(DMI_EINVAL, "a pointer is NULL, but its size is not 0");
   }
   if (sizes->out1 + sizes->out2 > DMI_RMW_MOST || sizes->in > DMI_RMW_MOST) {
-    return dmi_because(DMI_EINVAL, "the inputs together, or the answer, have 4 GiB or more");
+    return dmi_because(DMI_EINVAL, "the inputs together, or the answer, take 4 GiB or more");
   }
   return process && !process->program.function ? DMI_ENOFUNC : DMI_OK;
 }
@@ -156,6 +158,6 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
       .tag = tag,
       .mode = mode};
   int32_t error = bad_function_call(process, &call);
-  return DMI_TOLD_LATER(error == DMI_OK ? rmw(&call, status) : dmi_status_refuse(status, error),
-                        status, DMI_RANGE(addr, size));
+  return DMI_REPORTED_ASYNC(error == DMI_OK ? rmw(&call, status) : dmi_status_refuse(status, error),
+                            status, DMI_RANGE(addr, size));
 }

@@ -2,13 +2,13 @@
  * program.c - entry points: the program, its processes and threads, completion, errors (chapters 2,
  * 3).
  *
- * Thin: each checks what can be seen here and calls the layers below.
+ * Each checks its arguments as far as it can here, and calls the layers below.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/start.h"
-#include "api/told.h"
+#include "api/reported.h"
 #include "base/error.h"
 #include "node/calls.h"
 #include "node/runtime.h"
@@ -27,7 +27,7 @@ const char *DMI_strerror(int32_t error) {
   return dmi_error_text(error);
 }
 
-/* What DMI_wait or DMI_check tells of a call that is complete. */
+/* Hands the result of a complete call to the caller of DMI_wait or DMI_check. */
 static void finish(DMI_local_status_t *status, int32_t error, int32_t *ret_ptr,
                    const struct dmi_report *report) {
   int32_t ret = dmi_result(error);
@@ -35,7 +35,7 @@ static void finish(DMI_local_status_t *status, int32_t error, int32_t *ret_ptr,
   if (!ret && dmi_on_error != DMI_ON_ERROR_RETURN) dmi_report_completed(report, status);
 }
 
-/* Why one must not wait for it; DMI_OK: one may. */
+/* Why nobody may wait for this status; DMI_OK if one may. */
 static int32_t bad_status(DMI_local_status_t *status) {
   if (!status) return dmi_because(DMI_EINVAL, "the status is NULL");
   if (dmi_in_function) return DMI_EINFUNC;
@@ -46,7 +46,7 @@ static int32_t bad_status(DMI_local_status_t *status) {
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
   if (error != DMI_OK) {
-    int32_t ret = DMI_TOLD(dmi_fail(error), DMI_NOTHING);
+    int32_t ret = DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
     if (ret_ptr) *ret_ptr = ret;
     return;
   }
@@ -55,7 +55,7 @@ void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
 
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
-  if (error != DMI_OK) return DMI_TOLD(dmi_fail(error), DMI_NOTHING);
+  if (error != DMI_OK) return DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
   finish(status, dmi_status_of(status)->error, ret_ptr, DMI_THIS(DMI_NOTHING));
   return DMI_TRUE;
@@ -64,33 +64,33 @@ int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
 /* ---- Processes ------------------------------------------------------------------------------ */
 
 int32_t DMI_poll(DMI_node_t *node_ptr) {
-  return DMI_TOLD(dmi_call_poll(dmi_runtime_process(), node_ptr), DMI_NOTHING);
+  return DMI_REPORTED(dmi_call_poll(dmi_runtime_process(), node_ptr), DMI_NOTHING);
 }
 
 int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr) {
-  return DMI_TOLD(dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr), DMI_NOTHING);
+  return DMI_REPORTED(dmi_call_peek(dmi_runtime_process(), node_ptr, flag_ptr), DMI_NOTHING);
 }
 
 int32_t DMI_welcome(int32_t dmi_id) {
-  return DMI_TOLD(dmi_call_welcome(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
+  return DMI_REPORTED(dmi_call_welcome(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
 }
 
 int32_t DMI_goodbye(int32_t dmi_id) {
-  return DMI_TOLD(dmi_call_goodbye(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
+  return DMI_REPORTED(dmi_call_goodbye(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
 }
 
 int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity) {
-  return DMI_TOLD(dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity),
-                  DMI_NOTHING);
+  return DMI_REPORTED(dmi_call_nodes(dmi_runtime_process(), node_array, num_ptr, capacity),
+                      DMI_NOTHING);
 }
 
 int32_t DMI_rank(int32_t *dmi_id_ptr) {
   struct dmi_process *process;
   if (!dmi_id_ptr) {
-    return DMI_TOLD(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
+    return DMI_REPORTED(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
   }
   process = dmi_runtime_usable();
-  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
+  if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
   *dmi_id_ptr = process->dmi_id;
   return DMI_TRUE;
 }
@@ -99,26 +99,28 @@ int32_t DMI_rank(int32_t *dmi_id_ptr) {
 
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
                    DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status),
-                        status, DMI_ID(dmi_id));
+  return DMI_REPORTED_ASYNC(
+      dmi_call_create(dmi_runtime_process(), thread_ptr, dmi_id, addr, status), status,
+      DMI_ID(dmi_id));
 }
 
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status), status,
-                        DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(dmi_call_join(dmi_runtime_process(), &thread, addr_ptr, status), status,
+                            DMI_NOTHING);
 }
 
 int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_detach(dmi_runtime_process(), &thread, status), status,
-                        DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(dmi_call_detach(dmi_runtime_process(), &thread, status), status,
+                            DMI_NOTHING);
 }
 
 int32_t DMI_suspend(void) {
-  return DMI_TOLD(dmi_call_suspend(dmi_runtime_process()), DMI_NOTHING);
+  return DMI_REPORTED(dmi_call_suspend(dmi_runtime_process()), DMI_NOTHING);
 }
 
 int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status) {
-  return DMI_TOLD_LATER(dmi_call_wake(dmi_runtime_process(), &thread, status), status, DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(dmi_call_wake(dmi_runtime_process(), &thread, status), status,
+                            DMI_NOTHING);
 }
 
 static int32_t self(DMI_thread_t *thread_ptr) {
@@ -132,7 +134,7 @@ static int32_t self(DMI_thread_t *thread_ptr) {
 }
 
 int32_t DMI_self(DMI_thread_t *thread_ptr) {
-  return DMI_TOLD(self(thread_ptr), DMI_NOTHING);
+  return DMI_REPORTED(self(thread_ptr), DMI_NOTHING);
 }
 
 /* ---- Local memory --------------------------------------------------------------------------- */
@@ -140,9 +142,10 @@ int32_t DMI_self(DMI_thread_t *thread_ptr) {
 void *my_malloc(size_t size) {
   void *ptr = malloc(size ? size : 1);
   if (!ptr) {
-    fprintf(stderr,
-            "dmi: my_malloc: no memory left for %zu bytes (dmirun -s: how much DMI takes of it)\n",
-            size);
+    fprintf(
+        stderr,
+        "dmi: my_malloc: no memory left for %zu bytes (dmirun -s sets how much of it DMI takes)\n",
+        size);
     exit(1);
   }
   return ptr;

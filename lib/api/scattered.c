@@ -1,24 +1,24 @@
 /*
  * scattered.c - entry points: groups and read-write-sets (chapter 4).
  *
- * Thin: each checks what can be seen here and calls the layers below.
+ * Each checks its arguments as far as it can here, and calls the layers below.
  */
-#include "api/told.h"
+#include "api/reported.h"
 #include "base/error.h"
 #include "access/rwset.h"
 #include "node/runtime.h"
 
 #define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
 
-/* What a DMI_local_group_t has, NULL: it is none. */
+/* The group behind the handle; NULL if it is not a group. */
 static struct dmi_group *group_of(const DMI_local_group_t *group) {
   if (!group || group->dmi_private[0] != GROUP_MAGIC) return NULL;
   return (struct dmi_group *)(uintptr_t)group->dmi_private[1];
 }
 
-/* Do sizes and offsets have each other's place?  Items that lie side by side in the buffer have
- * offsets that the sizes before them add up to; no program has sizes that the offsets add up to,
- * and, as these are larger than the steps between them, items over each other. */
+/* True if sizes and offsets seem to be exchanged.  When items lie side by side in the buffer, each
+ * offset is the sum of the sizes before it.  If instead each size is the sum of the offsets before
+ * it, and items overlap, then this is no layout that a program would want. */
 static bool swapped(const int64_t *sizes, const int64_t *ptr_offsets, int32_t num) {
   int64_t sum = 0;
   bool over = false;
@@ -30,7 +30,7 @@ static bool swapped(const int64_t *sizes, const int64_t *ptr_offsets, int32_t nu
   return num >= 3 && over;
 }
 
-/* What is wrong with the arguments themselves; DMI_OK: nothing. */
+/* What is wrong with the arguments, without looking at mappings; DMI_OK: nothing. */
 static int32_t bad_items(const int64_t *addrs, const int64_t *sizes, const int64_t *ptr_offsets,
                          int32_t num) {
   if (num < 0) return dmi_because(DMI_EINVAL, "the number of items is negative");
@@ -40,11 +40,11 @@ static int32_t bad_items(const int64_t *addrs, const int64_t *sizes, const int64
   }
   if (!num || !swapped(sizes, ptr_offsets, num)) return DMI_OK;
   return dmi_because(DMI_EINVAL,
-                     "sizes and ptr_offsets are in each other's place: the order is addrs, sizes, "
+                     "sizes and ptr_offsets are exchanged: the order is addrs, sizes, "
                      "ptr_offsets");
 }
 
-/* For a report: the first item that cannot be used; num: all can. */
+/* For a report: the index of the first item that cannot be used; `num` if all can. */
 static int32_t first_bad(struct dmi_process *process, const int64_t *addrs, const int64_t *sizes,
                          int32_t num) {
   int32_t at = 0, error = DMI_OK;
@@ -65,7 +65,7 @@ static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
   struct dmi_group_item *item;
   struct dmi_group *made = NULL;
   int32_t error;
-  if (!group) return dmi_because(DMI_EINVAL, "the pointer of the group is NULL");
+  if (!group) return dmi_because(DMI_EINVAL, "the pointer to the group is NULL");
   error = bad_items(addrs, sizes, ptr_offsets, group_num);
   if (error != DMI_OK) return error;
   item = malloc(((size_t)group_num + 1) * sizeof(*item));
@@ -80,7 +80,7 @@ static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
   return DMI_OK;
 }
 
-/* Sizes are; of offsets the first one mostly is 0. */
+/* True if these can be sizes.  Offsets usually begin with 0. */
 static bool all_positive(const int64_t *number, int32_t num) {
   for (int32_t i = 0; i < num; i++) {
     if (number[i] <= 0) return false;
@@ -92,26 +92,27 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
                        const int64_t *ptr_offsets, int32_t group_num) {
   struct dmi_process *process = dmi_runtime_usable();
   int32_t error, bad;
-  if (!process) return DMI_TOLD(DMI_FALSE, DMI_NOTHING);
+  if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
   error = group_init(process, group, addrs, sizes, ptr_offsets, group_num);
   if (dmi_on_error == DMI_ON_ERROR_RETURN || (error != DMI_EADDR && error != DMI_ERANGE)) {
-    return DMI_TOLD(dmi_result(error), DMI_NOTHING);
+    return DMI_REPORTED(dmi_result(error), DMI_NOTHING);
   }
   bad = first_bad(process, addrs, sizes, group_num);
-  if (bad == group_num) return DMI_TOLD(dmi_fail(error), DMI_NOTHING);
+  if (bad == group_num) return DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
   if (all_positive(ptr_offsets, group_num) &&
       first_bad(process, addrs, ptr_offsets, group_num) == group_num) {
     (void)dmi_because(error,
-                      "with sizes and ptr_offsets in each other's place all items would be right: "
+                      "with sizes and ptr_offsets exchanged all items would be right: "
                       "the order is addrs, sizes, ptr_offsets");
   }
-  return DMI_TOLD(dmi_fail(error), DMI_RANGE(addrs[bad], sizes[bad]));
+  return DMI_REPORTED(dmi_fail(error), DMI_RANGE(addrs[bad], sizes[bad]));
 }
 
 static int32_t no_group(DMI_local_status_t *status) {
   return dmi_status_refuse(
       status,
-      dmi_because(DMI_EINVAL, "the group was never initialised (DMI_group_init), or is destroyed"));
+      dmi_because(DMI_EINVAL,
+                  "the group was never initialised (DMI_group_init), or has been destroyed"));
 }
 
 static int32_t no_buffer(DMI_local_status_t *status) {
@@ -120,9 +121,9 @@ static int32_t no_buffer(DMI_local_status_t *status) {
 
 int32_t DMI_group_destroy(DMI_local_group_t *group) {
   struct dmi_group *have = group_of(group);
-  /* The program may be over. */
-  if (dmi_in_function) return DMI_TOLD(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
-  if (!have) return DMI_TOLD(no_group(NULL), DMI_NOTHING);
+  /* This must work after the end of the program, too. */
+  if (dmi_in_function) return DMI_REPORTED(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
+  if (!have) return DMI_REPORTED(no_group(NULL), DMI_NOTHING);
   group->dmi_private[0] = group->dmi_private[1] = 0;
   dmi_group_unref(have);
   return DMI_TRUE;
@@ -130,25 +131,25 @@ int32_t DMI_group_destroy(DMI_local_group_t *group) {
 
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  return DMI_TOLD_LATER(!have                    ? no_group(status)
-                        : !in_ptr && have->pages ? no_buffer(status)
-                                                 : dmi_group_read(have, in_ptr, status),
-                        status, DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(!have                    ? no_group(status)
+                            : !in_ptr && have->pages ? no_buffer(status)
+                                                     : dmi_group_read(have, in_ptr, status),
+                            status, DMI_NOTHING);
 }
 
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  return DMI_TOLD_LATER(!have                     ? no_group(status)
-                        : !out_ptr && have->pages ? no_buffer(status)
-                                                  : dmi_group_write(have, out_ptr, status),
-                        status, DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(!have                     ? no_group(status)
+                            : !out_ptr && have->pages ? no_buffer(status)
+                                                      : dmi_group_write(have, out_ptr, status),
+                            status, DMI_NOTHING);
 }
 
 /* ---- Read-write-sets ------------------------------------------------------------------------- */
 
 #define RWSET_MAGIC INT64_C(0x6c74657377724d44) /* "DMrwsetl" */
 
-/* What is wrong with a list; DMI_OK: nothing. */
+/* What is wrong with a list of elements; DMI_OK: nothing. */
 static int32_t bad_list(const int64_t *elements, int32_t num) {
   if (num < 0) return dmi_because(DMI_EINVAL, "the number of elements is negative");
   return num && !elements ? dmi_because(DMI_EINVAL, "the list of elements is NULL") : DMI_OK;
@@ -157,16 +158,17 @@ static int32_t bad_list(const int64_t *elements, int32_t num) {
 int32_t DMI_rwset_init(int64_t rwset_addr, int64_t element_num, int64_t element_size,
                        int32_t rwset_num) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_result(dmi_rwset_init(&process->access, rwset_addr, element_num,
-                                                      element_size, rwset_num))
-                          : DMI_FALSE,
-                  DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
+  return DMI_REPORTED(process ? dmi_result(dmi_rwset_init(&process->access, rwset_addr, element_num,
+                                                          element_size, rwset_num))
+                              : DMI_FALSE,
+                      DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 int32_t DMI_rwset_destroy(int64_t rwset_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_result(dmi_rwset_destroy(&process->access, rwset_addr)) : DMI_FALSE,
-                  DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
+  return DMI_REPORTED(
+      process ? dmi_result(dmi_rwset_destroy(&process->access, rwset_addr)) : DMI_FALSE,
+      DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *write_elements,
@@ -177,7 +179,7 @@ int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *wr
     error =
         dmi_rwset_decompose(&process->access, rwset_addr, my_id, write_elements, write_element_num);
   }
-  return DMI_TOLD(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
+  return DMI_REPORTED(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {
@@ -199,21 +201,22 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
     local_rwset->dmi_private[0] = RWSET_MAGIC;
     local_rwset->dmi_private[1] = (int64_t)(uintptr_t)made;
   }
-  return DMI_TOLD(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
+  return DMI_REPORTED(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
 static int32_t no_rwset(DMI_local_status_t *status) {
   return dmi_status_refuse(
       status,
-      dmi_because(DMI_EINVAL,
-                  "the local set was never initialised (DMI_local_rwset_init), or is destroyed"));
+      dmi_because(
+          DMI_EINVAL,
+          "the local set was never initialised (DMI_local_rwset_init), or has been destroyed"));
 }
 
 int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  /* The program may be over. */
-  if (dmi_in_function) return DMI_TOLD(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
-  if (!have) return DMI_TOLD(no_rwset(NULL), DMI_NOTHING);
+  /* This must work after the end of the program, too. */
+  if (dmi_in_function) return DMI_REPORTED(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
+  if (!have) return DMI_REPORTED(no_rwset(NULL), DMI_NOTHING);
   local_rwset->dmi_private[0] = local_rwset->dmi_private[1] = 0;
   dmi_rwset_close(have);
   return DMI_TRUE;
@@ -223,7 +226,7 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
                               DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
   /* A domain that writes nothing has no page. */
-  return DMI_TOLD_LATER(
+  return DMI_REPORTED_ASYNC(
       !have ? no_rwset(status)
       : !buf && have->bytes
           ? no_buffer(status)
@@ -235,8 +238,8 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf,
                              DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  return DMI_TOLD_LATER(!have                        ? no_rwset(status)
-                        : !buf && have->group->pages ? no_buffer(status)
-                                                     : dmi_group_read(have->group, buf, status),
-                        status, DMI_NOTHING);
+  return DMI_REPORTED_ASYNC(!have                        ? no_rwset(status)
+                            : !buf && have->group->pages ? no_buffer(status)
+                                                         : dmi_group_read(have->group, buf, status),
+                            status, DMI_NOTHING);
 }

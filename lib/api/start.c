@@ -1,5 +1,5 @@
 /*
- * start.c - the start object: main() of every DMI program.  dmicc links it beside the program.
+ * start.c - the start object: main() of every DMI program.  dmicc links it with the program.
  *
  * DMI_main is a strong reference, so that a program without it does not link; the others are weak.
  */

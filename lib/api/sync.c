@@ -1,9 +1,9 @@
 /*
  * sync.c - entry points: mutexes, conditions, spin locks, barriers, watching (chapter 5).
  *
- * Thin: each checks what can be seen here and calls the layers below.
+ * Each checks its arguments as far as it can here, and calls the layers below.
  */
-#include "api/told.h"
+#include "api/reported.h"
 #include "base/error.h"
 #include "core/syncop.h"
 #include "sync/barrier.h"
@@ -41,92 +41,93 @@ static int32_t unlock(int64_t addr) {
 static int32_t trylock(int64_t addr, int32_t *flag_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   if (!process) return DMI_FALSE;
-  if (!flag_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer of the flag is NULL"));
+  if (!flag_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer to the flag is NULL"));
   return dmi_sync_trylock(process->sync, addr, flag_ptr);
 }
 
 int32_t DMI_mutex_init(int64_t addr) {
-  return DMI_TOLD(init(addr, sizeof(DMI_mutex_t)), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+  return DMI_REPORTED(init(addr, sizeof(DMI_mutex_t)), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_destroy(int64_t addr) {
-  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+  return DMI_REPORTED(destroy(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_lock(int64_t addr) {
-  return DMI_TOLD(lock(addr, false), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+  return DMI_REPORTED(lock(addr, false), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_unlock(int64_t addr) {
-  return DMI_TOLD(unlock(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+  return DMI_REPORTED(unlock(addr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr) {
-  return DMI_TOLD(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+  return DMI_REPORTED(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
 int32_t DMI_spin_init(int64_t addr) {
-  return DMI_TOLD(init(addr, sizeof(DMI_spin_t)), DMI_RANGE(addr, sizeof(DMI_spin_t)));
+  return DMI_REPORTED(init(addr, sizeof(DMI_spin_t)), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_destroy(int64_t addr) {
-  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
+  return DMI_REPORTED(destroy(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_lock(int64_t addr) {
-  return DMI_TOLD(lock(addr, true), DMI_RANGE(addr, sizeof(DMI_spin_t)));
+  return DMI_REPORTED(lock(addr, true), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_unlock(int64_t addr) {
-  return DMI_TOLD(unlock(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
+  return DMI_REPORTED(unlock(addr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr) {
-  return DMI_TOLD(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
+  return DMI_REPORTED(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
 
 /* ---- Condition ------------------------------------------------------------------------------ */
 
 int32_t DMI_cond_init(int64_t addr) {
-  return DMI_TOLD(init(addr, sizeof(DMI_cond_t)), DMI_RANGE(addr, sizeof(DMI_cond_t)));
+  return DMI_REPORTED(init(addr, sizeof(DMI_cond_t)), DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_destroy(int64_t addr) {
-  return DMI_TOLD(destroy(addr), DMI_RANGE(addr, sizeof(DMI_cond_t)));
+  return DMI_REPORTED(destroy(addr), DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_cond_wait(process->sync, cond_addr, mutex_addr) : DMI_FALSE,
-                  DMI_RANGE(cond_addr, sizeof(DMI_cond_t)));
+  return DMI_REPORTED(
+      process ? dmi_sync_cond_wait(process->sync, cond_addr, mutex_addr) : DMI_FALSE,
+      DMI_RANGE(cond_addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_signal(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_signal(process->sync, addr, 1) : DMI_FALSE,
-                  DMI_RANGE(addr, sizeof(DMI_cond_t)));
+  return DMI_REPORTED(process ? dmi_sync_signal(process->sync, addr, 1) : DMI_FALSE,
+                      DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_broadcast(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_sync_signal(process->sync, addr, UINT64_MAX) : DMI_FALSE,
-                  DMI_RANGE(addr, sizeof(DMI_cond_t)));
+  return DMI_REPORTED(process ? dmi_sync_signal(process->sync, addr, UINT64_MAX) : DMI_FALSE,
+                      DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 /* ---- Barrier -------------------------------------------------------------------------------- */
 
 int32_t DMI_barrier_init(int64_t addr) {
-  return DMI_TOLD(init(addr, sizeof(DMI_barrier_t)), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
+  return DMI_REPORTED(init(addr, sizeof(DMI_barrier_t)), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
 int32_t DMI_barrier_destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_TOLD(process ? dmi_barrier_destroy(process->barriers, addr) : DMI_FALSE,
-                  DMI_RANGE(addr, sizeof(DMI_barrier_t)));
+  return DMI_REPORTED(process ? dmi_barrier_destroy(process->barriers, addr) : DMI_FALSE,
+                      DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
-/* dmi_private[0]: the process's part; [1]: its complement, so that one that was not initialised, or
- * was destroyed, is told from one that was. */
+/* dmi_private[0] is the barrier's part in this process, [1] its complement: this shows whether the
+ * object was initialised and not destroyed. */
 static struct dmi_barrier *part_of(const DMI_local_barrier_t *barrier) {
   if (!barrier || !barrier->dmi_private[0] || barrier->dmi_private[1] != ~barrier->dmi_private[0]) {
     return NULL;
@@ -148,7 +149,7 @@ static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
 }
 
 int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
-  return DMI_TOLD(part_init(barrier_ptr, addr), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
+  return DMI_REPORTED(part_init(barrier_ptr, addr), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
 static int32_t no_part(void) {
@@ -168,7 +169,7 @@ static int32_t part_destroy(DMI_local_barrier_t *barrier_ptr) {
 }
 
 int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
-  return DMI_TOLD(part_destroy(barrier_ptr), DMI_NOTHING);
+  return DMI_REPORTED(part_destroy(barrier_ptr), DMI_NOTHING);
 }
 
 static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum, double *sum_ptr,
@@ -180,7 +181,7 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
   return dmi_barrier_arrive(barrier, sub_sum, sum_ptr, pnum);
 }
 
-/* Where the barrier is, for a report. */
+/* The address of the barrier, for a report. */
 static int64_t place_of(const DMI_local_barrier_t *barrier_ptr) {
   const struct dmi_barrier *barrier = part_of(barrier_ptr);
   return barrier ? dmi_barrier_addr(barrier) : DMI_NULL;
@@ -188,13 +189,13 @@ static int64_t place_of(const DMI_local_barrier_t *barrier_ptr) {
 
 int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
                                     double *sum_ptr, int32_t pnum) {
-  return DMI_TOLD(allreduce(barrier_ptr, sub_sum, sum_ptr, pnum),
-                  DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+  return DMI_REPORTED(allreduce(barrier_ptr, sub_sum, sum_ptr, pnum),
+                      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
 }
 
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
-  return DMI_TOLD(allreduce(barrier_ptr, 0, NULL, pnum),
-                  DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+  return DMI_REPORTED(allreduce(barrier_ptr, 0, NULL, pnum),
+                      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
 }
 
 /* ---- Watch ---------------------------------------------------------------------------------- */
@@ -205,8 +206,8 @@ int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
   int32_t error = dmi_runtime_error(process);
   if (error == DMI_OK && (!in_ptr || !out_ptr))
     error = dmi_because(DMI_EINVAL, "a pointer is NULL");
-  return DMI_TOLD_LATER(error == DMI_OK
-                            ? dmi_sync_watch(process->sync, addr, size, in_ptr, out_ptr, status)
-                            : dmi_status_refuse(status, error),
-                        status, DMI_RANGE(addr, size));
+  return DMI_REPORTED_ASYNC(error == DMI_OK
+                                ? dmi_sync_watch(process->sync, addr, size, in_ptr, out_ptr, status)
+                                : dmi_status_refuse(status, error),
+                            status, DMI_RANGE(addr, size));
 }

@@ -277,7 +277,7 @@ int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32
                         int64_t addr, DMI_local_status_t *status) {
   struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
   if (!thread) {
-    return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the pointer of the handle is NULL"));
+    return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the pointer to the handle is NULL"));
   }
   if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
   return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);

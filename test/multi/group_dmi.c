@@ -377,7 +377,7 @@ static void bad_input(void) {
   FAILS(DMI_group_destroy(&group), DMI_EINVAL);
 }
 
-/* Sizes and offsets in each other's place, as in older programs. */
+/* Sizes and offsets exchanged, as in older programs. */
 static void swapped(void) {
   int64_t addr, addrs[6], sizes[6], offs[6], capacity;
   DMI_local_group_t group;

@@ -67,7 +67,7 @@ __attribute__((noinline)) static void arguments(void) {
   REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
   REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "is above 2\\^62$");
   REFUSED(DMI_cas(addr, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL), "a pointer is NULL$");
-  REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "in each other's place: the order is");
+  REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "exchanged: the order is");
   REFUSED(
       DMI_group_init(&group, items, far, sizes, 3),
       "DMI_group_init\\(0x[0-9a-f]+, 1000 bytes\\) failed with DMI_ERANGE: .* all items would be "
