@@ -6,13 +6,65 @@
 #endif
 #include "node/self.h"
 
+#include <elf.h>
+#include <link.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the executable is, so that all processes can be told to be the same. */
-static bool hash_program(uint8_t hash[16]) {
+/* The bytes of one note, which are padded to 4 bytes each: name, description. */
+static size_t padded(size_t size) {
+  return (size + 3) & ~(size_t)3;
+}
+
+/* The build id among the notes at `note`: the beginning of the hash that the linker made of all
+ * that it wrote (`file` and `readelf -n` show it). */
+static bool id_of_notes(const uint8_t *note, size_t size, uint8_t build[16]) {
+  ElfW(Nhdr) head;
+  while (size >= sizeof head) {
+    memcpy(&head, note, sizeof head);
+    size_t name = padded(head.n_namesz), desc = padded(head.n_descsz);
+    if (name + desc > size - sizeof head) return false;
+    const uint8_t *at = note + sizeof head;
+    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && memcmp(at, "GNU", 4) == 0) {
+      if (head.n_descsz < 16) return false;
+      memcpy(build, at + name, 16);
+      return true;
+    }
+    note = at + name + desc;
+    size -= sizeof head + name + desc;
+  }
+  return false;
+}
+
+struct id_found {
+  uint8_t *build;
+  bool found;
+};
+
+/* dl_iterate_phdr's callback.  The executable is the first object: 1, so that it is the only one.
+ */
+static int id_of_object(struct dl_phdr_info *info, size_t size, void *arg) {
+  struct id_found *result = arg;
+  (void)size;
+  for (unsigned i = 0; i < info->dlpi_phnum && !result->found; i++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type != PT_NOTE) continue;
+    const void *notes = (const void *)(info->dlpi_addr + part->p_vaddr);
+    result->found = id_of_notes(notes, part->p_memsz, result->build);
+  }
+  return 1;
+}
+
+static bool build_id(uint8_t build[16]) {
+  struct id_found result = {.build = build};
+  dl_iterate_phdr(id_of_object, &result);
+  return result.found;
+}
+
+/* Of a program that was linked without a build id: the whole file. */
+static bool hash_file(uint8_t hash[16]) {
   unsigned char buf[65536];
   crypto_generichash_state state;
   size_t got;
@@ -24,6 +76,12 @@ static bool hash_program(uint8_t hash[16]) {
   fclose(file);
   crypto_generichash_final(&state, hash, 16);
   return true;
+}
+
+/* What the executable is, so that processes can be told to run the same one.  A file with debug
+ * information has megabytes, and hashing it would take a third of a join. */
+static bool find_build(uint8_t build[16]) {
+  return build_id(build) || hash_file(build);
 }
 
 /* Where the executable is, for messages; its end, when that is too long. */
@@ -47,7 +105,7 @@ bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const
   const char *given = config->advertise;
   memset(self, 0, sizeof(*self));
   program_name(self->name, argv0);
-  if (!hash_program(self->build)) {
+  if (!find_build(self->build)) {
     snprintf(self->why, sizeof(self->why),
              "cannot read /proc/self/exe to tell this program from others: is /proc mounted?");
     return false;

@@ -10,7 +10,7 @@
 
 struct dmi_self {
   char name[64];               /* the executable's path, or its end; for messages */
-  uint8_t build[16];           /* hash of the executable */
+  uint8_t build[16];           /* first bytes of the executable's build id, or a hash of the file */
   char host[DMI_HOST_MAX + 1]; /* as others reach it */
   struct dmi_addr addr;        /* --advertise; all zero: as others see it */
   char why[600];               /* a sentence, where it could not be found */

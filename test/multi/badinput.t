@@ -94,21 +94,48 @@ refused('another program', [-i => '127.0.0.1', -p => $running->port],
   qr/this process runs '[^']*badinput_dmi' \(build \w+\), but 127\.0\.0\.1 port ${\$running->port} /,
   qr/runs '[^']*end_dmi' \(build \w+\): .*same executable/);
 $running->expect_err(qr/this process runs '[^']*end_dmi'.*, but 127\.0\.0\.1 .*badinput_dmi'/);
-my $copy = $t->dir . '/end_dmi';
-{
+
+# Programs of the same name are told apart by their build ids, or by their bytes where the linker was
+# told to make none.
+sub copied {
+  my ($from, $dir, @command) = @_;
+  my $copy = $t->dir . "/$dir/end_dmi";
+  mkdir $t->dir . "/$dir" or die;
   local $SIG{CHLD} = 'DEFAULT';
-  system('cp', $other, $copy) == 0 or die;
-  open my $file, '>>', $copy or die;    # the same name, one byte more: another build
-  print $file "\0";
-  close $file or die;
+  system(@command, $from, @command > 1 ? '-o' : (), $copy) == 0 or die;
+  return $copy;
 }
-{
-  my $process = $t->start($copy, join => $running, name => 'another build');
+sub refused_build {
+  my ($name, $copy, $first) = @_;
+  my $process = $t->start($copy, join => $first, name => $name);
   $process->wait_exit(1);
   my @builds = $process->err =~ /\(build (\w+)\)/g;
-  is(scalar @builds, 2, 'another build: both are named');
-  isnt($builds[0], $builds[1], 'another build: they differ');
+  is(scalar @builds, 2, "$name: both are named");
+  isnt($builds[0], $builds[1], "$name: they differ");
 }
-$running->signal('INT');
-$running->wait_exit(0);
+refused_build('another build',
+  copied($t->compile('test/multi/end_dmi.c', flags => ['-O0']), 'other', 'cp'), $running);
+# Without its debug information it is the same program.
+my $three = $t->compile('test/multi/advertise_dmi.c');
+my $first = $t->start($three);
+$first->expect_event('opened');
+my @stripped = map {
+  $t->start(copied($three, "stripped$_", 'strip', '-g'), join => $first, name => "stripped $_")
+} 1, 2;
+$first->expect_out(qr/verdict advertise: \d+ checks, 0 failed/);
+$_->wait_exit(0) for $first, @stripped;
+
+my $bare = $t->compile('test/multi/end_dmi.c', flags => ['-Wl,--build-id=none']);
+my $bare_running = $t->start($bare, args => ['wait']);
+$bare_running->expect_out(qr/^waiting$/m);
+my $longer = copied($bare, 'longer', 'cp');
+open my $file, '>>', $longer or die;
+print $file "\0";
+close $file or die;
+refused_build('no build id, one byte more', $longer, $bare_running);
+
+for ($running, $bare_running) {
+  $_->signal('INT');
+  $_->wait_exit(0);
+}
 $t->done;
