@@ -148,6 +148,7 @@ core_sources = \
 	lib/core/pressure_look.c \
 	lib/core/pressure_others.c \
 	lib/core/pressure_sweep.c \
+	lib/core/pulse.h \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
 	lib/core/replace.c \
