@@ -122,6 +122,12 @@ void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct d
   *above = in && at < in->num ? in->mapping[at] : NULL;
 }
 
+struct dmi_mapping *dmi_space_next(const struct dmi_space *space, uint64_t base) {
+  const struct dmi_space_table *in = atomic_load_explicit(&space->table, memory_order_acquire);
+  uint64_t at = place(in, base + 1);
+  return in && at < in->num ? in->mapping[at] : NULL;
+}
+
 void dmi_space_each(const struct dmi_space *space,
                     void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg) {
   struct dmi_space_table *in = atomic_load(&space->table);

@@ -29,6 +29,8 @@ struct dmi_mapping *dmi_space_find(struct dmi_space *space, uint64_t addr);
 /* The mapping that begins at or before this address, and the next one; NULL: none known here. */
 void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct dmi_mapping **below,
                     const struct dmi_mapping **above);
+/* The first mapping that begins behind this address, NULL: none known here. */
+struct dmi_mapping *dmi_space_next(const struct dmi_space *space, uint64_t base);
 /* Calls visit for every mapping; the daemon thread, or inside an epoch. */
 void dmi_space_each(const struct dmi_space *space,
                     void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);

@@ -109,55 +109,40 @@ struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
 
 /* ---- Collecting ----------------------------------------------------------------------------- */
 
-static void add_home(struct dmi_map *map, void *with) {
-  struct dmi_handover *h = with;
-  if (atomic_load(&map->home) != h->core->self || !ENV(h, ref, map)) return;
-  DMI_XALLOC_GROW(h->home, h->home_num, h->home_capacity);
-  h->home[h->home_num++] = map;
+static void collect_homes(struct dmi_handover *h) {
+  struct dmi_map *map;
+  EACH_MAP(h, map) {
+    if (atomic_load(&map->home) != h->core->self || !ENV(h, ref, map)) continue;
+    DMI_XALLOC_GROW(h->home, h->home_num, h->home_capacity);
+    h->home[h->home_num++] = map;
+  }
 }
 
-static void add_tail(struct dmi_page *page, void *with) {
-  struct dmi_handover *h = with;
-  struct dmi_tail tail = {page->index, 0, 0};
-  ENV(h, lock, page);
-  tail.tail = dmi_page_tail(h->core, page);
-  ENV(h, unlock, page);
-  if (DMI_BROKEN(h, DMI_HBREAK_RECORD) && tail.tail == h->core->self) return;
-  DMI_XALLOC_GROW(h->tail, h->tail_num, h->tail_capacity);
-  h->tail[h->tail_num++] = tail;
+static void collect_tails(struct dmi_handover *h, struct dmi_map *map) {
+  struct dmi_page *page;
+  h->tail_num = h->tail_next = 0;
+  EACH_RECORD(h, map, page) {
+    struct dmi_tail tail = {page->index, dmi_page_tail(h->core, page), 0};
+    ENV(h, unlock, page);
+    if (DMI_BROKEN(h, DMI_HBREAK_RECORD) && tail.tail == h->core->self) continue;
+    DMI_XALLOC_GROW(h->tail, h->tail_num, h->tail_capacity);
+    h->tail[h->tail_num++] = tail;
+  }
 }
 
-static void add_page(struct dmi_handover *h, struct dmi_page *page, bool wanted) {
-  if (!wanted || !ENV(h, ref, page->map)) return;
-  DMI_XALLOC_GROW(h->page, h->page_num, h->page_capacity);
-  h->page[h->page_num++] = page;
-}
-
-static void add_owned(struct dmi_page *page, void *with) {
-  struct dmi_handover *h = with;
-  bool wanted;
-  ENV(h, lock, page);
-  wanted = page->role == DMI_ROLE_OWNER;
-  ENV(h, unlock, page);
-  add_page(h, page, wanted);
-}
-
-static void add_owned_of(struct dmi_map *map, void *with) {
-  ENV((struct dmi_handover *)with, each_record, map, add_owned, with);
-}
-
-/* With a copy, or with a fetch that may bring one. */
-static void add_copy(struct dmi_page *page, void *with) {
-  struct dmi_handover *h = with;
-  bool wanted;
-  ENV(h, lock, page);
-  wanted = page->copy || page->busy;
-  ENV(h, unlock, page);
-  add_page(h, page, wanted);
-}
-
-static void add_copies_of(struct dmi_map *map, void *with) {
-  ENV((struct dmi_handover *)with, each_record, map, add_copy, with);
+/* Those that are owned; or those with a copy, or with a fetch that may bring one. */
+static void collect_pages(struct dmi_handover *h, bool copies) {
+  struct dmi_map *map;
+  struct dmi_page *page;
+  EACH_MAP(h, map) {
+    EACH_RECORD(h, map, page) {
+      bool wanted = copies ? page->copy || page->busy : page->role == DMI_ROLE_OWNER;
+      ENV(h, unlock, page);
+      if (!wanted || !ENV(h, ref, map)) continue;
+      DMI_XALLOC_GROW(h->page, h->page_num, h->page_capacity);
+      h->page[h->page_num++] = page;
+    }
+  }
 }
 
 /* ---- Homes: R8.1 ---------------------------------------------------------------------------- */
@@ -170,8 +155,8 @@ void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *o
     return;
   }
   atomic_store(&h->core->heir, heir);
-  h->env->each_map(h->env->arg, add_home, h);
-  if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) h->env->each_map(h->env->arg, add_owned_of, h);
+  collect_homes(h);
+  if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
   move(h, DMI_HANDOVER_HOMES);
 }
 
@@ -181,18 +166,13 @@ static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out 
   h->homes_in_flight++;
 }
 
-static void make_list(struct dmi_handover *h, struct dmi_map *map) {
-  h->tail_num = h->tail_next = 0;
-  ENV(h, each_record, map, add_tail, h);
-}
-
 /* HOME_BEGIN is on its way before anything is sent to the heir as the home.  All homes are over:
  * no record is made as an owner any more, so the pages can be collected. */
 static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   const struct dmi_map *map;
   struct dmi_msg msg;
   if (!h->home_num) {
-    if (!DMI_BROKEN(h, DMI_HBREAK_PAGES)) h->env->each_map(h->env->arg, add_owned_of, h);
+    if (!DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
     move(h, DMI_HANDOVER_PAGES);
     return;
   }
@@ -201,7 +181,7 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   msg.home = (struct dmi_msg_home){
       .page_size = map->page_size, .page_num = map->page_num, .tag = map->tag};
   dmi_out_send(out, h->heir, &msg);
-  if (DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, h->home[h->home_num - 1]);
+  if (DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, h->home[h->home_num - 1]);
   move(h, DMI_HANDOVER_BEGUN);
 }
 
@@ -211,7 +191,7 @@ static void move_home(struct dmi_handover *h, struct dmi_out *out) {
   struct dmi_map *map = h->home[h->home_num - 1];
   ENV(h, hold, map);
   atomic_store(&map->home, h->heir);
-  if (!DMI_BROKEN(h, DMI_HBREAK_LIST)) make_list(h, map);
+  if (!DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, map);
   ENV(h, release, map);
   if (DMI_BROKEN(h, DMI_HBREAK_END)) send_home_end(h, map->base, out);
   move(h, DMI_HANDOVER_TAILS);
@@ -248,11 +228,11 @@ static void offer(struct dmi_handover *h, struct dmi_page *page) {
   uint32_t to = atomic_load(&h->core->heir);
   struct dmi_out out;
   dmi_out_init(&out);
-  ENV(h, lock, page);
+  ENV(h, record, page->map, page->index, false);
   if (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
     to = h->env->receiver(h->env->receiver_arg, page->map->page_size);
   dmi_page_give(h->core, page, to, &out);
-  ENV(h, unlock_step, page, &out);
+  ENV(h, step_end, page, &out);
 }
 
 /* Offers one more, if not too many bytes are on their way. */
@@ -274,7 +254,7 @@ static bool go_on_pages(struct dmi_handover *h) {
   if (h->homes_in_flight && !DMI_BROKEN(h, DMI_HBREAK_DONE)) return false;
   if (atomic_load(&h->core->owned) && !DMI_BROKEN(h, DMI_HBREAK_OWNED)) return false;
   forget_pages(h);
-  h->env->each_map(h->env->arg, add_copies_of, h);
+  collect_pages(h, true);
   move(h, DMI_HANDOVER_COPIES);
   return true;
 }
@@ -286,9 +266,9 @@ static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   for (uint64_t i = 0; i < h->page_num; i++) {
     struct dmi_page *page = h->page[i];
     bool gone;
-    ENV(h, lock, page); /* no step: that would have it looked at again at once */
+    ENV(h, record, page->map, page->index, false);
     gone = DMI_BROKEN(h, DMI_HBREAK_COPY) || dmi_page_depart(h->core, page);
-    ENV(h, unlock, page);
+    ENV(h, unlock, page); /* no step: that would have it looked at again at once */
     if (gone) {
       ENV(h, unref, page->map);
     } else {
@@ -326,29 +306,23 @@ bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out) {
 
 /* ---- Who has left, and what is unmapped ----------------------------------------------------- */
 
-struct removal {
-  uint32_t uid, heir;
-};
-
-static void new_home(struct dmi_map *map, void *with) {
-  const struct removal *removal = with;
-  if (atomic_load(&map->home) == removal->uid) atomic_store(&map->home, removal->heir);
-}
-
 void dmi_handover_removed(struct dmi_handover *h, uint32_t uid, uint32_t heir) {
-  struct removal removal = {uid, heir};
+  struct dmi_map *map;
   if (!heir || DMI_BROKEN(h, DMI_HBREAK_HEIR)) return;
-  h->env->each_map(h->env->arg, new_home, &removal);
+  EACH_MAP(h, map) {
+    if (atomic_load(&map->home) == uid) atomic_store(&map->home, heir);
+  }
   if (atomic_load(&h->core->heir) == uid) atomic_store(&h->core->heir, heir);
 }
 
-static void kill_page(struct dmi_page *page, void *with) {
-  struct dmi_handover *h = with;
-  struct dmi_out out;
-  dmi_out_init(&out);
-  ENV(h, lock, page);
-  dmi_page_kill(h->core, page, &out);
-  ENV(h, unlock_step, page, &out);
+static void kill_pages(struct dmi_handover *h, struct dmi_map *map) {
+  struct dmi_page *page;
+  EACH_RECORD(h, map, page) {
+    struct dmi_out out;
+    dmi_out_init(&out);
+    dmi_page_kill(h->core, page, &out);
+    ENV(h, step_end, page, &out);
+  }
 }
 
 /* It is home of this mapping no more.  One that is being given was not unmapped: the coordinator
@@ -371,7 +345,7 @@ void dmi_handover_forget(struct dmi_handover *h, uint64_t base, struct dmi_out *
   if (!map) return;
   ENV(h, forget, map);
   drop_home(h, map);
-  if (!DMI_BROKEN(h, DMI_HBREAK_KILL)) ENV(h, each_record, map, kill_page, h);
+  if (!DMI_BROKEN(h, DMI_HBREAK_KILL)) kill_pages(h, map);
   ENV(h, arrived, map);
   dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
   dmi_out_add(out, DMI_ACT_FREED)->map = map;

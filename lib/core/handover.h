@@ -41,7 +41,8 @@ struct dmi_handover_env {
   /* It is not known any more and no record of it is made from now on.  The caller has a reference
    * now. */
   void (*forget)(void *arg, struct dmi_map *map);
-  void (*each_map)(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with);
+  /* The first mapping that begins behind this address.  NULL: there is none. */
+  struct dmi_map *(*next_map)(void *arg, uint64_t base);
   /* A reference: the mapping and its records stay.  False: it is going already. */
   bool (*ref)(void *arg, struct dmi_map *map);
   void (*unref)(void *arg, struct dmi_map *map);
@@ -53,17 +54,15 @@ struct dmi_handover_env {
    * DMI_ACT_REPLAY.  In one, as seen by PARK. */
   void (*arrived)(void *arg, struct dmi_map *map);
 
-  /* The record of a page; `make`: made if need be.  NULL: there is none, and (`make`) the mapping
-   * is going or there is no memory. */
+  /* The record of a page, locked; `make`: made if need be.  NULL: there is none, and (`make`) the
+   * mapping is going or there is no memory. */
   struct dmi_page *(*record)(void *arg, struct dmi_map *map, uint64_t index, bool make);
-  void (*each_record)(void *arg, struct dmi_map *map,
-                      void (*visit)(struct dmi_page *page, void *with), void *with);
-  /* A record is looked at or changed between these. */
-  void (*lock)(void *arg, struct dmi_page *page);
+  /* The first record of a page from number `from` on, locked.  NULL: there is none. */
+  struct dmi_page *(*next_record)(void *arg, struct dmi_map *map, uint64_t from);
   void (*unlock)(void *arg, struct dmi_page *page);
-  /* The same behind a step of the page: its actions are carried out (`out` is freed), those that
-   * send before the page is unlocked. */
-  void (*unlock_step)(void *arg, struct dmi_page *page, struct dmi_out *out);
+  /* Ends a step of the page: its actions are carried out (`out` is freed), those that send before
+   * the page is unlocked. */
+  void (*step_end)(void *arg, struct dmi_page *page, struct dmi_out *out);
 
   /* To whom a page of so many bytes goes: the heir, or who has promised room for it.  It has an
    * argument of its own. */

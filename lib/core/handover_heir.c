@@ -40,14 +40,14 @@ static bool home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_m
   return true;
 }
 
+/* With the page locked, which it is not any more then. */
 static bool tail_arrives(struct dmi_handover *h, struct dmi_page *page, bool listed,
                          uint32_t tail) {
   struct dmi_out out;
   bool good;
   dmi_out_init(&out);
-  ENV(h, lock, page);
   good = dmi_page_home_arrived(h->core, page, listed, tail, &out);
-  ENV(h, unlock_step, page, &out);
+  ENV(h, step_end, page, &out);
   return good;
 }
 
@@ -74,29 +74,31 @@ static bool home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_m
   return true;
 }
 
-struct rest {
-  struct dmi_handover *h;
-  bool good;
-};
-
-static void not_listed(struct dmi_page *page, void *with) {
-  struct rest *rest = with;
-  struct dmi_handover *h = rest->h;
-  if (DMI_BROKEN(h, DMI_HBREAK_NEVER) && !(page->flags & DMI_PAGE_LISTED)) return;
-  if (!tail_arrives(h, page, false, 0)) rest->good = false;
+/* The rest of the records: of pages that were in no list. */
+static bool tails_end(struct dmi_handover *h, struct dmi_map *map) {
+  struct dmi_page *page;
+  bool good = true;
+  EACH_RECORD(h, map, page) {
+    if (DMI_BROKEN(h, DMI_HBREAK_NEVER) && !(page->flags & DMI_PAGE_LISTED)) {
+      ENV(h, unlock, page);
+    } else if (!tail_arrives(h, page, false, 0)) {
+      good = false;
+    }
+  }
+  return good;
 }
 
 static bool home_end(struct dmi_handover *h, uint32_t from, uint64_t base, struct dmi_out *out) {
   struct dmi_map *map = arriving(h, base, from);
-  struct rest rest = {h, true};
   struct dmi_msg reply;
+  bool good;
   if (!map) return false;
   ENV(h, hold, map); /* a record made before `arriving` is 0 must be among those gone through */
-  ENV(h, each_record, map, not_listed, &rest);
+  good = tails_end(h, map);
   ENV(h, arrived, map);
   ENV(h, release, map);
   if (!DMI_BROKEN(h, DMI_HBREAK_REPLAY)) dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
-  if (!rest.good) return false;
+  if (!good) return false;
   reply = dmi_handover_about(h, base, DMI_MSG_HOME_DONE);
   dmi_out_send(out, from, &reply);
   return true;
@@ -123,9 +125,8 @@ static bool take_page(struct dmi_handover *h, struct dmi_map *map,
   if (entry->page < map->page_num) page = ENV(h, record, map, entry->page, true);
   if (!page) return false; /* the mapping is being unmapped, or no memory for a record */
   dmi_out_init(&out);
-  ENV(h, lock, page);
   taken = dmi_page_take(h->core, page, take->must, entry->zero, &out);
-  ENV(h, unlock_step, page, &out);
+  ENV(h, step_end, page, &out);
   return taken;
 }
 
@@ -229,9 +230,8 @@ static void page_refused(struct dmi_handover *h, uint32_t from, const struct dmi
     if (entry.page < map->page_num) page = ENV(h, record, map, entry.page, false);
     if (!page) continue;
     dmi_out_init(&step);
-    ENV(h, lock, page);
     dmi_page_refused(h->core, page, from, msg->flags & DMI_F_MUST, &step);
-    ENV(h, unlock_step, page, &step);
+    ENV(h, step_end, page, &step);
   }
   dmi_out_add(out, DMI_ACT_KEPT)->to = from;
 }

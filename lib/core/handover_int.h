@@ -43,6 +43,14 @@ struct dmi_handover {
 
 #define ENV(h, what, ...) (h)->env->what((h)->env->arg, __VA_ARGS__)
 
+/* For each mapping; each record of one, locked: the body ends with ENV(h, unlock, page) or
+ * ENV(h, step_end, page, &out). */
+#define EACH_MAP(h, map) \
+  for ((map) = ENV((h), next_map, 0); (map); (map) = ENV((h), next_map, (map)->base))
+#define EACH_RECORD(h, map, page)                        \
+  for ((page) = ENV((h), next_record, (map), 0); (page); \
+       (page) = ENV((h), next_record, (map), (page)->index + 1))
+
 /* A message about this mapping, with everything else zero. */
 struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
                                   enum dmi_msg_type type);

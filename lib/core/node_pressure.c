@@ -24,44 +24,34 @@ static void pressure_sent(struct dmi_node *node, struct dmi_pressure_out *pressu
   node->env->unlock_pressure(node->env->arg, &sends);
 }
 
-/* What a process has to give away. */
-struct count {
-  struct dmi_node *node;
-  struct dmi_capacity_size *sizes;
-  uint64_t size_num, capacity;
-  uint64_t pages; /* of the mapping at hand */
-};
-
-static void count_page(struct dmi_page *page, void *with) {
-  struct count *count = with;
-  const struct dmi_handover_env *records = &count->node->records;
-  records->lock(records->arg, page);
-  count->pages += dmi_pressure_counts(page);
-  records->unlock(records->arg, page);
-}
-
-static void count_map(struct dmi_map *map, void *with) {
-  struct count *count = with;
-  const struct dmi_handover_env *records = &count->node->records;
-  uint64_t at = 0;
-  count->pages = 0;
-  records->each_record(records->arg, map, count_page, count);
-  if (!count->pages) return;
-  while (at < count->size_num && count->sizes[at].size != map->page_size)
-    at++;
-  DMI_XALLOC_GROW(count->sizes, at, count->capacity);
-  if (at == count->size_num)
-    count->sizes[count->size_num++] = (struct dmi_capacity_size){map->page_size, 0};
-  count->sizes[at].num += count->pages;
+/* What this process has to give away: pages of each size.  Returns how many sizes. */
+static uint64_t count_sizes(const struct dmi_handover_env *records,
+                            struct dmi_capacity_size **sizes) {
+  struct dmi_map *map = records->next_map(records->arg, 0);
+  uint64_t num = 0, capacity = 0, pages, at;
+  for (; map; map = records->next_map(records->arg, map->base)) {
+    struct dmi_page *page = records->next_record(records->arg, map, 0);
+    for (pages = 0; page; page = records->next_record(records->arg, map, page->index + 1)) {
+      pages += dmi_pressure_counts(page);
+      records->unlock(records->arg, page);
+    }
+    if (!pages) continue;
+    for (at = 0; at < num && (*sizes)[at].size != map->page_size;)
+      at++;
+    DMI_XALLOC_GROW(*sizes, at, capacity);
+    if (at == num) (*sizes)[num++] = (struct dmi_capacity_size){map->page_size, 0};
+    (*sizes)[at].num += pages;
+  }
+  return num;
 }
 
 static void count_pages(struct dmi_node *node, struct dmi_out *out) {
-  struct count count = {node, NULL, 0, 0, 0};
+  struct dmi_capacity_size *sizes = NULL;
+  uint64_t num = count_sizes(&node->records, &sizes);
   struct dmi_pressure_out pressure;
-  node->records.each_map(node->records.arg, count_map, &count);
   dmi_node_pressure_begin(node, &pressure);
-  dmi_pressure_counted(node->pressure, count.sizes, count.size_num, &pressure);
-  free(count.sizes);
+  dmi_pressure_counted(node->pressure, sizes, num, &pressure);
+  free(sizes);
   dmi_node_pressure_end(node, &pressure, out);
 }
 

@@ -45,20 +45,10 @@ static void env_forget(void *arg, struct dmi_map *map) {
   dmi_mutex_unlock(&of(map)->lock);
 }
 
-struct visit {
-  void (*map)(struct dmi_map *map, void *with);
-  void *with;
-};
-
-static void visit_map(struct dmi_mapping *mapping, void *arg) {
-  const struct visit *visit = arg;
-  visit->map(&mapping->map, visit->with);
-}
-
-static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+static struct dmi_map *env_next_map(void *arg, uint64_t base) {
   struct dmi_process *process = arg;
-  struct visit all = {visit, with};
-  dmi_space_each(&process->access.space, visit_map, &all);
+  struct dmi_mapping *mapping = dmi_space_next(&process->access.space, base);
+  return mapping ? &mapping->map : NULL;
 }
 
 static bool env_ref(void *arg, struct dmi_map *map) {
@@ -91,19 +81,17 @@ static void env_arrived(void *arg, struct dmi_map *map) {
 static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
   struct dmi_process *process = arg;
   int32_t error;
-  return make ? dmi_mapping_get(&process->access.core, of(map), index, &error)
-              : dmi_mapping_find(of(map), index);
+  struct dmi_page *page = make ? dmi_mapping_get(&process->access.core, of(map), index, &error)
+                               : dmi_mapping_find(of(map), index);
+  if (page) dmi_lock(&page->lock, DMI_RANK_PAGE);
+  return page;
 }
 
-static void env_each_record(void *arg, struct dmi_map *map,
-                            void (*visit)(struct dmi_page *page, void *with), void *with) {
+static struct dmi_page *env_next_record(void *arg, struct dmi_map *map, uint64_t from) {
+  struct dmi_page *page = dmi_mapping_next(of(map), from);
   (void)arg;
-  dmi_mapping_each(of(map), visit, with);
-}
-
-static void env_lock(void *arg, struct dmi_page *page) {
-  (void)arg;
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (page) dmi_lock(&page->lock, DMI_RANK_PAGE);
+  return page;
 }
 
 static void env_unlock(void *arg, struct dmi_page *page) {
@@ -111,7 +99,7 @@ static void env_unlock(void *arg, struct dmi_page *page) {
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
 }
 
-static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   dmi_access_step_end(&((struct dmi_process *)arg)->access, page, out);
 }
 
@@ -120,17 +108,16 @@ void dmi_records_env(struct dmi_process *process, struct dmi_handover_env *env) 
                                    .find = env_find,
                                    .enter = env_enter,
                                    .forget = env_forget,
-                                   .each_map = env_each_map,
+                                   .next_map = env_next_map,
                                    .ref = env_ref,
                                    .unref = env_unref,
                                    .hold = env_hold,
                                    .release = env_release,
                                    .arrived = env_arrived,
                                    .record = env_record,
-                                   .each_record = env_each_record,
-                                   .lock = env_lock,
+                                   .next_record = env_next_record,
                                    .unlock = env_unlock,
-                                   .unlock_step = env_unlock_step};
+                                   .step_end = env_step_end};
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */

@@ -32,11 +32,13 @@ static void env_forget(void *arg, struct dmi_map *map) {
   of(arg, map)->refs++;
 }
 
-static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+static struct dmi_map *env_next_map(void *arg, uint64_t base) {
   struct node *node = arg;
   for (uint32_t m = 0; m < node->maps; m++) {
-    if (node->pmap[m].known == SIM_KNOWN) visit(&node->pmap[m].map, with);
+    if (node->pmap[m].known == SIM_KNOWN && node->pmap[m].map.base > base)
+      return &node->pmap[m].map;
   }
+  return NULL;
 }
 
 static bool env_ref(void *arg, struct dmi_map *map) {
@@ -70,21 +72,20 @@ static void env_arrived(void *arg, struct dmi_map *map) {
   atomic_store(&map->arriving, 0);
 }
 
+static struct dmi_page *locked(struct node *node, struct dmi_page *page) {
+  if (page) sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+  return page;
+}
+
 static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
-  if (!make) return of(arg, map)->page[index];
-  return node_page(arg, sim_map_num(map->base), (uint32_t)index);
+  if (!make) return locked(arg, of(arg, map)->page[index]);
+  return locked(arg, node_page(arg, sim_map_num(map->base), (uint32_t)index));
 }
 
-static void env_each_record(void *arg, struct dmi_map *map,
-                            void (*visit)(struct dmi_page *page, void *with), void *with) {
-  for (uint32_t p = 0; p < SIM_PAGES; p++) {
-    if (of(arg, map)->page[p]) visit(of(arg, map)->page[p], with);
-  }
-}
-
-static void env_lock(void *arg, struct dmi_page *page) {
-  struct node *node = arg;
-  sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+static struct dmi_page *env_next_record(void *arg, struct dmi_map *map, uint64_t from) {
+  while (from < SIM_PAGES && !of(arg, map)->page[from])
+    from++;
+  return from < SIM_PAGES ? locked(arg, of(arg, map)->page[from]) : NULL;
 }
 
 static void env_unlock(void *arg, struct dmi_page *page) {
@@ -92,7 +93,7 @@ static void env_unlock(void *arg, struct dmi_page *page) {
   (void)page;
 }
 
-static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   node_act(arg, sim_map_num(page->map->base), (uint32_t)page->index, out);
   others_run(arg, 10);
 }
@@ -116,17 +117,16 @@ void node_records_init(struct node *node) {
                                                 .find = env_find,
                                                 .enter = env_enter,
                                                 .forget = env_forget,
-                                                .each_map = env_each_map,
+                                                .next_map = env_next_map,
                                                 .ref = env_ref,
                                                 .unref = env_unref,
                                                 .hold = env_hold,
                                                 .release = env_release,
                                                 .arrived = env_arrived,
                                                 .record = env_record,
-                                                .each_record = env_each_record,
-                                                .lock = env_lock,
+                                                .next_record = env_next_record,
                                                 .unlock = env_unlock,
-                                                .unlock_step = env_unlock_step};
+                                                .step_end = env_step_end};
 }
 
 /* When the handover and the pager have ended. */

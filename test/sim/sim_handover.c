@@ -45,11 +45,12 @@ static void env_forget(void *arg, struct dmi_map *map) {
   of(arg, map)->refs++;
 }
 
-static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+static struct dmi_map *env_next_map(void *arg, uint64_t base) {
   struct sim_proc *proc = arg;
-  for (uint32_t m = 0; m < proc->sim->maps; m++) {
-    if (proc->pmap[m].known == SIM_KNOWN) visit(&proc->pmap[m].map, with);
+  for (uint32_t m = (uint32_t)(base >> 20); m < proc->sim->maps; m++) {
+    if (proc->pmap[m].known == SIM_KNOWN) return &proc->pmap[m].map;
   }
+  return NULL;
 }
 
 static bool env_ref(void *arg, struct dmi_map *map) {
@@ -71,22 +72,22 @@ static void env_arrived(void *arg, struct dmi_map *map) {
   atomic_store(&map->arriving, 0);
 }
 
-static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
-  if (!make) return of(arg, map)->page[index];
-  return sim_page_get(arg, number_of(map), (uint32_t)index);
-}
-
-static void env_each_record(void *arg, struct dmi_map *map,
-                            void (*visit)(struct dmi_page *page, void *with), void *with) {
-  for (uint32_t p = 0; p < SIM_PAGES; p++) {
-    if (of(arg, map)->page[p]) visit(of(arg, map)->page[p], with);
-  }
-}
-
-static void env_lock(void *arg, struct dmi_page *page) {
-  struct sim_proc *proc = arg;
+static struct dmi_page *locked(struct sim_proc *proc, struct dmi_page *page) {
+  if (!page) return NULL;
   sim_touch(proc->sim, number_of(page->map), (uint32_t)page->index);
   proc->pool.excused = proc->must;
+  return page;
+}
+
+static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
+  if (!make) return locked(arg, of(arg, map)->page[index]);
+  return locked(arg, sim_page_get(arg, number_of(map), (uint32_t)index));
+}
+
+static struct dmi_page *env_next_record(void *arg, struct dmi_map *map, uint64_t from) {
+  while (from < SIM_PAGES && !of(arg, map)->page[from])
+    from++;
+  return from < SIM_PAGES ? locked(arg, of(arg, map)->page[from]) : NULL;
 }
 
 static void env_unlock(void *arg, struct dmi_page *page) {
@@ -95,7 +96,7 @@ static void env_unlock(void *arg, struct dmi_page *page) {
   proc->pool.excused = false;
 }
 
-static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   env_unlock(arg, page);
   sim_act(arg, number_of(page->map), (uint32_t)page->index, out);
 }
@@ -111,17 +112,16 @@ void sim_handover_init(struct sim_proc *proc) {
                                         .find = env_find,
                                         .enter = env_enter,
                                         .forget = env_forget,
-                                        .each_map = env_each_map,
+                                        .next_map = env_next_map,
                                         .ref = env_ref,
                                         .unref = env_unref,
                                         .hold = env_hold,
                                         .release = env_hold,
                                         .arrived = env_arrived,
                                         .record = env_record,
-                                        .each_record = env_each_record,
-                                        .lock = env_lock,
+                                        .next_record = env_next_record,
                                         .unlock = env_unlock,
-                                        .unlock_step = env_unlock_step,
+                                        .step_end = env_step_end,
                                         .receiver = env_receiver,
                                         .receiver_arg = proc};
   proc->handover = dmi_handover_new(&proc->core, &proc->env);

@@ -66,11 +66,12 @@ static void forget(void *arg, struct dmi_map *map) {
   w->at[num_of(map->base)].refs++;
 }
 
-static void each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+static struct dmi_map *next_map(void *arg, uint64_t base) {
   struct world *w = arg;
-  for (uint32_t m = 0; m < MAPS; m++) {
-    if (w->at[m].known) visit(&w->at[m].map, with);
+  for (uint32_t m = (uint32_t)(base >> 20); m < MAPS; m++) {
+    if (w->at[m].known) return &w->at[m].map;
   }
+  return NULL;
 }
 
 static bool ref(void *arg, struct dmi_map *map) {
@@ -101,20 +102,20 @@ static struct dmi_page *record(void *arg, struct dmi_map *map, uint64_t index, b
   return *page;
 }
 
-static void each_record(void *arg, struct dmi_map *map,
-                        void (*visit)(struct dmi_page *page, void *with), void *with) {
+static struct dmi_page *next_record(void *arg, struct dmi_map *map, uint64_t from) {
   struct world *w = arg;
-  for (uint32_t p = 0; p < PAGES; p++) {
-    if (w->at[num_of(map->base)].page[p]) visit(w->at[num_of(map->base)].page[p], with);
+  for (uint64_t p = from; p < PAGES; p++) {
+    if (w->at[num_of(map->base)].page[p]) return w->at[num_of(map->base)].page[p];
   }
+  return NULL;
 }
 
-static void lock(void *arg, struct dmi_page *page) {
+static void unlock(void *arg, struct dmi_page *page) {
   (void)arg;
   (void)page;
 }
 
-static void unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+static void step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   struct world *w = arg;
   (void)page;
   for (uint32_t i = 0; i < out->num; i++) {
@@ -144,17 +145,16 @@ static int setup(void **state) {
                                      .find = find,
                                      .enter = enter,
                                      .forget = forget,
-                                     .each_map = each_map,
+                                     .next_map = next_map,
                                      .ref = ref,
                                      .unref = unref,
                                      .hold = hold,
                                      .release = hold,
                                      .arrived = arrived,
                                      .record = record,
-                                     .each_record = each_record,
-                                     .lock = lock,
-                                     .unlock = lock,
-                                     .unlock_step = unlock_step,
+                                     .next_record = next_record,
+                                     .unlock = unlock,
+                                     .step_end = step_end,
                                      .receiver = receiver};
   w->handover = dmi_handover_new(&w->core, &w->env);
   dmi_out_init(&w->sent);
@@ -395,7 +395,7 @@ static void not_too_much(void **state) {
       own.page++;
     dmi_out_init(&out);
     assert_true(dmi_page_message(&w->core, w->at[0].page[own.page], 2, &own, NULL, &out));
-    unlock_step(w, NULL, &out);
+    step_end(w, NULL, &out);
     gone++;
     (void)go_on(w);
   }

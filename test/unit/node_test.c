@@ -114,7 +114,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
                                          .a = dmi_member_dmi_id(dmi_node_member(p->node))});
   dmi_out_init(&out);
   (void)dmi_node_step(first->node, &in, &out); /* behind LEAVE_GO */
-  env_unlock_step(first, in.page, &out);
+  env_step_end(first, in.page, &out);
   world_run(w);
   dmi_slice_drop(&req.src);
   BAD(first->answered != first->op || first->error, "the goodbye fails");

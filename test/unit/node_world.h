@@ -109,11 +109,14 @@ static void env_forget(void *arg, struct dmi_map *map) {
   known->refs++;
 }
 
-static void env_each_map(void *arg, void (*visit)(struct dmi_map *map, void *with), void *with) {
+static struct dmi_map *env_next_map(void *arg, uint64_t base) {
   struct proc *p = arg;
+  struct dmi_map *next = NULL;
   for (uint32_t m = 0; m < MAPS; m++) {
-    if (p->at[m].here) visit(&p->at[m].map, with);
+    struct dmi_map *map = &p->at[m].map;
+    if (p->at[m].here && map->base > base && (!next || map->base < next->base)) next = map;
   }
+  return next;
 }
 
 static bool env_ref(void *arg, struct dmi_map *map) {
@@ -144,21 +147,21 @@ static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t inde
   return *page;
 }
 
-static void env_each_record(void *arg, struct dmi_map *map,
-                            void (*visit)(struct dmi_page *page, void *with), void *with) {
-  for (uint32_t i = 0; i < PAGES; i++) {
-    if (known_of(arg, map)->page[i]) visit(known_of(arg, map)->page[i], with);
+static struct dmi_page *env_next_record(void *arg, struct dmi_map *map, uint64_t from) {
+  for (uint64_t i = from; i < PAGES; i++) {
+    if (known_of(arg, map)->page[i]) return known_of(arg, map)->page[i];
   }
+  return NULL;
 }
 
-static void env_lock(void *arg, struct dmi_page *page) {
+static void env_unlock(void *arg, struct dmi_page *page) {
   (void)arg;
   (void)page;
 }
 
 static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg);
 
-static void env_unlock_step(void *arg, struct dmi_page *page, struct dmi_out *out) {
+static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   struct proc *p = arg;
   (void)page;
   for (uint32_t i = 0; i < out->num; i++) {
@@ -398,7 +401,7 @@ static void page_message(struct proc *p, uint32_t from, struct dmi_msg *msg) {
   in.page = env_record(p, map, msg->page, true);
   dmi_out_init(&out);
   assert_true(dmi_node_step(p->node, &in, &out));
-  env_unlock_step(p, in.page, &out);
+  env_step_end(p, in.page, &out);
   world_carry(p);
 }
 
@@ -490,17 +493,16 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
                                              .find = env_find,
                                              .enter = env_enter,
                                              .forget = env_forget,
-                                             .each_map = env_each_map,
+                                             .next_map = env_next_map,
                                              .ref = env_ref,
                                              .unref = env_unref,
                                              .hold = env_nothing,
                                              .release = env_nothing,
                                              .arrived = env_arrived,
                                              .record = env_record,
-                                             .each_record = env_each_record,
-                                             .lock = env_lock,
-                                             .unlock = env_lock,
-                                             .unlock_step = env_unlock_step};
+                                             .next_record = env_next_record,
+                                             .unlock = env_unlock,
+                                             .step_end = env_step_end};
   p->env.lock_pressure = env_lock_capacity;
   p->env.unlock_pressure = env_unlock_capacity;
   p->node = dmi_node_new(&p->core, p->pressure, &p->env, &info,
