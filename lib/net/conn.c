@@ -139,6 +139,9 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, 
   net->conns = conn;
   become_way_out(conn, out);
   log_new(conn);
+  /* HELLO_OK may be on its way, and nothing else follow it. */
+  (void)dmi_alive_need(net);
+  dmi_alive_begin(net);
   return conn;
 
 err:

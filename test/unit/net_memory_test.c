@@ -14,7 +14,9 @@
 
 #include "../lib/memory_net.h"
 #include "net/hello.h"
+#include "msg/wire.h"
 #include "net/proof.h"
+#include "net/seal.h"
 #include "net_node.h"
 
 static struct memory_net *memory;
@@ -415,6 +417,54 @@ static void test_dies_in_handshake(void **state) {
   at->ops->free(at);
 }
 
+/* By hand, as member 2 at a link that has come about: CALL, and what follows ANSWER is in `said`.
+ */
+static void call_as_member(struct dmi_link *link,
+                           unsigned char said[DMI_PROOF_BYTES + DMI_HELLO_BYTES + DMI_SEAL_OVER]) {
+  unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], bytes[DMI_HELLO_BYTES];
+  struct dmi_hello hello = {.kind = DMI_HELLO_HELLO, .version = DMI_WIRE_VERSION, .uid = 2};
+  struct dmi_proof proof;
+  struct dmi_proof_keys keys;
+  memcpy(hello.build, node_build, sizeof hello.build);
+  memcpy(hello.program, node_program, sizeof hello.program);
+  dmi_proof_call(&proof, node_key, 0, call);
+  assert_int_equal(dmi_link_send(link, call, sizeof call), sizeof call);
+  assert_true(is_ready(link->in, POLLIN, node_limit() * 1000));
+  assert_int_equal(dmi_link_receive(link, answer, sizeof answer), sizeof answer);
+  assert_true(dmi_proof_answered(&proof, node_key, answer));
+  assert_true(dmi_proof_make(&proof, node_key, said, &keys));
+  dmi_hello_put(bytes, &hello);
+  dmi_seal_put_first(keys.out, said + DMI_PROOF_BYTES, bytes, sizeof bytes);
+}
+
+/* The machine of one that connects is silent when HELLO_OK is on its way to it, and nothing else.
+ */
+static void test_caller_dies_in_handshake(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_link *link;
+  unsigned char said[DMI_PROOF_BYTES + DMI_HELLO_BYTES + DMI_SEAL_OVER];
+  struct dmi_transport *at = listen_as(2, 0);
+  node_dead_after = 1;
+  node_open(&a, 1);
+  node_dead_after = 0;
+  dmi_net_add_peer(a.net, 2, &at->here);
+  struct dmi_addr to = node_addr(&a);
+  node_run(&a);
+  assert_int_equal(at->ops->connect(at, &link, &to), 0);
+  assert_true(is_ready(link->out, POLLOUT, node_limit() * 1000));
+  assert_int_equal(link->ops->connected(link), 0);
+  call_as_member(link, said);
+  memory_net_cut(memory, 1, 2);
+  assert_int_equal(dmi_link_send(link, said, sizeof said), sizeof said);
+  check_lost(&a, 2, "silent for 1 s");
+  memory_net_mend(memory, 1, 2);
+  node_stop(&a);
+  node_free(&a);
+  dmi_link_close(link);
+  at->ops->free(at);
+}
+
 /* A process that does not go on with the handshake is waited for while its machine answers. */
 static void test_stopped_in_handshake(void **state) {
   (void)state;
@@ -533,6 +583,7 @@ int main(void) {
                                      cmocka_unit_test(test_silent),
                                      cmocka_unit_test(test_half_silent),
                                      cmocka_unit_test(test_dies_in_handshake),
+                                     cmocka_unit_test(test_caller_dies_in_handshake),
                                      cmocka_unit_test(test_stopped_in_handshake),
                                      cmocka_unit_test(test_closed_window),
                                      cmocka_unit_test(test_join_silent),
