@@ -130,6 +130,21 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
   return true;
 }
 
+/* The process `record` may live: only its connection with `from` is gone.  It learns that the
+ * others go on without it. */
+static void tell_removed(struct dmi_member *m, const struct dmi_record *record,
+                         const struct dmi_record *from) {
+  struct dmi_pack body;
+  char text[DMI_TEXT_SIZE];
+  snprintf(text, sizeof(text),
+           "process %u (%.255s) has lost its connection with this one: the program goes on without "
+           "this process, which ends",
+           from->dmi_id, from->info.host);
+  dmi_pack_init(&body);
+  dmi_pack_text(&body, text);
+  dmi_member_send(m, record->uid, DMI_CTL_ABORT, 0, DMI_EMEMBER, &body);
+}
+
 static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   record->main = record->life == DMI_LIFE_LEFT && record->busy;
@@ -172,6 +187,7 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
     /* Others may see that it has ended before its EXITED is here. */
     if (from->uid == m->uid) dmi_coord_exited(m, record);
   } else {
+    tell_removed(m, record, from);
     forget_lost(m, record);
   }
   return true;

@@ -349,7 +349,11 @@ bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg
       dmi_unpack_init(&body, &msg->body);
       dmi_unpack_text(&body, text);
       if (!dmi_unpack_done(&body)) return false;
-      dmi_member_fatal_lost(m, text);
+      if (msg->member.error) { /* this process alone */
+        dmi_member_fatal(m, text);
+      } else {
+        dmi_member_fatal_lost(m, text);
+      }
       return true;
   }
 }

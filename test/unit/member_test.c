@@ -581,14 +581,9 @@ static bool give_uids(struct dmi_member *m, uint8_t type, uint32_t num, const ui
   return give(m, 1, type, 0, &body);
 }
 
-/* A member, uid 2 of 1 to 3, on its way in and out. */
-static void test_leaver_awaits(void **state) {
-  struct dmi_member *m = make();
+/* The program accepts it as uid 2, of 1 to 3. */
+static void accept_as_2(struct dmi_member *m) {
   struct dmi_pack body;
-  (void)state;
-  dmi_member_start_join(m, &out);
-  dmi_member_connected(m, TEMP, &out);
-  AWAITS(m, "");
   dmi_pack_init(&body);
   dmi_pack_raw(&body, program_id, sizeof(program_id));
   dmi_pack_u32(&body, 2);
@@ -602,6 +597,46 @@ static void test_leaver_awaits(void **state) {
   dmi_pack_u32(&body, 0);
   assert_true(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));
   dmi_member_viewed(m, &out);
+}
+
+/* Others go on without a process that lives: it is told so, and ends alone. */
+static void test_taken_for_lost(void **state) {
+  struct dmi_member *m = first(), *lost = make();
+  struct dmi_pack body;
+  struct dmi_msg told;
+  (void)state;
+  dmi_member_start_join(lost, &out);
+  dmi_member_connected(lost, TEMP, &out);
+  accept_as_2(lost);
+  join(m, 2, 2);
+  join(m, 3, 3);
+  assert_true(give_taken(m, 2, 3));
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 2);
+  dmi_pack_text(&body, "reset");
+  assert_true(give(m, 3, DMI_CTL_LOST, 0, &body));
+  assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].uid, 2);
+  told = expect_send(2, DMI_CTL_ABORT)->msg;
+  expect_send(2, DMI_CTL_ABORT)->msg.body = (struct dmi_slice){0};
+  dmi_mout_clear(&out);
+  assert_true(dmi_member_message(lost, 1, &told, &out));
+  assert_non_null(
+      strstr(expect(DMI_MACT_FATAL)->text, "process 2 (there) has lost its connection"));
+  assert_null(strstr(expect(DMI_MACT_FATAL)->text, "ends the program"));
+  dmi_slice_drop(&told.body);
+  dmi_member_free(lost);
+  end(m);
+}
+
+/* A member on its way in and out. */
+static void test_leaver_awaits(void **state) {
+  struct dmi_member *m = make();
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_start_join(m, &out);
+  dmi_member_connected(m, TEMP, &out);
+  AWAITS(m, "");
+  accept_as_2(m);
   AWAITS(m, "1 3 "); /* JOINED, when 3 has taken the view, too */
   assert_true(give(m, 1, DMI_CTL_JOINED, 0, NULL));
   AWAITS(m, "");
@@ -651,6 +686,7 @@ int main(void) {
       cmocka_unit_test(test_end),
       cmocka_unit_test(test_busy_keeps_the_program),
       cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_taken_for_lost),
       cmocka_unit_test(test_whole_sentences),
       cmocka_unit_test(test_rubbish),
       cmocka_unit_test(test_error_too_large),
