@@ -156,6 +156,13 @@ static void join_here(struct dmi_process *process, uint32_t from, const struct d
   }
 }
 
+void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid) {
+  struct dmi_thread *thread, *next;
+  HASH_ITER(hh, threads->all, thread, next) {
+    if (thread->joiner == uid) thread->joiner = 0;
+  }
+}
+
 static void detach_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread *thread = dmi_thread_find(threads, msg->thread.thread);

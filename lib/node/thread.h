@@ -43,6 +43,10 @@ int32_t dmi_thread_suspend(void);
 /* DMI_SVC_CREATE .. WOKEN.  False: not from a correct peer. */
 bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
 
+/* The daemon, after the view without it was published: process `uid` is lost.  Its answers will not
+ * come, and it joins no thread. */
+void dmi_threads_lost(struct dmi_process *process, uint32_t uid);
+
 /* This process has been welcomed: threads may be created here. */
 void dmi_threads_open(struct dmi_threads *threads);
 

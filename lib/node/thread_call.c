@@ -81,13 +81,45 @@ void dmi_threads_awaits(struct dmi_threads *threads,
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
 }
 
-void dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op) {
+bool dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op) {
   struct dmi_thread_call *pending;
+  bool found;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
-  if (pending) HASH_DEL(threads->pending, pending);
+  found = pending != NULL;
+  if (found) HASH_DEL(threads->pending, pending);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   free(pending);
+  return found;
+}
+
+/* One call to process `uid`, taken out of the table; NULL: there is none. */
+static struct dmi_thread_call *take_call_to(struct dmi_threads *threads, uint32_t uid) {
+  struct dmi_thread_call *pending, *next, *found = NULL;
+  dmi_lock(&threads->lock, DMI_RANK_LEAF);
+  HASH_ITER(hh, threads->pending, pending, next) {
+    if (pending->to == uid) found = pending;
+  }
+  if (found) HASH_DEL(threads->pending, found);
+  dmi_unlock(&threads->lock, DMI_RANK_LEAF);
+  return found;
+}
+
+/* What the call is answered that `uid` cannot answer any more. */
+static int32_t error_when_lost(const struct dmi_thread_call *call) {
+  if (call->expect == DMI_SVC_CREATED) return DMI_EMEMBER;
+  return call->expect == DMI_SVC_WOKEN ? DMI_ETHREAD : DMI_E_HANDED_OVER;
+}
+
+void dmi_threads_lost(struct dmi_process *process, uint32_t uid) {
+  struct dmi_thread_call *call;
+  while ((call = take_call_to(process->threads, uid))) {
+    bool created = call->expect == DMI_SVC_CREATED;
+    call->done(call->arg, error_when_lost(call), 0);
+    free(call);
+    if (created) dmi_runtime_idle(process);
+  }
+  dmi_thread_unjoin(process->threads, uid);
 }
 
 struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number) {

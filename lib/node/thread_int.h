@@ -63,6 +63,8 @@ struct dmi_threads {
 void dmi_thread_forget(struct dmi_threads *threads, struct dmi_thread *thread);
 /* By its number, with the lock or in the daemon thread; NULL: none. */
 struct dmi_thread *dmi_thread_find(struct dmi_threads *threads, uint64_t number);
+/* The daemon: this process, which waited for threads to end, is lost: others may. */
+void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid);
 /* The daemon: a thread has ended. */
 void dmi_thread_ended(struct dmi_process *process, struct dmi_post *post);
 /* Sends a message of class THREAD, to this process as well. */
@@ -81,8 +83,9 @@ int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number);
 /* Any thread.  Returns the number that the question must have, as its answer will. */
 uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,
                               dmi_thread_done *done, void *arg);
-/* The message could not be sent: nobody will answer. */
-void dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
+/* The message could not be sent: nobody will answer.  False: the call has been completed already.
+ */
+bool dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
 /* The call of `op` to `from` is answered by a message of this type.  False: no correct peer says
  * that. */
 bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,

@@ -48,19 +48,20 @@ int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number) {
 
 void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg) {
+  struct dmi_msg msg;
+  uint64_t op;
   if (uid == process->access.core.self) {
     done(arg, dmi_thread_wake_here(process->threads, number), 0);
     return;
   }
-  if (process->access.core.is_member(process->access.core.arg, uid)) {
-    uint64_t op = dmi_thread_call_note(process->threads, uid, DMI_SVC_WOKEN, done, arg);
-    struct dmi_msg msg = dmi_thread_msg(DMI_SVC_WAKE, op, number);
-    if (dmi_net_send(process->access.net, uid, &msg)) {
-      dmi_net_flush(process->access.net, uid);
-      return;
-    }
-    dmi_thread_call_undo(process->threads, op);
+  /* Noted first: if it is lost from here on, dmi_threads_lost completes the call. */
+  op = dmi_thread_call_note(process->threads, uid, DMI_SVC_WOKEN, done, arg);
+  msg = dmi_thread_msg(DMI_SVC_WAKE, op, number);
+  if (process->access.core.is_member(process->access.core.arg, uid) &&
+      dmi_net_send(process->access.net, uid, &msg)) {
+    dmi_net_flush(process->access.net, uid);
+    return;
   }
   /* A process that has left had no thread any more. */
-  done(arg, DMI_ETHREAD, 0);
+  if (dmi_thread_call_undo(process->threads, op)) done(arg, DMI_ETHREAD, 0);
 }
