@@ -26,6 +26,8 @@ test_sim_sim_SOURCES = \
 	test/sim/checker.h \
 	test/sim/history.c \
 	test/sim/history.h \
+	test/sim/hunt.c \
+	test/sim/hunt.h \
 	test/sim/main.c \
 	test/sim/pager_judge.c \
 	test/sim/pager_judge.h \
@@ -53,6 +55,8 @@ test_sim_node_sim_SOURCES = \
 	test/sim/checker.h \
 	test/sim/history.c \
 	test/sim/history.h \
+	test/sim/hunt.c \
+	test/sim/hunt.h \
 	test/sim/node_call.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \

@@ -12,6 +12,7 @@
 #include "core/member_int.h"
 #include "core/node.h"
 #include "history.h"
+#include "hunt.h"
 #include "node_net.h"
 #include "rng.h"
 
@@ -195,27 +196,6 @@ struct sim_departed {
   uint32_t uid;
   uint64_t seq;
   bool asked; /* a call is in flight or was answered */
-};
-
-struct sim_totals {
-  uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
-  uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
-  uint64_t deferred, self_messages, dropped, bounced, waited, kicks, given_up;
-  uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
-  uint64_t by_kind[HIST_KINDS];
-  uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
-};
-
-struct sim_options {
-  uint64_t ops; /* per seed */
-  enum dmi_break page_break;
-  enum dmi_member_break member_break;
-  enum dmi_capacity_break capacity_break;
-  enum dmi_handover_break handover_break;
-  enum dmi_pressure_break pressure_break;
-  bool broken;  /* one of these is set */
-  bool verbose; /* print every event */
-  bool lax;     /* stale copies count only when somebody reads them */
 };
 
 /* What happens how often; redrawn now and then. */

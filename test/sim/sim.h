@@ -15,6 +15,7 @@
 #include "core/page.h"
 #include "core/pressure.h"
 #include "history.h"
+#include "hunt.h"
 #include "rng.h"
 
 #define SIM_PROCS 8u   /* living at a time, at most */
@@ -149,30 +150,6 @@ struct sim_map {
 struct sim_view {
   uint32_t uid, heir;
   uint32_t unmapping; /* bits: mappings that were on their way out before it */
-};
-
-/* What a run counts. */
-struct sim_totals {
-  uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, unmaps, maps, moves;
-  uint64_t drops, checked, tries, quiets, deferred, self_messages, dropped, bounced;
-  uint64_t by_type[DMI_MSG_NUMBERS];
-  uint64_t by_kind[HIST_KINDS];
-  uint64_t waited, kicks,
-      abandoned; /* operations that waited; waits ended by sim_ops_kick; given up */
-  uint64_t stalls, refused, offers, refused_pages, spills, unspills, no_capacity; /* R12 */
-  uint64_t capacity_messages, failed_for_capacity, leaves_refused, full;          /* real pagers */
-  uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
-};
-
-struct sim_options {
-  uint64_t ops; /* per seed */
-  enum dmi_break broken;
-  enum dmi_handover_break handover; /* broken, too */
-  bool pagers;                      /* the real ones */
-  enum dmi_pressure_break pressure_broken;
-  enum dmi_capacity_break capacity_broken;
-  bool verbose; /* print every event */
-  bool lax;     /* stale copies count only when somebody reads them */
 };
 
 struct sim {

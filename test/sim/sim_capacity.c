@@ -270,7 +270,7 @@ static void refuse(const struct place *at) {
   struct sim *sim = at->proc->sim;
   sim_capacity_refused(at->proc, at->page);
   /* That a refused write takes room would be noticed; what it changes shall be. */
-  at->proc->pool.excused = sim->opt.broken == DMI_BREAK_REFUSE;
+  at->proc->pool.excused = sim->opt.page_break == DMI_BREAK_REFUSE;
   if (!dmi_page_unstall(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
     sim_bad(sim, "p%u cannot refuse what stalls", at->proc->core.self);
   }

@@ -144,7 +144,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, proc, map, page, owner);
     /* With the rule about STALE off the mark stays, of course: that alone would prove nothing. */
-    if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.broken != DMI_BREAK_STALE) {
+    if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.page_break != DMI_BREAK_STALE) {
       sim_bad(sim, "p%u: marks of a change of home stay: map %u page %u", proc->core.self, map + 1,
               page);
     }
@@ -207,7 +207,7 @@ void sim_check_waits(struct sim *sim) {
 
 void sim_check_quiet(struct sim *sim) {
   sim->totals->quiets++;
-  if (sim->refusals && sim->opt.broken == DMI_BREAK_NOTHING) {
+  if (sim->refusals && sim->opt.page_break == DMI_BREAK_NOTHING) {
     sim_bad(sim, "%llu operations were refused and do not know it",
             (unsigned long long)sim->refusals);
   }

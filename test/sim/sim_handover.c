@@ -125,7 +125,7 @@ void sim_handover_init(struct sim_proc *proc) {
                                         .receiver = env_receiver,
                                         .receiver_arg = proc};
   proc->handover = dmi_handover_new(&proc->core, &proc->env);
-  dmi_handover_set_break(proc->handover, proc->sim->opt.handover);
+  dmi_handover_set_break(proc->handover, proc->sim->opt.handover_break);
   dmi_handover_set_sizes(proc->handover, rng_range(rng, 1, SIM_PAGES),
                          rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));
 }

@@ -75,7 +75,7 @@ void sim_pager_init(struct sim_proc *proc) {
   pager->pool = dmi_pool_new(limit, event, pager);
   if (!pager->pool) abort();
   pager->core = dmi_pressure_new(&proc->core, pager->pool, spills);
-  dmi_pressure_set_break(pager->core, sim->opt.pressure_broken, sim->opt.capacity_broken);
+  dmi_pressure_set_break(pager->core, sim->opt.pressure_break, sim->opt.capacity_break);
   pager->action.type = DMI_PRESSURE_REST;
   sim_pager_judge(proc);
   if (sim->begun) {

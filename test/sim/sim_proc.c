@@ -35,7 +35,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->lives = true;
   proc->threads = rng_range(&sim->rng, 2, SIM_THREADS);
   proc->core.self = ++sim->uids;
-  proc->core.broken = sim->opt.broken;
+  proc->core.broken = sim->opt.page_break;
   proc->core.is_member = is_member;
   proc->core.function = hist_user_function;
   proc->core.arg = proc;

@@ -1,0 +1,54 @@
+/*
+ * hunt.h - the command line that both simulators have: seeds, how long a run is, and the hunt for a
+ * rule that is broken on purpose (hunt.c has main).
+ */
+#ifndef SIM_HUNT_H
+#define SIM_HUNT_H
+
+#include "core/handover.h"
+#include "core/member_int.h"
+#include "core/page.h"
+#include "core/pressure.h"
+#include "history.h"
+
+struct sim_options {
+  uint64_t ops; /* per seed */
+  enum dmi_break page_break;
+  enum dmi_member_break member_break;
+  enum dmi_capacity_break capacity_break;
+  enum dmi_handover_break handover_break;
+  enum dmi_pressure_break pressure_break;
+  bool pagers;  /* real ones, in the simulator of pages */
+  bool verbose; /* print every event */
+  bool lax;     /* stale copies count only when somebody reads them */
+};
+
+/* What runs count; each simulator prints those that it has. */
+struct sim_totals {
+  uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
+  uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
+  uint64_t deferred, self_messages, dropped, bounced;
+  uint64_t by_type[DMI_MSG_NUMBERS];
+  uint64_t by_kind[HIST_KINDS];
+  uint64_t waited, kicks, abandoned, given_up; /* waits: ended by sim_ops_kick; given up */
+  uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
+  uint64_t capacity_messages, failed_for_capacity, leaves_refused; /* real pagers */
+  uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
+};
+
+/* Whose rules a core can leave out. */
+enum hunt_side { HUNT_PAGE, HUNT_HANDOVER, HUNT_MEMBER, HUNT_CAPACITY, HUNT_PRESSURE };
+
+/* One of the two. */
+struct hunt_simulator {
+  const char *name;
+  bool members; /* it runs membership, and real pagers always; else these by --pagers */
+  /* One run.  False: bad; it has printed why, and the history. */
+  bool (*run)(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
+              uint64_t *hash);
+  void (*print)(const struct sim_totals *totals); /* what only this one counts */
+};
+
+extern const struct hunt_simulator hunt_simulator;
+
+#endif
