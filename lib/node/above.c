@@ -1,6 +1,6 @@
 /*
- * above.c - what access to global memory asks of the process around it (struct dmi_access_above):
- * the directory, by way of the daemon thread, and the pager.
+ * above.c - what lib/access asks of this layer (struct dmi_access_above): the directory of
+ * mappings, which the daemon thread asks, and the pager.
  */
 #include "node/calls.h"
 #include "node/pager.h"

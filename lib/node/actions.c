@@ -1,5 +1,5 @@
 /*
- * actions.c - carrying out what the protocol of this process decides (core/node.h).
+ * actions.c - carries out what the protocol of this process decides (core/node.h).
  *
  * Runs in the daemon thread.  Actions are carried out in order; an input that one of them causes
  * adds its own actions at the end of the same list.
@@ -20,9 +20,9 @@
 struct dmi_actions {
   struct dmi_out out;
   bool carrying;
-  bool coordinating; /* that was told */
-  bool keeps;        /* nobody is there who could take the pages of this process, which leaves */
-  struct dmi_wait *waits; /* calls without result */
+  bool coordinating;      /* the event "coordinating" was emitted */
+  bool keeps;             /* this process leaves, but no other can take its pages */
+  struct dmi_wait *waits; /* calls that have no result yet */
   uint64_t last_op;
 };
 
@@ -95,7 +95,8 @@ void dmi_runtime_idle(struct dmi_process *process) {
 }
 
 void dmi_runtime_idle_look(struct dmi_process *process) {
-  /* An asynchronous write that nobody waited for must still arrive before this process may go. */
+  /* This process may not end before its asynchronous writes have arrived, also those that nobody
+   * waits for. */
   while (atomic_load(&process->access.idle_owed) && !dmi_ops_any(process->access.ops)) {
     atomic_fetch_sub(&process->access.idle_owed, 1);
     (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_IDLE});
@@ -134,7 +135,8 @@ static void coordinating(struct dmi_process *process) {
   dmi_emit(&process->stream, coordinating, .view = dmi_member_view(process->member));
 }
 
-/* The members as this process is to see them: itself is one, also when it has left. */
+/* The members that lib/access gets to know.  This process is always one of them, also when it has
+ * left. */
 static struct dmi_uids *members(struct dmi_process *process) {
   uint32_t num, left = 0;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
@@ -152,8 +154,8 @@ static struct dmi_uids *members(struct dmi_process *process) {
   return uids;
 }
 
-/* Publishes who is a member now; the homes of those that left have changed before.  From then on
- * no thread sends them anything but answers. */
+/* Publishes who is a member now.  Mappings whose home left have a new home already.  From now on no
+ * thread sends anything but answers to processes that left. */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_uids *uids = members(process), *old;
   tell_view(process, act, uids->num);
@@ -213,7 +215,7 @@ static void ended_add(void *arg, uint64_t number, int64_t value) {
   list->ended[list->num++] = (struct dmi_ended){number, (uint64_t)value};
 }
 
-/* The results of threads that ended here go with the rest. */
+/* The pages are gone; now adds the results of threads that ended here. */
 static void drained(struct dmi_process *process) {
   struct ended_list list = {0, 0, NULL};
   struct dmi_input in = {.type = DMI_IN_DRAINED};
@@ -228,15 +230,15 @@ static void drained(struct dmi_process *process) {
 static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", act->text);
   process->exit_code = 1;
-  /* User code runs that nobody could stop: it is cut off when what the others must hear was sent.
-   */
+  /* User code that runs cannot be stopped: the process ends without it, once all messages for
+   * others are sent. */
   process->cut_off =
       dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
   dmi_net_expect_close(process->access.net);
   dmi_net_stop(process->access.net);
 }
 
-/* Is there any other member that has not left? */
+/* True if another member has not left. */
 static bool has_company(struct dmi_process *process) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
@@ -246,7 +248,7 @@ static bool has_company(struct dmi_process *process) {
   return false;
 }
 
-/* Who is alone in the program knows that it must not be lost. */
+/* If it keeps pages that others may need, it says so; the only process of a program need not. */
 static void left(struct dmi_process *process) {
   uint64_t pages = atomic_load(&process->access.core.owned);
   if (events(process)->keeps && pages > 0 && has_company(process))
@@ -358,7 +360,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
     case DMI_ACT_DRAINED:
       drained(process);
       break;
-    default: /* a page's, or the node's own */
+    default: /* actions of pages, or of the node itself */
       break;
   }
 }

@@ -1,6 +1,6 @@
 /*
- * announce.h - the subscriber that says where this process listens, to whoever started it, in forms
- * that a shell script can read: a file (DMI_PORT_FILE) and a descriptor (dmirun --ready-fd).
+ * announce.h - the subscriber that says where this process listens, in forms that a shell script
+ * can read: a file (DMI_PORT_FILE) and a descriptor (dmirun --ready-fd).
  */
 #ifndef DMI_NODE_ANNOUNCE_H
 #define DMI_NODE_ANNOUNCE_H
@@ -10,11 +10,11 @@
 struct dmi_announce {
   struct dmi_subscriber subscriber; /* to "listening" */
   struct dmi_stream *stream;
-  const char *file; /* gets the port as a line; NULL: none */
-  int fd;           /* likewise, and is closed then; -1: none */
+  const char *file; /* the port is written there as a line; NULL: none */
+  int fd;           /* likewise, and then closed; -1: none */
 };
 
-/* While there is one thread only. */
+/* To be called while there is only one thread. */
 void dmi_announce_open(struct dmi_announce *announce, struct dmi_stream *stream, const char *file,
                        int fd);
 

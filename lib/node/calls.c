@@ -2,8 +2,8 @@
  * calls.c - calls of user threads that the daemon thread carries out.
  *
  * A call is posted to the daemon thread, which gives it to the membership core or to the threads'
- * tables; the result comes back there and completes the caller's status.  These calls are rare; the
- * hand-over between threads does not matter for them.
+ * tables; the result arrives there, too, and completes the caller's status.  These calls are rare,
+ * so that the cost of handing over between threads does not matter.
  */
 #include "node/calls.h"
 
@@ -23,9 +23,9 @@ struct call {
   struct dmi_wait wait; /* the membership core's result */
   struct dmi_process *process;
   enum kind kind;
-  bool heap; /* free it when complete: asynchronous */
+  bool heap; /* asynchronous: freed when complete */
   struct dmi_status *status;
-  struct dmi_status own; /* the synchronous caller's */
+  struct dmi_status own; /* of a synchronous caller */
   /* ---- arguments ---- */
   uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
   int64_t addr;     /* CREATE */
@@ -108,11 +108,12 @@ static void ask_node(struct call *call, enum dmi_msg_type type) {
   (void)dmi_actions_input(call->process, &in);
 }
 
-/* An answer about a thread. */
+/* The answer of the thread's process. */
 static void thread_done(void *arg, int32_t error, int64_t value) {
   struct call *call = arg;
   if (error == DMI_E_HANDED_OVER) {
-    /* Its process is leaving, or has left: the coordinator keeps the results. */
+    /* The thread's process is leaving or has left: the coordinator keeps the results of its
+     * threads. */
     ask_node(call, DMI_CTL_THREAD);
     return;
   }
@@ -125,7 +126,7 @@ static void thread_done(void *arg, int32_t error, int64_t value) {
   complete(call, error);
 }
 
-/* ---- Beginning: the daemon thread ----------------------------------------------------------- */
+/* ---- Carrying out calls: the daemon thread -------------------------------------------------- */
 
 static void begin_create(struct dmi_process *process, struct call *call) {
   uint32_t num;
@@ -224,12 +225,12 @@ int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
-/* Why there is no mapping of these sizes; DMI_OK: there is. */
+/* Why a mapping cannot have these sizes; DMI_OK if it can. */
 static int32_t bad_sizes(int64_t page_size, int64_t page_num) {
   if (page_size <= 0) return dmi_because(DMI_ESIZE, "the page size is not positive");
   if (page_num <= 0) return dmi_because(DMI_ESIZE, "the number of pages is not positive");
   if (page_size <= (INT64_C(1) << 62) / page_num) return DMI_OK;
-  return dmi_because(DMI_ESIZE, "page size times number of pages is above 2^62");
+  return dmi_because(DMI_ESIZE, "page size times number of pages must be below 2^62");
 }
 
 int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
@@ -300,7 +301,7 @@ int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, i
                       .value = value};
   if (!is_handle(thread)) return no_handle(status);
   if (process && call.a == process->access.core.self && call.b == dmi_thread_self()) {
-    return dmi_status_refuse(status, dmi_because(DMI_ETHREAD, "the thread would wait for itself"));
+    return dmi_status_refuse(status, dmi_because(DMI_ETHREAD, "a thread cannot join itself"));
   }
   return run(process, &call, status);
 }
@@ -313,7 +314,7 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
   return run(process, &call, status);
 }
 
-/* Not for the daemon thread to carry out: the calling thread sends it. */
+/* This call does not go through the daemon thread: the calling thread sends the message. */
 int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                       DMI_local_status_t *status) {
   struct call own = {.kind = WAKE, .process = process}, *call = &own;

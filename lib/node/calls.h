@@ -20,7 +20,7 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
                       int64_t page_num, DMI_local_status_t *status);
 int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status);
 
-/* What the layers below ask for: struct dmi_access_above says more. */
+/* For the layers below; see struct dmi_access_above. */
 struct dmi_mapping *dmi_call_lookup(struct dmi_process *process, uint64_t addr, int32_t *error);
 int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t page_num,
                      uint64_t tag, int64_t *addr);

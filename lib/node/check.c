@@ -1,9 +1,9 @@
 /*
  * check.c - see check.h.
  *
- * It opens the port, connects to it by its own name, and connects to the process to join as far as
- * HELLO, by the same code that a process uses that is meant.  The other takes it for one that went
- * away before it asked.  Each line names the option that changes what it tells.
+ * It opens the port, connects to itself by the name that others would use, and to the process to
+ * join up to HELLO, with the code of a real join.  That process only sees a connection that closes
+ * before JOIN.  Each line names the option that changes what it shows.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@
 #include "node/key.h"
 #include "node/self.h"
 
-#define REACH_MS 3000 /* for a connection to ourselves */
+#define REACH_MS 3000 /* milliseconds, for a connection to ourselves */
 
 enum verdict { GOOD, NOTE, BAD };
 
@@ -39,7 +39,7 @@ struct check {
   struct dmi_stream *stream;
   struct dmi_self self;
   struct dmi_net *net;         /* NULL: it cannot be opened */
-  bool named;                  /* `self` has a name for others */
+  bool named;                  /* `self` has found a name for others */
   char host[DMI_CONTACT_HOST]; /* to join */
   uint16_t port;
   bool failed;
@@ -57,12 +57,12 @@ __attribute__((format(printf, 4, 5))) static void tell(struct check *check, enum
   putchar('\n');
 }
 
-/* What cannot be looked at without something that failed. */
+/* A check that needs something that failed. */
 static void not_tried(const char *what) {
   printf("not tried: %s\n", what);
 }
 
-/* ---- The machine ----------------------------------------------------------------------------- */
+/* ---- The machine ---------------------------------------------------------------------------- */
 
 static void check_cores(struct check *check, const struct dmi_machine *machine) {
   char quota[64] = "";
@@ -83,7 +83,7 @@ static void check_memory(struct check *check, const struct dmi_machine *machine)
   }
 }
 
-/* ---- This process, as others reach it -------------------------------------------------------- */
+/* ---- How others reach this process ---------------------------------------------------------- */
 
 static void check_addresses(struct check *check) {
   char *list = NULL;
@@ -105,13 +105,14 @@ static void check_addresses(struct check *check) {
   if (length > 0) {
     tell(check, GOOD, "addresses", "%s", list);
   } else {
-    tell(check, NOTE, "addresses", "only loopback: no other machine can join or be joined");
+    tell(check, NOTE, "addresses",
+         "only loopback: other machines cannot join this process, nor this one them");
   }
   free(list);
 }
 
-/* Does something accept at this address?  Nobody needs to: the kernel does for the one that
- * listens. */
+/* True if this address accepts connections.  No thread needs to call accept(): the kernel does it
+ * for a port that listens. */
 static bool reachable(const struct sockaddr *name, socklen_t size) {
   int error = 0;
   socklen_t length = sizeof error;
@@ -134,7 +135,7 @@ static bool is_loopback(const struct sockaddr *name) {
                                     : IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) != 0;
 }
 
-/* The name by which others know this process must lead here. */
+/* Checks that the name by which others know this process leads here. */
 static void check_reached(struct check *check) {
   struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
   const char *host = check->self.host;
@@ -162,7 +163,7 @@ static void check_reached(struct check *check) {
   freeaddrinfo(found);
 }
 
-/* ---- The process to join --------------------------------------------------------------------- */
+/* ---- The process to join -------------------------------------------------------------------- */
 
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct check *check = arg;
@@ -176,8 +177,8 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
   dmi_net_stop(check->net);
 }
 
-/* Nobody can be let in here, and nothing is asked of the other: so nothing of this is called for
- * anything that counts. */
+/* The handler of a network that lets nobody in and sends no messages: these functions have nothing
+ * to do. */
 static void *no_body(void *arg, uint32_t from, struct dmi_msg *msg) {
   (void)arg, (void)from, (void)msg;
   return NULL;
@@ -214,16 +215,17 @@ static void check_join(struct check *check) {
     snprintf(check->host, sizeof check->host, "%s", config->join_host);
     check->port = config->join_port;
   } else {
-    tell(check, GOOD, "join", "nothing: this process would start a program (-i HOST joins one)");
+    tell(check, GOOD, "join",
+         "nothing: this process would start a new program (-i HOST joins one)");
     return;
   }
   dmi_net_join(check->net, check->host, check->port);
   dmi_net_run(check->net);
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- All checks ----------------------------------------------------------------------------- */
 
-/* Reads it as a process does, which also makes it when it is not there. */
+/* Reads the key as a real start does; this makes the file if there is none. */
 static bool check_key(struct check *check, uint8_t key[DMI_KEY_SIZE]) {
   const struct dmi_config *config = check->config;
   const char *file = config->key_file != NULL ? config->key_file : "~/.dmi/key";
@@ -257,7 +259,7 @@ static struct dmi_net *open_net(struct check *check, uint16_t port, const uint8_
   return net;
 }
 
-/* Where that port cannot be had, any other one will do for what is tried next. */
+/* If the port is not free, opens any other, since the next checks need one. */
 static void check_listen(struct check *check, const uint8_t key[DMI_KEY_SIZE]) {
   const char *address = check->config->bind != NULL ? check->config->bind : "all addresses";
   const char *why = NULL;
@@ -270,7 +272,7 @@ static void check_listen(struct check *check, const uint8_t key[DMI_KEY_SIZE]) {
   check->net = open_net(check, 0, key, &why);
 }
 
-/* Who this process is.  False: it cannot tell its executable from others. */
+/* Finds out who this process is.  False: its executable cannot be read. */
 static bool check_self(struct check *check, const char *argv0) {
   const struct dmi_self *self = &check->self;
   check->named = dmi_self_find(&check->self, check->config, argv0);
@@ -300,7 +302,7 @@ bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_st
   bool has_key;
   check_machine(&check);
   has_key = check_key(&check, key);
-  if (!has_key) randombytes_buf(key, sizeof key); /* one that lets nobody in */
+  if (!has_key) randombytes_buf(key, sizeof key); /* a random key: nobody else has it */
   check_listen(&check, key);
   sodium_memzero(key, sizeof key);
   if (check.named && check.net) check_reached(&check);

@@ -1,5 +1,5 @@
 /*
- * config.h - what the environment says: every variable is a row of option_table.h.
+ * config.h - the options of a process, from environment variables: each is a row of option_table.h.
  */
 #ifndef DMI_NODE_CONFIG_H
 #define DMI_NODE_CONFIG_H
@@ -15,33 +15,32 @@ struct dmi_config {
   const char *join_file;    /* DMI_JOIN_FILE: read host and port there instead; NULL: none */
   uint16_t join_port;       /* DMI_JOIN_PORT */
   uint16_t listen_port;     /* DMI_LISTEN_PORT; 0: any free one */
-  const char *advertise;    /* DMI_ADVERTISE: host or address for others to dial; NULL: as seen */
-  int listen_else;          /* DMI_LISTEN_ELSE; not 0: any free port where that one cannot be had */
+  const char *advertise;    /* DMI_ADVERTISE: where others connect to; NULL: as they see it */
+  int listen_else;          /* DMI_LISTEN_ELSE; not 0: any free port if that one is in use */
   uint64_t pool_bytes;      /* DMI_POOL_BYTES */
   const char *spill_dir;    /* DMI_SPILL_DIR; NULL: pages are not spilled */
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
-  int ready_fd;             /* DMI_READY_FD, to be told the port; -1: none */
+  int ready_fd;             /* DMI_READY_FD: the port is written there; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */
   int event_fd;             /* DMI_EVENT_FD, gets events as JSON; -1: none */
   enum dmi_log_level event_level; /* DMI_EVENT_LEVEL: events up to it */
   enum dmi_on_error on_error;     /* DMI_ON_ERROR */
   bool check;                     /* DMI_CHECK: say what would be used, and end */
   bool bind_threads;              /* DMI_BIND_THREADS */
-  int parent;                     /* DMI_PARENT_PID, whose end asks to leave; 0: nobody's does */
-  int grace;                      /* DMI_GRACE: seconds to leave in, then */
-  const char *bind;               /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
-  const char *key_file;           /* DMI_KEY_FILE; NULL: ~/.dmi/key */
-  int key_fd;     /* DMI_KEY_FD: the key is read from there instead; -1: it is not */
-  bool encrypt;   /* DMI_ENCRYPT */
-  int dead_after; /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
+  int parent;           /* DMI_PARENT_PID: when it ends, this process asks to leave; 0: none */
+  int grace;            /* DMI_GRACE: seconds that it has for leaving then */
+  const char *bind;     /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */
+  const char *key_file; /* DMI_KEY_FILE; NULL: ~/.dmi/key */
+  int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
+  bool encrypt;         /* DMI_ENCRYPT */
+  int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
 };
 
-#define DMI_CONFIG_WRONG 5000 /* bytes of a sentence about a variable */
+#define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */
 
-/* get: the text of a variable, NULL: it is not set.  False: a variable is wrong, and `wrong` says
- * which (the first); the others are read all the same.
- */
+/* `get` gives the text of a variable, NULL if it is not set.  False: a variable is wrong; `wrong`
+ * is a message about the first one.  The others are read all the same. */
 bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, const char *name),
                      void *arg, char wrong[DMI_CONFIG_WRONG]);
 

@@ -1,8 +1,9 @@
 /*
  * contact.c - writes, reads and removes the file of dmirun --contact.
  *
- * Failure: a file that cannot be written is told on stderr and changes nothing else.  After a crash
- * of the whole program the file stays, and a joiner is told that nobody listens there.
+ * Failure modes: if the file cannot be written, a line on stderr says so, and the program goes on.
+ * After a crash of the whole program the file stays; a joiner then fails because nobody listens
+ * there.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +27,7 @@ struct dmi_contact {
   const char *file;
   char line[DMI_CONTACT_HOST + 8]; /* what this process writes */
   bool told;
-  bool threaded; /* `writer` is to be joined */
+  bool threaded; /* `writer` must be joined */
   pthread_t writer;
 };
 
@@ -39,8 +40,8 @@ static void *writer_body(void *arg) {
   return NULL;
 }
 
-/* This process is the coordinator now.  The file may be on another machine, so a thread of its own
- * writes it. */
+/* This process is the coordinator now.  A thread of its own writes the file, since that may take
+ * long on a network file system. */
 static void coordinating(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
                          const struct dmi_event *event) {
   struct dmi_contact *contact = (struct dmi_contact *)(void *)subscriber;
@@ -48,7 +49,7 @@ static void coordinating(struct dmi_subscriber *subscriber, const struct dmi_str
   (void)stream;
   (void)event;
   contact->told = true;
-  sigfillset(&all); /* signals are the daemon's */
+  sigfillset(&all); /* signals go to the daemon thread */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   contact->threaded = pthread_create(&contact->writer, NULL, writer_body, contact) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -2,7 +2,7 @@
  * daemon.c - what the daemon thread does: the work that other threads post to it, and the events of
  * the network.
  *
- * Messages about pages may also come in threads that receive for themselves (docs/wire.md).
+ * Messages about pages may also be received by threads that wait for an answer (docs/wire.md).
  */
 #include "node/daemon.h"
 
@@ -26,8 +26,8 @@ void dmi_post(struct dmi_process *process, struct dmi_post *post) {
   dmi_mutex_lock(&process->post_lock);
   *process->posts_end = post;
   process->posts_end = &post->next;
-  /* Told with the lock held: a thread's last post may be what lets the process end, and with it the
-   * network; the daemon cannot take the post before we are through here. */
+  /* With the lock held: this may be the last post of a thread, after which the process ends and
+   * frees the network.  While we hold the lock the daemon cannot take the post. */
   dmi_net_post(process->access.net);
   dmi_mutex_unlock(&process->post_lock);
 }
@@ -51,14 +51,14 @@ static void on_posted(void *arg) {
   dmi_stall_begin(process);
 }
 
-/* ---- The network's events ------------------------------------------------------------------- */
+/* ---- Events of the network ------------------------------------------------------------------ */
 
 static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
   enum dmi_msg_class class = dmi_wire_class(msg);
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
     return dmi_access_body(&process->access, from, msg);
-  msg->body.frame = dmi_frame_new(msg->body.len); /* small: the wire's table sets the limit */
+  msg->body.frame = dmi_frame_new(msg->body.len); /* small: msg/table.h limits it */
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
@@ -81,7 +81,7 @@ static bool on_lendable(void *arg, const struct dmi_msg *msg) {
   return dmi_access_lendable(msg);
 }
 
-/* In any thread that receives. */
+/* Called in any thread that receives. */
 static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                        uint64_t len) {
   struct dmi_process *process = arg;
@@ -96,7 +96,7 @@ static void on_lost(void *arg, uint32_t id, const char *why) {
 
 static void on_stranger(void *arg, uint32_t temp) {
   (void)arg;
-  (void)temp; /* it speaks first: JOIN */
+  (void)temp; /* the joiner sends the first message: JOIN */
 }
 
 static void on_joined(void *arg, uint32_t temp, const char *why) {
@@ -107,10 +107,9 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
                    .type = why ? DMI_IN_NOT_CONNECTED : DMI_IN_CONNECTED, .id = temp, .text = why});
 }
 
-/* The first signal of any kind asks to leave.  Behind it only Ctrl+C counts: a batch system
- * sends SIGTERM again for reasons of its own (warning, limit, end of the script), a shell and the
- * terminal each send SIGHUP, and no number of them may end what is on its way out in order.  There
- * is SIGKILL for that. */
+/* The first signal of any kind asks to leave.  After it only Ctrl+C counts.  A batch system may
+ * send SIGTERM several times (warning, limit, end of the script), and a shell and a terminal both
+ * send SIGHUP: none of them may end a process that is leaving in order.  SIGKILL does. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
   if (signo == SIGTERM) dmi_parent_look(process->parent);
@@ -124,7 +123,7 @@ static void on_signal(void *arg, int signo) {
               dmi_member_waits_for(process->member),
               dmi_member_losable(process->member)
                   ? "only this process, at once: the program goes on without it"
-                  : "this process at once, and with it the program");
+                  : "this process at once, and the whole program with it");
       break;
     default:
       dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");
@@ -150,7 +149,7 @@ void dmi_runtime_signal(struct dmi_process *process, int number) {
   dmi_post(process, &sent->post);
 }
 
-/* What the membership core asks of the network. */
+/* What the membership core asks about the network. */
 static bool env_connected(void *arg, uint32_t uid) {
   return dmi_net_connected(((struct dmi_process *)arg)->access.net, uid);
 }
@@ -196,7 +195,7 @@ static bool is_there(void *arg, uint32_t uid) {
   return is;
 }
 
-/* DMI_function, marked so that it cannot call back into DMI. */
+/* Calls DMI_function; meanwhile calls of the API fail with DMI_EINFUNC. */
 static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                           int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
   dmi_in_function = true;
@@ -226,8 +225,7 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
   return mapping;
 }
 
-/* ---- For who opens the process ----------------------------------------------------------------
- */
+/* ---- For runtime.c, which opens the process ------------------------------------------------- */
 
 void dmi_daemon_core(struct dmi_process *process) {
   struct dmi_core *core = &process->access.core;

@@ -1,5 +1,6 @@
 /*
- * daemon.h - what connects a process with its network, its page core and its membership core.
+ * daemon.h - the functions that the network, the page core and the membership core call in a
+ * process.
  */
 #ifndef DMI_NODE_DAEMON_H
 #define DMI_NODE_DAEMON_H
@@ -7,11 +8,11 @@
 #include "core/member.h"
 #include "node/process.h"
 
-/* Fills in what the page core asks of the process. */
+/* Fills in the functions that the page core calls. */
 void dmi_daemon_core(struct dmi_process *process);
-/* What the network calls. */
+/* The functions that the network calls. */
 struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process);
-/* What the membership core asks. */
+/* The functions that the membership core calls. */
 struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * key.c - reads the program's key, and makes it on first use.
  *
- * Happy path: ~/.dmi/key is there, is ours and nobody else's to read.
- * A new key is written to a file of its own first and gets its name by link(), which fails if there
- * is one by now; so a key that can be seen is whole and never changes, also on a network file
- * system.  Then it is read like any other.
+ * Happy path: ~/.dmi/key exists, belongs to this user, and nobody else can read it. If there is
+ * none, a new key is written to a temporary file, which link() gives the name; that fails if
+ * another process made the key meanwhile.  So a key that can be seen is complete and never changes,
+ * also on a network file system.  Then it is read like any other.
  *
- * Failure modes: no home, a file or directory that others can read or have made, no key in it: one
- * line, and the process does not start.  Nothing is repaired silently: whoever could read a key
- * may have done so.
+ * Failure modes: no home directory, a file or directory that others can read or have made, no key
+ * in it: a line says so, and the process does not start.  Nothing is repaired silently: others may
+ * have read the key already.
  *
  * Must not print a key, put it into the environment, or leave it in a buffer.
  */
@@ -41,7 +41,8 @@ static bool complain_errno(struct dmi_stream *stream, const char *doing, const c
   return false;
 }
 
-/* Reads as many bytes as the line has: what follows, on a standard stream, is the program's. */
+/* Reads byte by byte, up to the end of the line: on a standard stream, what follows is input of the
+ * program. */
 static bool read_line(int fd, char line[DIGITS + 1]) {
   size_t have = 0;
   while (have < DIGITS + 1) {
@@ -63,7 +64,7 @@ static bool take_key(int fd, uint8_t key[DMI_KEY_SIZE]) {
   return good;
 }
 
-/* Is it a file that only this user can have read or written? */
+/* True if only this user can have read or written the file. */
 static bool is_private(struct dmi_stream *stream, int fd, const char *name) {
   struct stat info;
   if (fstat(fd, &info) != 0) return complain_errno(stream, "look at", name);
@@ -72,14 +73,14 @@ static bool is_private(struct dmi_stream *stream, int fd, const char *name) {
   if ((info.st_mode & 077) != 0) {
     return complain(
         stream, name,
-        "can be read by others, so it is not secret any more: put another key "
+        "can be read by others, so it is not secret any more: put a new key "
         "there (~/.dmi/key is made anew when there is none), or, if nobody has read it: "
         "chmod 600");
   }
   return true;
 }
 
-/* `missing`: it is no error that there is none. */
+/* `missing` not NULL: a file that does not exist is no error, and sets it. */
 static bool read_file(struct dmi_stream *stream, uint8_t key[DMI_KEY_SIZE], const char *name,
                       bool *missing) {
   int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -99,8 +100,7 @@ static bool read_file(struct dmi_stream *stream, uint8_t key[DMI_KEY_SIZE], cons
   return good;
 }
 
-/* ---- ~/.dmi/key -------------------------------------------------------------------------------
- */
+/* ---- ~/.dmi/key ----------------------------------------------------------------------------- */
 
 static bool find_home(struct dmi_stream *stream, char *out, size_t size, const char *rest) {
   const char *home = getenv("HOME");
@@ -116,7 +116,7 @@ static bool find_home(struct dmi_stream *stream, char *out, size_t size, const c
   return false;
 }
 
-/* ~/.dmi: others must not be able to put a file there, or to take ours away. */
+/* Makes ~/.dmi, in which others must not be able to add or remove files. */
 static bool make_directory(struct dmi_stream *stream, const char *name) {
   struct stat info;
   if (mkdir(name, 0700) != 0 && errno != EEXIST)
@@ -124,7 +124,7 @@ static bool make_directory(struct dmi_stream *stream, const char *name) {
   if (stat(name, &info) != 0) return complain_errno(stream, "look at", name);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
     dmi_say(stream, DMI_LOG_ERROR, "start",
-            "%s is not a directory that only you can change: chmod 700 it, or name a "
+            "%s is not a directory that only you can change: chmod 700 it, or choose a "
             "key file with dmirun --key",
             name);
     return false;
@@ -144,14 +144,14 @@ static bool write_key(int fd) {
   return good;
 }
 
-/* Makes `name`, unless somebody else does.  False: with a line, if it is not there now. */
+/* Makes `name`, unless another process does.  False: it does not exist, and a line says why. */
 static bool make_key(struct dmi_stream *stream, const char *directory, const char *name) {
   char temp[PATH_MAX];
   if ((size_t)snprintf(temp, sizeof temp, "%s/new-XXXXXX", directory) >= sizeof temp) {
     errno = ENAMETOOLONG;
     return complain_errno(stream, "make", name);
   }
-  int fd = mkostemp(temp, O_CLOEXEC); /* 0600, and of nobody else's name on any machine */
+  int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600 */
   if (fd < 0) return complain_errno(stream, "make a file in", directory);
   bool good = write_key(fd);
   if (close(fd) != 0) good = false;

@@ -1,6 +1,6 @@
 /*
- * main.c - the OS process around the one process of DMI that a program usually is: environment,
- * signals, the launcher, exit status.
+ * main.c - the OS process of a normal program, which has one DMI process: environment, signals, the
+ * launcher, exit status.
  */
 #include <signal.h>
 #include <sodium.h>
@@ -18,7 +18,7 @@ static const char *from_environment(void *arg, const char *name) {
   return getenv(name);
 }
 
-/* Freed without having run. */
+/* Frees the process, which has not run. */
 static int give_up(struct dmi_process *process, int status) {
   dmi_runtime_free(process);
   return status;
@@ -33,7 +33,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   int status;
   signal(SIGPIPE, SIG_IGN);
   dmi_runtime_configure(process, &config);
-  unsetenv("DMI_EVENT_FD"); /* the descriptor is not for what this program starts */
+  unsetenv("DMI_EVENT_FD"); /* programs that this one starts must not use the descriptor */
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;

@@ -5,8 +5,8 @@
  * Read by config.c, and by bin/lib/DMI/Options.pm when dmirun, dmimw and their man pages are built,
  * so that `dmirun -h`, dmirun(1) and what the library takes are the same.
  *
- * A new one: a row here, a field in struct dmi_config, an item in docs/dmi.7.pod, and, if it has an
- * option, what dmirun.in makes of its value.
+ * A new option needs a row here, a field in struct dmi_config, an item in docs/dmi.7.pod, and, if
+ * dmirun has it, what dmirun.in does with its value.
  */
 #ifndef DMI_NODE_OPTION_TABLE_H
 #define DMI_NODE_OPTION_TABLE_H
@@ -14,8 +14,9 @@
 /* Field of struct dmi_config; variable; type; least value; value when it is not set; option of
  * dmirun ("": none) and its argument; who sets it; the option's line of `dmirun -h` ("": none).
  *
- * CLEARED: only the option does, dmirun clears the variable without it; KEPT: the environment does,
- * too, for this process; PROGRAM: the same, for all processes, and dmimw hands it on. */
+ * Who sets it is CLEARED: only the option; dmirun clears the variable when the option is not given.
+ * KEPT: the option or the environment, for this process.  PROGRAM: the same, for all processes of a
+ * program: dmimw passes it on. */
 /* clang-format off */
 #define DMI_OPTION_TABLE(OPTION) \
   OPTION(join_host, DMI_JOIN_HOST, TEXT, 0, 0, "-i", "host", CLEARED, \

@@ -1,17 +1,17 @@
 /*
- * pager.c - the thread that keeps the pool within its limit: does one after the other what
- * core/pressure.h says is to be done, and sleeps when there is nothing.
+ * pager.c - the thread that keeps the pool within its limit: it carries out, one after the other,
+ * what core/pressure.h decides, and sleeps when there is nothing to do.
  *
- * The happy path: the pool rises above its mark and wakes the thread; a sweep drops copies and
- * offers pages to members of which it is known that they have room; it sleeps until some of them
- * are gone.  A write that stalls gets the first room there is.
+ * The happy path: the use of the pool rises above its mark and wakes the thread.  A sweep drops
+ * copies and offers pages to members that are known to have free memory, and the thread sleeps
+ * until some of these pages have left.  Stalled writes get freed memory first.
  *
- * Failure modes: no member is known to have memory: the members are asked, and the thread sleeps
- * until they answer.  None has any: pages are spilled, if there is a file for it, else the writes
- * that stall fail with DMI_ENOMEM; the thread sleeps until somebody says that there is room again.
+ * Failure modes: if no member is known to have free memory, the members are asked, and the thread
+ * sleeps until they answer.  If none has any, pages are spilled, if there is a file for it; else
+ * stalled writes fail with DMI_ENOMEM.  Then the thread sleeps until a member reports free memory.
  *
- * It never sleeps for a time: each reason to go on is an event, and every event is counted, so that
- * none is missed between looking and sleeping.
+ * It never sleeps for a given time.  Each reason to go on is an event, and events are counted, so
+ * that none is missed between the last look and the sleep.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@
 #include "mem/spill.h"
 #include "node/pager_int.h"
 
-/* ---- The account, for the core -------------------------------------------------------------- */
+/* ---- The pool's account, for the core ------------------------------------------------------- */
 
 /* `arg` is the process. */
 static struct dmi_pool *pool_of(void *arg) {
@@ -47,7 +47,7 @@ static void capacity_attach(void *arg, struct dmi_frame *frame, bool reserved) {
   dmi_pool_attach(pool_of(arg), frame, reserved);
 }
 
-/* A frame counts until it is freed, whoever holds it. */
+/* A frame is counted until it is freed, whoever holds it. */
 static void capacity_detach(void *arg, struct dmi_frame *frame) {
   dmi_pool_detach(pool_of(arg), frame);
 }
@@ -72,7 +72,7 @@ static void let_go(void *arg, struct dmi_page *page) {
   dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)page->map);
 }
 
-/* Events count from here on; before that, with `sleep`, it waits for one. */
+/* With `sleep`, waits for an event.  Later events are noticed by the next sleep. */
 static void rest(struct dmi_pager *pager, const struct dmi_pressure_action *action) {
   struct dmi_process *process = pager->process;
   if (action->sleep) {
@@ -86,7 +86,7 @@ static void rest(struct dmi_pager *pager, const struct dmi_pressure_action *acti
   atomic_store(&process->access.pager_expects, 1);
 }
 
-/* An offer: has it been answered? */
+/* Tells what became of an offered page. */
 static enum dmi_pressure_fate settle(struct dmi_pager *pager, struct dmi_page *page) {
   enum dmi_pressure_fate fate;
   dmi_lock(&page->lock, DMI_RANK_PAGE);
@@ -104,7 +104,7 @@ static enum dmi_pressure_fate check(struct dmi_page *page) {
   return fate;
 }
 
-/* The page goes on, with room reserved for it, or fails. */
+/* Lets a stalled page go on with the memory that is reserved for it, or fail. */
 static void admit(struct dmi_pager *pager, struct dmi_page *page, int error) {
   struct dmi_out out;
   bool spilled;
@@ -169,7 +169,7 @@ void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
   bool over;
   if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
   dmi_mutex_lock(&pager->lock);
-  over = !pager->pressure; /* the process ends: nobody waits for this */
+  over = !pager->pressure; /* the process ends: nobody waits for this page */
   if (!over) dmi_pressure_stalled(pager->pressure, page);
   dmi_mutex_unlock(&pager->lock);
   if (over) {
@@ -197,7 +197,7 @@ void dmi_pager_unlock(void *process, struct dmi_out *out) {
   struct dmi_process *own = process;
   struct dmi_net *net = own->access.net;
   for (uint32_t i = 0; i < out->num; i++)
-    (void)dmi_net_send(net, out->act[i].to, &out->act[i].msg); /* false: it has left */
+    (void)dmi_net_send(net, out->act[i].to, &out->act[i].msg); /* false: that member has left */
   dmi_mutex_unlock(&own->pager->lock);
   for (uint32_t i = 0; i < out->num; i++)
     dmi_net_flush(net, out->act[i].to);
@@ -240,7 +240,7 @@ void dmi_pager_stop(struct dmi_pager *pager) {
   }
   dmi_mutex_lock(&pager->lock);
   pressure = pager->pressure;
-  pager->pressure = NULL; /* a thread of the program may still be in a step: dmi_pager_stalled */
+  pager->pressure = NULL; /* dmi_pager_stalled may still be called, and sees it */
   dmi_mutex_unlock(&pager->lock);
   if (pressure) dmi_pressure_free(pressure, let_go, pager);
 }

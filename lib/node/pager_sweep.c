@@ -1,8 +1,8 @@
 /*
- * pager_sweep.c - pages leave: shows core/pressure.h the page records, and carries out what it
- * decides as steps of the protocol (R12); writes pages to the file, and reads them back.
+ * pager_sweep.c - makes pages leave: shows the page records to core/pressure.h and carries out what
+ * it decides, as steps of the protocol (R12); writes pages to the file, and reads them back.
  *
- * The pager thread's.  Takes a page's lock, then the pager's.
+ * Runs in the pager thread.  Takes a page's lock, then the pager's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void dmi_pager_unspill(struct dmi_pager *pager, struct dmi_page *page) {
   struct dmi_frame *frame = dmi_frame_new(size);
   if (!frame) abort();
   if (!dmi_spill_get(pager->file, page, frame->bytes, size) && is_spilled(page)) {
-    /* nobody else has these bytes */
+    /* these bytes exist nowhere else, so the program cannot go on */
     dmi_say(&pager->process->stream, DMI_LOG_ERROR, "memory",
             "cannot read the file for spilled pages (dmirun --spill %s): %s",
             pager->process->config.spill_dir, strerror(errno));
@@ -67,7 +67,7 @@ static enum dmi_pressure_spill spill(void *arg, void *map, uint64_t index) {
     return DMI_PRESSURE_FULL;
   }
   dmi_frame_unref(frame);
-  /* It may have been overwritten before it was in the file. */
+  /* The page may have been overwritten while it was being written to the file. */
   if (!is_spilled(page)) dmi_spill_drop(pager->file, page);
   return DMI_PRESSURE_WRITTEN;
 }

@@ -1,14 +1,14 @@
 /*
  * parent.c - see parent.h.
  *
- * Happy path: the parent outlives us, and a thread sleeps until then.
+ * Happy path: a thread sleeps as long as the parent lives, which is longer than this process.
  *
- * When the parent ends, the kernel sends SIGTERM, which asks to leave like any other, and SIGCONT,
- * in case that this process is stopped; and the thread wakes, by a descriptor of the parent
- * (pidfd), and begins the time of grace.  That is a timer of the kernel's whose signal is SIGKILL.
- * So nothing that the program does keeps it alive: signals that it blocks or takes for itself, a
- * DMI_main that goes on after the daemon has ended, threads that hang.  Where the kernel has no
- * such descriptors (before 5.3) the daemon sees the end by the SIGTERM only.
+ * When the parent ends, the kernel sends SIGTERM, which asks to leave like any other SIGTERM, and
+ * SIGCONT, in case this process is stopped.  The thread wakes through a descriptor of the parent
+ * (pidfd) and starts the grace period: a kernel timer whose signal is SIGKILL.  So the program
+ * cannot prevent its end by blocking or handling signals, by a DMI_main that goes on after the
+ * daemon has ended, or by threads that hang.  Kernels before 5.3 have no such descriptors; there
+ * the daemon learns of the parent's end from the SIGTERM only.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,11 +33,11 @@
 struct dmi_parent {
   struct dmi_stream *stream;
   int pid, grace;
-  int fd;        /* readable when it has ended; -1: not to be had */
-  int over;      /* an eventfd: the thread is to end */
-  bool threaded; /* the thread is to be joined */
+  int fd;        /* readable when the parent has ended; -1: the kernel has none */
+  int over;      /* an eventfd that ends the thread */
+  bool threaded; /* the thread must be joined */
   pthread_t thread;
-  _Atomic bool ended; /* that was seen */
+  _Atomic bool ended; /* the parent's end was noticed */
 };
 
 static int open_pidfd(int pid) {
@@ -49,7 +49,7 @@ static int open_pidfd(int pid) {
 #endif
 }
 
-/* From now on so many seconds are left. */
+/* Starts the grace period. */
 static void begin_grace(struct dmi_parent *parent) {
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
   struct itimerspec when = {.it_value.tv_sec = parent->grace};
@@ -69,7 +69,8 @@ static void *watch(void *arg) {
   struct pollfd fds[2] = {{.fd = parent->fd, .events = POLLIN},
                           {.fd = parent->over, .events = POLLIN}};
   pthread_setname_np(pthread_self(), "dmi-parent");
-  prctl(PR_SET_PDEATHSIG, SIGCONT); /* of each thread the kernel sends what that has asked for */
+  prctl(PR_SET_PDEATHSIG, SIGCONT); /* each thread asks for its own signal: the main thread for
+                                       SIGTERM, this one for SIGCONT */
   while (poll(fds, 2, -1) < 0 && errno == EINTR) {
   }
   if (fds[0].revents) begin_grace(parent);
@@ -80,7 +81,7 @@ static bool start_thread(struct dmi_parent *parent) {
   sigset_t all, before;
   parent->over = eventfd(0, EFD_CLOEXEC);
   if (parent->over < 0) return false;
-  sigfillset(&all); /* signals are the daemon's */
+  sigfillset(&all); /* signals go to the daemon thread */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   parent->threaded = pthread_create(&parent->thread, NULL, watch, parent) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -98,7 +99,7 @@ struct dmi_parent *dmi_parent_new(int pid, int grace_seconds, struct dmi_stream 
   parent->grace = grace_seconds;
   parent->over = -1;
   parent->fd = open_pidfd(pid);
-  /* Asked last: as long as it is our parent, its number is nobody else's. */
+  /* getppid() comes last: while the process is still our parent, no other can have its pid. */
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != pid) {
     dmi_say(parent->stream, DMI_LOG_ERROR, "start",
             "process %d, which started this one, has ended (dmirun --with-parent)", pid);

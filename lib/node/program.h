@@ -1,7 +1,7 @@
 /*
- * program.h - the functions that a program defines, as its start object hands them over.
+ * program.h - the functions that a program defines, as its start object passes them.
  *
- * The library must not name them itself: a shared libdmi is linked without them, and all but
+ * The library must not refer to them by name: a shared libdmi is linked without them, and all but
  * DMI_main are optional.
  */
 #ifndef DMI_NODE_PROGRAM_H
@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Stands in the file of every DMI program, stripped or not: dmirun looks for it there. */
+/* The executable of every DMI program contains this text, stripped or not: dmirun looks for it. */
 #define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
 
 /* thread and function are NULL when the program does not define them. */

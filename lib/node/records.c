@@ -1,6 +1,6 @@
 /*
- * records.c - the mappings and page records of this process, and their locks, as the handover and
- * the node walk over them (struct dmi_handover_env).
+ * records.c - gives the handover and the node access to the mappings and page records of this
+ * process, and to their locks (struct dmi_handover_env).
  *
  * Runs in the daemon thread.  Locks: a mapping's, then a page's; see docs/locking.md.
  */
@@ -16,7 +16,7 @@ static struct dmi_mapping *of(struct dmi_map *map) {
   return (struct dmi_mapping *)map;
 }
 
-/* ---- What the handover walks over ----------------------------------------------------------- */
+/* ---- Functions of struct dmi_handover_env --------------------------------------------------- */
 
 static struct dmi_map *env_find(void *arg, uint64_t base) {
   struct dmi_process *process = arg;
@@ -70,7 +70,8 @@ static void env_release(void *arg, struct dmi_map *map) {
   dmi_mutex_unlock(&of(map)->lock);
 }
 
-/* Nothing is added to the list while nobody arrives, so it can stay where it is until REPLAY. */
+/* No more messages are deferred when the home is not arriving any more, so the list can stay as it
+ * is until REPLAY. */
 static void env_arrived(void *arg, struct dmi_map *map) {
   struct dmi_process *process = arg;
   dmi_mutex_lock(&process->access.deferred_lock);

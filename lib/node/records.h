@@ -1,5 +1,6 @@
 /*
- * records.h - mappings and page records for the handover, and two of its actions.
+ * records.h - gives the handover access to mappings and page records, and carries out two of its
+ * actions.
  */
 #ifndef DMI_NODE_RECORDS_H
 #define DMI_NODE_RECORDS_H
@@ -7,12 +8,12 @@
 #include "core/handover.h"
 #include "node/process.h"
 
-/* All but `receiver`. */
+/* Sets all functions but `receiver`. */
 void dmi_records_env(struct dmi_process *process, struct dmi_handover_env *env);
 
-/* DMI_ACT_REPLAY: what was kept until HOME_END goes through the core again. */
+/* Action DMI_ACT_REPLAY: messages that were deferred until HOME_END go to the core now. */
 void dmi_records_replay(struct dmi_process *process, struct dmi_map *map);
-/* DMI_ACT_FREED. */
+/* Action DMI_ACT_FREED. */
 void dmi_records_freed(struct dmi_process *process, struct dmi_map *map);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * report.c - see report.h.
  *
- * The reason is what was noted where the error was decided (dmi_because), or is found out here from
- * the error, the call and its arguments.  Nothing is asked of other processes.
+ * The reason was noted where the error was found (dmi_because), or is derived here from the error,
+ * the call and its arguments.  Other processes are not asked.
  */
 #include "node/report.h"
 
@@ -22,18 +22,19 @@
 
 #define TEXT 600 /* bytes of a reason, or of a call with its place */
 
-/* ---- Calls that go on behind their return ---------------------------------------------------- */
+/* ---- Asynchronous calls --------------------------------------------------------------------- */
 
 struct site {
   const char *call;
   const void *caller;
 };
 
-static _Atomic uint32_t sites_lock; /* guards these */
+static _Atomic uint32_t sites_lock; /* guards the table of sites */
 static struct site *sites;
 static uint32_t sites_num, sites_capacity;
 
-/* Its number, from 1 on; 0: no memory.  As many as the program has places that call. */
+/* The number of the place that calls, from 1; 0: no memory.  The table has one entry for each place
+ * in the program's text. */
 static uint32_t site_number(const char *call, const void *caller) {
   uint32_t at = 0;
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
@@ -60,7 +61,7 @@ void dmi_report_begins(DMI_local_status_t *status, const struct dmi_report *repo
   at->size = report->size;
 }
 
-/* ---- Reasons --------------------------------------------------------------------------------- */
+/* ---- Reasons -------------------------------------------------------------------------------- */
 
 static bool is_call(const struct dmi_report *report, const char *part) {
   return strstr(report->call, part) != NULL;
@@ -74,7 +75,7 @@ static int put_mapping(char *text, size_t capacity, const struct dmi_mapping *ma
                   mapping->map.page_size);
 }
 
-/* Inside a mapping, so what does not begin there? */
+/* Why an address inside of a mapping is wrong: no mapping, or no object, begins there. */
 static void inside(char *text, const struct dmi_report *report, const struct dmi_mapping *in) {
   char where[TEXT / 2];
   uint64_t behind = (uint64_t)report->addr - in->map.base;
@@ -82,7 +83,7 @@ static void inside(char *text, const struct dmi_report *report, const struct dmi
   if (is_call(report, "free") || is_call(report, "realloc")) {
     snprintf(text, TEXT, "no object of DMI_malloc begins there, in %s", where);
   } else if (is_call(report, "munmap") && in->map.tag != DMI_TAG_USER) {
-    snprintf(text, TEXT, "it is memory of DMI_malloc, which DMI_free takes: %s", where);
+    snprintf(text, TEXT, "it belongs to DMI_malloc; free it with DMI_free: %s", where);
   } else if (is_call(report, "munmap")) {
     snprintf(text, TEXT, "it is %" PRIu64 " bytes after the start of %s: pass the start", behind,
              where);
@@ -91,12 +92,13 @@ static void inside(char *text, const struct dmi_report *report, const struct dmi
   }
 }
 
-/* Below all mappings, and not just by an offset that is wrong: no address of this program. */
+/* True if the address is so far below all mappings that it is no global address of this program,
+ * not even with a wrong offset. */
 static bool is_foreign(uint64_t addr) {
   return addr < DMI_FIRST_BASE - (1 << 20);
 }
 
-/* How far it is from the nearest mapping. */
+/* Tells how far the address is from the nearest mapping. */
 static void outside(char *text, uint64_t addr, const struct dmi_mapping *below,
                     const struct dmi_mapping *above) {
   char where[TEXT / 2];
@@ -121,7 +123,7 @@ static void outside(char *text, uint64_t addr, const struct dmi_mapping *below,
   }
 }
 
-/* As dmi_space_near. */
+/* As dmi_space_near, without references. */
 static void near(uint64_t addr, const struct dmi_mapping **below,
                  const struct dmi_mapping **above) {
   const struct dmi_access *access = dmi_runtime_access();
@@ -133,7 +135,7 @@ static void about_address(char *text, const struct dmi_report *report) {
   const struct dmi_mapping *below, *above;
   uint64_t addr = (uint64_t)report->addr;
   if (report->size == DMI_REPORT_NOTHING) {
-    snprintf(text, TEXT, "what it uses was unmapped, or freed, meanwhile");
+    snprintf(text, TEXT, "memory that it uses was unmapped, or freed, meanwhile");
   } else if (report->addr == DMI_NULL) {
     snprintf(text, TEXT, "the address is DMI_NULL");
   } else if (report->addr < 0 || addr >= DMI_SYSTEM_BASE) {
@@ -151,7 +153,7 @@ static void about_address(char *text, const struct dmi_report *report) {
   }
 }
 
-/* Beyond the mapping, or beyond the page? */
+/* Tells whether the range leaves the mapping, or only the page. */
 static void about_range(char *text, const struct dmi_report *report) {
   const struct dmi_mapping *in, *above;
   uint64_t addr = (uint64_t)report->addr, size = (uint64_t)report->size, off, index;
@@ -200,7 +202,7 @@ static void about_memory(char *text, const struct dmi_report *report) {
            counts.used / mib, counts.limit / mib);
 }
 
-/* Bytes that are none of what the call takes. */
+/* The bytes are not the object that the call takes. */
 static void about_object(char *text, const struct dmi_report *report) {
   static const struct {
     const char *part, *init;
@@ -261,7 +263,7 @@ static void reason_of(char *text, const struct dmi_report *report, int32_t error
   }
 }
 
-/* ---- Lines ----------------------------------------------------------------------------------- */
+/* ---- Lines ---------------------------------------------------------------------------------- */
 
 /* "DMI_read(0x100000000, 8 bytes)" */
 static void put_call(char *text, size_t capacity, const struct dmi_report *report) {
@@ -277,7 +279,7 @@ static void put_call(char *text, size_t capacity, const struct dmi_report *repor
   }
 }
 
-/* NULL: no program runs. */
+/* The stream for the line; NULL: no program runs. */
 static struct dmi_stream *stream(void) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? &process->stream : NULL;
@@ -310,7 +312,7 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
     begun.caller = sites[at->begun - 1].caller;
   }
   dmi_unlock(&sites_lock, DMI_RANK_LEAF);
-  if (!begun.call) return; /* not a status that a call was given */
+  if (!begun.call) return; /* the status was not given to a call */
   put_call(call, sizeof(call), &begun);
   dmi_where(where, sizeof(where), begun.caller);
   dmi_where(told, sizeof(told), report->caller);

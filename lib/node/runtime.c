@@ -1,15 +1,16 @@
 /*
  * runtime.c - the life of one process: opened, run to its end, freed.
  *
- * The happy path: opened, it listens; run, it starts the daemon and the pager thread; in the first
- * process it runs DMI_main as soon as this process is a member; then it waits for the daemon to
- * end, and cleans up.
+ * The happy path: dmi_runtime_open makes it listen.  dmi_runtime_run starts the daemon and the
+ * pager thread; in the first process it runs DMI_main as soon as the process is a member.  Then it
+ * waits for the end of the daemon, and frees everything.
  *
- * Failure modes: bad options or a port in use end the process with a line before anything is
- * started; a program that cannot be joined likewise; a lost member that matters ends the process
+ * Failure modes: wrong options or a port in use end the process with a line before any thread is
+ * started.  A program that cannot be joined, or a lost member that had not left, ends the process
  * with a line and status 1.
  *
- * Must not touch what is of the OS process (struct dmi_host, main.c): there may be several.
+ * Must not touch what belongs to the OS process (struct dmi_host, main.c): it may contain several
+ * DMI processes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -61,8 +62,7 @@ struct dmi_process *dmi_runtime_usable(void) {
   return NULL;
 }
 
-/* ---- Opening and freeing ----------------------------------------------------------------------
- */
+/* ---- Opening and freeing -------------------------------------------------------------------- */
 
 struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
                                     const struct dmi_host *host) {
@@ -96,14 +96,14 @@ static void forget_only(struct dmi_process *process) {
 
 static void contact_end(struct dmi_process *process) {
   if (!process->contact) return;
-  /* Whoever is the coordinator at the end has nobody to hand that over to. */
+  /* Who is still the coordinator at the end was the last process of the program. */
   dmi_contact_end(process->contact,
                   dmi_member_coordinator(process->member) == dmi_member_uid(process->member));
 }
 
-/* All but the stream, by which the end can be told. */
+/* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
-  dmi_actions_end(process); /* what waits there may answer by, or wake, threads */
+  dmi_actions_end(process); /* first, because calls that it completes use threads */
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);
@@ -114,7 +114,7 @@ static void process_end(struct dmi_process *process) {
   dmi_sync_free(process->sync);
   dmi_barriers_free(process->barriers);
   dmi_parent_free(process->parent);
-  if (process->contact) dmi_contact_free(process->contact); /* no thread of ours tells anything */
+  if (process->contact) dmi_contact_free(process->contact); /* no thread emits events any more */
   if (process->access.net) dmi_net_free(process->access.net);
   forget_only(process);
   dmi_runtime_enter(NULL);
@@ -174,7 +174,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   struct dmi_self self;
   const char *why = NULL;
   dmi_log_begin(&process->log, &process->stream, process->config.log,
-                "-"); /* its name may be what is wrong */
+                "-"); /* because its name may be the error */
   if (!dmi_self_find(&self, &process->config, argv0)) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", self.why);
     return false;
@@ -210,10 +210,9 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   return true;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------
- */
+/* ---- Running -------------------------------------------------------------------------------- */
 
-/* The first process is the first home of the allocator's pages. */
+/* The first process is the first home of the system mapping, which has the allocator's pages. */
 static void enter_system(struct dmi_process *process) {
   struct dmi_entry entry = {DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM,
                             dmi_member_uid(process->member), DMI_TAG_SYSTEM};
@@ -234,19 +233,20 @@ static void *daemon_body(void *arg) {
     randombytes_buf(program_id, sizeof(program_id));
     dmi_threads_main_begins(process);
     (void)dmi_node_step(process->node, &in, dmi_actions(process));
-    enter_system(process); /* before DMI_main may begin */
+    enter_system(process); /* before DMI_main begins */
     dmi_actions_carry(process);
   }
   dmi_net_run(process->access.net);
   if (process->cut_off) {
     contact_end(process);
-    fflush(stdout); /* not all streams: a thread that waits for input holds its stream's lock */
+    /* Not all streams: a thread that waits for input holds the lock of its stream. */
+    fflush(stdout);
     process->host.end(process->exit_code);
   }
   return NULL;
 }
 
-/* Signals are the daemon's: no other thread is interrupted. */
+/* Signals go to the daemon thread: no other thread is interrupted. */
 static void signals(const struct dmi_process *process, int how) {
   sigset_t set;
   if (!process->host.signals) return;

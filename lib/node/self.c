@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The bytes of one note, which are padded to 4 bytes each: name, description. */
+/* The size of a note's name or description, padded to 4 bytes. */
 static size_t padded(size_t size) {
   return (size + 3) & ~(size_t)3;
 }
 
-/* The build id among the notes at `note`: the beginning of the hash that the linker made of all
- * that it wrote (`file` and `readelf -n` show it). */
+/* Finds the build id among the notes at `note`: the first bytes of the hash that the linker made of
+ * the executable (`file` and `readelf -n` show it). */
 static bool id_of_notes(const uint8_t *note, size_t size, uint8_t build[16]) {
   ElfW(Nhdr) head;
   while (size >= sizeof head) {
@@ -43,7 +43,7 @@ struct id_found {
   bool found;
 };
 
-/* dl_iterate_phdr's callback.  The executable is the first object: 1, so that it is the only one.
+/* Callback of dl_iterate_phdr.  The first object is the executable; returns 1 to look at no other.
  */
 static int id_of_object(struct dl_phdr_info *info, size_t size, void *arg) {
   struct id_found *result = arg;
@@ -63,7 +63,7 @@ static bool build_id(uint8_t build[16]) {
   return result.found;
 }
 
-/* Of a program that was linked without a build id: the whole file. */
+/* Hashes the whole file, if the program was linked without a build id. */
 static bool hash_file(uint8_t hash[16]) {
   unsigned char buf[65536];
   crypto_generichash_state state;
@@ -78,13 +78,13 @@ static bool hash_file(uint8_t hash[16]) {
   return true;
 }
 
-/* What the executable is, so that processes can be told to run the same one.  A file with debug
- * information has megabytes, and hashing it would take a third of a join. */
+/* Identifies the executable, so that processes can check that all run the same one.  Hashing a file
+ * with debug information, which has megabytes, would take a third of a join. */
 static bool find_build(uint8_t build[16]) {
   return build_id(build) || hash_file(build);
 }
 
-/* Where the executable is, for messages; its end, when that is too long. */
+/* The path of the executable, for messages; only the end of it if it is too long. */
 static void program_name(char name[64], const char *argv0) {
   char path[4096];
   ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -96,7 +96,7 @@ static void program_name(char name[64], const char *argv0) {
   snprintf(name, 64, "%s%.60s", len <= 60 ? "" : "...", len <= 60 ? path : path + len - 60);
 }
 
-/* fe80::/10 is good for the hosts of one cable, and each has to name its interface with it. */
+/* Addresses in fe80::/10 work on one link only, and each host must add its interface to them. */
 static bool is_link_local(const struct dmi_addr *addr) {
   return addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
 }

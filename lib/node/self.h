@@ -1,5 +1,5 @@
 /*
- * self.h - who this process is for others: executable, host, address.
+ * self.h - how this process presents itself to others: executable, host, address.
  */
 #ifndef DMI_NODE_SELF_H
 #define DMI_NODE_SELF_H
@@ -9,17 +9,18 @@
 #include "node/config.h"
 
 struct dmi_self {
-  char name[64];               /* the executable's path, or its end; for messages */
+  char name[64];               /* the executable's path, or the end of it; for messages */
   uint8_t build[16];           /* first bytes of the executable's build id, or a hash of the file */
-  char host[DMI_HOST_MAX + 1]; /* as others reach it */
-  struct dmi_addr addr;        /* --advertise; all zero: as others see it */
-  char why[600];               /* a sentence, where it could not be found */
+  char host[DMI_HOST_MAX + 1]; /* the name by which others reach it */
+  /* of --advertise; all zero: others use the source address that they see */
+  struct dmi_addr addr;
+  char why[600]; /* an error message if something could not be found */
 };
 
-/* False: self->why says what to change.  May resolve a name, which blocks. */
+/* Fills in *self.  False: self->why says what to change.  May resolve a name, which blocks. */
 bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0);
 
-/* What the network is opened with, but for the key. */
+/* The configuration of the network, without the key. */
 struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * stall.c - see stall.h.
  *
- * While anything is in flight, the daemon looks once a second: for whom does the membership core
- * wait; is a read, write or other operation out that was so at the last look; has a DMI_create no
- * answer? Who may owe that is asked by PING whether its daemon runs (dmi_net_ping).  One that gives
- * no sign of life for QUIET looks is named in a line, once, and in another one when it is back.  It
- * is lost only by what lib/net finds out.
+ * While anything is in flight, the daemon looks once a second for processes that may owe an answer:
+ * those that the membership core waits for, those that have not answered a DMI_create, and, if an
+ * operation is in flight that was so at the last look, those that may have it.  It sends PING to
+ * each (dmi_net_ping).  A process that shows no sign of life for QUIET looks is named in one line,
+ * and in another one when it answers again.  Only lib/net decides that a process is lost.
  *
- * An operation may have been passed on to a process that only others know of, so all members are
- * asked: those with a connection at once, a few of the others at each look.
+ * An operation may have been forwarded, and only others know to whom.  So all members are asked:
+ * those with a connection at once, a few of the others at each look.
  *
- * Must not be told of operations one by one, nor look at a clock for them: their numbers show
- * whether they are the same as at the last look.
+ * Operations do not report here, and need no clock: their numbers show whether they are the same as
+ * at the last look.
  */
 #include "node/stall.h"
 
@@ -24,24 +24,24 @@
 #include "node/thread.h"
 
 #define LOOK 1.0       /* seconds */
-#define QUIET 3        /* looks without a sign of life, till it is named */
-#define CONNECT_MOST 4 /* members to which a look may connect */
+#define QUIET 3        /* looks without a sign of life, until it is named */
+#define CONNECT_MOST 4 /* the most members to which one look connects */
 
-#define TAKEN (64 << 10) /* bytes: so much from one look to the next is a transfer that goes on */
+#define TAKEN (64 << 10) /* bytes between two looks that show that a transfer goes on */
 
 #define OPERATION "a read or write here may need its answer"
 
-/* One that may owe us an answer. */
+/* A process that may owe us an answer. */
 struct stalled {
   struct stalled *next;
   uint32_t uid;
-  const char *what; /* waits for it, for the line */
-  bool awaited;     /* at this look */
-  bool said;        /* it was named */
-  bool known;       /* `signs` were taken */
-  uint32_t quiet;   /* looks in a row at which they were the same */
+  const char *what; /* what waits for it; for the line */
+  bool awaited;     /* it may owe an answer at this look */
+  bool said;        /* a line has named it */
+  bool known;       /* `signs` is valid */
+  uint32_t quiet;   /* consecutive looks at which `signs` did not change */
   struct dmi_net_signs signs;
-  time_t since; /* of the last time that they were not */
+  time_t since; /* time of the last change */
 };
 
 struct dmi_stall {
@@ -94,8 +94,9 @@ static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
   one->said = true;
 }
 
-/* Does it show that its daemon runs?  What its machine takes over for a daemon that does not is
- * little; and once it was named, only what it says itself counts. */
+/* True if there is a sign that its daemon runs: a message from it, or many bytes that its machine
+ * took from us, since a machine buffers only a few for a daemon that hangs.  Once it was named,
+ * only messages count. */
 static bool lives(const struct stalled *one, const struct dmi_net_signs *now) {
   if (now->heard != one->signs.heard) return true;
   return !one->said && now->taken - one->signs.taken >= TAKEN;
@@ -104,7 +105,7 @@ static bool lives(const struct stalled *one, const struct dmi_net_signs *now) {
 static void look_at(struct dmi_stall *stall, struct stalled *one) {
   struct dmi_net_signs signs;
   if (!dmi_net_ping(stall->process->access.net, one->uid, &signs)) {
-    one->awaited = false; /* lost, or we have taken leave of it */
+    one->awaited = false; /* it is lost, or has left */
     one->said = false;
     return;
   }
@@ -120,7 +121,7 @@ static void look_at(struct dmi_stall *stall, struct stalled *one) {
   one->quiet = 0;
 }
 
-/* It is not waited for any more: because it has answered, or because it is lost. */
+/* Nothing waits for it any more.  If the reason is that it has answered, says so. */
 static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
   struct dmi_net_signs signs;
   if (dmi_net_ping(stall->process->access.net, one->uid, &signs) && lives(one, &signs)) {
@@ -128,7 +129,7 @@ static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
   }
 }
 
-/* Returns whether there is any that is awaited. */
+/* True if any process may owe an answer. */
 static bool look_at_all(struct dmi_stall *stall) {
   for (struct stalled **at = &stall->all, *one; (one = *at);) {
     if (one->awaited) look_at(stall, one);
@@ -149,7 +150,7 @@ static void on_look(struct ev_loop *loop, struct ev_timer *timer, int events) {
   bool any = false;
   (void)loop;
   (void)events;
-  /* First: what is begun from here on has the next look. */
+  /* First: operations that begin from here on are seen by the next look. */
   atomic_store(&process->access.stalling, 0);
   for (struct stalled *one = stall->all; one; one = one->next)
     one->awaited = false;

@@ -1,14 +1,15 @@
 /*
- * thread.c - DMI threads: the table of them, their end, what other processes ask about them, and
- * leaving.  thread_start.c makes them, thread_wake.c lets them sleep, thread_call.c asks others.
+ * thread.c - DMI threads: their table, their end, requests of other processes about them, and
+ * leaving. thread_start.c makes threads, thread_wake.c lets them sleep, thread_call.c asks other
+ * processes.
  *
- * Threads begin and end in the daemon thread, which alone changes the table of threads.  A thread
- * that ends says so by a post, as its last act; its pthread is joined when that can be done without
- * waiting, or at the end of the process.
+ * Only the daemon thread changes the table of threads.  The last act of a thread is to post its end
+ * to the daemon thread.  Its pthread is joined as soon as that does not have to wait, or at the end
+ * of the process.
  *
- * A wake is quick: the thread that calls sends it, or, in the same process, gives it, itself.  So
- * there is a lock: it guards the table of threads while it changes, and while others than the
- * daemon thread look into it, and all of the table of calls that have no answer.
+ * DMI_wake must be quick, so the calling thread itself sends the message or, in the same process,
+ * wakes the thread.  That is why there is a lock: it guards the table of threads while it changes
+ * or other threads read it, and the table of calls without an answer.
  *
  * Failure modes: no such thread (answered DMI_ETHREAD), no memory or no more threads from the
  * system (DMI_ENOMEM), the process is leaving (DMI_ELEAVING).
@@ -37,7 +38,7 @@ bool dmi_threads_main_runs(const struct dmi_threads *threads) {
 
 /* ---- Life of a thread ----------------------------------------------------------------------- */
 
-/* Joins the pthreads of forgotten threads that are through. */
+/* Joins the pthreads of forgotten threads that have ended; `wait`: of the others, too. */
 static void reap(struct dmi_threads *threads, bool wait) {
   struct dmi_thread *thread, *next;
   HASH_ITER(hh, threads->gone, thread, next) {
@@ -126,7 +127,7 @@ void dmi_threads_main_ends(struct dmi_process *process) {
   dmi_post(process, post);
 }
 
-/* ---- Requests of others --------------------------------------------------------------------- */
+/* ---- Requests of other processes ------------------------------------------------------------ */
 
 struct dmi_thread *dmi_thread_find(struct dmi_threads *threads, uint64_t number) {
   struct dmi_thread *thread;
@@ -134,7 +135,7 @@ struct dmi_thread *dmi_thread_find(struct dmi_threads *threads, uint64_t number)
   return thread;
 }
 
-/* Why it can be neither joined nor detached. */
+/* Why this thread can be neither joined nor detached. */
 static int32_t taken(const struct dmi_threads *threads, const struct dmi_thread *thread) {
   if (threads->handed_over) return DMI_E_HANDED_OVER;
   return DMI_WHY(DMI_ETHREAD, !thread            ? DMI_WHY_NO_THREAD

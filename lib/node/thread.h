@@ -1,8 +1,8 @@
 /*
  * thread.h - DMI threads: create, join, detach, self, across processes.
  *
- * All but dmi_thread_self, _suspend and _wake runs in the daemon thread.  A thread is named by the
- * uid of its process and a number that counts up there.
+ * All functions but dmi_thread_self, _suspend and _wake run in the daemon thread.  A thread is
+ * named by the uid of its process and a number, which that process counts up.
  */
 #ifndef DMI_NODE_THREAD_H
 #define DMI_NODE_THREAD_H
@@ -14,17 +14,17 @@ struct dmi_process;
 struct dmi_threads;
 
 struct dmi_threads *dmi_threads_new(void);
-/* Joins every pthread; none runs user code any more. */
+/* Joins all pthreads, and frees the tables.  No thread may run user code any more. */
 void dmi_threads_free(struct dmi_threads *threads);
 
-/* User code that runs here: threads, and DMI_main. */
+/* How many threads run user code here, DMI_main included. */
 uint32_t dmi_threads_running(const struct dmi_threads *threads);
 bool dmi_threads_main_runs(const struct dmi_threads *threads);
 
 void dmi_threads_main_begins(struct dmi_process *process);
 void dmi_threads_main_ends(struct dmi_process *process);
 
-/* The caller's side.  `done` is called in the daemon thread, once. */
+/* Calls about a thread of any process.  `done` is called once, in the daemon thread. */
 typedef void dmi_thread_done(void *arg, int32_t error, int64_t value);
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
                        dmi_thread_done *done, void *arg);
@@ -33,36 +33,39 @@ void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
 void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
                        dmi_thread_done *done, void *arg);
 
-/* Any thread.  `done` is called by it, or later by the daemon thread. */
+/* Any thread.  `done` is called at once in this thread, or later in the daemon thread. */
 void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg);
-/* Sleeps until there is a wake for the calling thread, and uses it up.  DMI_ETHREAD: not a DMI
+/* Sleeps until there is a wake for the calling thread, and consumes it.  DMI_ETHREAD: not a DMI
  * thread. */
 int32_t dmi_thread_suspend(void);
 
-/* DMI_SVC_CREATE .. WOKEN.  False: not from a correct peer. */
+/* Handles a message of class THREAD.  False: a correct peer does not send it. */
 bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
 
 /* The daemon, after the view without it was published: process `uid` is lost.  Its answers will not
  * come, and it joins no thread. */
 void dmi_threads_lost(struct dmi_process *process, uint32_t uid);
 
-/* This process has been welcomed: threads may be created here. */
+/* This process has been welcomed: threads can be created here from now on. */
 void dmi_threads_open(struct dmi_threads *threads);
 
-/* A leave begins: no new threads from now on.  False, and nothing changed: threads run. */
+/* A leave begins: no new threads from now on.  False, and nothing has changed: DMI threads still
+ * run. */
 bool dmi_threads_stop(struct dmi_threads *threads);
-/* The leave fails: they may be created again. */
+/* The leave has failed: threads can be created again. */
 void dmi_threads_go_on(struct dmi_threads *threads);
 
-/* The same leave: what has ended and was not joined is given to `each`, and forgotten here. */
+/* The leave succeeds: gives the results of threads that were not joined to `each`, and forgets
+ * them. */
 void dmi_threads_hand_over(struct dmi_process *process,
                            void (*each)(void *arg, uint64_t number, int64_t value), void *arg);
 
-/* The number of the calling DMI thread, 0 outside. */
+/* The number of the calling DMI thread; 0 in other threads. */
 uint64_t dmi_thread_self(void);
 
-/* The daemon: who has not answered a DMI_create, DMI_detach or DMI_wake from here. */
+/* Visits each process that has not answered a DMI_create, DMI_detach or DMI_wake of this process.
+ */
 void dmi_threads_awaits(struct dmi_threads *threads,
                         void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
 

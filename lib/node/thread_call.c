@@ -1,6 +1,6 @@
 /*
- * thread_call.c - this process's calls about threads, of its own or of others: DMI_create, DMI_join
- * and DMI_detach send a question, which is noted until its answer comes.
+ * thread_call.c - calls of this process about threads of any process: DMI_create, DMI_join and
+ * DMI_detach send a request, which is noted until its answer comes.
  */
 #include "node/thread_int.h"
 
@@ -41,7 +41,7 @@ uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t
   return op;
 }
 
-/* THREAD_JOIN or DETACH */
+/* Sends THREAD_JOIN or DETACH. */
 static void ask(struct dmi_process *process, uint32_t uid, uint8_t type, uint64_t number,
                 uint8_t expect, dmi_thread_done *done, void *arg) {
   uint64_t op = dmi_thread_call_note(process->threads, uid, expect, done, arg);
@@ -53,7 +53,8 @@ static void ask(struct dmi_process *process, uint32_t uid, uint8_t type, uint64_
 void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
                        dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {.type = DMI_SVC_CREATE};
-  /* Busy until it is answered, so that the program does not end with the thread on its way. */
+  /* This process is busy until the answer comes, so that the program does not end before the thread
+   * begins. */
   dmi_runtime_busy(process, NULL, NULL);
   msg.create.op = dmi_thread_call_note(process->threads, uid, DMI_SVC_CREATED, done, arg);
   msg.create.arg = addr;

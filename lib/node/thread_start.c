@@ -1,8 +1,8 @@
 /*
- * thread_start.c - makes a DMI thread: the request of a process, the processor that the thread is
- * bound to, and what it does from its first instruction to its last.
+ * thread_start.c - makes a DMI thread: handles the request of a process, chooses the processor that
+ * the thread is bound to, and contains the thread's body.
  *
- * Failure modes: see thread.c.  The daemon's, but for thread_body.
+ * Failure modes: see thread.c.  All but thread_body runs in the daemon thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@ struct create_reply {
   struct dmi_msg msg;
 };
 
-/* What `ps -L`, `top -H` and debuggers show: at most 15 characters. */
+/* Sets the name that `ps -L`, `top -H` and debuggers show: at most 15 characters. */
 static void set_name(uint64_t number) {
   char name[16];
   snprintf(name, sizeof name, number < 10000 ? "dmi-thread %llu" : "dmi-t %llu",
@@ -34,7 +34,7 @@ static void *thread_body(void *arg) {
   struct dmi_thread *thread = arg;
   struct dmi_process *process = thread->process;
   sigset_t set;
-  /* Signals are the daemon's, which has made this thread: user code is not interrupted by them. */
+  /* Signals go to the daemon thread, which has made this one: they do not interrupt user code. */
   dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   dmi_thread_set_self(thread);
@@ -47,15 +47,16 @@ static void *thread_body(void *arg) {
   return NULL;
 }
 
-/* The coordinator knows that we are busy: only now may the creator learn that its thread exists. */
+/* The coordinator knows that this process is busy.  Only now may the creator learn that its thread
+ * exists: it may end, and the program must not. */
 static void busy_known(void *arg) {
   struct create_reply *create = arg;
   dmi_thread_reply(create->process, create->to, &create->msg);
   free(create);
 }
 
-/* The place with the fewest threads, the first among equals: so the first ones go to cores of their
- * own, and one that comes after another has ended takes that one's place. */
+/* Chooses the place with the fewest threads; of several such places, the first.  So the first
+ * threads get cores of their own, and a new thread takes the place of one that has ended. */
 static bool choose_place(struct dmi_process *process, uint32_t *place) {
   struct dmi_threads *threads = process->threads;
   uint32_t num = process->machine.order_num;
@@ -69,7 +70,7 @@ static bool choose_place(struct dmi_process *process, uint32_t *place) {
   return true;
 }
 
-/* On one processor from its first instruction on. */
+/* Makes a thread that is bound to the processor from its first instruction. */
 static bool create_bound(struct dmi_thread *thread, uint32_t processor) {
   pthread_attr_t attr;
   size_t size = CPU_ALLOC_SIZE(processor + 1);
@@ -87,10 +88,10 @@ static bool create_bound(struct dmi_thread *thread, uint32_t processor) {
   return created;
 }
 
-/* A processor that was taken away meanwhile is no reason to fail. */
+/* If the processor is not available any more, the thread is made without being bound. */
 static bool create_pthread(struct dmi_process *process, struct dmi_thread *thread) {
   if (choose_place(process, &thread->place)) {
-    thread->bound = true; /* before it runs: it may end at once */
+    thread->bound = true; /* before the thread runs, since it may end at once */
     if (create_bound(thread, process->machine.order[thread->place])) {
       process->threads->bound[thread->place]++;
       return true;
@@ -100,7 +101,8 @@ static bool create_pthread(struct dmi_process *process, struct dmi_thread *threa
   return pthread_create(&thread->pthread, NULL, thread_body, thread) == 0;
 }
 
-/* It is in the table before it runs: the first thing it does may be to have itself woken. */
+/* The thread is in the table before it runs: the first thing it does may be to have another thread
+ * wake it. */
 static bool thread_start(struct dmi_process *process, struct dmi_thread *thread, int64_t arg) {
   struct dmi_threads *threads = process->threads;
   thread->number = threads->last_number + 1;
@@ -130,7 +132,7 @@ void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const st
   }
   if (!dmi_member_is_active(process->member)) error = DMI_EINACTIVE; /* the program has ended */
   if (!process->access.core.is_there(process->access.core.arg, from))
-    error = DMI_EMEMBER; /* lost meanwhile */
+    error = DMI_EMEMBER; /* it is lost meanwhile */
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));

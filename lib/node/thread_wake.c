@@ -1,6 +1,6 @@
 /*
- * thread_wake.c - DMI_suspend and DMI_wake (docs/threads.md): which thread the calling one is, how
- * it sleeps, and how it is woken, from this process or another.
+ * thread_wake.c - DMI_suspend and DMI_wake (docs/threads.md): which DMI thread the calling one is,
+ * how it sleeps, and how threads of any process wake it.
  */
 #include "node/thread_int.h"
 
@@ -41,7 +41,7 @@ int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number) {
   if (was == WAKE_OVER) {
     return DMI_WHY(DMI_ETHREAD, thread ? DMI_WHY_ENDED : DMI_WHY_NO_THREAD);
   }
-  /* The thread may have gone on, and ended, since: only its address is used. */
+  /* The thread may have gone on and ended since: only its address is used here. */
   if (was == WAKE_NONE) dmi_futex_wake(&thread->wake, 1);
   return DMI_OK;
 }
@@ -62,6 +62,6 @@ void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
     dmi_net_flush(process->access.net, uid);
     return;
   }
-  /* A process that has left had no thread any more. */
+  /* A process that has left has no threads. */
   if (dmi_thread_call_undo(process->threads, op)) done(arg, DMI_ETHREAD, 0);
 }

@@ -1,6 +1,6 @@
 /*
- * alloc.c - DMI_malloc, DMI_realloc, DMI_free: the allocator of lib/core/heap.c on the pages of the
- * system mapping, and objects that have their own mapping.
+ * alloc.c - DMI_malloc, DMI_realloc, DMI_free: runs the allocator of lib/core/heap.c on the pages
+ * of the system mapping, and gives large objects a mapping of their own.
  */
 #include "sync/alloc.h"
 
@@ -28,7 +28,7 @@ void dmi_alloc_free(struct dmi_alloc *alloc) {
   free(alloc);
 }
 
-/* ---- The surroundings of the pure part ------------------------------------------------------ */
+/* ---- What the pure allocator calls (struct dmi_heap_env) ------------------------------------ */
 
 static int32_t map(struct dmi_access *access, uint64_t page_size, uint64_t page_num, uint64_t tag,
                    int64_t *addr) {
@@ -67,10 +67,11 @@ static void env_unmap(void *arg, uint64_t base, uint64_t tag) {
 
 static bool env_is_member(void *arg, uint32_t uid) {
   const struct dmi_access *access = arg;
-  return access->core.is_there(access->core.arg, uid); /* its DMI_main may use an arena */
+  /* Also one that has left: its DMI_main may still run, and use an arena. */
+  return access->core.is_there(access->core.arg, uid);
 }
 
-/* NULL: *error. */
+/* Makes the allocator at its first use.  NULL: *error says why. */
 static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
   struct dmi_heap *heap, *none = NULL;
   struct dmi_heap_env env = {.arg = alloc->access,
@@ -94,12 +95,12 @@ static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
-/* Where an object lies: the facts of its mapping. */
+/* The mapping in which an object lies. */
 struct place {
   uint64_t base, page_size, page_num, tag;
 };
 
-/* DMI_EADDR: no object can be at this address. */
+/* Finds the mapping of an object.  DMI_EADDR: no object can be at this address. */
 static int32_t place_of(struct dmi_alloc *alloc, int64_t addr, struct place *place) {
   int32_t error = DMI_OK;
   struct dmi_mapping *mapping = dmi_access_mapping(alloc->access, addr, 1, &error);
@@ -174,8 +175,8 @@ static int32_t copy(struct dmi_alloc *alloc, int64_t to, int64_t from, int64_t s
   return dmi_error_of(good);
 }
 
-/* The bytes an object may use.  *same: those are the ones that `size` bytes need.  DMI_EADDR: there
- * is no object. */
+/* *capacity: the bytes that the object may use.  *same: an object of `size` bytes would get the
+ * same amount, so it can stay where it is.  DMI_EADDR: there is no object. */
 static int32_t capacity_of(struct dmi_heap *heap, const struct place *place, int64_t addr,
                            uint64_t size, uint64_t page_size, uint64_t *capacity, bool *same) {
   uint8_t cls;
@@ -195,7 +196,7 @@ static int32_t capacity_of(struct dmi_heap *heap, const struct place *place, int
   return DMI_OK;
 }
 
-/* What the old object holds, moved to a new one. */
+/* Makes a new object, copies the bytes of the old one to it, and frees the old one. */
 static int32_t object_move(struct dmi_alloc *alloc, struct dmi_heap *heap, int64_t old_addr,
                            uint64_t capacity, uint64_t size, uint64_t page_size, int64_t *addr) {
   int64_t fresh;

@@ -1,15 +1,16 @@
 /*
  * barrier.c - see barrier.h.
  *
- * Threads of this process that arrive at about the same time are a batch, which goes as one ARRIVE
- * (core/syncop.h) and is answered when the round is over; the answer wakes them all.  The thread
- * that makes the batch as large as expected sends it, at once.  Expected are as many as use the
- * barrier, until fewer came: so in the usual case, the same threads in each round, a process sends
- * one message and gets one.
+ * Threads of this process that arrive at about the same time form a batch, which is sent as one
+ * ARRIVE (core/syncop.h).  The answer comes when the round is over, and wakes them all.  The
+ * process expects as many arrivals as it has threads that use the barrier; when fewer came in the
+ * last round, it expects only those.  The thread that completes the expected number sends the batch
+ * at once.  So in the usual case, with the same threads in each round, a process sends one message
+ * and gets one.
  *
- * Nobody can know whether the others will come at all: a round may be of fewer threads.  So the
- * first of a batch waits for PATIENCE at most, sends what there is, and expects no more the next
- * time.
+ * The other threads may not come at all, since a round may have fewer threads.  So the first thread
+ * of a batch waits for PATIENCE at most, sends what there is, and the next round expects only so
+ * many.
  *
  *    thread: --the last expected, or alone-> sends the batch --+--> waits --> the round is over
  *            \--the first-> waits, PATIENCE is over -----------+      ^ \
@@ -30,17 +31,18 @@
 #include "core/syncop.h"
 #include "access/access.h"
 
-/* Nanoseconds.  As long as a few messages take, and only when fewer come than the last time. */
+/* Nanoseconds: about the time of a few messages.  Only spent when fewer threads come than the last
+ * time. */
 #define PATIENCE 200000
 
-/* Arrivals in one message, at most; more go in several. */
+/* The most arrivals in one message; more are sent in several. */
 #define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(double))
 
-/* Threads that arrive together.  Freed by the last of them. */
+/* Threads that arrive together.  The last of them frees it. */
 struct batch {
   uint64_t users, num, capacity; /* guarded by the barrier's lock */
   int32_t pnum;
-  unsigned char *input;      /* of ARRIVE; guarded by the lock until it is closed */
+  unsigned char *input;      /* of ARRIVE; guarded by the lock until the batch is closed */
   struct dmi_arrived answer; /* valid when the status is done without error */
   DMI_local_status_t status; /* of the ARRIVE; begun with the batch, so that all can wait for it */
 };
@@ -52,11 +54,11 @@ struct dmi_barrier {
   int64_t addr;          /* key */
   uint32_t users;        /* guarded by the lock of `all` */
   _Atomic uint32_t lock; /* guards those below */
-  uint64_t registered;   /* threads: as `users` */
+  uint64_t registered;   /* threads that use it here */
   uint64_t expected;     /* arrivals in a round, of this process */
-  uint64_t arrived;      /* since the last round that is known to be over */
-  uint64_t generation;   /* that round's */
-  struct batch *open;    /* being collected, NULL: none */
+  uint64_t arrived;      /* of these, since the last round that is known to be over */
+  uint64_t generation;   /* number of that round */
+  struct batch *open;    /* the batch that still takes threads; NULL: none */
 };
 
 struct dmi_barriers {
@@ -74,7 +76,7 @@ struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
 void dmi_barriers_free(struct dmi_barriers *barriers) {
   struct dmi_barrier *barrier, *next;
   if (!barriers) return;
-  HASH_ITER(hh, barriers->all, barrier, next) { /* a program need not part from them */
+  HASH_ITER(hh, barriers->all, barrier, next) { /* a program need not destroy its local barriers */
     HASH_DEL(barriers->all, barrier);
     free(barrier);
   }
@@ -147,8 +149,8 @@ static void batch_leave(struct batch *batch) {
   free(batch);
 }
 
-/* Adds a thread to the batch that is being collected, or begins one.  `*index`: its place there;
- * `*sends`: the batch is closed now, and this thread has to send it.  NULL: no memory. */
+/* Adds a thread to the open batch, or begins one.  `*index`: its place there; `*sends`: the batch
+ * is closed now, and this thread has to send it.  NULL: no memory. */
 static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pnum, uint64_t *index,
                            bool *sends) {
   struct batch *batch = barrier->open;
@@ -167,7 +169,7 @@ static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pn
   return batch;
 }
 
-/* PATIENCE is over.  False: somebody else has closed the batch. */
+/* PATIENCE is over: closes the batch.  False: another thread has closed it. */
 static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
   if (barrier->open != batch) return false;
   barrier->open = NULL;
@@ -175,7 +177,7 @@ static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
   return true;
 }
 
-/* Counts anew when a round is known to be over. */
+/* A round is known to be over: counts the arrivals of the next one. */
 static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
   if (generation == barrier->generation) return;
   barrier->generation = generation;
@@ -184,7 +186,7 @@ static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* A closed batch; its status tells how that ended. */
+/* Sends a closed batch; its status is done when the answer is here, or it failed. */
 static void batch_send(const struct dmi_barrier *barrier, struct batch *batch) {
   struct dmi_rmw_call call = {
       .rmw = DMI_RMW_ARRIVE,
@@ -198,8 +200,8 @@ static void batch_send(const struct dmi_barrier *barrier, struct batch *batch) {
   (void)dmi_access_rmw(barrier->all->access, &call, &batch->status);
 }
 
-/* Arrives once.  `*again`: its batch was larger than what the round had room for, and this thread
- * was beyond. */
+/* Arrives once.  `*again`: the round was complete with the first threads of the batch, and this
+ * thread was not among them: it must arrive again, in the next round. */
 static int32_t arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum,
                       bool *again) {
   struct batch *batch;

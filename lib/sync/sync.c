@@ -1,11 +1,12 @@
 /*
  * sync.c - see sync.h.
  *
- * The happy path: a lock is one read-modify-write (take a ticket) that is answered when the ticket
- * is served, at once or later; an unlock is another one (serve the next).  Who holds a lock is
- * known here, in the process of the holder, so that an unlock by anybody else fails without asking.
+ * The happy path: a lock is one read-modify-write, which takes a ticket and is answered when the
+ * ticket's turn has come, at once or later; an unlock is another one, which serves the next ticket.
+ * The process of the holder notes who holds a lock, so that an unlock by another thread fails
+ * without a message.
  *
- * Failure modes: those of any read-modify-write (not mapped, two pages, the program is over).
+ * Failure modes: those of any read-modify-write (not mapped, not in one page, the program is over).
  */
 #include "sync/sync.h"
 
@@ -50,7 +51,7 @@ void dmi_sync_free(struct dmi_sync *sync) {
 
 /* ---- Holders -------------------------------------------------------------------------------- */
 
-/* Never used again, unlike the system's. */
+/* The number of the calling thread.  Never used again for another thread, unlike the system's. */
 static uint64_t thread_number(void) {
   static _Atomic uint64_t last;
   static __thread uint64_t mine;
@@ -68,13 +69,13 @@ static bool holds(struct dmi_sync *sync, int64_t addr) {
   return mine;
 }
 
-/* The lock is this thread's now.  `held` is new memory for that. */
+/* Notes that this thread holds the lock.  `held` is new memory for the note. */
 static void hold(struct dmi_sync *sync, struct held *held, int64_t addr) {
   struct held *old;
   held->addr = addr;
   held->thread = thread_number();
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
-  /* There is one only if a program made a new lock of one that was held. */
+  /* There is an old note only if the program initialised a lock that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);
   if (old) HASH_DEL(sync->held, old);
   HASH_ADD(hh, sync->held, addr, sizeof(held->addr), held);
@@ -82,7 +83,7 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr) {
   free(old);
 }
 
-/* False: this thread does not hold it. */
+/* Deletes the note.  False: this thread does not hold the lock. */
 static bool let_go(struct dmi_sync *sync, int64_t addr) {
   struct held *held;
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
@@ -96,7 +97,7 @@ static bool let_go(struct dmi_sync *sync, int64_t addr) {
 
 /* ---- Read-modify-writes --------------------------------------------------------------------- */
 
-/* One on a pair of tickets. */
+/* A read-modify-write of a pair of tickets. */
 static struct dmi_rmw_call on_tickets(enum dmi_rmw rmw, int64_t addr) {
   struct dmi_rmw_call call = {
       .rmw = rmw, .addr = addr, .size = sizeof(struct dmi_tickets), .mode = DMI_PUT_ATOMIC};
@@ -131,7 +132,7 @@ int32_t dmi_sync_destroy(struct dmi_sync *sync, int64_t addr) {
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-/* Takes `held` over, which is new memory. */
+/* Locks.  `held` is new memory, which this function keeps or frees. */
 static int32_t lock(struct dmi_sync *sync, int64_t addr, bool spin, struct held *held) {
   struct dmi_rmw_call call = on_tickets(DMI_RMW_LOCK, addr);
   call.sizes.in = sizeof(uint64_t);
@@ -175,8 +176,8 @@ int32_t dmi_sync_trylock(struct dmi_sync *sync, int64_t addr, int32_t *flag) {
 }
 
 int32_t dmi_sync_unlock(struct dmi_sync *sync, int64_t addr) {
-  /* Forgotten first: as soon as the next one is served, it may be another thread of this process.
-   */
+  /* The note goes first: the next holder may be another thread of this process, and notes itself as
+   * soon as it is served. */
   if (!let_go(sync, addr)) return dmi_fail(DMI_EHOLDER);
   return serve_next(sync, addr, NULL);
 }
@@ -192,23 +193,26 @@ int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex) {
   int32_t woken, error;
   bool later;
   if (!holds(sync, mutex)) return dmi_fail(DMI_EHOLDER);
-  held = malloc(sizeof(*held)); /* no lack of memory may stop this thread once it has a ticket */
+  /* Now: once it has a ticket, this thread must not fail for lack of memory. */
+  held = malloc(sizeof(*held));
   if (!held) return dmi_fail(DMI_ENOMEM);
-  /* From here on a signal counts for this thread; nobody can have seen that before the unlock. */
+  /* From here on this thread counts as waiting.  Threads that lock the mutex to signal come after
+   * the unlock, so no signal is lost. */
   take.in = &ticket;
   take.sizes.in = sizeof(ticket);
   if (!dmi_access_rmw(sync->access, &take, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  ticket += DMI_SYNC_UNIT; /* served means: one more has been let go */
-  /* Both on their way at once; a call that waits needs no memory. */
+  ticket += DMI_SYNC_UNIT; /* the ticket's turn has come when the next one is served */
+  /* The unlock and the wait are in flight at the same time.  If there is no memory for that, unlock
+   * and wait for it: that needs none. */
   later = serve_next(sync, mutex, &unlocked);
   if (!later && !serve_next(sync, mutex, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  let_go(sync, mutex); /* unless another thread here has it by now */
+  let_go(sync, mutex); /* does nothing if another thread of this process holds it by now */
   turn.out1 = &ticket;
   turn.sizes = (struct dmi_rmw_sizes){sizeof(ticket), 0, sizeof(ticket)};
   woken = dmi_access_rmw(sync->access, &turn, NULL);

@@ -1,8 +1,8 @@
 /*
  * sync.h - mutexes, spin locks and conditions in global memory, and watching it (core/syncop.h says
- * what they are there).
+ * how they are stored there).
  *
- * All return DMI_TRUE or DMI_FALSE, DMI_errno() set, and wait in the calling thread.
+ * All calls return DMI_TRUE, or DMI_FALSE with DMI_errno() set, and wait in the calling thread.
  */
 #ifndef DMI_SYNC_SYNC_H
 #define DMI_SYNC_SYNC_H
@@ -16,14 +16,14 @@
 struct dmi_access;
 struct dmi_sync;
 
-/* What this process knows of the locks that its threads hold.  NULL: no memory. */
+/* The list of the locks that threads of this process hold.  NULL: no memory. */
 struct dmi_sync *dmi_sync_new(struct dmi_access *access);
 void dmi_sync_free(struct dmi_sync *sync);
 
-/* `size` zero bytes, in one page: a new object of any kind. */
+/* Makes a new object of any kind: writes `size` zero bytes, which must lie in one page. */
 int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size);
 
-/* A mutex or a condition: fails while somebody holds it or waits. */
+/* Ends a mutex or a condition.  DMI_EBUSY while a thread holds it or waits for it. */
 int32_t dmi_sync_destroy(struct dmi_sync *sync, int64_t addr);
 
 int32_t dmi_sync_lock(struct dmi_sync *sync, int64_t addr, bool spin);
@@ -31,7 +31,7 @@ int32_t dmi_sync_trylock(struct dmi_sync *sync, int64_t addr, int32_t *flag);
 int32_t dmi_sync_unlock(struct dmi_sync *sync, int64_t addr);
 
 int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex);
-/* Lets at most so many waiters go. */
+/* Wakes at most so many waiting threads. */
 int32_t dmi_sync_signal(struct dmi_sync *sync, int64_t cond, uint64_t most);
 
 int32_t dmi_sync_watch(struct dmi_sync *sync, int64_t addr, int64_t size, const void *in, void *out,

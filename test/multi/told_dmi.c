@@ -65,7 +65,7 @@ __attribute__((noinline)) static void arguments(void) {
   REFUSED(DMI_write(addr, 8, &value, DMI_GET_READ, NULL),
           "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE$");
   REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
-  REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "is above 2\\^62$");
+  REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "must be below 2\\^62$");
   REFUSED(DMI_cas(addr, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL), "a pointer is NULL$");
   REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "exchanged: the order is");
   REFUSED(
