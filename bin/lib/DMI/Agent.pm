@@ -1,13 +1,14 @@
 # Agent.pm - what runs beside each process that dmimw starts, on the same host (dmimw --agent).
 #
-# It starts the process, passes its output, its events and its end on to dmimw, and gives it signals.
-# When dmimw or the connection to it is gone, it asks the process to leave, waits, and in the end
-# kills it: no process outlives its dmimw for long.  What the process has started and leaves behind
-# comes to the agent (it is a subreaper), wherever it has hidden, and is killed.  When the agent is gone
-# the process asks to leave by itself, and is killed by the kernel (dmirun --with-parent --grace).
+# It starts the process, reports its output, its events and its end to dmimw, and sends it signals.
+# When dmimw or the connection to it is lost, it asks the process to leave, waits for a time, and
+# then kills it: no process outlives its dmimw for long.  Processes that the process has started and
+# left behind become children of the agent (it is a subreaper), whatever session they are in, and
+# are killed.  When the agent dies, the process asks to leave by itself, and the kernel kills it
+# after a time (dmirun --with-parent --grace).
 #
-# It must not: use anything but what comes with Perl, write anything but frames to stdout, or end
-# while a process of its own runs.
+# It must not use modules that do not come with Perl, write anything but frames to stdout, or end
+# while a process that it started runs.
 package DMI::Agent;
 
 use strict;
@@ -23,11 +24,11 @@ use Socket qw(:DEFAULT :addrinfo);
 use Sys::Hostname ();
 
 my $default_port = 7880;
-my $most_queued = 256 << 10;    # bytes for dmimw; above, the process has to wait
+my $most_queued = 256 << 10;    # bytes for dmimw; when there are more, the process has to wait
 my $chunk = 64 << 10;
 my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|error)"/;
-my $most_in_pipe = 1 << 20;     # bytes, unless root has set another limit
-# prctl(PR_SET_CHILD_SUBREAPER, 1), by the number that it has on this processor.
+my $most_in_pipe = 1 << 20;     # bytes: the limit of the kernel, unless root has changed it
+# The system call prctl, by its number on this processor, for PR_SET_CHILD_SUBREAPER.
 my %prctl = (x86_64 => 157, i386 => 172, i686 => 172, aarch64 => 167, armv7l => 172, riscv64 => 167,
   ppc64le => 171, s390x => 172, loongarch64 => 167);
 my $set_child_subreaper = 36;
@@ -35,24 +36,25 @@ my $set_child_subreaper = 36;
 # bin: the directory of dmirun.  Returns the exit status.
 sub run {
   my ($class, %opt) = @_;
-  # A terminal's signals are dmimw's.  It fails, and may, where ssh has done the same.
+  # Signals of the terminal are for dmimw.  This fails where sshd has done it already, which does
+  # not matter.
   POSIX::setsid();
   my $loop = DMI::Loop->new;
   my $self = bless {
     loop => $loop,
     bin => $opt{bin},
     version => $opt{version},
-    timeout => 60,      # seconds of silence that dmimw may take
-    grace => 60,        # seconds to leave in, when dmimw is gone
+    timeout => 60,      # seconds of silence after which dmimw counts as lost
+    grace => 60,        # seconds that the process has for leaving when dmimw is lost
     heard => DMI::Loop::now(),
     asked => 0,         # the process was asked to leave
     streams => {},      # out and err of the process, while they are open
-    input => '',        # for the process, what it has not taken
+    input => '',        # for the process: what it has not read yet
     taken => 0,         # bytes of its output
   }, $class;
   open my $in, '<&', \*STDIN or die "dmimw: no stdin: $!\n";
   open my $out, '>&', \*STDOUT or die "dmimw: no stdout: $!\n";
-  # Nothing that is started here may hold the connection open.
+  # Processes that are started here must not keep the connection open.
   open STDIN, '<', '/dev/null' or die;
   open STDOUT, '>', '/dev/null' or die;
   $SIG{PIPE} = 'IGNORE';
@@ -72,7 +74,7 @@ sub run {
   return 0;
 }
 
-# ---- What dmimw says ---------------------------------------------------------------------------
+# ---- Messages of dmimw -------------------------------------------------------------------------
 
 my %on = (
   start => sub { $_[0]->_prepare(DMI::Frames->content($_[1])) },
@@ -89,12 +91,12 @@ sub _frame {
   my ($self, $word, $bytes) = @_;
   $self->{heard} = DMI::Loop::now();
   $self->{held} = 0;
-  my $call = $on{$word} or return;    # a later dmimw may say more
+  my $call = $on{$word} or return;    # unknown: a newer dmimw may send it
   $call->($self, $bytes);
   return;
 }
 
-# Both sides say something now and then, so that a connection that leads nowhere is noticed.
+# Both sides send something at regular intervals, so that a dead connection is noticed.
 sub _beat {
   my ($self) = @_;
   my $silent = DMI::Loop::now() - $self->{heard};
@@ -108,7 +110,7 @@ sub _beat {
   return;
 }
 
-# dmimw is gone: leave in order, and then be gone.
+# dmimw is lost: the process shall leave in order, and then the agent ends.
 sub _lost {
   my ($self) = @_;
   return if $self->{lost}++;
@@ -135,7 +137,7 @@ sub _prepare {
   return if $self->{want};
   $self->{want} = $want;
   $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
-  $self->_beat;    # as often as that timeout needs
+  $self->_beat;    # again, since the interval depends on that timeout
   return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
     if $want->{version} ne $self->{version};
   return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};
@@ -144,8 +146,8 @@ sub _prepare {
   return $self->_start($want);
 }
 
-# The key did not come along, as others could have read it.  It is in a file here, too; or dmimw has to
-# send it wrapped.
+# dmimw did not send the key, since others could read it on its way.  Takes it from a file here; if
+# that fails, dmimw has to send it encrypted by munge.
 sub _find_key {
   my ($self, $want) = @_;
   my $key = eval { DMI::Key->find($want->{key_file}) };
@@ -181,14 +183,14 @@ sub _start {
   my ($wrong, @command) = $self->_command($want, \%pipe);
   return $self->_fail($wrong) if $wrong;
   if ($pipe{key}) {
-    # A key is short: the pipe takes it whole.
+    # A key is short: it fits into the pipe.
     syswrite $pipe{key}[1], delete $want->{key};
     close $pipe{key}[1];
   }
   my $pid = fork;
   return $self->_fail("no process there: $!") unless defined $pid;
   $self->_become(\@command, $want, \%pipe) if $pid == 0;
-  POSIX::setpgid($pid, $pid);    # whichever of the two comes first; the other may fail
+  POSIX::setpgid($pid, $pid);    # parent and child both do this; the second one may fail
   $self->{pid} = $pid;
   close $pipe{in}[0];
   close $pipe{$_}[1] for qw(out err events);
@@ -203,7 +205,7 @@ sub _start {
   return;
 }
 
-# ('' or what is wrong, the command).
+# Returns ('' or what is wrong, the command).
 sub _command {
   my ($self, $want, $pipe) = @_;
   my @command = ("$self->{bin}/dmirun", '--with-parent', '--grace', $self->{grace});
@@ -225,7 +227,7 @@ sub _resolves {
   return !$error;
 }
 
-# The child becomes the process.
+# In the child: becomes the process.
 sub _become {
   my ($self, $command, $want, $pipe) = @_;
   $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE CHLD);
@@ -249,8 +251,8 @@ sub _await_events {
   return;
 }
 
-# Passes on what the process has told (docs/events.md), of what dmimw needs: each process tells of
-# all the others, too.
+# Passes on the events of the process (docs/events.md) that dmimw needs: those about the process
+# itself. It also reports all the others'.
 sub _take_events {
   my ($self) = @_;
   my $handle = $self->{events} or return;
@@ -278,11 +280,11 @@ sub _stream {
   return;
 }
 
-# Reads from the process only while dmimw takes what it gets.  Without dmimw, what it writes is
-# dropped, so that it can go on to its end.
+# Reads the output of the process only while dmimw reads what the agent sends.  When dmimw is lost,
+# output is dropped, so that the process can go on to its end.
 sub _look_at_queue {
   my ($self) = @_;
-  my $frames = $self->{frames} or return;    # being made
+  my $frames = $self->{frames} or return;    # none yet: it is just being made
   my $full = !$self->{lost} && $frames->queued > $most_queued;
   for my $name (keys %{ $self->{streams} }) {
     $self->{loop}->reads($self->{streams}{$name}, $full ? undef : sub { $self->_take($name) });
@@ -291,10 +293,10 @@ sub _look_at_queue {
   return;
 }
 
-# True when there was something.
+# True when there was something to read.
 sub _take {
   my ($self, $name) = @_;
-  $self->_take_events;    # an event is told before what is written about it
+  $self->_take_events;    # an event goes before the line that the process writes about it
   my $handle = $self->{streams}{$name} or return 0;
   my $count = sysread $handle, my ($bytes), $chunk;
   return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
@@ -315,11 +317,11 @@ sub _input {
   return $self->_feed;
 }
 
-# Gives the process what came for its stdin, and tells dmimw how much it took.
+# Writes to the stdin of the process, and tells dmimw how much it has read.
 sub _feed {
   my ($self) = @_;
   my $stdin = $self->{stdin};
-  if (!$stdin) {    # it has closed it: everything is taken, and dropped
+  if (!$stdin) {    # the process has closed its stdin: input counts as read, and is dropped
     $self->{frames}->message('took', bytes => length $self->{input}) if $self->{input} ne '';
     $self->{input} = '';
     return;
@@ -350,7 +352,7 @@ sub _end_input {
 
 # ---- Its end -----------------------------------------------------------------------------------
 
-# The first request to leave.  A second one would do more than ask.
+# Sends the first request to leave; a second signal would do more than that.
 sub _ask {
   my ($self, $signal) = @_;
   if (!$self->{pid}) {
@@ -365,17 +367,17 @@ sub _ask {
 sub _signal {
   my ($self, $signal) = @_;
   return if $signal !~ /^(?:INT|TERM)$/ || $self->{finished};
-  return $self->_fail(undef) unless $self->{pid};    # it waits for its key
+  return $self->_fail(undef) unless $self->{pid};    # not started yet: it waits for its key
   $self->{asked}++;
   kill $signal, $self->{pid} unless defined $self->{status};
   return;
 }
 
-# The process and its group; what else it has started goes when it has ended.
+# Kills the process and its group.  _sweep kills what else it has started, when it has ended.
 sub _kill {
   my ($self) = @_;
   return $self->{loop}->stop unless $self->{pid};
-  # Once it has ended its number may be somebody else's.
+  # When it has ended, another process may have its pid.
   kill KILL => -$self->{pid} unless defined $self->{status};
   return;
 }
@@ -383,13 +385,14 @@ sub _kill {
 sub _ended {
   my ($self, $status) = @_;
   $self->{status} = $status;
-  return if $self->{adopts};    # all orphans are here by now: _sweep follows
-  kill KILL => -$self->{pid};    # what it started and did not wait for
+  return if $self->{adopts};    # all orphans are children of the agent by now: _sweep follows
+  kill KILL => -$self->{pid};    # processes that it started and did not wait for
   return $self->_told;
 }
 
-# Kills what the process has started and not waited for: our children, by now, and their children when
-# they have died.  Called after each end of one; done when there is none left (that we may kill).
+# Kills what the process has started and not waited for: these are children of the agent by now, and
+# so are their children when they have died.  Called after the end of each; done when none is left
+# that the agent may kill.
 sub _sweep {
   my ($self) = @_;
   return if !defined $self->{status} || $self->{finished};
@@ -397,7 +400,7 @@ sub _sweep {
   return $self->_told;
 }
 
-# Nobody has waited for these, so their numbers are theirs.
+# The children of the agent.  Nobody has waited for them, so no other process can have their pids.
 sub _children {
   if (open my $file, '<', "/proc/$$/task/$$/children") { return split ' ', <$file> // '' }
   my @found;
@@ -408,12 +411,12 @@ sub _children {
   return @found;
 }
 
-# Tells the end; all that the process told and wrote comes before it.
+# Reports the end of the process, after all its events and output.
 sub _told {
   my ($self) = @_;
   my $status = $self->{status};
   $self->_take_events;
-  # Not more than can have been there: somebody else may hold the other end, and go on.
+  # Not more than the pipe can hold: another process may have the other end, and write on.
   for my $name (qw(out err)) {
     my $until = $self->{taken} + $most_in_pipe;
     1 while $self->{taken} < $until && $self->_take($name);
@@ -429,7 +432,7 @@ sub _told {
   return;
 }
 
-# Ends the agent when all is said.
+# Ends the agent when everything was sent.
 sub _finish {
   my ($self) = @_;
   $self->{finished} = 1;

@@ -1,8 +1,9 @@
-# Control.pm - a running dmimw is told from elsewhere to add and remove hosts, and asked how it is.
+# Control.pm - requests to a running dmimw from other commands: add hosts, remove hosts, show its
+# state.
 #
-# Each set has a socket in a directory that is the user's alone; only that user can open it.  A request is a
-# line of JSON, {op => ..., ...}; answers are lines, {say => text} any number of times, and
-# {end => exit status} at last.  Whoever asks may go away at any time: what was asked for goes on.
+# Each set has a socket in a directory that only its user can enter.  A request is a line of JSON,
+# {op => ..., ...}; answers are lines, {say => text} any number of times, and {end => exit status}
+# at last.  # The command that asks may end at any time: the request goes on.
 package DMI::Control;
 
 use strict;
@@ -19,9 +20,10 @@ use Sys::Hostname ();
 my $json = JSON::PP->new->latin1->canonical;
 my $longest_request = 64 << 10;
 
-# Where sockets may be: lists of directories, each in the one before, with the permissions that it must
-# not give.  In the last one they are.  Nothing in a directory that everybody can write to: whoever is
-# first there decides what a name is.  The one in the home has the host's name, as hosts share homes.
+# Where sockets may be: lists of directories, each inside the one before, with the permissions that
+# it must not have.  The sockets are in the last one.  No directory may be one that everybody can
+# write to, since another user could make the names first.  The one in the home directory contains
+# the host's name, as hosts may share homes.
 sub _places {
   my ($runtime, $home) = ($ENV{XDG_RUNTIME_DIR} // '', eval { DMI::Key->directory });
   my $host = Sys::Hostname::hostname() =~ s/[^\w.-]/_/gr;
@@ -29,7 +31,8 @@ sub _places {
     defined $home ? [[$home, 022], ["$home/run", 077], ["$home/run/$host", 077]] : ());
 }
 
-# A directory of sockets; undef when it is not there, not ours, or not ours alone.
+# The directory of the sockets; undef when it does not exist, belongs to another user, or others can
+# use it.
 sub _directory {
   my ($make, $place) = @_;
   for my $part (@$place) {
@@ -43,8 +46,8 @@ sub _directory {
 
 sub _directories { return grep { defined } map { _directory(0, $_) } _places() }
 
-# Calls `call` with a socket and the address of NAME in a directory.  By way of a descriptor: an
-# address is short, and the name of a directory need not be.
+# Calls `call` with a socket and the address of NAME in a directory.  The address names the
+# directory by a descriptor, since addresses are short and names of directories may be long.
 sub _with_socket {
   my ($dir, $name, $call) = @_;
   sysopen my $handle, $dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW or return;
@@ -57,7 +60,8 @@ sub _with_socket {
   return;
 }
 
-# Names of sets whose dmimw runs, the newest first.  What others left behind is removed.
+# Names of sets whose dmimw runs, the newest first.  Sockets of others, which have ended, are
+# removed.
 sub sets {
   my %time;
   for my $dir (_directories()) {
@@ -130,7 +134,7 @@ sub _read {
   my $request = eval { $json->decode($1) };
   my %on = (status => \&_status, add => \&_add, remove => \&_remove);
   my $call = ref $request eq 'HASH' && $on{ $request->{op} // '' };
-  return $self->_end($asker, 2, 'this dmimw does not know such a request') unless $call;
+  return $self->_end($asker, 2, 'this dmimw does not know that request') unless $call;
   eval { $self->$call($asker, $request); 1 } or $self->_end($asker, 1, $@ =~ s/\n\z//r);
   return;
 }
@@ -169,7 +173,7 @@ sub _write {
   return;
 }
 
-# What a user wants to know about a process at a step of it.
+# The line for the user about a step of a process.
 sub _step {
   my ($member) = @_;
   my ($name, $state) = ($member->name, $member->state);
@@ -237,8 +241,8 @@ sub _time { return POSIX::strftime('%Y-%m-%d %H:%M:%S', localtime $_[0]) }
 
 # ---- In the dmimw that asks --------------------------------------------------------------------
 
-# Asks the set `name` (undef: the only one there is); prints what it says.  Returns an exit status.
-# Dies with a reason.
+# Sends a request to the set `name` (undef: the only one there is) and prints the answers.  Returns
+# an exit status. Dies with a reason.
 sub ask {
   my ($class, $name, %request) = @_;
   if (!defined $name) {

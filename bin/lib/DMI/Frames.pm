@@ -1,8 +1,8 @@
-# Frames.pm - what dmimw and its agent say to each other, over the stdin and stdout of whatever
+# Frames.pm - messages between dmimw and its agent, over the stdin and stdout of the command that
 # connects them (a pipe, ssh, srun).  docs/dmimw.md lists the frames.
 #
-# A frame is a line "WORD LENGTH\n" and LENGTH bytes.  The agent begins with a line of its own, so
-# that what a login shell prints before it is not taken for a frame.
+# A frame is a line "WORD LENGTH\n" and LENGTH bytes.  The agent begins with a fixed line, so that
+# text which a login shell prints before is not taken for a frame.
 #
 #   my $frames = DMI::Frames->new($loop, in => $handle, out => $handle,
 #     frame => sub { my ($word, $bytes) = @_; ... }, closed => sub { my ($why) = @_; ... });
@@ -32,7 +32,7 @@ sub new {
 
 sub content { return $json->decode($_[1]) }
 sub noise { return $_[0]{noise} }              # what came before the greeting
-sub queued { return length $_[0]{queue} }      # bytes that wait for room
+sub queued { return length $_[0]{queue} }      # bytes that could not be written yet
 
 sub greeting { $_[0]->_put("\n$greeting") }
 sub message { my ($self, $word, %content) = @_; return $self->send($word, $json->encode(\%content)) }
@@ -58,7 +58,7 @@ sub _write {
     if (!defined $count) {
       next if $!{EINTR};
       last if $!{EAGAIN};
-      return $self->close_out;    # the end comes by `in`
+      return $self->close_out;    # `in` will then report the end
     }
     substr $self->{queue}, 0, $count, '';
   }
@@ -67,7 +67,7 @@ sub _write {
   return;
 }
 
-# No more is sent; the other side reads an end.
+# Sends no more; the other side reads the end.
 sub close_out {
   my ($self) = @_;
   my $out = delete $self->{out} or return;
@@ -89,7 +89,7 @@ sub close {
 
 sub paused { return $_[0]{paused} }
 
-# Takes nothing any more for a while (the output has no room).
+# Stops reading for a while, because the output is full.
 sub pause {
   my ($self, $on) = @_;
   return if !$self->{in} || !!$on == !!$self->{paused};
@@ -116,7 +116,7 @@ sub _read {
   return;
 }
 
-# All that is there already; used when the process behind it has ended.
+# Reads all that has arrived already; used when the process at the other end has ended.
 sub drain {
   my ($self) = @_;
   $self->pause(0);
@@ -165,7 +165,7 @@ sub _broken {
   my ($self) = @_;
   my $closed = $self->{closed};
   $self->close;
-  $closed->('what came is not what dmimw and its agent say to each other');
+  $closed->('what came is no message of dmimw or its agent');
   return;
 }
 

@@ -1,9 +1,9 @@
 # Key.pm - the key of the program that dmimw starts, for all its processes: that of --key, of the
-# environment variable DMI_KEY_FILE, or ~/.dmi/key, which is made when it is not there.
+# environment variable DMI_KEY_FILE, or ~/.dmi/key, which is made if it does not exist.
 #
 # The same rules as in lib/node/key.c: a file of one line, 64 hexadecimal digits, that nobody else
-# can read.  The key goes to agents over their stdin, where nobody else can hear that, and to processes
-# through a pipe; never onto a command line or into an environment.
+# can read.  The key goes to agents over their stdin, if nobody else can read that on its way, and
+# to processes through a pipe; never onto a command line or into an environment.
 package DMI::Key;
 
 use strict;
@@ -25,14 +25,14 @@ sub read {
   return _content("$dir/key");
 }
 
-# The line of a key file that is there: this one, or ~/.dmi/key, which is not made.  Dies with a reason.
+# The line of an existing key file: this one, or ~/.dmi/key, which is not made.  Dies with a reason.
 sub find {
   my ($class, $file) = @_;
   return _content($file // DMI::Key->directory . '/key');
 }
 
-# What tells a key from others, and tells nothing of it: a keyed hash of random bytes.  Both ends
-# compare it, to know whether they have the same key.
+# A keyed hash of random bytes, by which both ends see whether they have the same key.  It tells
+# others nothing about the key.
 sub nonce { return unpack 'H*', _random(32) }
 
 sub mark {
@@ -40,7 +40,7 @@ sub mark {
   return Digest::SHA::hmac_sha256_hex("dmimw: is it this key? $nonce", pack 'H64', $line);
 }
 
-# ~/.dmi; need not be there.  Dies with a reason.
+# The name of ~/.dmi, which need not exist.  Dies with a reason.
 sub directory {
   my $home = $ENV{HOME} // '';
   $home = (getpwuid $>)[7] // '' unless $home =~ m{^/};
@@ -69,11 +69,12 @@ sub _content {
   return $line;
 }
 
-# A whole file gets the name, unless another process was faster.
+# Makes a key file: writes a complete file, then gives it the name, unless another process was
+# faster.
 sub _make {
   my ($file) = @_;
   my $bytes = _random(40);
-  my $temp = "$file." . unpack 'H*', substr $bytes, 32, 8, '';    # a name of its own
+  my $temp = "$file." . unpack 'H*', substr $bytes, 32, 8, '';    # a unique name
   sysopen my $handle, $temp, O_WRONLY | O_CREAT | O_EXCL, 0600 or die "cannot make $temp: $!\n";
   my $good = (print $handle unpack('H*', $bytes), "\n") && close $handle
     && (link($temp, $file) || -e $file);

@@ -1,6 +1,6 @@
 # Loop.pm - waits for everything at once: descriptors, timers, signals, ends of children.
 #
-# Nothing in dmimw waits anywhere else, and nothing sleeps.  Only what comes with Perl is used: the
+# dmimw waits nowhere else, and never sleeps.  Only modules that come with Perl are used, since the
 # agent runs on every host of a cluster.
 #
 #   my $loop = DMI::Loop->new;
@@ -9,7 +9,7 @@
 #   my $timer = $loop->after(5, sub { ... });    # once; $loop->cancel($timer)
 #   $loop->signal(INT => sub { ... });
 #   $loop->child($pid, sub { my ($wait_status) = @_; ... });
-#   $loop->orphans(sub { ... });           # children of others that came to us: after ends of some
+#   $loop->orphans(sub { ... });           # called after the end of orphans that became our children
 #   $loop->run;                            # until $loop->stop
 package DMI::Loop;
 
@@ -20,7 +20,7 @@ use IO::Poll qw(POLLIN POLLOUT POLLERR POLLHUP POLLNVAL);
 use POSIX qw(:sys_wait_h);
 use Time::HiRes ();
 
-# Seconds of a clock that nobody sets.
+# Seconds, of a clock that is never set.
 sub now { return Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) }
 
 sub new {
@@ -35,7 +35,7 @@ sub new {
     came => [],        # names of signals that came and were not yet looked at
     children => {},    # pid => what to call
   }, $class;
-  # A signal becomes something to read, so that none is missed between a look and the next wait.
+  # A signal writes to a pipe, so that none is missed between a look and the next wait.
   pipe my $reader, my $writer or die "no pipe: $!\n";
   $_->blocking(0) for $reader, $writer;
   @$self{qw(wake_reader wake_writer)} = ($reader, $writer);
@@ -158,7 +158,7 @@ sub _signals {
 sub _descriptors {
   my ($self) = @_;
   my $poll = $self->{poll};
-  # What is called may end the watch of another one: each is looked up again.
+  # A function that is called may end the watch of another handle: so each is looked up again.
   for my $entry ([reads => POLLIN | POLLHUP | POLLERR | POLLNVAL],
       [writes => POLLOUT | POLLHUP | POLLERR | POLLNVAL]) {
     my ($which, $mask) = @$entry;

@@ -1,4 +1,4 @@
-# Member.pm - one process of the set: the connection to its agent, and how far it is.
+# Member.pm - one process of the set: the connection to its agent, and its state.
 #
 #   waiting -> connecting -> connected -> starting -> listening -> joined -> opened
 #      |           |             |           |            |           |        |
@@ -6,12 +6,12 @@
 #      v           v             v           v                  (from each of these)
 #      +-----------+-------------+-----------+---------------------------------> ended or failed
 #
-# waiting: for its turn to connect; connected: its agent has spoken, it is not started yet;
-# starting: the agent was told to start it; listening: it has told its port.  From there on it is the
-# process's own events (docs/events.md) that say how far it is, so steps may be missing, but it never
-# goes back.  ended: the process has; failed: it never was one, or nobody knows what became of it.
+# waiting: it waits for its turn to connect; connected: its agent has said hello, it is not started
+# yet; starting: the agent was told to start it; listening: it has reported its port.  From there on
+# its own events (docs/events.md) decide the state, so a state may be left out, but it never goes
+# back.  ended: the process has ended; failed: it was never started, or its end is unknown.
 #
-# It must not decide anything: what happens when is Set.pm's.
+# It must not decide anything: Set.pm decides what happens when.
 package DMI::Member;
 
 use strict;
@@ -23,7 +23,7 @@ use POSIX ();
 my @states =
   qw(waiting connecting connected starting listening joined opened closed left ended failed);
 my %rank = map { $states[$_] => $_ } 0 .. $#states;
-my $patience = 5;       # seconds for a connection to end that has nothing left to do
+my $patience = 5;       # seconds in which a connection that is not needed any more has to end
 my $kept = 16 << 10;    # bytes of what a way writes to stderr, for the reason
 
 # name, line (NodeFile), way, loop, timeout; changed => called with the member after each change of
@@ -39,13 +39,13 @@ sub state { return $_[0]{state} }
 sub rank { return $rank{ $_[0]{state} } }
 sub is_final { return $_[0]->rank >= $rank{ended} }
 sub is_running { return !$_[0]->is_final && $_[0]->rank >= $rank{starting} }
-# Others may join the program by way of it.
+# True if others may join the program through this process.
 sub is_door { return !$_[0]{asked} && $_[0]->rank >= $rank{listening} && $_[0]->rank <= $rank{opened} }
-# Nothing of it is left here either.
+# True if its connection has ended, too.
 sub is_gone { return $_[0]->is_final && !$_[0]{child} }
-# What went wrong, or undef.
+# A text that says what went wrong, or undef.
 sub problem { return $_[0]{problem} }
-# It has failed to join by way of its door.
+# True if it has failed to join through the process that it was given (its door).
 sub was_refused { return $_[0]{door} && $_[0]{port} && $_[0]{never_joined} && defined $_[0]{problem} }
 
 sub _enter {
@@ -71,7 +71,7 @@ sub connect {
   return $self->fail("no process: $!") unless defined $pid;
   if ($pid == 0) {
     $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE TERM HUP CONT);
-    # Ctrl+C and Ctrl+Z on the terminal are for dmimw alone.
+    # Ctrl+C and Ctrl+Z on the terminal are for dmimw only.
     $SIG{$_} = $self->{way}->own_session ? 'DEFAULT' : 'IGNORE' for qw(INT QUIT TSTP);
     POSIX::setsid() if $self->{way}->own_session;
     POSIX::dup2(fileno $pipe{in}[0], 0);
@@ -95,12 +95,12 @@ sub connect {
     frame => sub { $self->_frame(@_) },
     closed => sub { $self->_let_go });
   $self->{watchdog} = $loop->after($self->{timeout}, sub { $self->_silent($self->{timeout}) })
-    if $self->{way}->own_session;    # else somebody may be typing a password
+    if $self->{way}->own_session;    # else the user may be typing a password
   $self->_enter('connecting');
   return;
 }
 
-# Takes what the way says on stderr: mostly nothing, else why it does not work.
+# Reads the stderr of the connecting command: usually nothing, else the reason why it failed.
 sub _hear {
   my ($self) = @_;
   my $handle = $self->{said_from} or return 0;
@@ -113,7 +113,7 @@ sub _hear {
   return 0;
 }
 
-# Ends the connection: its end is then told by _disconnected.
+# Closes the connection; _disconnected is called when it has ended.
 sub _let_go {
   my ($self) = @_;
   $self->{frames}->close if $self->{frames};
@@ -124,8 +124,8 @@ sub _let_go {
   return;
 }
 
-# The connecting command has ended.  (Its streams need not have: an ssh that stays as a master for
-# others keeps stderr.)
+# The connecting command has ended.  (Its stderr may still be open: an ssh that stays as a master
+# for other connections keeps it.)
 sub _disconnected {
   my ($self, $status) = @_;
   delete $self->{child};
@@ -152,13 +152,13 @@ sub _disconnected {
   return;
 }
 
-# ---- What the agent says -----------------------------------------------------------------------
+# ---- Messages of the agent ---------------------------------------------------------------------
 
 my %on = (
   hello => sub {
     my ($self, $hello) = @_;
     $self->{hello} = $hello;
-    # What was said until now is a login shell's, and no reason for anything later.
+    # What came on stderr until now is from a login shell, and no reason for a later failure.
     1 while $self->_hear;
     $self->{said} = '';
     $self->_watch;
@@ -177,9 +177,9 @@ sub _frame {
   $self->{heard} = DMI::Loop::now();
   return $self->_wrote($word, $bytes) if $word eq 'out' || $word eq 'err';
   return if $word eq 'beat';
-  my $call = $on{$word} or return;    # a later agent may say more
+  my $call = $on{$word} or return;    # unknown: a newer agent may send it
   my $content = eval { DMI::Frames->content($bytes) };
-  return $self->fail("its agent says what is no message: $word") unless ref $content eq 'HASH';
+  return $self->fail("its agent sent a wrong message: $word") unless ref $content eq 'HASH';
   $call->($self, $content);
   return;
 }
@@ -207,7 +207,7 @@ sub _watch {
   return;
 }
 
-# The steps of its life; and what it says last when it fails.
+# Takes an event of the process: a new state, or an error.
 sub _happened {
   my ($self, $event) = @_;
   my $name = $event->{event} // '';
@@ -221,8 +221,8 @@ sub _happened {
   return;
 }
 
-# Until it has joined, an error that it tells may be the reason why it never will: the line about it is
-# held, to be told once, with its host.
+# Until it has joined, an error that it reports may be the reason why it cannot join.  The line
+# about it is kept back, so that it is shown once, with its host.
 sub _wrote {
   my ($self, $stream, $bytes) = @_;
   return $self->{output}->($self, $stream, $bytes) if $stream ne 'err';
@@ -239,7 +239,7 @@ sub _wrote {
   return $self->{output}->($self, $stream, $bytes);
 }
 
-# The line, for people, about the last error that was told.
+# The line for the user about the last error that it reported.
 sub _line {
   my ($self) = @_;
   return defined $self->{last_words} ? qr/[^\n]*: \Q$self->{last_words}\E[^\n]*\n?/ : qr/(?!)/;
@@ -250,10 +250,10 @@ sub _ended {
   my $held = delete $self->{held} // '';
   $self->{never_joined} = $self->rank < $rank{joined};
   my $line = $self->_line;
-  if ($held =~ /\Admimw: ([^\n]*)\n\z/) { $self->{last_words} = $1 }    # its agent could not run it
+  if ($held =~ /\Admimw: ([^\n]*)\n\z/) { $self->{last_words} = $1 }    # written by the agent, which could not run it
   elsif ($held ne '' && $held !~ /\A$line\z/) { $self->{output}->($self, 'err', $held) }
   $self->{status} = $status;
-  # Asked to leave before it was ready to hear it: that is a way to leave, too.
+  # It was asked to leave before it could handle the signal, and ended: that counts as leaving.
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};
   if ($status != 0) {
     my $how = $status & 127 ? 'died of signal ' . ($status & 127)
@@ -265,7 +265,7 @@ sub _ended {
   return;
 }
 
-# ---- What it can be told -----------------------------------------------------------------------
+# ---- Requests to it ----------------------------------------------------------------------------
 
 sub start {
   my ($self, %what) = @_;
@@ -274,10 +274,10 @@ sub start {
   return;
 }
 
-# What its host has asked for by `keyless`.
+# Sends the encrypted key that its host has asked for (`keyless`).
 sub give_key { my ($self, $wrapped) = @_; return $self->{frames}->send('key', $wrapped) }
 
-# Asks it to leave; again: lets it say what it waits for.
+# Asks it to leave; the second time, makes it say what it waits for.
 sub ask {
   my ($self) = @_;
   return if $self->is_final;
@@ -285,11 +285,12 @@ sub ask {
     $self->fail(undef);
     return;
   }
-  # One that was asked by others would not take our second request for a second one.
+  # If others have asked it before, our first request is its second one already.
   return if $self->{asked} >= ($self->{asked_by_others} ? 1 : 2);
   $self->{asked_by_others} = 1 if !$self->{asked} && $self->rank >= $rank{closed};
   $self->{asked}++;
-  # Not both the same: behind a batch system's signal the first request is to be no second one.
+  # First SIGTERM, then SIGINT: if a batch system has sent a signal before, a SIGTERM does not count
+  # as the second request.
   $self->{frames}->send('signal', $self->{asked} == 1 ? 'TERM' : 'INT') unless $self->{asked_by_others};
   return;
 }
@@ -305,15 +306,15 @@ sub kill {
   return;
 }
 
-# No process will come of it.  undef: that is nobody's fault.
+# It will not become a process; `why` is undef if that is no error.
 sub fail {
   my ($self, $why) = @_;
   return if $self->is_final;
   $self->{problem} = $why;
   my $state = $self->is_running || defined $why ? 'failed' : 'ended';
   $self->_let_go;
-  # An agent ends by itself, and then what connects to it does.  Where there may be none yet, that is
-  # not waited for long.
+  # An agent ends by itself, and its connection with it.  If there is no agent yet, this does not
+  # wait long.
   if ((my $child = $self->{child}) && !$self->{hello}) {
     $self->{loop}->after(1, sub { CORE::kill(TERM => $child) if ($self->{child} // 0) == $child });
   }
@@ -338,7 +339,7 @@ sub pause {
   return;
 }
 
-# Gives it bytes for its stdin; undef: the end.  `unread` of them are on the way.
+# Sends it bytes for its stdin; undef: the end.  `unread` counts those that it has not read yet.
 sub feed {
   my ($self, $bytes) = @_;
   return if $self->is_final;
@@ -347,7 +348,7 @@ sub feed {
   return $self->{frames}->send('in', $bytes);
 }
 
-# By what names others reach it.
+# The names by which others reach it.
 sub addresses { my ($self) = @_; return $self->{way}->addresses($self->{line}, $self->{hello} // {}) }
 
 1;

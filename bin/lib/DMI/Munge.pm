@@ -1,10 +1,10 @@
-# Munge.pm - a few bytes from one host of a batch system to another, for this user alone, by munge:
-# the service by which Slurm knows its users.  Who listens on the network between cannot read them.
+# Munge.pm - encrypts a few bytes for this user on other hosts of a batch system, by munge, the
+# service by which Slurm authenticates users.  Others on the network cannot read them.
 #
 #   my $credential = DMI::Munge->wrap($text);       # one line of text
 #   my $text = DMI::Munge->unwrap($credential);     # once on each host, within some minutes
 #
-# Both ask the munged of their own host, which answers at once, and die with a reason.
+# Both ask munged on their own host, which answers at once, and die with a reason.
 package DMI::Munge;
 
 use strict;
@@ -20,7 +20,7 @@ sub wrap {
 sub unwrap {
   my ($class, $credential) = @_;
   my $text = _ask($credential, 'unmunge', '--keys=UID');
-  # Never in the words of an error: it may be a secret.
+  # The text must not become part of an error message: it may be a secret.
   my ($user) = $text =~ s/\AUID:[^\n]*\((\d+)\)\n\n// ? $1 : die "unmunge: it says no UID\n";
   die "unmunge: it is from user $user\n" if $user != $>;
   return $text;
@@ -35,14 +35,14 @@ sub _ask {
   return _run($input, @command, "--socket=$socket");
 }
 
-# The socket that Slurm is set up with; undef: the usual one.
+# The socket that Slurm is configured with; undef: the default one.
 sub _socket {
   my $config = eval { _run('', qw(scontrol show config)) } // '';
   return $config =~ /^AuthInfo\s*=\s*(?:.*,)?socket=([^,\s]+)/m ? $1 : undef;
 }
 
-# What a command prints on stdout.  `input` is short: a pipe takes it whole.  Dies with the first line
-# of its stderr when it fails; warnings of one that does not are left out.
+# Returns what a command prints on stdout.  `input` is short, so that it fits into a pipe.  If the
+# command fails, dies with the first line of its stderr; warnings are dropped.
 sub _run {
   my ($input, @command) = @_;
   pipe my $reader, my $writer or die "no pipe: $!\n";

@@ -40,7 +40,7 @@ sub parse {
 
 sub _address {
   my ($host) = @_;
-  # Never anything that ssh could take for an option.
+  # Nothing that ssh could take for an option.
   $host =~ /^(?:[A-Za-z_][\w.-]*@)?([\w:][\w.:%-]*)$/ && $host !~ /^-/
     or die "$host: not a host name or address\n";
   my $address = $1;
@@ -48,7 +48,7 @@ sub _address {
   return $address;
 }
 
-# The options that matter here; all others are dmirun's own business.
+# The options that dmimw needs; dmirun checks all others.
 sub _known {
   my @options = @_;
   my %opt;

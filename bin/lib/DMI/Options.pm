@@ -10,7 +10,7 @@ use warnings;
 my @names = qw(field variable type least default option argument set help);
 my @rows;
 
-# Reads the table; later calls are about it.  Returns its rows, as hashes.
+# Reads the table for later calls.  Returns its rows, as hashes.
 sub read {
   my ($class, $path) = @_;
   open my $file, '<', $path or die "$path: $!\n";

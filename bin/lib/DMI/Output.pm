@@ -1,6 +1,7 @@
-# Output.pm - what the processes write, in whole lines: to stdout and stderr, and into log files.
+# Output.pm - writes the output of the processes, in whole lines, to stdout and stderr, and to log
+# files.
 #
-# It never waits for a slow reader: lines queue up to a limit, and then `full` is called, so that
+# It never waits for a slow reader: lines are queued up to a limit; then `full` is called, so that
 # the processes wait instead.
 package DMI::Output;
 
@@ -19,19 +20,19 @@ sub new {
   my $self = bless { loop => $loop, parts => {}, logs => {}, %opt }, $class;
   for my $stream ([out => \*STDOUT], [err => \*STDERR]) {
     my ($name, $handle) = @$stream;
-    # What poll promises is room for this much; a file always has room.
+    # After poll, a pipe takes at least so many bytes at once; a file takes any number.
     $self->{$name} = { handle => $handle, queue => '', piece => -f $handle ? 1 << 20 : 4096 };
   }
   return $self;
 }
 
-# A line of dmimw's own.
+# Writes a line of dmimw itself.
 sub say {
   my ($self, $text) = @_;
   return $self->_put('err', "dmimw: $text\n");
 }
 
-# Bytes that process `name` wrote to 'out' or 'err'.
+# Takes bytes that process `name` wrote to 'out' or 'err'.
 sub take {
   my ($self, $name, $stream, $bytes) = @_;
   my $part = \($self->{parts}{$name}{$stream} //= '');
@@ -49,7 +50,7 @@ sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { print { $self->_log($name) } $lines }
   if ($self->{tag}) {
-    my $within = $self->{within}{$name}{$stream};    # a line of which a piece was passed on
+    my $within = $self->{within}{$name}{$stream};    # true: inside of a long line
     $self->{within}{$name}{$stream} = $lines !~ /\n\z/;
     $lines =~ s/^/$name: /mg;
     substr $lines, 0, length "$name: ", '' if $within;
@@ -57,7 +58,7 @@ sub _lines {
   return $self->_put($stream, $lines);
 }
 
-# What a process wrote last need not end with a newline.
+# The last line of a process may end without a newline.
 sub finish {
   my ($self, $name) = @_;
   my $parts = delete $self->{parts}{$name} || {};

@@ -1,8 +1,9 @@
-# Set.pm - the processes of one dmimw: who starts when, who joins by way of whom, and the end.
+# Set.pm - the processes of one dmimw: decides which starts when, through which others they join,
+# and how all of them end.
 #
-# The first process is started; as soon as it listens, the others join, each by way of a process that
-# takes part by then.  Ctrl+C asks all to leave; the set is over when no process and no connection is
-# left.  All waiting is the loop's.
+# The first process is started; as soon as it listens, the others join, each through a process that
+# is a member by then.  Ctrl+C asks all to leave; the set is over when no process and no connection
+# is left.  Only the loop waits.
 package DMI::Set;
 
 use strict;
@@ -20,8 +21,8 @@ use MIME::Base64 ();
 use POSIX ();
 use Sys::Hostname ();
 
-my $news = 3;                   # seconds that the end of one process may be known later than another's
-my $input_window = 64 << 10;    # bytes of our stdin that the first process has not taken
+my $news = 3;                   # seconds by which the end of one process may be reported later than another's
+my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
@@ -40,7 +41,7 @@ sub new {
     broken => sub { $self->_nobody_reads });
   $SIG{PIPE} = 'IGNORE';
   $loop->signal(INT => sub { $self->interrupt });
-  # A batch system sends SIGTERM more than once, and means no more by that.
+  # A batch system may send SIGTERM several times, but means one request.
   $loop->signal($_ => sub { $self->interrupt unless $self->{interrupts} }) for qw(TERM HUP);
   $loop->signal(TSTP => sub { $self->_suspend });
   $loop->signal(CONT => sub { $self->_resume });
@@ -51,7 +52,7 @@ sub loop { return $_[0]{loop} }
 sub members { return @{ $_[0]{members} } }
 sub say { my ($self, $text) = @_; $self->{output}->say($text) }
 
-# Runs all of it; returns the exit status.
+# Runs the set to its end; returns the exit status.
 sub run {
   my ($self) = @_;
   $self->_new_member($_) for @{ $self->{lines} };
@@ -69,7 +70,7 @@ sub _new_member {
   my ($number, $name) = (0);
   do { $number++; $name = $number == 1 ? $line->{host} : "$line->{host}/$number" }
     while grep { $_->name eq $name && !$_->is_gone } @{ $self->{members} };
-  # The name of one that has left may be used again.
+  # The name of a process that has left may be used again.
   @{ $self->{members} } = grep { $_->name ne $name } @{ $self->{members} };
   my $member = DMI::Member->new(
     name => $name,
@@ -97,7 +98,7 @@ sub _way {
   return $self->{ways}{ssh} //= DMI::Way::Ssh->new(%opt);
 }
 
-# Lets as many connect as may at once; the first process before all others.
+# Lets processes connect, as many at once as allowed; the first process comes first.
 sub _connect {
   my ($self) = @_;
   my %busy;
@@ -108,7 +109,7 @@ sub _connect {
   }
   for my $member (grep { $_->state eq 'waiting' } @members) {
     my ($way, $host) = ($member->{way}, "host $member->{line}{host}");
-    # sshd turns away some when more than ten have not yet logged in.
+    # sshd refuses some connections when more than ten have not logged in yet.
     next if $member->state ne 'waiting' || ($busy{ $way->name } // 0) >= $way->at_once || ($busy{$host} // 0) >= 8;
     $busy{ $way->name }++;
     $busy{$host}++;
@@ -117,7 +118,7 @@ sub _connect {
   return;
 }
 
-# Called at every step of every process.
+# Called at every change of state of a process.
 sub _changed {
   my ($self, $member) = @_;
   if (!$member->{told_end} && $member->is_final) {
@@ -135,7 +136,7 @@ sub _look {
   my ($self) = @_;
   $self->{look_again} = 1;
   return if $self->{looking};
-  # What is done changes members, which comes back here.
+  # The actions below change members, and that calls _changed again.
   local $self->{looking} = 1;
   while (delete $self->{look_again}) {
     $self->_connect;
@@ -147,7 +148,7 @@ sub _look {
   return;
 }
 
-# Starts all that wait to join, when there is somebody to join.
+# Starts all processes that wait to join, when there is one to join.
 sub _join_all {
   my ($self) = @_;
   my @early = grep { !$_->is_final && !$_->is_running && $_ != $self->{first} }
@@ -163,7 +164,7 @@ sub _join_all {
   }
   return if grep { $_->state eq 'starting' } @{ $self->{members} };
   return if !$self->{first}->is_running && !$self->{first}->is_final;
-  # Nobody is left whom they could join: the program ends, or never began.
+  # No process is left that they could join: the program ends, or never began.
   $self->say('not started, there is no process to join: ' . join ', ', map { $_->name } @early)
     unless $self->{interrupts};
   $_->fail(undef) for @early;
@@ -192,8 +193,8 @@ sub _start {
   return;
 }
 
-# The key, unless options name another one.  Where others could read it on its way, it is only said
-# which one it is: the host has it in a file of the same name, or asks for it (_wrap_key).
+# The key, unless options name another one.  If others could read it on its way, only its hash is
+# sent: the host has the key in a file of the same name, or asks for it (_wrap_key).
 sub _key {
   my ($self, $member, @options) = @_;
   return if !defined $self->{key} || grep { /^--key(?:-fd)?(?:=|$)/ } @options;
@@ -203,7 +204,7 @@ sub _key {
     key_mark => DMI::Key->mark($self->{key}, $nonce));
 }
 
-# The host of this process has no such file: munge brings the key to it, unreadable for others.
+# The host of this process has no such file: sends the key, encrypted by munge.
 sub _wrap_key {
   my ($self, $member, $why) = @_;
   my $wrapped = eval { DMI::Munge->wrap($self->{key}) };
@@ -219,7 +220,7 @@ sub _names {
   return $door->addresses if $door->{way}->name ne 'local';
   my $name = $door->{line}{address};
   return ($name, 'localhost') if $member->{way}->name eq 'local';
-  # This host, as it is seen from there.
+  # The address of this host, as seen from there.
   my ($us) = split ' ', $member->{hello}{ssh} // '';
   my $own = $name =~ /^(?:localhost|127\.|::1$)/ ? undef : $name;
   return grep { defined } $own, $us, Sys::Hostname::hostname();
@@ -231,7 +232,7 @@ sub _ended {
   my ($self, $member) = @_;
   return $self->_look_for_enough unless defined $member->problem;
   return $self->_judge($member) unless $member->was_refused && !$member->{door}->is_final;
-  # Perhaps because the program ends; that news comes on another connection, and may come later.
+  # Perhaps because the program ends: that news comes on another connection, and may come later.
   $self->{judging}++;
   $self->{loop}->after($news, sub {
     $self->{judging}--;
@@ -248,13 +249,13 @@ sub _judge {
     $self->say("$name: came too late, $member->{door}{name} has left: $problem");
     return;
   }
-  # What dies when all are ended by force is no news.
+  # When all are killed, the death of one is not reported.
   $self->say("$name: $problem") unless $self->{aborted} && $member->state eq 'ended';
   $self->{failures}++;
   return $self->_look_for_enough;
 }
 
-# With fewer than `require` processes that run, or may yet, the rest is asked to leave.
+# If fewer than `require` processes run or may still run, asks the rest to leave.
 sub _look_for_enough {
   my ($self) = @_;
   return if !$self->{failures} || $self->{interrupts} || $self->{too_few} || !$self->{require};
@@ -314,7 +315,7 @@ sub _where {
   return sprintf '%s (%s for %d s)', $member->name, $member->state, time - $member->{since};
 }
 
-# stdout or stderr is closed, as by `| head`: an end like that by SIGPIPE, but in order.
+# stdout or stderr was closed by its reader, as by `| head`: end as SIGPIPE would, but in order.
 sub _nobody_reads {
   my ($self) = @_;
   return if $self->{output_gone}++;
@@ -325,7 +326,7 @@ sub _nobody_reads {
 
 # ---- The terminal ------------------------------------------------------------------------------
 
-# Ctrl+Z stops dmimw only: the agents are told not to wait for a word from it.
+# Ctrl+Z stops dmimw only: tells the agents not to expect messages from it.
 sub _suspend {
   my ($self) = @_;
   $_->hold for @{ $self->{members} };
@@ -340,8 +341,8 @@ sub _resume {
   return;
 }
 
-# Our stdin is that of the first process.  A terminal is read only when it is ours: in the background
-# it would stop us.
+# Our stdin is passed to the first process.  A terminal is read only in the foreground: in the
+# background reading would stop us.
 sub _read_input {
   my ($self) = @_;
   my $first = $self->{first};
@@ -372,7 +373,7 @@ sub _take_input {
 
 # ---- From outside (Control.pm) -----------------------------------------------------------------
 
-# One more process; `watch` is called with it at each of its steps.  Dies with a reason.
+# Adds a process; `watch` is called with it at each change of its state.  Dies with a reason.
 sub add {
   my ($self, $text, $watch) = @_;
   die "the program is about to end\n" if $self->{interrupts} || $self->{too_few};
@@ -391,7 +392,8 @@ sub add {
 # Asks all processes of that name, or at that host, to leave; returns how many.  Dies with a reason.
 sub remove {
   my ($self, $name, $watch) = @_;
-  # The first process of a host has the host's name: HOST means all there, HOST/2 that one.
+  # The first process of a host has the host's name: HOST means all processes there, HOST/2 the
+  # second one.
   my @named = grep { $_->name eq $name || $_->{line}{host} eq $name } @{ $self->{members} };
   @named or die "no process of that name\n";
   my @running = grep { !$_->is_final } @named or die "no process there any more\n";

@@ -1,7 +1,6 @@
-# Way.pm - how an agent is started on a host: the one thing in which this host, ssh and a batch
-# system differ.
+# Way.pm - how an agent is started on a host: directly, by ssh, or by a batch system.
 #
-# A way is a subclass that says which command to run.  That command's stdin and stdout are then the
+# A way is a subclass that names the command to run.  That command's stdin and stdout are then the
 # connection to the agent (Frames.pm), its stderr is read for the reason when it fails, and its end
 # is the end of the connection.  It must end soon after its stdin has ended and the agent is gone.
 #
@@ -16,7 +15,7 @@
 #   sub own_session { 1 }          # optional: away from the terminal and its signals
 #   sub is_private { 1 }           # optional: nobody on the network can read what it carries
 #
-# new(bin => directory of dmimw here, ...): options that a way does not know are not its business.
+# new(bin => directory of dmimw here, ...): a way ignores options that it does not know.
 package DMI::Way;
 
 use strict;
@@ -29,7 +28,7 @@ sub at_once { return 64 }
 sub own_session { return 1 }
 sub is_private { return 1 }
 
-# The last line that says something.
+# The reason of a failure: the last line with text, or how the command ended.
 sub reason {
   my ($self, $text, $status) = @_;
   my ($line) = grep { /\S/ } reverse split /[\r\n]+/, $text;
@@ -39,12 +38,12 @@ sub reason {
     : "$name ended with status " . ($status >> 8);
 }
 
-# The command that starts an agent, in whatever shell: from the directory `bin` of this host if
-# there is one there, else from PATH.  `where`: that one and no other.
+# The command that starts an agent, for any shell: from the same directory as `bin` here if that
+# exists there, else from PATH.  `where`: from that directory only.
 sub agent_shell_command {
   my ($self) = @_;
   my $dir = $self->{where} // $self->{bin};
-  die "$dir: a directory of that name cannot be handed to another host\n" if $dir =~ /['\n!]/;
+  die "$dir: a directory of that name cannot be passed to another host\n" if $dir =~ /['\n!]/;
   my $quoted = $dir =~ s/([\\"\$`])/\\$1/gr;
   my $else = defined $self->{where} ? '' : 'test -x "$d/dmimw" || exec dmimw --agent; ';
   return qq{exec sh -c 'd="$quoted"; ${else}exec "\$d/dmimw" --agent'};
@@ -63,7 +62,7 @@ use Sys::Hostname ();
 sub name { return 'local' }
 sub command { my ($self) = @_; return ($^X, "$self->{bin}/dmimw", '--agent') }
 
-# Whether a name means this host: an address of it can be bound.
+# True if the name means this host, that is, if its address can be bound.
 sub is_here {
   my ($class, $name) = @_;
   return 1 if $name eq 'localhost' || lc $name eq lc Sys::Hostname::hostname();

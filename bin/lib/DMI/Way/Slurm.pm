@@ -1,9 +1,9 @@
 # Slurm.pm - inside an allocation: its nodes instead of a node file, and agents started by srun.
 #
-# Every process is a job step of its own, so each can come and go, and `scancel --signal=TERM JOB`
-# and the end of a time limit reach it from slurmstepd, whatever becomes of dmimw.  Not srun's to
-# pass on: SIGTERM makes srun itself kill its step, so nothing here may send it one before it has
-# nothing left to do.
+# Every process is a job step of its own, so each can come and go, and slurmstepd sends it the
+# signals of `scancel --signal=TERM JOB` and of the time limit, even if dmimw has ended.  srun must
+# not get SIGTERM, since it would then kill its step: nothing here may send it one while its process
+# runs.
 package DMI::Way::Slurm;
 
 use strict;
@@ -36,7 +36,7 @@ sub lines {
   my @lines;
   for my $number (0 .. $#hosts) {
     my $tasks = $tasks[$number] // $tasks[-1];
-    # What a task has for itself; 0: there are more tasks than processors.
+    # The processors of one task; 0: there are more tasks than processors.
     my $cpus = int(($cpus[$number] // $cpus[-1]) / $tasks);
     push @lines, map { { host => $hosts[$number], address => $hosts[$number], options => [],
       cpus => $cpus } } 1 .. $tasks;
@@ -46,15 +46,15 @@ sub lines {
 
 sub name { return 'srun' }
 sub at_once { return 32 }
-# srun's streams cross the network as they are.
+# srun does not encrypt what it sends over the network.
 sub is_private { return 0 }
 
-# Processors and memory are shared out as for the tasks of one srun, unless there are not enough, or
-# the process is one more than the allocation was made for (--add).
+# Each process gets processors and memory like a task of one srun, unless there are not enough, or
+# the process is one more than the allocation has (--add).
 sub command {
   my ($self, $line) = @_;
   my @share = $line->{cpus} ? ('--exact', '--mem=0', "--cpus-per-task=$line->{cpus}") : '--overlap';
-  # What the batch script was asked to be is not what one of its processes is.
+  # Settings of the batch script are not for its single processes.
   my @unset = map { ('-u', $_) } grep {
     /^SLURM_(?:NTASKS|NPROCS|NNODES|MEM_PER|CPUS_PER|GPUS_PER|TRES_PER|THREADS_PER|TASKS_PER|
       DISTRIBUTION|OVERCOMMIT|OPEN_MODE|LABELIO|STEP_|HINT|CPU_BIND|EXCLUSIVE|EXACT|OVERLAP)/x
@@ -63,7 +63,7 @@ sub command {
     '--unbuffered', '--mpi=none', '--kill-on-bad-exit=0', 'sh', '-c', $self->agent_shell_command);
 }
 
-# A node's name is mostly that of the host; what the host says of itself helps where it is not.
+# The node's name is usually the host name; if not, the name that the host reports helps.
 sub addresses {
   my ($self, $line, $hello) = @_;
   return ($line->{address}, grep { defined && $_ ne $line->{address} } $hello->{host});
@@ -71,7 +71,7 @@ sub addresses {
 
 sub reason {
   my ($self, $text, $status) = @_;
-  # The last of several lines only says that this was the end.
+  # The last of several lines only says that srun ends.
   my @errors = $text =~ /^srun: error: (.*)$/mg;
   return @errors ? "srun: $errors[0]" : $self->SUPER::reason($text, $status);
 }

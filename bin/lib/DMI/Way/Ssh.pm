@@ -1,7 +1,7 @@
 # Ssh.pm - starts agents by ssh, with the user's own configuration (~/.ssh/config, agent, keys).
 #
-# ssh must not ask anything: many of them run at once, and none has the terminal.  With `ask`, one
-# connects after the other, and each may ask for a password on the terminal.
+# ssh must not ask for anything: many of them run at once, without the terminal.  With `ask` they
+# connect one after the other, and each may ask for a password on the terminal.
 package DMI::Way::Ssh;
 
 use strict;
@@ -12,7 +12,7 @@ our @ISA = ('DMI::Way');
 
 sub name { return 'ssh' }
 
-# ssh => the command, with options, in the way a shell would split it; default ssh.
+# ssh => the command with options, split as a shell would; default ssh.
 sub command {
   my ($self, $line) = @_;
   my @ssh = Text::ParseWords::shellwords($self->{ssh} // 'ssh');
@@ -23,8 +23,7 @@ sub command {
 sub at_once { return $_[0]{ask} ? 1 : 64 }
 sub own_session { return !$_[0]{ask} }
 
-# The name in the file may be an alias that only ssh knows: the address by which ssh came there
-# helps then.
+# The name in the file may be an alias that only ssh knows; then the address that ssh used helps.
 sub addresses {
   my ($self, $line, $hello) = @_;
   my (undef, undef, $address) = split ' ', $hello->{ssh} // '';
