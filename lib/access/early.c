@@ -1,12 +1,12 @@
 /*
  * early.c - see early.h.
  *
- * The happy path: pieces of a DATA for the page, or of its BLOCKs, are copied as they come; at the
- * last message's step all bytes of the read have been copied, and the core completes it without
- * copying.  A piece is copied with the page locked and only while the read still waits.  So nothing
- * is written to the buffer of a read that was completed in another way (a GRANT, another DATA), and
- * what completes it in another way, or after the daemon has received some of the pieces, copies all
- * bytes anew.
+ * The happy path: pieces of a DATA for the page, or of its BLOCKs, are copied as they arrive.  At
+ * the step of the last message all bytes of the read have been copied, and the core completes it
+ * without copying.  A piece is copied with the page locked, and only while the read still waits. So
+ * nothing is written to the buffer of a read that was completed in another way (by a GRANT, or
+ * another DATA).  If it is completed in another way, or the daemon has received some of the pieces,
+ * all bytes are copied again.
  */
 #include "access/early.h"
 
@@ -15,12 +15,12 @@
 #include "base/lock.h"
 
 struct early {
-  struct dmi_op *op; /* waited for; NULL: none */
+  struct dmi_op *op; /* the read that this thread waits for; NULL: none */
   /* The DATA, or BLOCKs, that are arriving: */
   dmi_fetch_t fetch;
   dmi_version_t version;
-  uint64_t next; /* bytes of the page, from its beginning, that have been looked at */
-  bool filled;   /* set in the operation for this step */
+  uint64_t next; /* bytes of the page, from its beginning, that have been handled */
+  bool filled;   /* the operation was marked as filled for this step */
 };
 
 static __thread struct early early;
@@ -38,7 +38,7 @@ static bool is_ours(const struct dmi_msg *msg) {
          msg->map == early.op->page->map->base && msg->page == early.op->page->index;
 }
 
-/* DATA and BLOCK begin alike. */
+/* The fetch of a DATA or BLOCK. */
 static dmi_fetch_t fetch_of(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_BLOCK ? msg->block.fetch : msg->data.fetch;
 }
@@ -47,12 +47,12 @@ static dmi_version_t version_of(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_BLOCK ? msg->block.version : msg->data.version;
 }
 
-/* Is it of the fetch, and the version, that is arriving? */
+/* True if the message belongs to the fetch and version that is arriving. */
 static bool goes_on(const struct dmi_msg *msg) {
   return dmi_fetch_is(early.fetch, fetch_of(msg)) && dmi_version_is(early.version, version_of(msg));
 }
 
-/* Where in the page its body begins. */
+/* The offset in the page at which its body begins. */
 static uint64_t begins(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_BLOCK ? msg->block.off : 0;
 }

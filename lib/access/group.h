@@ -1,9 +1,9 @@
 /*
  * group.h - scattered accesses: many ranges of global memory as one call.
  *
- * A group is made once and used often: its items are sorted by page then, so that a call makes at
- * most one request a page.  Reads are GETs, writes are PUTs; what can be read or written here makes
- * no message.
+ * A group is made once and used often.  Its items are sorted by page when it is made, so that a
+ * call sends at most one request for each page.  Reads are GETs, writes are PUTs; hits send no
+ * message.
  */
 #ifndef DMI_ACCESS_GROUP_H
 #define DMI_ACCESS_GROUP_H
@@ -14,23 +14,24 @@
 struct dmi_group_page {
   struct dmi_mapping *mapping; /* one reference */
   struct dmi_page *page;       /* its record */
-  const struct dmi_part *part; /* in the order of the items; not this page's to free */
+  const struct dmi_part *part; /* in the order of the items; part of the group's array */
   uint64_t parts;              /* at least 1 */
-  uint64_t off, span;          /* bytes: of the first, and from it to behind the last */
-  uint64_t len;                /* bytes of all ranges: items that meet or overlap are one */
-  uint64_t ranges;             /* of `list`; 0: but one range */
-  struct dmi_frame *list;      /* as kind LIST has it */
+  /* bytes: offset of the first, and length from there to the end of the last */
+  uint64_t off, span;
+  uint64_t len;           /* bytes of all ranges; items that touch or overlap form one range */
+  uint64_t ranges;        /* number in `list`; 0: there is only one range */
+  struct dmi_frame *list; /* the list as messages of kind LIST have it */
 };
 
 struct dmi_group {
   struct dmi_access *access;
-  _Atomic uint32_t refs; /* the user's, and one per asynchronous call in flight */
+  _Atomic uint32_t refs; /* one of the user, and one for each asynchronous call in flight */
   uint64_t pages;
   struct dmi_group_page *page;
   struct dmi_part *part; /* of all pages */
 };
 
-/* An item: [addr, addr + size) and the caller's buffer from `to` on. */
+/* An item: [addr, addr + size) of global memory, and offset `to` in the caller's buffer. */
 struct dmi_group_item {
   int64_t addr, size, to;
 };
@@ -39,7 +40,7 @@ struct dmi_group_item {
 int32_t dmi_group_new(struct dmi_access *access, const struct dmi_group_item *item, uint64_t num,
                       struct dmi_group **group);
 
-/* The last reference frees it; NULL is allowed. */
+/* Gives back a reference; the last one frees the group.  NULL is allowed. */
 void dmi_group_unref(struct dmi_group *group);
 
 /* As DMI_group_read and DMI_group_write. */

@@ -1,16 +1,16 @@
 /*
- * group_init.c - making a group: items are cut at page borders, sorted by page, and the bytes they
- * name in a page become a list of ranges.
+ * group_init.c - makes a group: items are cut at page borders and sorted by page, and the bytes
+ * that they name in a page become a list of ranges.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "access/group.h"
 
-/* A part, and where it belongs. */
+/* A part of an item, and its page. */
 struct piece {
-  uint64_t start;              /* global address of the page: sorts by page */
-  uint64_t number;             /* order of the items */
+  uint64_t start;              /* global address of the page, the key for sorting */
+  uint64_t number;             /* number of the item */
   uint64_t index;              /* of the page */
   struct dmi_mapping *mapping; /* one reference */
   struct dmi_part part;
@@ -21,7 +21,7 @@ struct pieces {
   uint64_t num, capacity;
 };
 
-/* A range of a page, and where its bytes stand among those of all. */
+/* A range of a page, and the position of its bytes among the bytes of all ranges. */
 struct stretch {
   uint64_t off, len, at;
 };
@@ -77,7 +77,7 @@ static int by_offset(const void *left, const void *right) {
   return a->off < b->off ? -1 : a->off > b->off;
 }
 
-/* Sorts, and makes one of those that meet or overlap.  Returns how many are left. */
+/* Sorts the stretches, and joins those that touch or overlap.  Returns how many are left. */
 static uint64_t merge(struct stretch *stretch, uint64_t num) {
   uint64_t last = 0;
   qsort(stretch, num, sizeof(*stretch), by_offset);
@@ -94,7 +94,7 @@ static uint64_t merge(struct stretch *stretch, uint64_t num) {
   return last + 1;
 }
 
-/* The stretch that has this offset. */
+/* The stretch that contains this offset. */
 static const struct stretch *stretch_of(const struct stretch *stretch, uint64_t num, uint64_t off) {
   uint64_t low = 0, high = num;
   while (high - low > 1) {
@@ -119,7 +119,7 @@ static int32_t make_list(struct dmi_group_page *page, const struct stretch *stre
   return DMI_OK;
 }
 
-/* The page of some pieces; takes over the reference to the mapping of the first. */
+/* Makes the page of these pieces; takes over the first one's reference to the mapping. */
 static int32_t make_page(struct dmi_group *group, struct piece *piece, uint64_t num,
                          struct dmi_part *part, struct stretch *stretch) {
   struct dmi_group_page *page = &group->page[group->pages++];
@@ -147,7 +147,7 @@ static int32_t make_page(struct dmi_group *group, struct piece *piece, uint64_t 
   return stretches > 1 ? make_list(page, stretch, stretches) : DMI_OK;
 }
 
-/* The pages of all pieces, which are sorted. */
+/* Makes the pages of all pieces, which are sorted. */
 static int32_t make_pages(struct dmi_group *group, struct pieces *pieces) {
   uint64_t pages = 0, most = 0, first = 0;
   struct stretch *stretch;

@@ -2,8 +2,8 @@
  * mapping.c - one mapping: its page table and page records.
  *
  * The page table is a radix tree with nodes of 512 pointers, made as pages are touched, so that a
- * mapping of any number of pages costs nothing at first.  Nothing in it moves or goes before the
- * mapping does, so finding a record takes no lock.
+ * mapping of any number of pages costs nothing at first.  Nothing in it is moved or freed before
+ * the mapping is, so finding a record takes no lock.
  */
 #include "access/mapping.h"
 
@@ -20,7 +20,7 @@
 struct dmi_slab {
   struct dmi_slab *next;
   uint32_t used, capacity;
-  struct dmi_page *pages; /* aligned to a cache line each */
+  struct dmi_page *pages; /* each aligned to a cache line */
 };
 
 typedef void *_Atomic node_slot;
@@ -29,7 +29,7 @@ uint64_t dmi_mapping_bytes(const struct dmi_mapping *mapping) {
   return atomic_load_explicit(&mapping->bytes, memory_order_relaxed);
 }
 
-/* With the lock held. */
+/* Counts memory of the mapping.  With the lock held. */
 static void count(struct dmi_mapping *mapping, size_t bytes) {
   atomic_fetch_add_explicit(&mapping->bytes, bytes, memory_order_relaxed);
 }
@@ -105,7 +105,7 @@ struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t in
   return atomic_load_explicit(&node[index & (FANOUT - 1)], memory_order_acquire);
 }
 
-/* Below a node, whose first page is `first`. */
+/* The first record from page `from` on below a node whose first page is `first`. */
 static struct dmi_page *next_below(node_slot *node, int depth, uint64_t first, uint64_t from) {
   int shift = (depth - 1) * DMI_TABLE_BITS;
   for (uint64_t i = from > first ? (from - first) >> shift : 0; i < FANOUT; i++) {
@@ -145,7 +145,7 @@ static struct dmi_page *slab_take(struct dmi_mapping *mapping) {
   return &slab->pages[slab->used++];
 }
 
-/* With the lock held: the slot of the record, making the nodes on the way. */
+/* Returns the slot for a record, and makes missing nodes above it.  With the lock held. */
 static node_slot *slot_make(struct dmi_mapping *mapping, uint64_t index) {
   node_slot *at = &mapping->root;
   for (int level = mapping->depth - 1; level >= 0; level--) {

@@ -1,7 +1,7 @@
 /*
  * mapping.h - a mapping, and its page records.
  *
- * Lookups are for any thread and lock nothing; they must be inside an epoch (base/epoch.h), or hold
+ * Any thread may look up pages, without a lock; it must be inside an epoch (base/epoch.h), or have
  * a reference to the mapping.
  */
 #ifndef DMI_ACCESS_MAPPING_H
@@ -24,35 +24,35 @@ struct dmi_deferred_request {
 };
 
 struct dmi_mapping {
-  struct dmi_map map;    /* what the protocol core sees; first */
+  struct dmi_map map;    /* the core's part; first */
   uint64_t end;          /* base + page_size * page_num */
   int32_t shift;         /* log2 of the page size, -1: not a power of two */
   int32_t depth;         /* levels of the page table */
-  _Atomic uint32_t refs; /* the table's one, and one per operation in flight */
+  _Atomic uint32_t refs; /* one of the space, and one for each operation in flight */
   _Atomic uint32_t dead; /* bool: unmapped */
   void *_Atomic root;    /* nodes of 2^9 pointers; leaves point to records */
-  struct dmi_mutex lock; /* making records; guards slab */
-  struct dmi_slab *slab; /* records live in slabs, freed with the mapping */
+  struct dmi_mutex lock; /* held while records are made; guards slab */
+  struct dmi_slab *slab; /* the memory of records; freed with the mapping */
   struct dmi_deferred_request
-      *deferred; /* requests for the home that is arriving, in order; guarded by the */
-  struct dmi_deferred_request **deferred_end; /* process's park lock */
+      *deferred; /* requests until the home has arrived, in order; guarded by the */
+  struct dmi_deferred_request **deferred_end; /* deferred_lock of struct dmi_access */
   _Atomic uint32_t saved_lock;                /* guards saved */
-  _Atomic uint32_t any_saved;                 /* bool: some page was saved once */
-  struct dmi_range_set saved;                 /* numbers of pages that are to stay here: DMI_save */
-  _Atomic uint64_t bytes;                     /* in nodes and slabs */
-  uint64_t hand;                              /* the pager's: core/replace.h */
+  _Atomic uint32_t any_saved;                 /* bool: a page was saved at some time */
+  struct dmi_range_set saved;                 /* numbers of the pages that DMI_save asks to keep */
+  _Atomic uint64_t bytes;                     /* of nodes and slabs */
+  uint64_t hand;                              /* of the pager: core/replace.h */
 };
 
-/* Makes one, with one reference.  NULL: no memory. */
+/* Makes a mapping with one reference.  NULL: no memory. */
 struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
                                     uint32_t home);
 
-/* A further reference; false when the last is gone already. */
+/* Takes a further reference; false if the last one was given back already. */
 bool dmi_mapping_ref(struct dmi_mapping *mapping);
-/* The last one frees the mapping when no epoch can see it any more. */
+/* Gives back a reference; after the last the mapping is freed, as soon as no epoch can see it. */
 void dmi_mapping_unref(struct dmi_core *core, struct dmi_mapping *mapping);
 
-/* The page of an address inside the mapping, and the offset in the page. */
+/* The number of the page of an address inside the mapping, and the offset in the page. */
 static inline uint64_t dmi_mapping_index(const struct dmi_mapping *mapping, uint64_t addr,
                                          uint64_t *off) {
   uint64_t at = addr - mapping->map.base;
@@ -61,30 +61,31 @@ static inline uint64_t dmi_mapping_index(const struct dmi_mapping *mapping, uint
   return index;
 }
 
-/* The record of a page, NULL when there is none yet. */
+/* The record of a page; NULL if it was not made yet. */
 struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t index);
 
-/* The same, made if need be.  NULL: the mapping is dead, or there is no memory (*error tells). */
+/* The same, but makes the record if necessary.  NULL: the mapping is dead, or there is no memory;
+ * *error says which. */
 struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapping, uint64_t index,
                                  int32_t *error);
 
-/* Calls visit for every record there is.  With the mapping's lock held no record is made meanwhile.
- */
+/* Calls `visit` for every record.  If the mapping's lock is held, no record is made meanwhile. */
 void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
                       void *arg);
 
-/* The first record of a page from number `from` on, NULL: there is none.  As dmi_mapping_find. */
+/* The first record of the page with number `from` or a later one; NULL: there is none.  As
+ * dmi_mapping_find. */
 struct dmi_page *dmi_mapping_next(const struct dmi_mapping *mapping, uint64_t from);
 
-/* Saves the pages [first, end), or ends that; any thread.  False: no memory, nothing was changed.
- */
+/* Adds the pages [first, end) to the saved ones, or removes them.  Any thread.  False: no memory;
+ * nothing has changed. */
 bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end, bool saved);
 
-/* Must this page not be replaced here?  What replaces pages asks this of each page that it might
- * drop, or give to another process; any thread, any lock of docs/locking.md held. */
+/* True if DMI_save asks to keep this page: it must not be dropped, or offered to another process,
+ * for lack of memory.  Any thread, with any lock of docs/locking.md held. */
 bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index);
 
-/* Bytes in its page table and records.  Any thread. */
+/* Bytes of its page table and records.  Any thread. */
 uint64_t dmi_mapping_bytes(const struct dmi_mapping *mapping);
 
 #endif

@@ -15,7 +15,7 @@
 struct slot {
   struct dmi_op *op; /* NULL: free */
   uint32_t uses;     /* upper half of the number */
-  uint32_t seen;     /* the same, of the operation that was in flight at the last dmi_ops_look */
+  uint32_t seen;     /* the same, of the operation that was here at the last dmi_ops_look */
   uint32_t next_free;
   bool prompt; /* see is_prompt */
 };
@@ -24,7 +24,8 @@ struct dmi_ops {
   _Atomic uint32_t lock; /* guards all below */
   uint32_t num, free;    /* slots; first free one */
   struct slot *slot;
-  _Atomic uint64_t out; /* operations in the table that count; written with the lock held */
+  _Atomic uint64_t out; /* operations in the table that take effect by themselves (dmi_ops_any);
+                           written with the lock held */
 };
 
 struct dmi_ops *dmi_ops_new(void) {
@@ -54,8 +55,8 @@ static bool counts(const struct dmi_op *op) {
   return op->req.type != DMI_REQ_ATOMIC || op->req.kind != DMI_RMW_WATCH;
 }
 
-/* Is it done as soon as it has reached the owner?  Not what waits for others there (R11).  Asked
- * when it begins: later its thread may change the type under the page's lock. */
+/* True if the owner completes the operation without waiting for others (R11).  To be called when it
+ * begins: later another thread may change the type, under the page's lock. */
 static bool is_prompt(const struct dmi_op *op) {
   return op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
 }
@@ -107,7 +108,7 @@ bool dmi_ops_any(const struct dmi_ops *ops) {
   return atomic_load(&ops->out) != 0;
 }
 
-/* With the lock held. */
+/* Finds an operation by its number.  With the lock held. */
 static struct dmi_op *find(const struct dmi_ops *ops, dmi_op_t number) {
   uint32_t at = (uint32_t)number.n;
   if (at >= ops->num || ops->slot[at].uses != (uint32_t)(number.n >> 32)) return NULL;

@@ -1,6 +1,6 @@
 /*
- * rwset.c - read-write-sets: making, opening and freeing them (rwset_int.h has a drawing).
- * Domains decompose in rwset_decompose.c.
+ * rwset.c - read-write-sets: makes, opens and frees them (rwset_int.h has a drawing). Domains
+ * decompose in rwset_decompose.c.
  */
 #include <stdlib.h>
 
@@ -10,8 +10,7 @@
 
 #define MAGIC INT64_C(0x74657377724d4944) /* "DIMrwset" */
 
-/* ---- Global memory, with errors in place of DMI_FALSE -----------------------------------------
- */
+/* ---- Global memory, with errors in place of DMI_FALSE --------------------------------------- */
 
 static int32_t get(struct dmi_access *access, int64_t addr, void *to, int64_t size) {
   return dmi_error_of(dmi_access_read(access, addr, size, to, DMI_GET_READ, NULL));
@@ -42,7 +41,7 @@ static int64_t sum_of(const struct set *set) {
   return (int64_t)sum;
 }
 
-/* Is there a mapping of these sizes at this address?  DMI_EINVAL: not so. */
+/* DMI_EINVAL unless there is a mapping of these sizes at this address. */
 static int32_t expect(struct dmi_access *access, int64_t base, int64_t page_size,
                       int64_t page_num) {
   int32_t error = DMI_OK;
@@ -78,7 +77,7 @@ int32_t dmi_rwset_load(struct dmi_access *access, int64_t addr, struct set *set)
   return expect(access, set->where, CELLS * CELL, where_pages(set->element_num));
 }
 
-/* The same for what the table says of a domain. */
+/* The same for a domain's entry in the table. */
 static int32_t check_domain(struct dmi_access *access, const struct set *set,
                             const struct domain *domain) {
   if (!domain->num && !domain->addr) return DMI_OK;
@@ -87,8 +86,7 @@ static int32_t check_domain(struct dmi_access *access, const struct set *set,
   return expect(access, domain->addr, domain->num * set->element_size, 1);
 }
 
-/* ---- Making and freeing -----------------------------------------------------------------------
- */
+/* ---- Making and freeing --------------------------------------------------------------------- */
 
 int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_num,
                        int64_t element_size, int32_t rwset_num) {
@@ -100,7 +98,7 @@ int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_
   int32_t error;
   if (element_num <= 0 || element_size <= 0 || rwset_num <= 0)
     return dmi_because(DMI_EINVAL, "all three numbers must be positive");
-  error = get(access, addr, &old, sizeof(old)); /* is there room for it? */
+  error = get(access, addr, &old, sizeof(old)); /* fails if it would leave the mapping */
   if (error != DMI_OK) return error;
   error = dmi_rwset_map(access, table_size(rwset_num), 1, &set.table);
   if (error != DMI_OK) return error;
@@ -136,10 +134,9 @@ int32_t dmi_rwset_destroy(struct dmi_access *access, int64_t addr) {
   return error;
 }
 
-/* ---- Reading and writing ----------------------------------------------------------------------
- */
+/* ---- Reading and writing -------------------------------------------------------------------- */
 
-/* Where the values of these elements are: one scattered read. */
+/* Finds the addresses of these elements' values, by one scattered read. */
 static int32_t find_values(struct dmi_access *access, const struct set *set, const int64_t *element,
                            int32_t num, int64_t *where) {
   struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
@@ -166,7 +163,8 @@ static int32_t make_reads(struct dmi_access *access, const struct set *set, cons
   int64_t *where = malloc(((size_t)num + 1) * sizeof(*where));
   struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
   int32_t error = where && item ? DMI_OK : DMI_ENOMEM;
-  if (num && set->element_size > INT64_MAX / num) error = DMI_ESIZE; /* of the user's buffer */
+  /* the size of the user's buffer */
+  if (num && set->element_size > INT64_MAX / num) error = DMI_ESIZE;
   if (error == DMI_OK) error = find_values(access, set, element, num, where);
   for (int32_t i = 0; i < num && error == DMI_OK; i++)
     item[i] = (struct dmi_group_item){where[i], set->element_size, i * set->element_size};

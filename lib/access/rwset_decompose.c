@@ -2,9 +2,9 @@
  * rwset_decompose.c - a domain says which elements it writes.
  *
  * A domain that decomposes makes a page for its values and claims the cells of its elements, one
- * read-modify-write for each page of `where`: whoever claims a cell second is told, and counts it
- * in `conflicts` before it counts itself in `decomposed`.  So a process that finds all domains in
- * `decomposed` also finds every conflict there is.
+ * read-modify-write for each page of `where`: the second domain that claims a cell notices it, and
+ * counts it in `conflicts` before it counts itself in `decomposed`.  So a process that finds all
+ * domains in `decomposed` also finds every conflict there is.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int32_t add_one(struct dmi_access *access, int64_t addr) {
   return dmi_error_of(dmi_access_fad(access, addr, 1, NULL, DMI_PUT_ATOMIC, NULL));
 }
 
-/* An element of a write set, and its place there. */
+/* An element of a write set, and its index there. */
 struct member {
   int64_t element, place;
 };
@@ -28,7 +28,7 @@ static int by_element(const void *left, const void *right) {
   return a->element < b->element ? -1 : a->element > b->element;
 }
 
-/* The write set, sorted; each element must exist, and be there once. */
+/* Sorts the write set.  Each element must exist, and must be named once. */
 static int32_t sort_members(const struct set *set, const int64_t *element, int32_t num,
                             struct member *member) {
   for (int32_t i = 0; i < num; i++) {
@@ -64,7 +64,7 @@ static int32_t claim_page(struct dmi_access *access, const struct set *set, int6
   return dmi_error_of(dmi_access_rmw(access, &call, &batch->status));
 }
 
-/* Claims all cells; *taken: how many others had before. */
+/* Claims all cells; *taken: how many of them another domain had claimed before. */
 static int32_t claim_all(struct dmi_access *access, const struct set *set,
                          const struct member *member, int64_t num, int64_t values,
                          uint64_t *taken) {
@@ -95,7 +95,7 @@ static int32_t claim_all(struct dmi_access *access, const struct set *set,
   return error;
 }
 
-/* Marks the domain as decomposed, if it is not. */
+/* Marks the domain as decomposed; fails if it is marked already. */
 static int32_t take_domain(struct dmi_access *access, const struct set *set, int32_t my_id) {
   const int64_t no = 0, yes = 1;
   int8_t done = DMI_FALSE;
@@ -113,7 +113,8 @@ static int32_t take_domain(struct dmi_access *access, const struct set *set, int
              : error;
 }
 
-/* With the domain taken.  If memory runs out before a cell is claimed, it is given back. */
+/* Makes the values of the marked domain and claims its cells.  If memory runs out before a cell is
+ * claimed, the mark is removed. */
 static int32_t make_domain(struct dmi_access *access, const struct set *set, int32_t my_id,
                            const struct member *member, int32_t num) {
   struct domain domain = {1, 0, num};

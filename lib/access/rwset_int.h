@@ -1,5 +1,5 @@
 /*
- * rwset_int.h - what a read-write-set is made of; for rwset*.c only.
+ * rwset_int.h - the data of a read-write-set; private to rwset*.c.
  *
  *   DMI_rwset_t      `table`, one page            `where`, a cell an element     values, one page
  *   +-----------+    +-----------------------+    +--------------------------+   of each domain
@@ -13,17 +13,17 @@
 
 #include "access/rwset.h"
 
-#define CELLS 2048 /* of a page of `where` */
+#define CELLS 2048 /* in a page of `where` */
 #define CELL ((int64_t)sizeof(uint64_t))
 
-/* What lies at the address that the user chose.  It can be overwritten, as anything in global
- * memory, so nothing of it is used before dmi_rwset_load has seen that it fits the mappings it
- * names. */
+/* The bytes at the address that the user chose.  Programs can overwrite them, as anything in global
+ * memory, so they are used only after dmi_rwset_load has checked that they fit to the mappings that
+ * they name. */
 struct set {
   int64_t magic;
   int64_t element_num, element_size, rwset_num;
   int64_t table, where; /* mappings */
-  int64_t sum;          /* sum_of() what is above */
+  int64_t sum;          /* checksum of the fields above (sum_of) */
   int64_t zero;
 };
 _Static_assert(sizeof(struct set) == sizeof(DMI_rwset_t), "the public size");
@@ -48,7 +48,7 @@ static inline int64_t dmi_rwset_domain(const struct set *set, int64_t my_id) {
 int32_t dmi_rwset_put(struct dmi_access *access, int64_t addr, const void *from, int64_t size);
 int32_t dmi_rwset_map(struct dmi_access *access, int64_t page_size, int64_t page_num,
                       int64_t *addr);
-/* Checks what is there before anything of it is used. */
+/* Reads and checks the set at an address. */
 int32_t dmi_rwset_load(struct dmi_access *access, int64_t addr, struct set *set);
 
 #endif

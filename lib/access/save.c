@@ -1,8 +1,7 @@
 /*
  * save.c - DMI_save and DMI_unsave.
  *
- * They note the wish and move nothing: the notes are the mapping's (dmi_mapping_saved says what
- * they are), and go with it.
+ * They move no pages: they only change the mapping's set of saved pages (dmi_mapping_saved).
  */
 #include "access/save.h"
 

@@ -1,8 +1,8 @@
 /*
- * space.c - the mappings this process knows, by address.
+ * space.c - the mappings that this process knows, by address.
  *
- * A sorted array that is never changed: a change publishes a new one and retires the old.  Each
- * thread remembers the mapping it used last; `generation` says when that may be out of date.
+ * They are in a sorted array.  A change publishes a new array and retires the old one.  Each thread
+ * remembers the mapping that it used last; `generation` says when that may be out of date.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ struct dmi_space_table {
   struct dmi_mapping *mapping[]; /* by base */
 };
 
-/* Generations of all spaces of the OS process: so what a thread remembers is also told from what
- * belongs to another space. */
+/* All spaces of the OS process share these numbers, so that a thread does not use a mapping that it
+ * remembers from another space. */
 static _Atomic uint64_t last_generation;
 
 static __thread struct {
@@ -46,7 +46,7 @@ static struct dmi_space_table *table_new(uint64_t num) {
   return fresh;
 }
 
-/* Where a mapping with this base stands, or would. */
+/* The index of the mapping with this base, or where it would be inserted. */
 static uint64_t place(const struct dmi_space_table *in, uint64_t base) {
   uint64_t low = 0, high = in ? in->num : 0;
   while (low < high) {
@@ -71,7 +71,7 @@ void dmi_space_add(struct dmi_space *space, struct dmi_core *core, struct dmi_ma
   uint64_t at = place(old, mapping->map.base);
   struct dmi_space_table *fresh;
   if (at < num && old->mapping[at]->map.base == mapping->map.base) {
-    dmi_mapping_unref(core, mapping); /* known already */
+    dmi_mapping_unref(core, mapping); /* it is known already */
     return;
   }
   fresh = table_new(num + 1);

@@ -1,7 +1,7 @@
 /*
  * space.h - the mappings that a process knows, by address.
  *
- * Lookups are for any thread and lock nothing; they must be inside an epoch (base/epoch.h).
+ * Any thread may look up mappings, without a lock; it must be inside an epoch (base/epoch.h).
  * Mappings are added and removed by the daemon thread only.
  */
 #ifndef DMI_ACCESS_SPACE_H
@@ -13,28 +13,28 @@ struct dmi_space_table;
 
 struct dmi_space {
   struct dmi_space_table *_Atomic table;
-  _Atomic uint64_t generation; /* changes when a mapping is removed; of no two spaces the same */
+  _Atomic uint64_t generation; /* changes when a mapping is removed; differs between spaces */
 };
 
 void dmi_space_init(struct dmi_space *space);
-/* Forgets all, at the end. */
+/* Frees the table, at the end of the process. */
 void dmi_space_end(struct dmi_space *space, struct dmi_core *core);
 
-/* Adds one; takes over the reference. */
+/* Adds a mapping; takes over the reference. */
 void dmi_space_add(struct dmi_space *space, struct dmi_core *core, struct dmi_mapping *mapping);
-/* Takes it out; the caller gets the table's reference.  NULL: none with this base. */
+/* Takes out a mapping; the caller gets the table's reference.  NULL: none has this base. */
 struct dmi_mapping *dmi_space_remove(struct dmi_space *space, uint64_t base);
-/* The mapping that has this address, NULL: none known here. */
+/* The mapping that contains this address; NULL: none is known here. */
 struct dmi_mapping *dmi_space_find(struct dmi_space *space, uint64_t addr);
-/* The mapping that begins at or before this address, and the next one; NULL: none known here. */
+/* The mapping that begins at or before this address, and the next one; NULL: none is known. */
 void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct dmi_mapping **below,
                     const struct dmi_mapping **above);
 /* The first mapping that begins behind this address, NULL: none known here. */
 struct dmi_mapping *dmi_space_next(const struct dmi_space *space, uint64_t base);
-/* Calls visit for every mapping; the daemon thread, or inside an epoch. */
+/* Calls `visit` for every mapping.  In the daemon thread, or inside an epoch. */
 void dmi_space_each(const struct dmi_space *space,
                     void (*visit)(struct dmi_mapping *mapping, void *arg), void *arg);
-/* Bytes in the page tables and records of all.  Any thread, inside an epoch. */
+/* Bytes of the page tables and records of all mappings.  Any thread, inside an epoch. */
 uint64_t dmi_space_bytes(const struct dmi_space *space);
 
 #endif

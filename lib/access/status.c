@@ -1,5 +1,5 @@
 /*
- * status.c - completion of a call, and waiting for it.
+ * status.c - see status.h.
  */
 #include "access/status.h"
 
@@ -11,10 +11,10 @@
 #include "base/futex.h"
 #include "net/net.h"
 
-/* For which status this thread is receiving: it need not be told. */
+/* The status for which this thread itself is receiving: it needs no wake-up. */
 static __thread const struct dmi_status *receiving;
 
-#define SPINS 200 /* times that a spinning caller gives the processor away before it sleeps */
+#define SPINS 200 /* how often a spinning caller yields the processor before it sleeps */
 
 void dmi_status_begin(struct dmi_status *status) {
   status->error = DMI_OK;
@@ -25,7 +25,7 @@ void dmi_status_begin(struct dmi_status *status) {
 void dmi_status_done(struct dmi_status *status, int32_t error) {
   status->error = error;
   uint32_t state = atomic_exchange_explicit(&status->state, DMI_STATUS_DONE, memory_order_acq_rel);
-  /* `status` may be gone now. */
+  /* The program may have freed `status` by now. */
   if (state & DMI_STATUS_WAITED) dmi_futex_wake(&status->state, INT_MAX);
   if (state >> DMI_STATUS_NUDGE && receiving != status) {
     dmi_net_nudge((int)(state >> DMI_STATUS_NUDGE) - 1);
@@ -60,7 +60,8 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The state with WAITED in it, to sleep on, so that dmi_status_done wakes; 0: it is not OUT. */
+/* Sets WAITED, so that dmi_status_done wakes this thread; returns the state to sleep on.  0: the
+ * call is not in flight. */
 static uint32_t to_sleep(struct dmi_status *status) {
   uint32_t state = atomic_load_explicit(&status->state, memory_order_acquire);
   while (state & DMI_STATUS_IN_FLIGHT) {
@@ -88,7 +89,8 @@ int32_t dmi_status_wait(struct dmi_status *status) {
   return status->error;
 }
 
-/* The number of dmi_net_nudge goes into the state, or out of it.  False: it is not OUT. */
+/* Puts the number of dmi_net_nudge into the state, or removes it.  False: the call is not in
+ * flight. */
 static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
   uint32_t state = atomic_load(&status->state);
   uint32_t next;
@@ -102,13 +104,14 @@ static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
 int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
   struct dmi_net_loan loan;
   int nudge = -1, cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could give it back */
+  /* a cancelled thread could not give back the connection */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
   if (status->asked && !dmi_status_is_done(status)) {
     nudge = dmi_net_borrow(net, status->asked, &loan);
   }
   if (nudge >= 0) {
-    /* Who waits for the same status in another thread borrows from the same member, so only one
-     * has it at a time: its number is out of the state before it gives back. */
+    /* Other threads that wait for this status would borrow the same connection, so only one has it
+     * at a time; it removes its number from the state before it gives the connection back. */
     if (set_nudge(status, (uint32_t)nudge + 1)) {
       receiving = status;
       dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);

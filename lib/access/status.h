@@ -1,8 +1,8 @@
 /*
- * status.h - what is inside a DMI_local_status_t: completion of a call, and waiting for it.
+ * status.h - the contents of a DMI_local_status_t: completion of a call, and waiting for it.
  *
- * The last access to a status by the library is the store that says "done" (a wake-up by address
- * may follow), so its program may forget it from then on.
+ * The library's last access to a status is the store that makes it done (a wake-up by address may
+ * follow), so the program may free it from then on.
  */
 #ifndef DMI_ACCESS_STATUS_H
 #define DMI_ACCESS_STATUS_H
@@ -12,8 +12,9 @@
 
 #include "dmi_api.h"
 
-/* The state: 0 before the first call, else OUT or DONE; while OUT, WAITED when threads sleep on it,
- * and from bit DMI_STATUS_NUDGE on the number of dmi_net_nudge + 1 for the one that receives. */
+/* The state is 0 before the first call, then IN_FLIGHT or DONE.  While IN_FLIGHT: WAITED if threads
+ * sleep on it, and from bit DMI_STATUS_NUDGE on, 1 + the number of dmi_net_nudge for the thread
+ * that receives. */
 #define DMI_STATUS_IN_FLIGHT 1u
 #define DMI_STATUS_DONE 2u
 #define DMI_STATUS_WAITED 4u
@@ -24,10 +25,10 @@ struct dmi_net;
 struct dmi_status {
   _Atomic uint32_t state;
   int32_t error;  /* DMI_E*, valid once DONE */
-  uint32_t asked; /* uid of a member whose answer is waited for, 0: none known.  Written before the
-                     call returns, by its thread */
-  uint32_t begun; /* with DMI_ON_ERROR: the call that it was given to (report.c), 0: that has said
-                     itself that it failed; and its arguments */
+  uint32_t asked; /* uid of the member that must answer; 0: not known.  Written by the thread of the
+                     call, before it returns */
+  uint32_t begun; /* with DMI_ON_ERROR: number of the call that it was given to (report.c), 0: its
+                     failure was reported already; and its arguments */
   int64_t addr, size;
 };
 
@@ -39,21 +40,20 @@ static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status) {
 
 void dmi_status_begin(struct dmi_status *status);
 void dmi_status_done(struct dmi_status *status, int32_t error);
-/* A call fails before it began: the status, if there is one, says so too, so that waiting for it
- * ends. Returns DMI_FALSE, and DMI_errno() is set. */
+/* A call fails before it began.  Stores the error in the status, too, if there is one, so that
+ * waiting for it ends. Returns DMI_FALSE, and DMI_errno() is set. */
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error);
 bool dmi_status_is_done(struct dmi_status *status);
-/* All zero bytes: no call was given it yet. */
+/* True if it is all zero bytes: it was given to no call yet. */
 bool dmi_status_is_new(struct dmi_status *status);
-/* Looks for a while whether it is done, and gives others the processor in between; then gives up.
- */
+/* Spins for a while until it is done, yielding the processor in between. */
 void dmi_status_spin(struct dmi_status *status);
-/* Waits for at most so many nanoseconds (below a second); returns whether it is done.  Several
- * threads may wait for one status. */
+/* Waits for at most `ns` nanoseconds (below a second); true if it is done.  Several threads may
+ * wait for one status. */
 bool dmi_status_wait_for(struct dmi_status *status, int64_t ns);
-/* Returns the error. */
+/* Waits until it is done; returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);
-/* The same, receiving from the member that was asked, if that is possible. */
+/* The same, but if possible receives from the member that was asked. */
 int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net);
 
 #endif
