@@ -1,7 +1,7 @@
 /*
- * answer_test.c - answers to operations in flight, when two processes give one (only faulty ones
- * do): the first counts, the caller's buffer is left alone after the call, and nothing is freed
- * twice.  The answers come by two connections, so two threads may receive them at once.
+ * answer_test.c - two processes answer the same operation, which only faulty processes do: the
+ * first answer counts, the caller's buffer is not touched after the call, and nothing is freed
+ * twice.  The answers come on two connections, so two threads may receive them at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * capacity_sim_test.c - who has room: a simulation of several processes with messages in any order
- * between different pairs, in which nobody may wait for room that is there, no promise may be lost,
- * and each rule that is switched off is noticed.
+ * capacity_sim_test.c - the capacity of members: a simulation of several processes, with messages
+ * in any order between different pairs.  No process may wait for memory that is free, no promise
+ * may be lost, and each rule that is switched off is noticed.
  */
 #include "core/capacity.h"
 

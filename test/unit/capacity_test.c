@@ -1,5 +1,6 @@
 /*
- * capacity_test.c - who has room: single scenarios, and messages that no correct peer sends.
+ * capacity_test.c - the capacity of members: single scenarios, and messages that a correct peer
+ * does not send.
  */
 #include "core/capacity.h"
 

@@ -1,6 +1,6 @@
 /*
- * claim_test.c - the read-modify-write by which read-write-sets claim cells: who comes second is
- * told, and claims that no correct peer makes do no harm.
+ * claim_test.c - the read-modify-write by which read-write-sets claim cells: the second one to
+ * claim a cell notices it, and claims that a correct peer does not make do no harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
 /*
- * delegate_test.c - pages passed on by readers (docs/protocol.md R13), step by step: who sends how
- * often, the hint, BLOCKs that no correct peer sends, and that nothing stays behind.
+ * delegate_test.c - pages passed on by readers (docs/protocol.md R13), step by step: which process
+ * sends how often, the hint, BLOCKs that a correct peer does not send, and that nothing is left
+ * over.
  *
- * Several processes' cores side by side; messages are carried by hand.
+ * Runs the cores of several processes; the test delivers each message itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>

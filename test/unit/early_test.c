@@ -1,6 +1,6 @@
 /*
- * early_test.c - bytes of a page that are copied to the caller while the page is arriving: taken
- * for delivered only when all of them came this way and the read still waited.
+ * early_test.c - bytes of a page that are copied to the caller while the page is arriving: they
+ * count as delivered only if all of them came this way and the read still waited.
  */
 #include <setjmp.h>
 #include <stdarg.h>

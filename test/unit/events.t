@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# events.t - the table of events in docs/events.md is that of lib/base/event_table.h, row by row; each
-# event is emitted somewhere, and nothing else is.  The checks are tried on rows that are wrong.
+# events.t - the table of events in docs/events.md is that of lib/base/event_table.h, row by row;
+# each event is emitted somewhere, and no others are.  The checks themselves are tested with wrong
+# rows.
 use strict;
 use warnings;
 use FindBin;

@@ -1,9 +1,9 @@
 /*
- * handover_test.c - the handover (lib/core/handover.h) where the simulator does not go: messages of
- * a faulty member, questions to the directory one by one, how much is on its way at a time, and
- * that a wrong move is noticed.
+ * handover_test.c - what the simulator does not test of the handover (lib/core/handover.h):
+ * messages of a faulty member, single requests to the directory, how much is in flight at a time,
+ * and that a wrong transition is noticed.
  *
- * One process, uid 1; what it sends is looked at.
+ * One process, with uid 1; the test checks what it sends.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /*
- * heap_test.c - the allocator's shapes and single steps (docs/allocator.md).
+ * heap_test.c - the allocator's layout and its single steps (docs/allocator.md).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* large_test.c - room for large frames: no overlaps, zeros when asked for, room used again, and
- * given back. */
+/* large_test.c - memory for large frames: frames do not overlap, are zero if requested, and their
+ * memory is used again and given back. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

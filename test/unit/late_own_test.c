@@ -1,7 +1,7 @@
 /*
  * late_own_test.c - an OWN that a change of home made void, and that comes back when this process
- * is not the home any more (docs/protocol.md R9): the shortest way to what the simulator of whole
- * nodes found.
+ * is not the home any more (docs/protocol.md R9): the shortest form of a fault that the simulator
+ * of whole nodes found.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 # layers.t - what a file of lib/ may include, and which module a name belongs to.
 #
-# The table "Layers" of docs/architecture.md is the authority: a file includes headers of its own
-# folder and of those that its folder's row names.  No circle of #includes, no private header
-# (*_int.h) used outside of its folder, each struct tag defined in one place, and each prefix
-# (the word after dmi_) of functions for others used in one folder.  The checks are tried on small
+# It follows the table "Layers" of docs/architecture.md: a file includes headers of its own folder
+# and of those that its folder's row names.  No circle of #includes, no private header (*_int.h)
+# used outside of its folder, each struct tag defined in one place, and each prefix (the word after
+# dmi_) of functions for others used in one folder.  The checks themselves are tested with small
 # trees that break each rule.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 /*
  * lock_test.c - locks exclude each other; builds with --enable-debug abort when the order of
- * docs/locking.md is broken.
+ * docs/locking.md is violated.
  */
 #include "base/lock.h"
 
@@ -87,6 +87,7 @@ static void test_order(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exclusion), cmocka_unit_test(test_order)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exclusion),
+                                     cmocka_unit_test(test_order)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

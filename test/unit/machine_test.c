@@ -1,6 +1,6 @@
 /*
- * machine_test.c - the limits of control groups, of both versions, read from a made-up system; and
- * the cores of the one that this runs on, with its affinity.
+ * machine_test.c - the limits of control groups, of both versions, read from an invented system;
+ * and the cores of this machine, with an affinity.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# manpages.t - every public function, and every launcher, has a man page worth the name.
+# manpages.t - every public function, and every launcher, has a good man page.
 #
 # The pages are those of the build directory.  Where groff, man or mandoc are installed, each must
 # format without a warning.  The last part shows that a function without a comment is noticed.

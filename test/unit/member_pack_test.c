@@ -1,5 +1,5 @@
 /*
- * member_pack_test.c - lib/msg/pack.h: what is written is read; nothing outside is.
+ * member_pack_test.c - lib/msg/pack.h: reads what was written, and no byte beyond it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * member_test.c - single scenarios of lib/core/member.h: one first process under test, and others
- * that are only messages written by hand or cores run against it.
+ * member_test.c - single scenarios of lib/core/member.h: the first process is tested; the others
+ * are only messages that the test makes, or further cores.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * net_accept_test.c - very many who connect and do not have the key: whom they turn out, what they
+ * net_accept_test.c - very many connections without the key: which of them are closed, what they
  * cost, and what happens when no descriptor is left.
  */
 #ifndef _GNU_SOURCE

@@ -1,8 +1,8 @@
 /*
- * net_alive_test.c - who is waited for, and who is lost: processes that do not answer, close,
- * refuse or are silent, when they are connected to and later.
+ * net_alive_test.c - which processes are waited for, and which are lost: they do not answer, close,
+ * refuse or are silent, during the connect or later.
  *
- * Where nothing shall happen for a while, something else that takes as long is waited for.
+ * To check that nothing happens for a while, a test waits for something else that takes as long.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * net_connect_test.c - how connections come about: both at once, joining, renaming.
+ * net_connect_test.c - how connections are made: by both ends at once, by joining, with renaming.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * net_hello_test.c - the first bytes of a connection: other versions, builds and programs, garbage,
- * silence, and who says too much.
+ * silence, and too many bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * net_key_test.c - who does not have the key learns nothing and gets nowhere: another key,
- * replayed, changed, shortened and reflected bytes; connections that are sealed, or not.
+ * net_key_test.c - without the key nobody learns anything or gets in: another key, replayed,
+ * changed, shortened and reflected bytes; with and without encryption.
  */
 #include <setjmp.h>
 #include <stdarg.h>

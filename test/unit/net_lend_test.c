@@ -1,9 +1,9 @@
 /*
- * net_lend_test.c - threads that wait receive themselves (lib/net/lend.c): order, hand-over of the
- * turn, and everything that can happen to a connection while it is lent.
+ * net_lend_test.c - threads that wait receive themselves (lib/net/lend.c): the order of messages,
+ * passing on the turn, and everything that can happen to a connection while it is lent.
  *
- * What several threads must not touch at once (the numbers of a sender's messages) is not locked
- * here, so that the thread sanitizer sees a turn that two have.
+ * The numbers of a sender's messages, which only one thread may use at a time, are not locked here,
+ * so that the thread sanitizer notices if two threads have the turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * net_memory_test.c - what a network does to its users, over the one in memory (test/lib), where it
- * can be made to happen: delay, loss of a connection, a way that is cut, and mended.
+ * net_memory_test.c - faults of a network, made in the one in memory (test/lib): delay, loss of a
+ * connection, a route that is cut and restored.
  *
- * First what that transport promises, by its links alone; then dmi_nets over it.
+ * First the promises of that transport, tested by its links only; then dmi_nets over it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

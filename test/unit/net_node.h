@@ -1,7 +1,7 @@
 /*
- * net_node.h - a dmi_net in a thread of its own, with what its handler was told, for tests.
+ * net_node.h - for tests: a dmi_net in a thread of its own, which records the calls of its handler.
  *
- * Waits are on conditions with a hard limit; nothing sleeps for a fixed time.
+ * Waits are for conditions, with a hard limit; nothing sleeps for a fixed time.
  */
 #ifndef NET_NODE_H
 #define NET_NODE_H

@@ -1,5 +1,6 @@
 /*
- * net_pair.h - two nodes, or a node and a plain socket, that connect, for the cmocka tests of that.
+ * net_pair.h - two nodes, or a node and a plain socket, that connect to each other, for cmocka
+ * tests.
  *
  * Included after cmocka.h.
  */

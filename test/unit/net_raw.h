@@ -1,8 +1,8 @@
 /*
- * net_raw.h - a plain socket as the other end of a dmi_net, which makes the handshake by hand, for
- * tests and fuzzers.
+ * net_raw.h - for tests and fuzzers: a plain socket as the other end of a dmi_net, which does the
+ * handshake step by step.
  *
- * What belongs to a connection is kept by its descriptor.  Waits have a hard limit.
+ * The state of a connection is found by its descriptor.  Waits have a hard limit.
  */
 #ifndef NET_RAW_H
 #define NET_RAW_H

@@ -1,7 +1,7 @@
 /*
- * node_test.c - what the parts of a node ask of each other (lib/core/node.c): whole nodes join,
- * leave, find no room and hear of some, step by step; and each thing that a part does not hear of
- * is noticed by one of these.
+ * node_test.c - what the parts of a node tell each other (lib/core/node.c): whole nodes join,
+ * leave, find no memory and hear that there is some, step by step.  For each thing that a part is
+ * told, one of these tests fails if it is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>

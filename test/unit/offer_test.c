@@ -1,5 +1,5 @@
 /*
- * offer_test.c - a page that goes to another process: because there is no room here, or because
+ * offer_test.c - a page that goes to another process: because there is no memory here, or because
  * this process leaves (docs/protocol.md R8, R12).
  */
 #include <setjmp.h>

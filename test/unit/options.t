@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# options.t - what can be set when a process starts is one table, lib/node/option_table.h: dmirun has
-# its options, prints them and sets their variables, and dmi(7) tells of each, with its option and
-# what holds when it is not set.  The checks are tried on rows that are wrong.
+# options.t - what can be set when a process starts is one table, lib/node/option_table.h: dmirun
+# has its options, prints them and sets their variables, and dmi(7) describes each, with its option
+# and its default.  The checks themselves are tested with wrong rows.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

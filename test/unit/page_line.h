@@ -1,7 +1,6 @@
 /*
- * page_line.h - processes' cores that a unit test has side by side, with one page each, and the
- * messages in flight between them: one queue, oldest first, since one channel for all is one
- * allowed order.
+ * page_line.h - the cores of several processes in a unit test, with one page each, and the messages
+ * in flight between them, in one queue: this is one of the orders that are allowed.
  *
  * Included by the tests of the page protocol, after cmocka.h, with PROCS, the number of processes,
  * and PAGE, the page's size, defined; LINE, how many messages there can be at a time, may be.

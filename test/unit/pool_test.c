@@ -1,6 +1,6 @@
 /*
- * pool_test.c - the account of page bytes: what counts and until when, the limit under threads, the
- * marks.
+ * pool_test.c - the account of page bytes: which bytes count and how long, the limit with several
+ * threads, the marks.
  */
 #include "base/pool.h"
 

@@ -1,9 +1,9 @@
 /*
- * pressure_test.c - what the pager decides (core/pressure.h), one action after the other, in cases
- * that come about seldom: room that comes at the last moment, words that come while something else
- * is done, use in passing that never ends.
+ * pressure_test.c - what the pager decides (core/pressure.h), one action after the other, in rare
+ * cases: memory that becomes free at the last moment, messages that arrive while something else is
+ * done, transient use that never ends.
  *
- * The test says what becomes of each action; pages are records with a size and no more.
+ * The test decides the result of each action; pages are only records with a size.
  */
 #include "core/pressure.h"
 

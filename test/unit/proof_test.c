@@ -1,5 +1,5 @@
 /*
- * proof_test.c - who knows the key gets through, nobody else; records open as they were sealed, or
+ * proof_test.c - only those who know the key pass; a record is opened exactly as it was sealed, or
  * not at all.
  */
 #include <setjmp.h>

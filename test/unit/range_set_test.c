@@ -1,5 +1,6 @@
 /*
- * range_set_test.c - the set of ranges against an array of flags, at random; and its size.
+ * range_set_test.c - random operations on the set of ranges, compared with an array of flags; and
+ * its size.
  */
 #include "mem/range_set.h"
 

@@ -1,6 +1,6 @@
 /*
- * ranges_test.c - lists of ranges that come by a message: what is taken, what is refused, and that
- * a refused one changes nothing.
+ * ranges_test.c - lists of ranges in messages: which are accepted, which are refused, and that a
+ * refused one changes nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>

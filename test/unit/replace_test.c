@@ -1,6 +1,6 @@
 /*
- * replace_test.c - the replacement policy on made-up pages: all rules of its order, what it costs,
- * and how often a cache that it keeps is hit, beside one that drops pages at random.
+ * replace_test.c - the replacement policy on invented pages: all rules of its order, its cost, and
+ * its hit rate compared with dropping pages at random.
  */
 #include "core/replace.h"
 

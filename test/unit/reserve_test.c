@@ -1,6 +1,6 @@
 /*
- * reserve_test.c - replacement (docs/protocol.md R12), one test for each row of its table that is
- * no offer (offer_test.c), and the account behind struct dmi_account.
+ * reserve_test.c - replacement (docs/protocol.md R12), one test for each row of its table but
+ * offers (offer_test.c), and the account behind struct dmi_account.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * reserve_world.h - four processes' cores side by side, each with a pool of some pages; messages
- * are carried by hand, oldest first.  Process 1 is the home.
+ * reserve_world.h - the cores of four processes, each with a pool of some pages; the test delivers
+ * the messages itself, oldest first.  Process 1 is the home.
  *
  * Included after cmocka.h.
  */

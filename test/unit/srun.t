@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# srun.t - what dmimw makes of a Slurm allocation's variables, and of the options for jobs that join:
-# without Slurm, by commands that stand in for its own.
+# srun.t - what dmimw does with the variables of a Slurm allocation, and with the options for jobs
+# that join; without Slurm, by substitutes for its commands.
 use strict;
 use warnings;
 use Cwd qw(abs_path);

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
-# statics.t - no variable outside of struct dmi_process tells of a node: the variables of the OS
+# statics.t - no variable outside of struct dmi_process belongs to a node: the variables of the OS
 # process, and those of threads, are in the files that docs/architecture.md names for that ("What is
 # of the instance, what of the OS process").
 #
-# The object files are asked what they have in .data and .bss, .tdata and .tbss.  A file that has a
-# variable and is not named is a fault, and so is one that is named and has none.
+# It looks at .data, .bss, .tdata and .tbss of the object files.  A file that has a variable and is
+# not named is an error, and so is one that is named and has none.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# tour.t - the tour in docs/architecture.md is true: each file that it names exists in lib/, and each
-# function stands in the file that is named after it.  (`f`, `g` (`core/x.c`): both are in core/x.c.)
+# tour.t - the tour in docs/architecture.md is correct: each file that it names exists in lib/, and
+# each function stands in the file that is named after it.  (`f`, `g` (`core/x.c`): both are in
+# core/x.c.)
 use strict;
 use warnings;
 use FindBin;

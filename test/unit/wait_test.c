@@ -1,8 +1,8 @@
 /*
- * wait_test.c - operations that wait at the owner (docs/protocol.md R11), step by step: who sends
- * what, and how often.
+ * wait_test.c - operations that wait at the owner (docs/protocol.md R11), step by step: which
+ * process sends what, and how often.
  *
- * Three processes' cores side by side; messages are carried by hand, so that each one is counted.
+ * Runs the cores of three processes; the test delivers the messages itself, and counts them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * wire_test.c - headers and HELLOs as bytes and back, and every limit of the table.
+ * wire_test.c - converts headers and HELLOs to bytes and back, and tests every limit of the table.
  */
 #include <setjmp.h>
 #include <stdarg.h>

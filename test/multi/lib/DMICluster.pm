@@ -1,5 +1,6 @@
 # DMICluster.pm - hosts to log in to, made by a test on this machine: each with an sshd of its own,
-# keys and a configuration of the test's own.  Nothing of the user's ssh is used or touched.
+# keys and a configuration of the test's own.  The user's own ssh files are neither used nor
+# changed.
 #
 #   if (my $why = DMICluster::missing()) { plan(skip_all => $why) }
 #   my $t = DMITest->new(timeout => 60);
@@ -10,9 +11,9 @@
 # As root, where the kernel lets it, the hosts are namespaces of network, processes, mounts and host
 # name, at a bridge: h1, h2, ... have addresses 10.83.0.1, ..., and dmimw runs in one more, `head`
 # (10.83.0.250), which has that bridge and the processes of this machine.  They exist as long as the
-# test: at its end, however that comes, the kernel kills all that runs on h1, h2, ...
-# Otherwise (is_real false) the hosts are names that only ssh knows, for one sshd of this user on a
-# port of 127.0.0.1.
+# test: when it ends, even if it is killed, the kernel kills all that runs on h1, h2, ...  Otherwise
+# (is_real false) the hosts are names that only ssh knows, for one sshd of this user on a port of
+# 127.0.0.1.
 package DMICluster;
 
 use strict;
@@ -36,7 +37,7 @@ sub missing {
   return @missing ? "no ssh to test with: @missing missing (Debian: openssh-server)" : undef;
 }
 
-# Whether hosts can be real ones: namespaces; else why not.
+# Whether hosts can be namespaces; if not, why.
 sub _why_not_real {
   return 'not root' if $> != 0;
   my @missing = grep { !_program($_) } qw(ip unshare nsenter);
@@ -68,24 +69,26 @@ sub names { return @{ $_[0]{names} } }
 sub ssh { return "ssh -F $_[0]{dir}/ssh_config" }    # for --ssh
 sub address { my ($self, $name) = @_; return $self->{address}{$name} }
 
-# The command, to be run where dmimw runs.
+# The command line that runs a command where dmimw runs.
 sub here {
   my ($self, @command) = @_;
   return @command unless $self->is_real;
-  # Becomes the command, so that signals reach it.
+  # This process becomes the command, so that it gets the signals.
   return ('nsenter', '-t', $self->{holders}{head}{pid}, qw(-n -u -m), "--wd=$self->{dir}", '--',
     @command);
 }
 
-# The command, to be run with the network and the name of a host, but the processes and files of this
-# machine: so it is this test's like any other.  Real hosts only.
+# The command line that runs a command with the network and the name of a host, but with the
+# processes and files of this machine, so that the test can handle it like any other process.  Real
+# hosts only.
 sub on {
   my ($self, $name, @command) = @_;
   return ('nsenter', '-t', $self->{holders}{$name}{pid}, qw(-n -u), '--', @command);
 }
 
-# What runs on all hosts and does not belong to the cluster itself: ["h1 4711 ./prog", ...].  Where the
-# hosts are one, it is "this", and what was started by that sshd or connects to it.
+# What runs on all hosts and does not belong to the cluster itself: ["h1 4711 ./prog", ...].  If
+# there is only one host, its name is "this", and the list has what that sshd has started and what
+# connects to it.
 sub running {
   my ($self) = @_;
   my @found;
@@ -110,7 +113,8 @@ sub _content {
   return $text;
 }
 
-# Waits until nothing of `running` matches; returns what does after all these seconds, or undef.
+# Waits until nothing of `running` matches: returns undef, or what still matches after so many
+# seconds.
 sub wait_gone {
   my ($self, $regex, $seconds) = @_;
   my $deadline = time + $seconds;
@@ -122,7 +126,7 @@ sub wait_gone {
   return undef;
 }
 
-# Cuts the host's cable; and mends it.
+# Cuts the host's network link; and restores it.
 sub cut { my ($self, $name) = @_; return $self->_link($name, 'down') }
 sub mend { my ($self, $name) = @_; return $self->_link($name, 'up') }
 
@@ -187,7 +191,7 @@ sub _make_one_sshd {
   $self->{sshd} = $sshd;
   $self->_ssh_config("Host @{[$self->names]}\n  HostName 127.0.0.1\n  Port $port\n");
   $self->{address}{$_} = '127.0.0.1' for $self->names;
-  # It says nothing when it listens: a connection tells.
+  # sshd does not report that it listens, so try to connect.
   $self->{test}->wait_until(sub {
     return 1 if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
     $self->{test}->_pump(0.01);
@@ -216,7 +220,7 @@ sub _make_namespaces {
       . "ip link set eth0 up; $sshd -D -e -f $config 2>&1 | while read line; do "
       . 'case $line in *"Server listening"*) echo listens;; esac; done &');
     my $holder = $self->{holders}{$name};
-    # The cable is laid from the head: the host does not see the head's processes.
+    # The link is made from the head, since the host does not see the head's processes.
     system("nsenter -t $head -n ip link add v-$name type veth peer name eth0 netns $holder->{pid} && "
       . "nsenter -t $head -n ip link set v-$name master br0 up") == 0 or die "no cable\n";
     print { $holder->{in} } "go\n";
@@ -254,7 +258,7 @@ sub _hold {
   return;
 }
 
-# What runs on the hosts by now is the cluster itself.
+# All that runs on the hosts now is the cluster itself.
 sub _note_own {
   my ($self) = @_;
   my %space = map { $_->{space} => 1 } values %{ $self->{holders} };
@@ -273,7 +277,7 @@ sub stop {
   local ($?, $!);
   local $SIG{CHLD} = 'DEFAULT';
   for my $holder (values %{ delete $self->{holders} // {} }) {
-    close $holder->{in};    # ends the first process in there, and the kernel all others
+    close $holder->{in};    # ends the first process there; the kernel then kills all others
     waitpid $holder->{unshare}, 0;
   }
   return;

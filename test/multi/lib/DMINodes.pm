@@ -1,10 +1,10 @@
-# DMINodes.pm - test scripts with nodes of one OS process in place of processes.
+# DMINodes.pm - runs test scripts with nodes of one OS process instead of processes.
 #
-# With DMI_TEST_NODES=memory (or tcp) in the environment DMITest->compile takes the module that was built of a
-# program (test/nodes/local.mk), and DMITest->start has one process, test/nodes/nodes, begin a node
-# with it.  What a script says about a process it says about a node then: its streams, its port, a
-# signal (which asks it to leave), its end and status.  What only a process can do (being killed,
-# options of dmirun that are not in %variable) ends the script as failed.
+# With DMI_TEST_NODES=memory (or tcp) in the environment DMITest->compile takes the module that was
+# built of a program (test/nodes/local.mk), and DMITest->start has one process, test/nodes/nodes,
+# begin a node with it.  What a script does with a process it then does with a node: streams, port,
+# a signal (which asks it to leave), end and status.  A script fails if it needs a real process (to
+# kill it, or for options of dmirun that are not in %variable).
 package DMINodes;
 
 use strict;
@@ -33,7 +33,7 @@ sub module {
   return $module;
 }
 
-# The one process, begun with the first node.
+# The one process; it is started with the first node.
 sub _server {
   my ($test) = @_;
   return $test->{nodes} if $test->{nodes};
@@ -80,7 +80,7 @@ sub start {
   return $node;
 }
 
-# All nodes have ended, so the one process does.
+# Ends the one process, after all nodes have ended.
 sub finish {
   my ($test) = @_;
   my $server = $test->{nodes} or return;

@@ -13,10 +13,11 @@
 #
 # It needs the programs of Debian's munge, slurmctld, slurmd and slurm-client, but no root, and
 # nothing of a cluster that may be set up on this machine: SLURM_CONF names its own configuration.
-# The nodes share the machine and its files; slurmd is told by -N which one it plays.
+# The nodes share the machine and its files; option -N tells each slurmd which node it is.
 #
-# Jobs are not children of the test.  So a process beside it, the sweeper, holds a pipe to it: at its
-# end, however that comes, the sweeper kills what belongs to the cluster, and removes its directory.
+# Jobs are not children of the test.  So a second process, the sweeper, holds a pipe to it: when the
+# test ends, even if it is killed, the sweeper kills what belongs to the cluster, and removes its
+# directory.
 package DMISlurm;
 
 use strict;
@@ -29,7 +30,7 @@ use POSIX ();
 
 my $current;
 
-# Finds a program of a daemon too: those are in directories that not everybody has in PATH.
+# Finds a program, also a daemon's: these are in directories that may not be in PATH.
 sub program {
   my ($name) = @_;
   my ($path) = grep { -x && -f _ } map { "$_/$name" } split(/:/, $ENV{PATH} // ''), '/usr/sbin',
@@ -57,7 +58,7 @@ sub new {
     jobs => [],
   }, $class;
   $current = $self;
-  chmod 0755, $self->{dir};    # munged wants a socket that everybody reaches
+  chmod 0755, $self->{dir};    # munged needs a socket that all users can reach
   $self->_start_sweeper;
   $self->_configure;
   $self->_start_daemons;
@@ -102,7 +103,8 @@ sub submit {
   return $job;
 }
 
-# The nodes on which tasks of a job were started, one each time; the batch script is none.
+# The nodes on which tasks of a job were started, one entry for each task; the batch script does not
+# count.
 sub started {
   my ($self, $job) = @_;
   return map {
@@ -112,7 +114,8 @@ sub started {
   } @{ $self->{daemons} };
 }
 
-# What is written to a file, now or later, as the output of a process: an event, without asking.
+# Follows a file as if it were the output of a process: what is written to it, now or later, is an
+# event; there is no polling.
 sub _follow {
   my ($self, $file, $name) = @_;
   return $self->{test}->spawn(
@@ -166,7 +169,7 @@ SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/%n/pid
 SlurmctldDebug=debug
 MailProg=/bin/true
-# Without control groups: they are the machine's.
+# Without control groups, since these belong to the machine.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -219,7 +222,7 @@ sub _start_daemons {
   $self->{ended} = $self->_follow("$dir/ended", 'ended jobs');
 }
 
-# The end of the cluster: its daemons stop in order; then whatever is left is killed, and removed.
+# Ends the cluster: stops its daemons in order, then kills what is left and removes its files.
 sub stop {
   my ($self) = @_;
   my $test = $self->{test};
@@ -257,18 +260,18 @@ sub _start_sweeper {
   pipe my $reader, my $writer or die "DMISlurm: no pipe: $!\n";
   my $pid = fork // die "DMISlurm: no process: $!\n";
   if ($pid == 0) {
-    # Not in the group of the test: whoever kills that must not kill this one too.
+    # In a process group of its own, so that it survives when the test's group is killed.
     POSIX::setsid();
     $SIG{$_} = 'IGNORE' for qw(INT TERM HUP PIPE ALRM);
     close $writer;
     for my $stream (\*STDIN, \*STDOUT, \*STDERR) { open $stream, '+<', '/dev/null' }
-    sysread $reader, my $byte, 1;    # its end is the end of the test
+    sysread $reader, my $byte, 1;    # this ends when the test ends
     my ($left, $round) = (0, 0);
     while (my @members = _members($dir, $owner)) {
       $left = 1;
       kill KILL => @members;
       last if $round++ == 500;
-      select undef, undef, undef, 0.01;    # what is killed is not yet gone
+      select undef, undef, undef, 0.01;    # killed processes need some time to end
     }
     remove_tree($dir);
     POSIX::_exit($left || -e $dir ? 1 : 0);
@@ -287,7 +290,7 @@ sub _sweep {
   return $? == 0;
 }
 
-# Runs before DMITest's, which removes nothing that a job might still write to.
+# Runs before DMITest's END, which removes directories that a job might still write to.
 END { $current->_sweep if $current }
 
 # ---- One job -------------------------------------------------------------------------------------
@@ -317,7 +320,7 @@ sub wait_end {
     ($state) = $slurm->{ended}->out =~ /^JobId=$self->{id} .*? JobState=(\w+) .*\n/m;
     return $state;
   }, "$self->{name} ends", $seconds);
-  # All it wrote is to be here, also for those who look for sanitizers' words.
+  # Wait for all its output, also for the check for sanitizers' reports.
   $test->wait_until(sub { length $output->out == -s $self->{file} }, "$self->{name}: all is read");
   return $state;
 }

@@ -1,4 +1,4 @@
-# DMISniffer.pm - hears all that travels on any link of this network, and looks for a key in it.
+# DMISniffer.pm - records all packets on any link of this network, and looks for a key in them.
 #
 #   DMISniffer::alone();                     # first of all: a network of this script's own
 #   my $sniffer = DMISniffer->new($dir);     # it listens from here on
@@ -6,9 +6,8 @@
 #   my $heard = $sniffer->stop;              # all packets
 #   my @found = DMISniffer::found($heard, $key);    # ("base64 of hex", ...): nothing, or a fault
 #
-# It takes packets as the kernel gives them to sniffers (AF_PACKET), so it needs root.  Eight bytes
-# of the key in a row are enough, in any form of `forms`; a form that is cut in two by the border of
-# two packets leaves more than that on one side.
+# It records packets by AF_PACKET, so it needs root.  It finds eight consecutive bytes of the key,
+# in any form of `forms`; if a form is split between two packets, one part has at least so many.
 package DMISniffer;
 
 use strict;
@@ -19,18 +18,18 @@ use Socket;
 
 my ($af_packet, $sol_packet, $packet_statistics, $every_protocol) = (17, 263, 6, 0x0003);
 my $so_rcvbufforce = 33;
-my $part = 8;    # bytes of a key that may not be heard
+my $part = 8;    # so many bytes of a key must not be found
 
-# Why nobody can listen here; undef when it is possible.
+# Why packets cannot be recorded here; undef when they can.
 sub missing {
   return 'not root' if $> != 0;
   return socket(my $socket, $af_packet, SOCK_DGRAM, unpack 'S', pack 'n', $every_protocol)
     ? undef : "no packet socket: $!";
 }
 
-# Starts the script again in a network of its own, where it hears itself only: loopback, which has
-# the addresses of this host's name, too (and one without which programs take it for no network).
-# Does nothing where that is not possible.
+# Starts the script again in a network namespace of its own, with only loopback, which gets the
+# addresses of this host's name, too (and one that programs need to see a network).  Does nothing if
+# that is not possible.
 sub alone {
   return if $ENV{DMI_TEST_ALONE} || missing() || system('unshare -n ip link set lo up 2>/dev/null');
   $ENV{DMI_TEST_ALONE} = 1;
@@ -78,7 +77,7 @@ sub _listen {
 # Everything that was sent until now.  Dies when packets were missed.
 sub stop {
   my ($self) = @_;
-  syswrite $self->{end}, "\n";    # not its end: other children may hold it, too
+  syswrite $self->{end}, "\n";    # closing it is not enough: other children may have it open, too
   local ($?, $SIG{CHLD}) = (0, 'DEFAULT');
   waitpid $self->{pid}, 0;
   die "DMISniffer: it has not listened to the end\n" if $?;
@@ -90,8 +89,9 @@ sub stop {
   return <$file>;
 }
 
-# (name => how these bytes look then, ...).  Base64 takes three bytes at a time, so it depends on
-# what is before them: with `before` (0 to 2) bytes there, only what these alone determine is shown.
+# Returns (name => these bytes in that form, ...).  Base64 encodes three bytes at a time, so it
+# depends on the bytes before: `before` (0 to 2) is their number, and only characters that do not
+# depend on them are returned.
 sub forms {
   my ($bytes) = @_;
   my $hex = unpack 'H*', $bytes;
@@ -107,7 +107,7 @@ sub forms {
   return %form;
 }
 
-# In which forms some part of the key is in the text.
+# The forms in which a part of the key is in the text.
 sub found {
   my ($text, $key) = @_;
   my %name;

@@ -1,8 +1,8 @@
-# DMITest.pm - tests of several real processes.
+# DMITest.pm - for tests with several real processes.
 #
-# Every wait is for a condition (text, a port, an end), by select, and has a deadline; the test as
-# a whole has a hard one.  A failed wait shows the logs of all processes and ends the test.
-# Nothing outlives the test.
+# Every wait is for a condition (text, a port, an end), by select, and has a deadline; the whole
+# test has a hard deadline, too.  A wait that fails shows the logs of all processes and ends the
+# test. No process outlives the test.
 #
 #   use FindBin;
 #   use lib "$FindBin::Bin/lib";
@@ -22,9 +22,9 @@
 #
 # With DMI_TEST_NODES=memory they are nodes of one process: DMINodes.pm.
 #
-# The test fails when a process (not told so) died from a signal, ended with a status other than 0,
-# still ran at the end, or when a sanitizer spoke in any output.  Text that a program prints into a
-# pipe arrives when the C library flushes it: test programs call setvbuf or fflush.
+# The test fails when a process unexpectedly dies of a signal, ends with a status other than 0, or
+# still runs at the end, or when a sanitizer reports anything in any output.  Text that a program
+# prints into a pipe arrives when the C library flushes it: test programs call setvbuf or fflush.
 package DMITest;
 
 use strict;
@@ -47,7 +47,7 @@ our $SANITIZER_SPOKE =
   qr/ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer/;
 
 my $top = abs_path(dirname(__FILE__) . '/../../..');
-my $slow = $ENV{DMI_TEST_SLOW} || 1;    # sanitizers, busy machines: all deadlines times this
+my $slow = $ENV{DMI_TEST_SLOW} || 1;    # factor for all deadlines, for sanitizers and busy machines
 my $current;                            # the one DMITest of this script
 
 # ---- The test ----------------------------------------------------------------------------------
@@ -68,13 +68,13 @@ sub new {
   }, $class;
   pipe $self->{wake_reader}, $self->{wake_writer} or die "DMITest: no pipe: $!\n";
   $_->blocking(0) for @$self{qw(wake_reader wake_writer)};
-  # Sanitizers look at the bytes of a message when sendmsg has returned.  By then the peer may have
-  # had them, and answered, so that the thread they belong to was free to use or free its buffer.
+  # Sanitizers check the bytes of a message after sendmsg has returned.  By then the peer may have
+  # received them and answered, and the thread may have used or freed its buffer again.
   for my $options (qw(ASAN_OPTIONS TSAN_OPTIONS)) {
     $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
   }
-  $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # no dmimw but this test's is found
-  # A key of this test alone: nothing is made in the home of who runs it, nor depends on that.
+  $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # so that only this test's dmimw is found
+  # A key of its own: the test neither uses nor changes the user's home directory.
   $ENV{DMI_KEY_FILE} = $self->{key_file} = "$self->{dir}/key";
   write_key($self->{key_file});
   delete @ENV{qw(DMI_KEY_FD DMI_ENCRYPT DMI_BIND)};
@@ -106,7 +106,7 @@ sub build { return $_[0]{build} }             # the build directory
 sub dir { return $_[0]{dir} }                 # a directory of this test, removed at its end
 sub scale { return $ENV{DMI_TEST_SCALE} // '' }    # small, '' or soak: how much to do
 
-# Are these nodes of one process?  Such can be asked to leave, but not killed or stopped.
+# True if these are nodes of one process, which can be asked to leave, but not killed or stopped.
 sub nodes { return DMINodes::wanted() }
 
 sub _build_dir {
@@ -124,7 +124,7 @@ sub compile {
   return DMINodes::module($self, $source) if DMINodes::wanted;
   my @flags = @{ $opt{flags} // [] };
   my ($path, @with) = map { m{^/} ? $_ : "$top/$_" } $source, @{ $opt{with} // [] };
-  # A file from elsewhere may have the name of another one.
+  # A file outside of the source tree may have the same name as another one.
   my $tag = join '', ($path =~ m{^\Q$top\E/} ? () : dirname($path)), @flags;
   $tag =~ s/[^\w.-]/_/g;
   my $dir = "$self->{build}/test/multi/programs";
@@ -233,13 +233,13 @@ sub done {
   done_testing();
 }
 
-# Notes something that makes the test fail in the end, and goes on.
+# Notes a problem that makes the test fail at its end, and goes on.
 sub problem {
   my ($self, $text) = @_;
   push @{ $self->{problems} }, $text;
 }
 
-# Ends the test as failed: `what` did not come true.
+# Ends the test as failed: condition `what` was not met.
 sub fail_now {
   my ($self, $what) = @_;
   $SIG{$_} = 'IGNORE' for qw(ALRM INT TERM HUP);
@@ -282,7 +282,7 @@ sub wait_until {
 
 my $pidfd_open = 434;    # the number of that system call, the same on all processors
 
-# Readable from the end of the process on; undef: there is none.
+# A descriptor that becomes readable when the process ends; undef: the kernel has none.
 sub pidfd {
   my ($pid) = @_;
   my $fd = syscall $pidfd_open, $pid + 0, 0;
@@ -291,8 +291,8 @@ sub pidfd {
   return $end;
 }
 
-# Waits for the end of a process that need not be a child: end_of(pid), called while it lives, returns
-# what to call with a number of seconds; true: it has ended.
+# For waiting for a process that need not be a child: end_of(pid), called while it lives, returns a
+# function; called with a number of seconds, this waits, and returns true if the process has ended.
 sub end_of {
   my ($pid) = @_;
   my $end = pidfd($pid) or return sub { 1 };
@@ -317,17 +317,17 @@ sub _running { return grep { !defined $_->{status} } @{ $_[0]{processes} } }
 
 sub _wake { syswrite $_[0]{wake_writer}, 'x' }
 
-# Waits at most `seconds` for output or the end of some process, and takes all there is.
+# Waits at most `seconds` for output or the end of any process, and reads all output that is there.
 sub _pump {
   my ($self, $seconds) = @_;
   my $bits = '';
   my @streams = grep { $_->{handle} } map { @{ $_->{streams} } } @{ $self->{processes} };
   vec($bits, fileno $_->{handle}, 1) = 1 for @streams;
   vec($bits, fileno $self->{wake_reader}, 1) = 1;
-  # SIGCHLD is not enough: one that comes right before select is handled behind it only.
+  # SIGCHLD is not enough: if it comes just before select, it is handled only after it.
   vec($bits, fileno $_->{end}, 1) = 1 for grep { $_->{end} } $self->_running;
   my $ready = select my $got = $bits, undef, undef, $seconds;
-  return if $ready <= 0;    # nothing, or a signal: the caller looks again
+  return if $ready <= 0;    # nothing, or a signal: the caller checks again
   if (vec $got, fileno $self->{wake_reader}, 1) {
     1 while sysread $self->{wake_reader}, my $bytes, 512;
   }
@@ -354,7 +354,7 @@ sub _kill_all {
   $self->_drain;
 }
 
-# Where the threads of processes that still run are: only where a debugger is installed.
+# Shows the stacks of all processes that still run, if a debugger is installed.
 sub _show_stacks {
   my ($self) = @_;
   my ($gdb) = grep { -x } map { "$_/gdb" } split /:/, $ENV{PATH} // '';
@@ -438,7 +438,7 @@ sub pid { return $_[0]{pid} }
 sub out { return $_[0]{out}{text} }    # all of its stdout so far, without waiting
 sub err { return $_[0]{err}{text} }    # all of its stderr so far
 
-# All events of this name that it has told so far, as hashes; without a name: all events.
+# All events of this name that it has reported so far, as hashes; without a name: all events.
 sub events {
   my ($self, $name) = @_;
   my @lines = $self->{evt}{text} =~ /^(.*)\n/mg;
@@ -447,7 +447,7 @@ sub events {
 }
 
 # Waits for the next event of this name, after the one of that name that was waited for before, and
-# returns it.  One passed test.  Fails at once when the process can tell nothing more.
+# returns it.  One passed test.  Fails at once when the process cannot report any more events.
 sub expect_event {
   my ($self, $name, $seconds) = @_;
   local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -491,8 +491,8 @@ sub _expect {
     return 0;
   };
   $test->wait_until($find, $what, $seconds);
-  # A match that stops where the text does, within a line, may be half of it ("port 12" of 1234):
-  # the rest of the line gets a moment.
+  # A match that ends with the text, inside of a line, may be incomplete ("port 12" of 1234): wait a
+  # moment for the rest of the line.
   my $until = time + 2;
   while ($end == length $stream->{text} && $stream->{text} !~ /\n\z/ && $stream->{handle}
       && time < $until) {
@@ -519,7 +519,7 @@ sub shows {
 }
 
 # Waits for the last line of a program of multi.h: no check failed, and more than `least` were made.
-# It and @others then end by themselves, and none has complained.
+# It and @others then end by themselves, without errors.
 sub expect_verdict {
   my ($self, $name, $least, @others) = @_;
   my ($checks, $failed) = $self->expect_out(qr/^verdict $name: (\d+) checks, (\d+) failed$/m);
@@ -553,7 +553,7 @@ sub running {
   return !defined $self->{status};
 }
 
-# Sends a signal ('INT', 'TERM', ...).  With dies => 1, as with KILL, death of it is no fault.
+# Sends a signal ('INT', 'TERM', ...).  With dies => 1, or KILL, the process may die of it.
 sub signal {
   my ($self, $name, %opt) = @_;
   $self->_reap;
@@ -571,7 +571,7 @@ sub _kill {
   return $?;
 }
 
-# kill -9, which may come when it has just ended by itself.
+# kill -9 of a process that may just have ended by itself.
 sub kill_now {
   my ($self) = @_;
   $self->{may_die_of}{KILL} = 1;
@@ -595,8 +595,8 @@ sub wait_exit {
   return ok($how eq $wanted, "$self->{name} $wanted") || do { diag("it $how"); 0 };
 }
 
-# It has ended, and all it wrote is here.  (Not: both streams have ended.  A child of its own may
-# hold them open.)
+# True if it has ended, and all its output was read.  (Its streams may still be open: a child of its
+# own may have them.)
 sub _ended {
   my ($self) = @_;
   $self->_reap;
@@ -615,7 +615,7 @@ sub _how_ended {
   return 'ended with status ' . ($status >> 8);
 }
 
-# At the end of the test: an end that no wait_exit looked at must have been a good one.
+# At the end of the test: if no wait_exit has checked how it ended, it must have ended well.
 sub _judge_end {
   my ($self) = @_;
   $self->_flush_log;
@@ -635,14 +635,14 @@ sub _reap {
 
 sub _note { $_[0]{test}->_log($_[0], '', $_[1]) }
 
-# Takes what is there on a stream; true if there was something.
+# Reads what has arrived on a stream; true if there was something.
 sub _read {
   my ($self, $stream) = @_;
   my $count = sysread $stream->{handle}, $stream->{text}, 65536, length $stream->{text};
   return $self->_took($stream, $count);
 }
 
-# So many bytes have come; undef: an error.
+# Handles the result of a read: so many bytes; undef: an error.
 sub _took {
   my ($self, $stream, $count) = @_;
   if (!defined $count) {
