@@ -215,11 +215,6 @@ int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status);
 
 /* ---- For whoever receives: the daemon, or a thread that waits (docs/wire.md) ---- */
 
-/* May a thread that waits take it?  Answers: what is to be done for them is little, and no more
- * than beginning an operation does.  Requests may run DMI_function, or wait for a home to arrive.
- */
-bool dmi_access_lendable(const struct dmi_msg *msg);
-
 /* The first `got` bytes of the body of a large message are here. */
 void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got);
 

@@ -19,11 +19,6 @@ struct dmi_self_msg {
   struct dmi_msg msg;
 };
 
-bool dmi_access_lendable(const struct dmi_msg *msg) {
-  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
-         msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
-}
-
 /* The page of the own operation that this message answers, which may have been unmapped, and its
  * mapping with a reference.  NULL: there is none. */
 static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,

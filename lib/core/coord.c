@@ -162,8 +162,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
 }
 
 /* If it was never welcomed, or has left, a view without it is enough. */
-static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const struct dmi_msg *msg,
-                    bool *later) {
+bool dmi_coord_on_lost(struct dmi_member *m, struct dmi_record *from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   struct dmi_record *record;
@@ -177,12 +176,14 @@ static bool on_lost(struct dmi_member *m, const struct dmi_record *from, const s
   if (!record || record->life == DMI_LIFE_LOST) return true;
   if (c->ending && (record->ended || !record->vital)) {
     record->removed = true; /* gets no FINISH */
-    return record->ended || dmi_coord_on_ended(m, record);
+    if (!record->ended) dmi_coord_ended(m, record);
+    return true;
   }
   if (record->vital) return dmi_coord_abort(m, record, why);
   dmi_uid_set_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {
-    *later = true; /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
+    /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
+    dmi_deferred_add(&c->deferred, from->uid, msg);
   } else if (record->life == DMI_LIFE_EXITING) {
     /* Others may see that it has ended before its EXITED is here. */
     if (from->uid == m->uid) dmi_coord_exited(m, record);
@@ -207,55 +208,42 @@ bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why) {
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
+bool dmi_coord_on_busy(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
+  record->busy = true;
+  dmi_member_send(m, record->uid, DMI_CTL_BUSY_OK, msg->member.op, 0, NULL);
+  return true;
+}
+
+bool dmi_coord_on_idle(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
+  (void)m, (void)msg;
+  record->busy = false;
+  return true;
+}
+
 static bool dispatch(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   switch (msg->type) {
-    case DMI_CTL_LEAVE_ASK:
-    case DMI_CTL_LEAVE_NO:
-    case DMI_CTL_LEAVE_RETRY:
-    case DMI_CTL_DRAINED:
-    case DMI_CTL_FLUSHED:
-    case DMI_CTL_EXITED:
-      return dmi_coord_on_leave(m, record, msg);
-    case DMI_CTL_OPENED:
-      return dmi_coord_on_opened(m, record);
-    case DMI_CTL_BUSY:
-      record->busy = true;
-      dmi_member_send(m, record->uid, DMI_CTL_BUSY_OK, msg->member.op, 0, NULL);
-      return true;
-    case DMI_CTL_IDLE:
-      record->busy = false;
-      return true;
-    case DMI_CTL_POLL:
-    case DMI_CTL_PEEK:
-      return dmi_coord_on_poll(m, record->uid, msg);
-    case DMI_CTL_WELCOME:
-      return dmi_coord_on_welcome(m, record->uid, msg);
-    case DMI_CTL_GOODBYE:
-      return dmi_coord_on_goodbye(m, record->uid, msg);
-    case DMI_CTL_NODES:
-      return dmi_coord_on_nodes(m, record->uid, msg);
-    case DMI_CTL_ENDED:
-      return false; /* only after END */
-    default:        /* MMAP, LOOKUP, MUNMAP, FORGOT, ADOPTED, THREAD */
-      return dmi_directory_message(m, record, msg);
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(m, record, msg);
+    DMI_MSGS_COORD(HANDLE)
+#undef HANDLE
+    default:
+      return false;
   }
 }
 
 bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *record = dmi_coord_find(c, from);
-  bool later = false;
   if (!record) return false;
   if (record->life == DMI_LIFE_LOST) return true;
-  if (msg->type == DMI_CTL_VIEW_TAKEN) return dmi_coord_on_taken(m, from, msg);
-  if (msg->type == DMI_CTL_LOST && !on_lost(m, record, msg, &later)) return false;
-  if (msg->type == DMI_CTL_LOST && !later) return true;
+  if (msg->type == DMI_CTL_VIEW_TAKEN || msg->type == DMI_CTL_LOST) return dispatch(m, record, msg);
   if (c->change == DMI_CHANGE_HANDOVER) {
     dmi_deferred_add(&c->deferred, from, msg);
     return true;
   }
   if (c->ending) {
-    if (msg->type == DMI_CTL_ENDED) return dmi_coord_on_ended(m, record);
+    if (msg->type == DMI_CTL_ENDED) return dispatch(m, record, msg);
     return msg->type != DMI_CTL_BUSY; /* sent before END came there: all were idle */
   }
   if (record->life == DMI_LIFE_EXITING && msg->type != DMI_CTL_EXITED &&

@@ -83,8 +83,7 @@ static bool waits_good(const struct dmi_coord *c) {
 /* Messages of members to a coordinator. */
 static bool deferred_good(const struct dmi_deferred_list *list) {
   for (uint32_t i = 0; i < list->num; i++) {
-    const uint8_t type = list->at[i].msg.type;
-    if (type < DMI_CTL_VIEW_TAKEN || type > DMI_CTL_LEAVE_RETRY) return false;
+    if (!dmi_member_for_coordinator(list->at[i].msg.type)) return false;
   }
   return true;
 }

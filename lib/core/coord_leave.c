@@ -53,9 +53,10 @@ static void begin_leave(struct dmi_member *m, struct dmi_record *record,
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
 }
 
-bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
+                          const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {from, msg->member.op};
+  struct dmi_caller caller = {asker->uid, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record, *heir;
   uint32_t dmi_id;
@@ -70,7 +71,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_
     dmi_coord_answer(m, &caller,
                      DMI_WHY(DMI_ENOTASKED, asked ? DMI_WHY_GOODBYE : DMI_WHY_NOT_ASKED), NULL);
   } else if (record->welcome.uid || (is_heir(c, record->uid) && !DMI_BROKEN(m, DMI_MBREAK_HEIR))) {
-    dmi_deferred_add(&c->blocked_calls, from, msg);
+    dmi_deferred_add(&c->blocked_calls, asker->uid, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
     /* one that owns nothing needs nobody who can take it */
@@ -120,7 +121,9 @@ void dmi_coord_leave_retry(struct dmi_member *m) {
     capacity_for(m, &c->records.at[i]);
 }
 
-static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
+bool dmi_coord_on_leave_ask(struct dmi_member *m, struct dmi_record *record,
+                            const struct dmi_msg *msg) {
+  if (msg->body.len > 0) return false;
   if (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_OPENED) return false;
   dmi_record_move(record, DMI_LIFE_CLOSING);
   dmi_coord_notify(m, record, DMI_CLOSE);
@@ -129,10 +132,10 @@ static bool on_leave_ask(struct dmi_member *m, struct dmi_record *record) {
 
 /* The second time, after NO_HEIR, nobody waits for the answer to a DMI_goodbye; it is tried again
  * when there may be room: dmi_coord_leave_retry. */
-static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
-                        const struct dmi_msg *msg) {
+bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
+                           const struct dmi_msg *msg) {
   bool dismissed = record->goodbye.uid == 0;
-  if (record->life != DMI_LIFE_LEAVING) return false;
+  if (record->life != DMI_LIFE_LEAVING || msg->body.len > 0) return false;
   if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || dismissed))
     return false;
   dmi_record_move(record, dismissed ? DMI_LIFE_NO_HEIR : DMI_LIFE_CLOSING);
@@ -146,7 +149,15 @@ static bool on_leave_no(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
-static bool on_drained(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
+bool dmi_coord_on_leave_retry(struct dmi_member *m, struct dmi_record *record,
+                              const struct dmi_msg *msg) {
+  if (msg->body.len > 0) return false;
+  capacity_for(m, record);
+  return true;
+}
+
+bool dmi_coord_on_drained(struct dmi_member *m, struct dmi_record *record,
+                          const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;
@@ -185,9 +196,10 @@ void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
 }
 
 /* All that it had to forward or to answer has arrived: from now on it may be lost. */
-static bool on_flushed(struct dmi_member *m, struct dmi_record *record) {
+bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
+                          const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  if (record->life != DMI_LIFE_FLUSHING) return false;
+  if (record->life != DMI_LIFE_FLUSHING || msg->body.len > 0) return false;
   dmi_record_move(record, DMI_LIFE_LEFT);
   record->vital = DMI_BROKEN(m, DMI_MBREAK_LOST);
   c->removing = 0;
@@ -213,26 +225,11 @@ void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record) {
   dmi_directory_exited(m, record->uid);
 }
 
-bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record,
-                        const struct dmi_msg *msg) {
-  if (msg->type != DMI_CTL_DRAINED && msg->body.len > 0) return false;
-  switch (msg->type) {
-    case DMI_CTL_LEAVE_ASK:
-      return on_leave_ask(m, record);
-    case DMI_CTL_LEAVE_NO:
-      return on_leave_no(m, record, msg);
-    case DMI_CTL_LEAVE_RETRY:
-      capacity_for(m, record);
-      return true;
-    case DMI_CTL_DRAINED:
-      return on_drained(m, record, msg);
-    case DMI_CTL_FLUSHED:
-      return on_flushed(m, record);
-    default: /* EXITED */
-      if (record->life != DMI_LIFE_EXITING) return false;
-      dmi_coord_exited(m, record);
-      return true;
-  }
+bool dmi_coord_on_exited(struct dmi_member *m, struct dmi_record *record,
+                         const struct dmi_msg *msg) {
+  if (record->life != DMI_LIFE_EXITING || msg->body.len > 0) return false;
+  dmi_coord_exited(m, record);
+  return true;
 }
 
 /* ---- The end ------------------------------------------------------------------------------- */
@@ -259,16 +256,24 @@ void dmi_coord_end(struct dmi_member *m) {
   }
 }
 
-bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record) {
+/* FINISH to all when all have ended. */
+void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
-  if (record->ended) return false;
   record->ended = true;
   for (uint32_t i = 0; i < c->records.num; i++) {
-    if (!c->records.at[i].ended) return true;
+    if (!c->records.at[i].ended) return;
   }
   for (uint32_t i = 0; i < c->records.num; i++) {
     if (c->records.at[i].removed) continue; /* lost since END */
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_FINISH, 0, 0, NULL);
   }
+}
+
+/* Only after END. */
+bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg) {
+  (void)msg;
+  if (!m->coord->ending || record->ended) return false;
+  dmi_coord_ended(m, record);
   return true;
 }

@@ -47,8 +47,9 @@ void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid) {
   }
 }
 
-bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_caller caller = {from, msg->member.op};
+/* POLL, PEEK */
+bool dmi_coord_on_poll(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
+  struct dmi_caller caller = {record->uid, msg->member.op};
   if (msg->body.len > 0) return false;
   if (msg->type == DMI_CTL_PEEK && m->coord->notices.num == 0) {
     struct dmi_pack body;
@@ -85,8 +86,9 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
 /* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome
  * that succeeds. The caller is answered when the process knows, so that it accepts threads from
  * then on. */
-bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_caller caller = {from, msg->member.op};
+bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
+                          const struct dmi_msg *msg) {
+  struct dmi_caller caller = {asker->uid, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record;
   uint32_t dmi_id;
@@ -113,7 +115,9 @@ bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_
   return true;
 }
 
-bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
+bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record,
+                         const struct dmi_msg *msg) {
+  (void)msg;
   if (record->welcomed || !record->welcome.uid) return false;
   record->welcomed = record->vital = true;
   if (record->life == DMI_LIFE_JOINED) dmi_record_move(record, DMI_LIFE_OPENED);
@@ -127,9 +131,9 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record) {
   return true;
 }
 
-bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_coord_on_nodes(struct dmi_member *m, struct dmi_record *asker, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {from, msg->member.op};
+  struct dmi_caller caller = {asker->uid, msg->member.op};
   struct dmi_pack body;
   struct dmi_pack nodes;
   uint32_t num = 0;

@@ -227,9 +227,9 @@ static void become_joined(struct dmi_member *m, struct dmi_record *record) {
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 
-bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_record *record = dmi_coord_find(c, from);
   struct dmi_unpack body;
   uint64_t number;
   uint8_t last_request;
@@ -238,8 +238,8 @@ bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_ms
   last_request = dmi_unpack_u8(&body);
   if (!dmi_unpack_done(&body) || last_request > 1) return false;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
-  if (!dmi_uid_set_drop(&c->awaits, from)) return false;
-  if (last_request) dmi_uid_set_add(&c->last_requests, from);
+  if (!dmi_uid_set_drop(&c->awaits, record->uid)) return false;
+  if (last_request) dmi_uid_set_add(&c->last_requests, record->uid);
   if (DMI_BROKEN(m, DMI_MBREAK_TAKEN) && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }

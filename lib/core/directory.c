@@ -81,8 +81,8 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
 
 /* Home is who asks.  One that is handing over its mappings cannot take another: then a member that
  * stays becomes the home, and knows it before anybody knows the address. */
-static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
-                    const struct dmi_msg *msg) {
+bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
+                           const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->member.op};
   struct dmi_unpack body;
@@ -119,8 +119,8 @@ static bool on_mmap(struct dmi_member *m, const struct dmi_record *record,
   return true;
 }
 
-static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
-                       const struct dmi_msg *msg) {
+bool dmi_directory_on_adopted(struct dmi_member *m, struct dmi_record *record,
+                              const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint64_t base;
@@ -139,8 +139,8 @@ static bool on_adopted(struct dmi_member *m, const struct dmi_record *record,
   return false;
 }
 
-static bool on_lookup(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg) {
+bool dmi_directory_on_lookup(struct dmi_member *m, struct dmi_record *record,
+                             const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->member.op};
   const struct dmi_entry *mapping;
   struct dmi_unpack body;
@@ -178,8 +178,8 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
 
 /* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET
  * and bring the mapping back to life: the unmap waits for the leave. */
-static bool on_munmap(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg) {
+bool dmi_directory_on_munmap(struct dmi_member *m, struct dmi_record *record,
+                             const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->member.op};
   struct dmi_entry *mapping;
@@ -216,8 +216,8 @@ static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
   dmi_coord_leave_retry(m);
 }
 
-static bool on_forgot(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg) {
+bool dmi_directory_on_forgot(struct dmi_member *m, struct dmi_record *record,
+                             const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint64_t base;
@@ -241,8 +241,8 @@ void dmi_directory_exited(struct dmi_member *m, uint32_t uid) {
 
 /* ---- Results of threads -------------------------------------------------------------------- */
 
-static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
-                      const struct dmi_msg *msg) {
+bool dmi_directory_on_thread(struct dmi_member *m, struct dmi_record *record,
+                             const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->member.op};
   const struct dmi_record *home;
@@ -270,24 +270,4 @@ static bool on_thread(struct dmi_member *m, const struct dmi_record *record,
     dmi_coord_answer(m, &caller, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD), NULL);
   }
   return true;
-}
-
-bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
-                           const struct dmi_msg *msg) {
-  switch (msg->type) {
-    case DMI_CTL_MMAP:
-      return on_mmap(m, record, msg);
-    case DMI_CTL_LOOKUP:
-      return on_lookup(m, record, msg);
-    case DMI_CTL_MUNMAP:
-      return on_munmap(m, record, msg);
-    case DMI_CTL_ADOPTED:
-      return on_adopted(m, record, msg);
-    case DMI_CTL_FORGOT:
-      return on_forgot(m, record, msg);
-    case DMI_CTL_THREAD:
-      return on_thread(m, record, msg);
-    default:
-      return false;
-  }
 }

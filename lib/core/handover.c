@@ -216,7 +216,10 @@ static void send_tails(struct dmi_handover *h, struct dmi_out *out) {
   dmi_out_send(out, h->heir, &msg);
 }
 
-bool dmi_handover_home_done(struct dmi_handover *h, uint32_t from) {
+/* At the leaver. */
+bool dmi_handover_on_home_done(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                               struct dmi_out *out) {
+  (void)msg, (void)out;
   if (!h->homes_in_flight || h->heir != from) return false;
   h->homes_in_flight--;
   return true;

@@ -17,9 +17,11 @@ static bool is_mapping(uint64_t base, uint64_t page_size, uint64_t page_num) {
   return base && base <= INT64_MAX - page_size * page_num;
 }
 
-static bool home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_handover_on_home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                                struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, msg->map);
   uint32_t arriving = DMI_BROKEN(h, DMI_HBREAK_PARK) ? 0 : from;
+  (void)out;
   if (!is_mapping(msg->map, msg->home.page_size, msg->home.page_num)) return false;
   if (!map) {
     struct dmi_map what = {.base = msg->map,
@@ -58,9 +60,11 @@ static struct dmi_map *arriving(struct dmi_handover *h, uint64_t base, uint32_t 
   return is || (map && DMI_BROKEN(h, DMI_HBREAK_PARK)) ? map : NULL;
 }
 
-static bool home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_handover_on_home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                                struct dmi_out *out) {
   struct dmi_map *map = arriving(h, msg->map, from);
   struct dmi_tail tail;
+  (void)out;
   if (!map) return false;
   for (uint64_t at = 0; at + sizeof(tail) <= msg->list.len; at += sizeof(tail)) {
     struct dmi_page *page;
@@ -88,8 +92,9 @@ static bool tails_end(struct dmi_handover *h, struct dmi_map *map) {
   return good;
 }
 
-static bool home_end(struct dmi_handover *h, uint32_t from, uint64_t base, struct dmi_out *out) {
-  struct dmi_map *map = arriving(h, base, from);
+bool dmi_handover_on_home_end(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                              struct dmi_out *out) {
+  struct dmi_map *map = arriving(h, msg->map, from);
   struct dmi_msg reply;
   bool good;
   if (!map) return false;
@@ -99,7 +104,7 @@ static bool home_end(struct dmi_handover *h, uint32_t from, uint64_t base, struc
   ENV(h, release, map);
   if (!DMI_BROKEN(h, DMI_HBREAK_REPLAY)) dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
   if (!good) return false;
-  reply = dmi_handover_about(h, base, DMI_MSG_HOME_DONE);
+  reply = dmi_handover_about(h, msg->map, DMI_MSG_HOME_DONE);
   dmi_out_send(out, from, &reply);
   return true;
 }
@@ -166,8 +171,8 @@ static struct dmi_map *believed(struct dmi_handover *h, uint32_t from, const str
   return ENV(h, find, msg->map);
 }
 
-static bool take(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
-                 struct dmi_out *out) {
+bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                          struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, msg->map);
   struct dmi_handover_take now = {
       .from = from, .must = msg->flags & DMI_F_MUST, .base = msg->map, .list = msg->list};
@@ -219,8 +224,8 @@ void dmi_handover_takes_free(struct dmi_handover *h) {
   }
 }
 
-static void page_refused(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
-                         struct dmi_out *out) {
+bool dmi_handover_on_refuse_page(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
+                                 struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, msg->map);
   struct dmi_tail entry;
   for (uint64_t at = 0; map && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
@@ -234,29 +239,21 @@ static void page_refused(struct dmi_handover *h, uint32_t from, const struct dmi
     ENV(h, step_end, page, &step);
   }
   dmi_out_add(out, DMI_ACT_KEPT)->to = from;
+  return true;
 }
 
 bool dmi_handover_message(struct dmi_handover *h, uint32_t from, struct dmi_msg *msg,
                           struct dmi_out *out) {
-  bool good = true;
+  bool good;
   switch (msg->type) {
-    case DMI_MSG_TAKE:
-      good = take(h, from, msg, out);
-      break;
-    case DMI_MSG_REFUSE_PAGE:
-      page_refused(h, from, msg, out);
-      break;
-    case DMI_MSG_HOME_BEGIN:
-      good = home_begin(h, from, msg);
-      break;
-    case DMI_MSG_HOME_TAILS:
-      good = home_tails(h, from, msg);
-      break;
-    case DMI_MSG_HOME_END:
-      good = home_end(h, from, msg->map, out);
-      break;
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    good = handler(h, from, msg, out);             \
+    break;
+    DMI_MSGS_HANDOVER(HANDLE)
+#undef HANDLE
     default:
-      good = dmi_handover_home_done(h, from);
+      good = false;
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

@@ -55,9 +55,11 @@ struct dmi_handover {
 struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
                                   enum dmi_msg_type type);
 
-/* ---- handover.c ---- */
-/* HOME_DONE at the leaver. */
-bool dmi_handover_home_done(struct dmi_handover *h, uint32_t from);
+/* The handlers of class HANDOVER.  False: not from a correct peer. */
+#define DMI_HANDOVER_HANDLER(symbol, number, name, handler, ...)                 \
+  bool handler(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg, \
+               struct dmi_out *out);
+DMI_MSGS_HANDOVER(DMI_HANDOVER_HANDLER)
 
 /* ---- handover_heir.c ---- */
 void dmi_handover_takes_free(struct dmi_handover *h);

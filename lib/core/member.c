@@ -50,8 +50,9 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken) {
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-static bool for_coordinator(uint8_t type) {
-  return dmi_wire_type(type)->receiver == DMI_COORD;
+bool dmi_member_for_coordinator(uint8_t type) {
+  const struct dmi_wire_type *row = dmi_wire_type(type);
+  return row->class == DMI_CLASS_MEMBER && row->receiver == DMI_COORD;
 }
 
 /* For the coordinator: handled if that is this process, kept if it is going to be. */
@@ -68,50 +69,23 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
   return true;
 }
 
-static bool from_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  if (from != m->coordinator || m->uid == 0) return false;
-  switch (msg->type) {
-    case DMI_CTL_VIEW:
-      return dmi_member_on_view(m, from, msg);
-    case DMI_CTL_JOINED:
-      return dmi_member_on_joined(m);
-    case DMI_CTL_BUSY_OK:
-      return dmi_member_on_busy_ok(m, msg);
-    case DMI_CTL_RESULT:
-      return dmi_member_on_result(m, msg);
-    case DMI_CTL_END:
-    case DMI_CTL_FINISH:
-    case DMI_CTL_ABORT:
-      return dmi_member_on_end(m, from, msg);
-    default: /* OPEN, LEAVE_GO, FLUSH, LEFT, EXIT, ADOPT, FORGET */
-      return dmi_member_on_leave(m, from, msg);
-  }
-}
-
 static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  if (dmi_wire_class(msg) != DMI_CLASS_MEMBER) return false;
+  const struct dmi_wire_type *row = dmi_wire_type(msg->type);
+  if (row->class != DMI_CLASS_MEMBER) return false;
   if (msg->member.error > INT32_MAX) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
-  if (for_coordinator(msg->type)) return to_coordinator(m, from, msg);
+  if (row->receiver == DMI_COORD) return to_coordinator(m, from, msg);
+  if (row->sender == DMI_COORD && row->receiver != DMI_JOINER &&
+      (from != m->coordinator || m->uid == 0))
+    return false;
   switch (msg->type) {
-    case DMI_CTL_JOIN:
-      return dmi_member_on_join(m, from, msg);
-    case DMI_CTL_REDIRECT:
-      return dmi_member_on_redirect(m, from, msg);
-    case DMI_CTL_REFUSE:
-      return dmi_member_on_refuse(m, from, msg);
-    case DMI_CTL_ACCEPT:
-      return dmi_member_on_accept(m, from, msg);
-    case DMI_CTL_COORD:
-      return dmi_coord_on_handed(m, from, msg);
-    case DMI_CTL_DRAIN_END:
-    case DMI_CTL_DRAIN_OK:
-    case DMI_CTL_LAST_REQUEST:
-    case DMI_CTL_LAST_MESSAGE:
-    case DMI_CTL_LAST_MESSAGE_OK:
-      return dmi_member_on_leave(m, from, msg);
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(m, from, msg);
+    DMI_MSGS_MEMBER(HANDLE)
+#undef HANDLE
     default:
-      return from_coordinator(m, from, msg);
+      return false;
   }
 }
 

@@ -85,9 +85,10 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
   }
 }
 
-bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
+  (void)from;
   for (uint32_t i = 0; i < m->calls.num; i++) {
     uint8_t type = m->calls.at[i].type;
     if (m->calls.at[i].op != msg->member.op) continue;
@@ -145,8 +146,9 @@ void dmi_member_call_idle(struct dmi_member *m) {
   look_idle(m);
 }
 
-bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_busy_ok(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   uint32_t kept = 0;
+  (void)from;
   if (msg->member.op <= m->busy_acked || msg->member.op > m->busy_seq) return false;
   m->busy_acked = msg->member.op;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {

@@ -172,6 +172,14 @@ struct dmi_member {
   uint64_t deferred_bytes; /* of their bodies */
 };
 
+/* The handlers of class MEMBER, of the member role.  False: not from a correct peer. */
+#define DMI_MEMBER_HANDLER(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+DMI_MSGS_MEMBER(DMI_MEMBER_HANDLER)
+
+/* Is it a message of a member to the coordinator? */
+bool dmi_member_for_coordinator(uint8_t type);
+
 /* member_state.c */
 void dmi_member_move(struct dmi_member *m, enum dmi_phase phase); /* aborts if not allowed */
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
@@ -210,11 +218,6 @@ bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 void dmi_member_found(struct dmi_member *m);              /* start as the first process */
 void dmi_member_seek(struct dmi_member *m);               /* start as a joiner */
 void dmi_member_ask(struct dmi_member *m, uint32_t temp); /* connected: JOIN */
-bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_member_on_redirect(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_member_on_joined(struct dmi_member *m);
 void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid);
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why);
 void dmi_member_retry(struct dmi_member *m, const char *why);
@@ -237,15 +240,11 @@ bool dmi_member_addr_unsaid(const struct dmi_addr *addr);
 /* `coordinator`: its address as known here. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator);
-bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 void dmi_view_taken(struct dmi_member *m); /* the answer to VIEW */
 struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);
-bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-
 void dmi_member_leave_no_capacity(struct dmi_member *m);
 void dmi_member_leave_retry_said(struct dmi_member *m);
 void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
@@ -259,8 +258,6 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
                            struct dmi_pack *body);
 void dmi_member_call_busy(struct dmi_member *m, uint64_t op);
 void dmi_member_call_idle(struct dmi_member *m);
-bool dmi_member_on_result(struct dmi_member *m, const struct dmi_msg *msg);
-bool dmi_member_on_busy_ok(struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that are not complete */
 
 /* ---- The coordinator role ------------------------------------------------------------------ */
@@ -384,6 +381,12 @@ struct dmi_coord {
   DMI_LIST(struct dmi_join) joins;
 };
 
+/* The handlers of class MEMBER, of the coordinator role: `record` is of who sent it, and not LOST.
+ * False: not from a correct peer. */
+#define DMI_COORD_HANDLER(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
+DMI_MSGS_COORD(DMI_COORD_HANDLER)
+
 /* coord.c */
 struct dmi_coord *dmi_coord_new(void);
 void dmi_coord_free(struct dmi_coord *c);
@@ -405,16 +408,12 @@ bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why);
 /* coord_view.c */
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
 void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
-bool dmi_coord_on_taken(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 bool dmi_coord_begin_change(struct dmi_member *m); /* false: there was nothing to do */
 void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may free m->coord */
-bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
-bool dmi_coord_on_leave(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 void dmi_coord_leave_retry(struct dmi_member *m);
-bool dmi_coord_on_goodbye(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
 void dmi_coord_retry(struct dmi_member *m);
@@ -423,22 +422,16 @@ void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record);
 void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_may_end(const struct dmi_coord *c);
 void dmi_coord_end(struct dmi_member *m);
-bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record);
+void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record);
 
 /* coord_notice.c */
 void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state);
 void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid); /* it is gone: no notices, no polls */
 void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid);
-bool dmi_coord_on_poll(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_coord_on_welcome(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record);
-bool dmi_coord_on_nodes(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
                                    uint32_t dmi_id); /* not once dismissed */
 
 /* directory.c */
-bool dmi_directory_message(struct dmi_member *m, struct dmi_record *record,
-                           const struct dmi_msg *msg);
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);
 void dmi_directory_exited(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
 

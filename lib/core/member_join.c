@@ -174,8 +174,9 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   return true;
 }
 
-bool dmi_member_on_joined(struct dmi_member *m) {
+bool dmi_member_on_joined(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_mact *act;
+  (void)from, (void)msg;
   if (m->phase != DMI_PHASE_ACCEPTED) return false;
   act = dmi_mout_add(m->out, DMI_MACT_JOINED);
   act->uid = m->uid;

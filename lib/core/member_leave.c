@@ -55,9 +55,10 @@ static void start_drain(struct dmi_member *m) {
   dmi_mout_add(m->out, DMI_MACT_START_DRAIN)->uid = m->heir;
 }
 
-static bool on_leave_go(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_leave_go(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint32_t heir;
+  (void)from;
   dmi_unpack_init(&body, &msg->body);
   heir = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body) || heir == m->uid) return false;
@@ -137,7 +138,16 @@ void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ende
   dmi_member_send(m, m->heir, DMI_CTL_DRAIN_END, 0, 0, NULL);
 }
 
-static bool on_drain_ok(struct dmi_member *m, uint32_t from) {
+/* At the heir. */
+bool dmi_member_on_drain_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)msg;
+  if (!dmi_member_find(m, from)) return false;
+  dmi_member_send(m, from, DMI_CTL_DRAIN_OK, 0, 0, NULL);
+  return true;
+}
+
+bool dmi_member_on_drain_ok(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)msg;
   if (m->phase == DMI_PHASE_ENDED) return true;
   if (m->phase != DMI_PHASE_DRAIN_SENT || from != m->heir) return false;
   send_drained(m);
@@ -181,10 +191,11 @@ static void no_more_of(struct dmi_member *m, uint32_t uid) {
   }
 }
 
-static bool on_flush(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_flush(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_peer *self = dmi_member_find(m, m->uid);
   struct dmi_unpack body;
   uint32_t num;
+  (void)from;
   if (m->phase != DMI_PHASE_DRAINED || !self->left) return false;
   dmi_unpack_init(&body, &msg->body);
   num = dmi_unpack_count(&body, 4);
@@ -203,7 +214,8 @@ static bool on_flush(struct dmi_member *m, const struct dmi_msg *msg) {
   return true;
 }
 
-static bool on_last_request(struct dmi_member *m, uint32_t from) {
+bool dmi_member_on_last_request(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)msg;
   if (!dmi_member_find(m, from)) return false;
   if (m->phase != DMI_PHASE_DRAINED && m->phase != DMI_PHASE_LAST_REQUESTS) {
     return DMI_BROKEN(m, DMI_MBREAK_LAST_REQUEST);
@@ -214,14 +226,16 @@ static bool on_last_request(struct dmi_member *m, uint32_t from) {
 }
 
 /* The leaver has sent everything it had to send for others. */
-static bool on_last_message(struct dmi_member *m, uint32_t from) {
+bool dmi_member_on_last_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_peer *peer = dmi_member_find(m, from);
+  (void)msg;
   if (!peer || !peer->left) return false;
   dmi_member_send(m, from, DMI_CTL_LAST_MESSAGE_OK, 0, 0, NULL);
   return true;
 }
 
-static bool on_last_message_ok(struct dmi_member *m, uint32_t from) {
+bool dmi_member_on_last_message_ok(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)msg;
   if (m->phase != DMI_PHASE_LAST_MESSAGES || !dmi_uid_set_has(&m->awaits, from)) return false;
   no_more_of(m, from);
   return true;
@@ -235,14 +249,16 @@ void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid) {
     no_more_of(m, uid);
 }
 
-static bool on_left(struct dmi_member *m) {
+bool dmi_member_on_left(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
   if (m->phase != DMI_PHASE_LEFT || m->left) return false;
   m->left = true;
   show_left(m);
   return true;
 }
 
-static bool on_exit_order(struct dmi_member *m) {
+bool dmi_member_on_exit(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
   if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
   dmi_member_end_calls(m);
   dmi_member_send(m, m->coordinator, DMI_CTL_EXITED, 0, 0, NULL);
@@ -252,7 +268,8 @@ static bool on_exit_order(struct dmi_member *m) {
 
 /* ---- What the coordinator says beside ------------------------------------------------------ */
 
-static bool on_open(struct dmi_member *m) {
+bool dmi_member_on_open(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
   if (m->phase < DMI_PHASE_JOINED || m->opened) return false;
   m->opened = true;
   dmi_mout_add(m->out, DMI_MACT_OPENED);
@@ -260,10 +277,11 @@ static bool on_open(struct dmi_member *m) {
   return true;
 }
 
-static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_adopt(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_entry mapping;
   struct dmi_pack answer;
+  (void)from;
   dmi_unpack_init(&body, &msg->body);
   dmi_member_unpack_mapping(&body, &mapping);
   if (!dmi_unpack_done(&body) || mapping.home != m->uid || !dmi_member_mapping_good(&mapping))
@@ -275,9 +293,10 @@ static bool on_adopt(struct dmi_member *m, const struct dmi_msg *msg) {
   return true;
 }
 
-static bool on_forget(struct dmi_member *m, const struct dmi_msg *msg) {
+bool dmi_member_on_forget(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint64_t base;
+  (void)from;
   dmi_unpack_init(&body, &msg->body);
   base = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
@@ -293,67 +312,37 @@ void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base) {
   dmi_member_send(m, m->coordinator, DMI_CTL_FORGOT, 0, 0, &body);
 }
 
-bool dmi_member_on_leave(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  switch (msg->type) {
-    case DMI_CTL_OPEN:
-      return on_open(m);
-    case DMI_CTL_LEAVE_GO:
-      return on_leave_go(m, msg);
-    case DMI_CTL_FLUSH:
-      return on_flush(m, msg);
-    case DMI_CTL_LEFT:
-      return on_left(m);
-    case DMI_CTL_EXIT:
-      return on_exit_order(m);
-    case DMI_CTL_ADOPT:
-      return on_adopt(m, msg);
-    case DMI_CTL_FORGET:
-      return on_forget(m, msg);
-    case DMI_CTL_DRAIN_END:
-      if (!dmi_member_find(m, from)) return false;
-      dmi_member_send(m, from, DMI_CTL_DRAIN_OK, 0, 0, NULL);
-      return true;
-    case DMI_CTL_DRAIN_OK:
-      return on_drain_ok(m, from);
-    case DMI_CTL_LAST_REQUEST:
-      return on_last_request(m, from);
-    case DMI_CTL_LAST_MESSAGE:
-      return on_last_message(m, from);
-    case DMI_CTL_LAST_MESSAGE_OK:
-      return on_last_message_ok(m, from);
-    default:
-      return false;
-  }
-}
-
 /* ---- The end of the program ---------------------------------------------------------------- */
 
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
+  if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
+  if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
+  if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES) return false;
+  dmi_member_end_calls(m);
+  dmi_member_move(m, DMI_PHASE_ENDED);
+  dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);
+  return true;
+}
+
+bool dmi_member_on_finish(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
+  if (m->phase != DMI_PHASE_ENDED) return false;
+  dmi_member_leave_finish(m);
+  return true;
+}
+
+bool dmi_member_on_abort(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   char text[DMI_TEXT_SIZE];
   (void)from;
-  switch (msg->type) {
-    case DMI_CTL_END:
-      if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
-      if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
-      if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES) return false;
-      dmi_member_end_calls(m);
-      dmi_member_move(m, DMI_PHASE_ENDED);
-      dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);
-      return true;
-    case DMI_CTL_FINISH:
-      if (m->phase != DMI_PHASE_ENDED) return false;
-      dmi_member_leave_finish(m);
-      return true;
-    default: /* ABORT */
-      dmi_unpack_init(&body, &msg->body);
-      dmi_unpack_text(&body, text);
-      if (!dmi_unpack_done(&body)) return false;
-      if (msg->member.error) { /* this process alone */
-        dmi_member_fatal(m, text);
-      } else {
-        dmi_member_fatal_lost(m, text);
-      }
-      return true;
+  dmi_unpack_init(&body, &msg->body);
+  dmi_unpack_text(&body, text);
+  if (!dmi_unpack_done(&body)) return false;
+  if (msg->member.error) { /* this process alone */
+    dmi_member_fatal(m, text);
+  } else {
+    dmi_member_fatal_lost(m, text);
   }
+  return true;
 }

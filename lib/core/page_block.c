@@ -104,16 +104,17 @@ static bool finish(struct dmi_core *core, struct dmi_page *page, uint32_t from,
   data.data = (struct dmi_msg_data){
       .fetch = last->block.fetch, .kind = last->block.kind, .version = last->block.version};
   data.body = (struct dmi_slice){frame, frame->bytes, frame->size};
-  good = dmi_data_arrives(core, page, from, &data, out);
+  good = dmi_data_arrives(core, page, from, &data, NULL, out);
   dmi_slice_drop(&data.body);
   return good;
 }
 
 bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                       struct dmi_msg *msg, struct dmi_out *out) {
+                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_assembly *blocks;
   unsigned char *place;
   enum belongs how;
+  (void)own;
   if (!well_formed(page, msg)) return false;
   if (!wanted(page, msg)) return true;
   how = belongs(page->busy->blocks, from, msg);

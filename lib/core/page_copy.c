@@ -72,10 +72,12 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
   return true;
 }
 
-void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out) {
+/* INVALIDATE, RELEASE; UPDATE once it was looked at */
+bool dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_msg reply;
   bool owner = page->role == DMI_ROLE_OWNER;
+  (void)own;
   switch (msg->type) {
     case DMI_MSG_INVALIDATE:
       reply = dmi_msg_about(core, page, DMI_MSG_INVALIDATED);
@@ -94,19 +96,21 @@ void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       if (!dmi_version_older(msg->copy.version, page->version))
         page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
       dmi_waiters_look(core, page, out);
-      return;
+      return true;
   }
   dmi_out_send(out, from, &reply);
   dmi_waiters_look(core, page, out);
+  return true;
 }
 
 bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out) {
+                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_delegated_read *delegated;
   struct dmi_req_list all;
   struct dmi_req *req;
   bool zero = (msg->flags & DMI_F_ZERO) != 0;
+  (void)own;
   if (!busy || !dmi_fetch_is(busy->fetch, msg->data.fetch)) return true;
   if (!dmi_is_kind(msg->data.kind)) return false;
   if (zero ? msg->body.len != 0
@@ -190,6 +194,7 @@ void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, st
   dmi_delegated_end(core, page, delegated, out);
 }
 
+/* GOT, DONE, FAIL */
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;

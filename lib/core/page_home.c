@@ -102,7 +102,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       ack = dmi_msg_about(core, page, DMI_MSG_UPDATED);
       ack.flags = DMI_F_DROPPED;
       ack.copy.version = msg->type == DMI_MSG_UPDATE ? msg->update.version : msg->copy.version;
-      dmi_write_ack(core, page, to, &ack, out);
+      (void)dmi_write_ack(core, page, to, &ack, NULL, out);
       break;
     case DMI_MSG_TAKE:
       page->flags &= (uint16_t)~DMI_PAGE_OFFERED;

@@ -11,6 +11,13 @@
 #include "core/page.h"
 #include "dmi_api.h"
 
+/* The handlers of class PAGE.  `own`: the own operation that the message answers, NULL: none.
+ * False, with nothing changed: not from a correct peer. */
+#define DMI_PAGE_HANDLER(symbol, number, name, handler, ...)                                     \
+  bool handler(struct dmi_core *core, struct dmi_page *page, uint32_t from, struct dmi_msg *msg, \
+               struct dmi_req *own, struct dmi_out *out);
+DMI_MSGS_PAGE(DMI_PAGE_HANDLER)
+
 /* ---- out.c ---- */
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* The page stalls. */
@@ -101,9 +108,6 @@ void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi
                         dmi_version_t version, uint64_t got, struct dmi_out *out);
 
 /* ---- page_block.c: R13 ---- */
-/* False: not from a correct peer. */
-bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                       struct dmi_msg *msg, struct dmi_out *out);
 void dmi_assembly_free(struct dmi_assembly *blocks);
 /* How much is there; for the invariants. */
 bool dmi_assembly_valid(const struct dmi_page *page);
@@ -113,16 +117,12 @@ bool dmi_assembly_valid(const struct dmi_page *page);
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out);
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
-bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                             struct dmi_msg *msg, struct dmi_out *out);
 
 /* ---- page_write.c ---- */
 /* A write, or read-modify-write, at the head of the queue, taken out. */
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);
 /* A copy has answered INVALIDATE or UPDATE. */
-void dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                   const struct dmi_msg *msg, struct dmi_out *out);
 /* Answers an ATOMIC: `answer` of sizes.in bytes (a reference passes), with APPLY also the new bytes
  * (NULL: without).  `version` 0: its origin's copy has nothing to do with it. */
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -180,12 +180,6 @@ void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t t
 void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
 
 /* ---- page_copy.c ---- */
-void dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out);
-bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
-bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                      struct dmi_msg *msg, struct dmi_out *out);
 /* The fetch in flight fails, and so do the reads that wait for it. */
 void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, struct dmi_out *out);
 /* Serves own reads that wait for the copy, or begins them again. */

@@ -95,6 +95,31 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
   }
 }
 
+/* GET, READ, PUT, ATOMIC, OWN */
+bool dmi_page_on_request(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
+  (void)own;
+  if (!request_valid(page, msg)) return false;
+  if (origin_left(core, msg)) return true;
+  dmi_request_arrives(core, page, from, msg, out);
+  *msg = (struct dmi_msg){0}; /* its slices went on */
+  return true;
+}
+
+bool dmi_page_on_delegate(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                          struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
+  (void)from, (void)own;
+  if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self || !dmi_fetch_any(msg->pass.fetch))
+    return false;
+  if (!origin_left(core, msg)) dmi_delegate_arrives(core, page, msg, out);
+  return true;
+}
+
+bool dmi_page_on_update(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                        struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
+  return update_valid(page, msg) && dmi_copy_message(core, page, from, msg, own, out);
+}
+
 /* A message about a mapping that is unmapped here (R10). */
 static void dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
@@ -120,48 +145,12 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t fro
     return true;
   }
   switch (msg->type) {
-    case DMI_MSG_GET:
-    case DMI_MSG_READ:
-    case DMI_MSG_PUT:
-    case DMI_MSG_ATOMIC:
-    case DMI_MSG_OWN:
-      if (!request_valid(page, msg)) return false;
-      if (origin_left(core, msg)) break;
-      dmi_request_arrives(core, page, from, msg, out);
-      *msg = (struct dmi_msg){0}; /* its slices went on */
-      break;
-    case DMI_MSG_GOT:
-    case DMI_MSG_DONE:
-    case DMI_MSG_FAIL:
-      good = dmi_answer_message(core, page, from, msg, own, out);
-      break;
-    case DMI_MSG_DATA:
-      good = dmi_data_arrives(core, page, from, msg, out);
-      break;
-    case DMI_MSG_DELEGATE:
-      if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self ||
-          !dmi_fetch_any(msg->pass.fetch))
-        return false;
-      if (!origin_left(core, msg)) dmi_delegate_arrives(core, page, msg, out);
-      break;
-    case DMI_MSG_BLOCK:
-      good = dmi_block_arrives(core, page, from, msg, out);
-      break;
-    case DMI_MSG_GRANT:
-      good = dmi_owner_grant_arrives(core, page, from, msg, out);
-      break;
-    case DMI_MSG_INVALIDATED:
-    case DMI_MSG_UPDATED:
-      dmi_write_ack(core, page, from, msg, out);
-      break;
-    case DMI_MSG_UPDATE:
-      if (!update_valid(page, msg)) return false;
-      dmi_copy_message(core, page, from, msg, out);
-      break;
-    case DMI_MSG_INVALIDATE:
-    case DMI_MSG_RELEASE:
-      dmi_copy_message(core, page, from, msg, out);
-      break;
+#define HANDLE(symbol, number, name, handler, ...)   \
+  case symbol:                                       \
+    good = handler(core, page, from, msg, own, out); \
+    break;
+    DMI_MSGS_PAGE(HANDLE)
+#undef HANDLE
     default:
       return false;
   }

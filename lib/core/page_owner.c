@@ -113,11 +113,11 @@ static bool grant_valid(const struct dmi_page *page, const struct dmi_msg *msg) 
 }
 
 bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                             struct dmi_msg *msg, struct dmi_out *out) {
+                             struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_page_busy *busy;
   struct dmi_delegated_read *delegated;
   struct dmi_req *req;
-  (void)from;
+  (void)from, (void)own;
   if (!grant_valid(page, msg)) return false;
   busy = dmi_page_busy(page);
   if (!(msg->flags & DMI_F_HAVE)) {

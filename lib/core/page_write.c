@@ -221,21 +221,24 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
 }
 
-void dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                   const struct dmi_msg *msg, struct dmi_out *out) {
+/* INVALIDATED, UPDATED */
+bool dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from, struct dmi_msg *msg,
+                   struct dmi_req *own, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
+  (void)own;
   if (!busy || !busy->current ||
       !dmi_version_is(msg->copy.version, dmi_version_next(page->version)))
-    return;
+    return true;
   if (msg->type == DMI_MSG_UPDATED && (msg->flags & DMI_F_DROPPED)) {
     struct dmi_sharer *holder = dmi_copyset_find(busy, from);
     if (holder) dmi_copyset_remove(busy, holder);
   }
-  if (--busy->acks) return;
+  if (--busy->acks) return true;
   req = busy->current;
   busy->current = NULL;
   write_effect(core, page, req, &busy->bytes, busy->answer, true, out);
   busy->answer = NULL;
   dmi_queue_run(core, page, out);
+  return true;
 }

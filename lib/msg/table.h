@@ -1,16 +1,23 @@
 /*
  * table.h - THE TABLE of all messages: number, name, who handles it, who sends it to whom, what it
- * may carry, who may send it.  The enum of message numbers, names, checks, dispatch and
- * counters come from it; the table of docs/wire.md is compared with it by a test.
+ * may carry, who may send it.  The enum of message numbers, names, checks, dispatch, prototypes of
+ * the handlers and counters come from it; the table of docs/wire.md is compared with it by a test.
  *
- * A new message: a row here, its struct in msg.h if no other fits, a `case` where its class is
- * handled, a row in docs/wire.md.  Numbers
- * that are not listed are no messages.
+ * A new message: a row here, its struct in msg.h if no other fits, and its handler, a function in
+ * any file of the folder that its rows belong to.  And a row in docs/wire.md, and the next
+ * DMI_WIRE_VERSION.  Numbers that are not listed are no messages.
+ *
+ * The rows of one set have handlers of one type; who dispatches them declares it:
+ *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
+ *   THREAD node/thread_int.h, CAPACITY core/capacity.h, NET net/net_int.h
  */
 #ifndef DMI_MSG_TABLE_H
 #define DMI_MSG_TABLE_H
 
 #include <stdint.h>
+
+/* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
+#define DMI_WIRE_VERSION 8
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -31,9 +38,10 @@ enum dmi_msg_role {
   DMI_HOME,   /* of the mapping, and from there the tail */
   DMI_ORIGIN, /* whose operation it is */
   DMI_LEAVER,
-  DMI_HEIR,  /* of the leaver */
-  DMI_COORD, /* the coordinator; as receiver it may be about to become it */
-  DMI_JOINER /* no member yet */
+  DMI_HEIR,         /* of the leaver */
+  DMI_COORD,        /* the coordinator; as receiver it may be about to become it */
+  DMI_COORD_BEFORE, /* the coordinator until the last view */
+  DMI_JOINER        /* no member yet */
 };
 
 /* Who may send it: checked by the network. */
@@ -52,183 +60,221 @@ enum dmi_wire_from {
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
 #define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* of a process that is no member yet */
 
-/* Symbol, number, name, class, sender, receiver; the member of struct dmi_msg with what is its own,
- * flags it may have, bytes of a list element (0: no list), most bytes of list, most bytes of body,
- * who may send it, does its body become a page of the receiver (those are counted)? */
+/* What a message is for those who receive it. */
+#define DMI_BRINGS_PAGE 1 /* its body becomes a page of the receiver (those are counted) */
+#define DMI_LENDABLE 2 /* an answer: a thread that waits may receive it (docs/wire.md, "Turns") */
+
+/* Symbol, number, name, handler, class, sender, receiver; the member of struct dmi_msg with what is
+ * its own, flags it may have, bytes of a list element (0: no list), most bytes of list, most bytes
+ * of body, who may send it, DMI_BRINGS_PAGE, DMI_LENDABLE. */
 /* clang-format off */
-#define DMI_MSG_TABLE(X) \
-  X(DMI_MSG_GET,         1,   "GET",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(access),    0,                                      \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_READ,        2,   "READ",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(read),      DMI_F_DIRECT,                           \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_PUT,         3,   "PUT",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(access),    0,                                      \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_ATOMIC,      4,   "ATOMIC",        DMI_CLASS_PAGE,     DMI_ANY,    DMI_OWNER,  SAYS(atomic),    DMI_F_WAITING,                           \
-    24, 24,               DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_OWN,         5,   "OWN",           DMI_CLASS_PAGE,     DMI_ANY,    DMI_HOME,   SAYS(own),       DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_GOT,         6,   "GOT",           DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(got),       DMI_F_ZERO,                             \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_DATA,        7,   "DATA",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(data),      DMI_F_ZERO | DMI_F_DELEGATED,              \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
-  X(DMI_MSG_DONE,        8,   "DONE",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(done),      DMI_F_APPLY,                            \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_FAIL,        9,   "FAIL",          DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(fail),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_GRANT,       10,  "GRANT",         DMI_CLASS_PAGE,     DMI_OWNER,  DMI_ORIGIN, SAYS(grant),     DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA, \
-    8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
-  X(DMI_MSG_INVALIDATE,  11,  "INVALIDATE",    DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(copy),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_INVALIDATED, 12,  "INVALIDATED",   DMI_CLASS_PAGE,     DMI_HOLDER, DMI_OWNER,  SAYS(copy),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_UPDATE,      13,  "UPDATE",        DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(update),    0,                                      \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_UPDATED,     14,  "UPDATED",       DMI_CLASS_PAGE,     DMI_HOLDER, DMI_OWNER,  SAYS(copy),      DMI_F_DROPPED,                          \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_RELEASE,     15,  "RELEASE",       DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(copy),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_TAKE,        16,  "TAKE",          DMI_CLASS_HANDOVER, DMI_OWNER,  DMI_ANY,    NOTHING,         DMI_F_MUST,                             \
-    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_HOME_BEGIN,  17,  "HOME_BEGIN",    DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   SAYS(home),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_HOME_TAILS,  18,  "HOME_TAILS",    DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   NOTHING,         0,                                      \
-    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_HOME_END,    19,  "HOME_END",      DMI_CLASS_HANDOVER, DMI_LEAVER, DMI_HEIR,   NOTHING,         0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_HOME_DONE,   20,  "HOME_DONE",     DMI_CLASS_HANDOVER, DMI_HEIR,   DMI_LEAVER, NOTHING,         0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_REFUSE_PAGE,        21,  "REFUSE_PAGE",          DMI_CLASS_HANDOVER, DMI_ANY,    DMI_OWNER,  NOTHING,         DMI_F_MUST,                             \
-    16, DMI_WIRE_LIST,    DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_DELEGATE,        22,  "DELEGATE",          DMI_CLASS_PAGE,     DMI_OWNER,  DMI_HOLDER, SAYS(pass),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_BLOCK,       23,  "BLOCK",         DMI_CLASS_PAGE,     DMI_ANY,    DMI_ORIGIN, SAYS(block),     DMI_F_DELEGATED,                           \
-    0,  0,                DMI_WIRE_PAGE,     DMI_WIRE_MEMBER,  true)                                                                                \
-  X(DMI_MSG_PING,        30,  "PING",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    SAYS(ping),      0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_MSG_FIN,        31,  "FIN",          DMI_CLASS_NET,      DMI_ANY,    DMI_ANY,    NOTHING,         0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_ANYBODY, false)                                                                               \
-  X(DMI_CTL_JOIN,        32,  "JOIN",          DMI_CLASS_MEMBER,   DMI_JOINER, DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY, false)                                                                               \
-  X(DMI_CTL_VIEW_TAKEN,  33,  "VIEW_TAKEN",    DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LEAVE_ASK,   34,  "LEAVE_ASK",     DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LEAVE_NO,    35,  "LEAVE_NO",      DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_DRAINED,     36,  "DRAINED",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_FLUSHED,      37,  "FLUSHED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_EXITED,        38,  "EXITED",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_OPENED,      39,  "OPENED",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ADOPTED,     40,  "ADOPTED",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_BUSY,        41,  "BUSY",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_IDLE,        42,  "IDLE",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_FORGOT,      43,  "FORGOT",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ENDED,       44,  "ENDED",         DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LOST,        45,  "LOST",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_POLL,        46,  "POLL",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_PEEK,        47,  "PEEK",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_WELCOME,     48,  "WELCOME",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_GOODBYE,     49,  "GOODBYE",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_NODES,       50,  "NODES",         DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_MMAP,        51,  "MMAP",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LOOKUP,      52,  "LOOKUP",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_MUNMAP,      53,  "MUNMAP",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_THREAD,      54,  "THREAD",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LEAVE_RETRY,        55,  "LEAVE_RETRY",          DMI_CLASS_MEMBER,   DMI_ANY,    DMI_COORD,  SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_REDIRECT,    56,  "REDIRECT",      DMI_CLASS_MEMBER,   DMI_ANY,    DMI_JOINER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_REFUSE,      57,  "REFUSE",        DMI_CLASS_MEMBER,   DMI_ANY,    DMI_JOINER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ACCEPT,      58,  "ACCEPT",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_JOINER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_VIEW,        59,  "VIEW",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_JOINED,      60,  "JOINED",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_OPEN,        61,  "OPEN",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LEAVE_GO,    62,  "LEAVE_GO",      DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_FLUSH,        63,  "FLUSH",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LEFT,        64,  "LEFT",          DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_EXIT,         65,  "EXIT",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ADOPT,       66,  "ADOPT",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_BUSY_OK,     67,  "BUSY_OK",       DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_FORGET,      68,  "FORGET",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_RESULT,      69,  "RESULT",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_END,         70,  "END",           DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_FINISH,      71,  "FINISH",        DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_ABORT,       72,  "ABORT",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_COORD,       73,  "COORD",         DMI_CLASS_MEMBER,   DMI_COORD,  DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_DRAIN_END,   74,  "DRAIN_END",     DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_HEIR,   SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_DRAIN_OK,    75,  "DRAIN_OK",      DMI_CLASS_MEMBER,   DMI_HEIR,   DMI_LEAVER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LAST_REQUEST,         76,  "LAST_REQUEST",           DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LAST_MESSAGE,        77,  "LAST_MESSAGE",          DMI_CLASS_MEMBER,   DMI_LEAVER, DMI_ANY,    SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_CTL_LAST_MESSAGE_OK,     78,  "LAST_MESSAGE_OK",       DMI_CLASS_MEMBER,   DMI_ANY,    DMI_LEAVER, SAYS(member),    0,                                      \
-    0,  0,                DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_CREATE,      96,  "CREATE",        DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(create),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_CREATED,     97,  "CREATED",       DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(created),   0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_JOIN,        98,  "THREAD_JOIN",   DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_JOINED,      99,  "THREAD_JOINED", DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(joined),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_DETACH,      100, "DETACH",        DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_DETACHED,    101, "DETACHED",      DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(answer),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_WAKE,        102, "WAKE",          DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(thread),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_WOKEN,       103, "WOKEN",         DMI_CLASS_THREAD,   DMI_ANY,    DMI_ANY,    SAYS(answer),    0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_CAPACITY_ASK,    104, "CAPACITY_ASK",      DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_ask),  DMI_F_URGENT,                           \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_CAPACITY_REPORT,   105, "CAPACITY_REPORT",     DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_tell), 0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)                                                                               \
-  X(DMI_SVC_CAPACITY_RETURN,   106, "CAPACITY_RETURN",     DMI_CLASS_CAPACITY,     DMI_ANY,    DMI_ANY,    SAYS(capacity_back), 0,                                      \
-    0,  0,                DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  false)
+
+/* About a page. */
+#define DMI_MSGS_PAGE(X) \
+  X(DMI_MSG_GET,         1,  "GET",         dmi_page_on_request,     DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_READ,        2,  "READ",        dmi_page_on_request,     DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_OWNER,  SAYS(read),   DMI_F_DIRECT,                           0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_PUT,         3,  "PUT",         dmi_page_on_request,     DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_ATOMIC,      4,  "ATOMIC",      dmi_page_on_request,     DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_OWNER,  SAYS(atomic), DMI_F_WAITING,                          24, 24,               DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_OWN,         5,  "OWN",         dmi_page_on_request,     DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_HOME,   SAYS(own),    DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, 0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_GOT,         6,  "GOT",         dmi_answer_message,      DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(got),    DMI_F_ZERO,                             0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
+  X(DMI_MSG_DATA,        7,  "DATA",        dmi_data_arrives,        DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_ORIGIN, SAYS(data),   DMI_F_ZERO | DMI_F_DELEGATED,           0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE | DMI_LENDABLE) \
+  X(DMI_MSG_DONE,        8,  "DONE",        dmi_answer_message,      DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(done),   DMI_F_APPLY,                            0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
+  X(DMI_MSG_FAIL,        9,  "FAIL",        dmi_answer_message,      DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_ORIGIN, SAYS(fail),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
+  X(DMI_MSG_GRANT,       10, "GRANT",       dmi_owner_grant_arrives, DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(grant),  DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA, 8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE) \
+  X(DMI_MSG_INVALIDATE,  11, "INVALIDATE",  dmi_copy_message,        DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_HOLDER, SAYS(copy),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_INVALIDATED, 12, "INVALIDATED", dmi_write_ack,           DMI_CLASS_PAGE, \
+    DMI_HOLDER, DMI_OWNER,  SAYS(copy),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_UPDATE,      13, "UPDATE",      dmi_page_on_update,      DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_HOLDER, SAYS(update), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_UPDATED,     14, "UPDATED",     dmi_write_ack,           DMI_CLASS_PAGE, \
+    DMI_HOLDER, DMI_OWNER,  SAYS(copy),   DMI_F_DROPPED,                          0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_RELEASE,     15, "RELEASE",     dmi_copy_message,        DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_HOLDER, SAYS(copy),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_DELEGATE,    22, "DELEGATE",    dmi_page_on_delegate,    DMI_CLASS_PAGE, \
+    DMI_OWNER,  DMI_HOLDER, SAYS(pass),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_BLOCK,       23, "BLOCK",       dmi_block_arrives,       DMI_CLASS_PAGE, \
+    DMI_ANY,    DMI_ORIGIN, SAYS(block),  DMI_F_DELEGATED,                        0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE | DMI_LENDABLE)
+
+/* About homes and pages that change hands. */
+#define DMI_MSGS_HANDOVER(X) \
+  X(DMI_MSG_TAKE,        16, "TAKE",        dmi_handover_on_take,        DMI_CLASS_HANDOVER, \
+    DMI_OWNER,  DMI_ANY,    NOTHING,    DMI_F_MUST, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_HOME_BEGIN,  17, "HOME_BEGIN",  dmi_handover_on_home_begin,  DMI_CLASS_HANDOVER, \
+    DMI_LEAVER, DMI_HEIR,   SAYS(home), 0,          0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_HOME_TAILS,  18, "HOME_TAILS",  dmi_handover_on_home_tails,  DMI_CLASS_HANDOVER, \
+    DMI_LEAVER, DMI_HEIR,   NOTHING,    0,          16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_HOME_END,    19, "HOME_END",    dmi_handover_on_home_end,    DMI_CLASS_HANDOVER, \
+    DMI_LEAVER, DMI_HEIR,   NOTHING,    0,          0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_HOME_DONE,   20, "HOME_DONE",   dmi_handover_on_home_done,   DMI_CLASS_HANDOVER, \
+    DMI_HEIR,   DMI_LEAVER, NOTHING,    0,          0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_REFUSE_PAGE, 21, "REFUSE_PAGE", dmi_handover_on_refuse_page, DMI_CLASS_HANDOVER, \
+    DMI_ANY,    DMI_OWNER,  NOTHING,    DMI_F_MUST, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+
+/* Of the network layer itself. */
+#define DMI_MSGS_NET(X) \
+  X(DMI_MSG_PING, 30, "PING", dmi_alive_ping,  DMI_CLASS_NET, \
+    DMI_ANY, DMI_ANY, SAYS(ping), 0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER,  0) \
+  X(DMI_MSG_FIN,  31, "FIN",  dmi_receive_fin, DMI_CLASS_NET, \
+    DMI_ANY, DMI_ANY, NOTHING,    0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_ANYBODY, 0)
+
+/* Of membership, for the coordinator. */
+#define DMI_MSGS_COORD(X) \
+  X(DMI_CTL_VIEW_TAKEN,  33, "VIEW_TAKEN",  dmi_coord_on_taken,       DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_COORD,   DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LEAVE_ASK,   34, "LEAVE_ASK",   dmi_coord_on_leave_ask,   DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LEAVE_NO,    35, "LEAVE_NO",    dmi_coord_on_leave_no,    DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_DRAINED,     36, "DRAINED",     dmi_coord_on_drained,     DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_COORD,   DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_FLUSHED,     37, "FLUSHED",     dmi_coord_on_flushed,     DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_EXITED,      38, "EXITED",      dmi_coord_on_exited,      DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_OPENED,      39, "OPENED",      dmi_coord_on_opened,      DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_ADOPTED,     40, "ADOPTED",     dmi_directory_on_adopted, DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_BUSY,        41, "BUSY",        dmi_coord_on_busy,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_IDLE,        42, "IDLE",        dmi_coord_on_idle,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_FORGOT,      43, "FORGOT",      dmi_directory_on_forgot,  DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_ENDED,       44, "ENDED",       dmi_coord_on_ended,       DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LOST,        45, "LOST",        dmi_coord_on_lost,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_POLL,        46, "POLL",        dmi_coord_on_poll,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PEEK,        47, "PEEK",        dmi_coord_on_poll,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_WELCOME,     48, "WELCOME",     dmi_coord_on_welcome,     DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_GOODBYE,     49, "GOODBYE",     dmi_coord_on_goodbye,     DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_NODES,       50, "NODES",       dmi_coord_on_nodes,       DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_MMAP,        51, "MMAP",        dmi_directory_on_mmap,    DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LOOKUP,      52, "LOOKUP",      dmi_directory_on_lookup,  DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_MUNMAP,      53, "MUNMAP",      dmi_directory_on_munmap,  DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_THREAD,      54, "THREAD",      dmi_directory_on_thread,  DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LEAVE_RETRY, 55, "LEAVE_RETRY", dmi_coord_on_leave_retry, DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
+
+/* Of membership, for members and joiners. */
+#define DMI_MSGS_MEMBER(X) \
+  X(DMI_CTL_JOIN,            32, "JOIN",            dmi_member_on_join,            DMI_CLASS_MEMBER, \
+    DMI_JOINER,       DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_STRANGER, DMI_WIRE_ANYBODY, 0) \
+  X(DMI_CTL_REDIRECT,        56, "REDIRECT",        dmi_member_on_redirect,        DMI_CLASS_MEMBER, \
+    DMI_ANY,          DMI_JOINER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_REFUSE,          57, "REFUSE",          dmi_member_on_refuse,          DMI_CLASS_MEMBER, \
+    DMI_ANY,          DMI_JOINER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_ACCEPT,          58, "ACCEPT",          dmi_member_on_accept,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_JOINER, SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_VIEW,            59, "VIEW",            dmi_member_on_view,            DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_JOINED,          60, "JOINED",          dmi_member_on_joined,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_OPEN,            61, "OPEN",            dmi_member_on_open,            DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_LEAVE_GO,        62, "LEAVE_GO",        dmi_member_on_leave_go,        DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_FLUSH,           63, "FLUSH",           dmi_member_on_flush,           DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_LEFT,            64, "LEFT",            dmi_member_on_left,            DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_EXIT,            65, "EXIT",            dmi_member_on_exit,            DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_ADOPT,           66, "ADOPT",           dmi_member_on_adopt,           DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_BUSY_OK,         67, "BUSY_OK",         dmi_member_on_busy_ok,         DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_FORGET,          68, "FORGET",          dmi_member_on_forget,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_RESULT,          69, "RESULT",          dmi_member_on_result,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_END,             70, "END",             dmi_member_on_end,             DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_FINISH,          71, "FINISH",          dmi_member_on_finish,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_ABORT,           72, "ABORT",           dmi_member_on_abort,           DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_COORD,           73, "COORD",           dmi_coord_on_handed,           DMI_CLASS_MEMBER, \
+    DMI_COORD_BEFORE, DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_DRAIN_END,       74, "DRAIN_END",       dmi_member_on_drain_end,       DMI_CLASS_MEMBER, \
+    DMI_LEAVER,       DMI_HEIR,   SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_DRAIN_OK,        75, "DRAIN_OK",        dmi_member_on_drain_ok,        DMI_CLASS_MEMBER, \
+    DMI_HEIR,         DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_LAST_REQUEST,    76, "LAST_REQUEST",    dmi_member_on_last_request,    DMI_CLASS_MEMBER, \
+    DMI_ANY,          DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_LAST_MESSAGE,    77, "LAST_MESSAGE",    dmi_member_on_last_message,    DMI_CLASS_MEMBER, \
+    DMI_LEAVER,       DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_LAST_MESSAGE_OK, 78, "LAST_MESSAGE_OK", dmi_member_on_last_message_ok, DMI_CLASS_MEMBER, \
+    DMI_ANY,          DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0)
+
+/* About threads. */
+#define DMI_MSGS_THREAD(X) \
+  X(DMI_SVC_CREATE,   96,  "CREATE",        dmi_thread_on_create,  DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(create),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_CREATED,  97,  "CREATED",       dmi_thread_on_created, DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(created), 0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_JOIN,     98,  "THREAD_JOIN",   dmi_thread_on_join,    DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(thread),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_JOINED,   99,  "THREAD_JOINED", dmi_thread_on_joined,  DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(joined),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_DETACH,   100, "DETACH",        dmi_thread_on_detach,  DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(thread),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_DETACHED, 101, "DETACHED",      dmi_thread_on_answer,  DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(answer),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_WAKE,     102, "WAKE",          dmi_thread_on_wake,    DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(thread),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_WOKEN,    103, "WOKEN",         dmi_thread_on_answer,  DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(answer),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+
+/* About capacity. */
+#define DMI_MSGS_CAPACITY(X) \
+  X(DMI_SVC_CAPACITY_ASK,    104, "CAPACITY_ASK",    dmi_capacity_message, DMI_CLASS_CAPACITY, \
+    DMI_ANY, DMI_ANY, SAYS(capacity_ask),  DMI_F_URGENT, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_CAPACITY_REPORT, 105, "CAPACITY_REPORT", dmi_capacity_message, DMI_CLASS_CAPACITY, \
+    DMI_ANY, DMI_ANY, SAYS(capacity_tell), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_CAPACITY_RETURN, 106, "CAPACITY_RETURN", dmi_capacity_message, DMI_CLASS_CAPACITY, \
+    DMI_ANY, DMI_ANY, SAYS(capacity_back), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+
 /* clang-format on */
 
+#define DMI_MSG_TABLE(X) \
+  DMI_MSGS_PAGE(X)       \
+  DMI_MSGS_HANDOVER(X)   \
+  DMI_MSGS_NET(X)        \
+  DMI_MSGS_COORD(X)      \
+  DMI_MSGS_MEMBER(X)     \
+  DMI_MSGS_THREAD(X)     \
+  DMI_MSGS_CAPACITY(X)
+
 #define DMI_MSG_TABLE_ENUM(symbol, number, ...) symbol = number,
-enum dmi_msg_type {
-  DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) /* the rows are in order of their numbers, so this is: */
-  DMI_MSG_NUMBERS                   /* one more than the highest */
+enum dmi_msg_type { DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) };
+
+/* One more than the highest number. */
+#define DMI_MSG_TABLE_BYTES(symbol, number, ...) char symbol##_[(number) + 1];
+union dmi_msg_numbers {
+  DMI_MSG_TABLE(DMI_MSG_TABLE_BYTES)
 };
+#define DMI_MSG_NUMBERS sizeof(union dmi_msg_numbers)
 
 #endif

@@ -36,19 +36,20 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
   (UINT64_C(0xff00) | (uint64_t)(uint16_t) ~(flags) << 16 | \
    (HAS_ORIGIN(class) ? 0 : (uint64_t)UINT32_MAX << 32))
 
-#define ROW(symbol, number, name_, class_, sender_, receiver_, own, flags, size, list, body,  \
-            from_, brings)                                                                    \
-  [number] = {.name = name_,                                                                  \
-              .list_size = size,                                                              \
-              .from = from_,                                                                  \
-              .class = class_,                                                                \
-              .sender = sender_,                                                              \
-              .receiver = receiver_,                                                          \
-              .brings_page = brings,                                                          \
-              .list_max = list,                                                               \
-              .body_max = body,                                                               \
-              .zero = {FIRST_WORD(class_, flags), HAS_MAP(class_) ? 0 : UINT64_MAX,           \
-                       HAS_PAGE(class_) ? 0 : UINT64_MAX, OWN_WORD(own, 0), OWN_WORD(own, 1), \
+#define ROW(symbol, number, name_, handler_, class_, sender_, receiver_, own, flags, size, list, \
+            body, from_, marks)                                                                  \
+  [number] = {.name = name_,                                                                     \
+              .list_size = size,                                                                 \
+              .from = from_,                                                                     \
+              .class = class_,                                                                   \
+              .sender = sender_,                                                                 \
+              .receiver = receiver_,                                                             \
+              .brings_page = ((marks)&DMI_BRINGS_PAGE) != 0,                                     \
+              .lendable = ((marks)&DMI_LENDABLE) != 0,                                           \
+              .list_max = list,                                                                  \
+              .body_max = body,                                                                  \
+              .zero = {FIRST_WORD(class_, flags), HAS_MAP(class_) ? 0 : UINT64_MAX,              \
+                       HAS_PAGE(class_) ? 0 : UINT64_MAX, OWN_WORD(own, 0), OWN_WORD(own, 1),    \
                        OWN_WORD(own, 2), OWN_WORD(own, 3)}},
 
 const struct dmi_wire_type dmi_wire_rows[256] = {DMI_MSG_TABLE(ROW)};

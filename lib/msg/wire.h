@@ -21,9 +21,6 @@
 #error "messages travel as they lie in memory: DMI needs a little-endian machine"
 #endif
 
-/* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 8
-
 #define DMI_WIRE_HEADER 72
 
 #define DMI_WIRE_WORDS 7 /* of 8 bytes, in struct dmi_msg before the slices */
@@ -37,6 +34,7 @@ struct dmi_wire_type {
   uint8_t sender;                /* enum dmi_msg_role */
   uint8_t receiver;              /* enum dmi_msg_role */
   bool brings_page;              /* its body becomes a page of the receiver */
+  bool lendable;                 /* a thread that waits may receive it */
   uint64_t list_max;             /* bytes */
   uint64_t body_max;             /* bytes */
   uint64_t zero[DMI_WIRE_WORDS]; /* the bits that it does not use */

@@ -162,7 +162,7 @@ static bool can_borrow(struct dmi_net_peer *peer) {
 }
 
 int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan) {
-  if (uid >= DMI_NET_TEMP || net->handler.lendable == NULL || dmi_net_is_daemon(net)) return -1;
+  if (uid >= DMI_NET_TEMP || !net->handler.lends || dmi_net_is_daemon(net)) return -1;
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   if (peer == NULL) return -1;
   dmi_mutex_lock(&peer->turn_lock);

@@ -45,6 +45,7 @@ struct dmi_net_config {
 
 struct dmi_net_handler {
   void *arg;
+  bool lends; /* threads that wait may receive answers themselves: dmi_net_borrow */
   /* The header and list of a message with body_len > 0 have arrived: where shall the body go?
    * Returns memory for msg->body.len bytes that stays valid until `message` or `lost`; sets
    * msg->body.frame if it belongs to a frame (one reference passes with the message).  NULL: throw
@@ -59,9 +60,6 @@ struct dmi_net_handler {
    * order, in the thread that receives.  May be NULL. */
   void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                   uint64_t len);
-  /* May a thread that waits take this message, of which only the header is there and which has no
-   * list?  If not, the daemon does.  NULL: the daemon takes all. */
-  bool (*lendable)(void *arg, const struct dmi_msg *msg);
   /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is
    * a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);

@@ -316,6 +316,11 @@ void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until nobod
 void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */
 bool dmi_send_idle(struct dmi_net_peer *peer);   /* nothing waits to be sent */
 
+/* The handlers of class NET, in the daemon.  False: no correct peer sends it so. */
+#define DMI_NET_MESSAGE(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_conn *conn, const struct dmi_msg *msg);
+DMI_MSGS_NET(DMI_NET_MESSAGE)
+
 /* receive.c: whoever has the turn */
 /* The daemon: first what a borrower has left.  False: the connection is gone. */
 bool dmi_receive(struct dmi_conn *conn);
@@ -361,8 +366,6 @@ void dmi_alive_close(struct dmi_net *net);
  * dmi_net_wake. */
 bool dmi_alive_need(struct dmi_net *net);
 void dmi_alive_begin(struct dmi_net *net); /* the daemon: what dmi_alive_need has asked for */
-/* The daemon: it has come.  False: no correct peer sends it so. */
-bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping);
 
 /* addr.c */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out);

@@ -26,10 +26,11 @@
 
 #include "net/net_int.h"
 
-#define SHARE ((size_t)1 << 20)      /* bytes per turn, then the others */
-#define PIECE ((size_t)128 << 10)    /* bytes received at a time in a thread that waits */
-#define LARGE ((size_t)64 << 10)     /* bodies of which handler.arrived is told */
-#define TURNS 16                     /* times that it is received per turn */
+#define SHARE ((size_t)1 << 20)   /* bytes per turn, then the others */
+#define PIECE ((size_t)128 << 10) /* bytes received at a time in a thread that waits */
+#define LARGE ((size_t)64 << 10)  /* bodies of which handler.arrived is told */
+#define TURNS 16                  /* times that it is received per turn */
+#define NO_CORRECT "no correct process would send it"
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
 static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *what) {
@@ -66,7 +67,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     conn->list_cap = 0;
   }
   conn->refused = !right;
-  return right || fail(why, msg, "no correct process would send it");
+  return right || fail(why, msg, NO_CORRECT);
 }
 
 /* Header and list are here: where shall the body go? */
@@ -98,32 +99,49 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return true;
 }
 
-/* May a borrower take it?  The layer above is asked about messages without a list only, which need
- * no memory before their body. */
-static bool is_lendable(struct dmi_conn *conn, const struct dmi_msg *msg) {
-  struct dmi_net *net = conn->net;
-  if (msg->type == DMI_MSG_FIN || msg->type == DMI_MSG_PING || msg->list.len != 0) return false;
-  return net->handler.lendable(net->handler.arg, msg);
+/* May a borrower take it?  The table says so of answers: what is to be done for them is little, and
+ * no more than beginning an operation does; requests may run DMI_function, or wait for a home to
+ * arrive.  Without a list it needs no memory before its body. */
+static bool is_lendable(const struct dmi_msg *msg) {
+  return dmi_wire_type(msg->type)->lendable && msg->list.len == 0;
 }
 
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
-  return conn->phase == DMI_RECEIVE_HEADER || is_lendable(conn, &conn->msg);
+  return conn->phase == DMI_RECEIVE_HEADER || is_lendable(&conn->msg);
 }
+
+/* ---- Messages of the network itself ---------------------------------------------------------- */
+
+bool dmi_receive_fin(struct dmi_conn *conn, const struct dmi_msg *msg) {
+  (void)msg;
+  conn->got_end = true;
+  return true;
+}
+
+/* They are over with their header. */
+static bool own_message(struct dmi_conn *conn, const struct dmi_msg *msg) {
+  switch (msg->type) {
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(conn, msg);
+    DMI_MSGS_NET(HANDLE)
+#undef HANDLE
+    default:
+      return false;
+  }
+}
+
+/* ---- A message, piece by piece --------------------------------------------------------------- */
 
 static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
   if (wrong == NULL && conn->got_end) wrong = "it had sent its last message before";
-  if (lent && (wrong != NULL || !is_lendable(conn, msg))) return false;
+  if (lent && (wrong != NULL || !is_lendable(msg))) return false;
   conn->start += DMI_WIRE_HEADER;
   if (wrong != NULL) return fail(why, msg, wrong);
-  if (msg->type == DMI_MSG_FIN) {
-    conn->got_end = true;
-    return true;
-  }
-  if (msg->type == DMI_MSG_PING) {
-    return dmi_alive_ping(conn, msg) || fail(why, msg, "it is neither a question nor an answer");
-  }
+  if (dmi_wire_class(msg) == DMI_CLASS_NET)
+    return own_message(conn, msg) || fail(why, msg, NO_CORRECT);
   return begin_list(conn, why);
 }
 
@@ -306,8 +324,7 @@ bool dmi_receive(struct dmi_conn *conn) {
   char why[DMI_NET_WHY];
   size_t got = 0;
   bool drained = false;
-  bool right = conn->refused ? fail(why, &conn->msg, "no correct process would send it")
-                             : consume_all(conn, false, why);
+  bool right = conn->refused ? fail(why, &conn->msg, NO_CORRECT) : consume_all(conn, false, why);
   if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
   for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {
     int error;

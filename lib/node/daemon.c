@@ -76,11 +76,6 @@ static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   return good;
 }
 
-static bool on_lendable(void *arg, const struct dmi_msg *msg) {
-  (void)arg;
-  return dmi_access_lendable(msg);
-}
-
 /* Called in any thread that receives. */
 static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                        uint64_t len) {
@@ -241,7 +236,7 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
                                   .body = on_body,
                                   .message = on_message,
                                   .arrived = on_arrived,
-                                  .lendable = on_lendable,
+                                  .lends = true,
                                   .lost = on_lost,
                                   .stranger = on_stranger,
                                   .joined = on_joined,

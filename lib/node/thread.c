@@ -143,7 +143,7 @@ static int32_t taken(const struct dmi_threads *threads, const struct dmi_thread 
                                                  : DMI_WHY_JOINED);
 }
 
-static void join_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_thread_on_join(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread *thread = dmi_thread_find(threads, msg->thread.thread);
   if (!thread || thread->detached || thread->joiner) {
@@ -155,6 +155,7 @@ static void join_here(struct dmi_process *process, uint32_t from, const struct d
     thread->joiner = from;
     thread->joiner_op = msg->thread.op;
   }
+  return true;
 }
 
 void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid) {
@@ -164,7 +165,7 @@ void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid) {
   }
 }
 
-static void detach_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_thread_on_detach(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread *thread = dmi_thread_find(threads, msg->thread.thread);
   int32_t error = DMI_OK;
@@ -175,6 +176,7 @@ static void detach_here(struct dmi_process *process, uint32_t from, const struct
     if (thread->ended) dmi_thread_forget(threads, thread);
   }
   dmi_thread_reply_error(process, from, DMI_SVC_DETACHED, msg->thread.op, error);
+  return true;
 }
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
@@ -208,28 +210,11 @@ void dmi_threads_hand_over(struct dmi_process *process,
 
 bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   switch (msg->type) {
-    case DMI_SVC_CREATE:
-      dmi_thread_create_here(process, from, msg);
-      return true;
-    case DMI_SVC_JOIN:
-      join_here(process, from, msg);
-      return true;
-    case DMI_SVC_DETACH:
-      detach_here(process, from, msg);
-      return true;
-    case DMI_SVC_WAKE:
-      dmi_thread_reply_error(process, from, DMI_SVC_WOKEN, msg->thread.op,
-                             dmi_thread_wake_here(process->threads, msg->thread.thread));
-      return true;
-    case DMI_SVC_CREATED:
-      return dmi_thread_answer(process, from, msg->type, msg->created.op, msg->created.error,
-                               (int64_t)msg->created.thread);
-    case DMI_SVC_JOINED:
-      return dmi_thread_answer(process, from, msg->type, msg->joined.op, msg->joined.error,
-                               msg->joined.value);
-    case DMI_SVC_DETACHED:
-    case DMI_SVC_WOKEN:
-      return dmi_thread_answer(process, from, msg->type, msg->answer.op, msg->answer.error, 0);
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(process, from, msg);
+    DMI_MSGS_THREAD(HANDLE)
+#undef HANDLE
     default:
       return false;
   }

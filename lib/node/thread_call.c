@@ -9,8 +9,9 @@
 #include "base/xalloc.h"
 #include "node/stall.h"
 
-bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
-                       uint64_t error, int64_t value) {
+/* The call of `op` to `from` is answered by a message of this type. */
+static bool answered(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
+                     uint64_t error, int64_t value) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread_call *pending;
   if (error > INT32_MAX) return false;
@@ -24,6 +25,20 @@ bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type,
   free(pending);
   if (type == DMI_SVC_CREATED) dmi_runtime_idle(process);
   return true;
+}
+
+bool dmi_thread_on_created(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  return answered(process, from, msg->type, msg->created.op, msg->created.error,
+                  (int64_t)msg->created.thread);
+}
+
+bool dmi_thread_on_joined(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  return answered(process, from, msg->type, msg->joined.op, msg->joined.error, msg->joined.value);
+}
+
+/* DETACHED, WOKEN */
+bool dmi_thread_on_answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  return answered(process, from, msg->type, msg->answer.op, msg->answer.error, 0);
 }
 
 uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,

@@ -59,6 +59,11 @@ struct dmi_threads {
   bool handed_over; /* this process leaves: the coordinator has the results of ended threads */
 };
 
+/* The handlers of class THREAD.  False: not from a correct peer. */
+#define DMI_THREAD_HANDLER(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+DMI_MSGS_THREAD(DMI_THREAD_HANDLER)
+
 /* ---- thread.c: the table ---- */
 /* Takes a thread out of the table: it has ended, and was joined or detached. */
 void dmi_thread_forget(struct dmi_threads *threads, struct dmi_thread *thread);
@@ -70,9 +75,6 @@ void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid);
 void dmi_thread_ended(struct dmi_process *process, struct dmi_post *post);
 /* Sends a message of class THREAD, to this process as well. */
 void dmi_thread_reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
-
-/* ---- thread_start.c ---- */
-void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
 
 /* ---- thread_wake.c ---- */
 /* Makes the calling thread this DMI thread. */
@@ -86,10 +88,6 @@ uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t
                               dmi_thread_done *done, void *arg);
 /* Forgets a request that could not be sent.  False: the call has been completed already. */
 bool dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
-/* `from` answers request `op` with a message of this type.  False: a correct peer does not send
- * this. */
-bool dmi_thread_answer(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
-                       uint64_t error, int64_t value);
 struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number);
 /* Answers with CREATED (only if it failed), DETACHED or WOKEN. */
 void dmi_thread_reply_error(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,

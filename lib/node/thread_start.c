@@ -121,7 +121,7 @@ static bool thread_start(struct dmi_process *process, struct dmi_thread *thread,
   return false;
 }
 
-void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_thread_on_create(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread *thread = NULL;
   struct create_reply *create;
@@ -144,7 +144,7 @@ void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const st
   }
   if (error != DMI_OK) {
     dmi_thread_reply_error(process, from, DMI_SVC_CREATED, msg->create.op, error);
-    return;
+    return true;
   }
   dmi_emit(&process->stream, thread_begun, .thread = thread->number, .creator = from);
   threads->running++;
@@ -153,4 +153,5 @@ void dmi_thread_create_here(struct dmi_process *process, uint32_t from, const st
   create->msg.type = DMI_SVC_CREATED;
   create->msg.created = (struct dmi_msg_created){.op = msg->create.op, .thread = thread->number};
   dmi_runtime_busy(process, busy_known, create);
+  return true;
 }

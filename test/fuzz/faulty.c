@@ -152,8 +152,7 @@ static void change_field(struct dmi_msg *msg) {
                             &msg->word[1], &msg->word[2], &msg->word[3]};
   switch (mix(&rng) % 13) {
     case 0:
-      msg->type =
-          (uint8_t)(mix(&rng) % 3 ? mix(&rng) % (DMI_SVC_CAPACITY_RETURN + 1) : msg->type ^ 1);
+      msg->type = (uint8_t)(mix(&rng) % 3 ? mix(&rng) % DMI_MSG_NUMBERS : msg->type ^ 1);
       break;
     case 1:
     case 2:
@@ -228,7 +227,7 @@ static struct dmi_msg make_up(void) {
   const struct dmi_wire_type *row;
   struct dmi_msg msg = copy_of(any_sent());
   if (mix(&rng) % 2) msg.type = likely[mix(&rng) % sizeof likely];
-  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % DMI_SVC_CAPACITY_RETURN);
+  if (mix(&rng) % 4 == 0) msg.type = (uint8_t)(1 + mix(&rng) % (DMI_MSG_NUMBERS - 1));
   row = dmi_wire_type(msg.type);
   msg.origin = strange_uid();
   if (mix(&rng) % 2) msg.page = mix(&rng) % 66;
@@ -303,7 +302,7 @@ static bool steal_home(struct dmi_net *net, const struct dmi_msg *msg, bool inve
   dmi_epoch_enter();
   mapping = dmi_space_find(&dmi_runtime_access()->space, msg->map);
   dmi_epoch_leave();
-  if (msg->type > DMI_MSG_RELEASE || !mapping) return false;
+  if (dmi_wire_class(msg) != DMI_CLASS_PAGE || !mapping) return false;
   home.home.page_size = mapping->map.page_size;
   home.home.page_num = mapping->map.page_num;
   if (invent) {

@@ -122,7 +122,7 @@ is(length header(), 80, 'a header is as long as docs/wire.md says');
 # Without the key: what is said on a connection.
 my $version = sub { return pack 'a4 C C S<', 'DMI1', 1, 0, $_[0] };
 my $wire = do {
-  open my $file, '<', $t->top . '/lib/msg/wire.h' or die;
+  open my $file, '<', $t->top . '/lib/msg/table.h' or die;
   local $/;
   <$file> =~ /^#define DMI_WIRE_VERSION (\d+)/m ? $1 : die;
 };

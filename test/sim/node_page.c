@@ -209,12 +209,6 @@ void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
   node_act(node, map, (uint32_t)msg->page, &out);
 }
 
-/* Answers may be received by a thread that waits; all else is the daemon's. */
-static bool lendable(const struct dmi_msg *msg) {
-  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_DONE ||
-         msg->type == DMI_MSG_FAIL || msg->type == DMI_MSG_BLOCK;
-}
-
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   const struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
   struct sim *sim = node->sim;
@@ -223,7 +217,9 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   if (type >= SIM_CREATE) {
     node_shell_message(node, from, msg);
   } else if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {
-    node->by_thread = lendable(msg) && from != node->uid && rng_once_in(&sim->rng, 2);
+    /* Answers may be received by a thread that waits; all else is the daemon's. */
+    node->by_thread =
+        dmi_wire_type(type)->lendable && from != node->uid && rng_once_in(&sim->rng, 2);
     node_page_message(node, from, msg);
     node->by_thread = false;
   } else {

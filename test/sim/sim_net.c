@@ -178,7 +178,7 @@ bool sim_net_idle(const struct sim *sim, uint32_t slot) {
 static bool silent(const struct sim_chan *chan) {
   for (uint32_t i = 0; i < chan->num; i++) {
     uint8_t type = chan->msg[(chan->first + i) & (chan->capacity - 1)].type;
-    if (type >= DMI_SVC_CAPACITY_ASK && type <= DMI_SVC_CAPACITY_RETURN) return false;
+    if (dmi_wire_type(type)->class == DMI_CLASS_CAPACITY) return false;
   }
   return true;
 }

@@ -240,7 +240,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
     if (proc->pmap[map].known == SIM_FORGOTTEN) return true;
   }
   if (msg->type == DMI_MSG_DONE && proc->sim->totals->abandoned) return true;
-  if (msg->type >= DMI_SVC_CAPACITY_ASK && msg->type <= DMI_SVC_CAPACITY_RETURN) return true;
+  if (dmi_wire_class(msg) == DMI_CLASS_CAPACITY) return true;
   return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK ||
          msg->type == DMI_MSG_REFUSE_PAGE || msg->type == DMI_MSG_RELEASE ||
          (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch));

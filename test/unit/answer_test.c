@@ -85,7 +85,6 @@ static void start(void (*faulty)(struct node *node, uint32_t from, struct dmi_ms
   for (uint32_t i = 0; i < 3; i++)
     node_open(&nodes[i], i + 1);
   here.net = nodes[0].net;
-  nodes[0].lend = true;
   nodes[0].on_body = process_body;
   nodes[0].on_message = process_message;
   nodes[1].on_message = nodes[2].on_message = faulty;

@@ -53,18 +53,28 @@ is("@padded", '', 'what messages carry has no padding and fits');
 
 my (@code, @names, %used);
 my $rows_text = $header =~ s/ *\\\n */ /gr;
+my @stray; # the rows of each set, whose handlers are of one type, are for one receiver
+while ($rows_text =~ /^#define DMI_MSGS_(\w+)\(X\) (.*)/mg) {
+  my ($name, $of) = ($1, $2);
+  while ($of =~ /X\(DMI_\w+, +\d+, +"(\w+)", +dmi_\w+, +DMI_CLASS_(\w+), +DMI_\w+, +DMI_(\w+)/g) {
+    my $is = $2 eq 'MEMBER' && $3 eq 'COORD' ? 'COORD' : $2;
+    push @stray, "$1 is $is in $name" if $is ne $name;
+  }
+}
+is("@stray", '', 'each message is in the set of those who handle it');
 while (
-  $rows_text =~ /X\((DMI_\w+), +(\d+), +"(\w+)", +DMI_CLASS_(\w+), +DMI_(\w+), +DMI_(\w+), +(?:SAYS\((\w+)\)|NOTHING), +(0|DMI_F_[\w |]+?), +(\d+), +(\w+), +(\w+), +DMI_WIRE_(\w+), +(?:true|false)\)/g
+  $rows_text =~ /X\((DMI_\w+), +(\d+), +"(\w+)", +(dmi_\w+), +DMI_CLASS_(\w+), +DMI_(\w+), +DMI_(\w+), +(?:SAYS\((\w+)\)|NOTHING), +(0|DMI_F_[\w |]+?), +(\d+), +(\w+), +(\w+), +DMI_WIRE_(\w+), +(?:0|DMI_[A-Z_ |]+)\)/g
 ) {
-  my ($number, $name, $class, $sender, $receiver, $own, $flags, $element, $list, $body, $from) =
-    ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+  my ($number, $name, $handler, $class, $sender, $receiver, $own, $flags, $element, $list, $body, $from) =
+    ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
   push @names, $name if $class eq 'MEMBER';
   $used{ $own // '' } = 1;
-  push @code, join ' | ', $number, $name, lc $class, lc "$sender, $receiver",
+  $code[$number] = join ' | ', $number, $name, lc $class, lc "$sender, $receiver",
     $own ? $fields{$own} // "$own?" : '', $flags eq '0' ? '' : $flags =~ s/DMI_F_//gr =~ s/ \|/,/gr,
     $element || '', $element ? size_text($list) : '', size_text($body),
     $from eq 'MEMBER' ? 'members' : 'anybody';
 }
+@code = grep { defined } @code;
 my $rows = () = $header =~ /^  X\(/mg;
 is(scalar @code, $rows, 'each row of lib/msg/table.h is understood');
 is(join(' ', grep { !$used{$_} } sort keys %fields), '', 'each struct of lib/msg/msg.h is used by a message');

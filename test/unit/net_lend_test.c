@@ -138,7 +138,6 @@ static void start_disturbed(struct node *nodes, uint32_t num, uint32_t disturban
     for (int j = 0; j <= THREADS; j++)
       side->call[j].buf = malloc(SIZE_MOST);
     node_open(&nodes[i], i + 1);
-    nodes[i].lend = true;
     nodes[i].on_body = on_body;
     nodes[i].on_message = on_message;
   }

@@ -47,7 +47,6 @@ struct node {
   struct dmi_msg last; /* the last message, without slices */
   bool throw_away;     /* body answers NULL */
   bool refuse;         /* message answers false */
-  bool lend;           /* GOT, DATA, DONE and FAIL are for threads that wait, too */
   /* may be NULL */
   void *(*on_body)(struct node *node, uint32_t from, struct dmi_msg *msg);
   /* called by who receives, without the lock, before it is counted; may be NULL */
@@ -87,11 +86,6 @@ static inline bool node_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   pthread_cond_broadcast(&node->changed);
   pthread_mutex_unlock(&node->lock);
   return right;
-}
-
-static inline bool node_lendable(void *arg, const struct dmi_msg *msg) {
-  struct node *node = arg;
-  return node->lend && msg->type >= DMI_MSG_GOT && msg->type <= DMI_MSG_FAIL;
 }
 
 static inline void node_lost(void *arg, uint32_t id, const char *why) {
@@ -176,7 +170,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   struct dmi_net_handler handler = {.arg = node,
                                     .body = node_body,
                                     .message = node_message,
-                                    .lendable = node_lendable,
+                                    .lends = true,
                                     .lost = node_lost,
                                     .stranger = node_stranger,
                                     .joined = node_joined,
