@@ -78,6 +78,9 @@
 #define FAIL (DROP + 192)
 #define REFUSE_MUST (DROP + 224)
 #define BEGIN 20     /* not a message: an own operation begins, or begins anew (R2) */
+#define THAW (BEGIN + 32)  /* nor is this: RESUME (crash.h) */
+#define LOST_OP (BEGIN + 64) /* FAIL with DMI_ELOST: to an operation, and to a fetch */
+#define LOST_FETCH (BEGIN + 96)
 #define OP_R 21      /* only in queues: own read, write, atomic */
 #define OP_W 22
 #define OP_A 23
@@ -88,6 +91,7 @@
 #define F_MUST 32
 #define F_NODATA 64
 #define F_CAME 128   /* OWN that was deferred: it came by message */
+#define F_LOST 128   /* GRANT */
 #define DELEGATE 31      /* R13: x has the fetch before it, too: AFTER(x) */
 #define F_DIRECT 64  /* READ */
 #define F_DELEGATED 64  /* DATA */
@@ -130,6 +134,9 @@ typedef Page {
 #ifdef ROOM
   unsigned stalled : 1;
   unsigned spilled : 1;
+#endif
+#ifdef CRASH
+  unsigned lost : 1;
 #endif
   unsigned busy : 1;
   unsigned acks : 2;
@@ -183,6 +190,17 @@ byte granting[NP]; /* ghost: GRANTs on their way */
 
 #define HOMEP (p == 0 -> HOME0 : HOME1) /* at the start */
 
+#ifdef CRASH
+#include "crash.h"
+#else
+#define FROZEN(a) false
+#define DEAD(a) false
+#define GONE(k_) false
+#define COPY_FROZEN(a) false
+#define MAY_START(a) true
+#define ARRIVES(a) (len(ch[a]) > 0)
+#endif
+
 #ifdef LEAVE
 byte home[NODES];    /* one mapping: its home, as each process sees it */
 chan deferred = [6] of { byte, byte, byte, byte, byte };
@@ -200,7 +218,11 @@ bit orphan[NP];      /* ghost: a page without a record, owned by the home that i
   assert(nfull(deferred));         \
   deferred!m, (p + 2 * (origin)), x, v, d
 #else
+#ifdef CRASH
+#define HOME(a) home[a]
+#else
 #define HOME(a) HOMEP
+#endif
 #define LEFT(a, b) false
 #define LEAVING(a) false
 #define ARRIVING(a) false
@@ -281,10 +303,11 @@ inline send(to_, type_, origin_, x_, v_, d_)
   :: (to_) == n -> sq!type_, (p + 2 * (origin_)), x_, v_, d_
   :: else ->
      if
-     :: LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, REFUSE_PAGE */
+     :: DEAD(to_) -> skip /* it goes nowhere, and nobody is told */
+     :: !DEAD(to_) && LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, REFUSE_PAGE */
         assert(TYPE(type_) == DATA || (type_) == REFUSE_PAGE || (type_) == REFUSE_MUST)
 #ifdef DELEGATES
-     :: !LEFT(n, to_) && TYPE(type_) == DATA ->
+     :: !DEAD(to_) && !LEFT(n, to_) && TYPE(type_) == DATA ->
         assert(nfull(bulk[CI(n, to_)]));
         bulk[CI(n, to_)]!type_, (p + 2 * (origin_)), x_, v_, d_
 #endif
@@ -299,6 +322,10 @@ inline send(to_, type_, origin_, x_, v_, d_)
 inline complete(a_, x_)
 {
   assert(th[a_].st != IDLE);
+#ifdef CRASH
+  assert(did[a_] || (th[a_].mode != W_EXCL && th[a_].mode != W_PUT)); /* exactly once: not never */
+  did[a_] = 0;
+#endif
 #ifdef LIN
   assert(th[a_].mode > R_GET || (th[a_].seen & (1 << (x_))));
   th[a_].seen = 0;
@@ -388,14 +415,15 @@ inline request(type_, x_, d_)
 #ifdef BREAK_SPILL
 #define HERE (!pg[k].nodata)
 #else
-#define HERE (!pg[k].nodata && !SPILLED(k))
+#define HERE (!pg[k].nodata && !SPILLED(k) && !GONE(k))
 #endif
 #ifdef BREAK_PUTS
 #define READABLE \
   ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].unreleased))
 #else
 #define READABLE \
-  ((pg[k].role == OWNER && HERE) || (pg[k].copy && !pg[k].unreleased && pg[k].puts == 0))
+  ((pg[k].role == OWNER && HERE) || \
+   (pg[k].copy && !pg[k].unreleased && pg[k].puts == 0 && !COPY_FROZEN(n)))
 #endif
 #ifdef BREAK_POISON
 #define JOINABLE true
@@ -588,8 +616,8 @@ inline move_waits()
 inline effect()
 {
   q[k]?qt, qo, qx, qv, qd;
-  assert(pg[k].nodata || SPILLED(k) || pg[k].data == mem[p]); /* nothing is lost or done twice */
-  qv = (pg[k].nodata -> 0 : CELL(pg[k].data, (qx >> 2))); /* what an atomic returns */
+  assert(pg[k].nodata || SPILLED(k) || GONE(k) || pg[k].data == mem[p]); /* nothing is lost or done twice */
+  qv = (pg[k].nodata || GONE(k) -> 0 : CELL(pg[k].data, (qx >> 2))); /* what an atomic returns */
   own = (pg[k].data != nd || !IS_ATOMIC(qt) -> 1 : 0); /* something is written */
   pg[k].busy = 0;
   pg[k].acks = 0;
@@ -600,6 +628,10 @@ inline effect()
      pg[k].nodata = 0;
 #ifdef ROOM
      pg[k].spilled = 0;
+#endif
+#ifdef CRASH
+     pg[k].lost = 0;
+     in_effect(qx & 3);
 #endif
      mem[p] = nd;
      i = 0;
@@ -656,11 +688,19 @@ inline grant()
 #endif
   if
   :: qx == pg[k].version + 1 -> send(qo, GRANT + F_HAVE, n, num, pg[k].version, 0)
-  :: qx != pg[k].version + 1 && (qt & F_NODATA) ->
+  :: qx != pg[k].version + 1 && (qt & F_NODATA) && !GONE(k) ->
      send(qo, GRANT + F_NODATA, n, num, pg[k].version, GARBAGE)
-  :: else -> send(qo, GRANT, n, num, pg[k].version, pg[k].data)
+  :: else -> send(qo, GRANT + (GONE(k) -> F_LOST : 0), n, num, pg[k].version, pg[k].data)
   fi;
+#ifdef CRASH
+  pg[k].lost = 0;
+  if
+  :: DEAD(qo) -> orphan_page = 1
+  :: else -> granting[p] = granting[p] + 1
+  fi;
+#else
   granting[p] = granting[p] + 1;
+#endif
   pg[k].role = NONE;
   pg[k].floor = pg[k].version;
   pg[k].hint = qo;
@@ -868,21 +908,28 @@ inline serve()
      :: else -> looked = 1
      fi
 #endif
-  :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) && !STALLED ->
+  :: pg[k].role == OWNER && len(q[k]) > 0 && !(pg[k].busy && pg[k].acks) && !STALLED &&
+     (!FROZEN(n) || mt == BEGIN) ->
      q[k]?<qt, qo, qx, qv, qd>;
      if
+#ifdef CRASH
+     :: GONE(k) && TYPE(qt) != OWNT && !(WHOLE && qt == OP_W) -> refuse_lost()
+     :: GONE(k) && (TYPE(qt) == OWNT || (WHOLE && qt == OP_W)) && !IS_WRITE(qt) ->
+        q[k]?_, _, _, _, _;
+        answer()
+#endif
 #ifdef ROOM
      :: STALLS ->
         scarce(!pg[k].spilled);
         pg[k].stalled = 1
 #endif
-     :: !(STALLS) && !IS_WRITE(qt) ->
+     :: !(STALLS) && !IS_WRITE(qt) && !GONE(k) ->
         q[k]?_, _, _, _, _;
         answer()
      :: else -> /* a write */
         nd = VALUE(qx & 3);
         if
-        :: pg[k].nodata || SPILLED(k) ->
+        :: pg[k].nodata || SPILLED(k) || GONE(k) ->
            assert(qt == OP_W);
            nd = SET(0, (qx >> 2), nd)
         :: else ->
@@ -915,7 +962,7 @@ inline waiters()
      :: th[i].st == WAIT_COPY && TN(i) == n && PAGEOF(i) == p ->
         if
         :: READABLE -> complete(i, CELL(pg[k].data, CELLOF(i)))
-        :: !(READABLE) && pg[k].copy == ABSENT && pg[k].role != OWNER ->
+        :: !(READABLE) && pg[k].copy == ABSENT && pg[k].role != OWNER && !FROZEN(n) ->
            th[i].st = BUSY;
            sq!BEGIN, (p + 2 * n), i, 0, 0
         :: else
@@ -941,7 +988,7 @@ inline become_owner()
      if
      :: (th[i].st == WAIT_COPY || th[i].st == WAIT_FETCH) && TN(i) == n && PAGEOF(i) == p ->
         if
-        :: !pg[k].nodata -> complete(i, CELL(pg[k].data, CELLOF(i)))
+        :: !pg[k].nodata && !GONE(k) -> complete(i, CELL(pg[k].data, CELLOF(i)))
         :: else ->
            if
            :: first ->
@@ -982,6 +1029,9 @@ inline granted()
   granting[p] = granting[p] - 1;
   pg[k].role = OWNER;
   pg[k].copyset = mx;
+#ifdef CRASH
+  pg[k].lost = (mt & F_LOST -> 1 : 0);
+#endif
   if
   :: mt & F_HAVE ->
      assert(pg[k].copy && pg[k].version == mv);
@@ -1037,7 +1087,7 @@ inline take_data()
 #ifdef BREAK_FLOOR
      :: pg[k].copy == ABSENT && pg[k].role != OWNER ->
 #else
-     :: mv >= pg[k].floor && pg[k].copy == ABSENT && pg[k].role != OWNER ->
+     :: mv >= pg[k].floor && pg[k].copy == ABSENT && pg[k].role != OWNER && !FROZEN(n) ->
 #endif
         pg[k].copy = (mx >> 2);
         pg[k].version = mv;
@@ -1378,7 +1428,11 @@ inline invariants()
         i++
      :: else -> break
      od;
+#ifdef CRASH
+     assert(num + orphan_page == 1);
+#else
      assert(num == 1);
+#endif
      j++
   :: else -> break
   od
@@ -1493,7 +1547,7 @@ inline event()
        drops++
 #endif
 #ifdef ROOM
-    :: c >= EV_OFFER ->
+    :: c >= EV_OFFER && c < EV_CRASH ->
        n = (c < EV_ROOM -> (c - EV_OFFER) / 3 : (c - EV_ROOM) & 3);
        f = n;
        mp = 2 * n;
@@ -1508,6 +1562,13 @@ inline event()
           mt = SPILLING;
           spills++
        fi
+#endif
+#ifdef CRASH
+    :: c >= EV_CRASH ->
+       n = (c >= EV_RESUME -> c - EV_RESUME : 0);
+       f = n;
+       mp = 2 * n;
+       mt = (c >= EV_RESUME -> THAW : 0)
 #endif
 #ifdef LEAVE
     :: c >= EV_LEAVE && c < EV_BULK ->
@@ -1536,7 +1597,14 @@ inline event()
        o = mp >> 1;
        k = K(n, p);
        printf("EVENT %d %d %d %d %d %d %d %d\n", mt, n, f, p, o, mx, mv, md);
+#ifdef CRASH
+       if
+       :: CRASH_HANDLES -> crash_handle()
+       :: else -> handle()
+       fi;
+#else
        handle();
+#endif
        k = K(n, p);
        serve();
        waiters();
@@ -1577,7 +1645,7 @@ inline setup()
      do
      :: i < NODES ->
         k = K(i, p);
-#ifdef LEAVE
+#if defined(LEAVE) || defined(CRASH)
         home[i] = HOME0;
 #endif
         pg[k].hint = HOMEP;
@@ -1614,7 +1682,7 @@ inline warm(a_, b_, x_)
   }
 }
 
-#define READY(a) (th[a].st == IDLE && th[a].pc < OPS(a) && JOINED(a))
+#define READY(a) (th[a].st == IDLE && th[a].pc < OPS(a) && JOINED(a) && MAY_START(a))
 #ifdef JOIN
 #define JOINED(a) (TN(a) != JOINER || joined)
 #define IS_MEMBER(a) ((a) != JOINER || joined)
@@ -1646,7 +1714,7 @@ inline finish()
     i = 0;
     do
     :: i < NT ->
-       assert(th[i].pc == OPS(i)); /* no lost request */
+       assert(th[i].pc == OPS(i) || DEAD(TN(i))); /* no lost request */
        i++
     :: else -> break
     od;
@@ -1657,6 +1725,11 @@ inline finish()
        do
        :: i < NODES ->
           k = K(i, p);
+#ifdef CRASH
+          assert(DEAD(i) || pg[k].role != OWNER || pg[k].floor <= pg[k].version);
+          assert(DEAD(i) || OWNER_OF(p) == NODES ||
+                 pg[k].floor <= pg[K(OWNER_OF(p), p)].version); /* it can have copies again */
+#endif
           assert(!pg[k].unreleased || LEAVING(i)); /* the view may come before the RELEASE */
           assert(pg[k].role != PENDING && !pg[k].puts && !pg[k].fetch);
           assert(!pg[k].busy && empty(q[k]) && !pg[k].stale);
@@ -1666,7 +1739,7 @@ inline finish()
 #ifdef LOCKS
           assert(empty(w[k]));
 #endif
-          assert(pg[k].role != OWNER || pg[K(HOME(i), p)].tail == i);
+          assert(DEAD(i) || pg[k].role != OWNER || pg[K(HOME(i), p)].tail == i);
 #ifdef ROOM
           assert(!pg[k].stalled);
           assert(pg[k].role != OWNER || (SPILLED(k) -> disk : pg[k].data) == mem[p]);
@@ -1704,21 +1777,21 @@ active proctype system()
   do
   :: atomic {
        if
-       :: len(ch[0]) > 0 -> c = 0
-       :: len(ch[1]) > 0 -> c = 1
+       :: ARRIVES(0) -> c = 0
+       :: ARRIVES(1) -> c = 1
 #if NODES > 2
-       :: len(ch[2]) > 0 -> c = 2
-       :: len(ch[3]) > 0 -> c = 3
-       :: len(ch[4]) > 0 -> c = 4
-       :: len(ch[5]) > 0 -> c = 5
+       :: ARRIVES(2) -> c = 2
+       :: ARRIVES(3) -> c = 3
+       :: ARRIVES(4) -> c = 4
+       :: ARRIVES(5) -> c = 5
 #endif
 #if NODES > 3
-       :: len(ch[6]) > 0 -> c = 6
-       :: len(ch[7]) > 0 -> c = 7
-       :: len(ch[8]) > 0 -> c = 8
-       :: len(ch[9]) > 0 -> c = 9
-       :: len(ch[10]) > 0 -> c = 10
-       :: len(ch[11]) > 0 -> c = 11
+       :: ARRIVES(6) -> c = 6
+       :: ARRIVES(7) -> c = 7
+       :: ARRIVES(8) -> c = 8
+       :: ARRIVES(9) -> c = 9
+       :: ARRIVES(10) -> c = 10
+       :: ARRIVES(11) -> c = 11
 #endif
 #ifdef DELEGATES
        :: len(bulk[0]) > 0 -> c = EV_BULK + 0
@@ -1795,12 +1868,30 @@ active proctype system()
        :: !joined -> joined = 1; goto again
 #endif
 #endif
+#ifdef CRASH
+       :: MAY_CRASH(0) -> c = EV_CRASH + 0
+       :: MAY_CRASH(1) -> c = EV_CRASH + 1
+       :: MAY_CRASH(2) -> c = EV_CRASH + 2
+       :: MAY_FREEZE(0) -> c = EV_FREEZE + 0
+       :: MAY_FREEZE(1) -> c = EV_FREEZE + 1
+       :: MAY_FREEZE(2) -> c = EV_FREEZE + 2
+       :: MAY_DECIDE -> c = EV_DECIDE
+       :: MAY_RESUME(0) -> c = EV_RESUME + 0
+       :: MAY_RESUME(1) -> c = EV_RESUME + 1
+       :: MAY_RESUME(2) -> c = EV_RESUME + 2
+#endif
        :: else -> finish(); break
        fi;
 #ifdef ROOM
        if
        :: tight = 0
        :: fulls < FULLS && (c < EV_OFFER || (c >= EV_REFUSE && c < EV_SPILL)) -> tight = 1
+       fi;
+#endif
+#ifdef CRASH
+       if
+       :: c >= EV_CRASH -> crash_event()
+       :: else
        fi;
 #endif
        event();

@@ -5,6 +5,7 @@
 
 EXTRA_DIST += \
 	test/model/configs \
+	test/model/crash.h \
 	test/model/dmi.pml \
 	test/model/model.t \
 	test/model/run \
