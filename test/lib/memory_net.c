@@ -1,5 +1,5 @@
 /*
- * memory_net.c - see memory_net.h: the transport's operations, and the network.
+ * memory_net.c - the operations of the transport of memory_net.h, and the network.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@ static int side_of(const struct end *end) {
   return end == &end->pair->end[1];
 }
 
-/* ---- The operations: a transport ------------------------------------------------------------- */
+/* ---- The operations: a transport ------------------------------------------------------------ */
 
 static void stop_listening(struct memory *memory) {
   struct memory **at = &memory->net->listeners;
@@ -132,7 +132,7 @@ static void memory_free(struct dmi_transport *transport) {
   free(memory);
 }
 
-/* ---- The operations: a link ------------------------------------------------------------------ */
+/* ---- The operations: a link ----------------------------------------------------------------- */
 
 static int memory_connected(struct dmi_link *link) {
   struct end *end = lock_end(link);
@@ -168,7 +168,7 @@ static ssize_t memory_send(struct dmi_link *link, struct iovec *iov, size_t num)
   return result;
 }
 
-/* As much of the first piece as there is room for; true: it is used up. */
+/* Copies as much of the first piece as fits; true: all of it was copied. */
 static bool take(struct piece *piece, struct iovec *at, size_t *used, ssize_t *got) {
   size_t part = piece->size - piece->taken, capacity = at->iov_len - *used;
   if (part > capacity) part = capacity;
@@ -198,7 +198,7 @@ static ssize_t memory_receive(struct dmi_link *link, struct iovec *iov, size_t n
   }
   if (got > 0) {
     flow->arrived -= (size_t)got;
-    memory_pair_changed(pair); /* there is room for more */
+    memory_pair_changed(pair); /* more pieces can arrive now */
   }
   unlock_end(end);
   return got;
@@ -232,7 +232,7 @@ static void memory_close(struct dmi_link *link) {
 }
 
 static void memory_ends(struct dmi_link *link, struct dmi_addr *ours, struct dmi_addr *theirs) {
-  const struct end *end = (struct end *)link; /* these do not change */
+  const struct end *end = (struct end *)link; /* these fields do not change */
   const struct end *other = &end->pair->end[1 - side_of(end)];
   *ours = memory_net_addr(end->machine, end->port);
   *theirs = memory_net_addr(other->machine, other->port);
@@ -271,7 +271,7 @@ static const struct dmi_transport_ops memory_ops = {
     .silence = memory_silence,
 };
 
-/* ---- The network ----------------------------------------------------------------------------- */
+/* ---- The network ---------------------------------------------------------------------------- */
 
 struct dmi_addr memory_net_addr(uint32_t machine, uint16_t port) {
   struct dmi_addr addr = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10}};
@@ -336,7 +336,7 @@ void memory_net_cut(struct memory_net *net, uint32_t from, uint32_t to) {
   struct way *way = memory_way(net, from, to);
   if (!way->cut) way->cut_at = memory_now();
   way->cut = true;
-  pthread_cond_signal(&net->news); /* time runs for those who ask */
+  pthread_cond_signal(&net->news); /* so that the thread looks at the times again */
   pthread_mutex_unlock(&net->lock);
 }
 

@@ -1,12 +1,11 @@
 /*
- * memory_net_int.h - what the two files of the network in memory share: memory_net.c has the
- * transport's operations and the network, memory_pair.c what happens between the ends of a
- * connection.
+ * memory_net_int.h - private to the network in memory: memory_net.c has the operations of the
+ * transport and the network, memory_pair.c what happens between the ends of a connection.
  *
  * A connection is a struct pair of two ends and a flow for each direction.  A flow is a list of
  * pieces: those on their way, and those that have arrived and wait to be received.  A piece arrives
- * when its time has come, the way is not cut and the receiver has room.  One lock guards all; it is
- * held in all functions here but memory_pairs_move.
+ * when its time has come, the route is not cut and the receiver's buffer is not full.  One lock
+ * guards everything; callers hold it for all functions here but memory_pairs_move.
  *
  * An end's descriptors are event descriptors.  `in` is readable while its count is not 0; `out` is
  * writable while its count is not the largest.
@@ -19,8 +18,8 @@
 #include "memory_net.h"
 #include "net/transport.h"
 
-#define SENDER_HAS 131072   /* bytes that are sent and have not arrived */
-#define RECEIVER_HAS 131072 /* that have arrived and are not received: then no more arrive */
+#define SENDER_HAS 131072   /* bytes that were sent and have not arrived, at most */
+#define RECEIVER_HAS 131072 /* bytes that have arrived and were not received, at most */
 #define NEVER 1e300
 #define FULL 0xfffffffffffffffe /* count of an event descriptor that cannot be written */
 
@@ -28,15 +27,15 @@ struct piece {
   struct piece *next;
   double due;
   size_t size, taken;
-  bool fin; /* behind it nothing comes; size 0 */
+  bool fin; /* the end of the stream; size 0 */
   unsigned char bytes[];
 };
 
 struct flow {
-  struct piece *first, **last; /* on their way */
+  struct piece *first, **last; /* pieces in flight */
   struct piece *came, **came_last;
-  size_t sent, arrived; /* bytes of the one and the other list */
-  double reset_due;     /* a reset is on its way; NEVER: none */
+  size_t sent, arrived; /* bytes of the two lists */
+  double reset_due;     /* when a reset arrives; NEVER: there is none */
   bool fin_sent, fin_came;
 };
 
@@ -48,21 +47,21 @@ struct end {
   uint32_t machine;
   uint16_t port;
   uint32_t dead_after;
-  int error;          /* it is broken; 0: not */
-  bool in_use;        /* its process has it */
-  bool kept;          /* an accepted one: `keep` was called */
-  bool is_in, is_out; /* readiness as the descriptors have it */
+  int error;          /* an errno if it is broken, else 0 */
+  bool in_use;        /* its process uses it */
+  bool kept;          /* of an accepted connection: `keep` was called */
+  bool is_in, is_out; /* readiness that the descriptors show */
 };
 
-/* Ends: 0 has connected to 1. */
+/* A connection: end 0 has connected to end 1. */
 struct pair {
   struct memory_net *net;
   struct way *way[2]; /* of the flows */
   struct end end[2];
   struct flow flow[2]; /* from end 0, from end 1 */
-  double syn_due;      /* the attempt has not arrived yet; NEVER: it has */
+  double syn_due;      /* when the attempt arrives; NEVER: it has arrived */
   struct pair *prev, *next;
-  struct pair *waiting; /* next one that is to be accepted */
+  struct pair *waiting; /* the next one to be accepted */
 };
 
 struct way {
@@ -83,7 +82,7 @@ struct memory {
 
 struct memory_net {
   pthread_mutex_t lock;
-  pthread_cond_t news; /* for the thread */
+  pthread_cond_t news; /* wakes the thread */
   pthread_t thread;
   bool ends;
   uint16_t next_port;
@@ -93,25 +92,25 @@ struct memory_net {
 };
 
 double memory_now(void);
-void *memory_must(void *memory); /* what malloc has returned: not NULL */
+void *memory_must(void *memory); /* returns the result of malloc; aborts if it is NULL */
 
-/* An event descriptor, and its count. */
+/* Makes an event descriptor; changes its count. */
 int memory_new_event(void);
 void memory_event_set(int fd, uint64_t count);
 void memory_event_clear(int fd);
 
 struct way *memory_way(struct memory_net *net, uint32_t from, uint32_t to);
-/* Since when no question of an end has an answer; NEVER: each has. */
+/* The time since which an end has got no answer; NEVER: all were answered. */
 double memory_silent_since(const struct pair *pair);
 
 void memory_flow_clear(struct flow *flow);
 void memory_end_begin(struct pair *pair, int side, const struct dmi_transport_ops *ops,
                       uint32_t machine, uint16_t port);
-/* Its process has closed it; may free the pair. */
+/* The process of this end has closed it; may free the pair. */
 void memory_end_leave(struct pair *pair, int side, bool reset);
-/* What is due at once happens here, the rest in the thread. */
+/* To be called after a change: does what is due now; the thread does the rest. */
 void memory_pair_changed(struct pair *pair);
 void memory_pair_break(struct pair *pair, int side, int error);
-void *memory_pairs_move(void *net); /* the thread */
+void *memory_pairs_move(void *net); /* body of the thread */
 
 #endif

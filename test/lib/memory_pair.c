@@ -1,6 +1,6 @@
 /*
- * memory_pair.c - what happens between the two ends of a connection in memory: what arrives when,
- * what an end is told of it, and its end.
+ * memory_pair.c - what happens between the two ends of a connection in memory: arrival, readiness,
+ * and the end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ void *memory_must(void *memory) {
   abort();
 }
 
-/* ---- Readiness ------------------------------------------------------------------------------- */
+/* ---- Readiness ------------------------------------------------------------------------------ */
 
 int memory_new_event(void) {
   int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -57,7 +57,7 @@ static void update_out(struct end *end, bool is) {
   is ? memory_event_clear(end->link.out) : memory_event_set(end->link.out, FULL);
 }
 
-/* After anything has changed at this end. */
+/* To be called after any change at this end. */
 static void update(struct pair *pair, int side) {
   struct end *end = &pair->end[side];
   const struct flow *in = &pair->flow[1 - side], *out = &pair->flow[side];
@@ -66,7 +66,7 @@ static void update(struct pair *pair, int side) {
   update_out(end, end->error != 0 || (pair->syn_due == NEVER && out->sent < SENDER_HAS));
 }
 
-/* ---- Ways ------------------------------------------------------------------------------------ */
+/* ---- Ways ----------------------------------------------------------------------------------- */
 
 struct way *memory_way(struct memory_net *net, uint32_t from, uint32_t to) {
   for (struct way *way = net->ways; way != NULL; way = way->next)
@@ -87,7 +87,7 @@ double memory_silent_since(const struct pair *pair) {
   return since;
 }
 
-/* ---- What arrives ---------------------------------------------------------------------------- */
+/* ---- What arrives --------------------------------------------------------------------------- */
 
 static void free_pieces(struct piece *piece) {
   while (piece != NULL) {
@@ -115,7 +115,7 @@ void memory_pair_break(struct pair *pair, int side, int error) {
   update(pair, 1);
 }
 
-/* The attempt to connect has arrived: who listens there, or nobody? */
+/* The attempt to connect has arrived: puts it into the listener's queue, or refuses it. */
 static void arrive_syn(struct pair *pair) {
   struct memory *at = pair->net->listeners;
   const struct end *to = &pair->end[1];
@@ -146,7 +146,7 @@ static void arrive_piece(struct pair *pair, int side) {
   if (piece->fin || !end->in_use || end->error != 0) {
     if (piece->fin)
       flow->fin_came = true;
-    else if (pair->flow[side].reset_due == NEVER) /* nobody is there for it */
+    else if (pair->flow[side].reset_due == NEVER) /* no process receives it */
       pair->flow[side].reset_due = memory_now() + pair->way[side]->delay;
     free(piece);
     return;
@@ -156,7 +156,7 @@ static void arrive_piece(struct pair *pair, int side) {
   flow->arrived += piece->size;
 }
 
-/* All that may arrive at `side` does. */
+/* Lets everything arrive at `side` that is due. */
 static void arrive(struct pair *pair, int side, double time) {
   struct flow *flow = &pair->flow[1 - side];
   if (pair->way[1 - side]->cut) return;
@@ -168,8 +168,8 @@ static void arrive(struct pair *pair, int side, double time) {
   }
 }
 
-/* When the system finds the other machine silent, which it asks while nothing is on its way to it;
- * NEVER: it does not ask, or is answered. */
+/* The time at which the system finds that the other machine is silent; it probes while nothing is
+ * in flight to it.  NEVER: it does not probe, or gets answers. */
 static double silent_at(const struct pair *pair, int side) {
   const struct end *end = &pair->end[side];
   bool asks = end->in_use && end->error == 0 && end->dead_after != 0 && pair->syn_due == NEVER &&
@@ -181,7 +181,7 @@ static void move(struct pair *pair) {
   double time = memory_now();
   if (!pair->way[0]->cut && pair->syn_due <= time) arrive_syn(pair);
   arrive(pair, 0, time);
-  arrive(pair, 1, time); /* what it causes in the other direction: */
+  arrive(pair, 1, time); /* that may let something arrive in the other direction: */
   arrive(pair, 0, time);
   for (int side = 0; side < 2; side++) {
     if (silent_at(pair, side) <= time) memory_pair_break(pair, side, ETIMEDOUT);
@@ -193,7 +193,7 @@ static double sooner(double a, double b) {
   return a < b ? a : b;
 }
 
-/* When there is something to do for it, if nothing else happens. */
+/* The next time at which there is something to do for it, if nothing else happens. */
 static double next_time(const struct pair *pair) {
   double next = pair->way[0]->cut ? NEVER : pair->syn_due;
   for (int side = 0; side < 2; side++) {
@@ -234,7 +234,7 @@ void memory_pair_changed(struct pair *pair) {
   if (next_time(pair) != NEVER) pthread_cond_signal(&pair->net->news);
 }
 
-/* ---- Connections ----------------------------------------------------------------------------- */
+/* ---- Connections ---------------------------------------------------------------------------- */
 
 void memory_end_begin(struct pair *pair, int side, const struct dmi_transport_ops *ops,
                       uint32_t machine, uint16_t port) {
@@ -246,7 +246,7 @@ void memory_end_begin(struct pair *pair, int side, const struct dmi_transport_op
   memory_event_set(end->link.out, FULL);
 }
 
-/* At once when an end is closed, by who has watched them. */
+/* Called when an end is closed, by the thread that has watched them. */
 static void close_descriptors(struct end *end) {
   if (end->link.in < 0) return;
   close(end->link.in);
@@ -254,7 +254,7 @@ static void close_descriptors(struct end *end) {
   end->link.in = end->link.out = -1;
 }
 
-/* Nobody has either end any more. */
+/* Frees a connection of which both ends were closed. */
 static void free_pair(struct pair *pair) {
   if (pair->prev != NULL)
     pair->prev->next = pair->next;
@@ -268,7 +268,7 @@ static void free_pair(struct pair *pair) {
   free(pair);
 }
 
-/* This end is gone: the other one is told. */
+/* This end is closed; tells the other one. */
 void memory_end_leave(struct pair *pair, int side, bool reset) {
   struct flow *out = &pair->flow[side], *in = &pair->flow[1 - side];
   pair->end[side].in_use = false;
@@ -278,7 +278,7 @@ void memory_end_leave(struct pair *pair, int side, bool reset) {
     return;
   }
   double due = memory_now() + pair->way[side]->delay;
-  /* As TCP does: something was not received, or this end has given up. */
+  /* As TCP does if bytes were not received, or if this end has given up. */
   if (in->came != NULL || pair->end[side].error != 0) reset = true;
   if (reset) {
     out->reset_due = due;

@@ -1,10 +1,11 @@
 /*
- * checker.c - the search for an order (Wing and Gong's, with Lowe's memory of where it has been).
+ * checker.c - searches for an order (the algorithm of Wing and Gong, with Lowe's table of visited
+ * states).
  *
  * Operations are placed one after another.  The next may be any that was called before the first
- * return of those not placed yet.  Two things keep this fast: an operation that only looks is
- * placed as soon as its answer fits (that can never be wrong: it changes nothing for the others),
- * and a set of placed operations with the same page bytes is entered only once.
+ * return of those not placed yet.  Two things keep this fast: an operation that only reads is
+ * placed as soon as its answer fits (that cannot be wrong, since it changes nothing for the
+ * others), and a set of placed operations with the same page bytes is visited only once.
  */
 #include "checker.h"
 

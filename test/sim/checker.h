@@ -1,5 +1,5 @@
 /*
- * checker.h - is there a total order of a page's operations that explains every answer?
+ * checker.h - checks whether a total order of a page's operations explains every answer.
  *
  * The order must keep real time: an operation that returned before another was called comes first
  * (linearizability).  Pages begin as zeros.

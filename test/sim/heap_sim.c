@@ -3,13 +3,12 @@
  *
  *   heap_sim [--seed N] [--runs N] [--break KIND|all] [-v]
  *
- * The threads of all processes are contexts of one thread: at each step on global memory the next
- * one is drawn.  So a seed replays exactly.  Processes end between two calls and others,
- * with new uids, take their places; objects are freed by whoever comes across them.  Checked: no
- * object overlaps another one or leaves its arena; none reaches over a page if it fits into one;
- * each can be freed once; and, whenever all are between two calls, that no room is lost and that
- * the arenas are not more than they should be.  `--break` switches off a rule and expects that a
- * check fails.
+ * The threads of all processes are contexts of one thread: after each step on global memory the
+ * next one is chosen at random.  So a seed replays exactly.  Processes end between two calls and
+ * others, with new uids, take their places; any process may free an object.  Checked: no object
+ * overlaps another one or leaves its arena; none reaches over a page if it fits into one; each can
+ * be freed once; and, whenever all are between two calls, no slot is lost and there are not too
+ * many arenas.  `--break` switches off a rule and expects that a check fails.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /*
- * history.c - records of operations on one page, their meaning, and how they are printed.
+ * history.c - records operations on one page, knows what they mean, and prints them.
  *
  * Does not judge: see checker.c.
  */

@@ -1,8 +1,8 @@
 /*
- * history.h - what the operations on one page were asked and answered, and when.
+ * history.h - the operations on one page: what was asked and answered, and when.
  *
  * A history is only a record: checker.h decides whether it makes sense.  Times are numbers that
- * only grow; each call and each return has one of its own.
+ * only grow; each call and each return has a different one.
  */
 #ifndef SIM_HISTORY_H
 #define SIM_HISTORY_H

@@ -3,7 +3,7 @@
  *
  *   SIMULATOR [--seeds A-B | --seed N] [--ops N] [--break RULE] ...
  *
- * Runs seeds until one is bad; with --break RULE until the core without that rule is caught.
+ * Runs seeds until one is bad; with --break RULE, until a run without that rule is bad.
  */
 #include <signal.h>
 #include <stdlib.h>

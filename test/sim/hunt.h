@@ -1,6 +1,6 @@
 /*
- * hunt.h - the command line that both simulators have: seeds, how long a run is, and the hunt for a
- * rule that is broken on purpose (hunt.c has main).
+ * hunt.h - the command line of both simulators: seeds, the length of a run, and the search for a
+ * seed that notices a broken rule (hunt.c has main).
  */
 #ifndef SIM_HUNT_H
 #define SIM_HUNT_H

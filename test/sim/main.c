@@ -1,5 +1,5 @@
 /*
- * main.c - the simulator of pages, for hunt.c: what it counts beside operations.
+ * main.c - the simulator of pages, for hunt.c: what it counts besides operations.
  */
 #include "sim.h"
 

@@ -6,9 +6,9 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Calls ------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
-/* Notes that it is called for; true: as the first, and by the notice. */
+/* Notes a call of DMI_welcome or DMI_goodbye; true: it is the first one for this notice. */
 static bool note_dismissal(struct sim *sim, enum dmi_msg_type type, uint64_t id,
                            const struct node *about) {
   bool sole = false, welcome = type == DMI_CTL_WELCOME;
@@ -40,7 +40,7 @@ void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b
   (void)node_input(node, &in);
 }
 
-/* ---- Results of calls -------------------------------------------------------------------- */
+/* ---- Results of calls ----------------------------------------------------------------------- */
 
 static bool created(struct node *node, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < node->creating.num; i++) {
@@ -74,7 +74,7 @@ static void mapped(struct node *node, const struct dmi_entry *entry) {
   if (num >= sim->maps) sim->maps = num + 1;
   sim->totals->maps++;
   if (!node->closed) return;
-  /* Pages that are touched for the first time while their home leaves: R8.2, R9. */
+  /* So that pages are used for the first time while their home leaves: R8.2, R9. */
   sim->mix.hot_map = num;
   sim->mix.hot_page = SIM_PAGES;
   sim->mix.hot = 80;

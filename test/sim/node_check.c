@@ -1,6 +1,6 @@
 /*
- * node_check.c - what must hold of pages between the processes, at every step and when nothing is
- * under way; and the histories.
+ * node_check.c - checks what must hold for pages between processes, at every step and when nothing
+ * is in flight; and the histories.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void sim_touch(struct sim *sim, uint32_t map, uint32_t page) {
   sim->touched[sim->touched_num++].page = (uint8_t)page;
 }
 
-/* At any time a page has one owner, or one GRANT under way; none before its first touch. */
+/* At any time a page has one owner, or one GRANT in flight; before its first use it has none. */
 static void check_owner(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   uint32_t owners = 0;
@@ -55,7 +55,7 @@ void sim_check_touched(struct sim *sim) {
   sim->touched_num = 0;
 }
 
-/* The bytes of a page here, wherever they are. */
+/* The bytes of a page in this process, in memory or in the file. */
 static const unsigned char *bytes_at(const struct node *node, uint32_t map, uint32_t page) {
   static const unsigned char zeros[HIST_PAGE_MAX];
   const struct sim_pmap *pmap = node ? &node->pmap[map] : NULL;
@@ -98,7 +98,7 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
   }
 }
 
-/* A copy that nobody told of a write would go on answering reads for ever. */
+/* A copy that was not told of a write would answer reads with old bytes for ever. */
 static void check_copy(struct sim *sim, const struct node *node, uint32_t map, uint32_t page,
                        const struct node *owner) {
   const struct dmi_page *copy = node->pmap[map].page[page];
@@ -160,7 +160,7 @@ static void check_threads(struct sim *sim) {
   }
 }
 
-/* What is parked at the page's owner waits for something else than what is there. */
+/* Operations that wait at the page's owner must wait for other bytes than those that are there. */
 static void check_waiting(struct sim *sim, uint32_t map, uint32_t page) {
   const struct node *owner = owner_of(sim, map, page);
   const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
@@ -174,7 +174,7 @@ static void check_waiting(struct sim *sim, uint32_t map, uint32_t page) {
   }
 }
 
-/* How often is it parked at its page's owner? */
+/* How often this operation waits at its page's owner. */
 static uint32_t deferred(const struct sim *sim, const struct node *node,
                          const struct sim_thread *thread) {
   const struct node *owner = owner_of(sim, thread->map, thread->page);
@@ -219,7 +219,7 @@ void sim_check_quiet(struct sim *sim) {
   }
 }
 
-/* The owner's bytes, as a last read: they must be what the order leads to. */
+/* Records the owner's bytes as a last read: the order must lead to them. */
 static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   const struct node *owner = owner_of(sim, map, page);

@@ -1,5 +1,5 @@
 /*
- * node_conn.c - the simulated network: connections between virtual nodes, and what is sent.
+ * node_conn.c - the simulated network: connections between virtual nodes, and sending.
  *
  * A process knows another by its uid, or by a temporary id until the connection is renamed.
  */
@@ -9,7 +9,7 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Queues ------------------------------------------------------------------------------ */
+/* ---- Queues --------------------------------------------------------------------------------- */
 
 static void put(struct sim_queue *queue, const struct dmi_msg *msg) {
   if (queue->num == queue->capacity) {
@@ -38,7 +38,7 @@ struct dmi_msg sim_queue_take(struct sim_queue *queue) {
   return msg;
 }
 
-/* It arrives nowhere. */
+/* Drops a message that arrives nowhere. */
 static void drop(struct sim *sim, struct dmi_msg *msg) {
   if (msg->type == DMI_MSG_GRANT) sim->map[sim_map_num(msg->map)].grants[msg->page]--;
   dmi_slice_drop(&msg->list);
@@ -52,8 +52,7 @@ void sim_queue_drop(struct sim *sim, struct sim_queue *queue) {
   }
 }
 
-/* ---- Lines: what is on its way to one end -----------------------------------------------------
- */
+/* ---- Lines: messages in flight to one end --------------------------------------------------- */
 
 struct sim_end *sim_line(struct sim *sim, uint16_t line) {
   return &sim->net.conn[line / 2].end[line % 2];
@@ -67,7 +66,7 @@ struct sim_end *sim_net_other(const struct sim_end *end) {
   return &sim_conn(end)->end[1 - end->line % 2];
 }
 
-/* Enters the line into the list of those to which something is on its way, or takes it out. */
+/* Adds the line to the list of those with messages in flight, or takes it out. */
 void sim_line_look(struct sim *sim, struct sim_end *end) {
   struct sim_net *net = &sim->net;
   struct sim_conn *conn = sim_conn(end);
@@ -85,7 +84,7 @@ void sim_line_look(struct sim *sim, struct sim_end *end) {
   sim_line(sim, last)->place = end->place;
 }
 
-/* Both directions are done with? */
+/* Frees the connection if both directions have ended. */
 void sim_conn_look(struct sim *sim, struct sim_conn *conn) {
   for (int e = 0; e < 2; e++) {
     struct sim_end *end = &conn->end[e];
@@ -98,8 +97,7 @@ void sim_conn_look(struct sim *sim, struct sim_conn *conn) {
   conn->used = false;
 }
 
-/* ---- Connections ------------------------------------------------------------------------------
- */
+/* ---- Connections ---------------------------------------------------------------------------- */
 
 static void tune(struct sim *sim, struct sim_end *end) {
   end->prio = (uint32_t)rng_next(&sim->rng);
@@ -164,7 +162,7 @@ struct sim_end *sim_net_end(const struct node *node, uint32_t id) {
 void sim_net_rename(struct node *node, uint32_t temp, uint32_t uid) {
   struct sim_end *end = sim_net_end(node, temp);
   node->knows[uid] = true;
-  if (end) set_id(end, uid); /* else it broke meanwhile: the network tells */
+  if (end) set_id(end, uid); /* else it broke meanwhile, and the network reports that */
 }
 
 void sim_net_close(struct sim_end *end) {
@@ -196,8 +194,7 @@ struct node *sim_node_at(const struct node *from, const struct dmi_addr *addr) {
   return NULL;
 }
 
-/* A connection to a uid of which the address is known; a joiner may not have heard of its uid yet.
- */
+/* Connects to a uid whose address is known; a joiner may not know its own uid yet. */
 static struct sim_end *dial(struct node *node, uint32_t uid) {
   struct sim *sim = node->sim;
   for (uint32_t i = 0; i < node->addrs.num; i++) {
@@ -220,14 +217,13 @@ static struct sim_end *dial(struct node *node, uint32_t uid) {
   return NULL;
 }
 
-/* ---- Sending ----------------------------------------------------------------------------------
- */
+/* ---- Sending -------------------------------------------------------------------------------- */
 
 static bool is_answer(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
 }
 
-/* The network takes borrowed bytes at once; they may change as soon as this returns. */
+/* Copies borrowed bytes: they may change as soon as this returns. */
 static void own_bytes(struct dmi_msg *msg) {
   if (msg->body.len && !msg->body.frame) msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
   if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
@@ -241,7 +237,7 @@ static void append(struct sim *sim, struct sim_end *to, struct dmi_msg *msg) {
   sim_line_look(sim, to);
 }
 
-/* Something that others wait for. */
+/* True if others wait for this message. */
 static bool for_others(const struct node *node, const struct dmi_msg *msg) {
   if (!dmi_wire_about_page(msg->type)) return msg->type == SIM_CREATED;
   return msg->origin != node->uid;
@@ -284,10 +280,9 @@ void sim_net_self(struct node *node, struct dmi_msg *msg) {
   append(node->sim, &node->self_conn->end[0], msg);
 }
 
-/* ---- The end of a process -----------------------------------------------------------------------
- */
+/* ---- The end of a process ------------------------------------------------------------------- */
 
-/* What was on its way to it arrives nowhere: nobody may have sent anything that matters. */
+/* Drops what is in flight to a process that has ended; none of it may matter. */
 static void nobody_takes(struct sim *sim, struct node *node, struct sim_end *end) {
   struct node *other = sim_net_other(end)->node;
   if (end->queue.num && !node->killed && !node->over && node->uid && end->id < DMI_NET_TEMP &&

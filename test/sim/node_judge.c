@@ -1,6 +1,6 @@
 /*
- * node_judge.c - what must hold of members, notices, calls and mappings, at each event and when
- * nothing is under way.
+ * node_judge.c - checks what must hold for members, notices, calls and mappings, at each event and
+ * when nothing is in flight.
  */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static const struct dmi_record *record_of(struct sim *sim, const struct node *no
   return at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
 }
 
-/* Told to end: no user code runs there, and it need not learn anything any more. */
+/* It was told to end: no user code runs there, and it need not learn anything any more. */
 static bool is_exiting(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
   return record && record->life == DMI_LIFE_EXITING;
@@ -33,9 +33,9 @@ static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
   return sim->all[atoi(info->host + 1)];
 }
 
-/* ---- Joining ----------------------------------------------------------------------------- */
+/* ---- Joining -------------------------------------------------------------------------------- */
 
-/* Nobody may meet an unknown uid: whom it knows knows it. */
+/* All processes that it knows must know it, so that none meets an unknown uid. */
 void sim_judge_joined(struct node *node) {
   struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
@@ -48,7 +48,7 @@ void sim_judge_joined(struct node *node) {
   }
 }
 
-/* ---- Notices ----------------------------------------------------------------------------- */
+/* ---- Notices -------------------------------------------------------------------------------- */
 
 static uint32_t close_notices(struct sim *sim, const struct node *node) {
   const struct node *at = sim_coordinator(sim);
@@ -156,7 +156,7 @@ void sim_judge_notices(struct sim *sim) {
   }
 }
 
-/* ---- Calls ------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
   struct node *about = call->about;
@@ -236,7 +236,7 @@ void sim_judge_forget(struct sim *sim, uint64_t base) {
   }
 }
 
-/* ---- Quiet: everything that was on its way has come -------------------------------------- */
+/* ---- Quiet: everything that was on its way has come ----------------------------------------- */
 
 static uint32_t check_calls(struct sim *sim, const struct node *node) {
   uint32_t polls = 0;
@@ -358,7 +358,7 @@ void sim_judge_print(struct sim *sim) {
   }
 }
 
-/* ---- Room -------------------------------------------------------------------------------- */
+/* ---- Room ----------------------------------------------------------------------------------- */
 
 void sim_judge_told(struct node *node) {
   enum dmi_phase phase = node->m->phase;

@@ -1,6 +1,5 @@
 /*
- * node_life.c - what the membership core decides, carried out; and what the shells say to each
- * other about threads.
+ * node_life.c - carries out what the membership core decides, and has the messages about threads.
  *
  * An action that has an answer (CONNECT, VIEW, STOP_THREADS, FORGET) is answered at once or later.
  */
@@ -22,8 +21,7 @@ static void input(struct node *node, struct dmi_input in) {
   (void)node_input(node, &in);
 }
 
-/* ---- Answers ------------------------------------------------------------------------------------
- */
+/* ---- Answers -------------------------------------------------------------------------------- */
 
 static struct sim_pending *pending_add(struct node *node, enum sim_pending_type type) {
   struct sim_pending *pending = DMI_LIST_ADD(&node->pend);
@@ -87,8 +85,7 @@ static void answer_some_time(struct node *node, struct sim_pending pending) {
   }
 }
 
-/* ---- Views --------------------------------------------------------------------------------------
- */
+/* ---- Views ---------------------------------------------------------------------------------- */
 
 static void see_members(struct node *node) {
   uint32_t num;
@@ -115,7 +112,7 @@ static void view(struct node *node, const struct dmi_mact *act) {
   }
 }
 
-/* ---- Other actions ----------------------------------------------------------------------- */
+/* ---- Other actions -------------------------------------------------------------------------- */
 
 static void set_self(struct node *node, uint32_t uid) {
   struct sim *sim = node->sim;
@@ -342,7 +339,7 @@ void node_carry(struct node *node) {
   }
 }
 
-/* ---- Events from elsewhere ----------------------------------------------------------------- */
+/* ---- Events from elsewhere ------------------------------------------------------------------ */
 
 void node_lost(struct node *node, uint32_t id) {
   if (id < SIM_NODES) node->lost[id] = true;

@@ -1,5 +1,5 @@
 /*
- * node_main.c - the simulator of whole nodes, for hunt.c: what it counts beside operations.
+ * node_main.c - the simulator of whole nodes, for hunt.c: what it counts besides operations.
  */
 #include "node_sim.h"
 

@@ -1,10 +1,11 @@
 /*
- * node_net.c - the simulated network: what arrives next.
+ * node_net.c - the simulated network: decides what arrives next.
  *
- * In order within a connection, any order between them; DATA and BLOCKs may be overtaken by all
- * else but LAST_MESSAGE.  Rare races need some connection to be slow for long while others are
- * fast, so the way in which the next message is chosen changes all the time.  What is sent is the
- * sender's memory until it arrives; then the receiver gets a copy.
+ * Messages arrive in order within a connection, and in any order between connections; DATA and
+ * BLOCKs may be overtaken by all others but LAST_MESSAGE.  Rare races need some connection to be
+ * slow for long while others are fast, so the way in which the next message is chosen changes all
+ * the time.  A message counts in the sender's memory until it arrives; then the receiver gets a
+ * copy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,9 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Arriving -----------------------------------------------------------------------------------
- */
+/* ---- Arriving ------------------------------------------------------------------------------- */
 
-/* What arrives is the receiver's; a list is only valid during the call. */
+/* The receiver owns what arrives; a list is valid only during the call. */
 static struct dmi_frame *receive(struct dmi_msg *msg, bool copied) {
   struct dmi_frame *list = NULL;
   if (msg->body.len && !copied) {
@@ -52,7 +52,7 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(msg.map)].grants[msg.page]--;
   list = receive(&msg, copied);
   node_message(node, from, &msg);
-  if (list) memset(list->bytes, 0xdd, list->size); /* nobody may look at it any more */
+  if (list) memset(list->bytes, 0xdd, list->size); /* nobody may read it any more */
   dmi_frame_unref(list);
 }
 
@@ -76,7 +76,7 @@ static void line_step(struct sim_end *end) {
   struct node *node = end->node;
   struct sim *sim = node->sim;
   struct sim_queue *queue = &end->queue;
-  if (!node->alive) { /* look at sim_net_leave: only what was sent since */
+  if (!node->alive) { /* see sim_net_leave: this was sent after the end */
     if (!node->killed && !node->over && end->id < DMI_NET_TEMP && (queue->num || end->bulk.num))
       sim_bad(sim, "%s for p%u, which has ended", dmi_wire_name(sim_queue_head(queue)->type),
               node->uid);
@@ -110,7 +110,7 @@ bool sim_net_take(struct sim_end *end, uint8_t type) {
   return true;
 }
 
-/* ---- Which is next ----------------------------------------------------------------------- */
+/* ---- Which is next -------------------------------------------------------------------------- */
 
 void sim_net_retune(struct sim *sim) {
   struct sim_net *net = &sim->net;
@@ -124,7 +124,7 @@ void sim_net_retune(struct sim *sim) {
     uint32_t to = end->node->slot, from = sim_net_other(end)->node->slot;
     end->prio = (uint32_t)rng_next(&sim->rng);
     end->late = rng_once_in(&sim->rng, 4);
-    /* slow: one pair, all to a process, all from a process, or some */
+    /* slow is one pair, or all to a process, all from a process, or some */
     end->slow = lag == 0   ? from == one && to == other
                 : lag == 1 ? to == one
                 : lag == 2 ? from == one
@@ -139,7 +139,7 @@ void sim_net_slow(struct node *node, uint32_t uid) {
   sim_net_other(end)->slow = true;
 }
 
-/* Not if the process is stopped, or others know its uid sooner than it does. */
+/* False if the process is stopped, or if others would know its uid sooner than itself. */
 static bool moves(const struct sim_end *end) {
   const struct node *node = end->node;
   return !node_frozen(node) && (node->uid || end->id >= DMI_NET_TEMP || !node->alive);

@@ -10,7 +10,7 @@
 #include "msg/addr.h"
 #include "msg/msg.h"
 
-#define SIM_CONNS 160u /* at a time, at most */
+#define SIM_CONNS 160u /* at most, at the same time */
 
 struct sim;
 struct node;
@@ -21,15 +21,15 @@ struct sim_queue {
   uint64_t part; /* bytes of the first one's body that have arrived */
 };
 
-/* What is on its way to one end of a connection. */
+/* One end of a connection, and what is in flight to it. */
 struct sim_end {
   struct node *node;
-  uint32_t id;   /* what the process at this end calls the other */
+  uint32_t id;   /* by which the process at this end names the other */
   bool closed;   /* this end has shut its direction, or has ended */
-  bool dead;     /* nothing is handed up here any more */
+  bool dead;     /* nothing is delivered here any more */
   bool last;     /* this end has sent LAST_MESSAGE */
-  bool slow;     /* strategy LAG: only when nothing else can move */
-  bool late;     /* what is in `bulk`: only when nothing else is on its way here */
+  bool slow;     /* strategy LAG: delivers only when nothing else can */
+  bool late;     /* `bulk` delivers only when nothing else is in flight to here */
   bool busy;     /* in sim_net.busy */
   uint16_t line; /* 2 * connection + end */
   uint32_t prio, place;
@@ -38,7 +38,7 @@ struct sim_end {
 
 struct sim_conn {
   bool used;
-  bool self; /* of one process with itself: only to end 0 */
+  bool self; /* of a process with itself; uses end 0 only */
   struct sim_end end[2];
 };
 
@@ -46,30 +46,32 @@ enum sim_strategy { SIM_UNIFORM, SIM_PRIO, SIM_LAG, SIM_BURST, SIM_STRATEGIES };
 
 struct sim_net {
   struct sim_conn conn[SIM_CONNS];
-  uint16_t busy[2 * SIM_CONNS]; /* 2 * connection + end, to which something is on its way */
+  uint16_t busy[2 * SIM_CONNS]; /* 2 * connection + end of those with messages in flight */
   uint32_t busy_num;
   enum sim_strategy strategy;
-  uint32_t burst; /* BURST: messages left of this one's turn */
+  uint32_t burst; /* BURST: messages that this one may still send in its turn */
   uint16_t burst_line;
   uint32_t next_temp;
 };
 
-/* ---- node_conn.c: connections ------------------------------------------------------------ */
-struct dmi_msg *sim_queue_head(const struct sim_queue *queue); /* of one that is not empty */
+/* ---- node_conn.c: connections --------------------------------------------------------------- */
+struct dmi_msg *sim_queue_head(const struct sim_queue *queue); /* the queue must not be empty */
 struct dmi_msg sim_queue_take(struct sim_queue *queue);
-void sim_queue_drop(struct sim *sim, struct sim_queue *queue); /* nothing of it arrives */
+void sim_queue_drop(struct sim *sim, struct sim_queue *queue); /* none of its messages arrives */
 struct sim_end *sim_line(struct sim *sim, uint16_t line);
 struct sim_conn *sim_conn(const struct sim_end *end);
-/* Something has changed: is there anything on its way to this end?  Is the connection over? */
+/* To be called after a change: notes whether something is in flight to this end; frees a connection
+ * that is over. */
 void sim_line_look(struct sim *sim, struct sim_end *end);
 void sim_conn_look(struct sim *sim, struct sim_conn *conn);
 struct sim_conn *sim_net_connect(struct node *from, struct node *to, uint32_t id_from,
                                  uint32_t id_to);
-/* The end of this process of its connection to `id`; NULL: none. */
+/* This process's end of its connection to `id`; NULL: none. */
 struct sim_end *sim_net_end(const struct node *node, uint32_t id);
 struct sim_end *sim_net_other(const struct sim_end *end);
 void sim_net_rename(struct node *node, uint32_t temp, uint32_t uid);
-/* Takes the message over.  False: closed, or barred: it is the caller's. */
+/* Sends a message, and takes it over.  False: the connection is closed or barred; the caller keeps
+ * the message. */
 bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg);
 void sim_net_self(struct node *node, struct dmi_msg *msg);
 void sim_net_close(struct sim_end *end);
@@ -78,16 +80,15 @@ void sim_net_leave(struct node *node, bool killed);
 struct node *sim_node_at(const struct node *from, const struct dmi_addr *addr);
 struct dmi_addr sim_addr_of(const struct node *node, const struct node *seen_from);
 
-/* ---- node_net.c: what arrives next ------------------------------------------------------------
- */
+/* ---- node_net.c: what arrives next ---------------------------------------------------------- */
 void sim_net_init(struct sim *sim);
 void sim_net_fini(struct sim *sim);
 void sim_net_retune(struct sim *sim);
-/* What goes from this process to `uid` is slow for a while. */
+/* Makes messages from this process to `uid` slow for a while. */
 void sim_net_slow(struct node *node, uint32_t uid);
-/* Something arrives somewhere.  False: nothing is on its way. */
+/* Makes one message, or a part, arrive.  False: nothing is in flight. */
 bool sim_net_step(struct sim *sim);
-/* The next message to this end, if it is of this type, arrives now. */
+/* Makes the next message to this end arrive now, if it is of this type. */
 bool sim_net_take(struct sim_end *end, uint8_t type);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * node_ops.c - page operations of the threads of virtual nodes: begun, recorded for the checker,
- * completed; and waits that are ended.
+ * node_ops.c - page operations of the threads of virtual nodes: begins, records and completes them,
+ * and ends waits.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "dmi_api.h"
 #include "node_sim.h"
 
-/* The runtime's short cuts, with no message and no request. */
+/* A hit, as the product does it, with no message and no request. */
 static bool fast_path(struct node *node, struct sim_thread *thread, struct dmi_page *page,
                       enum hist_kind kind) {
   struct dmi_req *req = &thread->req;
@@ -33,7 +33,7 @@ static bool fast_path(struct node *node, struct sim_thread *thread, struct dmi_p
          dmi_page_write_now(&node->core, page, req->off, thread->src, req->len);
 }
 
-/* The second half of an operation that waits, HIST_DIFFERS: it has none. */
+/* The kind of the second half of an operation that waits; HIST_DIFFERS: it has none. */
 static enum hist_kind second_half(enum hist_kind kind) {
   if (kind == HIST_LOCK) return HIST_TURN;
   return kind == HIST_ARRIVE ? HIST_ROUND : HIST_DIFFERS;
@@ -77,7 +77,7 @@ static void back(struct sim *sim, const struct sim_thread *thread) {
   }
 }
 
-/* Homes or views change. */
+/* True while homes or views change. */
 static bool anybody_leaves(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (sim->live[i] && sim->live[i]->m->phase != DMI_PHASE_JOINED) return true;
@@ -85,7 +85,7 @@ static bool anybody_leaves(const struct sim *sim) {
   return false;
 }
 
-/* What `thread` has been told to do. */
+/* Begins the operation that was chosen for `thread`. */
 static void launch(struct node *node, struct sim_thread *thread, enum hist_kind kind,
                    uint64_t input, uint64_t answer) {
   struct sim *sim = node->sim;
@@ -131,7 +131,7 @@ void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   if (!op->hint) op->hint = ++sim->effects;
 }
 
-/* Refused since there are no tickets, or no barrier: is that so? */
+/* True if the operation was rightly refused, because there are no tickets, or no barrier. */
 static bool refused(struct sim *sim, const struct sim_thread *thread) {
   struct hist *hist = &sim->map[thread->map].hist[thread->page];
   const struct dmi_req *req = &thread->req;
@@ -181,7 +181,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   }
   dmi_slice_drop(&req->src);
   thread->frame = false;
-  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
+  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may read it any more */
 }
 
 bool node_ops_begin(struct node *node) {
@@ -226,7 +226,7 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t o
   return NULL;
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------- */
+/* ---- Waiting -------------------------------------------------------------------------------- */
 
 void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
   if (!page->busy) return;
@@ -240,7 +240,7 @@ void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
   }
 }
 
-/* The parked operation number `which`, counted over all pages; NULL: there are fewer. */
+/* The waiting operation number `which`, counted over all pages; NULL: there are fewer. */
 static const struct dmi_req *waiting_at(const struct sim *sim, uint32_t which, uint32_t *map,
                                         uint32_t *page) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
@@ -286,7 +286,7 @@ bool sim_ops_kick(struct sim *sim) {
     if (req->kind == DMI_RMW_WATCH) {
       thread->req.len = 1;
       thread->src[0] = req->src.ptr[0] ^ 0x5a;
-    } else { /* the number it waits for is the second of its object, and the first of its input */
+    } else { /* it waits until the second number of its object is the first one of its input */
       thread->req.off += 8;
       thread->req.len = 8;
       memcpy(thread->src, req->src.ptr, 8);

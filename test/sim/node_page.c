@@ -1,27 +1,26 @@
 /*
- * node_page.c - the page protocol in a virtual node: its actions carried out, its messages handed
- * in.
+ * node_page.c - the page protocol in a virtual node: carries out its actions, and delivers its
+ * messages.
  *
- * Does what the product's shell does around the core, and watches what the core asks for.
+ * Does what the product does around the core, and checks what the core asks for.
  */
 #include <string.h>
 
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Actions ----------------------------------------------------------------------------------
- */
+/* ---- Actions -------------------------------------------------------------------------------- */
 
 static void defer(struct node *node, uint32_t map, struct dmi_act *act) {
   struct sim_pmap *pmap = &node->pmap[map];
   struct dmi_deferred *kept;
   if (!atomic_load(&pmap->map.arriving))
-    sim_bad(node->sim, "p%u parks %s though its home is not arriving", node->uid,
+    sim_bad(node->sim, "p%u defers %s though its home is not arriving", node->uid,
             dmi_wire_name(act->msg.type));
   kept = DMI_LIST_ADD(&pmap->deferred);
   kept->from = act->to;
   kept->msg = act->msg;
-  /* A message to oneself may borrow the operation's bytes; what is kept must not. */
+  /* A message to the process itself may borrow the operation's bytes; a deferred one must not. */
   if (kept->msg.body.len && !kept->msg.body.frame)
     kept->msg.body = dmi_slice_copy(kept->msg.body.ptr, kept->msg.body.len);
   if (kept->msg.list.len && !kept->msg.list.frame)
@@ -39,11 +38,12 @@ static void count(struct node *node, const struct dmi_msg *msg) {
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
-  if (!thread || (msg->flags & DMI_F_WAITING)) return; /* R11: those go with the ownership */
+  /* R11: waiting operations move with the ownership */
+  if (!thread || (msg->flags & DMI_F_WAITING)) return;
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
-  /* To the hint, to the home, to the tail; more only while homes move. */
+  /* Sent to the hint, to the home, to the tail; more often only while homes move. */
   if (thread->hops > (calm ? 3 : 15))
     sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
 }
@@ -58,7 +58,7 @@ static void log_send(const struct node *node, uint32_t to, const struct dmi_msg 
           (unsigned long long)msg->word[2], (unsigned long long)msg->word[3], msg->flags);
 }
 
-/* False: it has left, the message is the caller's. */
+/* Sends a message about a page.  False: the receiver has left; the caller keeps the message. */
 static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   bool grant = msg->type == DMI_MSG_GRANT;
@@ -102,7 +102,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
   bool by_thread = node->by_thread;
   if (node->pmap[map].page[page]) sim_ops_waits(sim, node->pmap[map].page[page]);
   if (out->num && by_thread) view_between(node);
-  for (uint32_t i = 0; i < out->num; i++) { /* the list may grow, and move, meanwhile */
+  for (uint32_t i = 0; i < out->num; i++) { /* the list may grow, and move in memory, meanwhile */
     struct dmi_act act = out->act[i];
     switch (act.type) {
       case DMI_ACT_SEND:
@@ -119,7 +119,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
         sim->totals->stalls++;
         node_pager_stalled(node, node->pmap[map].page[page]);
         break;
-      default: /* of the handover */
+      default: /* actions of the handover */
         break;
     }
   }
@@ -128,7 +128,7 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
   node_pager_stepped(node);
 }
 
-/* Of the daemon; what cannot be sent is dropped. */
+/* Sends a message of the daemon; drops it if it cannot be sent. */
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   node->sim->totals->refused_pages += msg->type == DMI_MSG_REFUSE_PAGE;
   log_send(node, to, msg);
@@ -139,8 +139,7 @@ void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   dmi_slice_drop(&msg->body);
 }
 
-/* ---- Messages that arrive -----------------------------------------------------------------------
- */
+/* ---- Messages that arrive ------------------------------------------------------------------- */
 
 static void unknown_map(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct dmi_msg reply;
@@ -181,7 +180,7 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   uint8_t type = msg->type;
   dmi_op_t op;
   bool answer = dmi_msg_answers(msg, &op);
-  /* An operation keeps the records of its mapping; others meet one that is not known. */
+  /* An operation keeps the records of its mapping; for others an unmapped one is unknown. */
   if (pmap->known != SIM_KNOWN &&
       !(answer && pmap->page[num] && sim_thread_of(sim, node->uid, op))) {
     unknown_map(node, from, msg);
@@ -217,7 +216,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   if (type >= SIM_CREATE) {
     node_shell_message(node, from, msg);
   } else if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {
-    /* Answers may be received by a thread that waits; all else is the daemon's. */
+    /* True if a thread that waits may receive it: answers; the daemon receives all others. */
     node->by_thread =
         dmi_wire_type(type)->lendable && from != node->uid && rng_once_in(&sim->rng, 2);
     node_page_message(node, from, msg);

@@ -1,9 +1,9 @@
 /*
- * node_pager.c - the pager of a virtual node: does what core/pressure.h says is to be done, over a
+ * node_pager.c - the pager of a virtual node: carries out what core/pressure.h decides, with a
  * small pool and a small file.
  *
- * Each thing that the product's pager thread does is a step of its own, between which anything else
- * may happen.
+ * Each action of the product's pager thread is a step of its own; anything else may happen between
+ * two of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "node_sim.h"
 #include "pager_judge.h"
 
-/* ---- The account ------------------------------------------------------------------------- */
+/* ---- The account ---------------------------------------------------------------------------- */
 
 static struct dmi_pool *pool_of(void *arg) {
   return ((struct node *)arg)->pool;
@@ -83,7 +83,7 @@ static void let_go(void *arg, struct dmi_page *page) {
   node->pmap[sim_map_num(page->map->base)].refs--;
 }
 
-/* With the process. */
+/* At the end of the process. */
 void node_pager_end(struct node *node) {
   pager_judge_free(node->judge);
   node->judge = NULL;
@@ -91,12 +91,12 @@ void node_pager_end(struct node *node) {
   node->pressure = NULL;
 }
 
-/* When nothing carries a frame of it any more. */
+/* When no message has a frame of it any more. */
 void node_pager_fini(struct node *node) {
   dmi_pool_free(node->pool);
 }
 
-/* ---- Events ------------------------------------------------------------------------------ */
+/* ---- Events --------------------------------------------------------------------------------- */
 
 void node_pager_stalled(struct node *node, struct dmi_page *page) {
   node->pmap[sim_map_num(page->map->base)].refs++;
@@ -117,7 +117,7 @@ void node_pager_stepped(struct node *node) {
   node->events++;
 }
 
-/* ---- Pages that leave, and come back ----------------------------------------------------- */
+/* ---- Pages that leave, and come back -------------------------------------------------------- */
 
 static struct sim_pmap *of(void *map) {
   return (struct sim_pmap *)((char *)map - offsetof(struct sim_pmap, map));
@@ -199,7 +199,7 @@ static enum dmi_pressure_spill spill(void *arg, void *map, uint64_t index) {
   if (node->disk_limit - node->disk_used < size) {
     dmi_pool_reserve(node->pool, size, true);
     node->sim->totals->full++;
-    /* The protocol asks for what was spilled to be freed: it counts as written for a moment. */
+    /* The protocol frees what was spilled; for a moment it counts as written. */
     (void)read_back(node, page, frame);
     return DMI_PRESSURE_FULL;
   }
@@ -244,7 +244,7 @@ static uint64_t sweep(struct node *node) {
   return dmi_pressure_sweep(node->pressure, &env, map, num);
 }
 
-/* ---- The pager --------------------------------------------------------------------------- */
+/* ---- The pager ------------------------------------------------------------------------------ */
 
 static void carry_out(struct node *node, struct dmi_pressure_result *result) {
   const struct dmi_pressure_action *action = &node->action;
@@ -314,9 +314,9 @@ bool sim_pager_step(struct sim *sim) {
   return false;
 }
 
-/* ---- What a pager might do without need -------------------------------------------------- */
+/* ---- What a pager may do without need ------------------------------------------------------- */
 
-/* A record of any process; NULL: that one has none. */
+/* Any record of any process; NULL: the chosen process has none. */
 static struct dmi_page *any_page(struct sim *sim, struct node **node) {
   uint32_t map, p = rng_below(&sim->rng, SIM_PAGES);
   *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
@@ -326,14 +326,14 @@ static struct dmi_page *any_page(struct sim *sim, struct node **node) {
 }
 
 void sim_pager_drop(struct sim *sim) {
-  for (uint32_t tries = 0; tries < 4 * SIM_LIVING; tries++) { /* most have no copy to drop */
+  for (uint32_t tries = 0; tries < 4 * SIM_LIVING; tries++) { /* most tries find no copy to drop */
     struct node *node;
     struct dmi_page *page = any_page(sim, &node);
     if (page && drop(node, page->map, page->index)) return;
   }
 }
 
-/* Any process that it takes for a member, and that may own pages.  0: none. */
+/* Any process that is a member in its view, and may own pages; 0: none. */
 static uint32_t any_member(const struct node *node) {
   struct sim *sim = node->sim;
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);

@@ -1,6 +1,6 @@
 /*
- * node_pick.c - which operation a thread of a virtual node does next: any mode, any range, mixes
- * and hot pages that change.
+ * node_pick.c - chooses the next operation of a thread of a virtual node: any mode, any range, with
+ * changing mixes and hot pages.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static const char *const mode_names[] = {
     [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
 };
 
-/* A new mix: some of the modes only, hot or spread, few or many at once. */
+/* Chooses a new mix: only some of the modes, on a hot page or spread, few or many operations at
+ * once. */
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
   uint32_t sum = 0;
@@ -36,7 +37,7 @@ void sim_ops_retune(struct sim *sim) {
   sim->mix.paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
   sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 500, 2500) : rng_range(rng, 0, 300);
   sim->mix.freeze = rng_once_in(rng, 4) ? rng_range(rng, 1, 30) : 0;
-  if (rng_once_in(rng, 3)) { /* many fetch the same page again and again: R13 */
+  if (rng_once_in(rng, 3)) { /* many threads fetch the same page several times: R13 */
     sim->mix.weight[DMI_REQ_READ] = 40;
     sim->mix.hot = rng_range(rng, 60, 100);
     sim->mix.drop = rng_range(rng, 100, 2000);
@@ -61,7 +62,7 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
     req->off = 0;
     req->len = size;
   } else if (rng_below(rng, 100) < sim->mix.small) {
-    req->off = rng_below(rng, 3); /* few bytes that all want */
+    req->off = rng_below(rng, 3); /* a few bytes that all threads use */
     req->len = rng_range(rng, 1, 2);
   } else {
     req->off = rng_below(rng, (uint32_t)size);
@@ -69,8 +70,9 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
   }
 }
 
-/* Several ranges in place of one.  The history has the bytes from the first to the last of them,
- * and which of these count; so does the thread's buffer for the answer.  False: no room for two. */
+/* Chooses several ranges instead of one.  The history, and the thread's buffer for the answer, have
+ * all bytes from the first range to the last, and a mask of those that belong to the ranges.
+ * False: the page is too small for two. */
 static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t size) {
   struct rng *rng = &sim->rng;
   struct dmi_req *req = &thread->req;
@@ -100,8 +102,8 @@ static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t siz
   return true;
 }
 
-/* What the operation carries: the list and, for a write, the bytes of the ranges, from `flat`,
- * which has all from the first to the last.  Returns how many bytes. */
+/* Packs what the operation carries: the list and, for a write, the bytes of the ranges, taken from
+ * `flat`, which has all bytes from the first range to the last.  Returns how many bytes. */
 uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write) {
   uint64_t num = thread->req.ranges, at = num * sizeof(struct dmi_range);
   unsigned char packed[sizeof(thread->src)];
@@ -122,7 +124,7 @@ static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
     bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
 }
 
-/* What the page holds now, so that a compare-and-swap has a chance. */
+/* Reads what the page holds now, so that a compare-and-swap may succeed. */
 static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
                  unsigned char *bytes) {
   memset(bytes, 0, req->len);
@@ -165,7 +167,7 @@ static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, ui
   }
 }
 
-/* On pages that begin with tickets or a barrier: what threads do with these.  `exclusive`: no kind
+/* On pages that begin with tickets or a barrier: chooses an operation on these.  `exclusive`: none
  * that may wait. */
 static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                 bool exclusive) {
@@ -219,7 +221,7 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
   }
 }
 
-/* The same; what has become of an object is made one again, mostly. */
+/* The same; if the bytes are not an object any more, usually makes one again. */
 static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                   bool exclusive) {
   enum hist_kind kind = pick_sync(sim, thread, size, exclusive);
@@ -234,7 +236,7 @@ static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, ui
   return HIST_FAS;
 }
 
-/* Waits until the range is not what it is now, mostly. */
+/* A watch, usually for bytes that differ from the present ones. */
 static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   struct dmi_req *req = &thread->req;
   req->kind = DMI_RMW_WATCH;
@@ -244,8 +246,9 @@ static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   return HIST_WATCH;
 }
 
-/* One of the mappings that this process knows, rather the hot one, for which its threads ask if it
- * is not known; now and then one that it has forgotten, of which page 0 is left.  False: none. */
+/* Chooses a mapping that this process knows, preferably the hot one, which its threads look up if
+ * it is not known; sometimes one that it has forgotten, of which page 0 is left.  False: there is
+ * none. */
 static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
   struct sim *sim = node->sim;
   uint32_t start = rng_below(&sim->rng, sim->maps);
@@ -319,7 +322,7 @@ bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *
     } else {
       *kind = pick_atomic(sim, thread, size);
     }
-    thread->from = (uint32_t)req->off; /* some have chosen anew */
+    thread->from = (uint32_t)req->off; /* some have chosen another one */
     thread->span = (uint32_t)req->len;
     *input = req->sizes.out1 + req->sizes.out2;
     *answer = req->sizes.in;

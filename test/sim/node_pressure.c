@@ -1,6 +1,6 @@
 /*
- * node_pressure.c - judges the pager of a virtual node: what it says of its room, whom it offers
- * pages, when it sleeps and when it has a write fail (pager_judge.h).
+ * node_pressure.c - judges the pager of a virtual node: what it reports of its memory, to whom it
+ * offers pages, when it sleeps and when it makes a write fail (pager_judge.h).
  */
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ static bool member(void *arg, uint32_t uid) {
 static void each(void *arg, bool saved, void (*visit)(struct dmi_page *page, void *with),
                  void *with) {
   struct node *node = arg;
-  (void)saved; /* none is */
+  (void)saved; /* no page is saved */
   for (uint32_t m = 0; m < node->maps; m++) {
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       if (node->pmap[m].page[p]) visit(node->pmap[m].page[p], with);
@@ -50,7 +50,7 @@ static bool about_capacity(const struct dmi_msg *msg) {
   return msg->type < SIM_CREATE && dmi_wire_class(msg) == DMI_CLASS_CAPACITY;
 }
 
-/* Who has promised room stays until what it was for has come. */
+/* A process that has promised memory must take the pages for which it did. */
 static void sends_back(struct node *node, uint32_t to, const struct dmi_msg *msg) {
   if (!(msg->flags & DMI_F_MUST) || !node_pmap(node, msg->map)) return;
   if (dmi_capacity_promised(node->pressure->capacity))
@@ -74,7 +74,7 @@ void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg
 
 /* ---- Failing -------------------------------------------------------------------------------- */
 
-/* Is a message about room on its way between these? */
+/* True if a message about memory is in flight between these two. */
 static bool talk_of_capacity(const struct node *a, const struct node *b) {
   const struct sim_end *end = sim_net_end(a, b->uid);
   for (int e = 0; end && e < 2; e++, end = sim_net_other(end)) {
@@ -92,7 +92,7 @@ static bool sleeps(const struct node *node) {
   return action->type == DMI_PRESSURE_REST && action->sleep && node->events == node->seen;
 }
 
-/* Has somebody room who has noticed that, and told everybody who waits to hear so?  0: nobody. */
+/* A process that has enough memory, has noticed it, and has told all that wait for it; 0: none. */
 static uint32_t with_capacity(const struct node *node, uint64_t bytes) {
   const struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {

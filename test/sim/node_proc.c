@@ -7,8 +7,8 @@
 
 #include "node_sim.h"
 
-#define FIRST_BASE (UINT64_C(1) << 32) /* of the directory; and how far apart mappings begin: */
-#define BASE_STEP (4096 + 65536)       /* all are small */
+#define FIRST_BASE (UINT64_C(1) << 32) /* of the directory */
+#define BASE_STEP (4096 + 65536)       /* distance between mappings, which are all small */
 
 uint32_t sim_map_num(uint64_t base) {
   uint64_t num = (base - FIRST_BASE) / BASE_STEP;
@@ -17,11 +17,10 @@ uint32_t sim_map_num(uint64_t base) {
 
 bool node_frozen(const struct node *node) {
   return node->alive &&
-         node->frozen > node->sim->steps; /* who has ended is not there to wait for */
+         node->frozen > node->sim->steps; /* a process that has ended is not waited for */
 }
 
-/* ---- Start and end ----------------------------------------------------------------------------
- */
+/* ---- Start and end -------------------------------------------------------------------------- */
 
 static bool is_member(void *arg, uint32_t uid) {
   const struct node *node = arg;
@@ -107,7 +106,7 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   return node;
 }
 
-/* Pages go with their process. */
+/* Frees the pages of a process that has ended. */
 static void free_pages(struct node *node) {
   for (uint32_t m = 0; m < node->maps; m++) {
     struct sim_pmap *pmap = &node->pmap[m];
@@ -160,8 +159,7 @@ void node_free(struct node *node) {
   free(node);
 }
 
-/* ---- Mappings ---------------------------------------------------------------------------------
- */
+/* ---- Mappings ------------------------------------------------------------------------------- */
 
 struct sim_pmap *node_pmap(struct node *node, uint64_t base) {
   uint32_t num = sim_map_num(base);

@@ -1,5 +1,5 @@
 /*
- * node_records.c - mappings and page records of a virtual node, as core/node.h walks over them.
+ * node_records.c - gives core/node.h access to the mappings and page records of a virtual node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@ static struct sim_pmap *of(struct node *node, const struct dmi_map *map) {
   return &node->pmap[sim_map_num(map->base)];
 }
 
-/* ---- What it walks over -------------------------------------------------------------------------
- */
+/* ---- What it walks over --------------------------------------------------------------------- */
 
 static struct dmi_map *env_find(void *arg, uint64_t base) {
   struct sim_pmap *pmap = node_pmap(arg, base);
@@ -50,7 +49,7 @@ static void env_unref(void *arg, struct dmi_map *map) {
   of(arg, map)->refs--;
 }
 
-/* Threads run while the daemon walks over pages, where it has no lock. */
+/* Lets threads run while the daemon walks over pages without a lock. */
 static void others_run(struct node *node, uint32_t once_in) {
   if (node->held || node->sim->resting || !node->alive) return;
   if (rng_once_in(&node->sim->rng, once_in)) (void)node_ops_begin(node);
@@ -98,7 +97,7 @@ static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) 
   others_run(arg, 10);
 }
 
-/* The lock of what the pager decides; here nothing comes between. */
+/* The pager's lock; nothing to do here, since steps do not overlap. */
 static void lock_pressure(void *arg) {
   (void)arg;
 }
@@ -129,7 +128,7 @@ void node_records_init(struct node *node) {
                                                 .step_end = env_step_end};
 }
 
-/* When the handover and the pager have ended. */
+/* To be called when the handover and the pager have ended. */
 void node_records_check(const struct node *node) {
   for (uint32_t m = 0; m < node->maps; m++) {
     if (node->pmap[m].refs)
@@ -141,7 +140,7 @@ uint32_t node_leave_heir(const struct node *node) {
   return atomic_load(&node->core.heir);
 }
 
-/* ---- Actions ------------------------------------------------------------------------------- */
+/* ---- Actions -------------------------------------------------------------------------------- */
 
 /* What was kept until HOME_END goes through the core again. */
 void node_replay(struct node *node, const struct dmi_map *map) {

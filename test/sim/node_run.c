@@ -1,6 +1,5 @@
 /*
- * node_run.c - one run: a program from its first process to its end, of which a seed decides every
- * step.
+ * node_run.c - one run: a program from its first process to its end; a seed decides every step.
  */
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * node_sim.h - whole virtual nodes: the product's membership, pages and rooms together, under a
- * simulated network; one seed, one program from its first process to its end.
+ * node_sim.h - whole virtual nodes: the product's membership, pages and pagers together, on a
+ * simulated network.  One seed is one program, from its first process to its end.
  *
  * docs/simulation.md says what is real, what is simulated and what is checked.  No threads, no
  * sockets, no clock: the seed decides every step.
@@ -31,7 +31,7 @@ enum {
   SIM_CREATED       /* op */
 };
 
-/* ---- Nodes ------------------------------------------------------------------------------- */
+/* ---- Nodes ---------------------------------------------------------------------------------- */
 
 struct sim_thread {
   bool out;      /* its operation is not complete */
@@ -80,15 +80,15 @@ struct sim_pending {
 struct sim_call {
   uint64_t op;
   enum dmi_msg_type type;
-  struct node *about; /* welcome, goodbye: whom the notice was about, NULL: a random id */
+  struct node *about; /* welcome, goodbye: the process of the notice; NULL: a random id */
   uint64_t arg;       /* base, or seq */
-  uint32_t uid;       /* thread: whose */
-  bool sole;          /* no other such call for this node before */
+  uint32_t uid;       /* of a thread: its process */
+  bool sole;          /* it is the first such call for this node */
 };
 
 struct sim_creating {
   uint64_t op;   /* of busy */
-  uint32_t from; /* who asked */
+  uint32_t from; /* of the process that asked */
   uint64_t from_op;
 };
 
@@ -97,17 +97,18 @@ struct sim_addr {
   struct dmi_addr addr;
 };
 
-/* What the judge notes about a process and its notices. */
+/* What is noted about a process and its notices, for the judge. */
 struct sim_notes {
-  bool refused_stop;              /* said once that threads run */
-  bool refused_capacity;          /* said once that nobody has room for its pages */
+  bool refused_stop; /* DMI_goodbye has failed because threads run */
+  /* DMI_goodbye has failed because no process has memory for its pages */
+  bool refused_capacity;
   uint64_t drain_at;              /* time at which it was told to leave, the last time */
-  uint64_t refused_at;            /* the same, if it found no room */
-  uint64_t retry_at;              /* time at which it heard of room, the last time */
-  uint32_t close_base;            /* CLOSE notices about it when that was said */
+  uint64_t refused_at;            /* the same, if it found no memory */
+  uint64_t retry_at;              /* last time at which it heard of free memory */
+  uint32_t close_base;            /* CLOSE notices about it at that time */
   uint64_t capacity;              /* of the coordinator here, as last seen */
   bool main_lost;                 /* killed, and DMI_main with it */
-  uint32_t told;                  /* by how many that was said */
+  uint32_t told;                  /* how many processes have reported that */
   uint64_t open_rank, close_rank; /* time at which it asked, 0: not */
   uint32_t open_got, close_got;   /* callers that got the notice */
   bool open_out, close_out;       /* no longer in the coordinator's queue */
@@ -117,49 +118,51 @@ struct sim_notes {
 
 struct node {
   struct sim *sim;
-  uint32_t num;  /* of all processes of this run; its port is 1000 + num */
+  uint32_t num;  /* number among all processes of this run; its port is 1000 + num */
   uint32_t slot; /* in sim.live */
   uint32_t host;
-  struct node *seed; /* whom it asks to join */
+  struct node *seed; /* the process that it asks to join */
   bool alive;        /* started and not ended */
   bool killed;
   bool joined, opened, closed, left;
-  bool creates; /* accepts creates */
+  bool creates; /* accepts CREATE */
   bool expect_close;
-  bool over;              /* END came */
+  bool over;              /* END has arrived */
   bool carrying;          /* inside of node_carry */
-  bool by_thread;         /* the step at work is a thread's: what it sends may be barred */
-  uint64_t frozen;        /* it takes and does nothing until this step */
+  bool by_thread;         /* the present step is of a thread: what it sends may be barred */
+  uint64_t frozen;        /* it is stopped until this step */
   uint32_t uid, dmi_id;   /* uid 0: none yet */
-  struct dmi_node *whole; /* the product's side of this process; all else is simulated */
-  struct dmi_member *m;   /* of it */
+  struct dmi_node *whole; /* the product's part of this process; all else is simulated */
+  struct dmi_member *m;   /* part of it */
   struct dmi_core core;
   struct dmi_pool *pool;
   struct dmi_out out; /* the daemon's */
   struct dmi_node_env env;
   bool held;        /* the daemon has the lock of a mapping */
   bool no_capacity; /* as last seen of `m` */
-  bool drain;       /* it leaves: a step that is over is an event */
-  bool stepped;     /* one is */
+  bool drain;       /* it leaves, so the end of a step is an event */
+  bool stepped;     /* a step is over */
   /* the pager */
   struct dmi_pressure *pressure;
   struct dmi_pressure_action action; /* what it does next */
-  uint64_t events, seen;             /* counted; as it began to look */
-  bool expects, watches_steps;       /* GRANTs sent, steps over are events */
+  uint64_t events, seen;             /* number of events; that number when its last look began */
+  bool expects, watches_steps;       /* GRANTs, or ends of steps, are events for it */
   bool spills;                       /* it has a file */
   uint64_t disk_limit, disk_used;    /* bytes */
   struct pager_judge *judge;
-  const char *hope;      /* why the write that is to fail should not; NULL: for no such reason */
-  bool behind;           /* what it could not offer was offered without need, behind its back */
-  uint32_t has_capacity; /* ... uid of who has room for it; 0: nobody */
+  const char *hope; /* why the write that will fail should not; NULL: no reason */
+  /* the page that it could not offer was offered by the simulator meanwhile */
+  bool behind;
+  uint32_t has_capacity; /* uid of a process that has memory for it; 0: none */
   /* user code */
   bool main_runs;
-  uint64_t main_op;   /* the call that lets it begin in a joiner */
+  uint64_t main_op;   /* in a joiner: the call after which it begins */
   uint32_t threads;   /* DMI threads */
-  uint32_t idle_owed; /* ended, but operations are still out */
+  uint32_t idle_owed; /* ended threads whose operations are still in flight */
   uint32_t own_creates;
-  uint64_t next_seq, ops;                    /* numbers of threads; of operations */
-  struct sim_thread thread[SIM_THREADS + 1]; /* the last one only ends waits: sim_ops_kick */
+  uint64_t next_seq, ops; /* numbers of threads; of operations */
+  /* the last one is only for ending waits: sim_ops_kick */
+  struct sim_thread thread[SIM_THREADS + 1];
   DMI_LIST(struct dmi_ended) ended;
   DMI_LIST(struct sim_pending) pend;
   DMI_LIST(struct sim_call) calls;
@@ -173,22 +176,22 @@ struct node {
   struct sim_conn *self_conn;
   /* the shell */
   uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
-  uint32_t maps;           /* behind the last one that was entered */
+  uint32_t maps;           /* number of the last one that was entered, plus 1 */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_notes notes;
 };
 
-/* ---- Mappings, as the judge sees them ---------------------------------------------------- */
+/* ---- Mappings, for the judge ---------------------------------------------------------------- */
 
 struct sim_map {
   bool made;      /* DMI_mmap has returned */
   bool unmapping; /* DMI_munmap was called */
   bool unmapped;  /* and has returned */
   uint64_t base, page_size, page_num;
-  bool sync; /* its pages begin with tickets, or a barrier if they have the room */
+  bool sync; /* its pages begin with tickets, or a barrier if they are large enough */
   struct hist hist[SIM_PAGES];
-  uint32_t grants[SIM_PAGES]; /* GRANTs under way */
-  bool owned[SIM_PAGES];      /* some process has been its owner by a record */
+  uint32_t grants[SIM_PAGES]; /* GRANTs in flight */
+  bool owned[SIM_PAGES];      /* a process has been its owner */
 };
 
 /* A result of a thread whose process has left. */
@@ -198,7 +201,7 @@ struct sim_departed {
   bool asked; /* a call is in flight or was answered */
 };
 
-/* What happens how often; redrawn now and then. */
+/* How often things happen; chosen anew from time to time. */
 struct sim_mix {
   uint32_t issue;             /* of 1000 steps, how many begin an operation */
   uint32_t weight[6];         /* by enum dmi_req_type */
@@ -216,9 +219,9 @@ struct sim {
   struct rng rng;
   struct sim_options opt;
   uint64_t seed;
-  uint64_t now; /* time; every event gets another one */
+  uint64_t now; /* time; every event has a different one */
   uint64_t steps;
-  uint64_t effects; /* hints given out */
+  uint64_t effects; /* number of hints so far */
   uint64_t next_op;
   struct sim_net net;
   struct node *live[SIM_LIVING]; /* NULL: free */
@@ -226,26 +229,26 @@ struct sim {
   uint32_t nodes;
   struct node *by_uid[SIM_NODES];
   struct sim_map map[SIM_MAPS];
-  uint32_t maps;       /* behind the last one made */
+  uint32_t maps;       /* number of the last one made, plus 1 */
   uint32_t maps_asked; /* calls of DMI_mmap */
   struct sim_mix mix;
-  bool pools;              /* processes lend little: R12 */
+  bool pools;              /* processes lend little memory: R12 */
   bool random_ids;         /* users may call DMI_welcome and DMI_goodbye with any id */
-  bool random_used[2][64]; /* did so: goodbye or welcome, id */
-  bool notices_lost;       /* somebody was killed who may have been about to get one */
+  bool random_used[2][64]; /* which were used: goodbye or welcome, id */
+  bool notices_lost;       /* a process was killed that may have been about to get one */
   bool ending;             /* nothing new begins: the program is to end */
-  uint64_t retry_event;    /* the last time at which there may have come more room */
+  uint64_t retry_event;    /* the last time at which memory may have become free */
   DMI_LIST(struct sim_departed) departed;
-  uint32_t kicks_refused; /* for lack of room, since the last that was not */
+  uint32_t kicks_refused; /* for lack of memory, since the last one that was not */
   uint64_t hop, block;    /* of all processes: dmi_core */
   uint64_t begun;         /* operations */
   uint64_t stir;          /* counts the beginnings of leaves */
   uint32_t out;           /* operations not complete */
   struct sim_totals *totals;
-  uint64_t hash; /* of all histories */
+  uint64_t hash; /* hash of all histories */
   struct {
     uint8_t map, page;
-  } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step has to do with */
+  } touched[SIM_MAPS * SIM_PAGES]; /* pages that this step concerns */
   uint32_t touched_num;
   bool resting; /* nothing new begins */
   bool bad;     /* a rule was broken; `why` says which */
@@ -256,8 +259,8 @@ struct sim {
  */
 struct node *node_new(struct sim *sim, struct node *seed);
 void node_free(struct node *node);
-void node_end(struct node *node);  /* it is not there any more; its notes stay */
-void node_bury(struct node *node); /* ... and what it had is freed */
+void node_end(struct node *node);  /* it does not exist any more; its notes stay */
+void node_bury(struct node *node); /* frees what it had */
 bool node_frozen(const struct node *node);
 struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */
 uint32_t sim_map_num(uint64_t base);
@@ -266,29 +269,31 @@ struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page);
 void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out);
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg);
 void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg);
-/* A message, from a uid or temporary id. */
+/* Delivers a message from a uid or temporary id. */
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
-/* The first `got` bytes of this DATA are there. */
+/* The first `got` bytes of this DATA have arrived. */
 void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got);
 
-/* ---- node_life.c: the membership core's actions ------------------------------------------ */
-/* An input of the daemon, and all that comes of it.  False: not from a correct peer. */
+/* ---- node_life.c: the membership core's actions --------------------------------------------- */
+/* Handles an input of the daemon, with all its actions.  False: a correct peer does not send it.
+ */
 bool node_input(struct node *node, const struct dmi_input *in);
 void node_carry(struct node *node);
-/* One of the answers that are due.  False: none is. */
+/* Gives one of the answers that are due.  False: none is. */
 bool node_answer(struct node *node);
 void node_lost(struct node *node, uint32_t id);
 void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *msg);
 void node_idle_look(struct node *node);
 
-/* ---- node_records.c: mappings and records, as the core walks over them --------------------- */
+/* ---- node_records.c: mappings and records, as the core walks over them ---------------------- */
 void node_records_init(struct node *node);
 void node_records_check(const struct node *node);
 void node_replay(struct node *node, const struct dmi_map *map);
 void node_freed(struct node *node, const struct dmi_map *map);
 uint32_t node_leave_heir(const struct node *node); /* 0: it is not handing over */
 
-/* ---- node_pager.c: room (R12, docs/replacement.md) ---------------------------------------------
+/* ---- node_pager.c: memory (R12, docs/replacement.md)
+ * ---------------------------------------------
  */
 void node_pager_init(struct node *node);
 void node_pager_end(struct node *node);
@@ -296,100 +301,99 @@ void node_pager_fini(struct node *node);
 void node_pager_stalled(struct node *node, struct dmi_page *page);
 void node_pager_granted(struct node *node);
 void node_pager_stepped(struct node *node);
-/* The next thing that it has to do.  False: it sleeps. */
+/* Carries out its next action.  False: it sleeps. */
 bool node_pager_step(struct node *node);
 /* ---- node_pressure.c: judges the pager ---- */
 void node_room_init(struct node *node);
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg);
 void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg);
-/* It has decided what to do next. */
+/* To be called when it has decided its next action. */
 void node_room_stepped(struct node *node);
-/* The first operation of this page is to fail. */
+/* To be called before the first operation of this page fails. */
 void node_room_fails(struct node *node, const struct dmi_page *page);
-/* At any time. */
+/* May be called at any time. */
 void node_room_look(struct node *node);
 
-bool sim_pager_step(struct sim *sim); /* of any process */
-/* Some process drops a copy, or offers a page, without need. */
+bool sim_pager_step(struct sim *sim); /* the step is of any process */
+/* Makes a process drop a copy, or offer a page, without need. */
 void sim_pager_drop(struct sim *sim);
 void sim_pager_offer(struct sim *sim);
 
-/* ---- node_call.c: calls, and their results -----------------------------------------------------
- */
+/* ---- node_call.c: calls, and their results -------------------------------------------------- */
 void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b,
                struct node *about);
 void node_result(struct node *node, const struct dmi_mact *act);
 
-/* ---- node_user.c: what users do ---------------------------------------------------------- */
+/* ---- node_user.c: what users do ------------------------------------------------------------- */
 void node_create(struct node *node, uint32_t uid, bool must);
 bool node_has_user(const struct node *node);
 uint32_t node_users(const struct node *node);
-bool sim_user_code(const struct sim *sim); /* does any user code run, or is going to? */
-/* Some user does something, or a process comes, is asked to leave, is lost, or stops for long. */
+bool sim_user_code(const struct sim *sim); /* true if user code runs, or is about to */
+/* Makes a user do something, or a process start, be asked to leave, be lost, or stop for long. */
 void sim_user_step(struct sim *sim);
 void sim_user_freeze(struct sim *sim);
-/* Everything ends.  */
+/* Ends all user code. */
 void sim_user_end_all(struct sim *sim);
 uint32_t sim_living(const struct sim *sim);
 struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
 
-/* ---- node_pick.c, node_ops.c: page operations of threads --------------------------------- */
+/* ---- node_pick.c, node_ops.c: page operations of threads ------------------------------------ */
 void sim_ops_retune(struct sim *sim);
 bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
                   uint64_t *input, uint64_t *answer);
 uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write);
 const char *sim_ops_mode(const struct dmi_req *req);
 bool sim_ops_begin(struct sim *sim);
-bool node_ops_begin(struct node *node); /* a thread of this process, if one can */
-/* An operation on the page takes effect now, if it has not before. */
+bool node_ops_begin(struct node *node); /* by a thread of this process, if one is free */
+/* Notes that an operation on the page seems to take effect now, if none was noted before. */
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct node *node, struct dmi_req *req);
-uint32_t sim_ops_num(const struct node *node); /* out, and not given up */
-void sim_ops_give_up(struct sim *sim);         /* what waits; it may yet be answered */
-/* Operations that wait on this page have done their first half. */
+uint32_t sim_ops_num(const struct node *node); /* operations in flight that were not given up */
+/* gives up operations that wait; they may still be answered */
+void sim_ops_give_up(struct sim *sim);
+/* Notes that operations that wait on this page have done their first half. */
 void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
-/* Some thread writes what an operation waits for.  False: none waits. */
+/* Makes a thread write what an operation waits for.  False: none waits. */
 bool sim_ops_kick(struct sim *sim);
 void sim_ops_fini(struct node *node);
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
-/* ---- node_check.c: what must hold of pages; node_judge.c: of members, notices and calls -------
- */
-/* Says why this run is bad; the first reason stays. */
+/* ---- node_check.c: what must hold of pages; node_judge.c: of members, notices and calls ----- */
+/* Notes why this run is bad; the first reason stays. */
 void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After each step: one owner, and what the core itself can check. */
+/* After each step: each page has one owner, and the core's own checks pass. */
 void sim_check_touched(struct sim *sim);
-/* When no message is under way: what waits has a reason to. */
+/* When no message is in flight: each operation that waits has a reason. */
 void sim_check_waits(struct sim *sim);
-/* When nothing is under way: nothing waits, and every copy is like the owner's bytes. */
+/* When nothing is in flight: nothing waits, and every copy equals the owner's bytes. */
 void sim_check_quiet(struct sim *sim);
-/* The owner's bytes are read once more. */
+/* Records a last read of the owner's bytes. */
 void sim_check_last(struct sim *sim);
-/* The histories are judged. */
+/* Checks the histories. */
 void sim_check_histories(struct sim *sim);
-/* What the coordinator's queue of notices says after an event of it. */
+/* Checks the coordinator's queue of notices after an event there. */
 void sim_judge_watch(struct node *node);
 void sim_judge_quiet(struct sim *sim);
 void sim_judge_notices(struct sim *sim); /* at the end */
-void sim_judge_print(struct sim *sim);   /* what the coordinator knows, and what is so */
+void sim_judge_print(struct sim *sim);   /* prints what the coordinator knows, and what is true */
 void sim_judge_joined(struct node *node);
 void sim_judge_notice(struct node *node, const struct dmi_notice *notice);
 void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act);
 void sim_judge_forget(struct sim *sim, uint64_t base);
 void sim_judge_refused(struct node *node);
-void sim_judge_told(struct node *node);    /* it hears of room */
+void sim_judge_told(struct node *node);    /* it hears of free memory */
 void sim_judge_drained(struct node *node); /* it says that it is drained, with an heir */
-/* A write to this page is to fail since nobody has room. */
+/* A write to this page will fail, as no process has memory. */
 void sim_judge_pool(struct node *node);        /* when nothing is under way */
-struct node *sim_coordinator(struct sim *sim); /* NULL: on its way */
+struct node *sim_coordinator(struct sim *sim); /* NULL: the role is being handed over */
 
-/* ---- node_run.c -------------------------------------------------------------------------- */
+/* ---- node_run.c ----------------------------------------------------------------------------- */
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* This step has to do with the page: its rules are checked when the step is over. */
+/* Notes that this step concerns the page, so that its rules are checked after the step. */
 void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
-/* A process that leaves looks at what has become of its pages.  False: nothing has. */
+/* Lets a process that leaves check its pages.  False: nothing has changed. */
 bool sim_leave_look(struct node *node);
-/* One run.  False: bad; sim->why was printed, and the history. */
+/* Does one run.  False: it is bad; sim->why and the history were printed. */
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
              uint64_t *hash);
 

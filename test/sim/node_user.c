@@ -8,13 +8,13 @@
 #include "msg/wire.h"
 #include "node_sim.h"
 
-/* ---- Who is there ------------------------------------------------------------------------ */
+/* ---- Who is there --------------------------------------------------------------------------- */
 
 uint32_t node_users(const struct node *node) {
   return node->joined ? node->threads + node->main_runs : 0;
 }
 
-/* Somebody runs there who can call. */
+/* True if user code runs there, which can call the API. */
 bool node_has_user(const struct node *node) {
   return node_users(node) > 0;
 }
@@ -60,7 +60,7 @@ static bool is_joined(const struct node *node) {
   return node->joined && !node->over && !node->closed;
 }
 
-/* Never welcomed, or it has left, and it matters to nobody if it is lost. */
+/* True if it may be lost without harm: it was never welcomed, or it has left. */
 static bool is_losable(const struct node *node) {
   return !node->over && dmi_member_losable(node->m);
 }
@@ -91,7 +91,7 @@ static uint32_t users_elsewhere(const struct sim *sim, const struct node *but) {
   return num;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 void node_create(struct node *node, uint32_t uid, bool must) {
   const struct dmi_input busy = {.type = DMI_IN_BUSY};
@@ -132,7 +132,7 @@ static void welcome_or_goodbye(struct node *node) {
   }
 }
 
-/* ---- Mappings ---------------------------------------------------------------------------- */
+/* ---- Mappings ------------------------------------------------------------------------------- */
 
 static bool is_draining(const struct node *node) {
   return node_leave_heir(node) &&
@@ -146,7 +146,7 @@ static uint32_t maps_alive(const struct sim *sim) {
   return num;
 }
 
-/* One of the mappings in use; rather one whose home is on its way to an heir. */
+/* A mapping in use; preferably one whose home is being handed over. */
 static struct sim_map *some_mapping(struct sim *sim) {
   const struct node *leaver = sim_pick(sim, is_draining);
   uint32_t start = rng_below(&sim->rng, sim->maps);
@@ -163,7 +163,7 @@ static void use_mappings(struct node *node) {
   struct sim *sim = node->sim;
   uint32_t alive = maps_alive(sim), calls = 0;
   struct sim_map *map;
-  for (uint32_t i = 0; i < SIM_LIVING; i++) { /* those on their way count */
+  for (uint32_t i = 0; i < SIM_LIVING; i++) { /* those being made count */
     for (uint32_t c = 0; sim->live[i] && c < sim->live[i]->calls.num; c++)
       calls += sim->live[i]->calls.at[c].type == DMI_CTL_MMAP;
   }
@@ -188,14 +188,14 @@ static void ask_departed(struct node *node) {
   node_call(node, DMI_CTL_THREAD, departed->uid, departed->seq, NULL);
 }
 
-/* ---- Threads ----------------------------------------------------------------------------- */
+/* ---- Threads -------------------------------------------------------------------------------- */
 
 static void create_somewhere(struct node *node) {
   struct node *to = node->sim->live[rng_below(&node->sim->rng, SIM_LIVING)];
   if (to && to->opened && to->threads < SIM_THREADS) node_create(node, to->uid, false);
 }
 
-/* Nothing that a thread of it asked for is unanswered (polls are threads of their own). */
+/* True if no call of its threads is unanswered (polls are threads of their own). */
 static bool may_end_thread(const struct node *node) {
   return node_users(node) > 1 || calls_of(node, false) == 0;
 }
@@ -228,7 +228,7 @@ static void end_some(struct node *node) {
   }
 }
 
-/* ---- What happens next ------------------------------------------------------------------- */
+/* ---- What happens next ---------------------------------------------------------------------- */
 
 static void user_acts(struct node *node) {
   struct sim *sim = node->sim;
@@ -321,9 +321,9 @@ void sim_user_freeze(struct sim *sim) {
   sim_log(sim, "p%u (%u) stops for a while", node->uid, node->num);
 }
 
-/* ---- The end of the program ---------------------------------------------------------------- */
+/* ---- The end of the program ----------------------------------------------------------------- */
 
-/* User code ends where it can; as long as `creates`, it also has new threads begin elsewhere. */
+/* Ends user code where it can end; with `creates`, it may still create threads elsewhere. */
 static bool end_users(struct sim *sim, bool creates) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
@@ -355,7 +355,7 @@ static bool anything_due(const struct sim *sim) {
   return false;
 }
 
-/* All user code ends, until none is left: then the program must end. */
+/* Ends all user code; when none is left, the program must end. */
 void sim_user_end_all(struct sim *sim) {
   uint64_t limit = 2000000, creates = rng_below(&sim->rng, 60);
   sim->ending = sim->resting = true;

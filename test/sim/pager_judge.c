@@ -1,8 +1,8 @@
 /*
- * pager_judge.c - what must hold for one pager.
+ * pager_judge.c - checks what must hold for one pager.
  *
- * It knows the rules of docs/replacement.md, and the state of the process, but not how the pager
- * comes to its decisions.
+ * It knows the rules of docs/replacement.md and the state of the process, but not how the pager
+ * decides.
  */
 #include "pager_judge.h"
 

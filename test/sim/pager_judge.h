@@ -1,7 +1,7 @@
 /*
  * pager_judge.h - judges one pager (core/pressure.h) by what a simulator knows: no answer about
- * room is too small, nobody sleeps who could go on, and who gives up has waited for what was in use
- * in passing (docs/simulation.md, "Pagers").
+ * memory is too small, no pager sleeps that could go on, and one that gives up has waited for the
+ * end of transient use (docs/simulation.md, "Pagers").
  */
 #ifndef SIM_PAGER_JUDGE_H
 #define SIM_PAGER_JUDGE_H

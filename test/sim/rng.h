@@ -1,5 +1,5 @@
 /*
- * rng.h - the simulator's own random numbers (splitmix64), so that a seed means the same
+ * rng.h - the simulator's own random numbers (splitmix64), so that a seed gives the same run
  * everywhere.
  */
 #ifndef SIM_RNG_H

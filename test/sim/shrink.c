@@ -1,8 +1,9 @@
 /*
- * shrink.c - the smallest part of a bad history that is bad for the same reason.
+ * shrink.c - finds the smallest part of a bad history that is bad for the same reason.
  *
- * Leaves out only what cannot make a good history bad: what was called after the first moment at
- * which things are wrong, operations that only look, and writes whose bytes nobody saw.
+ * Leaves out only operations whose absence cannot make a good history bad: those called after the
+ * first moment at which the history is wrong, those that only read, and writes whose bytes were
+ * never read.
  */
 #include <stdlib.h>
 #include <string.h>

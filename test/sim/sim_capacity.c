@@ -1,9 +1,10 @@
 /*
  * sim_capacity.c - virtual processes that lend little memory (R12), and what their pagers do.
  *
- * The account is kept for each record, as the processes share frames.  What leaves, and when, is
- * chosen at random, since the protocol must be safe whatever is chosen; only where nothing else can
- * move is room looked for until a stalled operation goes on, or nobody has any and it fails.
+ * The account counts records, as the processes share frames.  Which page leaves, and when, is
+ * chosen at random, since the protocol must be safe with any choice.  Only when nothing else can
+ * move, the simulator looks for memory until a stalled operation goes on, or fails because there is
+ * none.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,8 @@ static void attach(void *arg, struct dmi_frame *frame, bool reserved) {
 static void detach(void *arg, struct dmi_frame *frame) {
   struct sim_proc *proc = arg;
   proc->pool.bytes -= frame->size;
-  /* At the end of the step: a copy's room may become a reservation first, or other bytes' room. */
+  /* Checked at the end of the step, as the memory of a copy may become a reservation, or be used
+   * for other bytes, within the step. */
 }
 
 static void copies(void *arg, int64_t bytes) {
@@ -154,7 +156,7 @@ void sim_capacity_fini(struct sim_proc *proc) {
   }
 }
 
-/* ---- What a pager does ---------------------------------------------------------------------- */
+/* ---- What a pager may do -------------------------------------------------------------------- */
 
 struct place {
   struct sim_proc *proc;
@@ -162,7 +164,7 @@ struct place {
   uint32_t map, num;
 };
 
-/* A record of the process, any; page NULL: that one has none. */
+/* Any record of the process; page NULL: the chosen mapping has none. */
 static struct place any_page(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   struct place at = {proc, NULL, rng_below(&sim->rng, sim->maps), rng_below(&sim->rng, SIM_PAGES)};
@@ -185,8 +187,8 @@ static bool drop_copy(const struct place *at) {
 }
 
 void sim_capacity_drop(struct sim *sim) {
-  if (sim->opt.pagers) return;                               /* nobody else drops any */
-  for (uint32_t tries = 0; tries < 4 * SIM_PROCS; tries++) { /* most have no copy to drop */
+  if (sim->opt.pagers) return;                               /* only the pagers drop copies */
+  for (uint32_t tries = 0; tries < 4 * SIM_PROCS; tries++) { /* most tries find no copy to drop */
     struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
     struct place at;
     if (!proc) continue;
@@ -195,7 +197,7 @@ void sim_capacity_drop(struct sim *sim) {
   }
 }
 
-/* Any process that it takes for a member, 0: none. */
+/* Any process that is a member in its view; 0: none. */
 static uint32_t any_member(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
@@ -260,7 +262,7 @@ static void go_on(const struct place *at) {
 void sim_capacity_refused(struct sim_proc *proc, const struct dmi_page *page) {
   const struct dmi_req *first = page->busy->queue.first;
   bool fetch = first->foreign && first->type == DMI_REQ_READ;
-  if (fetch) proc->sim->fetch_refused = true; /* and all who have joined it, or will */
+  if (fetch) proc->sim->fetch_refused = true; /* and all reads that wait for the same fetch */
   if (!fetch) proc->sim->refusals++;
 }
 
@@ -269,7 +271,7 @@ static void refuse(const struct place *at) {
   dmi_out_init(&out);
   struct sim *sim = at->proc->sim;
   sim_capacity_refused(at->proc, at->page);
-  /* That a refused write takes room would be noticed; what it changes shall be. */
+  /* With this rule broken the account must not complain, so that the wrong bytes are noticed. */
   at->proc->pool.excused = sim->opt.page_break == DMI_BREAK_REFUSE;
   if (!dmi_page_unstall(&at->proc->core, at->page, DMI_ENOMEM, &out)) {
     sim_bad(sim, "p%u cannot refuse what stalls", at->proc->core.self);
@@ -316,7 +318,7 @@ static bool make_capacity(struct sim_proc *proc, uint64_t bytes) {
   return fits(&proc->pool, bytes);
 }
 
-/* The process that has memory for the page that stalls here; 0: none. */
+/* A process that has memory for the page that is stalled here; 0: none. */
 static uint32_t with_capacity(struct sim_proc *proc, uint64_t bytes) {
   struct sim *sim = proc->sim;
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
@@ -336,13 +338,13 @@ bool sim_capacity_is_kick(const struct sim_proc *proc, const struct dmi_page *pa
   return thread && thread == &origin->thread[SIM_THREADS];
 }
 
-/* OWN cannot fail; who waits may have given up, and would not know. */
+/* OWN cannot fail; a process that waits may have given up and would not notice. */
 static bool may_refuse(const struct dmi_req *req) {
   return req->type != DMI_REQ_OWN && !(req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_WATCH);
 }
 
-/* A write fails for lack of room only when none anywhere is set aside for what is still to come:
- * such room may be given back (by GRANT or DATA with ZERO), and then there was some. */
+/* A write may fail for lack of memory only if no process has any reserved: a reservation may be
+ * given back (by GRANT or DATA with ZERO), and then there was memory. */
 static void check_refused(const struct place *at) {
   const struct sim *sim = at->proc->sim;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -363,7 +365,7 @@ static void settle(const struct place *at) {
     (void)reserve(at->proc, bytes, false);
     go_on(at);
   } else if (spilled && (rng_once_in(&sim->rng, 2) || !may_refuse(at->page->busy->queue.first))) {
-    at->proc->pool.excused = true; /* one page over, to read it back */
+    at->proc->pool.excused = true; /* one page above the limit, to read it back */
     (void)reserve(at->proc, bytes, true);
     at->proc->pool.excused = false;
     go_on(at);
@@ -373,7 +375,7 @@ static void settle(const struct place *at) {
   }
 }
 
-/* The first page that stalls, spilled or not, is helped on. */
+/* Helps the first stalled page that is spilled, or not spilled. */
 static bool go_on_with(struct sim *sim, bool spilled) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     for (uint32_t m = 0; sim->proc[i] && m < sim->maps; m++) {
@@ -390,7 +392,8 @@ static bool go_on_with(struct sim *sim, bool spilled) {
   return false;
 }
 
-/* Nothing passes a page that is spilled, so room may be reserved for what waits behind one. */
+/* Spilled pages first: no operation overtakes a spilled page, so those behind it may have memory
+ * reserved. */
 bool sim_capacity_go_on(struct sim *sim) {
   if (sim->opt.pagers) return sim_pager_go_on(sim);
   return go_on_with(sim, true) || go_on_with(sim, false);

@@ -1,5 +1,6 @@
 /*
- * sim_check.c - what must hold between the processes, at every step and when nothing is under way.
+ * sim_check.c - checks what must hold between the processes, at every step and when nothing is in
+ * flight.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ void sim_touch(struct sim *sim, uint32_t map, uint32_t page) {
   sim->touched[sim->touched_num++].page = (uint8_t)page;
 }
 
-/* At any time a page has one owner, or one GRANT under way; none before its first touch. */
+/* At any time a page has one owner, or one GRANT in flight; before its first use it has none. */
 static void check_owner(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   uint32_t owners = 0;
@@ -56,7 +57,7 @@ void sim_check_touched(struct sim *sim) {
   if (proc && sim->pools) sim_capacity_check(proc, false);
 }
 
-/* The bytes of a page here, wherever they are. */
+/* The bytes of a page in this process, in memory or in the file. */
 static const unsigned char *bytes_at(const struct sim_proc *proc, uint32_t map, uint32_t page) {
   static const unsigned char zeros[HIST_PAGE_MAX];
   const struct sim_pmap *pmap = proc ? &proc->pmap[map] : NULL;
@@ -99,7 +100,7 @@ static void print_page(const struct sim *sim, uint32_t map, uint32_t page) {
   }
 }
 
-/* A copy that nobody told of a write would go on answering reads for ever. */
+/* A copy that was not told of a write would answer reads with old bytes for ever. */
 static void check_copy(struct sim *sim, const struct sim_proc *proc, uint32_t map, uint32_t page,
                        const struct sim_proc *owner) {
   const struct dmi_page *copy = proc->pmap[map].page[page];
@@ -143,7 +144,7 @@ static void check_quiet_page(struct sim *sim, uint32_t map, uint32_t page) {
       sim_bad(sim, "p%u: an answer never came: map %u page %u", proc->core.self, map + 1, page);
     }
     if (at->copy && !sim->opt.lax) check_copy(sim, proc, map, page, owner);
-    /* With the rule about STALE off the mark stays, of course: that alone would prove nothing. */
+    /* Without the rule about STALE the mark stays by definition, which would prove nothing. */
     if (at->flags & (DMI_PAGE_STALE | DMI_PAGE_LISTED) && sim->opt.page_break != DMI_BREAK_STALE) {
       sim_bad(sim, "p%u: marks of a change of home stay: map %u page %u", proc->core.self, map + 1,
               page);
@@ -170,8 +171,8 @@ static void check_threads(struct sim *sim) {
   }
 }
 
-/* Each operation that waits is parked at the owner, once, and its bytes are not what it waits for.
- */
+/* Each operation that waits must be at the owner, once, and wait for other bytes than those that
+ * are there. */
 static uint32_t check_waiting(struct sim *sim, uint32_t map, uint32_t page) {
   const struct sim_proc *owner = owner_of(sim, map, page);
   const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
@@ -222,7 +223,7 @@ void sim_check_quiet(struct sim *sim) {
   }
 }
 
-/* The owner's bytes, as a last read: they must be what the order leads to. */
+/* Records the owner's bytes as a last read: the order must lead to them. */
 static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   const struct sim_proc *owner = owner_of(sim, map, page);

@@ -1,6 +1,6 @@
 /*
- * sim_handover.c - the real handover (lib/core/handover.h) in a virtual process: what it walks
- * over, carrying out its actions, and what must hold when it says that a process is drained.
+ * sim_handover.c - the real handover (lib/core/handover.h) in a virtual process: gives it mappings
+ * and records, carries out its actions, and checks a process that it calls drained.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static struct sim_pmap *of(struct sim_proc *proc, const struct dmi_map *map) {
   return &proc->pmap[number_of(map)];
 }
 
-/* ---- What it walks over --------------------------------------------------------------------- */
+/* ---- Mappings and records ------------------------------------------------------------------- */
 
 static struct dmi_map *env_find(void *arg, uint64_t base) {
   struct sim_proc *proc = arg;
@@ -22,7 +22,7 @@ static struct dmi_map *env_find(void *arg, uint64_t base) {
   return pmap->known == SIM_KNOWN ? &pmap->map : NULL;
 }
 
-/* An address is never used twice, so what was forgotten must stay so (R10). */
+/* An address is never used twice, so a forgotten mapping must not come back (R10). */
 static void env_enter(void *arg, const struct dmi_map *what) {
   struct sim_proc *proc = arg;
   struct sim_pmap *pmap = of(proc, what);
@@ -32,7 +32,7 @@ static void env_enter(void *arg, const struct dmi_map *what) {
   }
   pmap->known = SIM_KNOWN;
   pmap->map.base = what->base;
-  /* The broken rule that looks nothing up does not know its sizes. */
+  /* If the rule LOOKUP is broken, the sizes are not known. */
   const struct sim_map *map = &proc->sim->map[number_of(what)];
   pmap->map.page_size = what->page_size ? what->page_size : map->page_size;
   pmap->map.page_num = what->page_num ? what->page_num : map->page_num;
@@ -154,14 +154,14 @@ static void replay(struct sim_proc *proc, uint32_t map) {
   free(from);
 }
 
-/* The answer of the directory takes its time, as any message. */
+/* The directory's answer may be late, as any message. */
 static void look_up(struct sim_proc *proc, const struct dmi_act *act) {
   struct dmi_msg msg = {
       .type = SIM_FOUND, .map = act->value, .word = {act->number}, .flags = proc->must};
   sim_net_put(proc->sim, proc->slot, proc->slot, &msg, NULL);
 }
 
-/* R8.4, seen from outside. */
+/* Checks R8.4 from outside. */
 static void check_drained(struct sim_proc *proc) {
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
     const struct sim_pmap *pmap = &proc->pmap[m];
@@ -206,7 +206,7 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         proc->drained = true;
         if (proc->pager) sim_pager_leave_end(proc);
         break;
-      case DMI_ACT_PROMISED: /* without pagers nothing was: receivers are chosen at random */
+      case DMI_ACT_PROMISED: /* without pagers nobody promises: receivers are chosen at random */
         if (proc->pager) sim_pager_taken(proc, act->to, act->value);
         break;
       case DMI_ACT_TAKEN:

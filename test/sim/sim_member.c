@@ -1,5 +1,5 @@
 /*
- * sim_member.c - joins, leaves and mappings that come and go, as the coordinator would have them.
+ * sim_member.c - joins, leaves, and making and freeing of mappings, as the coordinator allows them.
  */
 #include "sim.h"
 
@@ -10,7 +10,7 @@ uint32_t sim_living(const struct sim *sim) {
   return num;
 }
 
-/* Is somebody on its way out? */
+/* True if a process is leaving. */
 bool sim_leaving(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i] && sim->proc[i]->stage != SIM_STAYS) return true;
@@ -78,7 +78,7 @@ static void forget(struct sim_proc *proc, uint32_t map) {
   sim->map[map].gone = all;
 }
 
-/* The home of a mapping, as the directory has it. */
+/* The home of a mapping according to the directory. */
 static struct sim_proc *home_of(const struct sim *sim, uint32_t map) {
   uint32_t home = sim->map[map].creator;
   for (uint32_t i = 0; i < sim->views; i++) {
@@ -116,8 +116,8 @@ static void take_view(struct sim_proc *proc) {
   struct sim_proc *leaver = sim_by_uid(sim, view->uid);
   struct dmi_msg last_request = {.type = SIM_LAST_REQUEST};
   if (view->uid == proc->core.self) return;
-  /* The coordinator's FORGET travels before its VIEW.  Otherwise a home could meet a tail that was
-   * free to leave because it had forgotten the mapping. */
+  /* FORGET arrives before VIEW.  Otherwise a home could meet a tail that had forgotten the mapping
+   * and left. */
   for (uint32_t m = 0; m < sim->maps; m++) {
     if ((view->unmapping >> m & 1) && proc->pmap[m].known != SIM_FORGOTTEN) forget(proc, m);
   }
@@ -203,7 +203,7 @@ static void begin_leave(struct sim *sim) {
   struct sim_proc *heir = proc ? any_staying(sim, proc, true) : NULL;
   if (!heir) return;
   if (rng_once_in(&sim->rng, 3) && maps_alive(sim) < 5 && sim->maps < SIM_MAPS) {
-    /* Pages that are touched for the first time while their home leaves: R8.2, R9. */
+    /* So that pages are used for the first time while their home leaves: R8.2, R9. */
     sim_map_new(sim, proc);
     sim->hot_map = sim->maps - 1;
     sim->hot_page = SIM_PAGES;
@@ -216,7 +216,7 @@ static void begin_leave(struct sim *sim) {
   }
   sim_log(sim, "p%u begins to leave, heir p%u", proc->core.self, heir->core.self);
   sim->stir++;
-  /* The coordinator's FORGET travels before what has it leave. */
+  /* FORGET arrives before the message that lets it leave. */
   for (uint32_t m = 0; m < sim->maps; m++) {
     if (sim->map[m].unmapping && proc->pmap[m].known != SIM_FORGOTTEN) forget(proc, m);
   }

@@ -1,6 +1,6 @@
 /*
- * sim_net.c - the virtual network: in order within a pair of processes, any order between pairs,
- * and DATA and BLOCKs may be late.
+ * sim_net.c - the virtual network: messages of a pair of processes arrive in order, those of
+ * different pairs in any order, and DATA and BLOCKs may be late.
  *
  * Rare races need some channel to be slow for long while others are fast, so the way in which the
  * next channel is chosen changes all the time.
@@ -48,7 +48,7 @@ void sim_net_retune(struct sim *sim) {
     for (uint32_t to = 0; to < SIM_PROCS; to++) {
       struct sim_chan *chan = &net->chan[from][to];
       chan->prio = (uint32_t)rng_next(&sim->rng);
-      /* slow: one pair, all to a process, all from a process, or some */
+      /* slow is one pair, or all to a process, all from a process, or some */
       chan->slow = lag == 0   ? from % SIM_PROCS == one && to == other
                    : lag == 1 ? to == one
                    : lag == 2 ? from % SIM_PROCS == one
@@ -57,7 +57,7 @@ void sim_net_retune(struct sim *sim) {
   }
 }
 
-/* Makes room for one more. */
+/* Makes the ring larger if it is full. */
 static void grow(struct sim_chan *chan) {
   uint32_t capacity = chan->capacity ? 2 * chan->capacity : 16;
   struct dmi_msg *msg = malloc(capacity * sizeof(*msg));
@@ -164,7 +164,7 @@ bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dm
   return true;
 }
 
-/* Nothing under way from or to this process. */
+/* True if nothing is in flight from or to this process. */
 bool sim_net_idle(const struct sim *sim, uint32_t slot) {
   for (uint32_t other = 0; other < SIM_PROCS; other++) {
     for (uint32_t row = 0; row < SIM_ROWS; row += SIM_PROCS) {

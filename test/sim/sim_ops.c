@@ -16,7 +16,8 @@ static const char *const mode_names[] = {
     [DMI_REQ_EXCL] = "EXCLUSIVE", [DMI_REQ_ATOMIC] = "PUT", [DMI_REQ_ATOMIC_EXCL] = "EXCLUSIVE",
 };
 
-/* A new mix: some of the modes only, hot or spread, few or many at once. */
+/* Chooses a new mix: only some of the modes, on a hot page or spread, few or many operations at
+ * once. */
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
   uint32_t sum = 0;
@@ -35,7 +36,7 @@ void sim_ops_retune(struct sim *sim) {
   sim->drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
   sim->paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
   sim->churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
-  if (rng_once_in(rng, 3)) { /* many fetch the same page again and again: R13 */
+  if (rng_once_in(rng, 3)) { /* many threads fetch the same page several times: R13 */
     sim->weight[DMI_REQ_READ] = 40;
     sim->hot = rng_range(rng, 60, 100);
     sim->drop = rng_range(rng, 100, 2000);
@@ -60,7 +61,7 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
     req->off = 0;
     req->len = size;
   } else if (rng_below(rng, 100) < sim->small) {
-    req->off = rng_below(rng, 3); /* few bytes that all want */
+    req->off = rng_below(rng, 3); /* a few bytes that all threads use */
     req->len = rng_range(rng, 1, 2);
   } else {
     req->off = rng_below(rng, (uint32_t)size);
@@ -68,8 +69,9 @@ static void pick_range(struct sim *sim, uint64_t size, struct dmi_req *req) {
   }
 }
 
-/* Several ranges in place of one.  The history has the bytes from the first to the last of them,
- * and which of these count; so does the thread's buffer for the answer.  False: no room for two. */
+/* Chooses several ranges instead of one.  The history, and the thread's buffer for the answer, have
+ * all bytes from the first range to the last, and a mask of those that belong to the ranges.
+ * False: the page is too small for two. */
 static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t size) {
   struct rng *rng = &sim->rng;
   struct dmi_req *req = &thread->req;
@@ -99,8 +101,8 @@ static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t siz
   return true;
 }
 
-/* What the operation carries: the list and, for a write, the bytes of the ranges, from `flat`,
- * which has all from the first to the last.  Returns how many bytes. */
+/* Packs what the operation carries: the list and, for a write, the bytes of the ranges, taken from
+ * `flat`, which has all bytes from the first range to the last.  Returns how many bytes. */
 static uint64_t pack_ranges(struct sim_thread *thread, const unsigned char *flat, bool write) {
   uint64_t num = thread->req.ranges, at = num * sizeof(struct dmi_range);
   unsigned char packed[sizeof(thread->src)];
@@ -121,7 +123,7 @@ static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
     bytes[i] = zero ? 0 : (unsigned char)rng_next(&sim->rng);
 }
 
-/* What the page holds now, so that a compare-and-swap has a chance. */
+/* Reads what the page holds now, so that a compare-and-swap may succeed. */
 static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
                  unsigned char *bytes) {
   memset(bytes, 0, req->len);
@@ -164,7 +166,7 @@ static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, ui
   }
 }
 
-/* On pages that begin with tickets or a barrier: what threads do with these.  `exclusive`: no kind
+/* On pages that begin with tickets or a barrier: chooses an operation on these.  `exclusive`: none
  * that may wait. */
 static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                 bool exclusive) {
@@ -218,7 +220,7 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
   }
 }
 
-/* The same; what has become of an object is made one again, mostly. */
+/* The same; if the bytes are not an object any more, usually makes one again. */
 static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                   bool exclusive) {
   enum hist_kind kind = pick_sync(sim, thread, size, exclusive);
@@ -233,7 +235,7 @@ static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, ui
   return HIST_FAS;
 }
 
-/* Waits until the range is not what it is now, mostly. */
+/* A watch, usually for bytes that differ from the present ones. */
 static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   struct dmi_req *req = &thread->req;
   req->kind = DMI_RMW_WATCH;
@@ -243,7 +245,7 @@ static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   return HIST_WATCH;
 }
 
-/* Where and what.  False: this process has no mapping to work on. */
+/* Chooses page and operation.  False: this process has no mapping. */
 static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind *kind,
                  uint64_t *input, uint64_t *answer) {
   struct sim *sim = proc->sim;
@@ -255,7 +257,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
   }
   for (uint32_t i = 0; i < SIM_MAPS && !sim_pmap_get(proc, map); i++) {
     if (rng_once_in(&sim->rng, 20) && proc->pmap[map].page[0]) {
-      page = 0; /* now and then, one that this process has forgotten */
+      page = 0; /* sometimes, one that this process has forgotten */
       break;
     }
     map = rng_below(&sim->rng, sim->maps);
@@ -302,7 +304,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
     } else {
       *kind = pick_atomic(sim, thread, size);
     }
-    thread->from = (uint32_t)req->off; /* some have chosen anew */
+    thread->from = (uint32_t)req->off; /* some have chosen another one */
     thread->span = (uint32_t)req->len;
     *input = req->sizes.out1 + req->sizes.out2;
     *answer = req->sizes.in;
@@ -310,7 +312,7 @@ static bool pick(struct sim_proc *proc, struct sim_thread *thread, enum hist_kin
   return true;
 }
 
-/* The runtime's short cuts, with no message and no request. */
+/* A hit, as the product does it, with no message and no request. */
 static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct dmi_page *page,
                       enum hist_kind kind) {
   struct dmi_req *req = &thread->req;
@@ -332,7 +334,7 @@ static bool fast_path(struct sim_proc *proc, struct sim_thread *thread, struct d
          dmi_page_write_now(&proc->core, page, req->off, thread->src, req->len);
 }
 
-/* The second half of an operation that waits, HIST_DIFFERS: it has none. */
+/* The kind of the second half of an operation that waits; HIST_DIFFERS: it has none. */
 static enum hist_kind second_half(enum hist_kind kind) {
   if (kind == HIST_LOCK) return HIST_TURN;
   return kind == HIST_ARRIVE ? HIST_ROUND : HIST_DIFFERS;
@@ -378,7 +380,7 @@ static void back(struct sim *sim, const struct sim_thread *thread) {
   }
 }
 
-/* What `thread` has been told to do. */
+/* Begins the operation that was chosen for `thread`. */
 static void launch(struct sim_proc *proc, struct sim_thread *thread, enum hist_kind kind,
                    uint64_t input, uint64_t answer) {
   struct sim *sim = proc->sim;
@@ -422,7 +424,7 @@ void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   if (!op->hint) op->hint = ++sim->effects;
 }
 
-/* Refused since there are no tickets, or no barrier: is that so? */
+/* True if the operation was rightly refused, because there are no tickets, or no barrier. */
 static bool refused(struct sim *sim, const struct sim_thread *thread) {
   struct hist *hist = &sim->map[thread->map].hist[thread->page];
   const struct dmi_req *req = &thread->req;
@@ -473,7 +475,7 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   }
   dmi_slice_drop(&req->src);
   thread->frame = false;
-  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may look at it any more */
+  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may read it any more */
 }
 
 bool sim_ops_begin(struct sim *sim) {
@@ -510,7 +512,7 @@ void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
   }
 }
 
-/* The parked operation number `which`, counted over all pages; NULL: there are fewer. */
+/* The waiting operation number `which`, counted over all pages; NULL: there are fewer. */
 static const struct dmi_req *waiting_at(const struct sim *sim, uint32_t which, uint32_t *map,
                                         uint32_t *page) {
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
@@ -554,7 +556,7 @@ bool sim_ops_kick(struct sim *sim) {
     if (req->kind == DMI_RMW_WATCH) {
       thread->req.len = 1;
       thread->src[0] = req->src.ptr[0] ^ 0x5a;
-    } else { /* the number it waits for is the second of its object, and the first of its input */
+    } else { /* it waits until the second number of its object is the first one of its input */
       thread->req.off += 8;
       thread->req.len = 8;
       memcpy(thread->src, req->src.ptr, 8);

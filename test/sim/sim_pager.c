@@ -203,7 +203,7 @@ static uint64_t sweep(struct sim_proc *proc) {
 
 /* ---- One action ----------------------------------------------------------------------------- */
 
-/* Its bytes come back from the file. */
+/* Reads the page's bytes back from the file. */
 static void unspill(struct sim_proc *proc, struct dmi_page *page) {
   struct dmi_frame *disk = proc->pmap[sim_map_of(page)].disk[page->index], *frame;
   struct dmi_out out;
@@ -293,7 +293,7 @@ static void step(struct sim_proc *proc) {
   }
 }
 
-/* Pages that are saved, or are so no more. */
+/* Saves pages, or ends that. */
 static void save(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   proc->pager->saved[rng_below(&sim->rng, sim->maps)] ^=

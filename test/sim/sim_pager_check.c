@@ -1,6 +1,6 @@
 /*
- * sim_pager_check.c - what must hold for pagers: no write fails, and no leave is refused, for lack
- * of room that is there; nobody waits for ever; promises are kept.  Much of it is in pager_judge.c.
+ * sim_pager_check.c - checks pagers: no write fails, and no leave is refused, while there is
+ * memory; no process waits for ever; promises are kept.  Most of this is in pager_judge.c.
  */
 #include "sim_pager.h"
 
@@ -45,8 +45,8 @@ void sim_pager_sends_back(struct sim_proc *proc, uint32_t from, bool must) {
             from);
 }
 
-/* Has somebody room for it who has nothing to do, and from whom no message is under way?  Then it
- * owes word of that.  NULL: nobody. */
+/* A process that has memory for it, has nothing to do, and has no message in flight: it should have
+ * reported its memory.  NULL: none. */
 static const struct sim_proc *with_capacity(const struct sim_proc *proc, uint64_t bytes) {
   const struct sim *sim = proc->sim;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {

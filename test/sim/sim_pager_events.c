@@ -1,6 +1,6 @@
 /*
- * sim_pager_events.c - what a virtual process tells its pager, and what comes of it: messages to
- * others, and how its leave goes on.
+ * sim_pager_events.c - events of a virtual process for its pager, and their results: messages to
+ * others, and progress of its leave.
  */
 #include "sim_pager.h"
 
@@ -14,7 +14,7 @@ static void send_capacity(struct sim_proc *proc, const struct dmi_capacity_send 
   sim_send(proc, send->to, &msg);
 }
 
-/* The pages here, for a leave. */
+/* Counts the pages here, for a leave. */
 static void count_pages(struct sim_proc *proc, struct dmi_pressure_out *out) {
   struct sim *sim = proc->sim;
   struct dmi_capacity_size sizes[SIM_MAPS];

@@ -1,7 +1,7 @@
 /*
  * sim_proc.c - a virtual process: keeps page records, carries out the core's actions.
  *
- * Does what the product's runtime does around the core, and watches what the core asks for.
+ * Does what the product does around the core, and checks what the core asks for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
   proc->core.block = sim->block;
   sim->slot_of[proc->core.self] = (int8_t)slot;
   sim->proc[slot] = proc;
-  /* It begins with the newest view, and knows nothing of mappings that are on their way out. */
+  /* It begins with the newest view, and does not know mappings that are being unmapped. */
   for (uint32_t i = 0; i < sim->views; i++) {
     uint32_t uid = sim->view[i].uid;
     proc->left[uid / 8] = (uint8_t)(proc->left[uid / 8] | 1u << (uid % 8));
@@ -84,7 +84,7 @@ void sim_proc_free(struct sim_proc *proc) {
   free(proc);
 }
 
-/* Who is the home of the mapping, in this process's view: the directory's answer. */
+/* The home of the mapping in this process's view, as the directory answers. */
 static uint32_t directory_home(const struct sim_proc *proc, uint32_t map) {
   const struct sim *sim = proc->sim;
   uint32_t home = sim->map[map].creator;
@@ -128,7 +128,7 @@ struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page
 static void defer(struct sim_proc *proc, uint32_t map, struct dmi_act *act) {
   struct sim_pmap *pmap = &proc->pmap[map];
   if (!atomic_load(&pmap->map.arriving)) {
-    sim_bad(proc->sim, "p%u parks %s though its home is not arriving", proc->core.self,
+    sim_bad(proc->sim, "p%u defers %s though its home is not arriving", proc->core.self,
             sim_msg_name(act->msg.type));
   }
   if (pmap->deferred_num == pmap->deferred_capacity) {
@@ -139,7 +139,7 @@ static void defer(struct sim_proc *proc, uint32_t map, struct dmi_act *act) {
     if (!pmap->deferred || !pmap->deferred_from) abort();
   }
   pmap->deferred[pmap->deferred_num] = act->msg;
-  /* A message to oneself may borrow the operation's bytes; what is kept must not. */
+  /* A message to the process itself may borrow the operation's bytes; a deferred one must not. */
   struct dmi_msg *kept = &pmap->deferred[pmap->deferred_num];
   if (kept->body.len && !kept->body.frame) {
     kept->body = dmi_slice_copy(kept->body.ptr, kept->body.len);
@@ -159,7 +159,7 @@ static void bounce(struct sim_proc *proc, uint32_t map, uint32_t page, struct dm
   sim_act(proc, map, page, &out);
 }
 
-/* Has the process taken the view without `uid` after it had taken `views` of them? */
+/* True if the process has taken the view without `uid` after its first `views` views. */
 static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views) {
   for (uint32_t i = views; i < proc->views; i++) {
     if (proc->sim->view[i].uid == uid) return uid != proc->core.self;
@@ -168,7 +168,7 @@ static bool left_since(const struct sim_proc *proc, uint32_t uid, uint32_t views
 }
 
 void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out) {
-  /* Another thread of the runtime may take a view before what was decided here is sent. */
+  /* The daemon may take a view before the messages of this step are sent. */
   uint32_t views = proc->views;
   if (proc->pmap[map].page[page]) sim_ops_waits(proc->sim, proc->pmap[map].page[page]);
   if (out->num && !proc->daemon && rng_once_in(&proc->sim->rng, 4)) sim_member_view_now(proc);
@@ -220,20 +220,21 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
-  if (!thread || (msg->flags & DMI_F_WAITING)) return; /* R11: those go with the ownership */
+  /* R11: waiting operations move with the ownership */
+  if (!thread || (msg->flags & DMI_F_WAITING)) return;
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   bool calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
-  /* To the hint, to the home, to the tail; more only while homes move. */
+  /* Sent to the hint, to the home, to the tail; more often only while homes move. */
   if (thread->hops > (calm ? 3 : 15)) {
     sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
   }
 }
 
-/* What a process may want to send to one that has left, where nobody waits for it: the answer to a
- * READ that an own grant made needless, a RELEASE, and anything about a mapping it has forgotten
- * (a leaver that forgot it too did not wait for acknowledgements any more); REFUSE_PAGE, since a
- * leaver that has gone owns nothing.  The runtime drops these. */
+/* Messages to a process that has left which nobody waits for, and which the product drops: the
+ * answer to a READ that an own GRANT made needless, a RELEASE, and anything about a mapping that it
+ * has forgotten (a leaver that has forgotten it, too, does not wait for acknowledgements);
+ * REFUSE_PAGE, since a process that has left owns nothing. */
 static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
   if (dmi_wire_about_page(msg->type)) {
     uint32_t map = (uint32_t)(msg->map >> 20) - 1;
@@ -276,9 +277,9 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
     dmi_slice_drop(&msg->body);
     return;
   }
-  /* The network takes borrowed bytes at once; they may change as soon as this returns. */
+  /* Copies borrowed bytes: they may change as soon as this returns. */
   if (msg->body.len && (!msg->body.frame || proc->pager)) {
-    hold = msg->body.frame; /* counted in the sender's account as long as this is under way */
+    hold = msg->body.frame; /* counts in the sender's account while this is in flight */
     msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
   }
   if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
@@ -384,7 +385,8 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
     case DMI_MSG_GRANT:
       sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
       page = proc->pmap[(msg->map >> 20) - 1].page[msg->page];
-      proc->pool.excused = page && (page->flags & DMI_PAGE_ZEROS); /* it has got bytes meanwhile */
+      /* the page has got bytes meanwhile */
+      proc->pool.excused = page && (page->flags & DMI_PAGE_ZEROS);
       sim_page_message(proc, from, msg);
       proc->pool.excused = false;
       break;

@@ -1,5 +1,5 @@
 /*
- * sim_run.c - one run: a seed decides every step.
+ * sim_run.c - one run, in which a seed decides every step.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "sim.h"
 
-#define QUIET_STEPS_MAX 300000u /* messages until everything must have come to rest */
+#define QUIET_STEPS_MAX 300000u /* messages after which nothing may be in flight any more */
 
 void sim_log(struct sim *sim, const char *format, ...) {
   va_list args;
@@ -54,14 +54,15 @@ static void step(struct sim *sim) {
   } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
     (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
-    /* What leaves may hold up what has room reserved: room is looked for after it. */
+    /* Leaves go first, since they may delay operations that have memory reserved; then look for
+     * memory. */
     if (!sim_ops_begin(sim) && !sim_member_go_on(sim) && !sim_capacity_go_on(sim))
       (void)sim_ops_kick(sim);
   }
   sim_check_touched(sim);
 }
 
-/* Until nothing is under way and nobody has anything to do. */
+/* Runs until nothing is in flight and no process has anything to do. */
 static void come_to_rest(struct sim *sim) {
   uint64_t steps = 0;
   bool more = true;
@@ -95,7 +96,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
   sim->pools = rng_once_in(&sim->rng, 2) || options->pagers;
-  /* Mostly chains; now and then the owner sends to most. */
+  /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
   uint32_t procs = rng_range(&sim->rng, 3, 5), maps = rng_range(&sim->rng, 1, 3);
@@ -107,7 +108,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
 }
 
 static void fini(struct sim *sim) {
-  sim_net_fini(sim); /* what is under way after a broken rule counts in its senders' accounts */
+  sim_net_fini(sim); /* messages in flight after a broken rule count in their senders' accounts */
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i]) sim_proc_free(sim->proc[i]);
   }
@@ -132,7 +133,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
     if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
   }
   if (!sim->bad) come_to_rest(sim);
-  /* After a broken rule too: the hash covers what happened until then. */
+  /* Also after a broken rule: the hash covers what happened until then. */
   sim_check_histories(sim);
   bool good = !sim->bad;
   fini(sim);
