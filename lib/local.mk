@@ -143,12 +143,14 @@ core_sources = \
 	lib/core/page_write.c \
 	lib/core/pressure.c \
 	lib/core/pressure.h \
+	lib/core/pressure_events.c \
 	lib/core/pressure_int.h \
-	lib/core/pressure_leave.c \
 	lib/core/pressure_look.c \
 	lib/core/pressure_others.c \
 	lib/core/pressure_sweep.c \
 	lib/core/pulse.h \
+	lib/core/promise.c \
+	lib/core/promise.h \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
 	lib/core/replace.c \

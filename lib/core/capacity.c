@@ -15,7 +15,8 @@
 #include "base/xalloc.h"
 #include "core/replace.h"
 
-/* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another. */
+/* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another (our own
+ * ones of that kind: promise.c). */
 enum { ORDINARY, LEAVE, QUESTIONS };
 
 struct question {
@@ -30,22 +31,13 @@ struct question {
 
 struct peer {
   uint32_t uid;
-  uint64_t known;                   /* bytes it reported, less what it was offered since */
-  uint8_t known_kind;               /* for which they are: AHEAD: for both */
-  uint64_t refused[2];              /* by kind: it has no memory for pages of this size */
-  struct question asked[QUESTIONS]; /* by us, no answer yet */
-  struct question asks[QUESTIONS];  /* by it, not answered yet */
-  uint64_t owed[2];                 /* by kind: it waits for memory for such a page; 0: no */
-  uint64_t promised;                /* bytes reserved here for the pages it gives away */
-  uint64_t promise;                 /* bytes it has reserved for the pages we give away */
-  uint64_t planned;                 /* of them for pages in the list of shares */
-  bool tried;                       /* it was asked for a promise in this leave */
-};
-
-/* Pages of one size that one member is to get. */
-struct share {
-  uint32_t uid;
-  uint64_t size, num;
+  uint64_t known;                  /* bytes it reported, less what it was offered since */
+  uint8_t known_kind;              /* for which they are: AHEAD: for both */
+  uint64_t refused[2];             /* by kind: it has no memory for pages of this size */
+  struct question asked;           /* by us, no answer yet */
+  struct question asks[QUESTIONS]; /* by it, not answered yet */
+  uint64_t owed[2];                /* by kind: it waits for memory for such a page; 0: no */
+  uint64_t promised;               /* bytes reserved here for the pages it gives away */
 };
 
 struct dmi_capacity {
@@ -57,12 +49,6 @@ struct dmi_capacity {
 #endif
   bool spills;                       /* asks for answers at once */
   struct dmi_replace_member *member; /* room to choose in: `num` of them */
-  enum dmi_capacity_leave leave;
-  uint32_t heir;
-  struct dmi_capacity_size *sizes; /* what there was when the leave began; largest pages first */
-  uint64_t size_num;
-  struct share *share; /* who gets what, as far as was promised */
-  uint64_t shares;
 };
 
 struct dmi_capacity *dmi_capacity_new(void) {
@@ -73,8 +59,6 @@ void dmi_capacity_free(struct dmi_capacity *capacity) {
   if (!capacity) return;
   free(capacity->peer);
   free(capacity->member);
-  free(capacity->sizes);
-  free(capacity->share);
   free(capacity);
 }
 
@@ -87,10 +71,6 @@ void dmi_capacity_set_break(struct dmi_capacity *capacity, enum dmi_capacity_bre
   capacity->broken = broken;
 }
 #endif
-
-enum dmi_capacity_leave dmi_capacity_leave_state(const struct dmi_capacity *capacity) {
-  return capacity->leave;
-}
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
@@ -119,148 +99,13 @@ static struct peer *find(const struct dmi_capacity *capacity, uint32_t uid) {
 
 static void ask(struct dmi_capacity *capacity, struct peer *peer, enum dmi_capacity_kind kind,
                 uint64_t bytes, uint64_t unit, struct dmi_capacity_out *out) {
-  struct question *asked = &peer->asked[kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY];
-  *asked = (struct question){
+  peer->asked = (struct question){
       .number = ++capacity->last_number, .kind = (uint8_t)kind, .bytes = bytes, .unit = unit};
-  send(out, peer->uid, DMI_CAPACITY_ASK, (uint8_t)kind, asked->number, bytes, unit);
+  send(out, peer->uid, DMI_CAPACITY_ASK, (uint8_t)kind, peer->asked.number, bytes, unit);
   out->send[out->num - 1].msg.now = capacity->spills && kind == DMI_CAPACITY_URGENT;
 }
 
-/* ---- Leaving -------------------------------------------------------------------------------- */
-
-static void give_back(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
-  for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
-    if (peer->promise) send(out, peer->uid, DMI_CAPACITY_RETURN, 0, 0, peer->promise, 0);
-    peer->promise = peer->planned = 0;
-  }
-}
-
-/* The heir if it was not asked yet, then the member that reported the most memory; NULL: all were
- * asked. */
-static struct peer *next_promiser(const struct dmi_capacity *capacity) {
-  struct peer *best = NULL;
-  for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
-    if (peer->tried) continue;
-    if (peer->uid == capacity->heir) return peer;
-    if (!best || peer->known > best->known) best = peer;
-  }
-  return best;
-}
-
-static void share(struct dmi_capacity *capacity, struct peer *peer, uint64_t size, uint64_t *left) {
-  uint64_t fit = (peer->promise - peer->planned) / size;
-  if (fit > *left) fit = *left;
-  if (!fit) return;
-  capacity->share[capacity->shares++] = (struct share){peer->uid, size, fit};
-  peer->planned += fit * size;
-  *left -= fit;
-}
-
-/* Who gets what, whole pages, larger ones first and the heir before others.  Returns the bytes of
- * pages that fit nowhere, *unit: the size of the smallest of them. */
-static uint64_t plan(struct dmi_capacity *capacity, uint64_t *unit) {
-  struct peer *heir = find(capacity, capacity->heir);
-  uint64_t missing = 0;
-  free(capacity->share);
-  capacity->share = dmi_xalloc(capacity->size_num * capacity->num, sizeof(*capacity->share));
-  capacity->shares = 0;
-  for (uint64_t i = 0; i < capacity->num; i++)
-    capacity->peer[i].planned = 0;
-  for (uint64_t l = 0; l < capacity->size_num; l++) {
-    uint64_t size = capacity->sizes[l].size, left = capacity->sizes[l].num;
-    if (heir) share(capacity, heir, size, &left);
-    for (uint64_t i = 0; i < capacity->num; i++) {
-      if (&capacity->peer[i] != heir) share(capacity, &capacity->peer[i], size, &left);
-    }
-    missing += left * size;
-    if (left) *unit = size;
-  }
-  for (uint64_t i = 0; DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_WHOLE) && i < capacity->num; i++) {
-    uint64_t left = capacity->peer[i].promise - capacity->peer[i].planned;
-    missing -= left < missing ? left : missing;
-  }
-  return missing;
-}
-
-/* One after the other, so that no member reserves what is not needed. */
-static void leave_look(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
-  uint64_t missing, unit = 0;
-  struct peer *next;
-  if (capacity->leave != DMI_CAPACITY_LEAVE_ASKS) return;
-  for (uint64_t i = 0; i < capacity->num; i++) {
-    if (capacity->peer[i].asked[LEAVE].number) return;
-  }
-  missing = plan(capacity, &unit);
-  if (!missing) {
-    capacity->leave = DMI_CAPACITY_LEAVE_READY;
-    return;
-  }
-  next = next_promiser(capacity);
-  if (next) {
-    next->tried = true;
-    ask(capacity, next, DMI_CAPACITY_PROMISE, missing, unit, out);
-    return;
-  }
-  capacity->leave = DMI_CAPACITY_LEAVE_FAILED;
-}
-
-static int larger_first(const void *left, const void *right) {
-  const struct dmi_capacity_size *a = left, *b = right;
-  return (a->size < b->size) - (a->size > b->size);
-}
-
-void dmi_capacity_leave(struct dmi_capacity *capacity, uint32_t heir,
-                        const struct dmi_capacity_size *sizes, uint64_t size_num,
-                        struct dmi_capacity_out *out) {
-  capacity->leave = DMI_CAPACITY_LEAVE_ASKS;
-  capacity->heir = heir;
-  free(capacity->sizes);
-  capacity->sizes = dmi_xalloc(size_num, sizeof(*sizes));
-  capacity->size_num = size_num;
-  if (size_num) memcpy(capacity->sizes, sizes, size_num * sizeof(*sizes));
-  qsort(capacity->sizes, size_num, sizeof(*sizes), larger_first);
-  for (uint64_t i = 0; i < capacity->num; i++)
-    capacity->peer[i].tried = false;
-  leave_look(capacity, out);
-}
-
-/* What was promised beyond the pages that were counted: for those that got bytes since. */
-static struct peer *spare(const struct dmi_capacity *capacity, uint64_t bytes) {
-  struct peer *best = NULL;
-  for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
-    uint64_t left = peer->promise - peer->planned;
-    if (left < bytes) continue;
-    if (peer->uid == capacity->heir) return peer;
-    if (!best || left > best->promise - best->planned) best = peer;
-  }
-  return best;
-}
-
-uint32_t dmi_capacity_give(struct dmi_capacity *capacity, uint64_t bytes) {
-  struct peer *peer;
-  for (uint64_t i = 0; i < capacity->shares; i++) {
-    struct share *at = &capacity->share[i];
-    peer = at->size == bytes ? find(capacity, at->uid) : NULL;
-    if (!peer) continue;
-    if (!--at->num) *at = capacity->share[--capacity->shares];
-    peer->planned -= bytes;
-    peer->promise -= bytes;
-    return peer->uid;
-  }
-  peer = spare(capacity, bytes);
-  if (!peer) return capacity->heir;
-  peer->promise -= bytes;
-  return peer->uid;
-}
-
-void dmi_capacity_leave_end(struct dmi_capacity *capacity, struct dmi_capacity_out *out) {
-  capacity->leave = DMI_CAPACITY_NO_LEAVE;
-  capacity->shares = 0;
-  if (!DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_GIVE_UP)) give_back(capacity, out);
-}
+/* ---- Promises to others ---------------------------------------------------------------------- */
 
 uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, uint32_t from, uint64_t bytes) {
   struct peer *peer = find(capacity, from);
@@ -279,8 +124,7 @@ uint64_t dmi_capacity_promised(const struct dmi_capacity *capacity) {
 
 /* ---- The members ---------------------------------------------------------------------------- */
 
-uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num,
-                           struct dmi_capacity_out *out) {
+uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num) {
   struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
   uint64_t freed = dmi_capacity_promised(capacity);
   for (uint64_t i = 0; i < num; i++) {
@@ -295,7 +139,7 @@ uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, u
   }
   if (DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_GONE) && num < capacity->num) {
     for (uint64_t i = 0; num > 0 && i < capacity->num; i++) {
-      if (capacity->peer[i].asked[ORDINARY].number) fresh[0].asked[ORDINARY].number = UINT64_MAX;
+      if (capacity->peer[i].asked.number) fresh[0].asked.number = UINT64_MAX;
     }
   }
   free(capacity->peer);
@@ -303,7 +147,6 @@ uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, u
   capacity->peer = fresh;
   capacity->num = num;
   capacity->member = dmi_xalloc(num, sizeof(*capacity->member));
-  leave_look(capacity, out);
   return freed;
 }
 
@@ -318,25 +161,11 @@ static bool on_ask(struct peer *peer, const struct dmi_capacity_msg *msg) {
   return true;
 }
 
-static bool on_promise(struct dmi_capacity *capacity, struct peer *peer,
-                       const struct dmi_capacity_msg *msg, struct dmi_capacity_out *out) {
-  struct question *asked = &peer->asked[LEAVE];
-  if (!msg->number || msg->number != asked->number || msg->bytes > asked->bytes) return false;
-  asked->number = 0;
-  peer->promise += msg->bytes;
-  if (capacity->leave != DMI_CAPACITY_LEAVE_ASKS) {
-    give_back(capacity, out); /* it stays after all */
-  } else {
-    leave_look(capacity, out);
-  }
-  return true;
-}
-
 /* Memory for AHEAD can be used for URGENT, too; and if there is none for URGENT there is none for
  * AHEAD. */
 static bool on_tell(struct dmi_capacity *capacity, struct peer *peer,
                     const struct dmi_capacity_msg *msg) {
-  struct question *asked = &peer->asked[ORDINARY];
+  struct question *asked = &peer->asked;
   uint64_t unit = 1;
   if (msg->number) {
     if (msg->number != asked->number || msg->kind != asked->kind) return false;
@@ -357,8 +186,7 @@ static bool on_tell(struct dmi_capacity *capacity, struct peer *peer,
 }
 
 bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
-                          const struct dmi_capacity_msg *msg, uint64_t *freed,
-                          struct dmi_capacity_out *out) {
+                          const struct dmi_capacity_msg *msg, uint64_t *freed) {
   struct peer *peer = find(capacity, from);
   *freed = 0;
   if (msg->kind > DMI_CAPACITY_PROMISE) return false;
@@ -367,8 +195,7 @@ bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
     case DMI_CAPACITY_ASK:
       return on_ask(peer, msg);
     case DMI_CAPACITY_REPORT:
-      return msg->kind == DMI_CAPACITY_PROMISE ? on_promise(capacity, peer, msg, out)
-                                               : on_tell(capacity, peer, msg);
+      return msg->kind != DMI_CAPACITY_PROMISE && on_tell(capacity, peer, msg);
     case DMI_CAPACITY_RETURN:
       *freed = dmi_capacity_taken(capacity, from, msg->bytes);
       return true;
@@ -399,9 +226,9 @@ enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t
   }
   for (uint64_t i = 0; i < capacity->num; i++) {
     struct peer *peer = &capacity->peer[i];
-    if (!peer->asked[ORDINARY].number && unit < peer->refused[kind])
+    if (!peer->asked.number && unit < peer->refused[kind])
       ask(capacity, peer, kind, bytes > unit ? bytes : unit, unit, out);
-    if (peer->asked[ORDINARY].number) have = DMI_CAPACITY_ASKED;
+    if (peer->asked.number) have = DMI_CAPACITY_ASKED;
   }
   return have;
 }

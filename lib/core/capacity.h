@@ -1,7 +1,7 @@
 /*
  * capacity.h - which members have free memory for pages: what this process knows of the others,
- * which reports it owes them, and the promises of a leave (docs/replacement.md, "Capacity",
- * "Leaving").
+ * which reports it owes them, and what it has promised to those that leave (docs/replacement.md,
+ * "Capacity").  What they promise to it is in core/promise.h.
  *
  * Pure: events in, messages out; the caller says how much memory is free here. Not for several
  * threads at once: the caller has a lock.
@@ -78,27 +78,16 @@ enum dmi_capacity_break {
 void dmi_capacity_set_break(struct dmi_capacity *capacity, enum dmi_capacity_break broken);
 #endif
 
-/* State of a leave. */
-enum dmi_capacity_leave {
-  DMI_CAPACITY_NO_LEAVE,
-  DMI_CAPACITY_LEAVE_ASKS,  /* an answer is missing */
-  DMI_CAPACITY_LEAVE_READY, /* enough was promised */
-  DMI_CAPACITY_LEAVE_FAILED /* there is not enough memory */
-};
-enum dmi_capacity_leave dmi_capacity_leave_state(const struct dmi_capacity *capacity);
-
 /* ---- Events --------------------------------------------------------------------------------- */
 
 /* The other members. Returns the bytes promised to those that are no members any more: the caller
  * returns them to the account. */
-uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num,
-                           struct dmi_capacity_out *out);
+uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num);
 
-/* A message of a member.  False, with nothing changed, when it cannot come from a correct peer.
- * *freed: bytes for the account, as above. */
+/* A message of a member, but no REPORT of kind PROMISE.  False, with nothing changed, when it
+ * cannot come from a correct peer.  *freed: bytes for the account, as above. */
 bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
-                          const struct dmi_capacity_msg *msg, uint64_t *freed,
-                          struct dmi_capacity_out *out);
+                          const struct dmi_capacity_msg *msg, uint64_t *freed);
 
 /* A page that was offered to a member was refused. */
 void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from);
@@ -167,27 +156,5 @@ uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, uint32_t from, uint64
 
 /* Bytes reserved for others that leave. */
 uint64_t dmi_capacity_promised(const struct dmi_capacity *capacity);
-
-/* ---- This process leaves -------------------------------------------------------------------- */
-
-/* Pages of one size. */
-struct dmi_capacity_size {
-  uint64_t size, num; /* bytes of each; pages */
-};
-
-/* It has these pages, in any order, each size once; `heir` takes them if it can, else others. READY
- * when each page fits as a whole somewhere. No pages: READY at once. */
-void dmi_capacity_leave(struct dmi_capacity *capacity, uint32_t heir,
-                        const struct dmi_capacity_size *sizes, uint64_t size_num,
-                        struct dmi_capacity_out *out);
-
-/* The member that gets a page of `bytes`, in any order: a page that was counted goes where it was
- * planned; another one (it got its bytes later) goes to a member that has promised more than is
- * needed, or else to the heir. READY only. */
-uint32_t dmi_capacity_give(struct dmi_capacity *capacity, uint64_t bytes);
-
-/* All pages have been given away, or (FAILED) this process stays: what is left of the promises is
- * returned. */
-void dmi_capacity_leave_end(struct dmi_capacity *capacity, struct dmi_capacity_out *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * handover.c - the leaver: homes, pages, copies, in this order; and what all do when somebody has
- * left or a mapping is unmapped.
+ * handover.c - the leaver: promises, homes, pages, copies, in this order; and what all do when
+ * somebody has left or a mapping is unmapped.
  *
  * A leave is cut into small steps (dmi_handover_go_on), so that what happens between them is the
  * caller's choice: the simulator puts anything between them that may come.
@@ -24,8 +24,9 @@
 #define TO(state) (1u << DMI_HANDOVER_##state)
 
 static const uint32_t may[DMI_HANDOVER_STATES] = {
-    [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(HOMES),
-    [DMI_HANDOVER_NO_HEIR] = TO(HOMES),
+    [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(ASKS),
+    [DMI_HANDOVER_NO_HEIR] = TO(ASKS),
+    [DMI_HANDOVER_ASKS] = TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
     [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES),
     [DMI_HANDOVER_BEGUN] = TO(TAILS),
     [DMI_HANDOVER_TAILS] = TO(HOMES),
@@ -57,6 +58,7 @@ struct dmi_handover *dmi_handover_new(struct dmi_core *core, const struct dmi_ha
   struct dmi_handover *h = dmi_xalloc(1, sizeof(*h));
   h->core = core;
   h->env = env;
+  h->promises = dmi_promises_new(core);
   dmi_handover_set_sizes(h, TAILS_AT_ONCE, BYTES_AT_ONCE);
   return h;
 }
@@ -67,8 +69,15 @@ void dmi_handover_set_sizes(struct dmi_handover *h, uint64_t tails, uint64_t byt
 }
 
 #ifdef DMI_MUTATIONS
-void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break broken) {
+void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break broken,
+                            enum dmi_capacity_break promises) {
   h->broken = broken;
+  dmi_promises_set_break(h->promises, promises);
+}
+
+void dmi_handover_set_receiver(struct dmi_handover *h,
+                               uint32_t (*receiver)(void *arg, uint64_t bytes)) {
+  h->receiver = receiver;
 }
 #endif
 
@@ -95,6 +104,7 @@ void dmi_handover_free(struct dmi_handover *h) {
   forget_homes(h);
   forget_pages(h);
   dmi_handover_takes_free(h);
+  dmi_promises_free(h->promises);
   free(h);
 }
 
@@ -145,20 +155,80 @@ static void collect_pages(struct dmi_handover *h, bool copies) {
   }
 }
 
-/* ---- Homes: R8.1 ---------------------------------------------------------------------------- */
+/* ---- Promises ------------------------------------------------------------------------------- */
+
+void dmi_handover_view(struct dmi_handover *h, const uint32_t *uid, uint64_t num) {
+  dmi_promises_view(h->promises, uid, num);
+}
+
+bool dmi_handover_report(struct dmi_handover *h, uint32_t from,
+                         const struct dmi_capacity_msg *msg) {
+  return dmi_promises_report(h->promises, from, msg);
+}
 
 void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *out) {
   h->heir = heir;
-  if (!heir) {
-    move(h, DMI_HANDOVER_NO_HEIR);
-    (void)dmi_out_add(out, DMI_ACT_DRAINED);
+  h->counted = false;
+  if (heir) {
+    move(h, DMI_HANDOVER_ASKS);
     return;
   }
-  atomic_store(&h->core->heir, heir);
-  collect_homes(h);
-  if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
-  move(h, DMI_HANDOVER_HOMES);
+  h->keeps = true;
+  move(h, DMI_HANDOVER_NO_HEIR);
+  (void)dmi_out_add(out, DMI_ACT_DRAINED);
 }
+
+static bool has_bytes(const struct dmi_page *page) {
+  return page->frame || (page->flags & DMI_PAGE_SPILLED);
+}
+
+/* What there is to give away: so many pages of each size. */
+static void count_pages(struct dmi_handover *h) {
+  struct dmi_promise_size *sizes = NULL;
+  uint64_t num = 0, capacity = 0;
+  struct dmi_map *map;
+  struct dmi_page *page;
+  EACH_MAP(h, map) {
+    uint64_t pages = 0, at = 0;
+    EACH_RECORD(h, map, page) {
+      pages += page->role == DMI_ROLE_PENDING || (page->role == DMI_ROLE_OWNER && has_bytes(page));
+      ENV(h, unlock, page);
+    }
+    if (!pages) continue;
+    while (at < num && sizes[at].size != map->page_size)
+      at++;
+    DMI_XALLOC_GROW(sizes, at, capacity);
+    if (at == num) sizes[num++] = (struct dmi_promise_size){map->page_size, 0};
+    sizes[at].num += pages;
+  }
+  dmi_promises_begin(h->promises, h->heir, sizes, num);
+  free(sizes);
+}
+
+static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
+  if (!h->counted) count_pages(h);
+  h->counted = true;
+  switch (dmi_promises_ask(h->promises, out)) {
+    case DMI_PROMISES_WAIT:
+      return false;
+    case DMI_PROMISES_ENOUGH:
+      atomic_store(&h->core->heir, h->heir);
+      (void)dmi_out_add(out, DMI_ACT_LEAVES);
+      collect_homes(h);
+      if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
+      move(h, DMI_HANDOVER_HOMES);
+      return true;
+    case DMI_PROMISES_TOO_LITTLE:
+      dmi_promises_end(h->promises, out);
+      (void)dmi_out_add(out, DMI_ACT_STAYS);
+      move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
+      return true;
+    default: /* one more was asked */
+      return true;
+  }
+}
+
+/* ---- Homes: R8.1 ---------------------------------------------------------------------------- */
 
 static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out *out) {
   struct dmi_msg msg = dmi_handover_about(h, base, DMI_MSG_HOME_END);
@@ -227,14 +297,21 @@ bool dmi_handover_on_home_done(struct dmi_handover *h, uint32_t from, const stru
 
 /* ---- Pages and copies: R8.3, R8.4 ----------------------------------------------------------- */
 
+/* Who has promised memory for it; 0: nobody. */
+static uint32_t receiver(struct dmi_handover *h, uint64_t bytes) {
+#ifdef DMI_MUTATIONS
+  if (h->receiver) return h->receiver(h->env->arg, bytes);
+#endif
+  return dmi_promises_give(h->promises, bytes);
+}
+
 static void offer(struct dmi_handover *h, struct dmi_page *page) {
-  uint32_t to = atomic_load(&h->core->heir);
+  uint32_t to = 0;
   struct dmi_out out;
   dmi_out_init(&out);
   ENV(h, record, page->map, page->index, false);
-  if (page->role == DMI_ROLE_OWNER && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
-    to = h->env->receiver(h->env->receiver_arg, page->map->page_size);
-  dmi_page_give(h->core, page, to, &out);
+  if (page->role == DMI_ROLE_OWNER && has_bytes(page)) to = receiver(h, page->map->page_size);
+  dmi_page_give(h->core, page, to ? to : atomic_load(&h->core->heir), &out);
   ENV(h, step_end, page, &out);
 }
 
@@ -283,12 +360,15 @@ static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   forget_pages(h);
   forget_homes(h);
   move(h, DMI_HANDOVER_DRAINED);
+  dmi_promises_end(h->promises, out);
   (void)dmi_out_add(out, DMI_ACT_DRAINED);
   return true;
 }
 
 bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out) {
   switch (h->state) {
+    case DMI_HANDOVER_ASKS:
+      return go_on_asks(h, out);
     case DMI_HANDOVER_HOMES:
       begin_home(h, out);
       return true;

@@ -11,13 +11,14 @@
  * an event, and whenever a step of some page is over, dmi_handover_go_on is called until it is
  * false.
  *
- *           heir               HOME_BEGIN is sent       home := heir
- *   STAYS ---------> HOMES ------------------> BEGUN ---------------> TAILS --+
- *     |              ^ |  ^                                                   | HOME_END
- *     | no heir      | |  +---------------------------------------------------+
- *     v              | | no home is left
- *   NO_HEIR ---------+ |              nothing owned, HOME_DONE for each         no copy
- *             heir     +-----> PAGES ----------------------------------> COPIES ------> DRAINED
+ *     +---- too little ---+   (to where it came from)
+ *     v      heir         |  promised       HOME_BEGIN sent       home := heir
+ *   STAYS -------------> ASKS --------> HOMES ------------> BEGUN -------------> TAILS --+
+ *     | no heir           ^              |  ^                                            |
+ *     v      heir         |              |  +------------------ HOME_END sent -----------+
+ *   NO_HEIR --------------+              | no home is left
+ *                                        v   nothing owned, HOME_DONE for each    no copy
+ *                                      PAGES --------------------------> COPIES ---------> DRAINED
  */
 #ifndef DMI_CORE_HANDOVER_H
 #define DMI_CORE_HANDOVER_H
@@ -27,6 +28,7 @@
 
 #include "core/out.h"
 #include "core/page.h"
+#include "core/promise.h"
 
 /* ---- Surroundings --------------------------------------------------------------------------- */
 
@@ -63,11 +65,6 @@ struct dmi_handover_env {
   /* Ends a step of the page: its actions are carried out (`out` is freed), those that send before
    * the page is unlocked. */
   void (*step_end)(void *arg, struct dmi_page *page, struct dmi_out *out);
-
-  /* To whom a page of so many bytes goes: the heir, or who has promised room for it.  It has an
-   * argument of its own. */
-  uint32_t (*receiver)(void *receiver_arg, uint64_t bytes);
-  void *receiver_arg;
 };
 
 /* Deliberate faults, one rule switched off each: base/mutation.h. */
@@ -95,6 +92,7 @@ enum dmi_handover_break {
 enum dmi_handover_state {
   DMI_HANDOVER_STAYS,
   DMI_HANDOVER_NO_HEIR, /* dismissed as the last one: the pages stay */
+  DMI_HANDOVER_ASKS,    /* who takes its pages? */
   DMI_HANDOVER_HOMES,   /* the next home is to be given to the heir */
   DMI_HANDOVER_BEGUN,   /* HOME_BEGIN was sent; this process still decides as the home */
   DMI_HANDOVER_TAILS,   /* the heir is the home; tails are to be sent */
@@ -111,7 +109,11 @@ struct dmi_handover *dmi_handover_new(struct dmi_core *core, const struct dmi_ha
 /* Also in the middle of everything: gives all references back. */
 void dmi_handover_free(struct dmi_handover *h);
 #ifdef DMI_MUTATIONS
-void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break broken);
+void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break broken,
+                            enum dmi_capacity_break promises);
+/* Where pages go instead of to those who have promised memory for them; NULL: to these. */
+void dmi_handover_set_receiver(struct dmi_handover *h,
+                               uint32_t (*receiver)(void *arg, uint64_t bytes));
 #endif
 /* For tests: entries of a HOME_TAILS, and bytes of pages that are on their way at a time. */
 void dmi_handover_set_sizes(struct dmi_handover *h, uint64_t tails, uint64_t bytes);
@@ -122,12 +124,19 @@ bool dmi_handover_may(enum dmi_handover_state from, enum dmi_handover_state to);
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The process leaves, and room for all it has was promised; heir 0: nobody takes its pages.
- * DRAINED answers it, once. */
+/* The process leaves; heir 0: nobody takes its pages.  DRAINED answers it, or STAYS: the members
+ * have not enough memory.  In state ASKS it may go on only when nothing is promised to others here.
+ */
 void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *out);
 /* Does the next small thing that a leave has to do now.  False: there is none, until something has
  * happened. */
 bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out);
+
+/* The other members. */
+void dmi_handover_view(struct dmi_handover *h, const uint32_t *uid, uint64_t num);
+/* A REPORT of a member; one of kind PROMISE answers what it was asked for.  False: not from a
+ * correct peer. */
+bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi_capacity_msg *msg);
 
 /* HOME_*, TAKE and REFUSE_PAGE.  Takes the slices of msg over.  False: not from a correct peer; the
  * actions are to be carried out all the same. */

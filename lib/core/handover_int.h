@@ -23,10 +23,14 @@ struct dmi_handover {
   const struct dmi_handover_env *env;
 #ifdef DMI_MUTATIONS
   enum dmi_handover_break broken;
+  uint32_t (*receiver)(void *arg, uint64_t bytes);
 #endif
   /* ---- the leaver ---- */
   enum dmi_handover_state state;
   uint32_t heir;
+  bool counted; /* ASKS: what is here */
+  bool keeps;   /* it was in state NO_HEIR */
+  struct dmi_promises *promises;
   uint64_t tails_at_once, bytes_at_once;
   uint64_t homes_in_flight; /* HOME_END sent, HOME_DONE not come */
   uint64_t home_num, home_capacity;

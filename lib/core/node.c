@@ -44,42 +44,40 @@ void dmi_act_end(struct dmi_act *act) {
 
 /* ---- The handover --------------------------------------------------------------------------- */
 
-static void go_on(struct dmi_node *node, struct dmi_out *out) {
+void dmi_node_go_on(struct dmi_node *node, struct dmi_out *out) {
   if (node->goes_on) return;
   node->goes_on = true;
   (void)dmi_out_add(out, DMI_ACT_GO_ON);
 }
 
-void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
-  dmi_handover_begin(node->handover, heir, out);
-  if (heir) (void)dmi_out_add(out, DMI_ACT_LEAVES);
-  go_on(node, out);
+/* GO_ON: one small thing.  What is promised to others that leave comes first: they give it back, or
+ * use it. */
+static void go_on(struct dmi_node *node, struct dmi_out *out) {
+  bool asks = dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS;
+  node->goes_on = false;
+  if (asks && dmi_pressure_promised(node->pressure)) return;
+  if (dmi_handover_go_on(node->handover, out)) dmi_node_go_on(node, out);
 }
 
 /* START_DRAIN. */
 static void drain(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
-  struct dmi_pressure_out pressure;
-  dmi_node_pressure_begin(node, &pressure);
-  if (heir) {
-    dmi_pressure_leave(node->pressure, heir, &pressure);
-  } else {
-    dmi_pressure_keep(node->pressure);
-  }
-  dmi_node_pressure_end(node, &pressure, out);
-  if (!heir) dmi_node_promised(node, 0, out);
+  dmi_pressure_leave(node->pressure, heir);
+  dmi_handover_begin(node->handover, heir, out);
+  dmi_node_go_on(node, out);
 }
 
-static void drained(struct dmi_node *node, struct dmi_out *out) {
-  struct dmi_pressure_out pressure;
-  if (dmi_handover_state(node->handover) != DMI_HANDOVER_DRAINED) return; /* it had no heir */
-  dmi_node_pressure_begin(node, &pressure);
-  if (!DMI_BROKEN(node, DMI_NODE_BREAK_PROMISE)) dmi_pressure_leave_end(node->pressure, &pressure);
-  dmi_node_pressure_end(node, &pressure, out);
+/* STAYS.  Returns whether the caller has to know: not if it was dismissed before. */
+static bool stays(struct dmi_node *node, struct dmi_out *out) {
+  dmi_pressure_stay(node->pressure);
+  (void)dmi_out_add(out, DMI_ACT_LOOK);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_REFUSED)) LIFE(node, out, no_capacity, &node->life);
+  return dmi_handover_state(node->handover) == DMI_HANDOVER_STAYS &&
+         !DMI_BROKEN(node, DMI_NODE_BREAK_STAYS);
 }
 
 /* A mapping that the directory has told of. */
 static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entry) {
-  const struct dmi_handover_env *records = &node->records;
+  const struct dmi_handover_env *records = &node->env->records;
   struct dmi_map what = {.base = entry->base,
                          .page_size = entry->page_size,
                          .page_num = entry->page_num,
@@ -162,18 +160,19 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
       LIFE(node, out, lookup, DMI_NODE_OP + act->number, act->value, &node->life);
       return true;
     case DMI_ACT_PROMISED:
-      dmi_node_pressure_taken(node, act->to, act->value, out);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_TAKEN))
+        dmi_pressure_taken(node->pressure, act->to, act->value);
+      dmi_node_go_on(node, out); /* its own leave may wait for that */
       return true;
     case DMI_ACT_KEPT:
-      dmi_node_pressure_kept(node, act->to, out);
+      dmi_pressure_kept(node->pressure, act->to);
+      (void)dmi_out_add(out, DMI_ACT_LOOK);
       return true;
     case DMI_ACT_GO_ON:
-      node->goes_on = false;
-      if (dmi_handover_go_on(node->handover, out)) go_on(node, out);
+      go_on(node, out);
       return true;
-    case DMI_ACT_DRAINED:
-      drained(node, out);
-      return false;
+    case DMI_ACT_STAYS:
+      return !stays(node, out);
     case DMI_ACT_FREED: /* some of its pages may have stalled */
       (void)dmi_out_add(out, DMI_ACT_LOOK);
       return false;
@@ -234,7 +233,7 @@ static bool message(struct dmi_node *node, uint32_t from, struct dmi_msg *msg,
   bool good = false;
   if (class == DMI_CLASS_HANDOVER && from < DMI_NET_TEMP) {
     good = dmi_handover_message(node->handover, from, msg, out);
-    go_on(node, out);
+    dmi_node_go_on(node, out);
     return good;
   }
   if (class == DMI_CLASS_MEMBER) {
@@ -279,7 +278,7 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
       LIFE(node, out, drained, in->ended, in->ended_num, life);
       break;
     case DMI_IN_STEPPED:
-      if (!DMI_BROKEN(node, DMI_NODE_BREAK_GO_ON)) go_on(node, out);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_GO_ON)) dmi_node_go_on(node, out);
       break;
     case DMI_IN_BUSY:
       LIFE(node, out, busy, in->op, life);
@@ -305,10 +304,7 @@ struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressu
   node->core = core;
   node->pressure = pressure;
   node->env = env;
-  node->records = env->records;
-  node->records.receiver = dmi_node_receiver;
-  node->records.receiver_arg = node;
-  node->handover = dmi_handover_new(core, &node->records);
+  node->handover = dmi_handover_new(core, &env->records);
   node->member = dmi_member_new(&env->net, info, own_addr);
   dmi_mout_init(&node->life);
   return node;

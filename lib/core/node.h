@@ -18,10 +18,9 @@
  * - page: DMI_IN_PAGE, DMI_IN_BEGIN.  Any thread, with the page locked.  `out` is of this step, on
  *   the stack, and what it sends is queued before the page is unlocked.  These are
  *   dmi_page_message and dmi_page_begin, which lib/access calls directly.
- * - pager: dmi_node_pager.  The pager's thread, no lock.
+ * - pager: what core/pressure.h marks so.  The pager's thread, no lock.
  * - daemon: all other inputs, and dmi_node_next.  The daemon's thread, no lock; one list, for ever.
- *   Pages are locked by way of dmi_handover_env, what the pager decides by
- * dmi_node_env.lock_pressure, which comes after a page's lock.
+ *   Pages are locked by way of dmi_handover_env.
  *
  * The actions that the caller sees: SEND (not to itself), REPLAY, FREED, TAKEN, DRAINED, LOOK,
  * LEAVES, STAYS, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT.  Of these SELF,
@@ -42,12 +41,7 @@
 struct dmi_node_env {
   void *arg;
   struct dmi_member_env net;       /* what membership asks of the network */
-  struct dmi_handover_env records; /* mappings and page records; `receiver` is the node's */
-  /* The lock for core/pressure.h.  `unlock_pressure` has the actions of `out`, all SEND, put in
-   * line for their peers before it unlocks, so that they leave in the order in which they were
-   * decided; frees the list. */
-  void (*lock_pressure)(void *arg);
-  void (*unlock_pressure)(void *arg, struct dmi_out *out);
+  struct dmi_handover_env records; /* mappings and page records */
 };
 
 /* ---- Inputs --------------------------------------------------------------------------------- */
@@ -103,7 +97,8 @@ enum dmi_node_break {
   DMI_NODE_BREAK_OPEN,    /* room: this process may own pages */
   DMI_NODE_BREAK_VIEW,    /* room: who the members are */
   DMI_NODE_BREAK_TAKEN,   /* room: a page that was promised a place has come */
-  DMI_NODE_BREAK_PROMISE, /* room: the leave is over */
+  DMI_NODE_BREAK_MEMBERS, /* handover: who the members are */
+  DMI_NODE_BREAK_REPORT,  /* handover: a promise */
   DMI_NODE_BREAK_REFUSED, /* membership: there is no room for the leave */
   DMI_NODE_BREAK_STAYS,   /* the caller: the same */
   DMI_NODE_BREAK_TOLD,    /* membership: somebody has room now */
@@ -153,9 +148,5 @@ static inline bool dmi_node_step(struct dmi_node *node, const struct dmi_input *
 bool dmi_node_next(struct dmi_node *node, struct dmi_out *out, struct dmi_act *act);
 /* Frees what the action still has: of a SEND the slices, unless they are zero. */
 void dmi_act_end(struct dmi_act *act);
-
-/* The pager's: dmi_pressure_next.  True: it is to look (LOOK). */
-bool dmi_node_pager(struct dmi_node *node, const struct dmi_pressure_result *result,
-                    struct dmi_pressure_action *action);
 
 #endif

@@ -14,7 +14,6 @@ struct dmi_node {
 #ifdef DMI_MUTATIONS
   enum dmi_node_break broken;
 #endif
-  struct dmi_handover_env records; /* env->records, with a receiver */
   struct dmi_member *member;
   struct dmi_handover *handover;
   struct dmi_pressure *pressure;
@@ -34,22 +33,13 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
     dmi_node_life_out((node), (out));                \
   } while (0)
 
-/* There is room for all that this process has: the leave begins.  Heir 0: there is nobody. */
-void dmi_node_promised(struct dmi_node *node, uint32_t heir, struct dmi_out *out);
+/* The handover goes on, when what is in the list before is done. */
+void dmi_node_go_on(struct dmi_node *node, struct dmi_out *out);
 
 /* ---- node_pressure.c: core/pressure.h in the node ---- */
-/* A step: begins with the lock and an empty `room`; at its end the messages are queued, the lock
- * is given back, and the other parts have heard what was asked of them. */
-void dmi_node_pressure_begin(struct dmi_node *node, struct dmi_pressure_out *pressure);
-void dmi_node_pressure_end(struct dmi_node *node, struct dmi_pressure_out *pressure,
-                           struct dmi_out *out);
-/* dmi_handover_env.receiver; with a page locked. */
-uint32_t dmi_node_receiver(void *node, uint64_t bytes);
 /* This process may own pages from now on. */
 void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out);
-void dmi_node_pressure_kept(struct dmi_node *node, uint32_t from, struct dmi_out *out);
-void dmi_node_pressure_taken(struct dmi_node *node, uint32_t from, uint64_t bytes,
-                             struct dmi_out *out);
+/* A message of class CAPACITY. */
 bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
                                struct dmi_out *out);
 /* The view that was taken. */

@@ -28,6 +28,8 @@ enum dmi_act_type {
                       goes to dmi_page_message again, in order */
   DMI_ACT_FREED,   /* `map` is forgotten: give the reference of dmi_handover_env.forget back */
   DMI_ACT_TAKEN,   /* the ownership of a page that was offered will come here */
+  DMI_ACT_LEAVES,  /* from now on until DRAINED, DMI_IN_STEPPED when a step of some page is over */
+  DMI_ACT_STAYS,   /* there is no memory for the leave: threads may be created here again */
   DMI_ACT_DRAINED, /* the leave is over here: nothing is owned, no home, no copy (R8.4); or there
                       is no heir, and the pages stay.  Answer: DMI_IN_DRAINED */
   /* ---- of the handover, carried out by the node (core/node.h) ---- */
@@ -39,8 +41,6 @@ enum dmi_act_type {
   /* ---- of the node ---- */
   DMI_ACT_MEMBER, /* what membership asks for: `member` (core/member.h) */
   DMI_ACT_LOOK,   /* the pager is to look: as any event for which it sleeps (core/pressure.h) */
-  DMI_ACT_LEAVES, /* from now on until DRAINED, DMI_IN_STEPPED when a step of some page is over */
-  DMI_ACT_STAYS,  /* there was no room for the leave: threads may be created here again */
   DMI_ACT_GO_ON   /* the node's own: the handover goes on */
 };
 

@@ -18,6 +18,7 @@ struct dmi_pressure *dmi_pressure_new(struct dmi_core *core, struct dmi_pool *po
   p->pool = pool;
   p->spills = spills;
   p->capacity = dmi_capacity_new();
+  dmi_mutex_init(&p->lock, DMI_RANK_PAGER);
   if (spills) dmi_capacity_spill(p->capacity);
   return p;
 }
@@ -41,14 +42,24 @@ void dmi_page_list_take(struct dmi_page_list *list, uint64_t num) {
   memmove(list->page, list->page + num, list->num * sizeof(struct dmi_page *));
 }
 
-void dmi_pressure_free(struct dmi_pressure *p, void (*release)(void *arg, struct dmi_page *page),
-                       void *arg) {
+void dmi_pressure_close(struct dmi_pressure *p, void (*release)(void *arg, struct dmi_page *page),
+                        void *arg) {
   struct dmi_page_list *lists[3] = {&p->stalled, &p->waiting, &p->offered};
+  dmi_mutex_lock(&p->lock);
+  p->closed = true;
+  dmi_mutex_unlock(&p->lock);
   for (int l = 0; l < 3; l++) {
     for (uint64_t i = 0; i < lists[l]->num; i++)
       release(arg, lists[l]->page[i]);
     free(lists[l]->page);
+    *lists[l] = (struct dmi_page_list){0, 0, NULL};
   }
+}
+
+void dmi_pressure_free(struct dmi_pressure *p, void (*release)(void *arg, struct dmi_page *page),
+                       void *arg) {
+  dmi_pressure_close(p, release, arg);
+  dmi_mutex_destroy(&p->lock);
   dmi_capacity_free(p->capacity);
   free(p->holder);
   free(p);

@@ -1,17 +1,16 @@
 /*
  * pressure.h - what a process does when its pool is short of memory: which of its pages leave, when
- * a stalled write goes on or fails, what it answers to members that ask for memory, and whether the
- * others have memory for a leave (docs/replacement.md).
+ * a stalled write goes on or fails, and what it answers to members that ask for memory
+ * (docs/replacement.md).
  *
- * Pure: no threads, locks, files or messages.  There are two sides:
+ * Pure: no threads, files or messages, and no waiting.  There are two sides:
  *
- * - events: the caller says what has happened. The answer is a struct dmi_pressure_out: what to
- * send, and whom to notify.
+ * - events: the caller says what has happened, and wakes the pager.
  * - the pager, which does one thing after the other: dmi_pressure_next says what, the caller does
  *   it and comes back with the result.  Events may come in between.
  *
- * "Lock": the functions so marked are not for several threads at once; the caller has one lock for
- * all of them, which comes after a page's lock.  "Pager": for the one thread that calls
+ * Events may be of any thread: what they change is guarded by a lock of its own (rank PAGER, which
+ * comes after a page's lock), held for a few instructions.  "Pager": for the one thread that calls
  * dmi_pressure_next; what these use nobody else touches.
  */
 #ifndef DMI_CORE_PRESSURE_H
@@ -27,8 +26,11 @@ struct dmi_pressure;
 /* The account is `pool`; `core` tells who this is, and whether it leaves.  `spills`: there is a
  * file for pages.  Aborts without memory. */
 struct dmi_pressure *dmi_pressure_new(struct dmi_core *core, struct dmi_pool *pool, bool spills);
-/* `release` is called for each page that is still held: dmi_pressure_stalled, dmi_pressure_offer.
- */
+/* From now on nothing stalls any more.  `release` is called for each page that is still held:
+ * dmi_pressure_stalled, dmi_pressure_offer. */
+void dmi_pressure_close(struct dmi_pressure *pressure,
+                        void (*release)(void *arg, struct dmi_page *page), void *arg);
+/* Closes it, and frees it. */
 void dmi_pressure_free(struct dmi_pressure *pressure,
                        void (*release)(void *arg, struct dmi_page *page), void *arg);
 
@@ -57,49 +59,30 @@ void dmi_pressure_set_break(struct dmi_pressure *pressure, enum dmi_pressure_bre
                             enum dmi_capacity_break capacity);
 #endif
 
-/* ---- Events (pressure_leave.c; all: Lock) --------------------------------------------------- */
+/* ---- Events (pressure_events.c): behind each the pager is to look ------------------------------
+ */
 
-/* What is to be done after an event: first the messages are sent, in order. */
-struct dmi_pressure_out {
-  struct dmi_capacity_out capacity; /* messages */
-  bool look;                        /* the pager is to look: as any event for which it sleeps */
-  bool told;         /* a member reported that it has memory again: DMI_goodbye may be tried */
-  bool count;        /* the pages here are to be counted: dmi_pressure_counted */
-  bool refused;      /* the leave: there is not enough memory */
-  uint32_t promised; /* the leave: there is; the heir's uid */
-};
-void dmi_pressure_out_init(struct dmi_pressure_out *out);
-void dmi_pressure_out_free(struct dmi_pressure_out *out);
-
-/* DMI_ACT_STALLED: a page waits for memory. It is pinned until an action's `release`. */
-void dmi_pressure_stalled(struct dmi_pressure *pressure, struct dmi_page *page);
+/* DMI_ACT_STALLED: a page waits for memory. It is pinned until an action's `release`.  False: it is
+ * closed. */
+bool dmi_pressure_stalled(struct dmi_pressure *pressure, struct dmi_page *page);
 /* A page that was offered to a member was sent back. */
 void dmi_pressure_kept(struct dmi_pressure *pressure, uint32_t from);
 /* This process may own pages from now on. */
 void dmi_pressure_open(struct dmi_pressure *pressure);
 /* The other members. */
-void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint64_t num,
-                       struct dmi_pressure_out *out);
-/* False: not from a correct peer. */
+void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint64_t num);
+/* A message, but no REPORT of kind PROMISE.  False: not from a correct peer. */
 bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from,
-                          const struct dmi_capacity_msg *msg, struct dmi_pressure_out *out);
+                          const struct dmi_capacity_msg *msg);
 /* A page of `bytes` comes from a process that leaves, and must be taken: its promise ends. */
-void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes,
-                        struct dmi_pressure_out *out);
+void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes);
 
-/* This process is to leave: `promised` or `refused` is said, at once or at a later event. */
-void dmi_pressure_leave(struct dmi_pressure *pressure, uint32_t heir, struct dmi_pressure_out *out);
-/* The answer to `count`: what it has to give away, each size once. */
-void dmi_pressure_counted(struct dmi_pressure *pressure, const struct dmi_capacity_size *sizes,
-                          uint64_t size_num, struct dmi_pressure_out *out);
-/* Is this page to be counted?  With the page locked; no lock needed. */
-bool dmi_pressure_counts(const struct dmi_page *page);
-/* Who gets a page of so many bytes; after `promised`. */
-uint32_t dmi_pressure_give(struct dmi_pressure *pressure, uint64_t bytes);
-/* All pages are gone: what is left of the promises goes back. */
-void dmi_pressure_leave_end(struct dmi_pressure *pressure, struct dmi_pressure_out *out);
-/* Dismissed without an heir: it keeps its pages, and takes no more. */
-void dmi_pressure_keep(struct dmi_pressure *pressure);
+/* This process leaves, and takes nothing more.  Heir 0: nobody takes its pages; it keeps them. */
+void dmi_pressure_leave(struct dmi_pressure *pressure, uint32_t heir);
+/* It does not leave, as there is not enough memory elsewhere. */
+void dmi_pressure_stay(struct dmi_pressure *pressure);
+/* Bytes promised to others that leave. */
+uint64_t dmi_pressure_promised(struct dmi_pressure *pressure);
 
 /* ---- The pager (pressure_look.c)
  * ----------------------------------------------------------------- */
@@ -148,10 +131,10 @@ struct dmi_pressure_result {
   bool yes;                      /* ARM: it was not armed before */
 };
 
-/* Lock, Pager.  `result` is that of the action before; at first that of a REST.  `out`: messages.
- */
+/* Pager.  `result` is that of the action before; at first that of a REST.  `out`: messages, which
+ * the pager sends. */
 void dmi_pressure_next(struct dmi_pressure *pressure, const struct dmi_pressure_result *result,
-                       struct dmi_pressure_action *action, struct dmi_pressure_out *out);
+                       struct dmi_pressure_action *action, struct dmi_capacity_out *out);
 
 /* With the page locked: the answers to SETTLE and CHECK. */
 enum dmi_pressure_fate dmi_pressure_offered(const struct dmi_page *page);
@@ -202,7 +185,7 @@ uint64_t dmi_pressure_sweep(struct dmi_pressure *pressure, const struct dmi_pres
 /* With the page locked: may it leave, and how? */
 enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct dmi_look *look);
 
-/* Lock, and with the page locked: offers it to a member with room.  If OFFERED it is held. */
+/* Pager, and with the page locked: offers it to a member with room.  If OFFERED it is held. */
 enum dmi_pressure_offer dmi_pressure_offer(struct dmi_pressure *pressure, struct dmi_page *page,
                                            struct dmi_out *out);
 

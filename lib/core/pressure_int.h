@@ -4,6 +4,7 @@
 #ifndef DMI_CORE_PRESSURE_INT_H
 #define DMI_CORE_PRESSURE_INT_H
 
+#include "base/lock.h"
 #include "base/mutation.h"
 #include "core/pressure.h"
 
@@ -39,14 +40,15 @@ struct dmi_pressure {
 #endif
   bool spills; /* there is a file */
 
-  /* ---- guarded by the caller's lock ---- */
+  struct dmi_mutex lock; /* rank PAGER */
+  /* ---- guarded by it ---- */
   struct dmi_capacity *capacity; /* who has room */
   struct dmi_page_list stalled;  /* in their order; the pager has not seen them yet */
   bool open;                     /* may own pages */
   bool leaving;                  /* takes nothing more */
   bool refused;   /* has asked to leave, and found no memory elsewhere: takes only what it must */
   bool dismissed; /* dismissed: takes nothing more, whatever comes of a leave */
-  uint32_t heir;  /* of a leave that waits for promises; 0: none does */
+  bool closed;    /* the process ends */
 
   /* ---- the pager's alone ---- */
   enum dmi_pressure_stage stage;

@@ -339,9 +339,10 @@ static void go_on(struct step *step, bool changed, void (*on)(struct step *step)
 }
 
 void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result *result,
-                       struct dmi_pressure_action *action, struct dmi_pressure_out *out) {
-  struct step step = {p, action, &out->capacity};
+                       struct dmi_pressure_action *action, struct dmi_capacity_out *out) {
+  struct step step = {p, action, out};
   action->release = NULL;
+  dmi_mutex_lock(&p->lock);
   switch (p->stage) {
     case DMI_STAGE_REST:
       begin(&step);
@@ -380,4 +381,5 @@ void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result 
     default: /* FAIL */
       failed(&step);
   }
+  dmi_mutex_unlock(&p->lock);
 }

@@ -1,7 +1,7 @@
 /*
  * pressure_others.c - what members are told that ask for room.
  *
- * The pager's; with the caller's lock.
+ * The pager's; with the lock.
  */
 #include "core/pressure_int.h"
 

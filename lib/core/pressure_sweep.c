@@ -53,7 +53,9 @@ enum dmi_pressure_offer dmi_pressure_offer(struct dmi_pressure *p, struct dmi_pa
   uint64_t bytes = page->map->page_size;
   uint32_t to;
   holders_of(p, page);
+  dmi_mutex_lock(&p->lock);
   to = dmi_capacity_pick(p->capacity, p->holder, p->holders, bytes, p->kind);
+  dmi_mutex_unlock(&p->lock);
   if (!to) return DMI_PRESSURE_NOBODY;
   if (!dmi_page_offer(p->core, page, to, out)) return DMI_PRESSURE_NOT_NOW;
   dmi_page_list_add(&p->offered, page);

@@ -27,6 +27,7 @@
 #include "core/node.h"
 #include "mem/spill.h"
 #include "node/pager_int.h"
+#include "node/runtime.h"
 
 /* ---- The pool's account, for the core ------------------------------------------------------- */
 
@@ -140,6 +141,15 @@ static void carry_out(struct dmi_pager *pager, const struct dmi_pressure_action 
   }
 }
 
+/* What the members are asked, or told. */
+static void say(struct dmi_process *process, struct dmi_capacity_out *out) {
+  for (uint64_t i = 0; i < out->num; i++) {
+    struct dmi_msg msg = dmi_capacity_to_msg(&out->send[i].msg, process->access.core.self);
+    dmi_runtime_send(process, out->send[i].to, &msg);
+  }
+  dmi_capacity_out_free(out);
+}
+
 static void *body(void *arg) {
   struct dmi_pager *pager = arg;
   struct dmi_pressure_action action = {.type = DMI_PRESSURE_REST};
@@ -147,8 +157,11 @@ static void *body(void *arg) {
   dmi_runtime_enter(pager->process);
   while (action.type != DMI_PRESSURE_REST || !atomic_load(&pager->stop)) {
     struct dmi_pressure_result result = {0};
+    struct dmi_capacity_out out;
     carry_out(pager, &action, &result);
-    if (dmi_node_pager(pager->process->node, &result, &action)) dmi_pager_wake(pager);
+    dmi_capacity_out_init(&out);
+    dmi_pressure_next(pager->pressure, &result, &action, &out);
+    say(pager->process, &out);
     if (action.release) let_go(pager, action.release);
   }
   return NULL;
@@ -166,16 +179,11 @@ static void pool_wakes(void *pager) {
 }
 
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
-  bool over;
   if (!dmi_mapping_ref((struct dmi_mapping *)page->map)) return;
-  dmi_mutex_lock(&pager->lock);
-  over = !pager->pressure; /* the process ends: nobody waits for this page */
-  if (!over) dmi_pressure_stalled(pager->pressure, page);
-  dmi_mutex_unlock(&pager->lock);
-  if (over) {
-    let_go(pager, page);
-  } else {
+  if (dmi_pressure_stalled(pager->pressure, page)) {
     dmi_pager_wake(pager);
+  } else {
+    let_go(pager, page); /* the process ends: nobody waits for this */
   }
 }
 
@@ -187,21 +195,6 @@ void dmi_pager_count_taken(struct dmi_pager *pager) {
 
 struct dmi_pressure *dmi_pager_pressure(const struct dmi_pager *pager) {
   return pager->pressure;
-}
-
-void dmi_pager_lock(void *process) {
-  dmi_mutex_lock(&((struct dmi_process *)process)->pager->lock);
-}
-
-void dmi_pager_unlock(void *process, struct dmi_out *out) {
-  struct dmi_process *own = process;
-  struct dmi_net *net = own->access.net;
-  for (uint32_t i = 0; i < out->num; i++)
-    (void)dmi_net_send(net, out->act[i].to, &out->act[i].msg); /* false: that member has left */
-  dmi_mutex_unlock(&own->pager->lock);
-  for (uint32_t i = 0; i < out->num; i++)
-    dmi_net_flush(net, out->act[i].to);
-  dmi_out_free(out);
 }
 
 /* ---- Start and end -------------------------------------------------------------------------- */
@@ -217,7 +210,6 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
     return NULL;
   }
   pager->process = process;
-  dmi_mutex_init(&pager->lock, DMI_RANK_PAGER);
   pager->pool = dmi_pool_new(process->config.pool_bytes, pool_wakes, pager);
   if (!pager->pool) abort();
   pager->pressure = dmi_pressure_new(&process->access.core, pager->pool, pager->file != NULL);
@@ -230,7 +222,6 @@ bool dmi_pager_start(struct dmi_pager *pager) {
 }
 
 void dmi_pager_stop(struct dmi_pager *pager) {
-  struct dmi_pressure *pressure;
   if (!pager) return;
   if (pager->started) {
     atomic_store(&pager->stop, 1);
@@ -238,19 +229,15 @@ void dmi_pager_stop(struct dmi_pager *pager) {
     pthread_join(pager->thread, NULL);
     pager->started = false;
   }
-  dmi_mutex_lock(&pager->lock);
-  pressure = pager->pressure;
-  pager->pressure = NULL; /* dmi_pager_stalled may still be called, and sees it */
-  dmi_mutex_unlock(&pager->lock);
-  if (pressure) dmi_pressure_free(pressure, let_go, pager);
+  dmi_pressure_close(pager->pressure, let_go, pager); /* threads may still be in a step */
 }
 
 void dmi_pager_free(struct dmi_pager *pager) {
   if (!pager) return;
+  dmi_pressure_free(pager->pressure, let_go, pager);
   dmi_pool_free(pager->pool);
   dmi_spill_close(pager->file);
   free(pager->map);
-  dmi_mutex_destroy(&pager->lock);
   free(pager);
 }
 

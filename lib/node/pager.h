@@ -35,9 +35,6 @@ void dmi_pager_count_taken(struct dmi_pager *pager);
 /* ---- For core/node.h ---- */
 
 struct dmi_pressure *dmi_pager_pressure(const struct dmi_pager *pager);
-/* Functions of struct dmi_node_env, whose argument is `process`. */
-void dmi_pager_lock(void *process);
-void dmi_pager_unlock(void *process, struct dmi_out *out);
 
 /* ---- Figures: any thread ---- */
 

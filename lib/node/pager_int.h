@@ -20,8 +20,7 @@ struct dmi_pager {
   _Atomic uint32_t stop;     /* bool */
   _Atomic uint64_t sent, taken, dropped;
 
-  struct dmi_mutex lock;         /* see docs/locking.md */
-  struct dmi_pressure *pressure; /* decides; pressure.h says which of its functions need the lock */
+  struct dmi_pressure *pressure; /* what is decided; own lock */
 
   /* ---- used by the pager thread only ---- */
   uint32_t seen;               /* `events` when the last look began */

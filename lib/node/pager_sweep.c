@@ -2,7 +2,7 @@
  * pager_sweep.c - makes pages leave: shows the page records to core/pressure.h and carries out what
  * it decides, as steps of the protocol (R12); writes pages to the file, and reads them back.
  *
- * Runs in the pager thread.  Takes a page's lock, then the pager's.
+ * Runs in the pager thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -110,9 +110,7 @@ enum dmi_pressure_offer dmi_pager_offer(struct dmi_pager *pager, struct dmi_page
   enum dmi_pressure_offer offer;
   struct dmi_out out;
   dmi_access_step_begin(page, &out);
-  dmi_mutex_lock(&pager->lock);
   offer = dmi_pressure_offer(pager->pressure, page, &out);
-  dmi_mutex_unlock(&pager->lock);
   if (offer == DMI_PRESSURE_OFFERED)
     (void)dmi_mapping_ref((struct dmi_mapping *)page->map); /* the caller has one */
   dmi_access_step_end(&pager->process->access, page, &out);

@@ -151,8 +151,6 @@ static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_n
   env->arg = process;
   env->net = dmi_daemon_member_env(process);
   dmi_records_env(process, &env->records);
-  env->lock_pressure = dmi_pager_lock;
-  env->unlock_pressure = dmi_pager_unlock;
   return dmi_node_new(&process->access.core, dmi_pager_pressure(process->pager), env, info, addr);
 }
 

@@ -101,7 +101,7 @@ void node_pager_fini(struct node *node) {
 void node_pager_stalled(struct node *node, struct dmi_page *page) {
   node->pmap[sim_map_num(page->map->base)].refs++;
   pager_judge_stalled(node->judge, page);
-  dmi_pressure_stalled(node->pressure, page);
+  (void)dmi_pressure_stalled(node->pressure, page);
   node->events++;
 }
 
@@ -286,9 +286,18 @@ static void log_action(const struct node *node) {
           (unsigned long long)dmi_pool_limit(node->pool));
 }
 
+static void say(struct node *node, struct dmi_capacity_out *out) {
+  for (uint64_t i = 0; i < out->num; i++) {
+    struct dmi_msg msg = dmi_capacity_to_msg(&out->send[i].msg, node->core.self);
+    node_send(node, out->send[i].to, &msg);
+  }
+  dmi_capacity_out_free(out);
+}
+
 bool node_pager_step(struct node *node) {
   struct dmi_pressure_action *action = &node->action;
   struct dmi_pressure_result result = {0};
+  struct dmi_capacity_out out;
   if (!node->alive || node_frozen(node)) return false;
   if (action->type == DMI_PRESSURE_REST && action->sleep && node->events == node->seen) {
     if (!action->expects) node->expects = false;
@@ -297,7 +306,9 @@ bool node_pager_step(struct node *node) {
   if (node->sim->opt.verbose) log_action(node);
   carry_out(node, &result);
   node->by_thread = true;
-  if (dmi_node_pager(node->whole, &result, action)) node->events++;
+  dmi_capacity_out_init(&out);
+  dmi_pressure_next(node->pressure, &result, action, &out);
+  say(node, &out);
   node->by_thread = false;
   if (action->release) let_go(node, action->release);
   node_room_stepped(node);

@@ -66,7 +66,7 @@ static void set_breaks(struct node *node) {
   const struct sim_options *opt = &node->sim->opt;
   struct rng *rng = &node->sim->rng;
   dmi_member_set_break(node->m, opt->member_break);
-  dmi_handover_set_break(handover, opt->handover_break);
+  dmi_handover_set_break(handover, opt->handover_break, opt->capacity_break);
   dmi_pressure_set_break(node->pressure, opt->pressure_break, opt->capacity_break);
   dmi_handover_set_sizes(handover, rng_range(rng, 1, SIM_PAGES),
                          rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));

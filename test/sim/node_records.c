@@ -97,21 +97,8 @@ static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) 
   others_run(arg, 10);
 }
 
-/* The pager's lock; nothing to do here, since steps do not overlap. */
-static void lock_pressure(void *arg) {
-  (void)arg;
-}
-
-static void unlock_pressure(void *arg, struct dmi_out *out) {
-  for (uint32_t i = 0; i < out->num; i++)
-    node_send(arg, out->act[i].to, &out->act[i].msg);
-  dmi_out_free(out);
-}
-
 void node_records_init(struct node *node) {
   node->env.arg = node;
-  node->env.lock_pressure = lock_pressure;
-  node->env.unlock_pressure = unlock_pressure;
   node->env.records = (struct dmi_handover_env){.arg = node,
                                                 .find = env_find,
                                                 .enter = env_enter,

@@ -313,8 +313,12 @@ void sim_pager_taken(struct sim_proc *proc, uint32_t from, uint64_t bytes);
 /* It refuses a page that `from` gives or offers. */
 void sim_pager_sends_back(struct sim_proc *proc, uint32_t from, bool must);
 void sim_pager_leave(struct sim_proc *proc, uint32_t heir);
-uint32_t sim_pager_give(struct sim_proc *proc, uint64_t bytes);
-void sim_pager_leave_end(struct sim_proc *proc);
+/* Is memory here promised to others that leave? */
+bool sim_pager_has_promised(const struct sim_proc *proc);
+/* There is no memory for its leave. */
+void sim_pager_stays(struct sim_proc *proc);
+/* A message of class CAPACITY is to be sent. */
+void sim_pager_sends(struct sim_proc *proc, uint32_t to, const struct dmi_msg *msg);
 
 /* ---- sim_check.c: what must hold between processes ---- */
 /* Notes why this run is bad; the first reason stays. */

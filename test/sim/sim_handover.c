@@ -101,9 +101,10 @@ static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) 
   sim_act(arg, number_of(page->map), (uint32_t)page->index, out);
 }
 
-static uint32_t env_receiver(void *arg, uint64_t bytes) {
-  struct sim_proc *proc = arg;
-  return proc->pager ? sim_pager_give(proc, bytes) : sim_capacity_heir(proc);
+/* Without pagers: anybody. */
+static uint32_t receiver(void *arg, uint64_t bytes) {
+  (void)bytes;
+  return sim_capacity_heir(arg);
 }
 
 void sim_handover_init(struct sim_proc *proc) {
@@ -121,11 +122,11 @@ void sim_handover_init(struct sim_proc *proc) {
                                         .record = env_record,
                                         .next_record = env_next_record,
                                         .unlock = env_unlock,
-                                        .step_end = env_step_end,
-                                        .receiver = env_receiver,
-                                        .receiver_arg = proc};
+                                        .step_end = env_step_end};
   proc->handover = dmi_handover_new(&proc->core, &proc->env);
-  dmi_handover_set_break(proc->handover, proc->sim->opt.handover_break);
+  dmi_handover_set_break(proc->handover, proc->sim->opt.handover_break,
+                         proc->sim->opt.capacity_break);
+  if (!proc->pager) dmi_handover_set_receiver(proc->handover, receiver);
   dmi_handover_set_sizes(proc->handover, rng_range(rng, 1, SIM_PAGES),
                          rng_once_in(rng, 2) ? UINT64_MAX : rng_below(rng, 256));
 }
@@ -181,14 +182,27 @@ static void check_drained(struct sim_proc *proc) {
   }
 }
 
+static void send(struct sim_proc *proc, struct dmi_act *act) {
+  struct dmi_capacity_msg said;
+  bool capacity = dmi_capacity_of_msg(&act->msg, &said);
+  if (capacity && !proc->pager) { /* the heir, which was asked, promises all: others get it */
+    said.type = DMI_CAPACITY_REPORT;
+    if (act->msg.type == DMI_SVC_CAPACITY_ASK)
+      (void)dmi_handover_report(proc->handover, act->to, &said);
+    return;
+  }
+  if (capacity) sim_pager_sends(proc, act->to, &act->msg);
+  if (proc->pager && act->msg.type == DMI_MSG_REFUSE_PAGE && env_find(proc, act->msg.map))
+    sim_pager_sends_back(proc, act->to, act->msg.flags & DMI_F_MUST);
+  sim_send(proc, act->to, &act->msg);
+}
+
 static void carry(struct sim_proc *proc, struct dmi_out *out) {
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
     switch ((enum dmi_act_type)act->type) {
       case DMI_ACT_SEND:
-        if (proc->pager && act->msg.type == DMI_MSG_REFUSE_PAGE && env_find(proc, act->msg.map))
-          sim_pager_sends_back(proc, act->to, act->msg.flags & DMI_F_MUST);
-        sim_send(proc, act->to, &act->msg);
+        send(proc, act);
         break;
       case DMI_ACT_REPLAY:
         replay(proc, number_of(act->map));
@@ -204,7 +218,14 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         sim_log(proc->sim, "p%u is drained", proc->core.self);
         check_drained(proc);
         proc->drained = true;
-        if (proc->pager) sim_pager_leave_end(proc);
+        break;
+      case DMI_ACT_LEAVES:
+        sim_log(proc->sim, "p%u leaves, heir p%u", proc->core.self, atomic_load(&proc->core.heir));
+        proc->stage = SIM_LEAVES;
+        break;
+      case DMI_ACT_STAYS:
+        sim_pager_stays(proc);
+        proc->stage = SIM_STAYS;
         break;
       case DMI_ACT_PROMISED: /* without pagers nobody promises: receivers are chosen at random */
         if (proc->pager) sim_pager_taken(proc, act->to, act->value);
@@ -227,6 +248,12 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
 
 void sim_handover_begin(struct sim_proc *proc, uint32_t heir) {
   struct dmi_out out;
+  proc->stage = SIM_ASKS;
+  if (proc->pager) {
+    sim_pager_leave(proc, heir);
+  } else {
+    dmi_handover_view(proc->handover, &heir, 1);
+  }
   dmi_out_init(&out);
   dmi_handover_begin(proc->handover, heir, &out);
   carry(proc, &out);
@@ -235,6 +262,7 @@ void sim_handover_begin(struct sim_proc *proc, uint32_t heir) {
 bool sim_handover_go_on(struct sim_proc *proc) {
   struct dmi_out out;
   bool more;
+  if (proc->stage == SIM_ASKS && sim_pager_has_promised(proc)) return false;
   dmi_out_init(&out);
   proc->daemon = true;
   more = dmi_handover_go_on(proc->handover, &out);

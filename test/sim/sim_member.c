@@ -152,7 +152,7 @@ static bool may_go(const struct sim_proc *proc) {
 static bool leave_goes_on(struct sim_proc *proc) {
   struct rng *rng = &proc->sim->rng;
   bool leaves = proc->stage == SIM_LEAVES;
-  if (leaves && sim_handover_go_on(proc)) return true;
+  if ((leaves || proc->stage == SIM_ASKS) && sim_handover_go_on(proc)) return true;
   if (leaves && !proc->mute) {
     proc->mute = rng_once_in(rng, 4);
   } else if (leaves && rng_once_in(rng, 4) && sim_ops_abandon(proc)) {
@@ -221,11 +221,6 @@ static void begin_leave(struct sim *sim) {
     if (sim->map[m].unmapping && proc->pmap[m].known != SIM_FORGOTTEN) forget(proc, m);
   }
   proc->heir_slot = heir->slot;
-  if (proc->pager) {
-    sim_pager_leave(proc, heir->core.self);
-    return;
-  }
-  proc->stage = SIM_LEAVES;
   sim_handover_begin(proc, heir->core.self);
 }
 

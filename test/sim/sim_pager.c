@@ -277,16 +277,16 @@ static const char *const action_names[DMI_PRESSURE_DOS] = {
 static void step(struct sim_proc *proc) {
   struct sim_pager *pager = proc->pager;
   struct dmi_pressure_result result = {.fate = DMI_PRESSURE_OUT};
-  struct dmi_pressure_out out;
+  struct dmi_capacity_out out;
   carry_out(proc, &result);
-  dmi_pressure_out_init(&out);
+  dmi_capacity_out_init(&out);
   dmi_pressure_next(pager->core, &result, &pager->action, &out);
   sim_log(proc->sim, "p%u's pager: %s%s, %llu bytes used", proc->core.self,
           action_names[pager->action.type], pager->action.sleep ? " asleep" : "",
           (unsigned long long)dmi_pool_used(pager->pool));
   if (pager->core->stage == DMI_STAGE_CHECK_FIRST) sim_pager_gives_up(proc, pager->action.page);
   if (pager->action.release) let_go(proc, pager->action.release);
-  sim_pager_carry(proc, &out);
+  sim_pager_say(proc, &out);
   if (pager->action.type == DMI_PRESSURE_REST && pager->action.sleep) {
     pager->expects = pager->action.expects;
     pager_judge_rests(pager->judge, pager->armed);

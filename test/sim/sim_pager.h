@@ -31,8 +31,8 @@ static inline uint32_t sim_map_of(const struct dmi_page *page) {
 bool sim_pager_sleeps(const struct sim_proc *proc);
 
 /* ---- sim_pager_events.c ---- */
-/* Carries out the results of an event or an action. */
-void sim_pager_carry(struct sim_proc *proc, struct dmi_pressure_out *out);
+/* Sends what came of an action. */
+void sim_pager_say(struct sim_proc *proc, struct dmi_capacity_out *out);
 
 /* ---- sim_pager_check.c ---- */
 /* Makes its judge. */

@@ -3,7 +3,7 @@
  * in any order between different pairs.  No process may wait for memory that is free, no promise
  * may be lost, and each rule that is switched off is noticed.
  */
-#include "core/capacity.h"
+#include "core/promise.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,14 +35,16 @@ struct proc {
   uint64_t asked_ended[PROCS]; /* `turned` when a member asked */
   bool member, leaving;
   struct dmi_capacity *capacity;
-  uint64_t used;                     /* with what is promised to others */
-  uint64_t unit;                     /* it wants a page of this size to leave; 0: none */
-  uint8_t kind;                      /* AHEAD or URGENT */
-  bool offered;                      /* it is on its way */
-  bool giving;                       /* READY: pages go */
-  struct dmi_capacity_size sizes[3]; /* the pages it leaves with */
-  uint64_t told[PROCS];              /* what a member may still be offered */
-  uint64_t out;                      /* TAKEs that have not arrived */
+  struct dmi_core core;
+  struct dmi_promises *promises;
+  uint64_t used;                    /* with what is promised to others */
+  uint64_t unit;                    /* it wants a page of this size to leave; 0: none */
+  uint8_t kind;                     /* AHEAD or URGENT */
+  bool offered;                     /* it is on its way */
+  bool giving;                      /* READY: pages go */
+  struct dmi_promise_size sizes[3]; /* the pages it leaves with */
+  uint64_t told[PROCS];             /* what a member may still be offered */
+  uint64_t out;                     /* TAKEs that have not arrived */
 };
 
 struct world {
@@ -77,6 +79,21 @@ static void send_all(struct world *world, uint32_t from, struct dmi_capacity_out
     }
   }
   dmi_capacity_out_free(out);
+}
+
+/* The same of a leaver. */
+static void send_leave(struct world *world, uint32_t from, struct dmi_out *out) {
+  struct dmi_capacity_out all;
+  struct dmi_act act;
+  dmi_capacity_out_init(&all);
+  while (dmi_out_take(out, &act)) {
+    struct dmi_capacity_msg msg;
+    assert_true(dmi_capacity_of_msg(&act.msg, &msg));
+    all.send = realloc(all.send, (all.num + 1) * sizeof(*all.send));
+    all.send[all.num++] = (struct dmi_capacity_send){act.to, msg};
+  }
+  dmi_out_free(out);
+  send_all(world, from, &all);
 }
 
 static uint64_t ahead(const struct proc *proc) {
@@ -134,31 +151,28 @@ static void look(struct world *world, uint32_t at) {
 /* A leave goes on as soon as it is known how. */
 static void look_leave(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
-  struct dmi_capacity_out out;
-  if (!proc->member || !proc->leaving) return;
-  dmi_capacity_out_init(&out);
-  switch (dmi_capacity_leave_state(proc->capacity)) {
-    case DMI_CAPACITY_LEAVE_READY:
-      proc->giving = true;
-      break;
-    case DMI_CAPACITY_LEAVE_FAILED:
-      proc->leaving = false;
-      dmi_capacity_leave_end(proc->capacity, &out);
-      send_all(world, at, &out);
-      look(world, at);
-      return;
-    default:
-      return;
+  enum dmi_promises_state state;
+  struct dmi_out out;
+  if (!proc->member || !proc->leaving || proc->giving) return;
+  dmi_out_init(&out);
+  state = dmi_promises_ask(proc->promises, &out);
+  if (state == DMI_PROMISES_TOO_LITTLE) dmi_promises_end(proc->promises, &out);
+  send_leave(world, at, &out);
+  if (state == DMI_PROMISES_TOO_LITTLE) {
+    proc->leaving = false;
+    look(world, at);
   }
+  if (state != DMI_PROMISES_ENOUGH) return;
+  proc->giving = true;
   while (proc->used) {
-    struct dmi_capacity_size *sizes = &proc->sizes[rng_below(&world->rng, 3)];
+    struct dmi_promise_size *sizes = &proc->sizes[rng_below(&world->rng, 3)];
     uint64_t bytes = sizes->size;
     struct flying flying = {.type = MSG_TAKE, .bytes = bytes};
     uint32_t to;
     if (!sizes->num) continue;
     sizes->num--;
-    to = dmi_capacity_give(proc->capacity, bytes) - 1;
-    if (!world->proc[to].member) {
+    to = dmi_promises_give(proc->promises, bytes) - 1;
+    if (to >= PROCS || !world->proc[to].member) {
       bad(world, "a page for a process that is no member");
       return;
     }
@@ -172,14 +186,12 @@ static void views(struct world *world) {
   for (uint32_t i = 0; i < PROCS; i++) {
     uint32_t uid[PROCS];
     uint64_t num = 0;
-    struct dmi_capacity_out out;
     if (!world->proc[i].member) continue;
     for (uint32_t j = 0; j < PROCS; j++) {
       if (j != i && world->proc[j].member) uid[num++] = j + 1;
     }
-    dmi_capacity_out_init(&out);
-    world->proc[i].used -= dmi_capacity_view(world->proc[i].capacity, uid, num, &out);
-    send_all(world, i, &out);
+    world->proc[i].used -= dmi_capacity_view(world->proc[i].capacity, uid, num);
+    dmi_promises_view(world->proc[i].promises, uid, num);
   }
   for (uint32_t i = 0; i < PROCS; i++) {
     look_leave(world, i);
@@ -197,13 +209,11 @@ static bool has_flying(const struct world *world, uint32_t from, uint32_t to, ui
 /* The leaver has given everything away, and goes. */
 static void gone(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
-  struct dmi_capacity_out out;
-  dmi_capacity_out_init(&out);
-  dmi_capacity_leave_end(proc->capacity, &out);
-  dmi_capacity_out_free(&out); /* they are lost with it, or arrive: the view says the same */
-  proc->member = false;
+  proc->member = false; /* what was promised to it ends with the view */
   dmi_capacity_free(proc->capacity);
+  dmi_promises_free(proc->promises);
   proc->capacity = NULL;
+  proc->promises = NULL;
   for (uint32_t i = 0; i < PROCS; i++) {
     /* An offer that was on its way to it comes back. */
     if (has_flying(world, i, at, MSG_OFFER) || has_flying(world, at, i, MSG_REFUSE_PAGE))
@@ -233,20 +243,20 @@ static void offer_arrives(struct world *world, uint32_t from, uint32_t to, uint6
 static void arrive(struct world *world, uint32_t from, uint32_t to) {
   struct flying flying = world->queue[from][to][world->first[from][to]++];
   struct proc *proc = &world->proc[to];
-  struct dmi_capacity_out out;
+  const struct dmi_capacity_msg *msg = &flying.msg;
+  bool report = msg->type == DMI_CAPACITY_REPORT, promise = msg->kind == DMI_CAPACITY_PROMISE;
   uint64_t freed = 0;
   if (world->first[from][to] == world->last[from][to])
     world->first[from][to] = world->last[from][to] = 0;
-  dmi_capacity_out_init(&out);
   switch (flying.type) {
     case MSG_CAPACITY:
       if (flying.msg.type == DMI_CAPACITY_ASK) proc->asked_ended[from] = proc->ended;
-      if (flying.msg.type == DMI_CAPACITY_REPORT && flying.msg.kind != DMI_CAPACITY_PROMISE)
-        proc->told[from] = flying.msg.bytes;
-      if (!dmi_capacity_message(proc->capacity, from + 1, &flying.msg, &freed, &out))
+      if (report && !promise) proc->told[from] = msg->bytes;
+      if (report && !dmi_promises_report(proc->promises, from + 1, msg))
+        bad(world, "a promise was refused");
+      if (!(report && promise) && !dmi_capacity_message(proc->capacity, from + 1, msg, &freed))
         bad(world, "a message was refused");
       proc->used -= freed;
-      send_all(world, to, &out);
       break;
     case MSG_OFFER:
       offer_arrives(world, from, to, flying.bytes);
@@ -275,16 +285,21 @@ static void draw_pages(struct world *world, struct proc *proc) {
   for (int i = 0; i < 3; i++) {
     uint64_t most = left / sizes[i];
     uint64_t num = sizes[i] == 1 ? most : rng_below(&world->rng, (uint32_t)most + 1);
-    proc->sizes[i] = (struct dmi_capacity_size){sizes[i], num};
+    proc->sizes[i] = (struct dmi_promise_size){sizes[i], num};
     left -= num * sizes[i];
   }
+}
+
+static void enter(struct proc *proc) {
+  proc->member = true;
+  proc->capacity = dmi_capacity_new();
+  proc->promises = dmi_promises_new(&proc->core);
 }
 
 /* Something happens in one process. */
 static void happen(struct world *world) {
   uint32_t at = rng_below(&world->rng, PROCS), members = 0, heir = PROCS;
   struct proc *proc = &world->proc[at];
-  struct dmi_capacity_out out;
   uint64_t grow;
   for (uint32_t i = 0; i < PROCS; i++) {
     const struct proc *other = &world->proc[i];
@@ -294,8 +309,7 @@ static void happen(struct world *world) {
   if (!proc->member) {
     if (!rng_once_in(&world->rng, 8)) return;
     memset(proc, 0, sizeof(*proc));
-    proc->capacity = dmi_capacity_new();
-    proc->member = true;
+    enter(proc);
     for (uint32_t i = 0; i < PROCS; i++)
       world->proc[i].told[at] = 0;
     views(world);
@@ -323,10 +337,8 @@ static void happen(struct world *world) {
       proc->transient = 0;
       proc->leaving = true;
       proc->unit = 0;
-      dmi_capacity_out_init(&out);
       draw_pages(world, proc);
-      dmi_capacity_leave(proc->capacity, heir + 1, proc->sizes, 3, &out);
-      send_all(world, at, &out);
+      dmi_promises_begin(proc->promises, heir + 1, proc->sizes, 3);
       look_leave(world, at);
       if (proc->giving && !proc->used && !proc->out) gone(world, at);
       return;
@@ -404,14 +416,15 @@ static const char *simulate(uint64_t seed, enum dmi_capacity_break broken) {
     for (uint32_t j = 0; j < PROCS; j++)
       world.queue[i][j] = free_bytes[i][j];
     if (i >= 3) continue;
-    world.proc[i].member = true;
-    world.proc[i].capacity = dmi_capacity_new();
+    enter(&world.proc[i]);
   }
   views(&world);
   for (int round = 0; round < 40 && !world.bad; round++) {
     uint32_t most = rng_below(&world.rng, 30);
     for (uint32_t i = 0; i < PROCS; i++) {
-      if (world.proc[i].member) dmi_capacity_set_break(world.proc[i].capacity, broken);
+      if (!world.proc[i].member) continue;
+      dmi_capacity_set_break(world.proc[i].capacity, broken);
+      dmi_promises_set_break(world.proc[i].promises, broken);
     }
     for (uint32_t i = 0; i < most && !world.bad; i++) {
       if (rng_below(&world.rng, 2) || !deliver_one(&world)) happen(&world);
@@ -422,8 +435,10 @@ static const char *simulate(uint64_t seed, enum dmi_capacity_break broken) {
     }
     if (!world.bad) check_rest(&world);
   }
-  for (uint32_t i = 0; i < PROCS; i++)
+  for (uint32_t i = 0; i < PROCS; i++) {
     dmi_capacity_free(world.proc[i].capacity);
+    dmi_promises_free(world.proc[i].promises);
+  }
   return world.bad;
 }
 

@@ -125,12 +125,6 @@ static void step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   dmi_out_free(out);
 }
 
-static uint32_t receiver(void *arg, uint64_t bytes) {
-  (void)arg;
-  (void)bytes;
-  return 2;
-}
-
 /* Of four, process 4 is none any more. */
 static bool is_member(void *arg, uint32_t uid) {
   (void)arg;
@@ -154,8 +148,7 @@ static int setup(void **state) {
                                      .record = record,
                                      .next_record = next_record,
                                      .unlock = unlock,
-                                     .step_end = step_end,
-                                     .receiver = receiver};
+                                     .step_end = step_end};
   w->handover = dmi_handover_new(&w->core, &w->env);
   dmi_out_init(&w->sent);
   dmi_out_init(&w->out);
@@ -375,6 +368,7 @@ static void not_too_much(void **state) {
   dmi_handover_begin(w->handover, 2, &w->out);
   (void)go_on(w);
   assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+  (void)next(w, DMI_ACT_LEAVES);
   assert_int_equal(next(w, DMI_ACT_SEND).msg.type, DMI_MSG_HOME_BEGIN);
   for (uint32_t i = 0; i < 3; i++) {
     struct dmi_act act = next(w, DMI_ACT_SEND);
@@ -429,7 +423,7 @@ static void wrong_move(void **state) {
   int status;
   pid_t pid;
   dmi_handover_begin(w->handover, 2, &w->out);
-  assert_false(dmi_handover_may(dmi_handover_state(w->handover), DMI_HANDOVER_HOMES));
+  assert_false(dmi_handover_may(dmi_handover_state(w->handover), DMI_HANDOVER_ASKS));
   pid = fork();
   if (pid == 0) {
     (void)!freopen("/dev/null", "w", stderr);

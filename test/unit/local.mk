@@ -137,6 +137,10 @@ check_PROGRAMS += test/unit/capacity_test
 test_unit_capacity_test_SOURCES = test/unit/capacity_test.c
 test_unit_capacity_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/promise_test
+test_unit_promise_test_SOURCES = test/unit/promise_test.c
+test_unit_promise_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/handover_test
 test_unit_handover_test_SOURCES = test/unit/handover_test.c
 test_unit_handover_test_CPPFLAGS = $(sim_cppflags)

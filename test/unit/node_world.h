@@ -173,16 +173,6 @@ static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) 
   if (p->leaves) (void)dmi_node_step(p->node, &(struct dmi_input){.type = DMI_IN_STEPPED}, &p->out);
 }
 
-static void env_lock_capacity(void *arg) {
-  (void)arg;
-}
-
-static void env_unlock_capacity(void *arg, struct dmi_out *out) {
-  for (uint32_t i = 0; i < out->num; i++)
-    world_send(arg, out->act[i].to, &out->act[i].msg);
-  dmi_out_free(out);
-}
-
 /* ---- The network ---------------------------------------------------------------------------- */
 
 static struct name *name_find(struct proc *p, uint32_t id) {
@@ -360,9 +350,16 @@ static void world_input(struct proc *p, const struct dmi_input *in) {
 static void world_pager(struct proc *p) {
   do {
     struct dmi_pressure_result result = {.yes = p->pager.type == DMI_PRESSURE_ARM};
+    struct dmi_capacity_out out;
     if (p->pager.type == DMI_PRESSURE_SETTLE) result.fate = dmi_pressure_offered(p->pager.page);
     if (p->pager.type == DMI_PRESSURE_CHECK) result.fate = dmi_pressure_stalls(p->pager.page);
-    (void)dmi_node_pager(p->node, &result, &p->pager);
+    dmi_capacity_out_init(&out);
+    dmi_pressure_next(p->pressure, &result, &p->pager, &out);
+    for (uint64_t i = 0; i < out.num; i++) {
+      struct dmi_msg msg = dmi_capacity_to_msg(&out.send[i].msg, p->uid);
+      world_send(p, out.send[i].to, &msg);
+    }
+    dmi_capacity_out_free(&out);
     if (p->pager.release) env_unref(p, p->pager.release->map);
   } while (p->pager.type != DMI_PRESSURE_REST || !p->pager.sleep);
 }
@@ -503,8 +500,6 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
                                              .next_record = env_next_record,
                                              .unlock = env_unlock,
                                              .step_end = env_step_end};
-  p->env.lock_pressure = env_lock_capacity;
-  p->env.unlock_pressure = env_unlock_capacity;
   p->node = dmi_node_new(&p->core, p->pressure, &p->env, &info,
                          &(struct dmi_addr){.port = (uint16_t)(PORT + i)});
   dmi_node_set_break(p->node, broken);

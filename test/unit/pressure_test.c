@@ -27,7 +27,7 @@ struct world {
   struct dmi_page page[4];
   uint32_t held;
   struct dmi_pressure_action action;
-  struct dmi_pressure_out out; /* of the last step or event */
+  struct dmi_capacity_out out; /* of the last step */
 };
 
 static void let_go(void *arg, struct dmi_page *page) {
@@ -46,19 +46,19 @@ static void begin(struct world *w, bool spills, uint64_t page_size) {
   w->pool = dmi_pool_new(LIMIT, NULL, NULL);
   w->p = dmi_pressure_new(&w->core, w->pool, spills);
   dmi_pressure_open(w->p);
-  dmi_pressure_out_init(&w->out);
+  dmi_capacity_out_init(&w->out);
 }
 
 static void end(struct world *w) {
-  dmi_pressure_out_free(&w->out);
+  dmi_capacity_out_free(&w->out);
   dmi_pressure_free(w->p, let_go, w);
   assert_int_equal(w->held, 0);
   dmi_pool_free(w->pool);
 }
 
 static void fresh(struct world *w) {
-  dmi_pressure_out_free(&w->out);
-  dmi_pressure_out_init(&w->out);
+  dmi_capacity_out_free(&w->out);
+  dmi_capacity_out_init(&w->out);
 }
 
 /* The result of the last action is this; the next one is to be of this type. */
@@ -77,19 +77,16 @@ static void next(struct world *w, struct dmi_pressure_result result, enum dmi_pr
 
 static void stall(struct world *w, uint64_t page) {
   w->held++;
-  dmi_pressure_stalled(w->p, &w->page[page]);
+  assert_true(dmi_pressure_stalled(w->p, &w->page[page]));
 }
 
 static void view(struct world *w, uint32_t others) {
   const uint32_t uid[] = {2, 3, 4};
-  fresh(w);
-  dmi_pressure_view(w->p, uid, others, &w->out);
-  assert_true(w->out.look);
+  dmi_pressure_view(w->p, uid, others);
 }
 
 static void message(struct world *w, uint32_t from, struct dmi_capacity_msg msg) {
-  fresh(w);
-  assert_true(dmi_pressure_message(w->p, from, &msg, &w->out));
+  assert_true(dmi_pressure_message(w->p, from, &msg));
 }
 
 /* The pool is full of what is in use in passing, or (`frame`) for long. */
@@ -287,7 +284,7 @@ static void test_word(void **state) {
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_true(w.action.sleep);
-  assert_int_equal(w.out.capacity.num, 1); /* asked */
+  assert_int_equal(w.out.num, 1); /* asked */
   message(&w, 2,
           (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 1, 0, 0, false});
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
@@ -295,7 +292,6 @@ static void test_word(void **state) {
   next(&w, BYTES(0), DMI_PRESSURE_SWEEP); /* to the file */
   message(&w, 2,
           (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, 500, 0, false});
-  assert_true(w.out.told);
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_false(w.action.sleep);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
@@ -323,11 +319,10 @@ static void test_leaver(void **state) {
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_OFFER);
-  fresh(&w);
-  dmi_pressure_view(w.p, rest, 1, &w.out);
+  dmi_pressure_view(w.p, rest, 1);
   next(&w, OFFER(NOBODY), DMI_PRESSURE_REST);
-  assert_int_equal(w.out.capacity.num, 1);
-  assert_int_equal(w.out.capacity.send[0].to, 3);
+  assert_int_equal(w.out.num, 1);
+  assert_int_equal(w.out.send[0].to, 3);
   dmi_frame_unref(all);
   end(&w);
 }
@@ -335,26 +330,19 @@ static void test_leaver(void **state) {
 /* Who has asked to leave and found no room owes word of room ahead of need, and never gives it:
  * that is nothing to look again for. */
 static void test_refused(void **state) {
-  const struct dmi_capacity_size lot = {100, 1};
   struct dmi_frame *page;
   struct world w;
   (void)state;
   begin(&w, false, 100);
   view(&w, 1);
   page = use(&w, 100);
-  fresh(&w);
-  dmi_pressure_leave(w.p, 2, &w.out);
-  assert_true(w.out.count);
-  dmi_pressure_counted(w.p, &lot, 1, &w.out);
-  assert_int_equal(w.out.capacity.num, 1);
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_PROMISE, 1, 0, 0, false});
-  assert_true(w.out.refused);
+  dmi_pressure_leave(w.p, 2);
+  dmi_pressure_stay(w.p);
   message(&w, 2,
           (struct dmi_capacity_msg){DMI_CAPACITY_ASK, DMI_CAPACITY_AHEAD, 1, 100, 100, false});
   next(&w, NOTHING, DMI_PRESSURE_REST);
-  assert_int_equal(w.out.capacity.num, 1);
-  assert_int_equal(w.out.capacity.send[0].msg.bytes, 0);
+  assert_int_equal(w.out.num, 1);
+  assert_int_equal(w.out.send[0].msg.bytes, 0);
   assert_true(w.action.sleep);
   dmi_frame_unref(page);
   end(&w);
@@ -378,8 +366,8 @@ static void test_copies(void **state) {
   dmi_frame_unref(copy);
   dmi_pool_copies(w.pool, -200);
   next(&w, BYTES(200), DMI_PRESSURE_REST);
-  assert_int_equal(w.out.capacity.num, 1);
-  assert_int_equal(w.out.capacity.send[0].msg.bytes, 200);
+  assert_int_equal(w.out.num, 1);
+  assert_int_equal(w.out.send[0].msg.bytes, 200);
   dmi_pool_release(w.pool, 100);
   dmi_frame_unref(most);
   end(&w);

@@ -1,0 +1,239 @@
+/*
+ * promise.c - the promises that a leaver gets, and who gets which of its pages.
+ *
+ * One member after the other is asked, each for what is still missing, so that none reserves what
+ * is not needed.  After each answer all is planned anew, in whole pages.
+ */
+#include "core/promise.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mutation.h"
+#include "base/xalloc.h"
+
+struct peer {
+  uint32_t uid;
+  uint64_t known;   /* bytes that it reported last */
+  uint64_t number;  /* of the question that it has not answered; 0: none */
+  uint64_t asked;   /* bytes */
+  uint64_t promise; /* bytes it has reserved for our pages, and that no page has used yet */
+  uint64_t planned; /* of them for pages in the list of shares */
+  bool tried;       /* it was asked in this leave */
+};
+
+/* Pages of one size that one member is to get. */
+struct share {
+  uint32_t uid;
+  uint64_t size, num;
+};
+
+struct dmi_promises {
+  const struct dmi_core *core;
+#ifdef DMI_MUTATIONS
+  enum dmi_capacity_break broken;
+#endif
+  struct peer *peer;
+  uint64_t num;
+  uint64_t last_number; /* of a question */
+  uint32_t heir;
+  struct dmi_promise_size *sizes; /* what there was when the leave began; largest pages first */
+  uint64_t size_num;
+  struct share *share; /* who gets what, as far as was promised */
+  uint64_t shares;
+};
+
+struct dmi_promises *dmi_promises_new(const struct dmi_core *core) {
+  struct dmi_promises *p = dmi_xalloc(1, sizeof(*p));
+  p->core = core;
+  return p;
+}
+
+void dmi_promises_free(struct dmi_promises *p) {
+  if (!p) return;
+  free(p->peer);
+  free(p->sizes);
+  free(p->share);
+  free(p);
+}
+
+#ifdef DMI_MUTATIONS
+void dmi_promises_set_break(struct dmi_promises *p, enum dmi_capacity_break broken) {
+  p->broken = broken;
+}
+#endif
+
+/* ---- The members ---------------------------------------------------------------------------- */
+
+static struct peer *find(const struct dmi_promises *p, uint32_t uid) {
+  for (uint64_t i = 0; i < p->num; i++) {
+    if (p->peer[i].uid == uid) return &p->peer[i];
+  }
+  return NULL;
+}
+
+void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num) {
+  struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
+  for (uint64_t i = 0; i < num; i++) {
+    const struct peer *old = find(p, uid[i]);
+    if (old) fresh[i] = *old;
+    fresh[i].uid = uid[i];
+  }
+  free(p->peer);
+  p->peer = fresh;
+  p->num = num;
+}
+
+bool dmi_promises_report(struct dmi_promises *p, uint32_t from,
+                         const struct dmi_capacity_msg *msg) {
+  struct peer *peer = find(p, from);
+  if (!peer) return true; /* it has left the view, or is not in it yet */
+  if (msg->kind != DMI_CAPACITY_PROMISE) {
+    peer->known = msg->bytes;
+    return true;
+  }
+  if (!msg->number || msg->number != peer->number || msg->bytes > peer->asked) return false;
+  peer->number = 0;
+  peer->promise += msg->bytes;
+  return true;
+}
+
+static void say(const struct dmi_promises *p, uint32_t to, struct dmi_capacity_msg what,
+                struct dmi_out *out) {
+  struct dmi_msg msg = dmi_capacity_to_msg(&what, p->core->self);
+  dmi_out_send(out, to, &msg);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+static int larger_first(const void *left, const void *right) {
+  const struct dmi_promise_size *a = left, *b = right;
+  return (a->size < b->size) - (a->size > b->size);
+}
+
+void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_promise_size *sizes,
+                        uint64_t size_num) {
+  p->heir = heir;
+  free(p->sizes);
+  p->sizes = dmi_xalloc(size_num, sizeof(*sizes));
+  p->size_num = size_num;
+  if (size_num) memcpy(p->sizes, sizes, size_num * sizeof(*sizes));
+  qsort(p->sizes, size_num, sizeof(*sizes), larger_first);
+  for (uint64_t i = 0; i < p->num; i++)
+    p->peer[i].tried = false;
+}
+
+static void share(struct dmi_promises *p, struct peer *peer, uint64_t size, uint64_t *left) {
+  uint64_t fit = (peer->promise - peer->planned) / size;
+  if (fit > *left) fit = *left;
+  if (!fit) return;
+  p->share[p->shares++] = (struct share){peer->uid, size, fit};
+  peer->planned += fit * size;
+  *left -= fit;
+}
+
+/* Who gets what, whole pages, larger ones first and the heir before others.  Returns the bytes of
+ * pages that fit nowhere, *unit: the size of the smallest of them. */
+static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
+  struct peer *heir = find(p, p->heir);
+  uint64_t missing = 0;
+  free(p->share);
+  p->share = dmi_xalloc(p->size_num * p->num, sizeof(*p->share));
+  p->shares = 0;
+  for (uint64_t i = 0; i < p->num; i++)
+    p->peer[i].planned = 0;
+  for (uint64_t s = 0; s < p->size_num; s++) {
+    uint64_t size = p->sizes[s].size, left = p->sizes[s].num;
+    if (heir) share(p, heir, size, &left);
+    for (uint64_t i = 0; i < p->num; i++) {
+      if (&p->peer[i] != heir) share(p, &p->peer[i], size, &left);
+    }
+    missing += left * size;
+    if (left) *unit = size;
+  }
+  for (uint64_t i = 0; DMI_BROKEN(p, DMI_CAPACITY_BREAK_WHOLE) && i < p->num; i++) {
+    uint64_t left = p->peer[i].promise - p->peer[i].planned;
+    missing -= left < missing ? left : missing;
+  }
+  return missing;
+}
+
+/* The heir if it was not asked yet, then the member that reported the most memory; NULL: all were
+ * asked. */
+static struct peer *next_to_ask(const struct dmi_promises *p) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < p->num; i++) {
+    struct peer *peer = &p->peer[i];
+    if (peer->tried) continue;
+    if (peer->uid == p->heir) return peer;
+    if (!best || peer->known > best->known) best = peer;
+  }
+  return best;
+}
+
+enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out *out) {
+  uint64_t missing, unit = 0;
+  struct peer *next;
+  for (uint64_t i = 0; i < p->num; i++) {
+    if (p->peer[i].number) return DMI_PROMISES_WAIT;
+  }
+  missing = plan(p, &unit);
+  if (!missing) return DMI_PROMISES_ENOUGH;
+  next = next_to_ask(p);
+  if (!next) return DMI_PROMISES_TOO_LITTLE;
+  next->tried = true;
+  next->number = ++p->last_number;
+  next->asked = missing;
+  say(p, next->uid,
+      (struct dmi_capacity_msg){.type = DMI_CAPACITY_ASK,
+                                .kind = DMI_CAPACITY_PROMISE,
+                                .number = next->number,
+                                .bytes = missing,
+                                .unit = unit},
+      out);
+  return DMI_PROMISES_ASKED;
+}
+
+/* ---- Giving --------------------------------------------------------------------------------- */
+
+/* What was promised beyond the pages that were counted: for those that got bytes since. */
+static struct peer *spare(const struct dmi_promises *p, uint64_t bytes) {
+  struct peer *best = NULL;
+  for (uint64_t i = 0; i < p->num; i++) {
+    struct peer *peer = &p->peer[i];
+    uint64_t left = peer->promise - peer->planned;
+    if (left < bytes) continue;
+    if (peer->uid == p->heir) return peer;
+    if (!best || left > best->promise - best->planned) best = peer;
+  }
+  return best;
+}
+
+uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
+  struct peer *peer;
+  for (uint64_t i = 0; i < p->shares; i++) {
+    struct share *at = &p->share[i];
+    peer = at->size == bytes ? find(p, at->uid) : NULL;
+    if (!peer) continue;
+    if (!--at->num) *at = p->share[--p->shares];
+    peer->planned -= bytes;
+    peer->promise -= bytes;
+    return peer->uid;
+  }
+  peer = spare(p, bytes);
+  if (!peer) return 0;
+  peer->promise -= bytes;
+  return peer->uid;
+}
+
+void dmi_promises_end(struct dmi_promises *p, struct dmi_out *out) {
+  p->shares = 0;
+  if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;
+  for (uint64_t i = 0; i < p->num; i++) {
+    struct peer *peer = &p->peer[i];
+    if (peer->promise)
+      say(p, peer->uid,
+          (struct dmi_capacity_msg){.type = DMI_CAPACITY_RETURN, .bytes = peer->promise}, out);
+    peer->promise = peer->planned = 0;
+  }
+}
