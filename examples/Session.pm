@@ -8,11 +8,11 @@
 #   $second->leave;
 #   $session->await_end($second);
 #
-# Nothing here sleeps or looks again after a while: await reads what the processes write, and asks
-# its condition again after each piece of it.  A process that fails, a time limit, or an end of all
-# processes before the condition holds is the end of the session: a message that says what was
-# awaited, with everything that each process wrote.  Ports are chosen by the system.  Processes
-# that still run are killed when the session ends, however it ends.
+# Nothing here sleeps or polls: await reads what the processes write, and tests its condition again
+# after each piece of it.  If a process fails, time is over, or all processes have ended before the
+# condition holds, the session ends with a message that says what was awaited, and everything that
+# each process wrote.  Ports are chosen by the system.  Processes that still run are killed when the
+# session ends, however it ends.
 package Session;
 
 use strict;
@@ -28,7 +28,7 @@ use Time::HiRes ();
 
 my %running;    # pid => 1, over all sessions
 
-# An ordinary exit runs END, a signal that nobody handles does not.
+# A normal exit runs END blocks, a signal without a handler does not.
 for my $signal (qw(INT TERM HUP)) {
   $SIG{$signal} = sub { exit 1 };
 }
@@ -56,7 +56,8 @@ sub new {
     dir       => File::Temp::tempdir(CLEANUP => 1),
     processes => [],
   }, $class;
-  # A key of its own, made by the first process, so that nothing is left in anybody's home.
+  # A key of its own, made by the first process, so that nothing is left in the user's home
+  # directory.
   $session->{home} = "$session->{dir}/home";
   mkdir $session->{home} or die "$session->{home}: $!\n";
   die "$dmirun: not there; is $options{builddir} the build directory, and was make run?\n"
@@ -64,7 +65,7 @@ sub new {
   return $session;
 }
 
-# A directory that disappears with this program.
+# A directory that is removed at the end of this program.
 sub dir { return $_[0]{dir} }
 
 # Starts `dmirun COMMAND`.  join => a process: joins its program.  cwd, env => {...}: as they say.
@@ -99,7 +100,7 @@ sub start {
     exec { $all[0] } @all;
     $fail->($all[0]);
   }
-  setpgrp $pid, $pid;    # whichever of the two comes first; the other fails, and may
+  setpgrp $pid, $pid;    # parent and child both do this; the second one may fail
   $running{$pid} = 1;
   close $out_end;
   close $err_end;
@@ -111,7 +112,7 @@ sub start {
     out       => '',
     err       => '',
     events    => '',     # lines of JSON: docs/events.md
-    told      => {},     # name of an event => what it told first, and {read}: when that was read
+    told      => {},     # name of an event => the first event of that name, with {read}: when it was read
     scanned   => 0,      # bytes of events that are in told
     handles   => { out => $out, err => $err, events => $events },
   }, 'Session::Process';
@@ -195,7 +196,7 @@ sub _receive {
   delete $process->{handles}{$stream};
   return if %{ $process->{handles} };
 
-  # All streams are closed, so it is about to end, or somebody should be told that it does not.
+  # All streams are closed, so it should end; if it does not, that is an error.
   my $ended = eval {
     local $SIG{ALRM} = sub { die "alarm\n" };
     alarm 30;
@@ -223,7 +224,7 @@ sub told {
   return $process->{told}{$name};
 }
 
-# Seconds from the start of the launcher to the moment when that was read here.
+# Seconds from the start of the launcher until that event was read here.
 sub seconds_to {
   my ($process, $name) = @_;
   return $process->{told}{$name}{read} - $process->{started};

@@ -13,10 +13,10 @@
  * A product with A needs a whole vector, so the threads share one through global memory: each
  * writes its block, in a page of its own, with DMI_EXCLUSIVE_WRITE (it stays the owner), and reads
  * all blocks with DMI_UPDATE_READ: every process keeps a copy, which a write brings up to date in
- * all processes at once, so that the reads find everything in place.  What is shared is not p but
- * the residual r: p = r + beta p is then computed by every thread for itself, and the sum
- * that gives beta is the barrier between writing r and reading it.  An iteration has two
- * synchronisations, both of them sums that the method needs anyway.
+ * all processes at once, so that the reads are local.  The shared vector is not p but the residual
+ * r: every thread computes p = r + beta p for itself, and the sum that gives beta is the barrier
+ * between writing r and reading it.  An iteration has two synchronisations, both of them sums that
+ * the method needs anyway.
  */
 #include "npb.h"
 #include "spmd.h"
@@ -120,11 +120,12 @@ static int compare_columns(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* For each of my rows, which vectors have an element there: users[starts[row] ..]. */
+/* Finds for each of my rows the vectors that have an element there: users[starts[row] ..]. */
 static int32_t *find_users(const solver_t *s, const sparse_t *vectors, int64_t *starts) {
   const int64_t rows = s->end - s->begin;
   memset(starts, 0, (size_t)(rows + 2) * sizeof(*starts));
-  /* starts[row + 2] counts, then is where the row after ends, and last where `row + 1` begins. */
+  /* First starts[row + 2] counts the users of `row`, then the sums make it the begin of `row + 1`,
+   * and in the end starts[row + 1] is that begin. */
   for (int64_t i = 0; i < s->n; i++) {
     for (int32_t k = 0; k < vectors[i].num; k++) {
       const int64_t row = vectors[i].indices[k] - s->begin;
@@ -161,7 +162,7 @@ static int64_t add_row(const sparse_t *v, int32_t row, double scale, double *sum
   return num;
 }
 
-/* Every thread draws all vectors, which is cheap, and keeps what falls into its rows. */
+/* Every thread makes all vectors, which is cheap, and keeps the elements of its rows. */
 static void make_matrix(solver_t *s) {
   const int32_t nonzer = classes[s->job.class].nonzer;
   const double ratio = pow(RCOND, 1.0 / (double)s->n);
@@ -230,15 +231,16 @@ static void multiply(const solver_t *s, const double *v, double *result) {
   }
 }
 
-/* Writes my part of the shared vector.  All threads must have read what was there: they have when
- * there was a sum_over_all since. */
+/* Writes my part of the shared vector.  All threads must have read the old one: this is so if there
+ * was a sum_over_all since. */
 static void publish(solver_t *s, const double *part) {
   const int64_t size = (int64_t)sizeof(double);
   CHECK(DMI_write(s->job.vector_addr + s->begin * size, (s->end - s->begin) * size, part,
                   DMI_EXCLUSIVE_WRITE, NULL));
 }
 
-/* Reads all of it.  All threads must have written their parts: there was a sum_over_all since. */
+/* Reads the whole shared vector.  All threads must have written their parts: this is so if there
+ * was a sum_over_all since. */
 static void fetch(solver_t *s) {
   CHECK(DMI_read(s->job.vector_addr, s->n * (int64_t)sizeof(double), s->shared, DMI_UPDATE_READ,
                  NULL));
@@ -269,7 +271,7 @@ static double solve(solver_t *s) {
     for (int64_t i = 0; i < s->n; i++)
       s->p[i] = s->shared[i] + beta * s->p[i];
   }
-  sum_over_all(s, 0); /* everybody has read r */
+  sum_over_all(s, 0); /* all threads have read r */
   publish(s, s->z);
   sum_over_all(s, 0);
   fetch(s);
@@ -280,7 +282,7 @@ static double solve(solver_t *s) {
   return sqrt(sum_over_all(s, squares));
 }
 
-/* One step of the inverse iteration; returns the eigenvalue as far as it is known. */
+/* One step of the inverse iteration; returns the present estimate of the eigenvalue. */
 static double step(solver_t *s, double *residual) {
   const int64_t rows = s->end - s->begin;
   *residual = solve(s);
@@ -336,7 +338,8 @@ int64_t DMI_thread(int64_t addr) {
   solver_t s;
   job_t result;
   solver_open(&s, addr);
-  /* One step before the clock starts, as the specification says: it brings all memory in. */
+  /* One step before the clock starts, as the specification says: after that all memory is in place.
+   */
   set_ones(s.x, s.end - s.begin);
   step(&s, &result.residual);
   set_ones(s.x, s.end - s.begin);

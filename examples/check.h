@@ -1,8 +1,8 @@
 /*
  * check.h - for examples and benchmarks: stop with a clear line when a DMI call fails.
  *
- * A real program may know what to do about DMI_FALSE; these only know that nothing they could
- * print afterwards would be right.
+ * A real program may be able to handle DMI_FALSE; these programs stop, since their results would be
+ * wrong.
  */
 #ifndef EXAMPLES_CHECK_H
 #define EXAMPLES_CHECK_H
@@ -20,16 +20,17 @@ static inline void check_call(int32_t ok, const char *call, const char *file, in
   exit(EXIT_FAILURE);
 }
 
-/* Dismisses a process that has asked to leave.  False: not now, since no other process has room for
- * its pages.  Then it stays as it was, and its DMI_CLOSE comes again when there may be memory. */
+/* Dismisses a process that has asked to leave.  False: not now, since no other process has memory
+ * for its pages.  Then nothing has changed, and its DMI_CLOSE comes again when there may be memory.
+ */
 static inline int32_t check_goodbye(int32_t dmi_id) {
   if (DMI_goodbye(dmi_id) == DMI_TRUE) return 1;
   if (DMI_errno() != DMI_ENOMEM) check_call(DMI_FALSE, "DMI_goodbye", __FILE__, __LINE__);
   return 0;
 }
 
-/* The number in `text`, which must be a whole one from `min` to INT32_MAX; else a line that names
- * the argument, and the end. */
+/* Returns the number in `text`, which must be a whole number from `min` to INT32_MAX.  If it is
+ * not, prints a line that names the argument, and ends. */
 static inline int32_t check_number(const char *name, const char *text, int32_t min) {
   char *end;
   errno = 0;

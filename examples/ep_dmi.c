@@ -78,7 +78,7 @@ static void do_task(int64_t task, result_t *result) {
 void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
                   int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {
   (void)size, (void)out1_size, (void)out2_ptr, (void)out2_size;
-  (void)in_ptr, (void)in_size, (void)tag; /* ADD_RESULT is all there is */
+  (void)in_ptr, (void)in_size, (void)tag; /* ADD_RESULT is the only one */
   result_t total, part;
   memcpy(&total, page_ptr, sizeof(total));
   memcpy(&part, out1_ptr, sizeof(part));

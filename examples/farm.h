@@ -15,13 +15,14 @@
  * It may report after each task or once at its end; what it reports must be in global memory.
  * DMI_main calls farm_run, which returns when all tasks have been reported.
  *
- * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end is
- * made a notice: the thread that reports the last task has its own process ask to leave, with the
+ * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end must
+ * be a notice: the thread that reports the last task makes its own process ask to leave, with the
  * signal that Ctrl+C sends.  farm_run handles this like any request to leave (stops and joins the
- * threads there), and after each of them looks whether all tasks are done.  This misses no end:
- * the process of that thread is either not leaving, and the signal brings a new notice; or it is
+ * threads there), and after each of them looks whether all tasks are done.  This misses no end: the
+ * process of that thread is either not leaving, and the signal brings a new notice; or it is
  * leaving already, and then farm_run has not handled its notice yet, or is still joining its
- * threads, because one of them has only just reported its tasks.  Nobody sleeps or asks twice.
+ * threads, because one of them has only just reported its tasks.  There is no sleeping and no
+ * polling.
  *
  * Ctrl+C in the first process stops the threads there.  DMI_main stays, because it alone handles
  * notices: that process is dismissed when the work is complete, which is done by the others.  When
@@ -43,7 +44,7 @@ typedef struct {
   int64_t done;  /* counter: tasks whose results are in global memory */
 } farm_t;
 
-/* How a farm went. */
+/* The result of farm_run. */
 typedef struct {
   double seconds; /* from the start of the first team to the end of the last task */
   int leaving;    /* whether this process, too, has asked to leave */
@@ -65,8 +66,8 @@ static inline void farm_report(const team_arg_t *arg, int64_t tasks, int64_t num
   int64_t before;
   if (num == 0) return;
   CHECK(DMI_fad(done_addr, num, &before, DMI_PUT_ATOMIC, NULL));
-  /* When this thread has been told to stop, DMI_main is about to join it and to look.  The signal
-   * goes to the process, not to this thread: the runtime may have it blocked here. */
+  /* If this thread was told to stop, DMI_main is about to join it and then checks.  The signal goes
+   * to the process, not to this thread: the runtime may have it blocked here. */
   if (before + num == tasks && !team_stopped(arg)) kill(getpid(), SIGINT);
 }
 
@@ -95,8 +96,8 @@ static inline void farm_begin(teams_t *teams, int32_t process_num, int32_t but, 
   my_free(nodes);
 }
 
-/* Waits for `process_num` processes, lets them begin all at once, and lets more of them in and any
- * of them out until all tasks are done.  Prints who comes and goes. */
+/* Waits for `process_num` processes, lets them begin at the same time, and then lets processes join
+ * and leave until all tasks are done. Prints a line for each that does. */
 static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num) {
   teams_t teams = {0};
   farm_end_t end = {0};
@@ -129,7 +130,8 @@ static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num) {
       if (node.dmi_id == my_dmi_id) {
         end.leaving = 1;
       } else {
-        /* If not now it stays, without threads; farm_begin would start some there again. */
+        /* If it cannot leave now it stays, without threads; farm_begin would start threads there
+         * again. */
         present -= check_goodbye(node.dmi_id);
       }
       if (done) break;
@@ -139,7 +141,7 @@ static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num) {
       }
     }
   }
-  /* Elsewhere the threads found no task left and have returned, or are about to. */
+  /* The threads of other processes have found no task left and return. */
   teams_join_all(&teams);
   return end;
 }

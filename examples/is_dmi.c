@@ -13,7 +13,7 @@
  *
  * In a phase every thread counts its share of the keys, value by value, and writes the counts into
  * a page of its own (DMI_EXCLUSIVE_WRITE: nothing is sent).  After a barrier each thread ranks a
- * range of the values: it reads the counts of its range from everybody, all at once and once only
+ * range of the values: it reads the counts of its range from all threads, once and at the same time
  * (DMI_GET_READ, asynchronous), adds them up, and writes how many keys there are up to each value.
  * Every thread puts before the counts of a range how many of its keys lie below that range, so that
  * no second round is needed.  Keys are read with DMI_INVALIDATE_READ: they stay where they are used
@@ -24,17 +24,17 @@
 
 #define SEED ((uint64_t)314159265)
 #define ITERATIONS 10
-#define TESTS 5           /* keys whose ranks are looked at in every iteration */
+#define TESTS 5           /* keys whose ranks are checked in every iteration */
 #define UNIT 2048         /* keys of one page; shares of threads are whole pages */
-#define CHUNK (64 * UNIT) /* keys that a thread has in hand at once: they fit into its cache */
+#define CHUNK (64 * UNIT) /* keys that a thread handles at a time: they fit into its cache */
 
 static const char class_names[] = "SWA";
 static const struct {
   int keys_log, values_log;
-  int32_t index[TESTS]; /* which keys */
+  int32_t index[TESTS]; /* numbers of the keys */
   int32_t rank[TESTS];  /* their ranks, */
-  int32_t from[TESTS];  /* in iteration i: this much more, */
-  int32_t slope[TESTS]; /* and i times this */
+  int32_t from[TESTS];  /* plus this, */
+  int32_t slope[TESTS]; /* plus i times this, in iteration i */
 } classes[] = {
     {16,
      11,
@@ -64,7 +64,7 @@ typedef struct {
   int32_t values; /* keys are below this */
   int64_t key_num;
   int64_t keys_addr; /* int32_t each, pages of UNIT keys */
-  /* Anew when the number of threads changes.  The values are cut into as many ranges as there are
+  /* These change with the number of threads.  The values are cut into as many ranges as there are
    * threads; all are `range` long but the last ones, which are shorter or empty. */
   int64_t range;
   int64_t counts_addr; /* a page per thread: its counts, range by range, see cut_into_ranges */
@@ -133,7 +133,7 @@ static void rank_values(const job_t *job, int32_t rank, int32_t pnum) {
   int32_t *parts = my_malloc((size_t)(bytes * pnum));
   DMI_local_status_t *statuses = my_malloc((size_t)pnum * sizeof(*statuses));
   for (int64_t i = 0; i < pnum; i++) {
-    const int64_t who = (rank + i) % pnum; /* not all the same one first */
+    const int64_t who = (rank + i) % pnum; /* so that not all threads begin with the same one */
     CHECK(DMI_read(job->counts_addr + (who * pnum + rank) * bytes, bytes,
                    parts + who * (1 + job->range), DMI_GET_READ, &statuses[who]));
   }
@@ -218,8 +218,8 @@ static void write_key(const job_t *job, int64_t index, int32_t key) {
                   NULL));
 }
 
-/* Two keys are other ones in every iteration.  Returns how many of the tests passed: those that
- * compare ranks. */
+/* Changes two keys in every iteration.  Returns how many of the tests that compare ranks have
+ * passed. */
 static int iterate(const spmd_t *spmd, int64_t job_addr, job_t *job, int class, int iteration) {
   int32_t keys[TESTS];
   int passed = 0;
@@ -231,7 +231,7 @@ static int iterate(const spmd_t *spmd, int64_t job_addr, job_t *job, int class, 
   for (int i = 0; i < TESTS; i++) {
     const int32_t expected =
         classes[class].rank[i] + classes[class].from[i] + iteration * classes[class].slope[i];
-    /* The keys below this one. */
+    /* The number of keys below this one. */
     const int32_t rank = keys[i] == 0 ? 0 : read_int32(job->ranks_addr, keys[i] - 1);
     if (rank == expected) {
       passed++;
@@ -243,7 +243,7 @@ static int iterate(const spmd_t *spmd, int64_t job_addr, job_t *job, int class, 
   return passed;
 }
 
-/* Puts every key where its rank says, and looks whether they are all there and sorted. */
+/* Puts every key at the place of its rank, and checks that all are there and sorted. */
 static int fully_verify(const job_t *job) {
   const int64_t bytes = job->key_num * (int64_t)sizeof(int32_t);
   const int64_t ranks_bytes = job->values * (int64_t)sizeof(int32_t);
@@ -284,7 +284,7 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_mmap(&job.keys_addr, UNIT * sizeof(int32_t), (job.key_num + UNIT - 1) / UNIT, NULL));
   share_out(&spmd, &job);
   run_phase(&spmd, job_addr, &job, MAKE_KEYS);
-  iterate(&spmd, job_addr, &job, class, 1); /* does not count */
+  iterate(&spmd, job_addr, &job, class, 1); /* a first one that is not timed */
 
   int passed = 0;
   double seconds = 0;

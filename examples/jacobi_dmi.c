@@ -18,7 +18,8 @@
  * is the sum of the changes, which is printed.  The reads are asynchronous: while they run, a
  * thread computes the planes that do not need them.
  *
- * DMI_main then does the same alone and prints `correct` if no bit differs, else `wrong`.
+ * DMI_main then computes everything again alone and prints `correct` if no bit differs, else
+ * `wrong`.
  */
 #include <math.h>
 #include <stddef.h>
@@ -32,8 +33,8 @@ typedef struct {
   int32_t iterations;
   int64_t borders_addr; /* a page per plane, see border_addr */
   int64_t result_addr;  /* all points in the end, a page per plane */
-  double change;        /* of the last iteration, and */
-  double seconds;       /* what all took: written by rank 0 */
+  double change;        /* of the last iteration */
+  double seconds;       /* time of all iterations; rank 0 writes both */
 } job_t;
 
 /* Planes [begin, end) of the cube.  In local memory a plane has a rim of one point and a slab one
@@ -55,7 +56,7 @@ static double *plane_of(const slab_t *slab, double *points, int64_t z) {
   return points + (z - slab->begin + 1) * plane_points(slab->n);
 }
 
-/* What a point is at first: looks random, is the same everywhere. */
+/* The first value of a point: looks random, and is the same in every process. */
 static double first_value(int64_t z, int64_t y, int64_t x) {
   uint32_t h = (uint32_t)z * 2654435761u ^ (uint32_t)y * 2246822519u ^ (uint32_t)x * 3266489917u;
   h = (h ^ (h >> 15)) * 2654435769u;
@@ -75,7 +76,8 @@ static void slab_open(slab_t *slab, int64_t n, int64_t begin, int64_t end) {
         *point++ = first_value(z, y, x);
     }
   }
-  memcpy(slab->next, slab->points, (size_t)num * sizeof(double)); /* the rims, once and for all */
+  /* the rims, which do not change */
+  memcpy(slab->next, slab->points, (size_t)num * sizeof(double));
 }
 
 static void slab_close(slab_t *slab) {
@@ -138,7 +140,7 @@ static int64_t plane_bytes(const worker_t *w) {
   return plane_points(w->job.n) * (int64_t)sizeof(double);
 }
 
-/* Where a border plane of a slab is after so many iterations. */
+/* The address of a border plane of a slab after so many iterations. */
 static int64_t border_addr(const worker_t *w, int32_t rank, int32_t iteration, int which) {
   const int64_t set = (int64_t)(iteration & 1) * w->arg.pnum;
   return w->job.borders_addr + ((set + rank) * 2 + which) * plane_bytes(w);
@@ -173,8 +175,8 @@ static void write_border(worker_t *w, int32_t iteration, int which, int64_t z) {
                   plane_of(&w->slab, w->slab.points, z), DMI_EXCLUSIVE_WRITE, NULL));
 }
 
-/* One iteration; returns the change.  The planes of the neighbours are there already in the first
- * one: every slab begins with them. */
+/* One iteration; returns the change.  In the first one the neighbours' planes are there already:
+ * every slab begins with them. */
 static double iterate(worker_t *w, int32_t iteration) {
   slab_t *slab = &w->slab;
   double change = 0, sum;

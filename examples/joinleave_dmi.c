@@ -7,15 +7,15 @@
  *   Ctrl+C                                  leaves it; in the first process: ends the program
  *
  * Each process that joins gets a thread per core.  A thread throws a batch of darts at a square,
- * adds how many fell into the inscribed circle to two counters in global memory, looks whether it
- * has been told to stop, and goes on.  Nothing limits how many processes or threads there are;
- * team.h keeps track of them.
+ * adds how many fell into the inscribed circle to two counters in global memory, checks whether it
+ * was told to stop, and goes on.  Nothing limits how many processes or threads there are; team.h
+ * keeps track of them.
  */
 #include <stddef.h>
 
 #include "team.h"
 
-#define BATCH ((int64_t)4000000) /* darts between two looks at the flag: tens of milliseconds */
+#define BATCH ((int64_t)4000000) /* darts between two checks of the flag: tens of milliseconds */
 
 /* In global memory. */
 typedef struct {
@@ -53,15 +53,15 @@ void DMI_main(int argc, char **argv) {
     } else {
       teams_stop(&teams, node.dmi_id);
       printf("goodbye %d!\n", node.dmi_id);
-      /* This process goes last, when nobody needs it any more. */
+      /* This process leaves last, when no other needs it any more. */
       if (node.dmi_id == my_dmi_id) break;
-      (void)check_goodbye(node.dmi_id); /* if not now, there is a DMI_CLOSE again */
+      (void)check_goodbye(node.dmi_id); /* if it fails now, DMI_CLOSE comes again */
     }
     print_pi(darts_addr);
     fflush(stdout);
   }
 
-  /* The others are still throwing. */
+  /* The other threads still throw darts. */
   while (teams.num > 0)
     teams_stop(&teams, teams.items[0].dmi_id);
   teams_join_all(&teams);

@@ -12,8 +12,8 @@
  * mandelbrot.png into its working directory; with MANDEL_TIMELINE=FILE in its environment it also
  * writes who computed which task and when.
  *
- * farm.h has the coming and going.  A page of the image is owned by the process that computed it;
- * when that process leaves, DMI_goodbye hands the page on.
+ * farm.h lets processes join and leave.  A page of the image is owned by the process that computed
+ * it; when that process leaves, DMI_goodbye hands the page on.
  */
 #include <math.h>
 #include <png.h>
@@ -43,7 +43,7 @@ typedef struct {
   int64_t end_us;
 } record_t;
 
-/* Wall clock, the only one that means anything on another machine.  As good as their NTP. */
+/* Wall clock, the only one that can be compared between machines, as exact as their NTP. */
 static int64_t clock_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -52,7 +52,7 @@ static int64_t clock_us(void) {
 
 /* First pixel of a task; for task == tasks, the number of pixels. */
 static int64_t task_begin(const job_t *job, int64_t task) {
-  /* The product needs more than 64 bits for images that a few machines could well compute. */
+  /* With more than 64 bits, as the product may be large. */
   const __int128 pixels = (__int128)job->width * job->height;
   return (int64_t)(pixels * task / job->tasks);
 }
@@ -74,7 +74,7 @@ static int32_t count_iterations(double cx, double cy, int32_t max_iterations) {
 }
 
 static void compute_task(const job_t *job, int64_t task, int32_t *counts) {
-  /* 3 units of the plane along the shorter side: the whole set is seen, and is not distorted. */
+  /* 3 units of the plane along the shorter side: this shows the whole set, without distortion. */
   const double step = 3.0 / (job->width < job->height ? job->width : job->height);
   const int64_t end = task_begin(job, task + 1);
   for (int64_t pixel = task_begin(job, task); pixel < end; pixel++) {
@@ -142,7 +142,7 @@ static png_byte colour_of(int32_t count, int32_t max_iterations) {
   return (png_byte)(1 + (int64_t)(40 * sqrt(count)) % 255);
 }
 
-/* Whether the whole picture was written.  Nothing but `rows` goes in (no time, no name), so that
+/* True if the whole picture was written.  The file contains only `rows` (no time, no name), so that
  * equal pictures are equal files. */
 static int write_png(FILE *file, const job_t *job, png_byte **rows) {
   png_color palette[256];
@@ -208,7 +208,7 @@ static void save_timeline(const job_t *job, const char *path) {
               (long long)r->end_us);
     }
   }
-  if (file == NULL || fclose(file) != 0) perror(path); /* the picture is worth more: go on */
+  if (file == NULL || fclose(file) != 0) perror(path); /* the picture matters more: go on */
   my_free(records);
 }
 

@@ -5,12 +5,12 @@
  *   dmirun ./matmat_dmi 2 4 1000    starts the program: 2 processes, 4 threads each, 1000 x 1000
  *   dmirun -i HOST ./matmat_dmi     joins it; the second of 2
  *
- * Arguments: node_num thread_num n.  Rows are dealt out in blocks of equal size, one page of
- * global memory and one thread per block; when n is not divisible the last blocks are shorter or
- * empty.  There are two phases, and each is a set of threads: when DMI_main has joined those of
- * the first, which make A and B, it creates those of the second, which read them.  The same
- * division in both phases keeps a block of A in the process that uses it.  DMI_main compares the
- * result with one that it computes by itself and prints `correct` or `wrong`.
+ * Arguments: node_num thread_num n.  Rows are divided into blocks of equal size, one page of global
+ * memory and one thread per block; when n is not divisible the last blocks are shorter or empty.
+ * There are two phases, and each is a set of threads: when DMI_main has joined those of the first,
+ * which make A and B, it creates those of the second, which read them.  The same division in both
+ * phases keeps a block of A in the process that uses it.  DMI_main compares the result with one
+ * that it computes by itself and prints `correct` or `wrong`.
  */
 #include "spmd.h"
 
@@ -23,8 +23,8 @@ typedef struct {
   int64_t a_addr, b_addr, c_addr;
 } work_t;
 
-/* An element of A (which 0) or B (which 1): looks random, is the same everywhere.  Whole numbers
- * below 1000, so that sums are exact in any order and results can be compared with ==. */
+/* An element of A (which 0) or B (which 1): looks random, and is the same in every process.  Whole
+ * numbers below 1000, so that sums are exact in any order and results can be compared with ==. */
 static double element(uint32_t which, int64_t row, int64_t column) {
   uint32_t h = (uint32_t)row * 2654435761u ^ (uint32_t)column * 2246822519u ^ which * 3266489917u;
   h = (h ^ (h >> 15)) * 2654435769u;

@@ -8,12 +8,12 @@
  *
  * Arguments: n [processes [rows]].  It begins when so many processes (1) have joined.  A task is
  * one way to fill the first `rows` rows (3): the thread that takes it counts all ways to go on from
- * there.  Every thread makes the same list of tasks for itself, so that a task is but a number,
+ * there.  Every thread makes the same list of tasks for itself, so that a task is only a number,
  * taken with DMI_fad (farm.h).  Each placement and its mirror image have as many solutions: only
  * those whose first queen stands in the left half (or, once, in the middle) are tasks.
  *
- * A thread keeps its count to itself and adds it to the total with one DMI_fad when it returns:
- * what a task costs over the network is the one that takes it.
+ * A thread counts locally and adds its count to the total with one DMI_fad when it returns.  So a
+ * task costs only one message and its answer: the DMI_fad that takes it.
  */
 #include "farm.h"
 

@@ -6,16 +6,16 @@
  *   dmirun -s 64M -i HOST ./remoteswap_dmi       the other three
  *
  * Arguments: MiB [processes [threads per process]].  Every process lends `-s` bytes; all together
- * must have room for the numbers twice.  No process has more of them in memory of its own than a
- * few pieces: the rest is in global memory, and pages drift to where there is room.
+ * must hold the numbers twice.  No process has more than a few pieces of them in its own memory:
+ * the rest is in global memory, and DMI moves pages to processes with free memory.
  *
  * It is a sampling sort.  The numbers are in stripes.
  *   fill      each stripe is written
  *   sample    some numbers of each stripe are read; sorted, they give the limits of the buckets
- *   count     how many of each stripe's numbers belong into each bucket: so where they will stand
+ *   count     how many of each stripe's numbers belong into each bucket: this gives their places
  *   scatter   all numbers are written to their buckets, in a second array
  *   sort      each bucket is read, sorted, and written back
- *   check     each bucket is read once more: in order, and no number lost or made up?
+ *   check     each bucket is read once more: numbers must be in order, and none lost or added
  * Each phase is a list of tasks, stripes or buckets, that the threads take from a counter; between
  * two phases processes may come and go.
  *
@@ -32,7 +32,7 @@
 #define PAGE ((int64_t)256 << 10)              /* bytes of a page */
 #define PAGE_NUM (PAGE / (int64_t)sizeof(key)) /* numbers in a page */
 #define STRIPE_PAGES 8                         /* pages of a stripe: 2 MiB */
-#define BUCKET ((int64_t)2 << 20)              /* bytes of a bucket, more or less */
+#define BUCKET ((int64_t)2 << 20)              /* approximate bytes of a bucket */
 #define SAMPLES 64                             /* numbers sampled of each stripe */
 #define BATCH 2048 /* numbers for the same bucket that are written together */
 
@@ -42,7 +42,7 @@ enum phase { FILL, SAMPLE, COUNT, SCATTER, SORT, CHECK_ORDER, PHASES };
 static const char *const phase_names[PHASES] = {"fill",    "sample", "count",
                                                 "scatter", "sort",   "check"};
 
-/* What a thread found out about a bucket, or put into a stripe. */
+/* What a thread has found in a bucket, or written to a stripe. */
 typedef struct {
   int64_t num; /* numbers */
   uint64_t sum, mixed;
@@ -90,7 +90,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Adds numbers to what is known; they follow those that are known already. */
+/* Adds the next numbers to `found`. */
 static void look(found_t *found, const key *keys, int64_t num) {
   for (int64_t i = 0; i < num; i++) {
     if (found->num++ == 0) {
@@ -111,7 +111,7 @@ typedef struct {
   job_t job;
   key *page;        /* PAGE_NUM numbers */
   key *limits;      /* of all buckets */
-  int64_t *counts;  /* of the stripe in hand, by bucket */
+  int64_t *counts;  /* of the present stripe, by bucket */
   key *batches;     /* BATCH numbers for each bucket */
   int32_t *batched; /* how many there are */
 } worker_t;
@@ -209,7 +209,7 @@ static void do_count(worker_t *w, int64_t stripe) {
   CHECK(DMI_write(counts_of(w, stripe), bytes, w->counts, DMI_PUT_WRITE, NULL));
 }
 
-/* Writes what is there for a bucket behind what this stripe has written there. */
+/* Writes the batch of a bucket, after the numbers that this stripe has written there before. */
 static void batch_out(worker_t *w, int64_t bucket) {
   const int32_t num = w->batched[bucket];
   if (num == 0) return;
@@ -291,7 +291,7 @@ static void worker_close(worker_t *w) {
   my_free(w->page);
 }
 
-/* Rank 0 shows how far all have come, in steps of a quarter. */
+/* Rank 0 shows the progress of all threads, in steps of a quarter. */
 static void show(const worker_t *w, int64_t done, int64_t *shown) {
   const int64_t quarter = 4 * done / w->job.tasks;
   if (w->arg.rank != 0 || quarter <= *shown || quarter == 4) return;
@@ -341,13 +341,13 @@ static void set_limits(const job_t *job) {
   qsort(samples, (size_t)num, sizeof(key), by_size);
   for (int64_t i = 0; i + 1 < job->buckets; i++)
     limits[i] = samples[num * (i + 1) / job->buckets];
-  limits[job->buckets - 1] = UINT64_MAX; /* of the last one: not looked at */
+  limits[job->buckets - 1] = UINT64_MAX; /* the last one has no limit */
   CHECK(DMI_write(job->limits_addr, bytes_of(job->buckets), limits, DMI_EXCLUSIVE_WRITE, NULL));
   my_free(limits);
   my_free(samples);
 }
 
-/* From how many to where: bucket by bucket, and in each stripe by stripe. */
+/* Makes places of counts: bucket by bucket, and in each bucket stripe by stripe. */
 static void set_begins(const job_t *job) {
   const int64_t num = job->stripes * job->buckets;
   int64_t *counts = new_array(num, sizeof(int64_t));
@@ -369,7 +369,7 @@ static void set_begins(const job_t *job) {
   my_free(counts);
 }
 
-/* What all tasks of a phase found, one after another. */
+/* The results of all tasks of a phase, combined in their order. */
 static found_t all_found(const job_t *job, int64_t tasks) {
   found_t *found = new_array(tasks, sizeof(*found)), all = {.in_order = 1};
   CHECK(DMI_read(job->found_addr, tasks * (int64_t)sizeof(*found), found, DMI_GET_READ, NULL));
@@ -409,7 +409,7 @@ static void unmap_all(const job_t *job, int64_t job_addr) {
   CHECK(DMI_munmap(job->from_addr, NULL));
 }
 
-/* ---- How fast ------------------------------------------------------------------------------- */
+/* ---- Speed ---------------------------------------------------------------------------------- */
 
 typedef struct {
   double write, read; /* MB/s */
@@ -433,7 +433,8 @@ static void file_must(int ok, const char *dir) {
   exit(EXIT_FAILURE);
 }
 
-/* All is on the disk when the writing ends, and none of it in memory when the reading begins. */
+/* All bytes are on the disk before the writing ends, and none in memory when the reading begins.
+ */
 static speed_t file_speed(const job_t *job, char *page) {
   const int64_t bytes = bytes_of(job->num) / PAGE * PAGE;
   const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";

@@ -7,22 +7,22 @@
  *
  * A fourth argument makes it wait for so many processes before it begins.
  *
- * The mesh is a cloud of points, each tied to those that are near; the warmth of a point flows to
- * colder ones.  The points are divided among domains, whose shapes and neighbours are as irregular
- * as the mesh.  A domain computes its own points and needs, for each step, the values of some of
- * its neighbours' points: a read-write-set.  There are two of them, for the values of this step and
- * the next, so that one barrier a step is enough.
+ * The mesh is a set of points, each connected to those that are near; heat flows from warmer points
+ * to colder ones.  The points are divided among domains, whose shapes and neighbours are as
+ * irregular as the mesh.  A domain computes its own points and needs, for each step, the values of
+ * some of its neighbours' points: a read-write-set.  There are two of them, for the values of this
+ * step and the next, so that one barrier a step is enough.
  *
  * One thread works for each domain.  After every PHASE steps the threads end, and the domains are
- * dealt out anew among the processes that are there then; all that a domain knows is in its values.
- * At the end DMI_main computes everything once more by itself and prints `correct` when all values
- * are the same, to the last bit.
+ * divided again among the processes that are there then; a domain has no state but its values.  At
+ * the end DMI_main computes everything again alone and prints `correct` if all values are the same,
+ * to the last bit.
  */
 #include <math.h>
 
 #include "check.h"
 
-#define PHASE 50 /* steps between two looks at who has come and who wants to go */
+#define PHASE 50 /* steps after which processes can join and leave */
 
 /* ---- The mesh: the same in every process ---------------------------------------------------- */
 
@@ -30,12 +30,12 @@ typedef struct {
   int64_t num;     /* points */
   double *x, *y;   /* in the unit square */
   int32_t *domain; /* of each point */
-  int64_t *first;  /* num + 1: where the ties of each point begin */
-  int64_t *to;     /* the other ends */
-  double *weight;  /* how well warmth flows along a tie */
+  int64_t *first;  /* num + 1: where the connections of each point begin */
+  int64_t *to;     /* the other end of each connection */
+  double *weight;  /* how well heat flows along a connection */
 } mesh_t;
 
-/* Looks random, is the same everywhere: from 0 to 1. */
+/* A number from 0 to 1 that looks random, and is the same in every process. */
 static double noise(uint64_t a, uint64_t b) {
   uint64_t z = a * 0x9e3779b97f4a7c15u + b * 0xc2b2ae3d27d4eb4fu;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -43,7 +43,7 @@ static double noise(uint64_t a, uint64_t b) {
   return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
 }
 
-/* A domain is what lies nearest to its centre. */
+/* The domain of a point: that with the nearest centre. */
 static int32_t nearest_centre(double x, double y, int32_t domain_num) {
   int32_t best = 0;
   double least = 9;
@@ -57,9 +57,9 @@ static int32_t nearest_centre(double x, double y, int32_t domain_num) {
   return best;
 }
 
-/* The ties of point i, to `to` and `weight` unless they are NULL; returns how many.  Points are
- * sorted into square boxes, as wide as ties are long, so that only nine boxes have to be looked at
- * for each. */
+/* Writes the connections of point i to `to` and `weight`, unless these are NULL; returns how many
+ * there are.  Points are sorted into square boxes as wide as the longest connection, so that only
+ * nine boxes must be searched for each point. */
 static int64_t ties_of(const mesh_t *mesh, int64_t i, const int64_t *box, const int64_t *in_box,
                        int64_t boxes, int64_t *to, double *weight) {
   const double most = 1.0 / (double)boxes;
@@ -136,8 +136,9 @@ static double warmth_at_first(const mesh_t *mesh, int64_t i) {
   return mesh->x[i] < 0.2 ? 100 : 0;
 }
 
-/* The value of point i in the next step.  place[k] is where `values` has that of point k; NULL: at
- * k.  The sum is in the order of the ties, so that it is the same whoever computes it. */
+/* The value of point i in the next step.  place[k] is the index of point k in `values`; NULL: k
+ * itself.  The sum is in the order of the connections, so that every process gets the same result.
+ */
 static double next_value(const mesh_t *mesh, int64_t i, const double *values,
                          const int64_t *place) {
   const double mine = values[place == NULL ? i : place[i]];
@@ -149,7 +150,7 @@ static double next_value(const mesh_t *mesh, int64_t i, const double *values,
   return mine + 0.02 * sum;
 }
 
-/* ---- What threads are told, in global memory ------------------------------------------------ */
+/* ---- The arguments of threads, in global memory --------------------------------------------- */
 
 typedef struct {
   int64_t point_num;
@@ -166,8 +167,8 @@ typedef struct {
 
 /* ---- A domain ------------------------------------------------------------------------------- */
 
-/* Its points come first in `points`, then those of others that it reads.  place[i] becomes the
- * place of point i in it.  Returns how many are its own; *num: all. */
+/* Fills `points`: first the domain's own points, then those of others that it reads.  place[i]
+ * becomes the index of point i there.  Returns how many are its own; *num: all. */
 static int32_t domain_points(const mesh_t *mesh, int32_t domain, int64_t *points, int64_t *place,
                              int32_t *num) {
   int32_t own = 0;
@@ -215,7 +216,7 @@ static void run_domain(const phase_t *phase, int32_t domain) {
     CHECK(DMI_local_barrier_sync(&barrier, phase->domain_num));
   }
   for (int32_t step = phase->from; step < phase->to; step++) {
-    /* Its own values are here: only those of the neighbours are fetched. */
+    /* The domain's own values are here: only those of the neighbours are fetched. */
     CHECK(DMI_local_rwset_read(&local[step % 2], values, NULL));
     for (int32_t p = 0; p < own; p++)
       next[p] = next_value(&mesh, points[p], values, place);
@@ -248,8 +249,8 @@ typedef struct {
   int32_t *ids;
 } crew_t;
 
-/* A process comes or goes.  The last one stays: it has all the values; and so does one whose pages
- * find no room elsewhere, until its DMI_CLOSE comes again. */
+/* A process joins or leaves.  The last one stays, since it has all the values.  One whose pages fit
+ * nowhere else stays until its DMI_CLOSE comes again. */
 static void crew_change(crew_t *crew, const DMI_node_t *node) {
   if (node->state == DMI_OPEN) {
     CHECK(DMI_welcome(node->dmi_id));
@@ -286,7 +287,7 @@ static void crew_look(crew_t *crew, int32_t wanted) {
 
 /* ---- The program ---------------------------------------------------------------------------- */
 
-/* One phase: a thread for each domain, dealt out among the processes. */
+/* Runs one phase: a thread for each domain, divided among the processes. */
 static void run_phase(const phase_t *phase, const crew_t *crew, int64_t phase_addr,
                       int64_t tasks_addr) {
   DMI_thread_t *threads = my_malloc((size_t)phase->domain_num * sizeof(DMI_thread_t));
@@ -302,7 +303,8 @@ static void run_phase(const phase_t *phase, const crew_t *crew, int64_t phase_ad
   my_free(threads);
 }
 
-/* All by ourselves, and compared with what the domains have found.  Returns how many differ. */
+/* Computes everything alone, and compares it with the results of the domains.  Returns how many
+ * differ. */
 static int64_t compare(const phase_t *phase, int32_t steps) {
   mesh_t mesh = mesh_make(phase->point_num, phase->domain_num);
   const size_t bytes = (size_t)mesh.num * sizeof(double);

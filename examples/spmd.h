@@ -33,7 +33,7 @@ typedef struct {
   int32_t pnum;         /* threads on all of them */
   int32_t thread_num;   /* threads per process; 0: one per core */
   int32_t my_dmi_id;    /* this process */
-  int leaving;          /* it has asked to leave; it goes in spmd_end, after the others' work */
+  int leaving;          /* it has asked to leave; it does so in spmd_end, after the work */
   int64_t barrier_addr; /* DMI_barrier_t */
 } spmd_t;
 
@@ -60,11 +60,13 @@ static inline void spmd_handle_notice(spmd_t *spmd, const DMI_node_t *node) {
   if (node->dmi_id == spmd->my_dmi_id) {
     spmd->leaving = 1; /* DMI_main goes on here */
   } else {
-    (void)check_goodbye(node->dmi_id); /* if not now: it has no part in the next phases either */
+    /* even if it cannot leave now, it has no part in the next phases */
+    (void)check_goodbye(node->dmi_id);
   }
 }
 
-/* Waits until process_num processes are in; those that change their mind meanwhile are let go. */
+/* Waits until process_num processes have joined; those that ask to leave meanwhile are dismissed.
+ */
 static inline void spmd_gather(spmd_t *spmd, int32_t process_num, int32_t thread_num) {
   *spmd = (spmd_t){.thread_num = thread_num};
   CHECK(DMI_rank(&spmd->my_dmi_id));
@@ -81,8 +83,8 @@ static inline void spmd_gather(spmd_t *spmd, int32_t process_num, int32_t thread
   }
 }
 
-/* Lets in and out who has asked for it since the last phase.  Waits for a process when none is
- * left to work.  Returns whether the team is another one now. */
+/* Lets processes join and leave that have asked for it since the last phase.  Waits for a process
+ * if none is left to work.  Returns whether the team has changed. */
 static inline int spmd_change(spmd_t *spmd) {
   int changed = 0;
   for (;;) {

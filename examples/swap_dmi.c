@@ -1,15 +1,17 @@
 /*
- * swap_dmi.c - remote swap: one process uses an array that only all of them together have room for.
+ * swap_dmi.c - remote swap: one process uses an array that only fits into the memory of all
+ * processes together.
  *
  *   dmicc -O2 swap_dmi.c -o swap_dmi
  *   dmirun -s 300M ./swap_dmi 1000 4       1000 MiB of memory in 4 processes,
  *   dmirun -s 300M -i HOST ./swap_dmi      three of which are these
  *
- * Arguments: MiB [processes [threads per process]].  Mapping costs nothing; a page has memory where
- * it is first written.  So the array is not filled by the process that mapped it, but by threads on
- * all processes: each writes its share of the pages with DMI_EXCLUSIVE_WRITE, and so becomes their
- * owner.  From then on DMI_main reads with DMI_GET_READ and writes with DMI_PUT_WRITE, which leave
- * every page where it is.  In the end each thread adds up its own pages: nothing is sent for that.
+ * Arguments: MiB [processes [threads per process]].  Mapping costs nothing; a page gets memory in
+ * the process that writes it first.  So the array is not filled by the process that mapped it, but
+ * by threads on all processes: each writes its share of the pages with DMI_EXCLUSIVE_WRITE, and so
+ * becomes their owner.  From then on DMI_main reads with DMI_GET_READ and writes with
+ * DMI_PUT_WRITE, which leave every page where it is.  In the end each thread adds up its own pages:
+ * nothing is sent for that.
  */
 #include <stddef.h>
 
@@ -29,7 +31,7 @@ typedef struct {
   int64_t sum;        /* counter: of all elements, by ADD_UP */
 } job_t;
 
-/* Element i at first: looks random. */
+/* The first value of element i; looks random. */
 static int64_t first_value(int64_t i) {
   const uint64_t h = (uint64_t)i * 0x9e3779b97f4a7c15u;
   return (int64_t)((h ^ (h >> 29)) & 0xffffff);
@@ -68,8 +70,7 @@ static void run_phase(const spmd_t *spmd, int64_t job_addr, job_t *job, int32_t 
   CHECK(DMI_read(job_addr, sizeof(*job), job, DMI_GET_READ, NULL));
 }
 
-/* Adds 1 to UPDATES elements all over the array; returns how many of them were not what they should
- * have been. */
+/* Adds 1 to UPDATES elements all over the array; returns how many had a wrong value. */
 static int64_t update_elements(const job_t *job) {
   const int64_t num = job->pages * WORDS;
   int64_t wrong = 0;

@@ -1,5 +1,6 @@
 /*
- * sync_dmi.c - ways for threads to wait for each other, from a lock to one's own allreduce.
+ * sync_dmi.c - ways for threads to wait for each other, from a lock to an allreduce made by the
+ * program.
  *
  *   dmicc -O2 sync_dmi.c -o sync_dmi
  *   dmirun ./sync_dmi 100 2               100 rounds of each, by two processes: this one,
@@ -21,35 +22,35 @@
 
 enum { BRING_PART }; /* tag of DMI_function */
 
-/* The work, in global memory.  All of it is small and changes hands all the time: one page. */
+/* The work, in global memory.  It is small, and all threads use all of it: one page. */
 typedef struct {
   int32_t rounds;
   DMI_mutex_t mutex;
   DMI_cond_t all_here;
   int64_t counter;     /* under the mutex */
   int64_t fad_counter; /* by DMI_fad */
-  int32_t here;        /* threads that have come to the barrier of a round; under the mutex */
+  int32_t here;        /* threads that have arrived at the barrier of a round; under the mutex */
   int64_t arrived;     /* counter: arrivals at all barriers, to check them */
-  int64_t faults;      /* counter: what was not as it should be */
+  int64_t faults;      /* counter: errors found */
   int64_t reduce_addr; /* reduce_t, in a page of its own */
 } job_t;
 
 /* An allreduce, in global memory. */
 typedef struct {
   int64_t sum;             /* of the parts brought in this round */
-  int64_t total;           /* of the round before, for those who were woken */
+  int64_t total;           /* of the round before, for threads that were woken */
   int32_t num;             /* threads that sleep */
   DMI_thread_t sleepers[]; /* one less than there are threads */
 } reduce_t;
 
-/* What a thread brings. */
+/* The part of a thread, for DMI_function. */
 typedef struct {
   int64_t value;
   DMI_thread_t self;
   int32_t pnum;
 } part_t;
 
-/* Fields of the job by their addresses. */
+/* The address of a field of the job. */
 #define AT(field) (arg->job_addr + (int64_t)offsetof(job_t, field))
 
 static int32_t add(int64_t addr, int64_t num) {
@@ -75,7 +76,7 @@ static void wait_by_condition(const spmd_arg_t *arg) {
   CHECK(DMI_read(AT(here), sizeof(here), &here, DMI_GET_READ, NULL));
   here = here + 1 == arg->pnum ? 0 : here + 1;
   CHECK(DMI_write(AT(here), sizeof(here), &here, DMI_PUT_WRITE, NULL));
-  /* No wake-up comes without a broadcast, so there is nothing to look at afterwards. */
+  /* There are no spurious wake-ups, so nothing has to be tested afterwards. */
   if (here != 0) {
     CHECK(DMI_cond_wait(AT(all_here), AT(mutex)));
   } else {
@@ -84,8 +85,8 @@ static void wait_by_condition(const spmd_arg_t *arg) {
   CHECK(DMI_mutex_unlock(AT(mutex)));
 }
 
-/* A barrier between two looks at a counter of arrivals: after round `round` of these all threads
- * have arrived so often, and none is more than one round further. */
+/* A barrier with a counter of arrivals: after round `round` all threads have arrived so often, and
+ * none is more than one round further. */
 static void meet_and_check(const spmd_arg_t *arg, DMI_local_barrier_t *barrier, int64_t round) {
   int64_t arrived;
   CHECK(add(AT(arrived), 1));
@@ -109,7 +110,7 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
   reduce->sum += part.value;
   if (reduce->num + 1 < part.pnum) {
     reduce->sleepers[reduce->num++] = part.self;
-    return; /* the answer says: nobody to wake */
+    return; /* the answer says that no thread must be woken */
   }
   reduce->total = reduce->sum;
   reduce->sum = 0;
@@ -132,7 +133,7 @@ static int64_t sum_over_all(const spmd_arg_t *arg, int64_t reduce_addr, int64_t 
       CHECK(DMI_wake(answer->sleepers[i], NULL));
   } else {
     CHECK(DMI_suspend());
-    /* It stays what it is until all threads, this one too, have brought the next part. */
+    /* It does not change until all threads, this one included, have brought their next parts. */
     CHECK(DMI_read(total_addr, sizeof(total), &total, DMI_GET_READ, NULL));
   }
   my_free(answer);

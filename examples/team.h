@@ -6,10 +6,10 @@
  * threads. Only one thread, the one that handles notices, may use a teams_t; team_stopped is for
  * the threads of the teams.
  *
- * Each team has a mapping of its own in global memory: page 0 holds the flag that tells it to
- * stop, page 1 + i what its thread i was told.  The flag has a page to itself because every thread
+ * Each team has a mapping of its own in global memory: page 0 holds the flag that tells it to stop,
+ * page 1 + i the arguments of its thread i.  The flag has a page to itself because every thread
  * reads it before each piece of work with DMI_UPDATE_READ: the page stays valid where the threads
- * run, so that such a read is a local one, until the one write that changes it is sent there.
+ * run, so that such a read is local, and the one write that changes it is sent there.
  */
 #ifndef EXAMPLES_TEAM_H
 #define EXAMPLES_TEAM_H
@@ -18,8 +18,8 @@
 
 /* What a thread finds at the address that DMI_thread gets. */
 typedef struct {
-  int64_t job_addr;  /* what to do: the program's own structure */
-  int64_t stop_addr; /* int32_t, not 0: return after the piece of work in hand */
+  int64_t job_addr;  /* the work: the program's own structure */
+  int64_t stop_addr; /* int32_t, not 0: return after the present piece of work */
   int32_t dmi_id;    /* the process this thread runs in */
   int32_t thread;    /* number of this thread in its team, from 0 */
 } team_arg_t;
@@ -58,7 +58,7 @@ static inline void teams_start(teams_t *teams, const DMI_node_t *node, int64_t j
     const team_arg_t arg = {
         .job_addr = job_addr, .stop_addr = team->addr, .dmi_id = node->dmi_id, .thread = i};
     CHECK(DMI_write(arg_addr, sizeof(arg), &arg, DMI_PUT_WRITE, NULL));
-    /* The system there may allow no more threads; the team is smaller then. */
+    /* If the system there allows no more threads, the team is smaller. */
     if (DMI_create(&team->threads[team->thread_num], node->dmi_id, arg_addr, NULL) == DMI_TRUE) {
       team->thread_num++;
     } else {
@@ -76,8 +76,8 @@ static inline void teams_join_last(teams_t *teams) {
   my_free(team->threads);
 }
 
-/* Tells the threads on a process to stop and waits until they have.  Nothing when none run there.
- */
+/* Tells the threads on a process to stop and waits until they have.  Does nothing if none run
+ * there. */
 static inline void teams_stop(teams_t *teams, int32_t dmi_id) {
   const int32_t stop = 1;
   for (int32_t i = 0; i < teams->num; i++) {
