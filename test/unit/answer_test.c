@@ -44,7 +44,7 @@ static void process_message(struct node *node, uint32_t from, struct dmi_msg *ms
   if (from == 3) from_two++;
 }
 
-/* The answer of node `uid` to a GET, by the kind of fault: all its bytes are `uid`. */
+/* The answer of node `uid` to a GET, with the kind of fault `how`: all its bytes are `uid`. */
 static struct dmi_msg answer(uint32_t uid, const struct dmi_msg *get, uint64_t how) {
   struct dmi_msg msg = {.type = DMI_MSG_GOT, .map = get->map, .page = get->page};
   uint64_t len = get->access.len;
@@ -64,7 +64,7 @@ static struct dmi_msg answer(uint32_t uid, const struct dmi_msg *get, uint64_t h
   return msg;
 }
 
-/* Both answer: node 2, which is asked, and node 3, to which it passes the request on. */
+/* Both answer: node 2, which was asked, and node 3, to which it forwards the request. */
 static void both_answer(struct node *node, uint32_t from, struct dmi_msg *msg) {
   uint64_t op = msg->access.op.n;
   (void)from;
@@ -138,7 +138,7 @@ static void *read_many(void *arg) {
                         DMI_GET_READ, NULL)) {
       if (!all(mine, size, 2) && !all(mine, size, 3) && !all(mine, size, 0)) reader->wrong++;
     }
-    if (!all(buf[1 - i % 2], PAGE, 0xee)) reader->wrong++; /* written to after its call */
+    if (!all(buf[1 - i % 2], PAGE, 0xee)) reader->wrong++; /* it was written to after its call */
     memset(mine, 0xee, PAGE);
   }
   free(buf[0]);
@@ -192,7 +192,8 @@ static void send_all(struct dmi_link *link, const unsigned char *bytes, uint64_t
   }
 }
 
-/* Half of an answer is in the caller's buffer when another comes: that one does not count. */
+/* Half of an answer is in the caller's buffer when another answer comes: the second one does not
+ * count. */
 static void test_half_answer(void **state) {
   (void)state;
   unsigned char header[DMI_WIRE_HEADER], *buf = malloc(PAGE);
@@ -211,7 +212,7 @@ static void test_half_answer(void **state) {
   dmi_mutex_unlock(&peer->turn_lock);
   send_all(link, header, sizeof header);
   send_all(link, msg.body.ptr, PAGE / 2);
-  /* It has begun, or what comes from 3 could be first. */
+  /* Wait until it has begun, or the answer of 3 could be first. */
   for (bool claimed = false; !claimed; sched_yield()) {
     struct dmi_mapping *mapping;
     struct dmi_page *page = dmi_ops_page(here.ops, kept.access.op, &mapping);

@@ -30,19 +30,19 @@ struct flying {
 };
 
 struct proc {
-  uint64_t transient; /* in use for a moment; part of `used` */
+  uint64_t transient; /* in transient use; part of `used` */
   uint64_t ended;
   uint64_t asked_ended[PROCS]; /* `turned` when a member asked */
   bool member, leaving;
   struct dmi_capacity *capacity;
   struct dmi_core core;
   struct dmi_promises *promises;
-  uint64_t used;                    /* with what is promised to others */
-  uint64_t unit;                    /* it wants a page of this size to leave; 0: none */
+  uint64_t used;                    /* including what is promised to others */
+  uint64_t unit;                    /* the size of the page that must leave; 0: none */
   uint8_t kind;                     /* AHEAD or URGENT */
-  bool offered;                     /* it is on its way */
-  bool giving;                      /* READY: pages go */
-  struct dmi_promise_size sizes[3]; /* the pages it leaves with */
+  bool offered;                     /* an offer is in flight */
+  bool giving;                      /* READY: pages leave */
+  struct dmi_promise_size sizes[3]; /* the pages that it has when it leaves */
   uint64_t told[PROCS];             /* what a member may still be offered */
   uint64_t out;                     /* TAKEs that have not arrived */
 };
@@ -105,7 +105,7 @@ static uint64_t urgent(const struct proc *proc) {
   return proc->leaving || proc->used > LIMIT ? 0 : LIMIT - proc->used;
 }
 
-/* What the pager does at each event. */
+/* Does what the pager does at each event. */
 static void look(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
   struct dmi_capacity_asker asker;
@@ -148,7 +148,7 @@ static void look(struct world *world, uint32_t at) {
   send_all(world, at, &out);
 }
 
-/* A leave goes on as soon as it is known how. */
+/* A leave goes on as soon as promises have come, or were refused. */
 static void look_leave(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
   enum dmi_promises_state state;
@@ -206,7 +206,7 @@ static bool has_flying(const struct world *world, uint32_t from, uint32_t to, ui
   return false;
 }
 
-/* The leaver has given everything away, and goes. */
+/* The leaver has handed over everything, and ends. */
 static void gone(struct world *world, uint32_t at) {
   struct proc *proc = &world->proc[at];
   proc->member = false; /* what was promised to it ends with the view */
@@ -215,7 +215,7 @@ static void gone(struct world *world, uint32_t at) {
   proc->capacity = NULL;
   proc->promises = NULL;
   for (uint32_t i = 0; i < PROCS; i++) {
-    /* An offer that was on its way to it comes back. */
+    /* An offer that is in flight to it comes back. */
     if (has_flying(world, i, at, MSG_OFFER) || has_flying(world, at, i, MSG_REFUSE_PAGE))
       world->proc[i].offered = false;
     world->first[at][i] = world->last[at][i] = 0;
@@ -278,7 +278,7 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
   look(world, to);
 }
 
-/* Pages of three sizes, which are all that it has. */
+/* Divides all that it has into pages of three sizes. */
 static void draw_pages(struct world *world, struct proc *proc) {
   static const uint64_t sizes[] = {25, 7, 1};
   uint64_t left = proc->used;
@@ -296,7 +296,7 @@ static void enter(struct proc *proc) {
   proc->promises = dmi_promises_new(&proc->core);
 }
 
-/* Something happens in one process. */
+/* Makes a random event in one process. */
 static void happen(struct world *world) {
   uint32_t at = rng_below(&world->rng, PROCS), members = 0, heir = PROCS;
   struct proc *proc = &world->proc[at];
@@ -382,7 +382,7 @@ static bool deliver_one(struct world *world) {
   return true;
 }
 
-/* Nothing is on its way. */
+/* Checks what must hold when nothing is in flight. */
 static void check_rest(struct world *world) {
   for (uint32_t i = 0; i < PROCS; i++) {
     struct proc *proc = &world->proc[i];

@@ -61,7 +61,7 @@ static void test_need(void **state) {
   assert_int_equal(dmi_capacity_need(capacity, 30, 10, DMI_CAPACITY_AHEAD, &out),
                    DMI_CAPACITY_NONE);
   assert_int_equal(out.num, 4);
-  /* For a smaller page, or an urgent one, it is worth asking. */
+  /* For a smaller page, or an urgent one, it asks. */
   assert_int_equal(dmi_capacity_need(capacity, 4, 4, DMI_CAPACITY_AHEAD, &out), DMI_CAPACITY_SOME);
   assert_int_equal(dmi_capacity_need(capacity, 10, 10, DMI_CAPACITY_URGENT, &out),
                    DMI_CAPACITY_ASKED);
@@ -69,10 +69,10 @@ static void test_need(void **state) {
   assert_true(give(capacity, 3, DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 6, 12, 0));
   assert_int_equal(dmi_capacity_need(capacity, 10, 10, DMI_CAPACITY_URGENT, &out),
                    DMI_CAPACITY_SOME);
-  /* ... but what is for urgent ones is not for others. */
+  /* ... but memory for urgent pages is not for others. */
   assert_int_equal(dmi_capacity_pick(capacity, NULL, 0, 10, DMI_CAPACITY_AHEAD), 0);
   assert_int_equal(dmi_capacity_pick(capacity, NULL, 0, 10, DMI_CAPACITY_URGENT), 3);
-  /* It says by itself that it has room again. */
+  /* It reports by itself that it has memory again. */
   assert_true(give(capacity, 4, DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 7, 0, 0));
   assert_true(give(capacity, 4, DMI_CAPACITY_REPORT, DMI_CAPACITY_AHEAD, 0, 10, 0));
   assert_int_equal(dmi_capacity_pick(capacity, NULL, 0, 10, DMI_CAPACITY_AHEAD), 4);
@@ -110,7 +110,8 @@ static void test_asked(void **state) {
   dmi_capacity_free(capacity);
 }
 
-/* Who promised less than it was asked for tells when it has a page's room more than that. */
+/* A member that promised less than it was asked for reports when it has enough for one more page.
+ */
 static void test_promise_owed(void **state) {
   struct dmi_capacity *capacity = dmi_capacity_new();
   struct dmi_capacity_asker asker;
@@ -136,7 +137,8 @@ static void test_promise_owed(void **state) {
   dmi_capacity_free(capacity);
 }
 
-/* An urgent question waits for what is in use only transiently; no other, and not for ever. */
+/* An urgent question waits for the end of transient use; others do not, and none waits for ever.
+ */
 static void test_hold(void **state) {
   struct dmi_capacity *capacity = dmi_capacity_new();
   struct dmi_capacity_transient none = {0, 0, false}, some = {30, 1000, false}, copy = {0, 0, true};
@@ -161,11 +163,11 @@ static void test_hold(void **state) {
   assert_true(dmi_capacity_asker(capacity, &asker));
   some.ended = 1029;
   assert_true(dmi_capacity_defer(capacity, &asker, 9, &some));
-  some.ended = 1030; /* what was passing has ended: these are others, and so on for ever */
+  some.ended = 1030; /* that use has ended; there is always new one */
   assert_false(dmi_capacity_defer(capacity, &asker, 9, &some));
   assert_false(dmi_capacity_defer(capacity, &asker, 9, &none));
   assert_true(dmi_capacity_answer(capacity, &asker, 9, &out));
-  /* Of a leave all that was asked for counts. */
+  /* For a leave all that was asked for counts. */
   assert_true(give(capacity, 2, DMI_CAPACITY_ASK, DMI_CAPACITY_PROMISE, 2, 100, 10));
   assert_true(dmi_capacity_asker(capacity, &asker));
   assert_true(dmi_capacity_defer(capacity, &asker, 99, &some));
@@ -181,7 +183,7 @@ static void test_hold(void **state) {
   dmi_capacity_free(capacity);
 }
 
-/* Who has a file asks for answers at once, and gets them. */
+/* A process that has a file asks for immediate answers, and gets them. */
 static void test_now(void **state) {
   struct dmi_capacity *capacity = dmi_capacity_new();
   struct dmi_capacity_transient some = {30, 1000, true};

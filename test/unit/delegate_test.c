@@ -17,7 +17,7 @@
 #include "core/page.h"
 #include "dmi_api.h"
 
-#define LINE 4096 /* messages under way */
+#define LINE 4096 /* messages in flight */
 #define PROCS 65
 #define PAGE 1024
 #include "page_line.h"
@@ -55,7 +55,7 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
   dmi_out_free(out);
 }
 
-/* One message, handed to process `who` by hand.  Returns what the core says. */
+/* Gives one message to process `who`.  Returns the core's result. */
 static bool hand(struct world *w, uint32_t who, uint32_t from, struct dmi_msg *msg) {
   struct proc *proc = &w->proc[who];
   struct dmi_out out;
@@ -121,7 +121,7 @@ static int setup(void **state) {
     bytes[i] = want(i);
   for (uint32_t i = 0; w && i < PROCS; i++) {
     struct proc *proc = &w->proc[i];
-    proc->core.hop = PAGE; /* a page as 256 KiB is in the product */
+    proc->core.hop = PAGE; /* one page here corresponds to 256 KiB in the product */
     proc->core.block = BLOCK;
     line_open(&proc->core, &proc->map, &proc->page, i);
   }
@@ -136,7 +136,7 @@ static int teardown(void **state) {
   for (uint32_t i = 0; i < PROCS; i++)
     dmi_page_fini(&w->proc[i].core, &w->proc[i].page);
   free(w);
-  assert_int_equal(dmi_frame_total(), 0); /* nothing stays behind, an assembly least of all */
+  assert_int_equal(dmi_frame_total(), 0); /* no frame is left, also no assembly */
   return 0;
 }
 
@@ -147,7 +147,8 @@ static uint32_t log2_up(uint32_t number) {
   return log;
 }
 
-/* k readers: the owner's transfers, and the most of any reader; `sum` is k. */
+/* With k readers: counts the owner's transfers, and the most of any reader; all together send k.
+ */
 static void tree(struct world *w, uint32_t k, uint64_t hop, uint32_t *owner, uint32_t *most) {
   uint32_t sum = 0;
   memset(w->transfers, 0, sizeof(w->transfers));
@@ -173,7 +174,8 @@ static void one_tree(uint32_t k, uint64_t hop, uint32_t *owner, uint32_t *most) 
   assert_int_equal(teardown(&state), 0);
 }
 
-/* The bound of the issue, for every k; small pages come from the owner; large ones in a chain. */
+/* The limit of transfers, for every k: the owner sends small pages, large ones are passed on in a
+ * chain. */
 static void bound(void **state) {
   uint32_t owner, most;
   (void)state;
@@ -190,14 +192,14 @@ static void bound(void **state) {
   }
 }
 
-/* 1 has a copy, 2's READ waits at the owner, or goes to 1, as the test needs it. */
+/* Process 1 reads, and has a copy then. */
 static void copy_at_1(struct world *w) {
   reads(w, 1);
   settle(w);
   has_read(w, 1);
 }
 
-/* DATA from another than the owner does not become the hint. */
+/* The sender of DATA does not become the hint if it is not the owner. */
 static void hint(void **state) {
   struct world *w = *state;
   w->proc[0].core.hop = 1;
@@ -225,7 +227,7 @@ static void dropped(void **state) {
   assert_int_equal(w->transfers[0], 2);
 }
 
-/* DATA of 1 is under way, and 2 waits for it there.  Returns the DATA. */
+/* DATA for 1 is in flight, and 2's READ waits for it at 1.  Returns the DATA. */
 static struct dmi_msg delegated(struct world *w) {
   struct dmi_msg data;
   w->proc[0].core.hop = 1;
@@ -247,7 +249,7 @@ static void part(struct world *w, const struct dmi_msg *data, uint64_t got) {
   act(w, &w->proc[1], &out);
 }
 
-/* Blocks go on while the page arrives, not before there is a whole one. */
+/* BLOCKs are passed on while the page arrives, but only whole ones. */
 static void arriving(void **state) {
   struct world *w = *state;
   struct dmi_msg data = delegated(w);
@@ -264,8 +266,8 @@ static void arriving(void **state) {
   has_read(w, 2);
 }
 
-/* The fetch ends otherwise while half of the page has gone on: the reader gets it from the owner.
- */
+/* The fetch ends in another way when half of the page was passed on: the reader gets it from the
+ * owner. */
 static void gives_up(void **state) {
   struct world *w = *state;
   struct dmi_msg data = delegated(w), fail = {.type = DMI_MSG_FAIL};
@@ -311,7 +313,7 @@ static struct dmi_msg block(const struct world *w, uint64_t off, uint64_t len) {
   return msg;
 }
 
-/* What no correct peer sends is refused, and changes nothing. */
+/* Messages that a correct peer does not send are refused, and change nothing. */
 static void malformed(void **state) {
   struct world *w = *state;
   static const uint64_t bad[][2] = {{0, 0},          {PAGE, 1},          {1, PAGE},
@@ -371,7 +373,7 @@ static void in_place(void **state) {
   has_read(w, 2);
 }
 
-/* No memory for what a BLOCK brings (its body was thrown away): the read fails. */
+/* If there is no memory for the bytes of a BLOCK (its body was dropped), the read fails. */
 static void no_memory(void **state) {
   struct world *w = *state;
   struct dmi_msg data = delegated(w), msg = block(w, 0, 100);
@@ -382,8 +384,8 @@ static void no_memory(void **state) {
   dmi_slice_drop(&data.body);
 }
 
-/* Bytes that are said to be zero, or that a copyset cannot have, come from no correct peer: they
- * would be a page that is smaller than it must be. */
+/* A correct peer does not send bytes with the flag for zeros, or that a copyset cannot have: the
+ * page would be too small. */
 static void bytes_that_cannot_be(void **state) {
   struct world *w = *state;
   struct dmi_holder holder = {3, 7};
@@ -403,7 +405,7 @@ static void bytes_that_cannot_be(void **state) {
   assert_false(hand(w, 1, 1, &msg));
   assert_false(w->proc[1].done);
   w->proc[2].page.role = DMI_ROLE_PENDING;
-  w->proc[2].page.flags = DMI_PAGE_ZEROS; /* which needs no room */
+  w->proc[2].page.flags = DMI_PAGE_ZEROS; /* which needs no memory */
   for (int i = 0; i < 3; i++) {
     static const uint8_t flags[] = {DMI_F_ZERO, DMI_F_HAVE, 0};
     msg = (struct dmi_msg){.type = DMI_MSG_GRANT, .flags = flags[i], .origin = 3, .map = msg.map};

@@ -85,7 +85,7 @@ static void test_parts(void **state) {
   dmi_early_end();
 }
 
-/* Not completed by this message, so not by its bytes; the next one counts for itself. */
+/* If a message does not complete the read, its bytes do not count for the next one. */
 static void test_next_message(void **state) {
   (void)state;
   arrive(0, PAGE);
@@ -104,7 +104,8 @@ static void test_next_message(void **state) {
   dmi_early_end();
 }
 
-/* Completed by somebody else while pieces came: its buffer is the caller's again. */
+/* The read is completed in another way while pieces arrive: then its buffer must not be touched.
+ */
 static void test_completed(void **state) {
   unsigned char before[LEN];
   (void)state;

@@ -24,7 +24,7 @@
 #include "base/event.h"
 #include "base/outlet.h"
 
-/* ---- Rows ------------------------------------------------------------------------------------ */
+/* ---- Rows ----------------------------------------------------------------------------------- */
 
 static bool has_field(const struct dmi_event_row *row, const char *name, size_t length) {
   for (uint32_t i = 0; i < row->fields; i++) {
@@ -35,7 +35,7 @@ static bool has_field(const struct dmi_event_row *row, const char *name, size_t 
   return false;
 }
 
-/* What stands in braces in this text is a field of this row. */
+/* True if all names in braces in this text are fields of this row. */
 static bool braces_are_fields(const struct dmi_event_row *row, const char *text) {
   for (const char *at = text; (at = strchr(at, '{')) != NULL; at++) {
     const char *end = strchr(at, '}');
@@ -68,11 +68,11 @@ static void test_text(void **state) {
   assert_string_equal(line, "mapping 0x100000000 is unmapped");
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static struct dmi_stream stream;
 
-/* What comes behind the time and the pid. */
+/* The line of an event after time and pid. */
 static const char *encoded(const struct dmi_event *event) {
   static char line[DMI_OUTLET_LINE];
   size_t length = dmi_outlet_encode(line, &stream, event);
@@ -117,7 +117,7 @@ static void test_escapes(void **state) {
   assert_string_equal(escaped(NULL), "\"\"}");
 }
 
-/* Whatever the texts, the line keeps its limit. */
+/* The line keeps its limit with any texts. */
 static void test_long(void **state) {
   char text[8000];
   struct dmi_event event = {.type = DMI_EVENT_error, .error = {text, text}};
@@ -130,10 +130,10 @@ static void test_long(void **state) {
   }
 }
 
-/* ---- Readers --------------------------------------------------------------------------------- */
+/* ---- Readers -------------------------------------------------------------------------------- */
 
 struct counts {
-  uint64_t events, lost, told; /* lines of "joined", of "lost", and what these say */
+  uint64_t events, lost, told; /* lines of "joined", of "lost", and the sum of the latter */
   uint64_t last;               /* member of the last "joined" */
 };
 
@@ -148,7 +148,7 @@ static void collect(int fd) {
   text[length] = '\0';
 }
 
-/* All lines are whole. */
+/* Checks that all lines are complete, and counts. */
 static struct counts count(void) {
   struct counts counts = {0};
   for (char *at = text, *end; *at; at = end + 1) {
@@ -184,7 +184,7 @@ static void emit_long(uint64_t member) {
   dmi_emit(&stream, member_joined, .member = member, .host = host);
 }
 
-/* A reader that takes nothing while `num` events are emitted loses some, and is told how many: with
+/* A reader that reads nothing while `num` events are emitted loses some, and learns how many: with
  * the next event, or at the end. */
 static void slow_reader(int reader, int writer, uint64_t num, bool at_end) {
   struct dmi_outlet outlet;
@@ -220,7 +220,7 @@ static void test_slow_reader(void **state) {
   }
 }
 
-/* The two ends of a pseudo-terminal that changes no byte: it takes lines in pieces. */
+/* The two ends of a pseudo-terminal in raw mode, which takes lines in pieces. */
 static void terminal(int ends[2]) {
   struct termios raw;
   ends[0] = posix_openpt(O_RDWR | O_NOCTTY);
@@ -251,7 +251,7 @@ static void test_pieces(void **state) {
       emit_long(++num);
       if (outlet.at > 0 && outlet.at < outlet.length) in_pieces++;
     }
-    while (outlet.lost) { /* until what we take has made room */
+    while (outlet.lost) { /* until our reading has made space */
       struct pollfd wait[] = {{.fd = ends[0], .events = POLLIN},
                               {.fd = ends[1], .events = POLLOUT}};
       assert_true(poll(wait, 2, -1) > 0);
@@ -287,7 +287,7 @@ static void test_gone_reader(void **state) {
   assert_false(dmi_outlet_open(&outlet, &stream, 1 << 20, DMI_LOG_INFO));
 }
 
-/* ---- Who wants what -------------------------------------------------------------------------- */
+/* ---- Who wants what ------------------------------------------------------------------------- */
 
 static int worked_out;
 
@@ -302,7 +302,7 @@ static void test_wants(void **state) {
   (void)state;
   dmi_stream_init(&stream);
   dmi_emit(&stream, member_gone, .member = work_out());
-  assert_int_equal(worked_out, 0); /* nobody subscribed */
+  assert_int_equal(worked_out, 0); /* no subscriber */
   assert_int_equal(pipe(ends), 0);
   assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO));
   dmi_emit(&stream, unmapped, .mapping = work_out());

@@ -37,7 +37,7 @@ struct world {
   } at[MAPS];
   int arrived;
   struct dmi_out sent; /* by steps of pages */
-  struct dmi_out out;  /* of the event at work */
+  struct dmi_out out;  /* of the present event */
 };
 
 /* ---- What it walks over --------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   dmi_out_free(out);
 }
 
-/* Of four, process 4 is none any more. */
+/* Of four processes, process 4 is no member any more. */
 static bool is_member(void *arg, uint32_t uid) {
   (void)arg;
   return uid >= 1 && uid <= 3;
@@ -273,19 +273,19 @@ static void home_arrives(void **state) {
   assert_int_equal(w->at[0].page[2]->role, DMI_ROLE_OWNER); /* nobody had asked for it */
 }
 
-/* A copy of a page that was never asked for: the leaver, or its home, has lied. */
+/* A copy of a page that was never used: the leaver, or its home, is faulty. */
 static void copy_of_nothing(void **state) {
   struct world *w = *state;
   known(w, 0, 2);
   record(w, &w->at[0].map, 1, true)->copy = DMI_KIND_UPDATE;
   assert_true(home_begin(w, 2, 0, SIZE, PAGES));
   assert_false(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_END, .map = BASE(0)}));
-  (void)next(w, DMI_ACT_REPLAY); /* who waits is not to wait for ever */
+  (void)next(w, DMI_ACT_REPLAY); /* so that no process waits for ever */
   no_more(w);
   w->at[0].page[1]->copy = 0;
 }
 
-/* A home that does not end, and a mapping that goes meanwhile: what waits for it hears of that. */
+/* HOME_END does not come, and the mapping is forgotten meanwhile: operations that wait fail. */
 static void forgotten(void **state) {
   struct world *w = *state;
   assert_true(home_begin(w, 2, 0, SIZE, PAGES));
@@ -310,7 +310,7 @@ static void looked_up(void **state) {
   assert_int_equal(first.value, BASE(0));
   assert_int_equal(second.value, BASE(1));
   assert_int_not_equal(first.number, second.number);
-  /* The second one is unmapped: what was offered goes back. */
+  /* The second one is unmapped: the offer is refused. */
   dmi_handover_found(w->handover, second.number, NULL, &w->out);
   act = next(w, DMI_ACT_SEND);
   assert_int_equal(act.to, 3);
@@ -320,7 +320,7 @@ static void looked_up(void **state) {
   dmi_slice_drop(&act.msg.list);
   no_more(w);
   assert_int_equal(w->sent.num, 0);
-  /* The first one is known now: its owner is to be this process. */
+  /* The first one is known now: this process will be the owner. */
   known(w, 0, 3);
   dmi_handover_found(w->handover, first.number, &w->at[0].map, &w->out);
   (void)next(w, DMI_ACT_TAKEN);
@@ -330,12 +330,12 @@ static void looked_up(void **state) {
   no_more(w);
   assert_int_equal(w->sent.num, 1);
   assert_int_equal(w->sent.act[0].msg.type, DMI_MSG_OWN);
-  /* An answer that nobody waits for. */
+  /* An answer that was not asked for. */
   dmi_handover_found(w->handover, first.number, &w->at[0].map, &w->out);
   no_more(w);
 }
 
-/* Pages beyond the mapping go back, and bring no record about. */
+/* Pages beyond the mapping are refused, and no record is made. */
 static void beyond(void **state) {
   struct world *w = *state;
   struct dmi_act act;
@@ -357,7 +357,7 @@ static uint32_t go_on(struct world *w) {
   return steps;
 }
 
-/* No more than 2 pages' bytes are on their way beside the one that is offered. */
+/* At most the bytes of 2 pages are in flight, besides the one that is offered. */
 static void not_too_much(void **state) {
   struct world *w = *state;
   uint32_t gone = 0;
@@ -403,7 +403,8 @@ static void not_too_much(void **state) {
   no_more(w);
 }
 
-/* Nobody is there: it is drained and keeps all.  When somebody comes, it leaves. */
+/* There is no other process: it is drained and keeps everything.  When one joins, it hands over.
+ */
 static void no_heir_at_first(void **state) {
   struct world *w = *state;
   known(w, 0, 1);
@@ -417,7 +418,7 @@ static void no_heir_at_first(void **state) {
   assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
 }
 
-/* A move that is in no row of the table: this build of the core aborts. */
+/* A transition that is not in the table: this build of the core aborts. */
 static void wrong_move(void **state) {
   struct world *w = *state;
   int status;

@@ -113,7 +113,8 @@ static void test_control(void **state) {
     uint32_t slots = sizes[s], used = 0, version = 0;
     uint64_t len = dmi_heap_control_size(slots);
     struct rng rng = {slots};
-    unsigned char *page = malloc(len); /* just as long: a sanitizer sees what goes beyond */
+    /* exactly as long, so that a sanitizer sees accesses beyond it */
+    unsigned char *page = malloc(len);
     bool *taken = calloc(slots, sizeof(bool)), closed = false;
     memset(page, 0, len);
     assert_int_equal(step(page, len, DMI_HEAP_TAKE, 77, 0).result, DMI_HEAP_GONE);
@@ -166,7 +167,7 @@ static void test_control(void **state) {
   }
 }
 
-/* Any bytes, any step, any length that is allowed: nothing outside is touched. */
+/* With any bytes, any step, and any allowed length, nothing outside is touched. */
 static void test_hostile(void **state) {
   struct rng rng = {1};
   (void)state;
@@ -200,7 +201,7 @@ static int32_t no_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
   return DMI_OK;
 }
 
-/* What the directory keeps with a mapping may be any number: no arena then. */
+/* The tag of a mapping may be any number: then it is no arena. */
 static void test_wrong_numbers(void **state) {
   static const uint64_t pages[] = {1, 2, 8, 31, 33, 4096, UINT64_C(1) << 40, UINT64_MAX >> 2};
   uint32_t slot = 0;

@@ -14,9 +14,9 @@
 
 #define MIB ((size_t)1 << 20)
 #define HELD 48
-#define SPARE (64 * MIB) /* what may stay mapped when nothing is in use */
+#define SPARE (64 * MIB) /* bytes that may stay mapped when nothing is in use */
 
-/* The first and last bytes say whose room it is. */
+/* The first and last bytes say whose block it is. */
 struct block {
   unsigned char *ptr;
   size_t size;
@@ -100,7 +100,7 @@ static void test_used_again(void **state) {
   dmi_large_free(other);
 }
 
-/* Twice as much as is kept: what is above goes back. */
+/* Uses twice as much as is kept: the rest is given back. */
 static void test_given_back(void **state) {
   unsigned char *held[128];
   (void)state;

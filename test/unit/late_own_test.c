@@ -18,8 +18,8 @@ static bool is_member(void *arg, uint32_t uid) {
   return uid >= 1 && uid <= 4;
 }
 
-/* Process 2 has asked process 1 for a page, which hands the home over to 2 without having heard of
- * that.  2 hands it over to 3, and the page to 4, before its OWN comes back. */
+/* Process 2 has asked process 1 for a page, which hands over the home to 2 before the OWN arrives.
+ * 2 hands over the home to 3, and the page to 4, before its OWN comes back. */
 static void late_own(void **state) {
   struct dmi_core core = {.self = 2, .is_member = is_member};
   struct dmi_map map = {.base = 1 << 20, .page_size = 64, .page_num = 1};
@@ -48,10 +48,10 @@ static void late_own(void **state) {
   assert_int_equal(page.role, DMI_ROLE_NONE);
   assert_int_equal(out.act[out.num - 1].msg.type, DMI_MSG_GRANT);
   dmi_slice_drop(&out.act[out.num - 1].msg.body);
-  assert_int_not_equal(atomic_load(&core.owned), 0); /* it must not go yet */
+  assert_int_not_equal(atomic_load(&core.owned), 0); /* it must not leave yet */
   out.num = 0;
   assert_true(dmi_page_message(&core, &page, 1, &own, NULL, &out));
-  assert_int_equal(out.num, 0); /* nobody is asked to grant what is void */
+  assert_int_equal(out.num, 0); /* no process is asked to grant because of a void OWN */
   assert_int_equal(atomic_load(&core.owned), 0);
   dmi_out_free(&out);
   dmi_page_fini(&core, &page);

@@ -50,7 +50,7 @@ static void test_exclusion(void **state) {
   assert_int_equal(counts[1], THREADS * ROUNDS);
 }
 
-/* Does a process that takes these two, in this order, abort? */
+/* True if a process that takes these two, in this order, aborts. */
 static bool aborts(enum dmi_rank first, enum dmi_rank second) {
   int status;
   pid_t child = fork();

@@ -91,7 +91,7 @@ static void test_version1(void **state) {
   assert_int_equal(dmi_machine_memory_limit(root), 536870912);
 }
 
-/* Nothing there, and nonsense: no limit. */
+/* No files, or nonsense in them: no limit. */
 static void test_nonsense(void **state) {
   (void)state;
   assert_true(dmi_machine_quota(root) == 0);

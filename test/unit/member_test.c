@@ -99,7 +99,7 @@ static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
   return give(m, from, DMI_CTL_VIEW_TAKEN, 0, &body);
 }
 
-/* A joiner comes in: uid 2 when it is the first one. */
+/* A process joins; the first one gets uid 2. */
 static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
   struct dmi_node_info info = {2, 500, "there"};
@@ -212,7 +212,7 @@ static void test_goodbye(void **state) {
   dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   dmi_mout_clear(&out);
-  assert_false(leave_no(m, 2, DMI_OK)); /* a reason belongs to it */
+  assert_false(leave_no(m, 2, DMI_OK)); /* a reason must be given */
   assert_true(leave_no(m, 2, DMI_EBUSY));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EBUSY);
   dmi_mout_clear(&out);
@@ -310,7 +310,7 @@ static void test_end(void **state) {
   dmi_mout_clear(&out);
   dmi_member_poll(m, 2, &out);
   dmi_mout_clear(&out);
-  dmi_member_poll(m, 3, &out); /* nobody will answer it */
+  dmi_member_poll(m, 3, &out); /* no notice will come */
   dmi_member_idle(m, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EINACTIVE);
   expect_send(2, DMI_CTL_END);
@@ -355,8 +355,8 @@ static void test_lost(void **state) {
   end(m);
 }
 
-/* As long as lib/net makes them, with the advice at the end: it reaches who lost the process, and
- * who is told. */
+/* The longest sentences of lib/net, with advice at the end, reach the process that has noticed the
+ * loss, and all others. */
 static void test_whole_sentences(void **state) {
   static const char advice[] = "does it need dmirun's option --advertise ADDR?";
   struct dmi_member *m = first();
@@ -382,7 +382,8 @@ static void test_whole_sentences(void **state) {
   end(m);
 }
 
-/* All bytes of every message type, from members and strangers: refused or taken, never worse. */
+/* All bytes of every message type, from members and others, are refused or accepted, and nothing
+ * worse happens. */
 static void test_rubbish(void **state) {
   uint8_t bytes[64];
   (void)state;
@@ -411,7 +412,7 @@ static void test_rubbish(void **state) {
   }
 }
 
-/* Half of it would be DMI_OK, with nothing of what a result brings. */
+/* Its lower half would be DMI_OK, without a result. */
 static void test_error_too_large(void **state) {
   struct dmi_member *m = first();
   struct dmi_msg msg = {.type = DMI_CTL_IDLE};
@@ -425,14 +426,14 @@ static void test_error_too_large(void **state) {
   end(m);
 }
 
-/* A joiner that is shown the way. */
+/* A joiner that is sent to another process. */
 static void test_redirect(void **state) {
   struct dmi_member *m = make();
   struct dmi_pack body;
   struct dmi_addr addr = {{0}, 7890};
   (void)state;
   addr.ip[10] = addr.ip[11] = 0xff;
-  addr.ip[12] = 127; /* there; for us it is the host that said so */
+  addr.ip[12] = 127; /* loopback there: for us this is the host that has sent it */
   addr.ip[15] = 1;
   dmi_member_start_join(m, &out);
   assert_int_equal(expect(DMI_MACT_CONNECT)->addr.port, 0);
@@ -453,7 +454,7 @@ static void test_redirect(void **state) {
   end(m);
 }
 
-/* The first address in the view that was sent to this uid. */
+/* The address in the view that was sent to this uid, `skip` bytes behind the begin of the body. */
 static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
   struct dmi_unpack body;
   struct dmi_view_body view;
@@ -469,8 +470,8 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
   return addr;
 }
 
-/* Where a process says that it is reached, it is: by those that are there and those to come; and
- * the coordinator, too. */
+/* The address that a process names is used by all members, present and later ones; also the
+ * coordinator's. */
 static void test_advertise(void **state) {
   struct dmi_addr own = {{[10] = 0xff, [11] = 0xff, [12] = 192, [15] = 7}, 7880}, there = own, got;
   struct dmi_member_env env = {NULL, connected, addrs};
@@ -483,7 +484,7 @@ static void test_advertise(void **state) {
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
   dmi_mout_clear(&out);
-  join(m, 2, 2); /* this one does not say: it is where it is seen, at 10.0.0.9 */
+  join(m, 2, 2); /* this one names none: the address is the one that others see, 10.0.0.9 */
   there.ip[15] = 8;
   there.port = 7882;
   dmi_pack_init(&body);
@@ -499,7 +500,7 @@ static void test_advertise(void **state) {
   end(m);
 }
 
-/* ---- Whom it waits for ----------------------------------------------------------------------- */
+/* ---- Whom it waits for ---------------------------------------------------------------------- */
 
 struct awaited {
   char uids[64]; /* "2 3 " */
@@ -547,7 +548,7 @@ static void test_coordinator_awaits(void **state) {
   assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
   dmi_member_poll(m, 5, &out);
   dmi_member_poll(m, 6, &out);
-  dmi_member_poll(m, 7, &out); /* waits for whoever comes: nobody owes that */
+  dmi_member_poll(m, 7, &out); /* waits for a notice: no process owes that */
   AWAITS(m, "");
   assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
   dmi_member_goodbye(m, 4, 1, &out);
@@ -628,7 +629,7 @@ static void test_taken_for_lost(void **state) {
   end(m);
 }
 
-/* A member on its way in and out. */
+/* A member that joins and leaves. */
 static void test_leaver_awaits(void **state) {
   struct dmi_member *m = make();
   struct dmi_pack body;

@@ -17,11 +17,11 @@
 
 #include "net_raw.h"
 
-#define PLACES 256 /* for those who have not proved the key */
+#define PLACES 256 /* for connections that have not proved the key */
 
 static const struct dmi_addr nowhere = {0};
 
-/* A process that is member 1 and has heard of member 2. */
+/* A process that is member 1 and knows member 2. */
 static void begin(struct node *node) {
   node_open(node, 1);
   dmi_net_add_peer(node->net, 2, &nowhere);
@@ -40,13 +40,13 @@ static int connect_to(struct node *node) {
   return fd;
 }
 
-/* How many of these the other end has reset by now.  None may be closed in another way. */
+/* How many of these the other end has reset.  None may be closed in another way. */
 static int reset_of(const int *fds, int num) {
   int count = 0;
   for (int i = 0; i < num; i++) {
     struct pollfd look = {.fd = fds[i], .events = POLLIN | POLLRDHUP};
     if (poll(&look, 1, 0) == 0) continue;
-    assert_true(look.revents & POLLHUP); /* both directions; else it was closed politely */
+    assert_true(look.revents & POLLHUP); /* both directions; otherwise it was closed normally */
     count++;
   }
   return count;
@@ -64,8 +64,8 @@ static void close_all(const int *fds, int num) {
     close(fds[i]);
 }
 
-/* However many silent ones come, who has said CALL with the key has its place, and time to go on.
- * The silent ones are reset: the kernel keeps nothing of them either. */
+/* However many silent connections come, one that has sent CALL with the key keeps its place, and
+ * has time to go on. Silent ones are reset, so that the kernel keeps nothing of them either. */
 static void test_called_stays(void **state) {
   (void)state;
   enum { MANY = 700, CALLED = 5 };
@@ -90,7 +90,7 @@ static void test_called_stays(void **state) {
   end(&a);
 }
 
-/* Who repeats CALLs of others turns out others that do, but not those who are silent yet. */
+/* Connections that replay CALLs close others that do so, but not those that are still silent. */
 static void test_called_are_bounded(void **state) {
   (void)state;
   enum { MANY = 400, SILENT = 20, CALLED = 192 };
@@ -112,7 +112,7 @@ static void test_called_are_bounded(void **state) {
   end(&a);
 }
 
-/* Says a CALL on a connection of its own.  Is it answered? */
+/* Sends a CALL on a connection of its own; true if it is answered. */
 static bool is_answered(struct node *node, const unsigned char call[DMI_CALL_BYTES]) {
   unsigned char answer[DMI_ANSWER_BYTES];
   int fd = connect_to(node);
@@ -122,7 +122,7 @@ static bool is_answered(struct node *node, const unsigned char call[DMI_CALL_BYT
   return answered;
 }
 
-/* CALLs that were said are remembered, so that repeating a few thousand in turn is cheap. */
+/* CALLs are remembered, so that repeating a few thousand in turn costs little. */
 static void test_remembered(void **state) {
   (void)state;
   enum { MANY = 8192, SOME = 40 };
@@ -141,7 +141,8 @@ static void test_remembered(void **state) {
   end(&a);
 }
 
-/* Some with another key are told so; very many are only closed. */
+/* Some connections with another key get an explanation; if there are very many they are only
+ * closed. */
 static void test_refusals_are_bounded(void **state) {
   (void)state;
   enum { MANY = 2000, BURST = 100 };
@@ -164,7 +165,7 @@ static void test_refusals_are_bounded(void **state) {
   end(&a);
 }
 
-/* ---- Descriptors ----------------------------------------------------------------------------- */
+/* ---- Descriptors ---------------------------------------------------------------------------- */
 
 /* The process may open so many more descriptors, if those that it has are the lowest ones. */
 static void allow_more(rlim_t num) {
@@ -183,7 +184,8 @@ static void connect_socket(int fd, struct node *node) {
   assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
 }
 
-/* Strangers have the last descriptors: they make room, for each other and for a member. */
+/* Connections from outside have the last descriptors: they are closed for each other and for a
+ * member. */
 static void test_last_descriptors(void **state) {
   (void)state;
   enum { MANY = 20, LAST = 3 };
@@ -199,8 +201,7 @@ static void test_last_descriptors(void **state) {
   for (int i = 0; i < MANY; i++)
     connect_socket(fds[i], &a);
   wait_reset(fds, MANY, MANY - LAST);
-  /* It may have to make room itself before it has said a word: then it tries again, as dial.c does.
-   */
+  /* It may be closed itself before it has sent anything: then it tries again, as dial.c does. */
   connect_socket(member, &a);
   bool in = raw_say(member, &hello) && raw_answer(member) == DMI_HELLO_OK;
   for (int i = 0; !in && i < 20; i++) {
@@ -225,7 +226,8 @@ static double cpu_seconds(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* None is left: the process waits, without work, and goes on as soon as there is one. */
+/* No descriptor is left: the process waits, without using time, and goes on as soon as there is
+ * one. */
 static void test_no_descriptor(void **state) {
   (void)state;
   struct node a;
@@ -238,7 +240,7 @@ static void test_no_descriptor(void **state) {
   connect_socket(member, &a);
   assert_true(node_wait_log(&a, "Too many open files"));
   double began = cpu_seconds();
-  poll(NULL, 0, 1000); /* not for something to happen: that nothing does is looked at */
+  poll(NULL, 0, 1000); /* to check that nothing happens */
   assert_true(cpu_seconds() - began < 0.5);
   setrlimit(RLIMIT_NOFILE, &before);
   assert_true(raw_say(member, &hello));

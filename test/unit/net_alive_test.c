@@ -49,13 +49,13 @@ static void open_with(struct node *node, const struct dmi_addr *addrs, uint32_t 
   node_run(node);
 }
 
-/* -1: nobody connects. */
+/* -1: no connection comes. */
 static int raw_accept(int listener) {
   struct pollfd in = {.fd = listener, .events = POLLIN};
   return poll(&in, 1, node_limit() * 1000) == 1 ? accept(listener, NULL, NULL) : -1;
 }
 
-/* Takes what connects and closes it, so many times. */
+/* Accepts and closes so many connections. */
 static void turn_away(int listener, int times) {
   for (int i = 0; i < times; i++) {
     int fd = raw_accept(listener);
@@ -64,7 +64,7 @@ static void turn_away(int listener, int times) {
   }
 }
 
-/* Is member `uid` for the node that connects to this descriptor. */
+/* Plays member `uid` for the node that connects to this descriptor. */
 static void welcome(int fd, uint32_t uid) {
   unsigned char sealed[RAW_HELLO], bytes[DMI_HELLO_BYTES];
   struct dmi_hello hello, ok = raw_hello(uid);
@@ -83,10 +83,9 @@ static struct dmi_msg raw_message(int fd) {
   return msg;
 }
 
-/* ---- Connecting -------------------------------------------------------------------------------
- */
+/* ---- Connecting ----------------------------------------------------------------------------- */
 
-/* A member that closes what connects may be flooded: it is tried for as long as it is one. */
+/* A member that closes connections may be flooded: others try again as long as it is a member. */
 static void test_turned_away(void **state) {
   (void)state;
   struct node a;
@@ -106,8 +105,8 @@ static void test_turned_away(void **state) {
   end(&a);
 }
 
-/* One that accepts (its machine does, when the process is stopped) and does not answer is waited
- * for, much longer than the patience for those that join. */
+/* A process that does not answer is waited for while its machine accepts, as it does for a stopped
+ * process; much longer than a joiner would wait. */
 static void test_stopped(void **state) {
   (void)state;
   struct node a;
@@ -133,7 +132,7 @@ static void test_stopped(void **state) {
   end(&a);
 }
 
-/* Nobody listens there: the process is gone. */
+/* The port is closed: the process is gone. */
 static void test_gone(void **state) {
   (void)state;
   struct node a;
@@ -190,7 +189,7 @@ static void test_silent(void **state) {
   end(&a);
 }
 
-/* Without a descriptor for the connection it waits until there is one, and says so once. */
+/* Without a descriptor for the connection a process waits until there is one, and says so once. */
 static void test_no_descriptors(void **state) {
   (void)state;
   struct node a;
@@ -220,7 +219,7 @@ static void test_no_descriptors(void **state) {
   end(&a);
 }
 
-/* What a stranger says is shown as what it says. */
+/* The text of a process outside the program is shown as a quotation. */
 static void test_refuse_is_quoted(void **state) {
   (void)state;
   struct node b;
@@ -246,7 +245,7 @@ static void test_refuse_is_quoted(void **state) {
   end(&b);
 }
 
-/* The scope that it needs differs from host to host. */
+/* A link-local address needs a scope, which differs from host to host. */
 static void test_link_local(void **state) {
   (void)state;
   struct node b;
@@ -260,7 +259,7 @@ static void test_link_local(void **state) {
   end(&b);
 }
 
-/* ---- Connected ------------------------------------------------------------------------------- */
+/* ---- Connected ------------------------------------------------------------------------------ */
 
 struct ping {
   bool open;
@@ -279,7 +278,7 @@ static struct dmi_net_signs signs_of(struct node *node) {
   return ping.signs;
 }
 
-/* Waits until more was heard than before. */
+/* Waits until more messages have come than before. */
 static uint64_t heard_more(struct node *node, uint64_t before) {
   uint64_t now = before;
   for (int i = 0; now == before && i < 100 * node_limit(); i++) {
@@ -290,7 +289,7 @@ static uint64_t heard_more(struct node *node, uint64_t before) {
   return now;
 }
 
-/* Of two nodes: the answer comes, again and again. */
+/* Between two nodes: the answer comes each time. */
 static void test_ping(void **state) {
   (void)state;
   for (int round = 0; round < 2; round++) {
@@ -304,7 +303,8 @@ static void test_ping(void **state) {
     uint64_t before = signs_of(&a).heard;
     for (int i = 0; i < 5; i++)
       before = heard_more(&a, before);
-    assert_int_equal(NODE_NOW(&a, messages) + NODE_NOW(&b, messages), 0); /* nobody above hears */
+    /* not passed to the layers above */
+    assert_int_equal(NODE_NOW(&a, messages) + NODE_NOW(&b, messages), 0);
     node_expect_close(&a);
     node_expect_close(&b);
     end(&a);
@@ -313,8 +313,8 @@ static void test_ping(void **state) {
   node_encrypt = false;
 }
 
-/* One that does not answer: PING goes out once, and nothing is heard, whatever its machine takes.
- */
+/* A process does not answer: PING is sent once, and nothing is heard, even if its machine receives
+ * bytes. */
 static void test_ping_unanswered(void **state) {
   (void)state;
   struct node a;
@@ -352,7 +352,7 @@ static void test_ping_unanswered(void **state) {
 }
 
 /* A process that is stopped with data on its way to it: its machine closes the window, and answers
- * when it is asked.  Nobody may take that for silence. */
+ * probes.  That is not silence. */
 static void test_closed_window(void **state) {
   (void)state;
   enum { BODY = 64 << 20 };

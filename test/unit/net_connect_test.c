@@ -10,7 +10,7 @@
 
 #include "net_pair.h"
 
-/* ---- Both at once ---------------------------------------------------------------------------- */
+/* ---- Both at once --------------------------------------------------------------------------- */
 
 static uint64_t order_wrong;
 
@@ -50,7 +50,7 @@ static void test_both_at_once(void **state) {
   assert_int_equal(order_wrong, 0);
 }
 
-/* The lower uid's attempt should win, but fails: that of the higher uid, held meanwhile, is used.
+/* The lower uid's attempt should win, but fails: that of the higher uid, which was kept, is used.
  */
 static void test_winner_fails(void **state) {
   (void)state;
@@ -64,13 +64,13 @@ static void test_winner_fails(void **state) {
   node_run(&a);
   for (uint64_t i = 0; i < 3; i++)
     node_send(&a, 2, plain(i));
-  int theirs = accept(listener, NULL, NULL); /* a's attempt is under way */
+  int theirs = accept(listener, NULL, NULL); /* a is connecting */
   int ours = raw_connect(&a);
   assert_true(raw_say(ours, &hello));
   int mark = raw_connect(&a); /* when a has seen this one, it has seen that HELLO */
   assert_int_equal(send(mark, "?", 1, MSG_NOSIGNAL), 1);
   assert_true(node_wait_log(&a, "does not speak DMI"));
-  assert_int_equal(recv(ours, bytes, 1, MSG_DONTWAIT), -1); /* not answered */
+  assert_int_equal(recv(ours, bytes, 1, MSG_DONTWAIT), -1); /* it gets no answer */
   close(theirs);
   close(listener);
   assert_int_equal(raw_answer(ours), DMI_HELLO_OK);
@@ -87,7 +87,7 @@ static void test_winner_fails(void **state) {
   end(&a);
 }
 
-/* ---- Joining --------------------------------------------------------------------------------- */
+/* ---- Joining -------------------------------------------------------------------------------- */
 
 static void test_port_in_use(void **state) {
   (void)state;
@@ -197,7 +197,7 @@ static void test_rename(void **state) {
   node_do(&a, run_rename, &naming);
   for (uint64_t i = 5; i < 10; i++)
     node_send(&a, 2, plain(i));
-  node_send(&a, a.stranger_id, plain(99)); /* nobody has that name any more */
+  node_send(&a, a.stranger_id, plain(99)); /* no connection has that name any more */
   uint32_t uid = 2;
   order_wrong = 0;
   NODE_WAIT(&b, messages, 10);
@@ -222,7 +222,7 @@ static void test_rename(void **state) {
   assert_int_equal(a.lost_num + b.lost_num, 0);
 }
 
-/* A name that has a connection already: the renamed one is still heard. */
+/* The new name has a connection already: messages on the renamed one still arrive. */
 static void test_rename_second(void **state) {
   (void)state;
   struct node a, b;
@@ -230,7 +230,7 @@ static void test_rename_second(void **state) {
   uint32_t uid = 2;
   struct dmi_addr addr = node_addr(&a);
   node_do(&b, run_self, &uid);
-  dmi_net_add_peer(b.net, 1, &addr); /* b's daemon has nothing to do now */
+  dmi_net_add_peer(b.net, 1, &addr); /* b's daemon is idle now */
   node_send(&b, 1, plain(0));        /* a second connection */
   NODE_WAIT(&a, messages, 1);
   struct naming naming = {a.stranger_id, 2};
@@ -249,7 +249,7 @@ static void test_rename_second(void **state) {
   end(&b);
 }
 
-/* What only members may send closes a stranger's connection. */
+/* A message that only members may send closes a connection from outside. */
 static void test_stranger_limits(void **state) {
   (void)state;
   struct node a, b;
@@ -263,7 +263,7 @@ static void test_stranger_limits(void **state) {
   end(&b);
 }
 
-/* A stranger is turned away: it reads what it was told, then the end. */
+/* A connection from outside is refused: it reads the reason, then the end. */
 static void test_turned_away(void **state) {
   (void)state;
   struct node a, b;

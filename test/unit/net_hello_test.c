@@ -25,7 +25,7 @@ static void test_other_version(void **state) {
   unsigned char bytes[DMI_HELLO_FIRST];
   dmi_hello_put_first(bytes, DMI_HELLO_CALL, 250);
   int fd = raw_connect(&a);
-  /* its CALL may be shorter than ours: the first bytes have to do */
+  /* its CALL may be shorter than ours: the first bytes must be enough */
   assert_true(raw_send(fd, bytes, sizeof bytes));
   const char *why = raw_plain_refusal(fd);
   assert_non_null(strstr(why, "this process speaks wire version 250 of DMI"));
@@ -131,11 +131,11 @@ static void test_silent(void **state) {
   node_open(&a, 1);
   node_patience = 0;
   node_run(&a);
-  int fd = raw_connect(&a); /* says nothing */
+  int fd = raw_connect(&a); /* sends nothing */
   assert_int_equal(raw_read(fd, &byte, 1), 0);
   struct dmi_hello hello = raw_hello(0);
   int tries = 0;
-  do { /* a stranger that does not say what it wants; on a busy machine we may be late ourselves */
+  do { /* it does not say what it wants; on a busy machine we may be late ourselves */
     close(fd);
     fd = raw_connect(&a);
   } while ((!raw_say(fd, &hello) || raw_answer(fd) != DMI_HELLO_OK) && ++tries < 50);
@@ -157,8 +157,8 @@ static int closed_of(const int *fds, int num) {
   return count;
 }
 
-/* There is room for 256 that have not proved the key; then some make room.  They are no harm to one
- * that has. */
+/* There are places for 256 connections that have not proved the key; then some are closed.  They do
+ * not disturb one that has. */
 static void test_many_silent(void **state) {
   (void)state;
   enum { MANY = 400, PLACES = 256 };
@@ -171,7 +171,7 @@ static void test_many_silent(void **state) {
     assert_true(i < 100 * node_limit());
     poll(NULL, 0, 10);
   }
-  node_open(&c, 0); /* joins while the room is full */
+  node_open(&c, 0); /* joins while all places are taken */
   dmi_net_join(c.net, "127.0.0.1", dmi_net_port(a.net));
   node_run(&c);
   NODE_WAIT(&c, joined_num, 1);
@@ -223,7 +223,7 @@ static void test_malformed(void **state) {
   node_send(&b, 1, plain(1));
   NODE_WAIT(&b, messages, 2);
   NODE_WAIT(&a, messages, 1);
-  /* it is not let in again */
+  /* it cannot connect again */
   close(fd);
   fd = raw_connect(&a);
   assert_true(raw_say(fd, &hello));

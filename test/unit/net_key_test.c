@@ -14,7 +14,7 @@
 
 #include "net_pair.h"
 
-/* Both are told what to do; the joiner did not get so far as to be heard. */
+/* Both say what to do; nothing of the joiner was read. */
 static void test_other_key(void **state) {
   (void)state;
   struct node a, b;
@@ -26,7 +26,7 @@ static void test_other_key(void **state) {
   check_refused(&a, &b, words, 4, "has another key than this one");
 }
 
-/* One that answers without having the key: the caller says nothing of itself. */
+/* A process answers without having the key: the caller tells it nothing. */
 static void test_answer_without_key(void **state) {
   (void)state;
   struct node b;
@@ -52,8 +52,8 @@ static void test_answer_without_key(void **state) {
   end(&b);
 }
 
-/* Byte for byte what a true member has said: its CALL is closed without an answer.  On a connection
- * of its own, PROOF and HELLO of another one are worth nothing, either. */
+/* Replays all bytes of a real member: its CALL is closed without an answer.  On a new connection
+ * PROOF and HELLO of another one are useless, too. */
 static void test_replay(void **state) {
   (void)state;
   struct node a;
@@ -78,7 +78,7 @@ static void test_replay(void **state) {
   assert_true(raw_send(again, said, sizeof said));
   assert_int_equal(raw_read(again, &byte, 1), 0);
   assert_true(node_wait_log(&a, "does not have the key"));
-  assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), -1); /* the true one is still there */
+  assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), -1); /* the real one is still open */
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(first);
@@ -86,7 +86,7 @@ static void test_replay(void **state) {
   end(&a);
 }
 
-/* One bit of PROOF or of the sealed HELLO. */
+/* One bit of PROOF or of the sealed HELLO is changed. */
 static void test_changed_hello(void **state) {
   (void)state;
   struct node a;
@@ -106,7 +106,7 @@ static void test_changed_hello(void **state) {
   end(&a);
 }
 
-/* What comes is cut anywhere: nothing happens, and the next one is served. */
+/* The bytes end at any place: nothing happens, and the next connection works. */
 static void test_cut_short(void **state) {
   (void)state;
   struct node a;
@@ -136,7 +136,7 @@ static void test_cut_short(void **state) {
   end(&a);
 }
 
-/* What comes back to a caller is what it has said itself. */
+/* The caller gets its own bytes back. */
 static void test_reflected(void **state) {
   (void)state;
   struct node b;
@@ -158,7 +158,7 @@ static void test_reflected(void **state) {
   end(&b);
 }
 
-/* A connection that ends before a word was said is tried again: the other may be flooded. */
+/* A connection that is closed before any byte came is tried again: the other may be flooded. */
 static void test_closed_at_once(void **state) {
   (void)state;
   struct node b;
@@ -183,8 +183,8 @@ static void test_closed_at_once(void **state) {
   end(&b);
 }
 
-/* In its daemon: `b` joins; right after it has begun to connect, the other end resets the
- * connection, so that it learns of both at once. */
+/* In b's daemon: `b` joins; just after it has begun to connect, the other end resets the
+ * connection, so that `b` notices both at the same time. */
 struct resetting {
   struct dmi_addr addr;
   int listener;
@@ -233,7 +233,7 @@ static void test_reset_at_once(void **state) {
   sem_destroy(&resetting.done);
 }
 
-/* Does it say in its ANSWER that everything is sealed? */
+/* True if its ANSWER says that everything is sealed. */
 static bool says_sealed(struct node *node) {
   unsigned char said[RAW_SAID];
   struct dmi_hello hello = raw_hello(0);
@@ -258,7 +258,7 @@ static void join_mixed(struct node *a, bool a_seals, struct node *b, bool b_seal
   NODE_WAIT(b, joined_num, 1);
 }
 
-/* The program's setting is that of all who join it. */
+/* All processes that join take the program's setting. */
 static void test_join_sealed(void **state) {
   (void)state;
   for (int seals = 0; seals < 3; seals++) {
@@ -278,7 +278,7 @@ static void test_join_sealed(void **state) {
   }
 }
 
-/* Nobody who asked for it goes on without. */
+/* A process that asked for encryption does not go on without it. */
 static void test_no_downgrade(void **state) {
   (void)state;
   struct node a, b;
@@ -291,7 +291,7 @@ static void test_no_downgrade(void **state) {
   end(&b);
 }
 
-/* The flag is part of what is proved: who clears it on the way is noticed. */
+/* The flag is part of what is proved: it is noticed if somebody clears it on the way. */
 static void test_flag_changed(void **state) {
   (void)state;
   struct node b;

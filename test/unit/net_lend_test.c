@@ -23,17 +23,17 @@
 #include "net_node.h"
 #include "access/status.h"
 
-#define LIMIT 60 /* seconds for all tests: a waiter that is forgotten must not wait for ever */
+#define LIMIT 60 /* seconds for all tests: a forgotten waiter must not wait for ever */
 #define FOR_DAEMON DMI_MSG_UPDATE
 #define SIZE_MOST 200000
 #define THREADS 6 /* per node */
 
-/* ---- Calls: a request with a number, and its answer ------------------------------------------ */
+/* ---- Calls: a request with a number, and its answer ----------------------------------------- */
 
 struct call {
   struct dmi_status status;
   _Atomic uint64_t op; /* of the request in flight */
-  unsigned char *buf;  /* where the answer's bytes go */
+  unsigned char *buf;  /* for the answer's bytes */
 };
 
 /* Of a node, as a sender and as a receiver. */
@@ -47,7 +47,7 @@ struct side {
 
 static struct side sides[4];
 static _Atomic uint32_t
-    disturb; /* one answer in so many comes behind a message for the daemon; 0: none */
+    disturb; /* one of so many answers comes after a message for the daemon; 0: none */
 
 static void side_send(struct node *node, uint32_t to, struct dmi_msg msg) {
   struct side *side = &sides[node->uid];
@@ -62,8 +62,8 @@ static unsigned char byte_of(uint64_t op, uint64_t at) {
   return (unsigned char)(op * 31 + (op >> 32) + at);
 }
 
-/* A message says in `page` which one it is of its sender, a request in `off` who shall answer, in
- * `len` how much, in `origin` to whom. */
+/* In a message, `page` is its number at its sender; in a request `off` is the uid that shall
+ * answer, `len` how many bytes, `origin` to whom. */
 static void answer(struct node *node, const struct dmi_msg *request) {
   struct dmi_msg msg = {.type = DMI_MSG_GOT};
   uint64_t op = request->access.op.n, len = request->access.len;
@@ -127,7 +127,7 @@ static void call_out(struct node *node, struct call *call, uint32_t asked, uint3
   dmi_status_receive(&call->status, node->net);
 }
 
-/* ---- Nodes ----------------------------------------------------------------------------------- */
+/* ---- Nodes ---------------------------------------------------------------------------------- */
 
 static void start_disturbed(struct node *nodes, uint32_t num, uint32_t disturbance) {
   disturb = disturbance;
@@ -185,8 +185,8 @@ static bool is_free(struct node *node, uint32_t to) {
   return is;
 }
 
-/* A connection is lent only after the other side has said something, and the daemon is through with
- * that. */
+/* A connection is lent only after the other side has sent something, and the daemon has handled it.
+ */
 static void speak(struct node *node, uint32_t to) {
   call_out(node, &sides[node->uid].call[THREADS], to, to, (uint64_t)THREADS << 32, 0);
   while (!is_free(node, to))
@@ -198,7 +198,7 @@ static void wait_lent(struct node *node, uint32_t least) {
     sched_yield();
 }
 
-/* A thread that asks and waits until somebody completes its call. */
+/* A thread that asks and waits until its call is completed. */
 struct waiter {
   struct node *node;
   uint32_t asked, by;
@@ -270,7 +270,7 @@ static void gate_open(struct gate *gate) {
   pthread_join(gate->thread, NULL);
 }
 
-/* ---- Many at once ---------------------------------------------------------------------------- */
+/* ---- Many at once --------------------------------------------------------------------------- */
 
 struct hammer {
   struct node *node;
@@ -291,7 +291,7 @@ static void *hammer_main(void *arg) {
     do {
       by = 1 + (uint32_t)rand_r(&random) % 3;
     } while (by == node->uid);
-    if (i % 4 != 0) by = asked; /* mostly by who is asked */
+    if (i % 4 != 0) by = asked; /* usually by the node that is asked */
     call_out(node, call, asked, by, (uint64_t)hammer->number << 32 | i,
              sizes[(i + hammer->number) % 11]);
   }
@@ -317,7 +317,7 @@ static void hammer(uint32_t callers, uint32_t threads, uint32_t count, uint32_t 
     pthread_join(thread[i], NULL);
   for (uint32_t i = 1; i <= callers; i++) {
     assert_int_equal(sides[i].lent + sides[i].by_daemon, (uint64_t)threads * count);
-    assert_true(sides[i].lent > 0); /* or nothing was tested */
+    assert_true(sides[i].lent > 0); /* else nothing was tested */
   }
   finish(nodes, 3);
 }
@@ -342,7 +342,7 @@ static void test_all_nodes(void **state) {
   hammer(3, 4, 300, 7);
 }
 
-/* ---- What can happen while it is lent -------------------------------------------------------- */
+/* ---- What can happen while it is lent ------------------------------------------------------- */
 
 /* The answer comes by another connection than the one that is waited on. */
 static void test_other_way(void **state) {
@@ -395,7 +395,7 @@ static void test_cut(void **state) {
   check_sides(2);
 }
 
-/* It takes leave: no loss. */
+/* The other process closes in order: no loss. */
 static void test_close(void **state) {
   (void)state;
   struct node nodes[2];
@@ -414,7 +414,7 @@ static struct dmi_link *link_to(struct node *node, uint32_t to) {
   return link;
 }
 
-/* Sends these bytes as the node itself would, which has nothing else to send. */
+/* Sends these bytes as if the node did, which sends nothing else. */
 static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, size_t size) {
   unsigned char sealed[2000];
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
@@ -458,7 +458,7 @@ static void test_malformed(void **state) {
   finish(nodes, 2);
 }
 
-/* What a borrower has handed up is not liked. */
+/* The layers above refuse a message that a borrower has received. */
 static void test_refused(void **state) {
   (void)state;
   struct node nodes[2];
@@ -480,7 +480,7 @@ static void test_refused(void **state) {
   finish(nodes, 2);
 }
 
-/* Sending fails, receiving would not: the daemon has to ask for it back. */
+/* Sending fails, while receiving would work: the daemon must take the connection back. */
 static void test_send_fails(void **state) {
   (void)state;
   struct node nodes[2];
@@ -538,7 +538,7 @@ static uint32_t receive_one(struct node *nodes, uint8_t type) {
   return passed;
 }
 
-/* Where each wait is disturbed, lending rests; where none is, it begins again. */
+/* If each wait is disturbed, lending pauses; if none is, it begins again. */
 static void test_rest(void **state) {
   (void)state;
   static const uint32_t rests[] = {0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64};
@@ -561,7 +561,7 @@ static void *half_body(struct node *node, uint32_t from, struct dmi_msg *msg) {
   return msg->body.frame->bytes;
 }
 
-/* The middle of a message for the daemon: who borrows then must not finish it. */
+/* In the middle of a message for the daemon: a borrower must not finish it. */
 static void test_middle(void **state) {
   (void)state;
   struct node nodes[2];
@@ -593,7 +593,7 @@ static void test_middle(void **state) {
 
 /* ---- States of a peer ---- */
 
-/* Does a process abort in which a peer moves so? */
+/* True if a process aborts when a peer makes this transition. */
 static bool aborts(enum dmi_peer_state from, enum dmi_peer_state to) {
   int status;
   pid_t child = fork();
@@ -611,7 +611,7 @@ static bool aborts(enum dmi_peer_state from, enum dmi_peer_state to) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-/* Builds with --enable-debug abort at a move that is not in the table. */
+/* Builds with --enable-debug abort at a transition that is not in the table. */
 static void test_moves(void **state) {
   (void)state;
 #ifndef DMI_DEBUG

@@ -19,7 +19,7 @@
 
 #define NODE_LOG 8192
 
-/* Seconds a wait may take; all that a test sends may be under way in one. */
+/* The most seconds of a wait, during which all messages of a test may be in flight. */
 static inline int node_limit(void) {
   const char *slow = getenv("DMI_TEST_SLOW");
   int factor = slow != NULL ? atoi(slow) : 1;
@@ -33,7 +33,7 @@ struct node {
   pthread_t thread;
   pthread_mutex_t lock; /* guards all below */
   pthread_cond_t changed;
-  uint64_t messages; /* handed up */
+  uint64_t messages; /* delivered to the handler */
   uint64_t bytes;    /* of their bodies */
   uint32_t lost_num, lost_id;
   char lost_why[600];
@@ -45,18 +45,19 @@ struct node {
   char log[NODE_LOG];  /* lines */
   uint32_t from[64];   /* of the last messages, by number modulo 64 */
   struct dmi_msg last; /* the last message, without slices */
-  bool throw_away;     /* body answers NULL */
-  bool refuse;         /* message answers false */
+  bool throw_away;     /* `body` returns NULL */
+  bool refuse;         /* `message` returns false */
   /* may be NULL */
   void *(*on_body)(struct node *node, uint32_t from, struct dmi_msg *msg);
-  /* called by who receives, without the lock, before it is counted; may be NULL */
+  /* called by the thread that receives, without the lock, before the message is counted; may be
+   * NULL */
   void (*on_message)(struct node *node, uint32_t from, struct dmi_msg *msg);
   void *user;
 };
 
-static double node_patience;     /* of nodes opened from now on; 0: as in the product */
+static double node_patience;     /* for nodes opened from now on; 0: as in the product */
 static uint32_t node_dead_after; /* likewise; 0: never */
-/* What nodes opened from now on use, for a machine each: its number is the uid.  NULL: TCP. */
+/* Makes the transport of nodes opened from now on; the machine's number is the uid.  NULL: TCP. */
 static struct dmi_transport *(*node_transport)(uint32_t machine);
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
@@ -127,7 +128,7 @@ static inline void node_log(void *arg, const char *line) {
   pthread_mutex_unlock(&node->lock);
 }
 
-/* A job for the daemon: what only it may call. */
+/* A job for the daemon thread. */
 struct node_job {
   void (*run)(struct node *node, void *arg);
   void *arg;
@@ -158,7 +159,7 @@ static inline void *node_main(void *arg) {
   return NULL;
 }
 
-/* Opens it, does not run it yet.  uid 0: no member.  False: *why. */
+/* Opens a node, and does not run it yet.  uid 0: it is no member.  False: *why says why. */
 static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                 const uint8_t build[16], const uint8_t program[16],
                                 const char *name, const char **why) {
@@ -218,7 +219,7 @@ static inline struct dmi_addr node_addr(struct node *node) {
   return addr;
 }
 
-/* `node` hears of `other`.  Before node_run, or in the daemon. */
+/* Tells `node` the address of `other`.  Before node_run, or in the daemon. */
 static inline void node_meet(struct node *node, struct node *other) {
   struct dmi_addr addr = node_addr(other);
   dmi_net_add_peer(node->net, other->uid, &addr);
@@ -265,7 +266,7 @@ static inline bool node_wait_log(struct node *node, const char *text) {
   return right;
 }
 
-/* A counter, as it is now. */
+/* The present value of a counter. */
 #define NODE_NOW(node, counter) node_now((node), &(node)->counter, sizeof(node)->counter)
 
 static inline uint64_t node_now(struct node *node, const void *counter, size_t size) {
@@ -284,7 +285,7 @@ static inline void node_run_expect(struct node *node, void *arg) {
   dmi_net_expect_close(node->net);
 }
 
-/* Runs `run` in the daemon and waits for it. */
+/* Runs `run` in the daemon thread and waits until it is done. */
 static inline void node_do(struct node *node, void (*run)(struct node *, void *), void *arg) {
   struct node_job job = {.run = run, .arg = arg};
   pthread_mutex_lock(&node->lock);

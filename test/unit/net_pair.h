@@ -26,7 +26,7 @@ static inline int raw_connect(struct node *node) {
   return fd;
 }
 
-/* A socket bound to a port that nobody else has; does not listen. */
+/* A socket that is bound to a free port, and does not listen. */
 static inline int raw_bind(struct dmi_addr *addr) {
   struct sockaddr_in any = {.sin_family = AF_INET};
   socklen_t size = sizeof any;
@@ -56,7 +56,7 @@ static inline void join(struct node *a, struct node *b) {
   assert_true(b->joined_ok);
 }
 
-/* `b` joins `a` and is refused: it is told a sentence with all these words; `a` logs `logged`. */
+/* `b` joins `a` and is refused, with a sentence that has all these words; `a` logs `logged`. */
 static inline void check_refused(struct node *a, struct node *b, const char *const words[], int num,
                                  const char *logged) {
   struct dmi_addr addr = node_addr(a);

@@ -30,7 +30,7 @@ struct raw {
 
 static struct raw raws[RAW_MOST];
 
-/* -1: it is refused. */
+/* Connects to a local port.  -1: refused. */
 static inline int raw_connect_to(uint16_t port) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -40,7 +40,7 @@ static inline int raw_connect_to(uint16_t port) {
   return -1;
 }
 
-/* Bytes until the other end closes, or `size`. */
+/* Reads until the other end closes, or `size` bytes. */
 static inline size_t raw_read(int fd, void *buf, size_t size) {
   size_t have = 0;
   while (have < size) {
@@ -65,7 +65,7 @@ static inline struct dmi_hello raw_hello(uint32_t uid) {
   return hello;
 }
 
-/* CALL goes out, ANSWER comes in; what is to be said next, with this HELLO, is in `said`. */
+/* Sends CALL and receives ANSWER; `said` gets the bytes to send next, with this HELLO. */
 static inline bool raw_call(int fd, const struct dmi_hello *hello, unsigned char said[RAW_SAID]) {
   struct raw *raw = &raws[fd];
   unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], bytes[DMI_HELLO_BYTES];
@@ -80,13 +80,13 @@ static inline bool raw_call(int fd, const struct dmi_hello *hello, unsigned char
   return true;
 }
 
-/* All that is to be said before the other's HELLO_OK. */
+/* Sends everything that comes before the other's HELLO_OK. */
 static inline bool raw_say(int fd, const struct dmi_hello *hello) {
   unsigned char said[RAW_SAID];
   return raw_call(fd, hello, said) && raw_send(fd, said, sizeof said);
 }
 
-/* The kind of what the other answers to HELLO; 0: nothing right.  A refusal is in raw_why. */
+/* The kind of the other's answer to HELLO; 0: a wrong one.  raw_why has the text of a refusal. */
 static char raw_why[DMI_REFUSE_TEXT];
 
 static inline uint8_t raw_answer(int fd) {
@@ -106,12 +106,12 @@ static inline uint8_t raw_answer(int fd) {
   return hello.kind;
 }
 
-/* What a sealed REFUSE said; "" when it was something else. */
+/* The text of a sealed REFUSE; "" if it was something else. */
 static inline const char *raw_refusal(int fd) {
   return raw_answer(fd) == DMI_HELLO_REFUSE ? raw_why : "";
 }
 
-/* What a REFUSE in the clear said, before PROOF. */
+/* The text of a REFUSE that is not sealed, before PROOF. */
 static inline const char *raw_plain_refusal(int fd) {
   unsigned char bytes[DMI_REFUSE_BYTES + 1];
   raw_why[0] = '\0';
@@ -122,7 +122,7 @@ static inline const char *raw_plain_refusal(int fd) {
   return raw_why;
 }
 
-/* The other side: takes the CALL of one that connects, and answers it; then its PROOF and HELLO. */
+/* The other side: receives CALL and answers it; then receives PROOF and HELLO. */
 static inline bool raw_welcome(int fd, uint8_t flags, struct dmi_hello *hello) {
   struct raw *raw = &raws[fd];
   unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], said[RAW_SAID];

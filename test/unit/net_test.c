@@ -12,14 +12,14 @@
 #include "net/seal.h"
 #include "net_node.h"
 
-/* How much to send: in builds with sanitizers a part. */
+/* How much to send: less in builds with sanitizers. */
 static uint64_t scaled(uint64_t normal, uint64_t small) {
   const char *scale = getenv("DMI_TEST_SCALE");
   return scale != NULL && strcmp(scale, "small") == 0 ? small : normal;
 }
 
-/* Byte i of a body is its message's number + i.  Compared by rows, as a sanitizer makes each access
- * by itself dear. */
+/* Byte i of a body is its message's number + i.  Compared by rows, since with sanitizers single
+ * accesses are slow. */
 #define ROW 65536 /* a multiple of 256 */
 static unsigned char pattern[ROW + 256];
 
@@ -155,7 +155,7 @@ static void test_big_bodies(void **state) {
   for (uint64_t i = 0; i < COUNT; i++) {
     node_send(&a, 2, numbered(0, 2 * i, big));
     node_send(&b, 1, numbered(0, 2 * i, big));
-    node_send(&a, 2, numbered(0, 2 * i + 1, 3)); /* behind it */
+    node_send(&a, 2, numbered(0, 2 * i + 1, 3)); /* after it */
     node_send(&b, 1, numbered(0, 2 * i + 1, 3));
   }
   NODE_WAIT(&a, messages, 2 * COUNT);
@@ -165,14 +165,14 @@ static void test_big_bodies(void **state) {
   end_two(&a, &b);
 }
 
-/* Lists: whole, aligned, and with a body behind them that comes in pieces. */
+/* Lists: complete, aligned, followed by a body that comes in pieces. */
 /* ---- Bulk: DATA of large pages ---- */
 
 static struct {
   uint64_t got[4];   /* bytes of the bodies, by op */
   uint64_t whole;    /* DATA that was not cut */
   uint64_t small;    /* other messages, */
-  uint64_t small_at; /* and how many bytes of the first body were there with the last of them */
+  uint64_t small_at; /* and how many bytes of the first body had arrived with the last of them */
   uint64_t wrong;
 } bulk;
 
@@ -206,7 +206,7 @@ static struct dmi_msg page_data(uint64_t fetch, uint64_t size) {
   return msg;
 }
 
-/* Large DATA is cut into BLOCKs in order, and what is sent behind it goes before most of it;
+/* Large DATA is cut into BLOCKs in order, and messages that are sent later overtake most of it;
  * closing loses nothing. */
 static void test_bulk(void **state) {
   (void)state;
@@ -327,7 +327,7 @@ static void test_four_threads(void **state) {
   end_two(&a, &b);
 }
 
-/* What was sent before dmi_net_close arrives; the other direction goes on; nobody is lost. */
+/* Messages sent before dmi_net_close arrive; the other direction goes on; no process is lost. */
 static void test_close(void **state) {
   (void)state;
   struct node a, b;
@@ -353,7 +353,7 @@ static void test_close(void **state) {
   assert_int_equal(dmi_frame_total(), 0);
 }
 
-/* A closed member may still connect and say something. */
+/* A closed member may still connect and send. */
 static void test_closed_connects(void **state) {
   (void)state;
   struct node a, b;
@@ -379,7 +379,7 @@ static void run_send(struct node *node, void *arg) {
   assert_true(node_send(node, *(uint32_t *)arg, numbered(0, 2, 10)));
 }
 
-/* Other threads are barred, but for answers; the daemon is not. */
+/* Other threads can only send answers; the daemon is not barred. */
 static void test_bar(void **state) {
   (void)state;
   struct node a, b;
@@ -397,7 +397,7 @@ static void test_bar(void **state) {
   end_two(&a, &b);
 }
 
-/* b takes nothing more until it may. */
+/* b receives nothing more until this is unlocked. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void check_at_gate(struct node *node, uint32_t from, struct dmi_msg *msg) {
@@ -410,8 +410,8 @@ static void run_flushed(struct node *node, void *arg) {
   *(bool *)arg = dmi_net_flushed(node->net);
 }
 
-/* What is still queued at dmi_net_stop goes out.  The reader gets moving at that moment only, and
- * has as long as the product gives it. */
+/* Messages still queued at dmi_net_stop are sent.  The reader starts only then, and has as much
+ * time as in the product. */
 static void test_stop_drains(void **state) {
   (void)state;
   struct node a, b;
@@ -492,7 +492,7 @@ static void test_wrong_message(void **state) {
   node_free(&b);
 }
 
-/* Nobody there: what is sent is dropped, and its memory given back. */
+/* There is no receiver: messages are dropped, and their memory is given back. */
 static void test_unknown(void **state) {
   (void)state;
   struct node a, b;

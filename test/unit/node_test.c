@@ -29,7 +29,7 @@ static const char *join(struct world *w, uint32_t i, uint64_t pages, enum dmi_no
   return NULL;
 }
 
-/* It makes a mapping, and writes each page. */
+/* Makes a mapping, and writes each page. */
 static const char *fill(struct proc *p, uint64_t *base) {
   const unsigned char byte = (unsigned char)p->uid;
   struct dmi_map *map;
@@ -44,7 +44,7 @@ static const char *fill(struct proc *p, uint64_t *base) {
   return NULL;
 }
 
-/* How many pages with bytes it owns, all as `fill` of process `uid` left them. */
+/* How many pages with bytes it owns; all must be as `fill` of process `uid` left them. */
 static uint32_t owned(struct proc *p, uint64_t base, uint32_t uid) {
   struct dmi_map *map = env_find(p, base);
   uint32_t num = 0;
@@ -67,9 +67,9 @@ static bool goodbye(struct proc *first, struct proc *p) {
   return world_call(first, DMI_CTL_GOODBYE, dmi_member_dmi_id(dmi_node_member(p->node)), 0);
 }
 
-/* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------- */
+/* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------ */
 
-/* One leaves; its heir has room.  Meanwhile the leaver makes a mapping. */
+/* A process leaves; its heir has memory.  Meanwhile the leaver makes a mapping. */
 static const char *leave(struct world *w, enum dmi_node_break broken) {
   struct proc *first = &w->proc[0], *p = &w->proc[1];
   uint64_t base;
@@ -91,7 +91,7 @@ static const char *leave(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
-/* A page goes elsewhere before it is given: there is a promise too many. */
+/* A page moves elsewhere before it is handed over: one promise is not needed. */
 static const char *moved(struct world *w, enum dmi_node_break broken) {
   struct proc *first = &w->proc[0], *p = &w->proc[1];
   struct dmi_req req = {.type = DMI_REQ_EXCL, .len = SIZE, .origin = 1, .op = {99}};
@@ -113,7 +113,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
                                          .op = ++first->op,
                                          .a = dmi_member_dmi_id(dmi_node_member(p->node))});
   dmi_out_init(&out);
-  (void)dmi_node_step(first->node, &in, &out); /* behind LEAVE_GO */
+  (void)dmi_node_step(first->node, &in, &out); /* after LEAVE_GO */
   env_step_end(first, in.page, &out);
   world_run(w);
   dmi_slice_drop(&req.src);
@@ -124,7 +124,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
-/* Nobody has room; then somebody comes who has. */
+/* No process has memory; then one joins that has. */
 static const char *refused(struct world *w, enum dmi_node_break broken) {
   struct proc *first = &w->proc[0], *p = &w->proc[1];
   uint64_t base;
@@ -149,7 +149,7 @@ static const char *refused(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
-/* Nobody has room; then one who has too little tells of more. */
+/* No process has memory; then one that has too little reports more. */
 static const char *told(struct world *w, enum dmi_node_break broken) {
   struct proc *first = &w->proc[0], *p = &w->proc[1];
   uint64_t base, own;
@@ -160,7 +160,7 @@ static const char *told(struct world *w, enum dmi_node_break broken) {
   if (bad) return bad;
   BAD(!goodbye(first, p) || first->error != DMI_ENOMEM, "the goodbye does not fail");
   BAD(world_call(first, DMI_CTL_POLL, 0, 0), "a notice without a reason");
-  /* As if the pages were gone elsewhere. */
+  /* As if the pages had moved elsewhere. */
   for (uint64_t i = 0; i < PAGES; i++) {
     struct dmi_page *page = env_record(first, env_find(first, own), i, false);
     dmi_frame_unref(dmi_page_spill(&first->core, page));

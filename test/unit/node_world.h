@@ -21,11 +21,11 @@
 #define SIZE 64
 #define NAMES 16
 #define LINE 512
-#define PORT 7u /* of the first one */
+#define PORT 7u /* of the first process */
 
 struct world;
 
-/* How a node calls another one. */
+/* A name by which a node knows another one. */
 struct name {
   uint32_t id; /* uid or temporary id; 0: free */
   uint32_t of; /* index */
@@ -51,7 +51,7 @@ struct proc {
   struct name name[NAMES];
   uint32_t members; /* bits, by uid */
   struct known at[MAPS];
-  /* seen */
+  /* what has happened */
   bool joined, opened, closed, left, stays, leaves, drained;
   /* to be answered */
   bool connects, stops, look, maps_when_stopped;
@@ -165,7 +165,7 @@ static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) 
   struct proc *p = arg;
   (void)page;
   for (uint32_t i = 0; i < out->num; i++) {
-    if (out->act[i].type == DMI_ACT_COMPLETE) continue; /* the test looks at the page */
+    if (out->act[i].type == DMI_ACT_COMPLETE) continue; /* the test checks the page */
     assert_int_equal(out->act[i].type, DMI_ACT_SEND);
     world_send(p, out->act[i].to, &out->act[i].msg);
   }
@@ -199,7 +199,7 @@ static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_
   memset(theirs, 0, sizeof(*theirs));
 }
 
-/* A frame counts in the pool of one process, so bytes are copied on their way, as on a wire. */
+/* A frame counts in the pool of one process, so messages copy their bytes, as a wire does. */
 static void copy(struct dmi_slice *slice) {
   struct dmi_slice old = *slice;
   if (!old.len) return;
@@ -213,7 +213,7 @@ static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg) {
   uint32_t from = (uint32_t)(p - w->proc);
   copy(&msg->list);
   copy(&msg->body);
-  if (!name && id != p->uid) { /* has left, or was never there */
+  if (!name && id != p->uid) { /* it has left, or never existed */
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
     return;
@@ -388,7 +388,7 @@ static void capacity_copies(void *arg, int64_t more) {
   dmi_pool_copies(((struct proc *)arg)->pool, more);
 }
 
-/* ---- What happens --------------------------------------------------------------------------- */
+/* ---- Events --------------------------------------------------------------------------------- */
 
 static void page_message(struct proc *p, uint32_t from, struct dmi_msg *msg) {
   struct dmi_map *map = env_find(p, msg->map);
@@ -439,7 +439,7 @@ static void answer(struct proc *p) {
   }
 }
 
-/* Until nothing is under way. */
+/* Runs until nothing is in flight. */
 static void world_run(struct world *w) {
   bool more = true;
   while (more) {
@@ -453,7 +453,8 @@ static void world_run(struct world *w) {
   }
 }
 
-/* A call of this process, until its answer or until nothing moves.  False: there is none. */
+/* Makes a call of this process and runs until its answer, or until nothing moves.  False: there is
+ * no answer. */
 static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint64_t b) {
   struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .op = ++p->op, .a = a, .b = b};
   uint64_t op = in.op;
@@ -470,7 +471,7 @@ static const struct dmi_account world_capacity = {.reserve = capacity_reserve,
                                                   .detach = capacity_detach,
                                                   .copies = capacity_copies};
 
-/* Process `i` begins, lending so many pages. */
+/* Starts process `i`, which lends so many pages. */
 static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
                                enum dmi_node_break broken) {
   struct proc *p = &w->proc[i];

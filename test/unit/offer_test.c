@@ -36,7 +36,7 @@ static void test_offer_to_who_has_a_copy(void **state) {
   struct world *w = *state;
   write_now(w, 1, DMI_REQ_PUT, 7);
   read_copy(w, 2);
-  assert_true(offer(w, 1, 2)); /* its room is the copy's; no bytes travel */
+  assert_true(offer(w, 1, 2)); /* it uses the copy's memory; no bytes are sent */
   deliver(w);
   expect(&w->proc[1], PAGE, 0, 0);
   assert_int_equal(w->line.msg[1].flags & DMI_F_HAVE, DMI_F_HAVE);
@@ -124,13 +124,13 @@ static void test_leaver_gives(void **state) {
   settle(w);
   assert_int_equal(w->line.sent[DMI_MSG_REFUSE_PAGE], 1);
   assert_int_equal(w->line.sent[DMI_MSG_TAKE], 2);
-  assert_int_equal(one->page.role, DMI_ROLE_OWNER); /* the heir, room or not */
+  assert_int_equal(one->page.role, DMI_ROLE_OWNER); /* the heir, whether it has memory or not */
   expect(one, PAGE, 0, 0);
   assert_int_equal(value_at(w, 1), 7);
 }
 
-/* A page without bytes takes no room, not even for a moment; but if it gets some on the way, they
- * are taken. */
+/* A page without bytes takes no memory, not even for a moment; but if it gets bytes on the way,
+ * they are accepted. */
 static void test_leaver_gives_zeros(void **state) {
   struct world *w = *state;
   struct proc *one = &w->proc[0], *two = &w->proc[1];
@@ -155,7 +155,7 @@ static void test_leaver_gives_zeros(void **state) {
       assert_int_equal(value_at(w, 3), 7);
       return;
     }
-    /* Back again. */
+    /* The page goes back. */
     atomic_store(&one->core.heir, 0);
     atomic_store(&two->core.heir, 1);
     dmi_out_init(&out);
@@ -167,7 +167,8 @@ static void test_leaver_gives_zeros(void **state) {
   }
 }
 
-/* What it had offered before it began to leave is no promise, and the heir is not asked for it. */
+/* A page that it offered before it began to leave has no promise, and the heir is not asked for it.
+ */
 static void test_leaver_has_offered(void **state) {
   struct world *w = *state;
   struct proc *two = &w->proc[1];
@@ -187,7 +188,7 @@ static void test_leaver_has_offered(void **state) {
   expect(&w->proc[0], 0, 0, 0);
 }
 
-/* Whom it wanted to give to has left: the heir takes it.  An offer that comes back is none. */
+/* The process that should get the page has left: the heir takes it.  A refused offer is over. */
 static void test_leaver_sent_back(void **state) {
   struct world *w = *state;
   struct proc *two = &w->proc[1];

@@ -15,14 +15,14 @@
 #define LINE 64
 #endif
 
-#define LINE_MAP (1 << 20) /* where the mapping begins */
+#define LINE_MAP (1 << 20) /* the mapping's first address */
 
 static inline bool line_is_member(void *arg, uint32_t uid) {
   (void)arg;
   return uid >= 1 && uid <= PROCS;
 }
 
-/* A process of the test begins; the core's other fields are set before. */
+/* Starts a process of the test; the core's other fields are set before. */
 static inline void line_open(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
                              uint32_t index) {
   core->self = index + 1;
@@ -36,11 +36,11 @@ static inline void line_open(struct dmi_core *core, struct dmi_map *map, struct 
 
 struct line {
   struct dmi_msg msg[LINE];
-  uint32_t from[LINE], to[LINE], first, last; /* [first, last) are under way */
+  uint32_t from[LINE], to[LINE], first, last; /* [first, last) are in flight */
   uint32_t sent[32];                          /* by type */
 };
 
-/* What a step of `from` sends.  Any other action is one that the test did not expect. */
+/* Queues what a step of `from` sends.  Other actions are errors. */
 static inline void line_put(struct line *line, uint32_t from, const struct dmi_act *act) {
   assert_int_equal(act->type, DMI_ACT_SEND);
   assert_true(line->last < LINE);
@@ -54,7 +54,7 @@ static inline bool line_any(const struct line *line) {
   return line->first < line->last;
 }
 
-/* The oldest message, taken away; returns the sender's uid, `to` is the receiver's. */
+/* Takes the oldest message out; returns the sender's uid, and the receiver's in `to`. */
 static inline uint32_t line_take(struct line *line, struct dmi_msg *msg, uint32_t *to) {
   assert_true(line_any(line));
   *msg = line->msg[line->first];
@@ -62,13 +62,13 @@ static inline uint32_t line_take(struct line *line, struct dmi_msg *msg, uint32_
   return line->from[line->first++];
 }
 
-/* All have been delivered: the next one is the first again. */
+/* All messages were delivered: starts again at the beginning of the queue. */
 static inline void line_end(struct line *line) {
   assert_false(line_any(line));
   line->first = line->last = 0;
 }
 
-/* Those that are left are not delivered. */
+/* Drops all messages that are left. */
 static inline void line_drop(struct line *line) {
   for (; line_any(line); line->first++) {
     dmi_slice_drop(&line->msg[line->first].list);

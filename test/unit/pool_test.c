@@ -19,7 +19,7 @@ static void wake(void *arg) {
   atomic_fetch_add(&woken, 1);
 }
 
-static struct dmi_pool *pool; /* of the test at hand */
+static struct dmi_pool *pool; /* of the present test */
 
 static int close_pool(void **state) {
   (void)state;
@@ -67,7 +67,8 @@ static void test_no_limit(void **state) {
   assert_int_equal(dmi_pool_limit(pool), UINT64_MAX);
 }
 
-/* A frame counts from the moment it is a page's until its last holder, be it a message, is gone. */
+/* A frame counts from the time when it becomes a page's until its last reference, also that of a
+ * message, is given back. */
 static void test_frames(void **state) {
   struct dmi_frame *a, *b;
   struct dmi_slice slice;
@@ -183,7 +184,7 @@ static void test_threads(void **state) {
   assert_true(dmi_pool_peak(pool) <= LIMIT && dmi_pool_peak(pool) >= PAGE);
 }
 
-/* What is in use only in passing: reservations, and bytes that are no page's any more. */
+/* Transient use: reservations, and bytes that belong to no page any more. */
 static void test_passing(void **state) {
   struct dmi_frame *a, *b;
   uint64_t ended;
@@ -201,7 +202,7 @@ static void test_passing(void **state) {
   assert_int_equal(dmi_pool_transient(pool), 0);
   dmi_pool_attach(pool, b, false);
   assert_int_equal(dmi_pool_transient(pool), 0);
-  dmi_frame_ref(a); /* a message has it */
+  dmi_frame_ref(a); /* a message has a reference */
   dmi_pool_detach(pool, a);
   dmi_frame_unref(a);
   woken = 0;
@@ -209,7 +210,7 @@ static void test_passing(void **state) {
   assert_int_equal(woken, 0);
   dmi_frame_unref(a);
   assert_int_equal(woken, 1);
-  dmi_frame_ref(b); /* the page's bytes go on in another page */
+  dmi_frame_ref(b); /* the page's bytes become another page's */
   dmi_pool_detach(pool, b);
   dmi_pool_attach(pool, b, false);
   dmi_frame_unref(b);

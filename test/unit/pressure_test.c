@@ -61,7 +61,7 @@ static void fresh(struct world *w) {
   dmi_capacity_out_init(&w->out);
 }
 
-/* The result of the last action is this; the next one is to be of this type. */
+/* Gives the result of the last action; the next one must be of this type. */
 static void next(struct world *w, struct dmi_pressure_result result, enum dmi_pressure_do type) {
   fresh(w);
   dmi_pressure_next(w->p, &result, &w->action, &w->out);
@@ -89,7 +89,7 @@ static void message(struct world *w, uint32_t from, struct dmi_capacity_msg msg)
   assert_true(dmi_pressure_message(w->p, from, &msg));
 }
 
-/* The pool is full of what is in use in passing, or (`frame`) for long. */
+/* Fills the pool with transient use, or (`frame`) with other use. */
 static struct dmi_frame *use(struct world *w, uint64_t bytes) {
   struct dmi_frame *frame = dmi_frame_new(bytes);
   dmi_pool_attach(w->pool, frame, false);
@@ -120,7 +120,7 @@ static void test_capacity(void **state) {
   end(&w);
 }
 
-/* A look in which the page that stalls fails: nothing can leave, and nobody is to be asked. */
+/* A look in which the stalled page fails: nothing can leave, and there is no member to ask. */
 static void fails(struct world *w) {
   next(w, NOTHING, DMI_PRESSURE_CHECK);
   next(w, FATE(STALLS), DMI_PRESSURE_SWEEP);
@@ -130,7 +130,7 @@ static void fails(struct world *w) {
   next(w, NOTHING, DMI_PRESSURE_REST);
 }
 
-/* Nothing to drop, nobody to ask. */
+/* Nothing to drop, no member to ask. */
 static void test_fail(void **state) {
   struct dmi_frame *all;
   struct world w;
@@ -145,7 +145,7 @@ static void test_fail(void **state) {
   end(&w);
 }
 
-/* What is in the file comes back above the limit. */
+/* Pages in the file come back above the limit. */
 static void test_spilled(void **state) {
   struct dmi_frame *all;
   struct world w;
@@ -166,7 +166,7 @@ static void test_spilled(void **state) {
   end(&w);
 }
 
-/* A look that is to end asleep: the page that stalls waits for use in passing. */
+/* A look that ends with sleep: the stalled page waits for the end of transient use. */
 static void waits(struct world *w) {
   next(w, NOTHING, DMI_PRESSURE_CHECK);
   next(w, FATE(STALLS), DMI_PRESSURE_SWEEP);
@@ -175,8 +175,7 @@ static void waits(struct world *w) {
   assert_true(w->action.expects);
 }
 
-/* Page 0 waits for 100 bytes that are in use in passing; the rest, which is returned, is in use for
- * long. */
+/* Page 0 waits for 100 bytes in transient use; the rest, which is returned, stays in use. */
 static struct dmi_frame *begin_waiting(struct world *w) {
   struct dmi_frame *most;
   begin(w, false, 100);
@@ -204,7 +203,8 @@ static void test_passing(void **state) {
   end(&w);
 }
 
-/* As often as some ends, more comes: it fails when as much has ended as there was, and its size. */
+/* Whenever some transient use ends, more comes: the page fails when as much has ended as there was,
+ * plus its size. */
 static void test_patience(void **state) {
   struct dmi_frame *most;
   struct world w;
@@ -223,7 +223,7 @@ static void test_patience(void **state) {
   end(&w);
 }
 
-/* The first one stalls no more: the next one has not waited yet, and begins anew. */
+/* The first page is not stalled any more: the next one begins its own waiting time. */
 static void test_patience_of_each(void **state) {
   struct dmi_frame *most;
   struct world w;
@@ -245,7 +245,7 @@ static void test_patience_of_each(void **state) {
   end(&w);
 }
 
-/* Room that comes during the look, when nobody has patience any more (there is a file). */
+/* Memory becomes free during the look, when the waiting time is over (there is a file). */
 static void test_last_moment(void **state) {
   struct dmi_frame *most, *last;
   struct world w;
@@ -271,7 +271,7 @@ static void test_last_moment(void **state) {
   end(&w);
 }
 
-/* A member has refused, and says that it has room while pages are being spilled. */
+/* A member that has refused reports memory while pages are being spilled. */
 static void test_word(void **state) {
   struct dmi_frame *all;
   struct world w;
@@ -303,7 +303,7 @@ static void test_word(void **state) {
   end(&w);
 }
 
-/* The only member that is known to have room leaves before the page is offered: the others are
+/* The only member that is known to have memory leaves before the page is offered: the others are
  * asked first. */
 static void test_leaver(void **state) {
   const uint32_t rest[] = {3};
@@ -327,8 +327,8 @@ static void test_leaver(void **state) {
   end(&w);
 }
 
-/* Who has asked to leave and found no room owes word of room ahead of need, and never gives it:
- * that is nothing to look again for. */
+/* A process that has asked to leave and found no memory owes a report of memory for pages that
+ * leave in time, and never gives it: it must not look again because of that. */
 static void test_refused(void **state) {
   struct dmi_frame *page;
   struct world w;
@@ -348,7 +348,7 @@ static void test_refused(void **state) {
   end(&w);
 }
 
-/* More is in use when copies have been dropped for who asks: more of them go. */
+/* More memory is in use after copies were dropped for a question: more copies are dropped. */
 static void test_copies(void **state) {
   struct dmi_frame *most, *copy;
   struct world w;
@@ -373,7 +373,7 @@ static void test_copies(void **state) {
   end(&w);
 }
 
-/* One page, with which something goes on; *arg: is it saved? */
+/* One busy page; *arg: it is saved. */
 static bool look_busy(void *arg, void *map, uint64_t from, struct dmi_look *look,
                       enum dmi_pressure_busy *busy) {
   (void)map;
@@ -383,7 +383,7 @@ static bool look_busy(void *arg, void *map, uint64_t from, struct dmi_look *look
   return true;
 }
 
-/* A page that is busy may leave when it is not; one that is saved stays. */
+/* A busy page may leave later; a saved one stays. */
 static void test_busy(void **state) {
   struct dmi_frame *all;
   struct world w;

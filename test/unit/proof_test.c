@@ -22,10 +22,9 @@
 
 static const uint8_t key[DMI_KEY_BYTES] = "the key", other_key[DMI_KEY_BYTES] = "the kez";
 
-/* ---- CALL, ANSWER, PROOF ----------------------------------------------------------------------
- */
+/* ---- CALL, ANSWER, PROOF -------------------------------------------------------------------- */
 
-/* Both ends of one connection, and what they have said. */
+/* Both ends of one connection, and the messages that they have sent. */
 struct talk {
   struct dmi_proof caller, listener;
   struct dmi_proof_keys caller_keys, listener_keys;
@@ -57,7 +56,7 @@ static void test_right(void **state) {
   assert_memory_equal(a.caller_keys.in, a.listener_keys.out, 32);
   assert_memory_not_equal(a.caller_keys.in, a.caller_keys.out, 32);
   assert_memory_not_equal(a.caller_keys.in, none, 32);
-  assert_memory_equal(a.caller.secret, none, 32); /* what made them is forgotten */
+  assert_memory_equal(a.caller.secret, none, 32); /* the secret keys are deleted */
   assert_memory_equal(a.listener.secret, none, 32);
   hold_talk(&b);
   assert_true(ends_well(&b));
@@ -74,13 +73,13 @@ static void test_other_key(void **state) {
   assert_false(dmi_proof_called(&a.listener, key, a.call));
   hold_talk(&a);
   assert_false(dmi_proof_answered(&a.caller, other_key, a.answer));
-  hold_talk(&a); /* who heard CALL and ANSWER, and has all but the key */
+  hold_talk(&a); /* an attacker that has CALL, ANSWER and everything but the key */
   struct dmi_proof thief = a.caller;
   assert_true(dmi_proof_make(&thief, other_key, proof, &keys));
   assert_false(dmi_proof_check(&a.listener, key, proof, &keys));
 }
 
-/* What was said on one connection is worth nothing on another one. */
+/* Messages of one connection are useless on another one. */
 static void test_replay(void **state) {
   (void)state;
   struct talk a, b;
@@ -88,7 +87,7 @@ static void test_replay(void **state) {
   struct dmi_proof_keys keys;
   unsigned char answer[DMI_ANSWER_BYTES];
   hold_talk(&a);
-  assert_true(dmi_proof_called(&again, key, a.call)); /* nothing else can be known at this point */
+  assert_true(dmi_proof_called(&again, key, a.call)); /* a replay cannot be noticed at this point */
   dmi_proof_answer(&again, key, 0, answer);
   assert_memory_not_equal(answer, a.answer, sizeof answer);
   assert_false(dmi_proof_check(&again, key, a.proof, &keys));
@@ -97,7 +96,7 @@ static void test_replay(void **state) {
   assert_false(dmi_proof_check(&b.listener, key, a.proof, &keys));
 }
 
-/* What one end says does not do as what the other would say. */
+/* A message of one end is not accepted as the other's. */
 static void test_reflection(void **state) {
   (void)state;
   struct talk a;
@@ -107,7 +106,7 @@ static void test_reflection(void **state) {
   hold_talk(&a);
   assert_false(dmi_proof_answered(&a.caller, key, a.call));
   assert_false(dmi_proof_called(&mirror, key, a.answer));
-  memcpy(turned, a.call, sizeof turned); /* called by the other's name, too */
+  memcpy(turned, a.call, sizeof turned); /* with the other's name, too */
   turned[4] = DMI_HELLO_ANSWER;
   assert_false(dmi_proof_answered(&a.caller, key, turned));
   memcpy(turned, a.answer, sizeof turned);
@@ -117,7 +116,7 @@ static void test_reflection(void **state) {
   assert_false(dmi_proof_check(&a.listener, key, a.answer + 48, &keys));
 }
 
-/* One bit anywhere in any of the three. */
+/* One changed bit anywhere in any of the three. */
 static void test_bits(void **state) {
   (void)state;
   struct talk a;
@@ -143,8 +142,8 @@ static void test_bits(void **state) {
   assert_true(ends_well(&a));
 }
 
-/* Somebody between the two who puts in public keys of his own, of those that make every shared
- * secret the same, cannot, as they are proved; a member who did so is refused. */
+/* Nobody between the two can put in public keys that make every shared secret the same, since
+ * public keys are proved; a member that sends such a key is refused. */
 static void test_weak_public_key(void **state) {
   (void)state;
   struct talk a;
@@ -156,8 +155,7 @@ static void test_weak_public_key(void **state) {
   assert_false(dmi_proof_make(&a.caller, key, a.proof, &a.caller_keys));
 }
 
-/* ---- Records ----------------------------------------------------------------------------------
- */
+/* ---- Records -------------------------------------------------------------------------------- */
 
 #define MANY 200
 
@@ -197,7 +195,7 @@ static struct dmi_seal *new_seal(bool plainly) {
   return seal;
 }
 
-/* What one library has sealed the other opens. */
+/* A record that one library has sealed can be opened by the other. */
 static void test_both_libraries(void **state) {
   (void)state;
   static struct records records;
@@ -214,7 +212,8 @@ static void test_both_libraries(void **state) {
   print_message("by %s\n", dmi_seal_by());
 }
 
-/* What docs/wire.md says of the nonce and what is proved, by libsodium's other interface. */
+/* Checks what docs/wire.md says of the nonce and the proof, with another interface of libsodium.
+ */
 static void test_layout(void **state) {
   (void)state;
   static const unsigned char nonce[12] = {0, 0, 0, 0, 7};
@@ -285,8 +284,7 @@ static void test_lengths(void **state) {
   }
 }
 
-/* ---- What sealing leaves behind in the processor ---------------------------------------------
- */
+/* ---- What sealing leaves behind in the processor -------------------------------------------- */
 
 #define TIMES 5
 
@@ -316,7 +314,7 @@ static void *pow_thread(void *seconds) {
   return NULL;
 }
 
-/* In this thread, and in one that it makes. */
+/* Checks the time in this thread, and in one that it makes. */
 static void assert_quick(double usual, const char *after) {
   double here = pow_seconds(), there = 0;
   pthread_t thread;
@@ -342,7 +340,8 @@ static void *bystander_run(void *arg) {
   return NULL;
 }
 
-/* Registers that are left dirty make the thread's own floating-point code slow: see seal.c. */
+/* Vector registers in a bad state would make the thread's own floating-point code slow: see seal.c.
+ */
 static void test_vectors(void **state) {
   static unsigned char plain[4000], sealed[4000 + DMI_SEAL_OVER], out[4000];
   const size_t sizes[] = {1, 64, 700, sizeof plain};

@@ -76,7 +76,7 @@ static inline void unspilled(void *arg, struct dmi_page *page) {
 
 static const struct dmi_account account = {reserve, release, attach, detach, copies, unspilled};
 
-/* What the pool of this process has now. */
+/* Checks what the pool of this process has. */
 static inline void expect(const struct proc *proc, int64_t used, int64_t reserved, int64_t copied) {
   assert_int_equal(proc->used, used);
   assert_int_equal(proc->reserved, reserved);
@@ -167,7 +167,7 @@ static inline void begin(struct world *w, uint32_t who, struct own *own, enum dm
   act(w, proc, &out);
 }
 
-/* Writes 8 bytes of this value, begun only. */
+/* Begins a write of 8 bytes of this value. */
 static inline void write_begin(struct world *w, uint32_t who, struct own *own,
                                enum dmi_req_type type, int value) {
   memset(own->bytes, value, sizeof(own->bytes));
@@ -182,7 +182,7 @@ static inline void write_now(struct world *w, uint32_t who, enum dmi_req_type ty
   assert_int_equal(own.req.error, DMI_OK);
 }
 
-/* A read by GET at this process, 0 when it fails. */
+/* The value that a GET at this process reads; 0 when it fails. */
 static inline int value_at(struct world *w, uint32_t who) {
   struct own own;
   begin(w, who, &own, DMI_REQ_GET, 0, 8);
@@ -209,7 +209,7 @@ static inline bool offer(struct world *w, uint32_t who, uint32_t to) {
   return done;
 }
 
-/* With DMI_OK: room is reserved first, by force. */
+/* With DMI_OK, memory is reserved first, even above the limit. */
 static inline bool go_on(struct world *w, uint32_t who, int error) {
   struct proc *proc = &w->proc[who - 1];
   struct dmi_out out;
