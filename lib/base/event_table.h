@@ -26,7 +26,7 @@
   EVENT(lost, WARN, NOT, "start", "", "The reader was slow: so many events before this one were left out.", \
     NUMBER(count, "events", "left out")) \
   EVENT(listening, INFO, LOG, "start", "{name} listens on port {port}; {cores} cores, {memory} bytes", \
-    "This process listens: others may join the program by way of it.", \
+    "This process listens: others can join the program through it.", \
     TEXT(name, "", "of the program") \
     TEXT(host, "", "name of this machine for others") \
     NUMBER(port, "", "where it listens") \
@@ -119,7 +119,7 @@
     NUMBER(page, "", "its number there") \
     NUMBER(bytes, "bytes", "its size") \
     NUMBER(from, "", "member that was the owner")) \
-  EVENT(memory_short, DEBUG, NOT, "memory", "", "A write of this page waits for room in this process.", \
+  EVENT(memory_short, DEBUG, NOT, "memory", "", "A write to this page waits for memory in this process.", \
     ADDRESS(mapping, "", "first byte of its mapping") \
     NUMBER(page, "", "its number there") \
     NUMBER(bytes, "bytes", "its size")) \

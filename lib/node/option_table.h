@@ -33,7 +33,7 @@
   OPTION(advertise, DMI_ADVERTISE, TEXT, 0, 0, "--advertise", "ADDR", CLEARED, \
     "the name or address at which others reach this process (default: as they see it)") \
   OPTION(spill_dir, DMI_SPILL_DIR, TEXT, 0, 0, "--spill", "DIR", CLEARED, \
-    "write pages to a file in this directory when no process has room for them") \
+    "write pages to a file in this directory when no process has memory for them") \
   OPTION(bind_threads, DMI_BIND_THREADS, YES, 0, 0, "--bind-threads", "", CLEARED, \
     "keep each DMI thread on its own processor, spread over the cores") \
   OPTION(on_error, DMI_ON_ERROR, ON_ERROR, 0, 0, "--on-error", "print|abort", PROGRAM, \
@@ -47,7 +47,7 @@
   OPTION(parent, DMI_PARENT_PID, INT, 1, 0, "--with-parent", "", CLEARED, \
     "ask to leave when the process that started this one ends (for launchers)") \
   OPTION(grace, DMI_GRACE, SECONDS, 1, 60, "--grace", "SECS", CLEARED, \
-    "time to leave in then (default 60); this process is killed after it") \
+    "how long it then has to leave (default 60) before it is killed") \
   OPTION(key_file, DMI_KEY_FILE, TEXT, 0, 0, "--key", "file", KEPT, \
     "the program's key (default ~/.dmi/key, made on first use): whoever has it may join") \
   OPTION(key_fd, DMI_KEY_FD, INT, 0, -1, "--key-fd", "n", CLEARED, \

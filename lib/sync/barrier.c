@@ -14,7 +14,7 @@
  *
  *    thread: --the last expected, or alone-> sends the batch --+--> waits --> the round is over
  *            \--the first-> waits, PATIENCE is over -----------+      ^ \
- *             +--others----------------------------------------------+  +-> it had room for the
+ *             +--others----------------------------------------------+  +-> it took only the
  *                                                                           first few: the others
  *                                                                           arrive anew
  */

@@ -5,7 +5,7 @@
 #
 #   my $loop = DMI::Loop->new;
 #   $loop->reads($handle, sub { ... });    # when there is something to read; undef: no more
-#   $loop->writes($handle, sub { ... });   # when there is room
+#   $loop->writes($handle, sub { ... });   # when it can be written
 #   my $timer = $loop->after(5, sub { ... });    # once; $loop->cancel($timer)
 #   $loop->signal(INT => sub { ... });
 #   $loop->child($pid, sub { my ($wait_status) = @_; ... });
