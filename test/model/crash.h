@@ -14,7 +14,6 @@
 #ifndef CRASHERS
 #define CRASHERS 7
 #endif
-#define EV_CRASH 96
 #define EV_FREEZE 100
 #define EV_DECIDE 104
 #define EV_RESUME 108

@@ -27,6 +27,7 @@
 #define EV_ROOM 76
 #define EV_REFUSE 80
 #define EV_SPILL 84
+#define EV_CRASH 96 /* this and all above: crash.h */
 
 /* roles, kinds of copies */
 #define NONE 0
