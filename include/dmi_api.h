@@ -73,6 +73,7 @@ extern "C" {
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 #define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or locks it a second time */
 #define DMI_ERWSET 15    /* wrong read-write-set: see DMI_rwset_decompose, DMI_local_rwset_init */
+#define DMI_ELOST 16     /* it was lost with a process; of a write: whether it was done is not known */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.

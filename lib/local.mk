@@ -132,6 +132,8 @@ core_sources = \
 	lib/core/page_block.c \
 	lib/core/page_check.c \
 	lib/core/page_copy.c \
+	lib/core/page_crash.c \
+	lib/core/page_crash.h \
 	lib/core/page_delegate.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \

@@ -75,7 +75,8 @@ const char *dmi_error_name(int32_t error) {
                                       [DMI_ELEAVING] = "DMI_ELEAVING",
                                       [DMI_EINACTIVE] = "DMI_EINACTIVE",
                                       [DMI_EHOLDER] = "DMI_EHOLDER",
-                                      [DMI_ERWSET] = "DMI_ERWSET"};
+                                      [DMI_ERWSET] = "DMI_ERWSET",
+                                      [DMI_ELOST] = "DMI_ELOST"};
   if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
   return names[error];
 }
@@ -123,6 +124,10 @@ const char *dmi_error_text(int32_t error) {
     case DMI_ERWSET:
       return "in a read-write-set each element must be in one write set at most, and in one if it "
              "is read; each domain decomposes once, all of them before the first reads";
+    case DMI_ELOST:
+      return "a process was lost, and the bytes with it; of a write or read-modify-write: whether "
+             "it "
+             "was done is not known";
     default:
       return "unknown error number";
   }

@@ -66,6 +66,15 @@ void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg
   act->msg = *msg;
 }
 
+void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg) {
+  struct dmi_act *act = add(out);
+  act->type = DMI_ACT_HOLD;
+  act->to = from;
+  act->req = NULL;
+  act->msg = *msg;
+  *msg = (struct dmi_msg){0};
+}
+
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
   struct dmi_act *act = add(out);
   memset(act, 0, sizeof(*act));

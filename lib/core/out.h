@@ -22,6 +22,8 @@ enum dmi_act_type {
   DMI_ACT_COMPLETE, /* the caller's req is done, req->error tells */
   DMI_ACT_DEFER, /* msg of `to` (its sender) needs the home, which is arriving: keep it, and give it
                    to dmi_page_message again after HOME_END */
+  DMI_ACT_HOLD,  /* msg of `to` (its sender) came behind its CUT: give it to dmi_page_message again
+                    after RESUME (docs/crashes-pages.md) */
   DMI_ACT_STALLED, /* this page stalls (R12): call dmi_page_unstall, or dmi_page_unspill, later */
   /* ---- of the handover (core/handover.h), which sends to others only ---- */
   DMI_ACT_REPLAY,  /* what was kept for `map` by PARK, and given back by dmi_handover_env.arrived,

@@ -23,6 +23,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
   if (atomic_load(&map->home) == core->self && !atomic_load(&map->arriving)) {
     dmi_set_role(core, page, DMI_ROLE_OWNER);
   }
+  if (atomic_load(&core->frozen)) page->flags |= DMI_PAGE_FROZEN;
 }
 
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
@@ -106,10 +107,12 @@ void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale) {
 
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page) {
   if (page->role == DMI_ROLE_OWNER) {
-    if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED))) return true;
+    if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED | DMI_PAGE_LOST))) return true;
     return (page->flags & DMI_PAGE_SPILLED) && DMI_BROKEN(core, DMI_BREAK_SPILL);
   }
-  if (!page->copy || (page->flags & DMI_PAGE_UNRELEASED)) return false;
+  if (!page->copy || (page->flags & (DMI_PAGE_UNRELEASED | DMI_PAGE_FROZEN))) {
+    return page->copy && !(page->flags & DMI_PAGE_UNRELEASED) && DMI_BROKEN(core, DMI_BREAK_FREEZE);
+  }
   return !page->busy || !page->busy->puts || DMI_BROKEN(core, DMI_BREAK_PUTS);
 }
 
@@ -117,7 +120,7 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
   (void)core;
   const struct dmi_page_busy *busy = page->busy;
   if (page->role != DMI_ROLE_OWNER) return false;
-  if (page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED)) return false;
+  if (page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED | DMI_PAGE_LOST)) return false;
   return !busy ||
          (!busy->current && !busy->queue.first && !busy->holders && !busy->waiting_ops.first);
 }
@@ -153,7 +156,7 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req;
   page->flags |= DMI_PAGE_DEAD;
-  page->flags &= (uint16_t)~DMI_PAGE_NODATA;
+  page->flags &= (uint16_t) ~(DMI_PAGE_NODATA | DMI_PAGE_LOST);
   if (busy) {
     if (busy->current) {
       dmi_req_fail(core, page, busy->current, DMI_EADDR, out);

@@ -85,13 +85,14 @@ struct dmi_sharer {
 /* What is there only while something is going on, or copies exist. */
 struct dmi_page_busy {
   struct dmi_req_list queue;            /* owner, pending: not begun */
-  struct dmi_req_list waiters;          /* own reads that wait */
+  struct dmi_req_list waiters;          /* own reads that wait; frozen: own operations */
   struct dmi_req_list waiting_ops;      /* owner, pending: pure waits that are not over (R11) */
   struct dmi_req *current;              /* the write at work */
   struct dmi_slice bytes;               /* its new bytes */
   struct dmi_frame *answer;             /* its answer, atomics */
   uint32_t acks;                        /* still to come */
   uint32_t puts;                        /* own PUT / ATOMIC without a reply */
+  uint32_t away;                        /* frozen: so many of them had gone to a lost process */
   dmi_fetch_t fetch;                    /* READ in flight, 0: none */
   bool poisoned;                        /* the floor rose since it was sent */
   struct dmi_delegated_read *delegated; /* READs of others that wait for the fetch (R13) */
@@ -128,8 +129,9 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 #define DMI_PAGE_UNRELEASED 0x0010 /* the copy has bytes of an update that is not released yet */
 /* R12 */
 #define DMI_PAGE_RESERVED 0x0020 /* memory for its bytes is reserved here */
-#define DMI_PAGE_OFFERED 0x0040  /* owner: TAKE was sent, and neither OWN nor REFUSE_PAGE has come \
-                                  */
+#define DMI_PAGE_OFFERED                                                   \
+  0x0040 /* owner: TAKE was sent, and neither OWN nor REFUSE_PAGE has come \
+          */
 #define DMI_PAGE_STALLED \
   0x0080 /* owner: the head of the queue waits for memory, or for its bytes */
 #define DMI_PAGE_SPILLED 0x0100 /* owner: its bytes are outside; frame NULL does not mean zeros */
@@ -137,6 +139,11 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 #define DMI_PAGE_ZEROS \
   0x0800 /* pending without a reservation: a leaver gave it, and it had no bytes */
 #define DMI_PAGE_USED 0x0400 /* the policy's: read or written since it last looked */
+/* docs/crashes-pages.md */
+#define DMI_PAGE_LOST                                                         \
+  0x1000 /* owner: the bytes are lost; only a write of the whole page can run \
+          */
+#define DMI_PAGE_FROZEN 0x8000 /* between a crash view and RESUME: nothing is sent */
 
 /* What the core needs to know of a mapping. */
 struct dmi_map {
@@ -185,6 +192,17 @@ enum dmi_break {
   DMI_BREAK_DATA,       /* R13: passed on, of whatever version DATA is */
   DMI_BREAK_DECIDE,     /* R13: the origin of a READ that is passed is not in the copyset */
   DMI_BREAK_DIRECT,     /* R13: a READ with DIRECT is passed, too */
+  /* docs/crashes-pages.md */
+  DMI_BREAK_FREEZE,     /* frozen copies are read */
+  DMI_BREAK_CUT,        /* nobody waits for what is under way */
+  DMI_BREAK_GRANT,      /* a frozen process drops a GRANT */
+  DMI_BREAK_BACK,       /* what is away is begun anew */
+  DMI_BREAK_EXACT,      /* the copy of who has an operation away is promoted */
+  DMI_BREAK_WAITS,      /* what waits stays where its GRANT was lost */
+  DMI_BREAK_STALE_KEPT, /* R9 goes on waiting for an OWN that was dropped */
+  DMI_BREAK_FLOOR_KEPT, /* the floor stays */
+  DMI_BREAK_DROP_EARLY, /* copies are dropped as soon as an owner is decided */
+  DMI_BREAK_DOUBT,      /* marks that some may have carried out are forgotten */
   DMI_BREAK_LAST
 };
 
@@ -224,6 +242,12 @@ struct dmi_core {
   bool (*is_member)(void *arg, uint32_t uid);
   /* True if it is one, or has left and may still wait for answers. NULL: no process has left. */
   bool (*is_there)(void *arg, uint32_t uid);
+  /* Of the recovery at work (docs/crashes-pages.md), called with the page locked, between
+   * dmi_page_freeze and dmi_page_resume only: has this one's CUT come?  A request was dropped; an
+   * operation is held here. */
+  bool (*is_cut)(void *arg, uint32_t uid);
+  void (*dropped)(void *arg, uint32_t origin, dmi_op_t op);
+  void (*held)(void *arg, uint32_t origin, dmi_op_t op);
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
@@ -235,6 +259,7 @@ struct dmi_core {
                                and no home: drained */
   _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
   _Atomic uint64_t fetches; /* fetch numbers given out */
+  _Atomic bool frozen;      /* records are made FROZEN */
 };
 
 /* Sets up a page record just made: OWNER of a zero page when this process is the home (and it is

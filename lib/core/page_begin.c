@@ -45,9 +45,13 @@ void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_m
 }
 
 void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out) {
+  dmi_set_role(core, page, DMI_ROLE_PENDING);
+  dmi_own_send(core, page, nodata, out);
+}
+
+void dmi_own_send(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_OWN);
   uint32_t home = atomic_load(&page->map->home);
-  dmi_set_role(core, page, DMI_ROLE_PENDING);
   if (nodata) msg.flags |= DMI_F_NODATA;
   if (page->copy) {
     msg.flags |= DMI_F_HAVE;
@@ -102,6 +106,8 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   if (page->role != DMI_ROLE_NONE && !page->copy) {
     dmi_req_push(&busy->queue, req);
     dmi_queue_run(core, page, out);
+  } else if (page->flags & DMI_PAGE_FROZEN) {
+    dmi_req_push(&busy->waiters, req);
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
     dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
   } else if (req->type == DMI_REQ_READ && !busy->puts && dmi_fetch_any(busy->fetch) &&
@@ -124,6 +130,10 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
   if (page->role != DMI_ROLE_NONE) {
     dmi_req_push(&dmi_page_busy(page)->queue, req);
     dmi_queue_run(core, page, out);
+    return;
+  }
+  if (page->flags & DMI_PAGE_FROZEN) {
+    dmi_req_push(&dmi_page_busy(page)->waiters, req);
     return;
   }
   /* A leaver, or a process without memory for the bytes, does not ask for ownership (R8, R12). */

@@ -44,7 +44,7 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
           "a write at work, and not the owner");
   REQUIRE(busy->current == NULL || busy->acks > 0, "a write waits for nothing");
   REQUIRE(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING ||
-              (page->flags & DMI_PAGE_STALLED),
+              (page->flags & (DMI_PAGE_STALLED | DMI_PAGE_FROZEN)),
           "operations queued at an idle owner");
   REQUIRE(busy->holders == 0 || page->role == DMI_ROLE_OWNER, "a copyset, and not the owner");
   REQUIRE(busy->waiting_ops.first == NULL || page->role != DMI_ROLE_NONE,
@@ -70,6 +70,8 @@ const char *dmi_page_wrong(const struct dmi_core *core, const struct dmi_page *p
   REQUIRE(!(page->flags & DMI_PAGE_UNRELEASED) || page->copy, "held without a copy");
   REQUIRE(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER,
           "no data, and not the owner");
+  REQUIRE(!(page->flags & DMI_PAGE_LOST) || (page->role == DMI_ROLE_OWNER && !page->frame),
+          "lost, and not an owner without bytes");
   REQUIRE(page->frame == NULL || page->copy || page->role == DMI_ROLE_OWNER,
           "bytes without a copy");
   REQUIRE(!page->frame || page->frame->size == page->map->page_size, "bytes of another size");

@@ -130,7 +130,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
       dmi_req_push(&busy->waiters, req);
     }
   }
-  if (page->role != DMI_ROLE_OWNER && !page->copy &&
+  if (page->role != DMI_ROLE_OWNER && !page->copy && !(page->flags & DMI_PAGE_FROZEN) &&
       (!dmi_version_older(msg->data.version, page->floor) || DMI_BROKEN(core, DMI_BREAK_FLOOR))) {
     page->copy = (uint8_t)msg->data.kind;
     page->version = msg->data.version;

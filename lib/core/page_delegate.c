@@ -207,6 +207,14 @@ void dmi_delegated_fail(struct dmi_core *core, struct dmi_page *page,
   end_all(core, page, delegated, NULL, out, fail_one);
 }
 
+void dmi_delegated_forget(struct dmi_page_busy *busy) {
+  while (busy->delegated) {
+    struct dmi_delegated_read *next = busy->delegated->next;
+    free(busy->delegated);
+    busy->delegated = next;
+  }
+}
+
 /* ---- While it arrives ----------------------------------------------------------------------- */
 
 void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,

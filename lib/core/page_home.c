@@ -81,6 +81,11 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack, read;
+  if (page->flags & DMI_PAGE_FROZEN) { /* it counts as gone to the one that was lost */
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+    return;
+  }
   switch (msg->type) {
     case DMI_MSG_DELEGATE: /* we may be the owner still */
       read = dmi_msg_about(core, page, DMI_MSG_READ);

@@ -23,6 +23,8 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* The page stalls. */
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page);
 void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
+/* The same until RESUME; the slices pass. */
+void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg);
 
 /* A message about this page, with everything else zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
@@ -54,11 +56,15 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out);
 /* Sends OWN to the home; the role becomes PENDING. */
 void dmi_own_ask(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out);
+/* The same; it is PENDING. */
+void dmi_own_send(struct dmi_core *core, struct dmi_page *page, bool nodata, struct dmi_out *out);
 /* Sends a request of this process, or passes on one of another, to the hint or the home. */
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out);
 
 /* ---- page_message.c ---- */
+/* True if a correct peer could have sent this request. */
+bool dmi_request_valid(const struct dmi_page *page, const struct dmi_msg *msg);
 /* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
 void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_out *out);
@@ -97,6 +103,8 @@ struct dmi_delegated_read *dmi_fetch_end(struct dmi_page_busy *busy);
 void dmi_delegated_answer(struct dmi_core *core, struct dmi_page *page,
                           struct dmi_delegated_read *delegated, const struct dmi_msg *data,
                           struct dmi_out *out);
+/* None is answered: their origins begin anew. */
+void dmi_delegated_forget(struct dmi_page_busy *busy);
 /* In another way. */
 void dmi_delegated_end(struct dmi_core *core, struct dmi_page *page,
                        struct dmi_delegated_read *delegated, struct dmi_out *out);
@@ -118,7 +126,14 @@ void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_
                        struct dmi_out *out);
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
+/* ---- page_crash.c ---- */
+/* dmi_page_message of a frozen page. */
+bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                     struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
+
 /* ---- page_write.c ---- */
+/* Nobody has a copy any more: the write at work, if any, is in effect. */
+void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 /* A write, or read-modify-write, at the head of the queue, taken out. */
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);

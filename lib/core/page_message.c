@@ -57,8 +57,7 @@ static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) 
   return !core->is_there || !core->is_there(core->arg, msg->origin);
 }
 
-/* True if a correct peer could have sent this. */
-static bool request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
+bool dmi_request_valid(const struct dmi_page *page, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
       return access_valid(page, msg, 0);
@@ -99,7 +98,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
 bool dmi_page_on_request(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   (void)own;
-  if (!request_valid(page, msg)) return false;
+  if (!dmi_request_valid(page, msg)) return false;
   if (origin_left(core, msg)) return true;
   dmi_request_arrives(core, page, from, msg, out);
   *msg = (struct dmi_msg){0}; /* its slices went on */
@@ -121,28 +120,28 @@ bool dmi_page_on_update(struct dmi_core *core, struct dmi_page *page, uint32_t f
 }
 
 /* A message about a mapping that is unmapped here (R10). */
-static void dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+static bool dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_msg reply;
   uint32_t to;
   if (own) {
     (void)dmi_answer_message(core, page, from, msg, own, out);
-    return;
+  } else if ((to = dmi_page_unknown(from, msg, &reply))) {
+    if (reply.type != DMI_MSG_FAIL) reply.origin = core->self;
+    dmi_out_send(out, to, &reply);
   }
-  to = dmi_page_unknown(from, msg, &reply);
-  if (!to) return;
-  if (reply.type != DMI_MSG_FAIL) reply.origin = core->self;
-  dmi_out_send(out, to, &reply);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return true;
 }
 
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool good = true;
-  if (page->flags & DMI_PAGE_DEAD) {
-    dead_message(core, page, from, msg, own, out);
-    dmi_slice_drop(&msg->list);
-    dmi_slice_drop(&msg->body);
-    return true;
+  if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)) {
+    bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
+    return dead ? dead_message(core, page, from, msg, own, out)
+                : dmi_page_absorb(core, page, from, msg, own, out);
   }
   switch (msg->type) {
 #define HANDLE(symbol, number, name, handler, ...)   \

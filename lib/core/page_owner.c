@@ -72,20 +72,21 @@ static void grant(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   }
   if ((req->flags & DMI_F_HAVE) && dmi_version_is(req->have, page->version)) {
     msg.flags |= DMI_F_HAVE;
-  } else if (req->flags & DMI_F_NODATA) {
+  } else if ((req->flags & DMI_F_NODATA) && !(page->flags & DMI_PAGE_LOST)) {
     msg.flags |= DMI_F_NODATA;
   } else if (!page->frame) {
     msg.flags |= DMI_F_ZERO;
   } else {
     msg.body = dmi_slice_of(page->frame, 0, page->map->page_size);
   }
+  if (page->flags & DMI_PAGE_LOST) msg.flags |= DMI_F_LOST;
   dmi_page_wait_move(core, page, to, out);
   dmi_out_send(out, to, &msg);
   busy->holders = 0;
   dmi_page_bytes(core, page, NULL);
   page->floor = page->version;
   page->hint = to;
-  page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
+  page->flags &= (uint16_t) ~(DMI_PAGE_OFFERED | DMI_PAGE_LOST);
   dmi_set_role(core, page, DMI_ROLE_NONE);
   dmi_req_free(req);
   empty_queue(core, page, out);
@@ -125,6 +126,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
     msg->body.frame = NULL;
   }
   if (msg->flags & DMI_F_NODATA) page->flags |= DMI_PAGE_NODATA;
+  if (msg->flags & DMI_F_LOST) page->flags |= DMI_PAGE_LOST;
   page->version = msg->grant.version;
   page->copy = 0;
   page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
@@ -132,7 +134,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
   delegated = dmi_fetch_end(busy);
   dmi_copyset_unpack(core, busy, &msg->list);
   while ((req = dmi_req_pop(&busy->waiters))) {
-    if (dmi_page_readable(core, page)) {
+    if (dmi_is_read(req) && dmi_page_readable(core, page)) {
       dmi_own_serve(req, page->frame, out);
     } else {
       dmi_req_push(&busy->queue, req);
@@ -192,10 +194,21 @@ static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct
   return overtakes;
 }
 
+/* Of a LOST page: runs what needs none of its bytes, or brings all of them. */
+static bool may_run_lost(const struct dmi_page *page, const struct dmi_req *req) {
+  bool write = req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL;
+  if (req->type == DMI_REQ_OWN) return true;
+  return write && !req->ranges && req->off == 0 && req->len == page->map->page_size;
+}
+
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req *req;
   while (page->role == DMI_ROLE_OWNER && page->busy && !page->busy->current &&
-         (req = next(core, page, out))) {
+         !(page->flags & DMI_PAGE_FROZEN) && (req = next(core, page, out))) {
+    if ((page->flags & DMI_PAGE_LOST) && !may_run_lost(page, req)) {
+      dmi_req_fail(core, page, req, DMI_ELOST, out);
+      continue;
+    }
     switch (req->type) {
       case DMI_REQ_GET:
       case DMI_REQ_READ:

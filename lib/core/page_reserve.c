@@ -149,6 +149,7 @@ bool dmi_page_unstall(struct dmi_core *core, struct dmi_page *page, int error,
 
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
   if (!page->copy || (page->flags & DMI_PAGE_UNRELEASED)) return false;
+  if (page->flags & DMI_PAGE_FROZEN) return false; /* nobody else may have these bytes any more */
   if (page->role != DMI_ROLE_NONE && !DMI_BROKEN(core, DMI_BREAK_DROP)) return false;
   if (page->busy && (dmi_fetch_any(page->busy->fetch) || page->busy->waiters.first)) return false;
   page->copy = 0;
@@ -177,7 +178,8 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                     struct dmi_out *out) {
   const struct dmi_page_busy *busy = page->busy;
   uint16_t flags = page->flags;
-  if (page->role != DMI_ROLE_OWNER || (flags & (DMI_PAGE_OFFERED | DMI_PAGE_NODATA))) return false;
+  if (page->role != DMI_ROLE_OWNER) return false;
+  if (flags & (DMI_PAGE_OFFERED | DMI_PAGE_NODATA | DMI_PAGE_FROZEN)) return false;
   if (busy && busy->current) return false;
   if (busy && busy->queue.first && (flags & DMI_PAGE_SPILLED)) return false;
   page->flags |= DMI_PAGE_OFFERED;
@@ -187,6 +189,7 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
   if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return;
+  if (page->flags & DMI_PAGE_FROZEN) return; /* at RESUME */
   /* It stalled before this process began to leave; now it takes the memory it needs. */
   if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALLED;
@@ -200,7 +203,8 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out) {
-  if (page->role != DMI_ROLE_NONE || (page->flags & DMI_PAGE_DEAD)) return true;
+  if (page->role != DMI_ROLE_NONE) return true;
+  if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)) return true; /* it will be offered anew */
   if (atomic_load(&core->heir) && !DMI_BROKEN(core, DMI_BREAK_LEAVER)) return false;
   if (must && zero) {
     page->flags |= DMI_PAGE_ZEROS;

@@ -81,7 +81,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
       dmi_ranges_write(bytes->ptr, req->ranges, req->off, req->len, page->frame->bytes);
     }
     page->version = dmi_version_next(page->version);
-    page->flags &= (uint16_t)~DMI_PAGE_NODATA;
+    page->flags &= (uint16_t) ~(DMI_PAGE_NODATA | DMI_PAGE_LOST);
     if (page->flags & DMI_PAGE_SPILLED) dmi_reserve_overwritten(core, page);
     for (uint32_t i = 0; i < busy->holders; i++) {
       struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
@@ -221,11 +221,24 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
 }
 
+/* The write at work is in effect. */
+static void current_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  struct dmi_page_busy *busy = page->busy;
+  struct dmi_req *req = busy->current;
+  busy->current = NULL;
+  write_effect(core, page, req, &busy->bytes, busy->answer, true, out);
+  busy->answer = NULL;
+}
+
+void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  page->busy->acks = 0;
+  if (page->busy->current) current_effect(core, page, out);
+}
+
 /* INVALIDATED, UPDATED */
 bool dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from, struct dmi_msg *msg,
                    struct dmi_req *own, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
-  struct dmi_req *req;
   (void)own;
   if (!busy || !busy->current ||
       !dmi_version_is(msg->copy.version, dmi_version_next(page->version)))
@@ -235,10 +248,7 @@ bool dmi_write_ack(struct dmi_core *core, struct dmi_page *page, uint32_t from, 
     if (holder) dmi_copyset_remove(busy, holder);
   }
   if (--busy->acks) return true;
-  req = busy->current;
-  busy->current = NULL;
-  write_effect(core, page, req, &busy->bytes, busy->answer, true, out);
-  busy->answer = NULL;
+  current_effect(core, page, out);
   dmi_queue_run(core, page, out);
   return true;
 }

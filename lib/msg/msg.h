@@ -29,6 +29,8 @@
 #define DMI_F_URGENT \
   0x0400 /* CAPACITY_ASK: answer it at once, whatever is in use only transiently */
 
+#define DMI_F_LOST 0x0800 /* GRANT: the page is LOST (docs/crashes-pages.md) */
+
 /* Kinds of copies: in READ, DATA, DELEGATE and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2

@@ -90,7 +90,7 @@ enum dmi_wire_from {
   X(DMI_MSG_FAIL,        9,  "FAIL",        dmi_answer_message,      DMI_CLASS_PAGE, \
     DMI_ANY,    DMI_ORIGIN, SAYS(fail),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
   X(DMI_MSG_GRANT,       10, "GRANT",       dmi_owner_grant_arrives, DMI_CLASS_PAGE, \
-    DMI_OWNER,  DMI_ORIGIN, SAYS(grant),  DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA, 8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE) \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(grant),  DMI_F_ZERO | DMI_F_HAVE | DMI_F_NODATA | DMI_F_LOST, 8,  DMI_WIRE_HOLDERS, DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE) \
   X(DMI_MSG_INVALIDATE,  11, "INVALIDATE",  dmi_copy_message,        DMI_CLASS_PAGE, \
     DMI_OWNER,  DMI_HOLDER, SAYS(copy),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_INVALIDATED, 12, "INVALIDATED", dmi_write_ack,           DMI_CLASS_PAGE, \
