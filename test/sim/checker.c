@@ -15,7 +15,7 @@
 
 #define TRIES_MAX 3000000u /* per page; a good history needs about one per operation */
 
-/* Where a choice was made. */
+/* A choice in the search. */
 struct frame {
   uint32_t placed;           /* operations placed before it */
   uint32_t first, num, next; /* its candidates, in search.candidate */
@@ -33,7 +33,7 @@ struct search {
   uint32_t depth;
   uint32_t *candidate;
   uint32_t candidates, candidates_capacity;
-  uint64_t *seen; /* hash table of where it has been, 0: free */
+  uint64_t *seen; /* hash table of visited states; 0: free */
   uint32_t seen_num, seen_capacity;
   uint64_t set;
   uint64_t tries;
@@ -154,7 +154,7 @@ static bool seen_put(uint64_t *table, uint32_t capacity, uint64_t key) {
   return true;
 }
 
-/* First time here? */
+/* True if this state was not visited before. */
 static bool first_visit(struct search *s) {
   uint64_t key = s->set, word;
   for (uint32_t at = 0; at < s->hist->page_size; at += 8) {
@@ -178,7 +178,7 @@ static bool first_visit(struct search *s) {
   return true;
 }
 
-/* Places everything that only looks and sees what it should. */
+/* Places all operations that only read and whose answers fit. */
 static void place_pure(struct search *s) {
   uint32_t event = s->next[2 * s->hist->num];
   while (event < 2 * s->hist->num && !is_return(s, event)) {
@@ -187,20 +187,20 @@ static void place_pure(struct search *s) {
       s->tries++;
       if (hist_apply(s->hist, op, s->page)) place(s, event / 2);
     }
-    event = s->next[event]; /* of a placed one too: still its successor, or its return */
+    event = s->next[event]; /* also of a placed one: still its successor, or its return */
     while (event < 2 * s->hist->num && is_return(s, event) && s->next[s->prev[event]] != event) {
       event = s->next[event];
     }
   }
 }
 
-/* Which of two candidates to try first: what is said to have come first, or returned first. */
+/* True if `a` should be tried before `b`: it has the earlier hint, or returned first. */
 static bool earlier(const struct hist_op *a, const struct hist_op *b) {
   if (a->hint != b->hint) return a->hint && (!b->hint || a->hint < b->hint);
   return a->back < b->back;
 }
 
-/* Those that may come next, the most likely one at the front. */
+/* Makes the list of operations that may come next, the most likely one first. */
 static void push_frame(struct search *s) {
   struct frame *f = &s->frame[s->depth];
   f->placed = s->placed;
@@ -227,7 +227,7 @@ static void push_frame(struct search *s) {
   s->depth++;
 }
 
-/* Back to the last choice, and the next candidate there.  False: there is no choice left. */
+/* Goes back to the last choice, and takes its next candidate.  False: there is no choice left. */
 static bool next_choice(struct search *s) {
   while (s->depth > 0) {
     struct frame *f = &s->frame[s->depth - 1];
@@ -248,9 +248,10 @@ static bool next_choice(struct search *s) {
   return false;
 }
 
-/* The order that was found is run once more without the search's tricks, and each operation gets a
- * point in time between its call and its return.  Points of all pages together are one order for
- * all pages that every thread agrees with: that is why checking page by page is enough. */
+/* Runs the order that was found once more, without the shortcuts of the search, and gives each
+ * operation a point in time between its call and its return.  The points of all pages together are
+ * one order of everything that every thread agrees with: that is why checking page by page is
+ * enough. */
 static void certify(const struct search *s) {
   unsigned char page[HIST_PAGE_MAX] = {0};
   uint64_t point = 0;

@@ -17,18 +17,18 @@ enum check_result {
 
 struct check_stats {
   uint64_t ops;   /* checked */
-  uint64_t tries; /* operations tried at some place of an order */
+  uint64_t tries; /* how often an operation was tried at a place of an order */
 };
 
 /* `stats` may be NULL. */
 enum check_result check_page(const struct hist *hist, struct check_stats *stats);
 
-/* The same; when there is an order, `page` (may be NULL) gets the bytes it leads to. */
+/* The same; if there is an order, `page` (may be NULL) gets the bytes that it leads to. */
 enum check_result check_order(const struct hist *hist, struct check_stats *stats,
                               unsigned char *page);
 
-/* `shrunk` becomes a smallest part of `hist` that has no order either.  Only what cannot make a
- * good history bad is left out, so the part is a true witness. */
+/* Makes `shrunk` a smallest part of `hist` that has no order either.  Only operations are left out
+ * whose absence cannot make a good history bad, so the part is really wrong. */
 void check_shrink(const struct hist *hist, struct hist *shrunk);
 
 #endif

@@ -131,8 +131,8 @@ static void open_ops(void) {
   hist_fini(&h);
 }
 
-/* Two writers, two readers that see the writes in different orders: each page's part alone is
- * looked at, in real time, and one of them must be bad however the reads are placed. */
+/* Two writers, two readers that see the writes in different orders: each page's part is checked
+ * alone, in real time, and one of them must be bad wherever the reads are placed. */
 static void iriw(void) {
   static const uint64_t at[3][4] = {{10, 20, 12, 22}, {10, 30, 20, 25}, {20, 30, 3, 5}};
   for (int i = 0; i < 3; i++) {
@@ -209,7 +209,7 @@ static void shrinking(void) {
   hist_fini(&small);
 }
 
-/* Many blind writes at once: the number of orders is huge, the number of places is not. */
+/* Many writes at the same time that nobody reads: there are very many orders, but few states. */
 static void wide(void) {
   struct hist h;
   char bytes[2] = "a", seen[13] = "";

@@ -66,7 +66,8 @@ void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answe
 }
 
 void hist_failed(struct hist *hist, uint32_t num) {
-  hist->op[num].kind = HIST_READ; /* one that never returned fits anywhere, and changes nothing */
+  /* a read that never returned fits anywhere, and changes nothing */
+  hist->op[num].kind = HIST_READ;
   hist->op[num].back = HIST_OPEN;
 }
 
@@ -92,7 +93,7 @@ void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size,
   for (int64_t i = 0; i < in_size; i++) {
     answer[i] = size ? (unsigned char)(bytes[i % size] ^ (tag + i)) : 0;
   }
-  if (tag % 4 == 0) return; /* a function may well only look */
+  if (tag % 4 == 0) return; /* a function may also only read */
   for (int64_t i = 0; i < size; i++) {
     unsigned char x = out1_size ? a[i % out1_size] : 1;
     unsigned char y = out2_size ? b[i % out2_size] : 0;
@@ -127,7 +128,7 @@ static void number_put(unsigned char *bytes, uint32_t index, uint64_t value) {
   memcpy(bytes + 8 * index, &value, 8);
 }
 
-/* What the core's objects count by, and the number that takes this back. */
+/* The step by which the core's objects count, and its inverse. */
 #define UNIT UINT64_C(0x9e3779b97f4a7c15)
 #define INVERSE UINT64_C(0xf1de83e19937733d)
 
@@ -138,7 +139,8 @@ bool hist_is_object(const unsigned char *bytes, uint32_t len) {
   return second < ever && first < threads && (first == 0 || number_at(bytes, 4) < threads);
 }
 
-/* Tickets: [0] next, [1] serving.  Written again here: the core's own code is what is judged. */
+/* Tickets: [0] next, [1] serving.  Implemented a second time, since the core's own code is being
+ * tested. */
 static bool apply_tickets(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
@@ -311,7 +313,7 @@ static void print_op(const struct hist *hist, const struct hist_op *op, FILE *fi
   fprintf(file, "\n");
 }
 
-/* The bars show which operations overlap: times are squeezed to their ranks. */
+/* The bars show which operations overlap; times are replaced by their ranks. */
 void hist_print(const struct hist *hist, FILE *file) {
   uint32_t num = 0;
   uint64_t *times = malloc((2 * (size_t)hist->num + 1) * sizeof(*times));

@@ -16,8 +16,8 @@
 
 /*
  * An operation that changes something and then waits (lib/core/syncop.h) is recorded as two, each
- * of which has its moment between the same call and return. DIFFERS is for shrinking: the page is
- * not what `out` says.
+ * of which has its moment between the same call and return. DIFFERS is for shrinking: the page
+ * differs from `out`.
  */
 enum hist_kind {
   HIST_READ,
@@ -27,14 +27,14 @@ enum hist_kind {
   HIST_FAD,
   HIST_USER,
   HIST_TRY,    /* lock a pair of tickets if it is free */
-  HIST_SIGNAL, /* let waiters go */
+  HIST_SIGNAL, /* wake waiters */
   HIST_TICKET, /* take a ticket, and do not wait */
   HIST_LOCK,   /* take a ticket */
-  HIST_TURN,   /* see it served; the second half of an operation that waits */
-  HIST_ARRIVE, /* at a barrier: one of whose answer the sum is known only if it ended the round */
-  HIST_ROUND,  /* see the sum of a round that is over */
-  HIST_WATCH,  /* see bytes that are not those given */
-  HIST_NONE,   /* see that there are no tickets, or no barrier, as long as the range is */
+  HIST_TURN,   /* the ticket is served; the second half of an operation that waits */
+  HIST_ARRIVE, /* arrive at a barrier; the sum in its answer is known only if it ended the round */
+  HIST_ROUND,  /* get the sum of a round that is over */
+  HIST_WATCH,  /* get bytes that differ from those given */
+  HIST_NONE,   /* find that the range is no pair of tickets, or no barrier */
   HIST_DIFFERS,
   HIST_KINDS
 };
@@ -42,9 +42,9 @@ enum hist_kind {
 struct hist_op {
   uint64_t call;    /* time */
   uint64_t back;    /* time, HIST_OPEN: it may or may not have taken effect */
-  uint64_t hint;    /* when the simulator thinks it took effect, 0: unknown; only makes the
-                       search for an order quick, cannot make it accept a bad one */
-  const char *mode; /* printed only */
+  uint64_t hint;    /* when the simulator believes that it took effect, 0: unknown; makes the search
+                       fast, and cannot make it accept a bad order */
+  const char *mode; /* for printing only */
   uint32_t uid;     /* process */
   uint32_t in, out; /* places in hist.bytes: what was given, what was answered */
   uint16_t in_len, out_len;
@@ -64,7 +64,7 @@ struct hist {
   unsigned char *bytes;
 };
 
-/* May these bytes be tickets (16 of them) or a barrier (40)? */
+/* True if these bytes can be tickets (16 bytes) or a barrier (40 bytes). */
 bool hist_is_object(const unsigned char *bytes, uint32_t len);
 
 void hist_init(struct hist *hist, uint32_t page_size);
@@ -78,33 +78,33 @@ uint32_t hist_call(struct hist *hist, const struct hist_op *op, const void *in);
 /* The call returned with this answer. */
 void hist_back(struct hist *hist, uint32_t num, uint64_t time, const void *answer);
 
-/* The call failed: it must have changed nothing, and says nothing about the page. */
+/* The call failed: it must have changed nothing, and tells nothing about the page. */
 void hist_failed(struct hist *hist, uint32_t num);
 
-/* A whole operation in one go: for hand-made histories. */
+/* Adds a complete operation, for hand-made histories. */
 void hist_add(struct hist *hist, uint64_t call, uint64_t back, uint32_t uid, enum hist_kind kind,
               uint8_t off, uint8_t len, const void *in, uint16_t in_len, const void *out,
               uint16_t out_len);
 
-/* Does this byte of the operation's range count? */
+/* True if this byte of the operation's range counts. */
 static inline bool hist_counts(const struct hist_op *op, int i) {
   return !op->mask || (op->mask >> i & 1);
 }
 
-/* Runs an operation on the bytes of a page.  False: it could not have given the answer it gave. */
+/* Runs an operation on the bytes of a page.  False: it could not have given its answer. */
 bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char *page);
 
-/* Never changes the page, wherever in the order it stands (because of the answer it gave). */
+/* True if it changes nothing at any place of the order, because of the answer that it gave. */
 bool hist_is_pure(const struct hist *hist, const struct hist_op *op);
 
 /* The simulated program's DMI_function; the checker runs the same. */
 void hist_user_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                         int64_t out2_size, void *in, int64_t in_size, int8_t tag);
 
-/* A time line for people. */
+/* Prints a time line for people. */
 void hist_print(const struct hist *hist, FILE *file);
 
-/* A number that two equal histories share. */
+/* A hash: equal histories have equal numbers. */
 uint64_t hist_hash(const struct hist *hist);
 
 #endif

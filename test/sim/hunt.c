@@ -122,7 +122,7 @@ _Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_CAP
 
 struct args {
   uint64_t first, last;
-  bool broken; /* some rule is left out */
+  bool broken; /* a rule is switched off */
   struct sim_options sim;
   bool hash, quiet;
 };
@@ -191,7 +191,7 @@ static bool parse_break(const char *name, struct args *args) {
   return false;
 }
 
-/* An option without a value.  False: it is none of these. */
+/* Handles an option without a value.  False: it is not one of these. */
 static bool parse_flag(const char *word, struct args *args) {
   const struct {
     const char *word;
@@ -254,7 +254,7 @@ static double now(void) {
   return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* A core with a broken rule may abort: each seed runs in a child, whose words are kept. */
+/* A core with a broken rule may abort: so each seed runs in a child, whose output is kept. */
 static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t capacity) {
   int fds[2], status;
   size_t got = 0;
@@ -274,7 +274,7 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
   close(fds[1]);
   while ((num = read(fds[0], why + got, capacity - 1 - got)) > 0) {
     got += (size_t)num;
-    if (got > capacity / 2) { /* the end says most */
+    if (got > capacity / 2) { /* keep the end, which says most */
       memmove(why, why + got - capacity / 4, capacity / 4);
       got = capacity / 4;
     }
@@ -286,7 +286,7 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Success is to be caught. */
+/* Runs seeds until the broken rule is noticed. */
 static int hunt(const struct args *args) {
   static char why[65536];
   for (uint64_t seed = args->first; seed <= args->last; seed++) {

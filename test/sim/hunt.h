@@ -18,12 +18,12 @@ struct sim_options {
   enum dmi_capacity_break capacity_break;
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
-  bool pagers;  /* real ones, in the simulator of pages */
+  bool pagers;  /* real pagers, in the simulator of pages */
   bool verbose; /* print every event */
-  bool lax;     /* stale copies count only when somebody reads them */
+  bool lax;     /* a stale copy is an error only when it is read */
 };
 
-/* What runs count; each simulator prints those that it has. */
+/* Counts of all runs; each simulator prints those that it has. */
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
   uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
@@ -36,17 +36,18 @@ struct sim_totals {
   uint32_t hops_max, hops_calm_max; /* calm: while nobody was leaving */
 };
 
-/* Whose rules a core can leave out. */
+/* The parts of the core whose rules can be switched off. */
 enum hunt_side { HUNT_PAGE, HUNT_HANDOVER, HUNT_MEMBER, HUNT_CAPACITY, HUNT_PRESSURE };
 
-/* One of the two. */
+/* One of the two simulators. */
 struct hunt_simulator {
   const char *name;
-  bool members; /* it runs membership, and real pagers always; else these by --pagers */
-  /* One run.  False: bad; it has printed why, and the history. */
+  /* it runs membership, and always real pagers; the other one does so with --pagers */
+  bool members;
+  /* Does one run.  False: it is bad; the reason and the history were printed. */
   bool (*run)(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
               uint64_t *hash);
-  void (*print)(const struct sim_totals *totals); /* what only this one counts */
+  void (*print)(const struct sim_totals *totals); /* prints the counts that only this one has */
 };
 
 extern const struct hunt_simulator hunt_simulator;

@@ -64,7 +64,7 @@ void sim_judge_refused(struct node *node) {
   node->notes.refused_at = node->notes.drain_at; /* the coordinator compares with an earlier time */
   node->notes.refused_capacity = true;
   node->notes.close_base = close_notices(node->sim, node);
-  /* The coordinator has told itself, and may have queued the next notice already. */
+  /* The coordinator tells itself at once, and may have queued the next notice already. */
   if (node->m->coord && !dmi_coord_find(node->m->coord, node->uid)->no_capacity)
     node->notes.close_base--;
 }
@@ -80,7 +80,7 @@ static void rank_records(struct node *node, const struct dmi_coord *c) {
   }
 }
 
-/* In the order of asking; returns the rank of the first. */
+/* Checks that notices are in the order of the requests; returns the rank of the first. */
 static uint64_t check_queue(struct node *node, const struct dmi_coord *c) {
   struct sim *sim = node->sim;
   uint64_t oldest = UINT64_MAX, last = 0;
@@ -88,7 +88,8 @@ static uint64_t check_queue(struct node *node, const struct dmi_coord *c) {
     const struct dmi_notice *notice = &c->notices.at[i].notice;
     const struct sim_notes *notes = &named(sim, &notice->info)->notes;
     uint64_t rank = notice->state == DMI_OPEN ? notes->open_rank : notes->close_rank;
-    if (notice->state == DMI_CLOSE && notes->refused_capacity) continue; /* it may be told again */
+    /* this notice may come again */
+    if (notice->state == DMI_CLOSE && notes->refused_capacity) continue;
     if (rank < last) sim_bad(sim, "notices are not in the order of asking");
     if (notice->state == DMI_OPEN ? notes->open_out : notes->close_out)
       sim_bad(sim, "a notice came back");
@@ -137,7 +138,7 @@ void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
   sim->totals->notices++;
   if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_capacity))
     sim_bad(sim, "a notice of p%u was given twice", about->uid);
-  if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is on its way to it */
+  if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is in flight to it */
   if (notice->dmi_id != about->dmi_id) sim_bad(sim, "a notice with the wrong id");
   if (notice->state == DMI_CLOSE && !about->closed && !about->killed)
     sim_bad(sim, "p%u has not asked", about->uid);
@@ -224,7 +225,8 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
   }
 }
 
-/* Nobody is told to forget a mapping whose home is on its way: it would come back to life there. */
+/* No process may be told to forget a mapping whose home is being handed over: the heir would enter
+ * it again. */
 void sim_judge_forget(struct sim *sim, uint64_t base) {
   for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
     const struct sim_queue *queue = &sim->net.conn[i / 2].end[i % 2].queue;
@@ -278,7 +280,7 @@ static void check_views(struct sim *sim) {
   }
 }
 
-/* A process that found no capacity is told as soon as there may be some, and is not forgotten until
+/* A process that found no memory is told as soon as there may be some, and is not forgotten until
  * then. */
 static void check_refused(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
@@ -296,7 +298,7 @@ static void check_member(struct sim *sim, const struct node *node) {
   bool away = dmi_member_peer(node->m, node->uid) && dmi_member_peer(node->m, node->uid)->left;
   if (node->notes.dismissed && !node->left)
     sim_bad(sim, "p%u was dismissed and does not know", node->uid);
-  /* a leaver whose heir has its pages, and where nothing runs, is gone by now */
+  /* a leaver whose heir has its pages, and where no user code runs, must have ended */
   if (node->left && node_leave_heir(node) && !node_has_user(node) && !node->idle_owed)
     sim_bad(sim, "p%u should have gone", node->uid);
   if (node->m->phase == DMI_PHASE_LEFT && !dmi_member_losable(node->m))

@@ -95,7 +95,7 @@ static void see_members(struct node *node) {
     node->view[peers[i].uid] = peers[i].left && peers[i].uid != node->uid ? 2 : 1;
 }
 
-/* As the product: who is a member, then new homes; then those that left are barred. */
+/* As in the product: first the members, then the new homes; then those that left are barred. */
 static void view(struct node *node, const struct dmi_mact *act) {
   struct sim *sim = node->sim;
   sim->totals->views++;
@@ -174,7 +174,7 @@ static void opened(struct node *node) {
   if (node->opened) sim_bad(node->sim, "p%u is opened twice", node->uid);
   node->opened = node->creates = true;
   if (node->main_runs || !rng_once_in(&node->sim->rng, 3)) return;
-  /* As if DMI_main ran here, too: user code that does not hinder its leaving; it begins when the
+  /* As if DMI_main ran here, too: user code that does not prevent a leave; it begins when the
    * coordinator knows. */
   node->main_op = ++node->sim->next_op;
   input(node, (struct dmi_input){.type = DMI_IN_BUSY, .op = node->main_op});
@@ -315,7 +315,7 @@ static void carry_out(struct node *node, struct dmi_act *act) {
   }
 }
 
-/* As the product does, one action after the other; user code may do something in between. */
+/* As in the product, one action after the other; user code may run in between. */
 void node_carry(struct node *node) {
   struct sim *sim = node->sim;
   struct dmi_act act;

@@ -7,7 +7,7 @@
 
 #include "node_sim.h"
 
-#define QUIET_STEPS_MAX 400000u /* messages until everything must have come to rest */
+#define QUIET_STEPS_MAX 400000u /* messages after which nothing may be in flight any more */
 #define KICKS_REFUSED_MAX 50u   /* in a row */
 
 void sim_log(struct sim *sim, const char *format, ...) {
@@ -28,7 +28,7 @@ bool sim_leave_look(struct node *node) {
   return true;
 }
 
-/* What a daemon does when it was woken: user code that has ended, leaves that go on. */
+/* Does the work of a daemon that was woken: handles user code that has ended, continues leaves. */
 static bool tend(struct sim *sim) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
@@ -56,7 +56,7 @@ static bool once_of(struct sim *sim, uint32_t rate) {
   return rate && rng_below(&sim->rng, 10000) < rate;
 }
 
-/* Everything that is under way moves on; a process that stops goes on when nothing else can. */
+/* Everything in flight moves on; a stopped process continues when nothing else can. */
 static bool go_on(struct sim *sim) {
   if (rng_once_in(&sim->rng, 8) && answer_one(sim)) return true;
   if (rng_once_in(&sim->rng, 4) && sim_pager_step(sim)) return true;
@@ -92,7 +92,7 @@ static void step(struct sim *sim) {
   sim_check_touched(sim);
 }
 
-/* Waits are ended; where no process has room for the write that would do it they are given up. */
+/* Ends waits; if no process has memory for the write that would end them, they are given up. */
 static bool kick(struct sim *sim) {
   if (sim->kicks_refused < KICKS_REFUSED_MAX) return sim_ops_kick(sim);
   sim->kicks_refused = 0;
@@ -100,7 +100,7 @@ static bool kick(struct sim *sim) {
   return false;
 }
 
-/* Until nothing is under way and nobody has anything to do. */
+/* Runs until nothing is in flight and no process has anything to do. */
 static void come_to_rest(struct sim *sim) {
   uint64_t steps = 0;
   bool more = true;
@@ -133,7 +133,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim_net_init(sim);
   sim->pools = rng_once_in(&sim->rng, 2);
   sim->random_ids = rng_once_in(&sim->rng, 3);
-  /* Mostly chains; now and then the owner sends to most. */
+  /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
   node_new(sim, NULL);
@@ -173,7 +173,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
   if (!sim->bad) sim_check_last(sim);
   if (!sim->bad) sim_user_end_all(sim);
   if (!sim->bad) sim_judge_notices(sim);
-  /* After a broken rule too: the hash covers what happened until then. */
+  /* Also after a broken rule: the hash covers what happened until then. */
   sim_check_histories(sim);
   good = !sim->bad;
   fini(sim);

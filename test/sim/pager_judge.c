@@ -16,7 +16,7 @@
 
 typedef unsigned long long ull;
 
-/* What had ended of use in passing at some moment, and what was in use so. */
+/* Transient use at some time: how much had ended, and how much there was. */
 struct moment {
   uint64_t ended, transient;
 };
@@ -30,11 +30,11 @@ struct question {
 
 struct peer {
   struct question asks[2]; /* [1]: for a promise */
-  bool asked;              /* by us, and owes the answer */
-  uint64_t told;           /* what it can take, less what it was offered */
+  bool asked;              /* we have asked it, and it has not answered */
+  uint64_t told;           /* what it has reported, less what it was offered since */
 };
 
-/* A page that stalls, or did. */
+/* A page that is stalled, or was. */
 struct stall {
   const struct dmi_page *page;
   struct moment since;
@@ -45,10 +45,10 @@ struct pager_judge {
   struct dmi_pool *pool;
   const struct dmi_pressure *pressure;
   struct peer peer[UIDS];
-  uint32_t uids; /* behind the highest one heard of */
+  uint32_t uids; /* highest known uid, plus 1 */
   struct stall *stall;
   uint64_t stalls, stalls_capacity;
-  const struct dmi_page *patient; /* waits for use in passing only; NULL: none does */
+  const struct dmi_page *patient; /* waits for the end of transient use only; NULL: none does */
   struct moment patience;         /* since when */
 };
 
@@ -123,14 +123,14 @@ uint64_t pager_judge_capacity(const struct pager_judge *judge) {
   return can_give(judge) ? left(judge) : 0;
 }
 
-/* What is in use in passing, without what is promised.  (dmi_pool_transient has the pool wake
- * somebody the next time.) */
+/* The transient use, without promises.  (dmi_pool_transient would make the pool wake the pager the
+ * next time.) */
 static struct moment now(const struct pager_judge *judge) {
   uint64_t used = dmi_pool_used(judge->pool), other = sums_of(judge, true).bytes + promised(judge);
   return (struct moment){dmi_pool_transient_ended(judge->pool), used > other ? used - other : 0};
 }
 
-/* Has less ended since then than was in use in passing, and is some so now? */
+/* True if less has ended since then than was in transient use, and there is still some. */
 static bool goes_on(const struct pager_judge *judge, const struct moment *since) {
   struct moment at = now(judge);
   return at.transient && at.ended - since->ended < since->transient;
@@ -161,12 +161,12 @@ static struct peer *peer_of(struct pager_judge *judge, uint32_t uid) {
   return &judge->peer[uid];
 }
 
-/* How much makes an answer that is not too small. */
+/* How many bytes make an answer that is large enough. */
 static uint64_t enough(const struct question *asks, bool promise) {
   return promise ? asks->bytes : asks->unit;
 }
 
-/* An answer that is too small: is that so? */
+/* Checks whether the answer is too small. */
 static void check_answer(const struct pager_judge *judge, uint32_t to, const struct question *asks,
                          const struct dmi_capacity_msg *msg) {
   bool promise = msg->kind == DMI_CAPACITY_PROMISE;
@@ -235,7 +235,7 @@ static bool asks_nobody(const struct pager_judge *judge) {
   return true;
 }
 
-/* If there is nothing that it waits for but use in passing, then not for ever. */
+/* If it waits only for the end of transient use, this must not last for ever. */
 void pager_judge_rests(struct pager_judge *judge, bool armed) {
   const struct dmi_pressure *p = judge->pressure;
   if (!p->waiting.num || p->offered.num || armed || !asks_nobody(judge)) {

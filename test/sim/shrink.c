@@ -14,7 +14,7 @@ static bool is_bad(const struct hist *hist) {
   return check_page(hist, NULL) == CHECK_NO_ORDER;
 }
 
-/* What had been called and had returned by `time`. */
+/* Copies the operations that were called, and the answers that came, up to `time`. */
 static void cut_at(const struct hist *from, uint64_t time, struct hist *to) {
   uint32_t num = 0;
   hist_copy(to, from);
@@ -33,8 +33,8 @@ static int by_time(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* A history with an order has one for each of its beginnings, so the first bad one can be
- * bisected. */
+/* If a history has an order, each of its beginnings has one, too.  So the first bad beginning can
+ * be found by bisection. */
 static void cut_end(struct hist *hist) {
   uint32_t num = 0, low = 0;
   uint64_t *times = malloc((hist->num + 1) * sizeof(*times));
@@ -105,11 +105,12 @@ static const unsigned char *found_bytes(const struct hist *hist, const struct hi
   }
 }
 
-/* May some other operation have seen what `op` left? */
+/* True if another operation may have seen the bytes that `op` left. */
 static bool is_seen(const struct hist *hist, uint32_t num) {
   const struct hist_op *op = &hist->op[num];
   unsigned char left[HIST_PAGE_MAX];
-  if (op->uid == 0 || !left_bytes(hist, op, left)) return true; /* 0: what cut_start made */
+  /* 0: the write that cut_start made */
+  if (op->uid == 0 || !left_bytes(hist, op, left)) return true;
   for (uint32_t i = 0; i < hist->num; i++) {
     const struct hist_op *by = &hist->op[i];
     int by_end = by->off + by->len, end = op->off + op->len;
@@ -125,7 +126,7 @@ static bool is_seen(const struct hist *hist, uint32_t num) {
   return false;
 }
 
-/* Tries to leave out `count` operations from `at` on, as far as that is allowed. */
+/* Tries to leave out `count` operations, beginning at `at`, as far as that is allowed. */
 static bool leave_out(struct hist *hist, uint32_t at, uint32_t count) {
   struct hist less;
   uint32_t num = 0;
@@ -145,15 +146,15 @@ static bool leave_out(struct hist *hist, uint32_t at, uint32_t count) {
   return false;
 }
 
-/* Can `hist`, all of it before `time`, lead to other bytes than these? */
+/* True if the operations before `time` can lead to other bytes than these. */
 static bool may_differ(struct hist *hist, uint64_t time, const unsigned char *page) {
   hist_add(hist, time, time + 1, 0, HIST_DIFFERS, 0, (uint8_t)hist->page_size, NULL, 0, page,
            (uint16_t)hist->page_size);
   return check_page(hist, NULL) != CHECK_NO_ORDER;
 }
 
-/* Replaces what had returned by `time` by one write of the page it led to.  Only when nothing was
- * going on then, and no order leads to other bytes. */
+/* Replaces all operations that had returned at `time` by one write of the page that they led to.
+ * Only if nothing was in flight then, and no order leads to other bytes. */
 static bool cut_start_at(struct hist *hist, uint64_t time) {
   struct hist before, less;
   unsigned char page[HIST_PAGE_MAX];

@@ -41,7 +41,7 @@ static void mend(uint32_t a, uint32_t b) {
   memory_net_mend(memory, b, a);
 }
 
-/* ---- Links ----------------------------------------------------------------------------------- */
+/* ---- Links ---------------------------------------------------------------------------------- */
 
 struct two {
   struct dmi_transport *at[2]; /* machines 1 and 2; 2 listens */
@@ -85,7 +85,7 @@ static void end_two(struct two *two) {
   }
 }
 
-/* Bytes come in order and whole, and a receiver that takes none stops the sender. */
+/* All bytes come, in order, and a receiver that takes none stops the sender. */
 static void test_bounded(void **state) {
   (void)state;
   struct two two;
@@ -147,7 +147,7 @@ static void test_ports(void **state) {
   other->ops->free(other);
 }
 
-/* An end in order comes behind what was sent; one without regard is an error. */
+/* A normal close comes after all bytes; an abrupt one is an error. */
 static void test_end(void **state) {
   (void)state;
   struct two two;
@@ -166,7 +166,7 @@ static void test_end(void **state) {
   end_two(&two);
 }
 
-/* A stranger's is closed with a reset. */
+/* A connection from outside is closed with a reset. */
 static void test_stranger(void **state) {
   (void)state;
   struct dmi_transport *from = memory_net_open(memory, 1), *at = listen_as(2, 0);
@@ -188,7 +188,7 @@ static void test_delay(void **state) {
   memory_net_delay(memory, 1, 2, 0.1);
   double from = now();
   assert_int_equal(dmi_link_send(two.link[0], "x", 1), 1);
-  assert_int_equal(dmi_link_send(two.link[1], "y", 1), 1); /* that way is another one */
+  assert_int_equal(dmi_link_send(two.link[1], "y", 1), 1); /* the other direction still works */
   assert_int_equal(dmi_link_receive(two.link[0], &byte, 1), 1);
   assert_true(is_ready(two.link[1]->in, POLLIN, node_limit() * 1000));
   assert_true(now() - from > 0.099);
@@ -231,7 +231,7 @@ static void test_reset(void **state) {
   end_two(&two);
 }
 
-/* ---- Nodes ----------------------------------------------------------------------------------- */
+/* ---- Nodes ---------------------------------------------------------------------------------- */
 
 #define NODES 3
 
@@ -242,7 +242,7 @@ static struct dmi_msg plain(uint64_t op) {
 }
 
 /* Members 1, 2, .., at machines of these numbers, that know each other.  The first `look` of them
- * look for silence. */
+ * check for silence. */
 static void start_some(struct node *nodes, uint32_t num, uint32_t dead_after, uint32_t look) {
   for (uint32_t i = 0; i < num; i++) {
     node_dead_after = i < look ? dead_after : 0;
@@ -270,7 +270,7 @@ static void finish(struct node *nodes, uint32_t num) {
   assert_int_equal(dmi_frame_total(), 0);
 }
 
-/* There is a connection, and nothing is on its way. */
+/* Makes a connection; nothing is in flight afterwards. */
 static void greet(struct node *a, struct node *b) {
   uint64_t before = NODE_NOW(b, messages);
   node_send(a, b->uid, plain(1));
@@ -284,7 +284,7 @@ static void check_lost(struct node *node, uint32_t uid, const char *why) {
   assert_non_null(strstr(node->lost_why, why));
 }
 
-/* A connection that breaks: both ends hear of it, and nobody else. */
+/* A connection breaks: both ends notice it, and no other. */
 static void test_loss(void **state) {
   (void)state;
   struct node nodes[NODES];
@@ -300,8 +300,8 @@ static void test_loss(void **state) {
   finish(nodes, NODES);
 }
 
-/* Whatever waits behind a cut arrives, in order, when it is mended: attempts to connect, messages.
- */
+/* Everything that waits because of a cut arrives in order when the route is restored: attempts to
+ * connect, messages. */
 static void test_cut_mended(void **state) {
   (void)state;
   struct node nodes[2];
@@ -324,7 +324,7 @@ static void test_cut_mended(void **state) {
   }
 }
 
-/* Both begin to connect before either's attempt arrives, and they arrive in either order. */
+/* Both begin to connect before an attempt arrives, and the attempts arrive in either order. */
 static void test_both_connect(void **state) {
   (void)state;
   for (uint32_t round = 0; round < 20; round++) {
@@ -344,8 +344,7 @@ static void test_both_connect(void **state) {
   }
 }
 
-/* A machine that is silent: with something on its way to it, with nothing, and before there is a
- * connection. */
+/* A machine is silent: with bytes in flight to it, with none, and before there is a connection. */
 static void test_silent(void **state) {
   (void)state;
   struct node nodes[2];
@@ -363,7 +362,7 @@ static void test_silent(void **state) {
   }
 }
 
-/* Only one of the two ways is cut.  (If the other one looked, too, its reset could come first.) */
+/* Only one direction is cut.  (If the other process checked, too, its reset could come first.) */
 static void test_half_silent(void **state) {
   (void)state;
   struct node nodes[2];
@@ -376,7 +375,7 @@ static void test_half_silent(void **state) {
   finish(nodes, 2);
 }
 
-/* The other end of a handshake, by hand: takes the CALL of who connects. */
+/* The other end of a handshake, step by step: receives the CALL. */
 static struct dmi_link *take_call(struct dmi_transport *at, struct dmi_proof *proof) {
   unsigned char call[DMI_CALL_BYTES];
   struct dmi_link *link = accept_one(at);
@@ -392,7 +391,7 @@ static void say_answer(struct dmi_link *link, struct dmi_proof *proof) {
   assert_int_equal(dmi_link_send(link, answer, sizeof answer), sizeof answer);
 }
 
-/* Its machine accepts, answers, and then is silent: PROOF and HELLO are on their way to it. */
+/* Its machine accepts, answers, and then is silent: PROOF and HELLO are in flight to it. */
 static void test_dies_in_handshake(void **state) {
   (void)state;
   struct node a;
@@ -417,8 +416,7 @@ static void test_dies_in_handshake(void **state) {
   at->ops->free(at);
 }
 
-/* By hand, as member 2 at a link that has come about: CALL, and what follows ANSWER is in `said`.
- */
+/* Plays member 2 on a connected link: sends CALL; `said` gets the bytes to send after ANSWER. */
 static void call_as_member(struct dmi_link *link,
                            unsigned char said[DMI_PROOF_BYTES + DMI_HELLO_BYTES + DMI_SEAL_OVER]) {
   unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], bytes[DMI_HELLO_BYTES];
@@ -437,8 +435,7 @@ static void call_as_member(struct dmi_link *link,
   dmi_seal_put_first(keys.out, said + DMI_PROOF_BYTES, bytes, sizeof bytes);
 }
 
-/* The machine of one that connects is silent when HELLO_OK is on its way to it, and nothing else.
- */
+/* The machine of a caller is silent when only HELLO_OK is in flight to it. */
 static void test_caller_dies_in_handshake(void **state) {
   (void)state;
   struct node a;
@@ -488,7 +485,7 @@ static void test_stopped_in_handshake(void **state) {
     assert_int_equal(a.lost_id, 3 + i);
   }
   say_answer(link, &proof);
-  assert_true(is_ready(link->in, POLLIN, node_limit() * 1000)); /* it goes on */
+  assert_true(is_ready(link->in, POLLIN, node_limit() * 1000)); /* it continues */
   assert_int_equal(NODE_NOW(&a, lost_num), 2);
   node_expect_close(&a);
   node_stop(&a);
@@ -509,7 +506,7 @@ static void wait_at_gate(struct node *node, uint32_t from, struct dmi_msg *msg) 
   pthread_mutex_unlock(&gate);
 }
 
-/* A process that takes nothing for longer than dead_after, with megabytes on their way to it. */
+/* A process receives nothing for longer than dead_after, with megabytes in flight to it. */
 static void test_closed_window(void **state) {
   (void)state;
   enum { BODY = 8 << 20 };
@@ -535,7 +532,7 @@ static void test_closed_window(void **state) {
   finish(nodes, NODES);
 }
 
-/* Who joins by way of a machine that does not answer is told so. */
+/* A process that joins through a machine that does not answer gets an error. */
 static void test_join_silent(void **state) {
   (void)state;
   struct node nodes[2];

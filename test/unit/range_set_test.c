@@ -63,8 +63,7 @@ static void test_ends(void **state) {
   dmi_range_set_clear(&ranges);
 }
 
-/* Many adjoining ranges, in any order, are one in the end; many scattered ones are found quickly.
- */
+/* Many adjacent ranges, in any order, become one; many scattered ones are found quickly. */
 static void test_many(void **state) {
   struct dmi_range_set ranges = {NULL};
   size_t before, after;
@@ -86,7 +85,7 @@ static void test_many(void **state) {
   dmi_range_set_clear(&ranges);
 }
 
-/* What the replacement of pages asks. */
+/* What the replacement of pages asks of a mapping. */
 static void test_mapping(void **state) {
   uint64_t num = UINT64_C(1) << 30, before;
   struct dmi_core core = {.self = 1};

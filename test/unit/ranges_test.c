@@ -23,7 +23,7 @@ static bool is_member(void *arg, uint32_t uid) {
   return uid == ME || uid == OTHER;
 }
 
-/* A process and one page of it, which it owns or has an UPDATE copy of. */
+/* A process and a page that it owns, or of which it has an UPDATE copy. */
 struct place {
   struct dmi_core core;
   struct dmi_map map;
@@ -47,7 +47,7 @@ static void place_make(struct place *place, bool owner) {
   if (!owner) place->page.copy = DMI_KIND_UPDATE;
 }
 
-/* A list with `bytes` bytes behind it. */
+/* A list, followed by `bytes` bytes. */
 static struct dmi_slice body_of(const struct dmi_range *range, uint64_t num, uint64_t bytes) {
   uint64_t list = num * sizeof(*range);
   struct dmi_frame *frame = dmi_frame_new(list + bytes);
@@ -158,7 +158,7 @@ static void hostile_lists(void **state) {
   refused(good, 3, 3, 5, 1);                     /* cut off */
 }
 
-/* A list beside a range, and a plain request with a body that it has no use for. */
+/* A list together with a range, and a plain request with a body that it does not need. */
 static void both(void **state) {
   static const struct dmi_range range[] = {{0, 1}, {2, 3}};
   struct place place;
@@ -216,7 +216,7 @@ static void good_lists(void **state) {
   dmi_page_fini(&place.core, &place.page);
 }
 
-/* A page that nobody wrote: zeros, and no bytes for them. */
+/* A page that was never written: zeros, without bytes for them. */
 static void zero_page(void **state) {
   static const struct dmi_range range[] = {{0, 1}, {2, 3}};
   struct place place;

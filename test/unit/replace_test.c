@@ -127,7 +127,7 @@ static void random_world(struct world *world, struct rng *rng) {
   }
 }
 
-/* All pages that could go, in the order in which they did; those that stayed are last. */
+/* All pages that could leave, in the order in which they did; those that stayed are last. */
 struct seen {
   const struct page *page;
   uint64_t size;
@@ -140,7 +140,7 @@ static int by_went(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Must a go before b, if a stays or goes at all?  What was used goes when there is nothing else. */
+/* True if `a` must leave before `b`.  Used pages leave only if there is nothing else. */
 static bool before(const struct seen *a, const struct seen *b) {
   if (a->page->was_used != b->page->was_used) return !a->page->was_used;
   if (a->size != b->size) return a->size > b->size;
@@ -215,7 +215,8 @@ static void one_map(struct world *world, uint64_t num, bool used) {
   }
 }
 
-/* The hand goes on where it stopped: all pages go once, in their order, before any would again. */
+/* The hand continues where it stopped: all pages are tried once, in their order, before any is
+ * tried again. */
 static void test_hand(void **state) {
   struct world world;
   (void)state;
@@ -229,8 +230,8 @@ static void test_hand(void **state) {
   free_world(&world);
 }
 
-/* Used pages lose their bit when they are passed, those beyond keep it; and more than one sweep can
- * note are found by the next. */
+/* Used pages lose their bit when the hand passes them, those beyond keep it; pages that one sweep
+ * cannot note are found by the next one. */
 static void test_second_chance(void **state) {
   struct world world;
   uint64_t spared = 0;
@@ -250,8 +251,8 @@ static void test_second_chance(void **state) {
   free_world(&world);
 }
 
-/* Pages that were passed, but stay since there were better ones, are the first of the next sweep.
- */
+/* Pages that the hand has passed, but that stay because there were better ones, come first in the
+ * next sweep. */
 static void test_hand_goes_back(void **state) {
   struct world world;
   (void)state;
@@ -415,7 +416,7 @@ static void test_hits(void **state) {
   double clock = hits(false, false), random = hits(true, false);
   (void)state;
   printf("zipf: %.3f of the accesses are hits, %.3f with pages dropped at random\n", clock, random);
-  /* Of the misses that random replacement has, a good part is not there. */
+  /* It has clearly fewer misses than random replacement. */
   assert_true(1 - clock < 0.93 * (1 - random));
   printf("loop over 1.5 times the room: %.3f, %.3f at random\n", hits(false, true),
          hits(true, true));
@@ -427,7 +428,7 @@ static void test_target(void **state) {
   const struct dmi_replace_member member[] = {{3, 4096}, {5, 100}, {7, 8192}, {9, 5000}};
   const uint32_t poor[] = {5}, some[] = {5, 3}, two[] = {3, 9}, stranger[] = {8}, late[] = {9};
   (void)state;
-  assert_int_equal(dmi_replace_target(member, 4, NULL, 0, 100), 7);  /* the most room */
+  assert_int_equal(dmi_replace_target(member, 4, NULL, 0, 100), 7);  /* the most memory */
   assert_int_equal(dmi_replace_target(member, 4, some, 2, 4096), 3); /* has a copy, and room */
   assert_int_equal(dmi_replace_target(member, 4, two, 2, 4096), 9);  /* of those, the most room */
   assert_int_equal(dmi_replace_target(member, 4, late, 1, 4096), 9);

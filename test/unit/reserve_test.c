@@ -24,9 +24,10 @@ static void test_drop(void **state) {
   assert_true(dmi_page_drop(&two->core, &two->page));
   expect(two, 0, 0, 0);
   assert_int_equal(two->page.copy, 0);
-  assert_int_equal(w->line.last, 0); /* nobody is told */
+  assert_int_equal(w->line.last, 0); /* no process is told */
   assert_false(dmi_page_drop(&two->core, &two->page));
-  read_copy(w, 2); /* the owner believes in a copy still: a new one, and a write finds it */
+  /* the owner still believes that there is a copy; there is a new one, and a write finds it */
+  read_copy(w, 2);
   write_now(w, 1, DMI_REQ_PUT, 8);
   assert_int_equal(value_at(w, 2), 8);
 }
@@ -46,8 +47,7 @@ static void test_no_drop(void **state) {
   assert_true(own.done);
 }
 
-/* ---- No memory at the asking process
- * -------------------------------------------------------------------- */
+/* ---- No memory at the asking process -------------------------------------------------------- */
 
 static void test_read_without_capacity(void **state) {
   struct world *w = *state;
@@ -93,7 +93,7 @@ static void test_exclusive_reserves(void **state) {
   expect(&w->proc[0], 0, 0, 0);
 }
 
-/* A copy that goes while PENDING leaves its room for what GRANT brings. */
+/* A copy that goes while PENDING leaves its memory for the bytes of GRANT. */
 static void test_copy_goes_while_pending(void **state) {
   struct world *w = *state;
   struct proc *two = &w->proc[1];
@@ -131,8 +131,8 @@ static void test_update_without_capacity(void **state) {
   assert_null(w->proc[0].page.busy); /* DROPPED: out of the copyset */
 }
 
-/* The memory of a process that reads is reserved until the answer comes: behind a stalled write it
- * would be missing for ever. */
+/* A process that reads reserves memory until the answer comes: if the read waited for a stalled
+ * write, that memory could be missing for ever. */
 static void test_what_needs_no_room_passes_a_stall(void **state) {
   struct world *w = *state;
   struct proc *one = &w->proc[0], *two = &w->proc[1];
@@ -147,7 +147,7 @@ static void test_what_needs_no_room_passes_a_stall(void **state) {
   settle(w);
   assert_true(get.done && read.done && !write.done);
   assert_int_equal(get.bytes[0] | read.bytes[0], 0);
-  expect(two, 0, 0, 0); /* so there is room for the write */
+  expect(two, 0, 0, 0); /* so there is memory for the write */
   assert_true(one->page.flags & DMI_PAGE_STALLED);
   assert_int_equal(one->stalls, 1); /* the shell knows */
   assert_true(offer(w, 1, 2));
@@ -208,7 +208,7 @@ static void test_stalled_write_fails(void **state) {
   expect(one, 0, 0, 0);
 }
 
-/* A failed compare takes room before it runs, and gives it back. */
+/* A compare that fails reserves memory before it runs, and gives it back. */
 static void test_atomic_changes_nothing(void **state) {
   struct world *w = *state;
   struct proc *one = &w->proc[0];
@@ -296,7 +296,7 @@ static void test_spill(void **state) {
   settle(w);
   begin(w, 1, &own, DMI_REQ_GET, 0, 8);
   assert_int_equal(one->stalls, 1);
-  assert_false(go_on(w, 1, DMI_OK)); /* room alone is not enough */
+  assert_false(go_on(w, 1, DMI_OK)); /* memory alone is not enough */
   assert_true(unspill(w, 1, frame));
   settle(w);
   assert_true(get.done && own.done);
@@ -314,7 +314,7 @@ static void test_spilled_is_overwritten(void **state) {
   write_now(w, 1, DMI_REQ_PUT, 7);
   frame = dmi_page_spill(&one->core, &one->page);
   memset(own.bytes, 9, sizeof(own.bytes));
-  begin(w, 1, &own, DMI_REQ_PUT, 0, PAGE); /* needs room only, which there is */
+  begin(w, 1, &own, DMI_REQ_PUT, 0, PAGE); /* needs only memory, which there is */
   assert_true(own.done);
   assert_int_equal(one->overwritten, 1);
   assert_false(unspill(w, 1, frame));

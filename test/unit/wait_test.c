@@ -28,7 +28,7 @@ struct proc {
   struct dmi_map map;
 };
 
-/* An own operation: where its answer goes, and whether it is there. */
+/* An own operation, with memory for its answer, and whether that has come. */
 struct own {
   struct dmi_req req;
   bool done;
@@ -72,7 +72,7 @@ static void deliver(struct world *w) {
   act(w, proc, &out);
 }
 
-/* Delivers all there is; returns how many messages that were. */
+/* Delivers all messages; returns how many there were. */
 static uint32_t settle(struct world *w) {
   uint32_t num = 0;
   for (; line_any(&w->line); num++)
@@ -104,7 +104,7 @@ static struct own rmw(enum dmi_rmw kind, uint64_t off, uint64_t len, uint64_t in
   return own;
 }
 
-/* The input is borrowed from the operation itself, which must not move any more. */
+/* The input is borrowed from the operation itself, which must stay where it is. */
 static void begin_with(struct world *w, uint32_t who, struct own *own, const void *input) {
   if (input) memcpy(own->input, input, own->req.sizes.out1);
   own->req.src = (struct dmi_slice){NULL, own->input, own->req.sizes.out1};
@@ -185,7 +185,7 @@ static void hand_over(void **state) {
   assert_int_equal(w->line.sent[DMI_MSG_GET] + w->line.sent[DMI_MSG_READ], 0);
 }
 
-/* What waits goes with the ownership, before the GRANT, and its order stays. */
+/* Waiting operations move with the ownership, before the GRANT, and keep their order. */
 static void moves(void **state) {
   struct world *w = *state;
   struct own held = begin_lock_into(), own = begin_lock_into(), other = begin_lock_into(), done;
@@ -286,7 +286,8 @@ static void write_bytes(struct world *w, const void *bytes, uint64_t len) {
   assert_true(write.done);
 }
 
-/* Bytes that are no object: refused in the one message that asks, and left as they are. */
+/* Bytes that are no object: the operation is refused with one request, and the bytes are not
+ * changed. */
 static void no_object(struct world *w, const void *bytes) {
   static const struct {
     enum dmi_rmw kind;
@@ -332,7 +333,7 @@ static void no_objects(void **state) {
   }
 }
 
-/* Counting goes on where 64 bits are full. */
+/* Counting goes on when 64 bits overflow. */
 static void full_counts(void **state) {
   struct world *w = *state;
   struct dmi_tickets tickets = {(UINT64_C(1) << 51) * DMI_SYNC_UNIT,
@@ -349,7 +350,7 @@ static void full_counts(void **state) {
   assert_true(wait.done && wait.req.error == DMI_OK);
 }
 
-/* Nothing is sent until the bytes that are watched are written; then one answer. */
+/* Nothing is sent until the watched bytes are written; then one answer is. */
 static void watch(void **state) {
   struct world *w = *state;
   struct own see = rmw(DMI_RMW_WATCH, 10, 4, 4, 4), write;
@@ -366,7 +367,7 @@ static void watch(void **state) {
     assert_int_equal(settle(w), 2);
     assert_true(write.done && !see.done);
   }
-  assert_false(dmi_page_writable(&w->proc[0].core, &w->proc[0].page)); /* no short cut past it */
+  assert_false(dmi_page_writable(&w->proc[0].core, &w->proc[0].page)); /* a write here is no hit */
   write.req = (struct dmi_req){.type = DMI_REQ_PUT, .off = 13, .len = 1};
   write.input[0] = 9;
   write.req.src = (struct dmi_slice){NULL, write.input, 1};
@@ -377,7 +378,7 @@ static void watch(void **state) {
   assert_true(dmi_page_writable(&w->proc[0].core, &w->proc[0].page));
 }
 
-/* The mapping is freed: whoever waits is told. */
+/* The mapping is freed: operations that wait fail. */
 static void freed(void **state) {
   struct world *w = *state;
   struct own held = begin_lock_into(), own = begin_lock_into(), other = begin_lock_into();
@@ -394,7 +395,8 @@ static void freed(void **state) {
   assert_true(other.done && other.req.error == DMI_EADDR);
 }
 
-/* A faulty peer: what moves with the ownership must meet one that waits for it. */
+/* A faulty peer: operations that move with the ownership must come to a process that waits for it.
+ */
 static void forged(void **state) {
   struct world *w = *state;
   const uint64_t ticket = 7 * DMI_SYNC_UNIT;

@@ -77,7 +77,7 @@ static void test_round_trip(void **state) {
   assert_int_equal(types, 83);
 }
 
-/* The bytes of one message, so that no change goes unnoticed: it needs another version. */
+/* The bytes of one message, so that a change is noticed: it needs a new version. */
 static void test_layout(void **state) {
   (void)state;
   struct dmi_msg msg = {.type = DMI_MSG_ATOMIC, .flags = 0x0102};
@@ -138,8 +138,7 @@ static void test_limits(void **state) {
   }
 }
 
-/* Each bit of the header that the message does not use is refused, alone; each that it uses is not.
- */
+/* Each bit of the header that the message does not use is refused; each that it uses is not. */
 static void test_unused_bits(void **state) {
   (void)state;
   int used = 0, unused = 0;
@@ -212,7 +211,7 @@ static void test_hello(void **state) {
     unsigned char bytes[DMI_HELLO_BYTES];
     if (i & 1) in.kind = DMI_HELLO_OK;
     dmi_hello_put(bytes, &in);
-    /* as it comes in, byte by byte */
+    /* as it arrives, byte by byte */
     for (size_t have = 1; have <= sizeof bytes; have++) {
       size_t size = dmi_hello_size(bytes, have);
       assert_int_equal(size, have <= 4 ? DMI_HELLO_FIRST : DMI_HELLO_BYTES);
