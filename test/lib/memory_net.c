@@ -141,6 +141,14 @@ static int memory_connected(struct dmi_link *link) {
   return -error;
 }
 
+/* How many of these bytes, at most `most`. */
+static size_t bytes_of(const struct iovec *iov, size_t num, size_t most) {
+  size_t size = 0;
+  for (size_t i = 0; i < num && size < most; i++)
+    size += iov[i].iov_len;
+  return size < most ? size : most;
+}
+
 static ssize_t memory_send(struct dmi_link *link, struct iovec *iov, size_t num) {
   struct end *end = lock_end(link);
   struct pair *pair = end->pair;
@@ -148,16 +156,15 @@ static ssize_t memory_send(struct dmi_link *link, struct iovec *iov, size_t num)
   ssize_t result = end->error != 0 ? -end->error : flow->fin_sent ? -EPIPE : 0;
   if (result == 0 && (pair->syn_due != NEVER || flow->sent >= SENDER_HAS)) result = -EAGAIN;
   if (result == 0) {
-    size_t capacity = SENDER_HAS - flow->sent;
+    size_t capacity = bytes_of(iov, num, SENDER_HAS - flow->sent);
     struct piece *piece = memory_must(malloc(sizeof *piece + capacity));
     *piece = (struct piece){.due = memory_now() + pair->way[side_of(end)]->delay};
-    for (size_t i = 0; i < num && piece->size < capacity; i++) {
+    for (size_t i = 0; piece->size < capacity; i++) {
       size_t part =
           iov[i].iov_len < capacity - piece->size ? iov[i].iov_len : capacity - piece->size;
       memcpy(piece->bytes + piece->size, iov[i].iov_base, part);
       piece->size += part;
     }
-    piece = memory_must(realloc(piece, sizeof *piece + piece->size));
     result = (ssize_t)piece->size;
     *flow->last = piece;
     flow->last = &piece->next;

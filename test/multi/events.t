@@ -87,8 +87,10 @@ ok($first->events('coordinating') && !$third->events('coordinating'), 'and who c
 @all = run(10);
 ok((!grep { $_->events('page_given') } @all), 'not asked for: not told');
 ok((!grep { !$_->events('view') } @all), 'views are, always');
-(undef, $second) = run(10, second => { env => { DMI_EVENT_FD => undef } });
-is(scalar $second->events, 0, 'no descriptor, no events');
+if (!$t->nodes) {    # which have one each
+  (undef, $second) = run(10, second => { env => { DMI_EVENT_FD => undef } });
+  is(scalar $second->events, 0, 'no descriptor, no events');
+}
 
 # ---- Pages that nobody can take ----------------------------------------------------------------
 
@@ -103,6 +105,10 @@ $first->expect_verdict('events', 2, $second);
 
 # ---- A slow reader -----------------------------------------------------------------------------
 
+if ($t->nodes) {
+  $t->done;
+  exit;
+}
 pipe my $reader, my $writer or die;
 $_->blocking(0) for $reader;
 fcntl $writer, F_SETFD, 0;

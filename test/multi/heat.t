@@ -9,7 +9,7 @@ use DMITest;
 
 my $t = DMITest->new(timeout => 60, wait => 50);
 my $program = $t->build . '/examples/rwset_heat';
-my ($points, $steps) = $t->scale eq 'small' ? (2000, 1000) : (4000, 2500);
+my ($points, $steps) = $t->quick ? (500, 1000) : $t->scale eq 'small' ? (2000, 1000) : (4000, 2500);
 my $first = $t->start($program, args => [$points, 7, $steps, 3], name => 'first');
 my $second = $t->start($program, join => $first, name => 'second');
 my $third = $t->start($program, join => $first, name => 'third');

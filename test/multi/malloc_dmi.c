@@ -269,7 +269,7 @@ static void test_again(int64_t num) {
 }
 
 static void test_bounded(void) {
-  int64_t before = 0, after, num = 200, *addr = my_malloc((size_t)num * sizeof(*addr));
+  int64_t before = 0, after, num = scaled(200), *addr = my_malloc((size_t)num * sizeof(*addr));
   unsigned char *bytes = my_malloc(20000);
   memset(bytes, 7, 20000);
   for (int64_t round = 0; round < 100; round++) {

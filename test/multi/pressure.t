@@ -99,11 +99,11 @@ sub full_disk {
 }
 
 # 4 processes of 64 MiB each; a tenth of it where sanitizers make it slow.
-if ($small && $t->nodes) {
-  fill('4M', 12, 64);
-  full('4M', 4, 19, 64);
+if ($t->quick) {
+  fill('2M', 6, 32);
+  full('2M', 4, 10, 32);
   leave('4M', 3, 64);
-  spill('2M', 2, 8, 64);
+  spill('1M', 2, 4, 32);
   save('1M', '8M', 4, 16);
 } elsif ($small) {
   fill('8M', 24, 16);

@@ -9,7 +9,7 @@ use DMITest;
 my $t = DMITest->new(timeout => 60);
 my $program = $t->compile('test/multi/told_dmi.c');
 my $plain = $t->dir . '/told_dmi';
-{
+if (!$t->nodes) {
   local $SIG{CHLD} = 'DEFAULT';
   system('strip', '--strip-debug', '-o', $plain, $program) == 0 or die "strip: $?\n";
 }
@@ -37,6 +37,7 @@ sub compare {
   for my $line (@lines) {
     my ($number, $function, $text) = splice @wanted, 0, 3;
     my $at = $place->($number, $function);
+    $text =~ s/told_dmi/[.]so/ if $t->nodes;
     next if $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+, as .*$/ && $line =~ /$text/
       || $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+: ./ && $line =~ /$text/;
     $bad++;
@@ -72,8 +73,14 @@ my $by_offset = sub {
   my ($number, $function) = @_;
   return qr/\S*told_dmi\S*\+0x[0-9a-f]+(?: in $function)? \((?:compile with -g|install libdw1) for the line\)/;
 };
+# The file of a node's module is gone when it runs, and with it what is known of its places.
+my $by_module = qr/\S+\+0x[0-9a-f]+.*?/;
 compare(run('print', $program, opts => ['--on-error', 'print']), 'print',
-  $has_libdw ? $by_file : $by_offset);
+  $t->nodes ? sub { $by_module } : $has_libdw ? $by_file : $by_offset);
+if ($t->nodes) {
+  $t->done;
+  exit;
+}
 compare(run('environment', $plain, env => { DMI_ON_ERROR => 'print' }), 'without -g', $by_offset);
 
 # What addr2line makes of it is the place.

@@ -3,8 +3,8 @@
 # A module is a program made as a shared object (module.h); test/nodes/nodes loads a copy of it for
 # each node.  Add the name of test/multi/NAME_dmi.c to node_programs, that of examples/NAME.c to
 # node_examples, and the script that runs it to test/nodes/nodes.t.
-node_programs = api churn end group guests history huge litmus malloc pause pressure rwset suspend sync threads \
-	tree
+node_programs = api badinput churn damage end events group guests history huge litmus malloc pause pressure rwset \
+	suspend sync threads told tree
 node_examples = rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
 	swap_dmi sync_dmi
 

@@ -25,11 +25,13 @@ __attribute__((weak)) FILE *nodes_out;
 /* A signal that a program sends itself is for its node; a thread that it makes belongs to that. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 int nodes_raise(int number);
 int nodes_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *arg),
                          void *arg);
 #define raise nodes_raise
 #define kill(pid, number) nodes_raise(number)
+#define atexit(function) ((void)(function)) /* all nodes end then */
 #define pthread_create nodes_pthread_create
 
 /* The library's are hidden. */

@@ -13,8 +13,8 @@ use POSIX qw(:sys_wait_h);
 use Test::More;
 use Time::HiRes qw(time);
 
-my @scripts = qw(api churn end farm group guests heat history huge litmus malloc npb pause
-  pressure rwset spmd suspend sync threads tree);
+my @scripts = qw(api badinput churn damage end events farm group guests heat history huge litmus malloc
+  npb pause pressure rwset spmd suspend sync threads told tree);
 @scripts = @ARGV if @ARGV;
 
 # Quick forms: the programs in processes do the long ones.

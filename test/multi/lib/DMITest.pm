@@ -109,6 +109,9 @@ sub scale { return $ENV{DMI_TEST_SCALE} // '' }    # small, '' or soak: how much
 # True if these are nodes of one process, which can be asked to leave, but not killed or stopped.
 sub nodes { return DMINodes::wanted() }
 
+# To do the least that still shows it: many scripts run so, one after the other, under each sanitizer.
+sub quick { return DMINodes::wanted() && scale() ne 'soak' }
+
 sub _build_dir {
   for my $dir ($ENV{DMI_BUILD_DIR}, '.', "$top/build") {
     return abs_path($dir) if defined $dir && -x "$dir/bin/dmicc";
