@@ -161,8 +161,7 @@ void dmi_handover_view(struct dmi_handover *h, const uint32_t *uid, uint64_t num
   dmi_promises_view(h->promises, uid, num);
 }
 
-bool dmi_handover_report(struct dmi_handover *h, uint32_t from,
-                         const struct dmi_capacity_msg *msg) {
+bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
   return dmi_promises_report(h->promises, from, msg);
 }
 

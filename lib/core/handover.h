@@ -134,9 +134,9 @@ bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out);
 
 /* The other members. */
 void dmi_handover_view(struct dmi_handover *h, const uint32_t *uid, uint64_t num);
-/* A REPORT of a member; one of kind PROMISE answers what it was asked for.  False: not from a
- * correct peer. */
-bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi_capacity_msg *msg);
+/* CAPACITY_REPORT of a member; one of kind PROMISE answers what it was asked for.  False: not from
+ * a correct peer. */
+bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg);
 
 /* HOME_*, TAKE and REFUSE_PAGE.  Takes the slices of msg over.  False: not from a correct peer; the
  * actions are to be carried out all the same. */

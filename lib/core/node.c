@@ -44,26 +44,22 @@ void dmi_act_end(struct dmi_act *act) {
 
 /* ---- The handover --------------------------------------------------------------------------- */
 
-void dmi_node_go_on(struct dmi_node *node, struct dmi_out *out) {
-  if (node->goes_on) return;
-  node->goes_on = true;
-  (void)dmi_out_add(out, DMI_ACT_GO_ON);
-}
-
-/* GO_ON: one small thing.  What is promised to others that leave comes first: they give it back, or
- * use it. */
-static void go_on(struct dmi_node *node, struct dmi_out *out) {
+/* One small thing of the handover.  What is promised to others that leave comes first: they give it
+ * back, or use it.  False: there is nothing to do, until something has happened. */
+static bool go_on(struct dmi_node *node, struct dmi_out *out) {
   bool asks = dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS;
+  if (!node->goes_on) return false;
   node->goes_on = false;
-  if (asks && dmi_pressure_promised(node->pressure)) return;
-  if (dmi_handover_go_on(node->handover, out)) dmi_node_go_on(node, out);
+  if (asks && dmi_pressure_promised(node->pressure)) return false;
+  if (dmi_handover_go_on(node->handover, out)) node->goes_on = true;
+  return true;
 }
 
 /* START_DRAIN. */
 static void drain(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
   dmi_pressure_leave(node->pressure, heir);
   dmi_handover_begin(node->handover, heir, out);
-  dmi_node_go_on(node, out);
+  node->goes_on = true;
 }
 
 /* STAYS.  Returns whether the caller has to know: not if it was dismissed before. */
@@ -162,14 +158,11 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
     case DMI_ACT_PROMISED:
       if (!DMI_BROKEN(node, DMI_NODE_BREAK_TAKEN))
         dmi_pressure_taken(node->pressure, act->to, act->value);
-      dmi_node_go_on(node, out); /* its own leave may wait for that */
+      node->goes_on = true; /* its own leave may wait for that */
       return true;
     case DMI_ACT_KEPT:
       dmi_pressure_kept(node->pressure, act->to);
       (void)dmi_out_add(out, DMI_ACT_LOOK);
-      return true;
-    case DMI_ACT_GO_ON:
-      go_on(node, out);
       return true;
     case DMI_ACT_STAYS:
       return !stays(node, out);
@@ -183,10 +176,12 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
 
 bool dmi_node_next(struct dmi_node *node, struct dmi_out *out, struct dmi_act *act) {
   view_ends(node, out);
-  while (dmi_out_take(out, act)) {
-    if (!own(node, act, out)) return true;
-    dmi_act_end(act);
-  }
+  do {
+    while (dmi_out_take(out, act)) {
+      if (!own(node, act, out)) return true;
+      dmi_act_end(act);
+    }
+  } while (go_on(node, out));
   return false;
 }
 
@@ -227,20 +222,17 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
 }
 
 /* Only membership talks with who is no member yet. */
-static bool message(struct dmi_node *node, uint32_t from, struct dmi_msg *msg,
-                    struct dmi_out *out) {
-  enum dmi_msg_class class = dmi_wire_class(msg);
+static bool message(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out) {
+  struct dmi_msg *msg = in->msg;
   bool good = false;
-  if (class == DMI_CLASS_HANDOVER && from < DMI_NET_TEMP) {
-    good = dmi_handover_message(node->handover, from, msg, out);
-    dmi_node_go_on(node, out);
-    return good;
-  }
-  if (class == DMI_CLASS_MEMBER) {
-    good = dmi_member_message(node->member, from, msg, &node->life);
+  if (in->class == DMI_CLASS_MEMBER) {
+    good = dmi_member_message(node->member, in->id, msg, &node->life);
     dmi_node_life_out(node, out);
-  } else if (class == DMI_CLASS_CAPACITY && from < DMI_NET_TEMP) {
-    good = dmi_node_pressure_message(node, from, msg, out);
+  } else if (in->class == DMI_CLASS_HANDOVER && in->id < DMI_NET_TEMP) {
+    node->goes_on = true;
+    return dmi_handover_message(node->handover, in->id, msg, out);
+  } else if (in->class == DMI_CLASS_CAPACITY && in->id < DMI_NET_TEMP) {
+    good = dmi_node_pressure_message(node, in->id, msg, out);
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
@@ -251,7 +243,7 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
   struct dmi_mout *life = &node->life;
   switch (in->type) {
     case DMI_IN_MESSAGE:
-      return message(node, in->id, in->msg, out);
+      return message(node, in, out);
     case DMI_IN_CONNECTED:
       LIFE(node, out, connected, in->id, life);
       break;
@@ -278,7 +270,7 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
       LIFE(node, out, drained, in->ended, in->ended_num, life);
       break;
     case DMI_IN_STEPPED:
-      if (!DMI_BROKEN(node, DMI_NODE_BREAK_GO_ON)) dmi_node_go_on(node, out);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_GO_ON)) node->goes_on = true;
       break;
     case DMI_IN_BUSY:
       LIFE(node, out, busy, in->op, life);

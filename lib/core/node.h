@@ -53,8 +53,8 @@ enum dmi_input_type {
   /* ---- the network's ---- */
   DMI_IN_CONNECTED,     /* answer to CONNECT: temporary `id` */
   DMI_IN_NOT_CONNECTED, /* ... `text`: why */
-  DMI_IN_MESSAGE, /* `msg` of class MEMBER, HANDOVER or ROOM, from `id`, a uid or (MEMBER only)
-                     a temporary one; its slices pass */
+  DMI_IN_MESSAGE, /* `msg` of `class` MEMBER, HANDOVER or CAPACITY, from `id`, a uid or (MEMBER
+                     only) a temporary one; its slices pass */
   DMI_IN_LOST,    /* the connection with `id` broke; `text`: why */
   /* ---- the life of this process ---------------------------------------------------------------
    */
@@ -77,6 +77,7 @@ struct dmi_input {
   enum dmi_input_type type;
   uint32_t id; /* uid or temporary id */
   struct dmi_msg *msg;
+  enum dmi_msg_class class; /* MESSAGE: of msg */
   const char *text;
   struct dmi_page *page;
   struct dmi_req *req;

@@ -20,7 +20,7 @@ struct dmi_node {
   struct dmi_mout life; /* of the event of membership at work */
   bool first;           /* this process started the program */
   bool viewed;          /* a VIEW was given to the caller, and is not answered */
-  bool goes_on;         /* GO_ON is in the list */
+  bool goes_on;         /* the handover may have something to do, when the list is empty */
 };
 
 /* ---- node.c ---- */
@@ -32,9 +32,6 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
     dmi_member_##event((node)->member, __VA_ARGS__); \
     dmi_node_life_out((node), (out));                \
   } while (0)
-
-/* The handover goes on, when what is in the list before is done. */
-void dmi_node_go_on(struct dmi_node *node, struct dmi_out *out);
 
 /* ---- node_pressure.c: core/pressure.h in the node ---- */
 /* This process may own pages from now on. */

@@ -13,19 +13,19 @@ void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out) {
 
 bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
                                struct dmi_out *out) {
+  bool report = msg->type == DMI_SVC_CAPACITY_REPORT;
   struct dmi_capacity_msg what;
-  bool report, good = true;
+  node->goes_on = true;
+  if (report && !DMI_BROKEN(node, DMI_NODE_BREAK_REPORT) &&
+      !dmi_handover_report(node->handover, from, msg))
+    return false;
+  if (report && msg->capacity_tell.kind == DMI_CAPACITY_PROMISE) return true;
   if (!dmi_capacity_of_msg(msg, &what)) return false;
-  report = what.type == DMI_CAPACITY_REPORT;
-  if (report && !DMI_BROKEN(node, DMI_NODE_BREAK_REPORT))
-    good = dmi_handover_report(node->handover, from, &what);
-  if (!report || what.kind != DMI_CAPACITY_PROMISE)
-    good = dmi_pressure_message(node->pressure, from, &what);
+  if (!dmi_pressure_message(node->pressure, from, &what)) return false;
   (void)dmi_out_add(out, DMI_ACT_LOOK);
-  dmi_node_go_on(node, out);
-  if (good && report && !what.number && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD))
+  if (report && !what.number && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD))
     LIFE(node, out, leave_retry, &node->life);
-  return good;
+  return true;
 }
 
 /* All members but this process, and those that have left. */
@@ -40,5 +40,5 @@ void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out) {
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_MEMBERS)) dmi_handover_view(node->handover, uid, others);
   free(uid);
   (void)dmi_out_add(out, DMI_ACT_LOOK);
-  dmi_node_go_on(node, out);
+  node->goes_on = true;
 }

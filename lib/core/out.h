@@ -42,8 +42,7 @@ enum dmi_act_type {
   DMI_ACT_KEPT,     /* `to` has refused pages that were offered to it */
   /* ---- of the node ---- */
   DMI_ACT_MEMBER, /* what membership asks for: `member` (core/member.h) */
-  DMI_ACT_LOOK,   /* the pager is to look: as any event for which it sleeps (core/pressure.h) */
-  DMI_ACT_GO_ON   /* the node's own: the handover goes on */
+  DMI_ACT_LOOK    /* the pager is to look: as any event for which it sleeps (core/pressure.h) */
 };
 
 struct dmi_act {

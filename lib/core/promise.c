@@ -14,6 +14,7 @@
 
 struct peer {
   uint32_t uid;
+  bool heir;        /* is asked first */
   uint64_t known;   /* bytes that it reported last */
   uint64_t number;  /* of the question that it has not answered; 0: none */
   uint64_t asked;   /* bytes */
@@ -33,7 +34,7 @@ struct dmi_promises {
 #ifdef DMI_MUTATIONS
   enum dmi_capacity_break broken;
 #endif
-  struct peer *peer;
+  struct peer *peer; /* in the order in which they are asked, and get pages */
   uint64_t num;
   uint64_t last_number; /* of a question */
   uint32_t heir;
@@ -72,6 +73,20 @@ static struct peer *find(const struct dmi_promises *p, uint32_t uid) {
   return NULL;
 }
 
+/* The heir, then the members that reported the most memory. */
+static int first_to_ask(const void *left, const void *right) {
+  const struct peer *a = left, *b = right;
+  if (a->heir != b->heir) return a->heir ? -1 : 1;
+  if (a->known != b->known) return a->known > b->known ? -1 : 1;
+  return a->uid < b->uid ? -1 : 1;
+}
+
+static void order(struct dmi_promises *p) {
+  for (uint64_t i = 0; i < p->num; i++)
+    p->peer[i].heir = p->peer[i].uid == p->heir;
+  qsort(p->peer, p->num, sizeof(*p->peer), first_to_ask);
+}
+
 void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num) {
   struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
   for (uint64_t i = 0; i < num; i++) {
@@ -82,26 +97,22 @@ void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num
   free(p->peer);
   p->peer = fresh;
   p->num = num;
+  order(p);
 }
 
-bool dmi_promises_report(struct dmi_promises *p, uint32_t from,
-                         const struct dmi_capacity_msg *msg) {
+bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
+  const struct dmi_msg_room_tell *report = &msg->capacity_tell;
   struct peer *peer = find(p, from);
   if (!peer) return true; /* it has left the view, or is not in it yet */
-  if (msg->kind != DMI_CAPACITY_PROMISE) {
-    peer->known = msg->bytes;
+  if (report->kind != DMI_CAPACITY_PROMISE) {
+    peer->known = report->bytes;
     return true;
   }
-  if (!msg->number || msg->number != peer->number || msg->bytes > peer->asked) return false;
+  if (!report->number || report->number != peer->number || report->bytes > peer->asked)
+    return false;
   peer->number = 0;
-  peer->promise += msg->bytes;
+  peer->promise += report->bytes;
   return true;
-}
-
-static void say(const struct dmi_promises *p, uint32_t to, struct dmi_capacity_msg what,
-                struct dmi_out *out) {
-  struct dmi_msg msg = dmi_capacity_to_msg(&what, p->core->self);
-  dmi_out_send(out, to, &msg);
 }
 
 /* ---- Asking --------------------------------------------------------------------------------- */
@@ -121,21 +132,12 @@ void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_
   qsort(p->sizes, size_num, sizeof(*sizes), larger_first);
   for (uint64_t i = 0; i < p->num; i++)
     p->peer[i].tried = false;
+  order(p);
 }
 
-static void share(struct dmi_promises *p, struct peer *peer, uint64_t size, uint64_t *left) {
-  uint64_t fit = (peer->promise - peer->planned) / size;
-  if (fit > *left) fit = *left;
-  if (!fit) return;
-  p->share[p->shares++] = (struct share){peer->uid, size, fit};
-  peer->planned += fit * size;
-  *left -= fit;
-}
-
-/* Who gets what, whole pages, larger ones first and the heir before others.  Returns the bytes of
- * pages that fit nowhere, *unit: the size of the smallest of them. */
+/* Who gets what, whole pages, larger ones first.  Returns the bytes of pages that fit nowhere,
+ * *unit: the size of the smallest of them. */
 static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
-  struct peer *heir = find(p, p->heir);
   uint64_t missing = 0;
   free(p->share);
   p->share = dmi_xalloc(p->size_num * p->num, sizeof(*p->share));
@@ -144,9 +146,14 @@ static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
     p->peer[i].planned = 0;
   for (uint64_t s = 0; s < p->size_num; s++) {
     uint64_t size = p->sizes[s].size, left = p->sizes[s].num;
-    if (heir) share(p, heir, size, &left);
     for (uint64_t i = 0; i < p->num; i++) {
-      if (&p->peer[i] != heir) share(p, &p->peer[i], size, &left);
+      struct peer *peer = &p->peer[i];
+      uint64_t fit = (peer->promise - peer->planned) / size;
+      if (fit > left) fit = left;
+      if (!fit) continue;
+      p->share[p->shares++] = (struct share){peer->uid, size, fit};
+      peer->planned += fit * size;
+      left -= fit;
     }
     missing += left * size;
     if (left) *unit = size;
@@ -158,39 +165,23 @@ static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
   return missing;
 }
 
-/* The heir if it was not asked yet, then the member that reported the most memory; NULL: all were
- * asked. */
-static struct peer *next_to_ask(const struct dmi_promises *p) {
-  struct peer *best = NULL;
-  for (uint64_t i = 0; i < p->num; i++) {
-    struct peer *peer = &p->peer[i];
-    if (peer->tried) continue;
-    if (peer->uid == p->heir) return peer;
-    if (!best || peer->known > best->known) best = peer;
-  }
-  return best;
-}
-
 enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out *out) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK, .origin = p->core->self};
+  struct peer *next = NULL;
   uint64_t missing, unit = 0;
-  struct peer *next;
   for (uint64_t i = 0; i < p->num; i++) {
     if (p->peer[i].number) return DMI_PROMISES_WAIT;
+    if (!next && !p->peer[i].tried) next = &p->peer[i];
   }
   missing = plan(p, &unit);
   if (!missing) return DMI_PROMISES_ENOUGH;
-  next = next_to_ask(p);
   if (!next) return DMI_PROMISES_TOO_LITTLE;
   next->tried = true;
   next->number = ++p->last_number;
   next->asked = missing;
-  say(p, next->uid,
-      (struct dmi_capacity_msg){.type = DMI_CAPACITY_ASK,
-                                .kind = DMI_CAPACITY_PROMISE,
-                                .number = next->number,
-                                .bytes = missing,
-                                .unit = unit},
-      out);
+  msg.capacity_ask = (struct dmi_msg_room_ask){
+      .number = next->number, .kind = DMI_CAPACITY_PROMISE, .bytes = missing, .unit = unit};
+  dmi_out_send(out, next->uid, &msg);
   return DMI_PROMISES_ASKED;
 }
 
@@ -203,7 +194,7 @@ static struct peer *spare(const struct dmi_promises *p, uint64_t bytes) {
     struct peer *peer = &p->peer[i];
     uint64_t left = peer->promise - peer->planned;
     if (left < bytes) continue;
-    if (peer->uid == p->heir) return peer;
+    if (peer->heir) return peer;
     if (!best || left > best->promise - best->planned) best = peer;
   }
   return best;
@@ -230,10 +221,10 @@ void dmi_promises_end(struct dmi_promises *p, struct dmi_out *out) {
   p->shares = 0;
   if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;
   for (uint64_t i = 0; i < p->num; i++) {
+    struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_RETURN, .origin = p->core->self};
     struct peer *peer = &p->peer[i];
-    if (peer->promise)
-      say(p, peer->uid,
-          (struct dmi_capacity_msg){.type = DMI_CAPACITY_RETURN, .bytes = peer->promise}, out);
+    msg.capacity_back.bytes = peer->promise;
+    if (peer->promise) dmi_out_send(out, peer->uid, &msg);
     peer->promise = peer->planned = 0;
   }
 }

@@ -24,9 +24,10 @@ void dmi_promises_set_break(struct dmi_promises *promises, enum dmi_capacity_bre
 /* The other members. */
 void dmi_promises_view(struct dmi_promises *promises, const uint32_t *uid, uint64_t num);
 
-/* A REPORT of a member.  False, with nothing changed, when it cannot come from a correct peer. */
-bool dmi_promises_report(struct dmi_promises *promises, uint32_t from,
-                         const struct dmi_capacity_msg *msg);
+/* CAPACITY_REPORT of a member.  False, with nothing changed, when it cannot come from a correct
+ * peer.
+ */
+bool dmi_promises_report(struct dmi_promises *promises, uint32_t from, const struct dmi_msg *msg);
 
 /* Pages of one size. */
 struct dmi_promise_size {

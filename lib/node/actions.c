@@ -256,14 +256,36 @@ static void left(struct dmi_process *process) {
   dmi_emit(&process->stream, left);
 }
 
-static void act_life(struct dmi_process *process, struct dmi_mact *act) {
+static void joined(struct dmi_process *process, const struct dmi_mact *act) {
+  process->dmi_id = (int32_t)act->dmi_id;
+  dmi_stream_is(&process->stream, act->dmi_id);
+  atomic_store(&process->access.active, 1);
+  dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id);
+  dmi_status_done(&process->member_now, DMI_OK);
+}
+
+static void act_member(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
+    case DMI_MACT_CONNECT:
+      connect_to(process, act);
+      break;
+    case DMI_MACT_SELF:
+      dmi_net_set_self(process->access.net, act->id, act->program_id);
+      break;
+    case DMI_MACT_RENAME:
+      dmi_net_rename(process->access.net, act->id, act->uid);
+      break;
+    case DMI_MACT_ADD_PEER:
+      dmi_net_add_peer(process->access.net, act->uid, &act->addr);
+      break;
+    case DMI_MACT_CLOSE_PEER:
+      dmi_net_close(process->access.net, act->id);
+      break;
+    case DMI_MACT_VIEW:
+      view(process, act);
+      break;
     case DMI_MACT_JOINED:
-      process->dmi_id = (int32_t)act->dmi_id;
-      dmi_stream_is(&process->stream, act->dmi_id);
-      atomic_store(&process->access.active, 1);
-      dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id);
-      dmi_status_done(&process->member_now, DMI_OK);
+      joined(process, act);
       break;
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
@@ -305,28 +327,12 @@ static void act_life(struct dmi_process *process, struct dmi_mact *act) {
   }
 }
 
-static void act_net(struct dmi_process *process, struct dmi_mact *act) {
-  switch (act->type) {
-    case DMI_MACT_CONNECT:
-      connect_to(process, act);
-      break;
-    case DMI_MACT_SELF:
-      dmi_net_set_self(process->access.net, act->id, act->program_id);
-      break;
-    case DMI_MACT_RENAME:
-      dmi_net_rename(process->access.net, act->id, act->uid);
-      break;
-    case DMI_MACT_ADD_PEER:
-      dmi_net_add_peer(process->access.net, act->uid, &act->addr);
-      break;
-    case DMI_MACT_CLOSE_PEER:
-      dmi_net_close(process->access.net, act->id);
-      break;
-    case DMI_MACT_VIEW:
-      view(process, act);
-      break;
-    default:
-      act_life(process, act);
+void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
+  if (dmi_net_send(process->access.net, to, msg)) {
+    dmi_net_flush(process->access.net, to);
+  } else {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
   }
 }
 
@@ -337,7 +343,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       memset(&act->msg, 0, sizeof(act->msg));
       break;
     case DMI_ACT_MEMBER:
-      act_net(process, act->member);
+      act_member(process, act->member);
       break;
     case DMI_ACT_REPLAY:
       dmi_records_replay(process, act->map);

@@ -64,12 +64,14 @@ static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
 
 static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
-  struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
   enum dmi_msg_class class = dmi_wire_class(msg);
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);
-  if (class != DMI_CLASS_THREAD) return dmi_actions_input(process, &in);
+  if (class != DMI_CLASS_THREAD)
+    return dmi_actions_input(
+        process,
+        &(struct dmi_input){.type = DMI_IN_MESSAGE, .id = from, .msg = msg, .class = class});
   good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
@@ -197,15 +199,6 @@ static void call_function(void *page, int64_t size, void *out1, int64_t out1_siz
   dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size,
                                           tag);
   dmi_in_function = false;
-}
-
-void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg) {
-  if (dmi_net_send(process->access.net, to, msg)) {
-    dmi_net_flush(process->access.net, to);
-  } else {
-    dmi_slice_drop(&msg->list);
-    dmi_slice_drop(&msg->body);
-  }
 }
 
 struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {

@@ -209,7 +209,8 @@ void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
 }
 
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
-  const struct dmi_input in = {.type = DMI_IN_MESSAGE, .id = from, .msg = msg};
+  const struct dmi_input in = {
+      .type = DMI_IN_MESSAGE, .id = from, .msg = msg, .class = dmi_wire_class(msg)};
   struct sim *sim = node->sim;
   uint8_t type = msg->type;
   node_room_takes(node, from, msg);

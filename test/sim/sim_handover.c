@@ -186,9 +186,11 @@ static void send(struct sim_proc *proc, struct dmi_act *act) {
   struct dmi_capacity_msg said;
   bool capacity = dmi_capacity_of_msg(&act->msg, &said);
   if (capacity && !proc->pager) { /* the heir, which was asked, promises all: others get it */
+    struct dmi_msg all;
     said.type = DMI_CAPACITY_REPORT;
+    all = dmi_capacity_to_msg(&said, act->to);
     if (act->msg.type == DMI_SVC_CAPACITY_ASK)
-      (void)dmi_handover_report(proc->handover, act->to, &said);
+      (void)dmi_handover_report(proc->handover, act->to, &all);
     return;
   }
   if (capacity) sim_pager_sends(proc, act->to, &act->msg);

@@ -58,7 +58,7 @@ void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_ms
     sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
   if (!sim_has_left(proc, from)) pager_judge_hears(proc->pager->judge, from, &said);
   report = said.type == DMI_CAPACITY_REPORT;
-  if (report) good = dmi_handover_report(proc->handover, from, &said);
+  if (report) good = dmi_handover_report(proc->handover, from, msg);
   if (!report || said.kind != DMI_CAPACITY_PROMISE)
     good = dmi_pressure_message(proc->pager->core, from, &said);
   if (!good)

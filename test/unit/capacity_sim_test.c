@@ -245,6 +245,7 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
   struct proc *proc = &world->proc[to];
   const struct dmi_capacity_msg *msg = &flying.msg;
   bool report = msg->type == DMI_CAPACITY_REPORT, promise = msg->kind == DMI_CAPACITY_PROMISE;
+  struct dmi_msg whole;
   uint64_t freed = 0;
   if (world->first[from][to] == world->last[from][to])
     world->first[from][to] = world->last[from][to] = 0;
@@ -252,7 +253,8 @@ static void arrive(struct world *world, uint32_t from, uint32_t to) {
     case MSG_CAPACITY:
       if (flying.msg.type == DMI_CAPACITY_ASK) proc->asked_ended[from] = proc->ended;
       if (report && !promise) proc->told[from] = msg->bytes;
-      if (report && !dmi_promises_report(proc->promises, from + 1, msg))
+      whole = dmi_capacity_to_msg(msg, from + 1);
+      if (report && !dmi_promises_report(proc->promises, from + 1, &whole))
         bad(world, "a promise was refused");
       if (!(report && promise) && !dmi_capacity_message(proc->capacity, from + 1, msg, &freed))
         bad(world, "a message was refused");

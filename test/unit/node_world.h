@@ -413,7 +413,10 @@ static void deliver(struct world *w) {
   if (dmi_wire_class(&line.msg) == DMI_CLASS_PAGE) {
     page_message(p, id, &line.msg);
   } else {
-    world_input(p, &(struct dmi_input){.type = DMI_IN_MESSAGE, .id = id, .msg = &line.msg});
+    world_input(p, &(struct dmi_input){.type = DMI_IN_MESSAGE,
+                                       .id = id,
+                                       .msg = &line.msg,
+                                       .class = dmi_wire_class(&line.msg)});
   }
 }
 

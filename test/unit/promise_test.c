@@ -43,8 +43,8 @@ static void begin(struct world *w, uint64_t size1, uint64_t num1, uint64_t size2
 
 static bool report(struct world *w, uint32_t from, enum dmi_capacity_kind kind, uint64_t number,
                    uint64_t bytes) {
-  const struct dmi_capacity_msg msg = {
-      .type = DMI_CAPACITY_REPORT, .kind = (uint8_t)kind, .number = number, .bytes = bytes};
+  const struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT,
+                              .capacity_tell = {.number = number, .kind = kind, .bytes = bytes}};
   return dmi_promises_report(w->promises, from, &msg);
 }
 
@@ -151,8 +151,8 @@ static void whole_pages(void **state) {
   asks(w, 4, 100, 100, 99);
   becomes(w, DMI_PROMISES_TOO_LITTLE);
   dmi_promises_end(w->promises, &w->out);
-  gives_back(w, 2, 50);
   gives_back(w, 3, 150);
+  gives_back(w, 2, 50);
   gives_back(w, 4, 99);
   /* A large and two small ones, in whatever order they go: the large one has its place kept. */
   begin(w, 50, 2, 100, 1);
