@@ -69,6 +69,7 @@ net_sources = \
 	lib/net/accept.c \
 	lib/net/addr.c \
 	lib/net/alive.c \
+	lib/net/beside.c \
 	lib/net/caller.c \
 	lib/net/conn.c \
 	lib/net/connect_int.h \

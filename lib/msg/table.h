@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 8
+#define DMI_WIRE_VERSION 9
 
 /* Who handles a message. */
 enum dmi_msg_class {

@@ -92,11 +92,15 @@ static void make_capacity(struct dmi_net *net, struct dmi_unknown *among) {
   dmi_handshake_drop(one->since < other->since ? one : other);
 }
 
-void dmi_accept_called(struct dmi_handshake *handshake) {
+void dmi_accept_list(struct dmi_handshake *handshake) {
   struct dmi_unknown *called = &handshake->net->called;
   if (called->num >= DMI_NET_CALLED) make_capacity(handshake->net, called);
-  dmi_accept_unlist(handshake);
   enlist(handshake, called);
+}
+
+void dmi_accept_called(struct dmi_handshake *handshake) {
+  dmi_accept_unlist(handshake);
+  dmi_accept_list(handshake);
 }
 
 /* ---- How many ----------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ static enum dmi_dial_outcome judge(struct dmi_dial *dial) {
     return not_dmi(dial);
   }
   if (size == DMI_REFUSE_BYTES) return refused(dial, bytes);
-  if (!dmi_hello_get(&hello, bytes) || hello.kind != DMI_HELLO_OK) {
+  if (!dmi_hello_get(&hello, bytes) || hello.kind != DMI_HELLO_OK || hello.beside != mine.beside) {
     return not_dmi(dial);
   }
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);

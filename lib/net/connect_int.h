@@ -7,6 +7,7 @@
  *   caller.c     the handshake of us with those to whom we connect
  *   dial.c       connecting: addresses, attempts and what becomes of them
  *   join.c       beginning that, for a member and for a program to be joined
+ *   beside.c     handing accepted connections to the second network of this process
  *
  * All of it is the daemon's alone.
  */
@@ -68,6 +69,7 @@ struct dmi_handshake {
   struct dmi_proof proof;
   struct dmi_proof_keys keys; /* once `proved` */
   struct dmi_hello hello;
+  struct dmi_handshake *next; /* [B] in `given` of a second network */
 };
 
 /* Accepted connections that compete for their places. */
@@ -121,6 +123,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why);
  * False: `why` says why not. */
 bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char why[DMI_NET_WHY]);
 void dmi_accept_unlist(struct dmi_handshake *handshake); /* it leaves its place */
+void dmi_accept_list(struct dmi_handshake *handshake);   /* and takes one beside those that call */
 void dmi_accept_called(struct dmi_handshake *handshake); /* it has said a CALL made with the key */
 bool dmi_accept_may_refuse(struct dmi_net *net);         /* a stranger, with a sentence */
 /* A CALL that was made with the key: has it come before, as far as we remember? */
@@ -138,6 +141,19 @@ void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes, with a rese
 /* Our own attempt to reach the peer that `handshake` comes from is decided.  Returns whether
  * `handshake` became the connection. */
 bool dmi_handshake_deferred(struct dmi_handshake *handshake, bool ours_won);
+
+/* For beside.c: it leaves its place and its loop; */
+void dmi_handshake_stop(struct dmi_handshake *handshake);
+/* then it is closed and freed, */
+void dmi_handshake_discard(struct dmi_handshake *handshake);
+/* or goes on, its HELLO being complete, in the thread of `net`. */
+void dmi_handshake_go_on(struct dmi_handshake *handshake, struct dmi_net *net);
+
+/* beside.c: all but `give` in the second network's thread, or when that does not run */
+void dmi_beside_begin(struct dmi_net *net); /* the daemon of net->first */
+void dmi_beside_end(struct dmi_net *net);
+void dmi_beside_give(struct dmi_handshake *handshake); /* the daemon of the first */
+void dmi_beside_take(struct dmi_net *net);
 
 /* caller.c */
 /* What became of an attempt to connect. */

@@ -38,15 +38,28 @@ static void unlist(struct dmi_handshake *handshake) {
   }
 }
 
-/* Frees it; returns the link, which is the caller's now. */
-static struct dmi_link *dissolve(struct dmi_handshake *handshake) {
-  struct dmi_link *link = handshake->link;
+void dmi_handshake_stop(struct dmi_handshake *handshake) {
   ev_io_stop(handshake->net->loop, &handshake->io);
   ev_timer_stop(handshake->net->loop, &handshake->patience);
   unlist(handshake);
+}
+
+/* The link is the caller's then. */
+static struct dmi_link *free_stopped(struct dmi_handshake *handshake) {
+  struct dmi_link *link = handshake->link;
   sodium_memzero(handshake, sizeof *handshake);
   free(handshake);
   return link;
+}
+
+void dmi_handshake_discard(struct dmi_handshake *handshake) {
+  dmi_link_close(free_stopped(handshake));
+}
+
+/* Frees it; returns the link, which is the caller's now. */
+static struct dmi_link *dissolve(struct dmi_handshake *handshake) {
+  dmi_handshake_stop(handshake);
+  return free_stopped(handshake);
 }
 
 void dmi_handshake_drop(struct dmi_handshake *handshake) {
@@ -199,6 +212,10 @@ static void complete(struct dmi_handshake *handshake) {
   if (!dmi_hello_match(&mine, &handshake->hello, there, why)) {
     (void)dmi_hello_match(&handshake->hello, &mine, here, told);
     refuse_as(handshake, why, told);
+  } else if (handshake->hello.beside && net->first == NULL) {
+    dmi_beside_give(handshake);
+  } else if (handshake->hello.uid == 0 && net->first != NULL) {
+    dmi_handshake_drop(handshake); /* pulses are among members */
   } else if (handshake->hello.uid == 0) {
     welcome_stranger(handshake, here);
   } else if (handshake->net->uid == 0) {
@@ -345,6 +362,17 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   dmi_handshake_drop(timer->data);
 }
 
+/* Its link and time are looked after in the loop of its net. */
+static void watch(struct dmi_handshake *handshake) {
+  struct dmi_net *net = handshake->net;
+  ev_io_init(&handshake->io, on_readable, handshake->link->in, EV_READ);
+  ev_set_priority(&handshake->io, 1); /* what has come counts, also when its time is over */
+  ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
+  handshake->io.data = handshake->patience.data = handshake;
+  ev_io_start(net->loop, &handshake->io);
+  ev_timer_start(net->loop, &handshake->patience);
+}
+
 struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, struct dmi_link *link,
                                         const struct dmi_addr *from) {
   struct dmi_handshake *handshake = calloc(1, sizeof *handshake);
@@ -352,11 +380,13 @@ struct dmi_handshake *dmi_handshake_new(struct dmi_net *net, struct dmi_link *li
   handshake->net = net;
   handshake->link = link;
   handshake->from = *from;
-  ev_io_init(&handshake->io, on_readable, link->in, EV_READ);
-  ev_set_priority(&handshake->io, 1); /* what has come counts, also when its time is over */
-  ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
-  handshake->io.data = handshake->patience.data = handshake;
-  ev_io_start(net->loop, &handshake->io);
-  ev_timer_start(net->loop, &handshake->patience);
+  watch(handshake);
   return handshake;
+}
+
+void dmi_handshake_go_on(struct dmi_handshake *handshake, struct dmi_net *net) {
+  handshake->net = net;
+  dmi_accept_list(handshake);
+  watch(handshake);
+  complete(handshake);
 }

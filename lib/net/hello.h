@@ -37,6 +37,7 @@ struct dmi_hello {
   uint32_t uid;              /* 0: no member yet */
   uint16_t port;             /* where it listens */
   bool local;                /* and that at loopback only: nobody on another machine reaches it */
+  bool beside;               /* for the second network of both processes: dmi_net_open_beside */
   char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
 };
 

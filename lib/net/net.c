@@ -141,6 +141,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   struct dmi_net *net = async->data;
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
+  if (net->first != NULL) dmi_beside_take(net);
   if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);
   dmi_alive_begin(net);
   if (atomic_load(&net->stop) && !ev_is_active(&net->ending)) {
@@ -206,6 +207,7 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   hello.uid = net->uid;
   hello.port = net->port;
   hello.local = net->local;
+  hello.beside = net->first != NULL;
   memcpy(hello.build, net->config.build, sizeof hello.build);
   memcpy(hello.program, net->program, sizeof hello.program);
   memcpy(hello.name, net->config.name, sizeof hello.name);
@@ -227,28 +229,18 @@ static struct dmi_transport *open_transport(const struct dmi_net_config *config,
   return NULL;
 }
 
-struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
-                             const struct dmi_net_handler *handler, const char **why) {
-  struct dmi_transport *transport = open_transport(config, why);
-  if (transport == NULL) return NULL;
-  struct dmi_net *net = calloc(1, sizeof *net);
-  *why = "there is no memory for the network";
-  if (net == NULL) goto err_transport;
-  net->transport = transport;
-  net->config = *config;
-  net->stream = config->stream ? config->stream : &dmi_stream_none;
-  net->config.name[sizeof net->config.name - 1] = '\0';
-  net->encrypt = config->encrypt;
-  if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
-  net->handler = *handler;
-  net->next_temp = DMI_NET_TEMP + 1;
-  net->loop = ev_loop_new(EVFLAG_AUTO);
-  if (net->loop == NULL) goto err_net;
-  if (!dmi_lend_open(net)) goto err_loop;
-  net->transport->dead_after = config->dead_after;
-  if (!dmi_accept_open(net, why)) goto err_lend;
-  dmi_mutex_init(&net->work_lock, DMI_RANK_WORK);
-  dmi_mutex_init(&net->temp_lock, DMI_RANK_TEMP);
+static void watch_signals(struct dmi_net *net) {
+  if (net->handler.signal == NULL) return;
+  ev_signal_init(&net->interrupt, on_signal, SIGINT);
+  ev_signal_init(&net->terminate, on_signal, SIGTERM);
+  ev_signal_init(&net->hangup, on_signal, SIGHUP);
+  net->interrupt.data = net->terminate.data = net->hangup.data = net;
+  ev_signal_start(net->loop, &net->interrupt);
+  ev_signal_start(net->loop, &net->terminate);
+  if (hears_hangup()) ev_signal_start(net->loop, &net->hangup);
+}
+
+static void begin_loop(struct dmi_net *net) {
   for (int i = 0; i < 2; i++) {
     ev_timer_init(&net->log[i].end, on_log_end, 0, 0);
     net->log[i].end.data = net;
@@ -260,26 +252,98 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
   dmi_alive_open(net);
   ev_async_start(net->loop, &net->wake);
   ev_prepare_start(net->loop, &net->before);
-  if (net->handler.signal != NULL) {
-    ev_signal_init(&net->interrupt, on_signal, SIGINT);
-    ev_signal_init(&net->terminate, on_signal, SIGTERM);
-    ev_signal_init(&net->hangup, on_signal, SIGHUP);
-    net->interrupt.data = net->terminate.data = net->hangup.data = net;
-    ev_signal_start(net->loop, &net->interrupt);
-    ev_signal_start(net->loop, &net->terminate);
-    if (hears_hangup()) ev_signal_start(net->loop, &net->hangup);
-  }
+  watch_signals(net);
+}
+
+/* All but listening.  NULL: no memory. */
+static struct dmi_net *make(const struct dmi_net_config *config,
+                            const struct dmi_net_handler *handler,
+                            struct dmi_transport *transport) {
+  struct dmi_net *net = calloc(1, sizeof *net);
+  if (net == NULL) return NULL;
+  net->transport = transport;
+  net->config = *config;
+  net->stream = config->stream ? config->stream : &dmi_stream_none;
+  net->config.name[sizeof net->config.name - 1] = '\0';
+  net->encrypt = config->encrypt;
+  if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
+  net->handler = *handler;
+  net->next_temp = DMI_NET_TEMP + 1;
+  net->loop = ev_loop_new(EVFLAG_AUTO);
+  if (net->loop == NULL) goto err_net;
+  if (!dmi_lend_open(net)) goto err_loop;
+  dmi_mutex_init(&net->work_lock, DMI_RANK_WORK);
+  dmi_mutex_init(&net->temp_lock, DMI_RANK_TEMP);
+  dmi_mutex_init(&net->beside_lock, DMI_RANK_LEAF);
+  begin_loop(net);
   return net;
 
-err_lend:
-  dmi_lend_close(net);
 err_loop:
   ev_loop_destroy(net->loop);
 err_net:
   free(net);
+  return NULL;
+}
+
+/* All but the transport. */
+static void free_all(struct dmi_net *net) {
+  dmi_accept_free_all(net);
+  dmi_dial_free_all(net);
+  dmi_conn_free_all(net);
+  dmi_peer_free_all(net);
+  dmi_lend_close(net);
+  for (int i = 0; i < 2; i++)
+    ev_timer_stop(net->loop, &net->log[i].end);
+  ev_prepare_stop(net->loop, &net->before);
+  ev_async_stop(net->loop, &net->wake);
+  ev_timer_stop(net->loop, &net->ending);
+  dmi_alive_close(net);
+  if (net->handler.signal != NULL) {
+    ev_signal_stop(net->loop, &net->interrupt);
+    ev_signal_stop(net->loop, &net->terminate);
+    ev_signal_stop(net->loop, &net->hangup);
+  }
+  ev_loop_destroy(net->loop);
+  dmi_mutex_destroy(&net->work_lock);
+  dmi_mutex_destroy(&net->temp_lock);
+  dmi_mutex_destroy(&net->beside_lock);
+  sodium_memzero(&net->config, sizeof net->config);
+  free(net);
+}
+
+struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
+                             const struct dmi_net_handler *handler, const char **why) {
+  struct dmi_transport *transport = open_transport(config, why);
+  if (transport == NULL) return NULL;
+  struct dmi_net *net = make(config, handler, transport);
+  *why = "there is no memory for the network";
+  if (net == NULL) goto err_transport;
+  net->transport->dead_after = config->dead_after;
+  if (!dmi_accept_open(net, why)) goto err_net;
+  return net;
+
+err_net:
+  free_all(net);
 err_transport:
   if (config->transport == NULL) transport->ops->free(transport);
   return NULL;
+}
+
+struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
+                                    const char **why) {
+  struct dmi_net_config config = first->config;
+  config.stream = NULL; /* the first one's connections are those that people know of */
+  struct dmi_net *net = make(&config, handler, first->transport);
+  sodium_memzero(&config, sizeof config);
+  *why = "there is no memory for the network of pulses";
+  if (net == NULL) return NULL;
+  net->first = first;
+  net->port = first->port;
+  net->local = first->local;
+  net->encrypt = first->encrypt;
+  dmi_net_set_self(net, first->uid, first->program);
+  dmi_beside_begin(net);
+  return net;
 }
 
 uint16_t dmi_net_port(const struct dmi_net *net) {
@@ -308,26 +372,8 @@ void dmi_net_run(struct dmi_net *net) {
 
 void dmi_net_free(struct dmi_net *net) {
   if (net == NULL) return;
-  dmi_accept_free_all(net);
-  dmi_dial_free_all(net);
-  dmi_conn_free_all(net);
-  dmi_peer_free_all(net);
-  dmi_lend_close(net);
-  for (int i = 0; i < 2; i++)
-    ev_timer_stop(net->loop, &net->log[i].end);
-  ev_prepare_stop(net->loop, &net->before);
-  ev_async_stop(net->loop, &net->wake);
-  ev_timer_stop(net->loop, &net->ending);
-  dmi_alive_close(net);
-  if (net->handler.signal != NULL) {
-    ev_signal_stop(net->loop, &net->interrupt);
-    ev_signal_stop(net->loop, &net->terminate);
-    ev_signal_stop(net->loop, &net->hangup);
-  }
-  ev_loop_destroy(net->loop);
-  net->transport->ops->free(net->transport);
-  dmi_mutex_destroy(&net->work_lock);
-  dmi_mutex_destroy(&net->temp_lock);
-  sodium_memzero(&net->config, sizeof net->config);
-  free(net);
+  struct dmi_transport *transport = net->first == NULL ? net->transport : NULL;
+  if (net->first != NULL) dmi_beside_end(net);
+  free_all(net);
+  if (transport != NULL) transport->ops->free(transport);
 }

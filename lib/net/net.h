@@ -81,6 +81,16 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why);
 uint16_t dmi_net_port(const struct dmi_net *net);
 
+/* A second network of this process, with a loop and thread of its own, for messages that must not
+ * wait until the first one's daemon has time.  It does not listen: who connects to it is accepted
+ * by `first`, which hands the connection over behind the handshake.  A member that was lost is not
+ * lost for good here: the next dmi_net_send connects again.  `first` lives longer.
+ *
+ * Called by the daemon of `first`, behind dmi_net_set_self.  handler.log must be there; stranger,
+ * joined and signal are never called.  NULL: *why. */
+struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
+                                    const char **why);
+
 /* Runs the loop in the calling thread until dmi_net_stop.  When it returns, no connection is lent
  * any more. */
 void dmi_net_run(struct dmi_net *net);

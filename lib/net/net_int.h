@@ -16,6 +16,7 @@
  *
  * Threads and locks: everything is the daemon's alone, except what is marked
  *   [L] guarded by the peer's `lock`, [T] by `temp_lock`, [W] by `work_lock`, [A] atomic,
+ *   [B] by `beside_lock` of the first of two networks,
  *   [R] by the peer's `turn_lock`; the daemon alone writes it, or only while it has the turn,
  *   [C] of whoever has the connection's turn (docs/wire.md).
  * Order: temp_lock, then a peer's lock, then work_lock; turn_lock, then work_lock.  No system call
@@ -250,6 +251,10 @@ struct dmi_net {
   uint32_t stranger_num, unannounced;
   bool encrypt;                /* this process's setting, or that of the program it has joined */
   struct dmi_net_limit log[2]; /* by enum dmi_net_about */
+  struct dmi_net *first;       /* accepts for this one; NULL: it listens itself */
+  struct dmi_mutex beside_lock;
+  struct dmi_net *beside;      /* [B] the one for which it accepts; NULL: none */
+  struct dmi_handshake *given; /* [B] of `first`: accepted there, to be gone on with here */
 };
 
 /* net.c */

@@ -205,8 +205,9 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
    * still be able to come. */
   bool unknown = peer->id < DMI_NET_TEMP && !peer->announced;
-  dmi_peer_move(peer, !wanted ? DMI_PEER_SHUT : unknown ? DMI_PEER_IDLE : DMI_PEER_LOST);
-  if (unknown) {
+  bool again = unknown || net->first != NULL; /* of pulses it is only suspected */
+  dmi_peer_move(peer, !wanted ? DMI_PEER_SHUT : again ? DMI_PEER_IDLE : DMI_PEER_LOST);
+  if (wanted && again) {
     peer->broken = 0;
     peer->blocked = peer->ended = false;
   }

@@ -19,8 +19,9 @@
  * here.
  *
  * Threads: send is called by one thread at a time (whoever writes: send.c), receive by one thread
- * at a time (whoever has the turn: lend.c), the two at the same time; everything else by the daemon
- * alone, also while others send or receive, but `close` and `free` only when nobody does.
+ * at a time (whoever has the turn: lend.c), the two at the same time; connect by any; everything
+ * else by the daemon alone (of a link: by that of its network), also while others send or receive,
+ * but `close` and `free` only when nobody does.
  */
 #ifndef DMI_NET_TRANSPORT_H
 #define DMI_NET_TRANSPORT_H

@@ -38,6 +38,10 @@ check_PROGRAMS += test/unit/net_memory_test
 test_unit_net_memory_test_SOURCES = test/unit/net_memory_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_memory_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/net_beside_test
+test_unit_net_beside_test_SOURCES = test/unit/net_beside_test.c test/unit/net_node.h $(memory_net)
+test_unit_net_beside_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/net_accept_test
 test_unit_net_accept_test_SOURCES = test/unit/net_accept_test.c test/unit/net_node.h \
 	test/unit/net_raw.h

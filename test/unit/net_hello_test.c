@@ -47,11 +47,11 @@ static void test_answer_of_other_version(void **state) {
   node_run(&a);
   node_send(&a, 2, plain(0));
   int fd = accept(listener, NULL, NULL);
-  dmi_hello_put_first(bytes, DMI_HELLO_ANSWER, 9);
+  dmi_hello_put_first(bytes, DMI_HELLO_ANSWER, 250);
   assert_true(raw_send(fd, bytes, sizeof bytes));
   NODE_WAIT(&a, lost_num, 1);
   assert_non_null(strstr(a.lost_why, "this process speaks " VERSION_TEXT));
-  assert_non_null(strstr(a.lost_why, "version 9"));
+  assert_non_null(strstr(a.lost_why, "version 250"));
   close(fd);
   close(listener);
   end(&a);

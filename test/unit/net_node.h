@@ -27,6 +27,7 @@ static inline int node_limit(void) {
 }
 
 struct node {
+  struct dmi_net_handler handler;
   struct dmi_net *net;
   struct dmi_transport *transport; /* NULL: TCP */
   uint32_t uid;
@@ -159,6 +160,23 @@ static inline void *node_main(void *arg) {
   return NULL;
 }
 
+/* All but its dmi_net. */
+static inline void node_init(struct node *node, uint32_t uid) {
+  memset(node, 0, sizeof *node);
+  node->uid = uid;
+  node->handler = (struct dmi_net_handler){.arg = node,
+                                           .body = node_body,
+                                           .message = node_message,
+                                           .lends = true,
+                                           .lost = node_lost,
+                                           .stranger = node_stranger,
+                                           .joined = node_joined,
+                                           .posted = node_posted,
+                                           .log = node_log};
+  pthread_mutex_init(&node->lock, NULL);
+  pthread_cond_init(&node->changed, NULL);
+}
+
 /* Opens a node, and does not run it yet.  uid 0: it is no member.  False: *why says why. */
 static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
                                 const uint8_t build[16], const uint8_t program[16],
@@ -166,24 +184,12 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   struct dmi_net_config config = {
       .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
   config.dead_after = node_dead_after;
-  memset(node, 0, sizeof *node);
+  node_init(node, uid);
   node->transport = config.transport = node_transport == NULL ? NULL : node_transport(uid);
-  struct dmi_net_handler handler = {.arg = node,
-                                    .body = node_body,
-                                    .message = node_message,
-                                    .lends = true,
-                                    .lost = node_lost,
-                                    .stranger = node_stranger,
-                                    .joined = node_joined,
-                                    .posted = node_posted,
-                                    .log = node_log};
-  pthread_mutex_init(&node->lock, NULL);
-  pthread_cond_init(&node->changed, NULL);
   memcpy(config.build, build, 16);
   memcpy(config.key, node_key, sizeof config.key);
   snprintf(config.name, sizeof config.name, "%s", name);
-  node->net = dmi_net_open(&config, &handler, why);
-  node->uid = uid;
+  node->net = dmi_net_open(&config, &node->handler, why);
   if (node->net == NULL) return false;
   if (uid != 0) dmi_net_set_self(node->net, uid, program);
   return true;

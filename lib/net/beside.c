@@ -1,0 +1,61 @@
+/*
+ * beside.c - the second network of a process: connections that the first one's daemon has accepted
+ * pass to the second one's thread.
+ *
+ * Happy path: the handshake is over, HELLO says that it is for the second network; the daemon of
+ * the first one takes it out of its loop and lists it; the other thread takes it from there, and
+ * decides as for any HELLO.
+ *
+ * Failure modes: this process has no second network yet, or none any more: the connection is
+ * closed, and the other process tries again.
+ *
+ * Must not decide who may connect (handshake.c).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "net/net_int.h"
+
+void dmi_beside_begin(struct dmi_net *net) {
+  dmi_mutex_lock(&net->first->beside_lock);
+  net->first->beside = net;
+  dmi_mutex_unlock(&net->first->beside_lock);
+}
+
+void dmi_beside_give(struct dmi_handshake *handshake) {
+  struct dmi_net *first = handshake->net;
+  dmi_handshake_stop(handshake);
+  dmi_mutex_lock(&first->beside_lock);
+  struct dmi_net *net = first->beside;
+  if (net != NULL) {
+    handshake->next = net->given;
+    net->given = handshake;
+    ev_async_send(net->loop, &net->wake); /* with the lock held: it may end at any time */
+  }
+  dmi_mutex_unlock(&first->beside_lock);
+  if (net == NULL) dmi_handshake_discard(handshake);
+}
+
+static struct dmi_handshake *take_one(struct dmi_net *net) {
+  dmi_mutex_lock(&net->first->beside_lock);
+  struct dmi_handshake *handshake = net->given;
+  if (handshake != NULL) net->given = handshake->next;
+  dmi_mutex_unlock(&net->first->beside_lock);
+  return handshake;
+}
+
+void dmi_beside_take(struct dmi_net *net) {
+  for (struct dmi_handshake *handshake; (handshake = take_one(net)) != NULL;)
+    dmi_handshake_go_on(handshake, net);
+}
+
+void dmi_beside_end(struct dmi_net *net) {
+  dmi_mutex_lock(&net->first->beside_lock);
+  net->first->beside = NULL;
+  dmi_mutex_unlock(&net->first->beside_lock);
+  for (struct dmi_handshake *handshake; (handshake = take_one(net)) != NULL;)
+    dmi_handshake_discard(handshake);
+}
