@@ -70,7 +70,7 @@ void dmi_access_fini(struct dmi_access *access) {
 struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, int64_t size,
                                        int32_t *error) {
   bool held;
-  struct dmi_mapping *mapping = dmi_access_find(access, addr, size, &held, error);
+  struct dmi_mapping *mapping = dmi_access_find(access, addr, size, false, &held, error);
   if (!mapping) return NULL;
   if (!held && !dmi_mapping_ref(mapping)) {
     mapping = NULL;
@@ -82,17 +82,12 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, 
 
 /* ---- Calls and operations ------------------------------------------------------------------- */
 
-void dmi_access_call_init(struct dmi_call *call, struct dmi_status *status, bool heap) {
+void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
   call->group = NULL;
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
   call->heap = heap;
-}
-
-void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
-  dmi_access_call_init(call, status, heap);
-  dmi_status_begin(status);
 }
 
 void dmi_access_call_finish(struct dmi_call *call) {
@@ -120,37 +115,24 @@ void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op) {
   if (atomic_load(&access->idle_owed) && !dmi_ops_any(access->ops)) dmi_net_post(access->net);
 }
 
-/* Who was asked by this step for an answer of the kind that a thread may receive; 0: nobody. */
-static uint32_t asked(const struct dmi_access *access, const struct dmi_out *out) {
-  for (uint32_t i = out->num; i-- > 0;) {
-    const struct dmi_act *act = &out->act[i];
-    uint8_t type;
-    if (act->type != DMI_ACT_SEND) continue; /* the others have no message */
-    type = act->msg.type;
-    if ((type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
-         type == DMI_MSG_ATOMIC) &&
-        act->msg.origin == access->core.self && act->to != access->core.self) {
-      return act->to;
-    }
-  }
-  return 0;
+void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
+  dmi_lock(&op->page->lock, DMI_RANK_PAGE);
+  dmi_access_op_locked(access, op, later);
 }
 
-void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
+void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
   struct dmi_page *page = op->page;
   struct dmi_out out;
-  uint32_t ask;
+  uint32_t asked;
   dmi_ops_add(access->ops, op);
-  dmi_access_watch_stall(access);
   dmi_out_init(&out);
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
   dmi_page_begin(&access->core, page, &op->req, &out);
   dmi_access_check_step(access, page);
-  dmi_access_carry_locked(access, page, &out);
-  ask = asked(access, &out);
-  if (ask) op->call->status->asked = ask;
+  asked = dmi_access_carry_locked(access, page, &out);
+  if (asked) op->call->status->asked = asked;
   dmi_unlock(&page->lock, DMI_RANK_PAGE); /* from here on others may complete it */
   dmi_access_carry_out(access, &out, later);
+  dmi_access_watch_stall(access);
 }
 
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {

@@ -125,7 +125,7 @@ static inline void dmi_access_watch_stall(struct dmi_access *access) {
   }
 }
 
-/* Begins with a count of one, which the caller's dmi_access_call_finish takes away. */
+/* With a status that has begun.  Begins with a count of one, which the caller's dmi_access_call_finish takes away. */
 void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap);
 void dmi_access_call_fail(struct dmi_call *call, int32_t error);
 /* One of `left` is done; with the last the status is, and the call is gone. */
@@ -145,26 +145,18 @@ static inline void dmi_access_used(struct dmi_page *page) {
   if (!(page->flags & DMI_PAGE_USED)) page->flags |= DMI_PAGE_USED;
 }
 
-/* Locks the page if its bytes may be read (written) here and now, without a message.  False: not,
- * and it is not locked. */
-static inline bool dmi_access_lock_readable(const struct dmi_core *core, struct dmi_page *page) {
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
-  if (dmi_page_readable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
-    dmi_access_used(page);
-    return true;
-  }
-  dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  return false;
+/* With the page locked: may its bytes be read (written) here and now, without a message?  Then they
+ * are used. */
+static inline bool dmi_access_readable(const struct dmi_core *core, struct dmi_page *page) {
+  if (!dmi_page_readable(core, page) || (page->flags & DMI_PAGE_DEAD)) return false;
+  dmi_access_used(page);
+  return true;
 }
 
-static inline bool dmi_access_lock_writable(const struct dmi_core *core, struct dmi_page *page) {
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
-  if (dmi_page_writable(core, page) && !(page->flags & DMI_PAGE_DEAD)) {
-    dmi_access_used(page);
-    return true;
-  }
-  dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  return false;
+static inline bool dmi_access_writable(const struct dmi_core *core, struct dmi_page *page) {
+  if (!dmi_page_writable(core, page) || (page->flags & DMI_PAGE_DEAD)) return false;
+  dmi_access_used(page);
+  return true;
 }
 
 /* Gives the operation to the core; it may be complete, and freed, when this returns.  Its message

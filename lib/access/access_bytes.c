@@ -2,10 +2,11 @@
  * access_bytes.c - reads and writes of this process's threads.
  *
  * The happy path: the page can be read, or written, here and now: find its record, lock it, copy,
- * unlock; no message, no allocation, nothing shared but the page.  Otherwise each page that cannot
- * is an operation; the thread sleeps until all are complete.
+ * unlock; no message, no allocation, nothing shared but the page.  Otherwise it is a miss: an
+ * operation of the protocol, in which the page's lock is not given back before its messages are
+ * queued; the thread sleeps until it is complete.  Ranges of several pages, and calls that do not
+ * wait, are in access_parts.c.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "access/access_int.h"
@@ -19,7 +20,8 @@
 static bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
                      void *buf) {
   struct dmi_frame *frame;
-  if (!dmi_access_lock_readable(&access->core, page)) return false;
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (!dmi_access_readable(&access->core, page)) return false;
   frame = page->frame;
   if (frame && size <= DMI_COPY_LOCKED) {
     memcpy(buf, frame->bytes + off, size);
@@ -39,150 +41,99 @@ static bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t 
 
 static bool write_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
                       const void *buf) {
-  bool done;
-  if (!dmi_access_lock_writable(&access->core, page)) return false;
-  done = dmi_page_write_now(&access->core, page, off, buf, size);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (!dmi_access_writable(&access->core, page)) return false;
+  if (!dmi_page_write_now(&access->core, page, off, buf, size)) return false;
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  return done;
+  return true;
+}
+
+bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint64_t off,
+                    uint64_t size, unsigned char *buf) {
+  return transfer->write ? write_hit(transfer->access, page, off, size, buf)
+                         : read_hit(transfer->access, page, off, size, buf);
+}
+
+/* ---- Misses ---------------------------------------------------------------------------------- */
+
+void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, uint64_t off,
+                        uint64_t size, unsigned char *buf) {
+  req->type = transfer->type;
+  req->kind = transfer->kind;
+  req->off = off;
+  req->len = size;
+  if (transfer->write) {
+    req->src = (struct dmi_slice){NULL, buf, size};
+  } else {
+    req->dst = buf;
+  }
+}
+
+/* A range of one page that is not served by a hit: one operation.  Takes over a reference to the
+ * mapping.  The page is locked; NULL: it had no record. */
+static int32_t miss(const struct transfer *transfer, struct dmi_mapping *mapping, uint64_t index,
+                    struct dmi_page *page, uint64_t off) {
+  struct dmi_access *access = transfer->access;
+  struct dmi_status status;
+  struct dmi_call call;
+  struct dmi_op op = {.mapping = mapping, .call = &call};
+  int32_t error;
+  if (!page) {
+    page = dmi_mapping_get(&access->core, mapping, index, &error);
+    if (!page || dmi_access_hit(transfer, page, off, transfer->size, transfer->buf)) {
+      dmi_mapping_unref(&access->core, mapping);
+      return page ? DMI_OK : error;
+    }
+  }
+  op.page = page;
+  dmi_access_request(transfer, &op.req, off, transfer->size, transfer->buf);
+  dmi_status_begin(&status);
+  dmi_access_call_begin(&call, &status, false);
+  dmi_access_op_locked(access, &op, NULL);
+  if (transfer->type == DMI_REQ_READ) dmi_early_begin(&op);
+  error = dmi_access_wait(access, &status);
+  if (transfer->type == DMI_REQ_READ) dmi_early_end();
+  return error;
+}
+
+static int32_t run(const struct transfer *transfer) {
+  struct dmi_access *access = transfer->access;
+  bool held, one, referenced;
+  int32_t error = DMI_OK;
+  struct dmi_page *page;
+  uint64_t off, index;
+  struct dmi_mapping *mapping = dmi_access_find(access, (int64_t)transfer->addr,
+                                                (int64_t)transfer->size, false, &held, &error);
+  if (!mapping) return dmi_status_refuse(transfer->status, error);
+  index = dmi_mapping_index(mapping, transfer->addr, &off);
+  one = transfer->size <= mapping->map.page_size - off;
+  page = one ? dmi_mapping_find(mapping, index) : NULL;
+  if (page && (transfer->write ? write_hit(access, page, off, transfer->size, transfer->buf)
+                               : read_hit(access, page, off, transfer->size, transfer->buf))) {
+    dmi_epoch_leave();
+    dmi_access_release(access, mapping, held);
+    return transfer->status ? dmi_status_succeed(transfer->status) : DMI_TRUE;
+  }
+  referenced = dmi_mapping_ref(mapping);
+  if (page && (transfer->status || !referenced)) dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_epoch_leave(); /* what follows may wait */
+  if (!referenced) {
+    error = DMI_EADDR;
+  } else if (one && !transfer->status) {
+    error = miss(transfer, mapping, index, page, off);
+  } else {
+    error = dmi_access_parts(transfer, mapping);
+  }
+  dmi_access_release(access, mapping, held);
+  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(transfer->status, error);
 }
 
 /* ---- Reads and writes ------------------------------------------------------------------------ */
 
-/* One part, which could not be done at once. */
-static int32_t part_begin(struct caller *caller, struct dmi_call *call, struct dmi_op *op,
-                          struct dmi_page *page, uint64_t off, uint64_t size, unsigned char *buf) {
-  memset(&op->req, 0, sizeof(op->req));
-  op->req.type = caller->type;
-  op->req.kind = caller->kind;
-  op->req.off = off;
-  op->req.len = size;
-  if (!caller->write) {
-    op->req.dst = buf;
-  } else if (caller->status) {
-    op->req.src = dmi_slice_copy(buf, size);
-    if (!op->req.src.ptr) return DMI_ENOMEM;
-  } else {
-    op->req.src = (struct dmi_slice){NULL, buf, size};
-  }
-  if (!dmi_mapping_ref(caller->mapping)) {
-    dmi_slice_drop(&op->req.src);
-    return DMI_EADDR;
-  }
-  op->claimed = false;
-  op->mapping = caller->mapping;
-  op->page = page;
-  op->call = call;
-  atomic_fetch_add(&call->left, 1);
-  dmi_access_op_begin(caller->access, op, NULL);
-  return DMI_OK;
-}
-
-/* All parts from `first` on that are not hits, as operations of one call. */
-static int32_t access_parts(struct caller *caller, uint64_t addr, uint64_t left,
-                            unsigned char *buf) {
-  struct dmi_access *access = caller->access;
-  struct dmi_mapping *mapping = caller->mapping;
-  struct dmi_call *call = &caller->call;
-  bool single, sync = caller->status == NULL;
-  if (sync) {
-    dmi_access_call_begin(call, &caller->own, false);
-  } else {
-    call = malloc(sizeof(*call));
-    if (!call) return DMI_ENOMEM;
-    dmi_access_call_begin(call, dmi_status_of(caller->status), true);
-  }
-  while (left) {
-    uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
-    uint64_t size = mapping->map.page_size - off;
-    int32_t error = DMI_OK;
-    struct dmi_page *page = dmi_mapping_get(&access->core, mapping, index, &error);
-    if (size > left) size = left;
-    single = sync && size == left && atomic_load(&call->left) == 1;
-    if (page && (caller->write ? write_hit(access, page, off, size, buf)
-                               : read_hit(access, page, off, size, buf))) {
-      error = DMI_OK;
-    } else if (page) {
-      struct dmi_op *op = single ? &caller->op : malloc(sizeof(*op));
-      caller->single = single;
-      error = DMI_ENOMEM;
-      if (op) {
-        op->heap = !single;
-        error = part_begin(caller, call, op, page, off, size, buf);
-        if (error != DMI_OK && op->heap) free(op);
-      }
-    }
-    if (error != DMI_OK) dmi_access_call_fail(call, error);
-    addr += size;
-    buf += size;
-    left -= size;
-  }
-  dmi_access_call_finish(call);
-  return DMI_OK;
-}
-
-/* The general case, with a reference to the mapping. */
-static int32_t access_all(struct caller *caller, uint64_t addr, uint64_t size, unsigned char *buf) {
-  struct dmi_access *access = caller->access;
-  uint64_t page_size = caller->mapping->map.page_size;
-  uint64_t most =
-      page_size > UINT64_MAX / DMI_PAGES_AT_ONCE ? UINT64_MAX : page_size * DMI_PAGES_AT_ONCE;
-  int32_t error = DMI_OK;
-  if (caller->status) return access_parts(caller, addr, size, buf);
-  while (size && error == DMI_OK) {
-    uint64_t part = size < most ? size : most;
-    bool early;
-    caller->single = false;
-    error = access_parts(caller, addr, part, buf);
-    early = error == DMI_OK && caller->single && caller->type == DMI_REQ_READ;
-    if (early) dmi_early_begin(&caller->op);
-    if (error == DMI_OK) error = dmi_access_wait(access, &caller->own);
-    if (early) dmi_early_end();
-    addr += part;
-    buf += part;
-    size -= part;
-  }
-  return error;
-}
-
-static int32_t access_run(struct caller *caller, int64_t addr, int64_t size, unsigned char *buf) {
-  bool held;
-  int32_t error = DMI_OK;
-  uint64_t off, index;
-  struct dmi_page *page;
-  struct dmi_access *access = caller->access;
-  caller->mapping = dmi_access_find(access, addr, size, &held, &error);
-  if (!caller->mapping) return dmi_status_refuse(caller->status, error);
-  index = dmi_mapping_index(caller->mapping, (uint64_t)addr, &off);
-  page = dmi_mapping_find(caller->mapping, index);
-  if (page && (uint64_t)size <= caller->mapping->map.page_size - off &&
-      (caller->write ? write_hit(access, page, off, (uint64_t)size, buf)
-                     : read_hit(access, page, off, (uint64_t)size, buf))) {
-    dmi_epoch_leave();
-    dmi_access_release(access, caller->mapping, held);
-    if (caller->status) {
-      dmi_status_begin(dmi_status_of(caller->status));
-      dmi_status_done(dmi_status_of(caller->status), DMI_OK);
-    }
-    return DMI_TRUE;
-  }
-  error = dmi_mapping_ref(caller->mapping) ? DMI_OK : DMI_EADDR;
-  dmi_epoch_leave(); /* what follows may wait */
-  if (error == DMI_OK) {
-    error = access_all(caller, (uint64_t)addr, (uint64_t)size, buf);
-    dmi_mapping_unref(&access->core, caller->mapping);
-  }
-  dmi_access_release(access, caller->mapping, held);
-  return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(caller->status, error);
-}
-
 /* Size 0 succeeds at any address: nothing is looked up. */
 static int32_t nothing(DMI_local_status_t *status) {
   if (dmi_in_function) return dmi_status_refuse(status, DMI_EINFUNC);
-  if (status) {
-    dmi_status_begin(dmi_status_of(status));
-    dmi_status_done(dmi_status_of(status), DMI_OK);
-  }
-  return DMI_TRUE;
+  return status ? dmi_status_succeed(status) : DMI_TRUE;
 }
 
 static int32_t bad_buffer(DMI_local_status_t *status, int64_t size) {
@@ -196,30 +147,33 @@ static int32_t bad_mode(DMI_local_status_t *status, const char *reason) {
 
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status) {
-  struct caller caller;
+  struct transfer transfer;
   if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   switch (mode) {
     case DMI_INVALIDATE_READ:
-      caller.type = DMI_REQ_READ;
-      caller.kind = DMI_KIND_INVALIDATE;
+      transfer.type = DMI_REQ_READ;
+      transfer.kind = DMI_KIND_INVALIDATE;
       break;
     case DMI_UPDATE_READ:
-      caller.type = DMI_REQ_READ;
-      caller.kind = DMI_KIND_UPDATE;
+      transfer.type = DMI_REQ_READ;
+      transfer.kind = DMI_KIND_UPDATE;
       break;
     case DMI_GET_READ:
-      caller.type = DMI_REQ_GET;
-      caller.kind = 0;
+      transfer.type = DMI_REQ_GET;
+      transfer.kind = 0;
       break;
     default:
       return bad_mode(status,
                       "the mode is not one of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
   }
   if (!size) return nothing(status);
-  caller.access = access;
-  caller.write = false;
-  caller.status = status;
-  return access_run(&caller, addr, size, buf);
+  transfer.access = access;
+  transfer.addr = (uint64_t)addr;
+  transfer.size = (uint64_t)size;
+  transfer.buf = buf;
+  transfer.write = false;
+  transfer.status = status;
+  return run(&transfer);
 }
 
 /* In no mapping itself, and behind the last byte of one? */
@@ -252,18 +206,21 @@ static int32_t fetch_page(struct dmi_access *access, int64_t addr, DMI_local_sta
 
 int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status) {
-  struct caller caller;
+  struct transfer transfer;
   if (size < 0 || (size && !buf)) return bad_buffer(status, size);
   if (mode != DMI_EXCLUSIVE_WRITE && mode != DMI_PUT_WRITE)
     return bad_mode(status, "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE");
   if (!size) {
     return mode == DMI_PUT_WRITE ? nothing(status) : fetch_page(access, addr, status);
   }
-  caller.access = access;
-  caller.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
-  caller.kind = 0;
-  caller.write = true;
-  caller.status = status;
+  transfer.access = access;
+  transfer.addr = (uint64_t)addr;
+  transfer.size = (uint64_t)size;
   /* The buffer is only read; one type of pointer serves both directions. */
-  return access_run(&caller, addr, size, (unsigned char *)(uintptr_t)buf);
+  transfer.buf = (unsigned char *)(uintptr_t)buf;
+  transfer.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
+  transfer.kind = 0;
+  transfer.write = true;
+  transfer.status = status;
+  return run(&transfer);
 }

@@ -34,32 +34,29 @@ static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t fro
   if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
-/* Queues it for another process.  False: that one is gone. */
-static bool send_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
-                        struct dmi_msg *msg, struct dmi_out *out) {
-  uint8_t type = msg->type;
-  uint64_t bytes = msg->body.len;
-  bool own = msg->origin == access->core.self;
-  if (!dmi_net_send(access->net, to, msg)) {
-    dmi_page_bounced(&access->core, page, to, msg, out);
-    return false;
-  }
-  if (own) atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
-  if (!bytes || !dmi_wire_type(type)->brings_page) return true;
-  atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
-  return true;
-}
-
 /* A page goes to its next owner: it may be one that stalls here, or was offered. */
-static void grant_locked(struct dmi_access *access, struct dmi_page *page, uint32_t to,
-                         struct dmi_msg *msg, struct dmi_out *out) {
+static void grants(struct dmi_access *access) {
   if (atomic_load(&access->pager_expects) && atomic_exchange(&access->pager_expects, 0))
     access->above->wake_pager(access->above_arg);
-  if (send_locked(access, page, to, msg, out)) {
+}
+
+/* A message with bytes, or with the ownership of this page, is queued. */
+static void brings(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
+                   uint8_t type, uint64_t bytes) {
+  if (bytes && dmi_wire_type(type)->brings_page) {
+    atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
+  }
+  if (type == DMI_MSG_GRANT) {
     dmi_emit(access->stream, page_given, .mapping = page->map->base, .page = page->index,
              .bytes = page->map->page_size, .to = to);
   }
+}
+
+/* A request whose answer a thread may receive itself. */
+static bool asks(uint8_t type) {
+  return type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
+         type == DMI_MSG_ATOMIC;
 }
 
 /* A write waits for room. */
@@ -78,28 +75,45 @@ static void stepped(struct dmi_access *access) {
   }
 }
 
-void dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
-                             struct dmi_out *out) {
+uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
+                                 struct dmi_out *out) {
+  uint32_t asked = 0;
   /* The list may grow, and move, meanwhile. */
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
     struct dmi_msg msg = out->act[i].msg;
-    if (out->act[i].type == DMI_ACT_COMPLETE) {
-      dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
-    } else if (out->act[i].type == DMI_ACT_DEFER) {
-      defer(access, page, to, &msg, out);
-    } else if (out->act[i].type == DMI_ACT_STALLED) {
-      stalled(access, page);
-    } else if (out->act[i].type != DMI_ACT_SEND) {
-      continue;
-    } else if (to == access->core.self) {
-      dmi_access_post_self(access, &msg);
-    } else if (msg.type == DMI_MSG_GRANT) {
-      grant_locked(access, page, to, &msg, out);
-    } else {
-      (void)send_locked(access, page, to, &msg, out);
+    uint64_t bytes = msg.body.len;
+    switch (out->act[i].type) {
+      case DMI_ACT_SEND:
+        if (to == access->core.self) {
+          dmi_access_post_self(access, &msg);
+          break;
+        }
+        if (msg.type == DMI_MSG_GRANT) grants(access);
+        if (!dmi_net_send(access->net, to, &msg)) { /* it has left */
+          dmi_page_bounced(&access->core, page, to, &msg, out);
+          break;
+        }
+        if (msg.origin == access->core.self) {
+          atomic_fetch_add_explicit(&access->sent[msg.type], 1, memory_order_relaxed);
+          if (asks(msg.type)) asked = to;
+        }
+        if (bytes || msg.type == DMI_MSG_GRANT) brings(access, page, to, msg.type, bytes);
+        break;
+      case DMI_ACT_COMPLETE:
+        dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
+        break;
+      case DMI_ACT_DEFER:
+        defer(access, page, to, &msg, out);
+        break;
+      case DMI_ACT_STALLED:
+        stalled(access, page);
+        break;
+      default:
+        break;
     }
   }
+  return asked;
 }
 
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
@@ -108,12 +122,8 @@ void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   flush->num = 0;
 }
 
-/* Sends what is queued for `uid` now or, with `later`, together with the rest. */
-static void flush_to(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
-  if (!later) {
-    dmi_net_flush(access->net, uid);
-    return;
-  }
+/* What is queued for `uid` is to be sent together with the rest. */
+static void flush_later(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
   for (uint32_t i = 0; i < later->num; i++) {
     if (later->uid[i] == uid) return;
   }
@@ -127,7 +137,11 @@ void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct
     struct dmi_act *act = &out->act[i];
     if (act->type != DMI_ACT_SEND || act->to == access->core.self || act->to == flushed) continue;
     flushed = act->to;
-    flush_to(access, flushed, later);
+    if (later) {
+      flush_later(access, flushed, later);
+    } else {
+      dmi_net_flush(access->net, flushed);
+    }
   }
   for (uint32_t i = 0; i < out->num; i++) {
     if (out->act[i].type == DMI_ACT_COMPLETE)
@@ -145,7 +159,7 @@ void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {
 
 void dmi_access_step_end(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out) {
   dmi_access_check_step(access, page);
-  dmi_access_carry_locked(access, page, out);
+  (void)dmi_access_carry_locked(access, page, out);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, out, NULL);
 }

@@ -195,7 +195,7 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
     dmi_emit(access->stream, page_taken, .mapping = page->map->base, .page = page->index,
              .bytes = page->map->page_size, .from = from);
   }
-  dmi_access_carry_locked(access, page, &out);
+  (void)dmi_access_carry_locked(access, page, &out);
   dmi_early_stepped();
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, &out, NULL);

@@ -31,12 +31,23 @@ static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool s
   return true;
 }
 
+/* A read-modify-write of the API, while it goes on. */
+struct caller {
+  struct dmi_access *access;
+  struct dmi_mapping *mapping;
+  DMI_local_status_t *status; /* NULL: the caller waits; then all below are used */
+  struct dmi_status own;
+  struct dmi_call call;
+  struct dmi_op op;
+};
+
 static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
                          struct dmi_page *page, uint64_t off) {
   struct dmi_op *op = &caller->op;
   struct dmi_call *call = &caller->call;
   bool sync = caller->status == NULL;
   if (sync) {
+    dmi_status_begin(&caller->own);
     dmi_access_call_begin(call, &caller->own, false);
   } else {
     op = malloc(sizeof(*op));
@@ -46,7 +57,7 @@ static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
       free(call);
       return DMI_ENOMEM;
     }
-    dmi_access_call_init(call, dmi_status_of(caller->status), true);
+    dmi_access_call_begin(call, dmi_status_of(caller->status), true);
     if (!rmw->begun) dmi_status_begin(call->status);
   }
   memset(&op->req, 0, sizeof(op->req));
@@ -99,8 +110,8 @@ int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw
   }
   caller.access = access;
   caller.status = status;
-  caller.mapping = (rmw->rmw == DMI_RMW_HEAP ? dmi_access_find_any : dmi_access_find)(
-      access, rmw->addr, rmw->size, &held, &error);
+  caller.mapping =
+      dmi_access_find(access, rmw->addr, rmw->size, rmw->rmw == DMI_RMW_HEAP, &held, &error);
   if (!caller.mapping) return rmw_refuse(rmw, status, error);
   index = dmi_mapping_index(caller.mapping, (uint64_t)rmw->addr, &off);
   if ((uint64_t)rmw->size > caller.mapping->map.page_size - off) error = DMI_ERANGE;

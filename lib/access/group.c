@@ -23,11 +23,13 @@ struct run {
 
 /* ---- Hits ----------------------------------------------------------------------------------- */
 
+/* As dmi_access_hit: false: the page is locked. */
 static bool read_hit(struct dmi_access *access, const struct dmi_group_page *at,
                      unsigned char *buf) {
   struct dmi_page *page = at->page;
   struct dmi_frame *frame;
-  if (!dmi_access_lock_readable(&access->core, page)) return false;
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (!dmi_access_readable(&access->core, page)) return false;
   frame = page->frame;
   if (at->len <= DMI_COPY_LOCKED) {
     dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
@@ -44,11 +46,11 @@ static bool read_hit(struct dmi_access *access, const struct dmi_group_page *at,
 static bool write_hit(struct dmi_access *access, const struct dmi_group_page *at,
                       const unsigned char *buf) {
   struct dmi_page *page = at->page;
-  bool done;
-  if (!dmi_access_lock_writable(&access->core, page)) return false;
-  done = dmi_page_write_parts_now(&access->core, page, at->part, at->parts, buf);
+  dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (!dmi_access_writable(&access->core, page)) return false;
+  if (!dmi_page_write_parts_now(&access->core, page, at->part, at->parts, buf)) return false;
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  return done;
+  return true;
 }
 
 /* ---- Operations ----------------------------------------------------------------------------- */
@@ -131,8 +133,10 @@ static void run_pages(struct run *run, uint64_t from, uint64_t to) {
   for (uint64_t i = from; i < to; i++) {
     const struct dmi_group_page *at = &run->group->page[i];
     int32_t error = DMI_OK;
-    if (!(run->write ? write_hit(access, at, run->buf) : read_hit(access, at, run->buf)))
+    if (!(run->write ? write_hit(access, at, run->buf) : read_hit(access, at, run->buf))) {
+      dmi_unlock(&at->page->lock, DMI_RANK_PAGE);
       error = page_begin(run, at);
+    }
     if (error != DMI_OK) dmi_access_call_fail(run->call, error);
   }
   dmi_access_flush(access, &run->flush);
@@ -147,6 +151,7 @@ static int32_t run_now(struct run *run) {
     struct dmi_status status;
     struct dmi_call call;
     run->call = &call;
+    dmi_status_begin(&status);
     dmi_access_call_begin(&call, &status, false);
     run_pages(run, from, to);
     error = dmi_access_wait(run->group->access, &status);
@@ -157,6 +162,7 @@ static int32_t run_now(struct run *run) {
 static int32_t run_later(struct run *run, DMI_local_status_t *status) {
   run->call = malloc(sizeof(*run->call));
   if (!run->call) return DMI_ENOMEM;
+  dmi_status_begin(dmi_status_of(status));
   dmi_access_call_begin(run->call, dmi_status_of(status), true);
   atomic_fetch_add(&run->group->refs, 1);
   run->call->group = run->group;

@@ -17,7 +17,9 @@ struct slot {
   uint32_t uses;     /* upper half of the number */
   uint32_t seen;     /* the same, of the operation that was here at the last dmi_ops_look */
   uint32_t next_free;
-  bool prompt; /* see is_prompt */
+  /* The owner completes it without waiting for others (R11).  As it was when it began: later another
+   * thread may change the type, under the page's lock. */
+  bool prompt;
 };
 
 struct dmi_ops {
@@ -55,19 +57,13 @@ static bool counts(const struct dmi_op *op) {
   return op->req.type != DMI_REQ_ATOMIC || op->req.kind != DMI_RMW_WATCH;
 }
 
-/* True if the owner completes the operation without waiting for others (R11).  To be called when it
- * begins: later another thread may change the type, under the page's lock. */
-static bool is_prompt(const struct dmi_op *op) {
-  return op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
-}
-
 void dmi_ops_add(struct dmi_ops *ops, struct dmi_op *op) {
   dmi_lock(&ops->lock, DMI_RANK_LEAF);
   if (ops->free == NONE) grow(ops);
   op->slot = ops->free;
   ops->free = ops->slot[op->slot].next_free;
   ops->slot[op->slot].op = op;
-  ops->slot[op->slot].prompt = is_prompt(op);
+  ops->slot[op->slot].prompt = op->req.type != DMI_REQ_ATOMIC || op->req.kind < DMI_RMW_LOCK;
   op->req.op = (dmi_op_t){(uint64_t)ops->slot[op->slot].uses << 32 | op->slot};
   if (counts(op)) atomic_fetch_add_explicit(&ops->out, 1, memory_order_relaxed);
   dmi_unlock(&ops->lock, DMI_RANK_LEAF);

@@ -32,6 +32,12 @@ void dmi_status_done(struct dmi_status *status, int32_t error) {
   }
 }
 
+int32_t dmi_status_succeed(DMI_local_status_t *status) {
+  dmi_status_begin(dmi_status_of(status));
+  dmi_status_done(dmi_status_of(status), DMI_OK);
+  return DMI_TRUE;
+}
+
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error) {
   if (status) {
     dmi_status_begin(dmi_status_of(status));

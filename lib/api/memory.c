@@ -11,12 +11,6 @@
 #include "node/runtime.h"
 #include "access/save.h"
 
-/* As dmi_runtime_access, but inline: every hit runs this. */
-static struct dmi_access *here(void) {
-  struct dmi_process *process = dmi_runtime_process();
-  return process ? &process->access : NULL;
-}
-
 /* The result of a call in a thread that belongs to no process. */
 static int32_t inactive(DMI_local_status_t *status) {
   return dmi_status_refuse(status, dmi_access_usable(NULL));
@@ -35,29 +29,30 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
 }
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
-  struct dmi_access *access = here();
+  struct dmi_process *process = dmi_runtime_process();
   return DMI_REPORTED_ASYNC(
-      access ? dmi_access_read(access, addr, size, buf, mode, status) : inactive(status), status,
-      DMI_RANGE(addr, size));
+      process ? dmi_access_read(&process->access, addr, size, buf, mode, status) : inactive(status),
+      status, DMI_RANGE(addr, size));
 }
 
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
-  struct dmi_access *access = here();
-  return DMI_REPORTED_ASYNC(
-      access ? dmi_access_write(access, addr, size, buf, mode, status) : inactive(status), status,
-      DMI_RANGE(addr, size));
+  struct dmi_process *process = dmi_runtime_process();
+  return DMI_REPORTED_ASYNC(process
+                                ? dmi_access_write(&process->access, addr, size, buf, mode, status)
+                                : inactive(status),
+                            status, DMI_RANGE(addr, size));
 }
 
 int32_t DMI_save(int64_t addr, int64_t size) {
-  struct dmi_access *access = here();
-  return DMI_REPORTED(access ? dmi_save(access, addr, size, true) : inactive(NULL),
+  struct dmi_process *process = dmi_runtime_process();
+  return DMI_REPORTED(process ? dmi_save(&process->access, addr, size, true) : inactive(NULL),
                       DMI_RANGE(addr, size));
 }
 
 int32_t DMI_unsave(int64_t addr, int64_t size) {
-  struct dmi_access *access = here();
-  return DMI_REPORTED(access ? dmi_save(access, addr, size, false) : inactive(NULL),
+  struct dmi_process *process = dmi_runtime_process();
+  return DMI_REPORTED(process ? dmi_save(&process->access, addr, size, false) : inactive(NULL),
                       DMI_RANGE(addr, size));
 }
 
@@ -84,8 +79,8 @@ static int32_t no_pointer(DMI_local_status_t *status) {
 }
 
 static int32_t rmw(const struct dmi_rmw_call *call, DMI_local_status_t *status) {
-  struct dmi_access *access = here();
-  return access ? dmi_access_rmw(access, call, status) : inactive(status);
+  struct dmi_process *process = dmi_runtime_process();
+  return process ? dmi_access_rmw(&process->access, call, status) : inactive(status);
 }
 
 int32_t DMI_cas(int64_t addr, int64_t size, const void *cmp_ptr, const void *swap_ptr,
@@ -119,10 +114,11 @@ int32_t DMI_fas(int64_t addr, int64_t size, const void *out_ptr, void *in_ptr, i
 
 int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
                 DMI_local_status_t *status) {
-  struct dmi_access *access = here();
-  return DMI_REPORTED_ASYNC(
-      access ? dmi_access_fad(access, addr, add, old_ptr, mode, status) : inactive(status), status,
-      DMI_RANGE(addr, (int64_t)sizeof(add)));
+  struct dmi_process *process = dmi_runtime_process();
+  return DMI_REPORTED_ASYNC(process
+                                ? dmi_access_fad(&process->access, addr, add, old_ptr, mode, status)
+                                : inactive(status),
+                            status, DMI_RANGE(addr, (int64_t)sizeof(add)));
 }
 
 /* Why DMI_function cannot be called with these arguments; DMI_OK if it can. */

@@ -48,24 +48,17 @@ void dmi_pool_watch(struct dmi_pool *pool, uint64_t rises, uint64_t falls) {
   atomic_store(&pool->below, falls);
 }
 
-static void risen(struct dmi_pool *pool, uint64_t now) {
-  uint64_t most = atomic_load_explicit(&pool->peak, memory_order_relaxed);
-  while (now > most && !atomic_compare_exchange_weak(&pool->peak, &most, now))
-    continue;
-  if (now > atomic_load(&pool->above) && atomic_exchange(&pool->above, UINT64_MAX) != UINT64_MAX)
-    call_wake(pool);
-}
-
 /* What was in transient use is free, or belongs to a page. */
 static void ended(struct dmi_pool *pool, uint64_t bytes) {
   atomic_fetch_add(&pool->transient_ended, bytes);
   if (atomic_load(&pool->awaited) && atomic_exchange(&pool->awaited, 0)) call_wake(pool);
 }
 
-static bool add(struct dmi_pool *pool, uint64_t bytes) {
-  uint64_t now = atomic_load_explicit(&pool->used, memory_order_relaxed);
+/* True: `force`, or there is memory. */
+static bool take(struct dmi_pool *pool, uint64_t bytes, bool force) {
+  uint64_t now = atomic_load_explicit(&pool->used, memory_order_relaxed), most;
   do {
-    if (now > pool->limit || bytes > pool->limit - now) {
+    if (!force && (now > pool->limit || bytes > pool->limit - now)) {
       atomic_store(&pool->refused, bytes);
       if (atomic_fetch_add(&pool->refusals, 1) + 1 >= atomic_load(&pool->patience)) {
         atomic_store(&pool->refusals, 0);
@@ -74,20 +67,21 @@ static bool add(struct dmi_pool *pool, uint64_t bytes) {
       return false;
     }
   } while (!atomic_compare_exchange_weak(&pool->used, &now, now + bytes));
-  risen(pool, now + bytes);
+  now += bytes;
+  most = atomic_load_explicit(&pool->peak, memory_order_relaxed);
+  while (now > most && !atomic_compare_exchange_weak(&pool->peak, &most, now))
+    continue;
+  if (now > atomic_load(&pool->above) && atomic_exchange(&pool->above, UINT64_MAX) != UINT64_MAX)
+    call_wake(pool);
   return true;
 }
 
 bool dmi_pool_reserve(struct dmi_pool *pool, uint64_t bytes, bool force) {
-  if (force) {
-    risen(pool, atomic_fetch_add(&pool->used, bytes) + bytes);
-    return true;
-  }
-  return !atomic_load(&pool->closed) && add(pool, bytes);
+  return (force || !atomic_load(&pool->closed)) && take(pool, bytes, force);
 }
 
 bool dmi_pool_reserve_first(struct dmi_pool *pool, uint64_t bytes) {
-  return add(pool, bytes);
+  return take(pool, bytes, false);
 }
 
 void dmi_pool_close(struct dmi_pool *pool, bool waited_for) {

@@ -17,15 +17,12 @@ void dmi_out_free(struct dmi_out *out) {
   dmi_out_init(out);
 }
 
-static struct dmi_act *add(struct dmi_out *out) {
-  if (out->num == out->capacity) {
-    struct dmi_act *more = dmi_xalloc(2 * out->capacity, sizeof(*more));
-    memcpy(more, out->act, out->num * sizeof(*more));
-    if (out->act != out->inside) free(out->act);
-    out->act = more;
-    out->capacity *= 2;
-  }
-  return &out->act[out->num++];
+static void grow(struct dmi_out *out) {
+  struct dmi_act *more = dmi_xalloc(2 * out->capacity, sizeof(*more));
+  memcpy(more, out->act, out->num * sizeof(*more));
+  if (out->act != out->inside) free(out->act);
+  out->act = more;
+  out->capacity *= 2;
 }
 
 bool dmi_out_take(struct dmi_out *out, struct dmi_act *act) {
@@ -36,14 +33,18 @@ bool dmi_out_take(struct dmi_out *out, struct dmi_act *act) {
 }
 
 struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   memset(act, 0, sizeof(*act));
   act->type = (uint8_t)type;
   return act;
 }
 
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   act->type = DMI_ACT_SEND;
   act->to = to;
   act->req = NULL;
@@ -51,7 +52,9 @@ void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg) {
 }
 
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   req->error = error;
   act->type = DMI_ACT_COMPLETE;
   act->to = 0;
@@ -59,7 +62,9 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
 }
 
 void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   act->type = DMI_ACT_DEFER;
   act->to = from;
   act->req = NULL;
@@ -67,7 +72,9 @@ void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg
 }
 
 void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   act->type = DMI_ACT_HOLD;
   act->to = from;
   act->req = NULL;
@@ -76,7 +83,9 @@ void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg) {
 }
 
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
-  struct dmi_act *act = add(out);
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
   memset(act, 0, sizeof(*act));
   act->type = DMI_ACT_STALLED;
   act->msg.map = page->map->base;

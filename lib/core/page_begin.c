@@ -123,7 +123,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out) {
   bool whole;
-  if (dmi_is_read(req)) {
+  if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
     begin_read(core, page, req, out);
     return;
   }

@@ -59,24 +59,19 @@ const char *dmi_wire_name(uint8_t type) {
   return name != NULL ? name : "no message";
 }
 
-/* The bits of a word of the message that it does not use, and that are set. */
-static inline uint64_t more(const struct dmi_msg *msg, const uint64_t *zero, int i) {
-  uint64_t word;
-  memcpy(&word, (const char *)msg + 8 * i, sizeof word);
-  return word & zero[i];
-}
-
 /* Is there something in fields that it does not use, or a flag that it does not have?  No loop:
  * each message comes here twice, and that would be two percent of a GET. */
 static bool says_more(const struct dmi_msg *msg, const uint64_t zero[DMI_WIRE_WORDS]) {
-  return (more(msg, zero, 0) | more(msg, zero, 1) | more(msg, zero, 2) | more(msg, zero, 3) |
-          more(msg, zero, 4) | more(msg, zero, 5) | more(msg, zero, 6)) != 0;
+  uint64_t word[DMI_WIRE_WORDS];
+  memcpy(word, msg, sizeof word);
+  return ((word[0] & zero[0]) | (word[1] & zero[1]) | (word[2] & zero[2]) | (word[3] & zero[3]) |
+          (word[4] & zero[4]) | (word[5] & zero[5]) | (word[6] & zero[6])) != 0;
 }
 
 _Static_assert(DMI_WIRE_WORDS == 7, "says_more looks at all words");
 
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
-  const struct dmi_wire_type *row = dmi_wire_type(msg->type);
+  const struct dmi_wire_type *row = &dmi_wire_rows[msg->type];
   if (row->name == NULL) return "no message has that number";
   if (!member && row->from != DMI_WIRE_ANYBODY) return "only a member may send that message";
   if (msg->list.len > row->list_max) return "its list is too long";

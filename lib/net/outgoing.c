@@ -55,7 +55,6 @@ static struct dmi_seg *capacity_for(struct dmi_net_peer *peer, size_t need) {
 
 /* A payload: copied when small, else taken over (then *slice is emptied). */
 static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
-  if (slice->len == 0) return true;
   struct dmi_seg *seg = peer->tail;
   if (slice->len <= DMI_NET_COPY) {
     seg = capacity_for(peer, slice->len);
@@ -177,7 +176,8 @@ bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
   seg->end += DMI_WIRE_HEADER;
-  return append_slice(peer, &msg->list) && append_slice(peer, &msg->body);
+  if (msg->list.len != 0 && !append_slice(peer, &msg->list)) return false;
+  return msg->body.len == 0 || append_slice(peer, &msg->body);
 }
 
 struct dmi_seg *dmi_outgoing_take_all(struct dmi_net_peer *peer) {

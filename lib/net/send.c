@@ -91,13 +91,6 @@ void dmi_send_free_out(struct dmi_sealed *out) {
 /* ---- To the link ------------------------------------------------------------------------------
  */
 
-/* May this thread write now?  If not, `*wake` tells whether the daemon has to be woken for it. */
-static bool may_write(struct dmi_net_peer *peer, bool *wake) {
-  if (nothing_queued(peer)) return false;
-  if (peer->state == DMI_PEER_IDLE) *wake = dmi_net_need_daemon(peer);
-  return peer->state == DMI_PEER_UP && !peer->writing && !peer->blocked && peer->broken == 0;
-}
-
 /* Takes what was handed over off the queue.  With the lock held, which it gives up meanwhile if
  * there is something to drop. */
 static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
@@ -165,8 +158,10 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
 static void flush_locked(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
   uint64_t share = SHARE;
-  bool wake = false;
-  if (may_write(peer, &wake)) {
+  bool wake = false, queued = !nothing_queued(peer);
+  if (queued && peer->state == DMI_PEER_IDLE) wake = dmi_net_need_daemon(peer);
+  if (queued && peer->state == DMI_PEER_UP && !peer->writing && !peer->blocked &&
+      peer->broken == 0) {
     peer->writing = true;
     /* Meanwhile the daemon may have found that the connection is lost, and waits in
      * dmi_send_settle. */
@@ -259,8 +254,9 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
       net->dirty = peer;
     }
   }
-  dmi_slice_drop(&msg->list); /* what was copied, or is for nobody; empty if taken over */
-  dmi_slice_drop(&msg->body);
+  /* What was copied, or is for nobody; without a frame if it was taken over. */
+  if (msg->list.frame != NULL) dmi_slice_drop(&msg->list);
+  if (msg->body.frame != NULL) dmi_slice_drop(&msg->body);
   return true;
 }
 

@@ -1,0 +1,97 @@
+/*
+ * access_parts.c - reads and writes of several pages, or whose caller does not wait.
+ *
+ * Each page that cannot be served here and now is an operation on the heap; the call is complete
+ * when all of them are.  A caller that waits begins so many at a time as DMI_PAGES_AT_ONCE says.
+ */
+#include <stdlib.h>
+
+#include "access/access_int.h"
+
+/* One page's part, which could not be served at once. */
+static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call,
+                          struct dmi_mapping *mapping, struct dmi_page *page, uint64_t off,
+                          uint64_t size, unsigned char *buf) {
+  struct dmi_op *op = calloc(1, sizeof(*op));
+  if (!op) return DMI_ENOMEM;
+  dmi_access_request(transfer, &op->req, off, size, buf);
+  if (transfer->write && transfer->status) { /* the caller may change its buffer meanwhile */
+    op->req.src = dmi_slice_copy(buf, size);
+    if (!op->req.src.ptr) {
+      free(op);
+      return DMI_ENOMEM;
+    }
+  }
+  if (!dmi_mapping_ref(mapping)) {
+    dmi_slice_drop(&op->req.src);
+    free(op);
+    return DMI_EADDR;
+  }
+  op->heap = true;
+  op->mapping = mapping;
+  op->page = page;
+  op->call = call;
+  atomic_fetch_add(&call->left, 1);
+  dmi_access_op_begin(transfer->access, op, NULL);
+  return DMI_OK;
+}
+
+/* All parts of [addr, addr + left), as operations of one call that has begun. */
+static void begin_all(const struct transfer *transfer, struct dmi_call *call,
+                      struct dmi_mapping *mapping, uint64_t addr, uint64_t left) {
+  unsigned char *buf = transfer->buf + (addr - transfer->addr);
+  while (left) {
+    uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
+    uint64_t size = mapping->map.page_size - off;
+    int32_t error;
+    struct dmi_page *page = dmi_mapping_get(&transfer->access->core, mapping, index, &error);
+    if (size > left) size = left;
+    if (page && !dmi_access_hit(transfer, page, off, size, buf)) {
+      dmi_unlock(&page->lock, DMI_RANK_PAGE);
+      error = part_begin(transfer, call, mapping, page, off, size, buf);
+    } else if (page) {
+      error = DMI_OK;
+    }
+    if (error != DMI_OK) dmi_access_call_fail(call, error);
+    addr += size;
+    buf += size;
+    left -= size;
+  }
+  dmi_access_call_finish(call);
+}
+
+/* The caller waits. */
+static int32_t parts_now(const struct transfer *transfer, struct dmi_mapping *mapping) {
+  uint64_t page_size = mapping->map.page_size;
+  uint64_t most =
+      page_size > UINT64_MAX / DMI_PAGES_AT_ONCE ? UINT64_MAX : page_size * DMI_PAGES_AT_ONCE;
+  uint64_t done = 0;
+  int32_t error = DMI_OK;
+  while (done < transfer->size && error == DMI_OK) {
+    uint64_t part = transfer->size - done < most ? transfer->size - done : most;
+    struct dmi_status status;
+    struct dmi_call call;
+    dmi_status_begin(&status);
+    dmi_access_call_begin(&call, &status, false);
+    begin_all(transfer, &call, mapping, transfer->addr + done, part);
+    error = dmi_access_wait(transfer->access, &status);
+    done += part;
+  }
+  return error;
+}
+
+int32_t dmi_access_parts(const struct transfer *transfer, struct dmi_mapping *mapping) {
+  struct dmi_call *call;
+  int32_t error = DMI_OK;
+  if (!transfer->status) {
+    error = parts_now(transfer, mapping);
+  } else if ((call = malloc(sizeof(*call)))) {
+    dmi_status_begin(dmi_status_of(transfer->status));
+    dmi_access_call_begin(call, dmi_status_of(transfer->status), true);
+    begin_all(transfer, call, mapping, transfer->addr, transfer->size);
+  } else {
+    error = DMI_ENOMEM;
+  }
+  dmi_mapping_unref(&transfer->access->core, mapping);
+  return error;
+}
