@@ -89,19 +89,10 @@ static void forget_pages(struct dmi_handover *h) {
   h->page_num = h->page_capacity = h->page_next = 0;
 }
 
-static void forget_homes(struct dmi_handover *h) {
-  while (h->home_num)
-    ENV(h, unref, h->home[--h->home_num]);
-  free(h->home);
-  free(h->tail);
-  h->home = NULL;
-  h->tail = NULL;
-  h->home_capacity = h->tail_num = h->tail_capacity = h->tail_next = 0;
-}
-
 void dmi_handover_free(struct dmi_handover *h) {
   if (!h) return;
-  forget_homes(h);
+  if (h->home) ENV(h, unref, h->home);
+  free(h->tail);
   forget_pages(h);
   dmi_handover_takes_free(h);
   dmi_promises_free(h->promises);
@@ -118,15 +109,6 @@ struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
 }
 
 /* ---- Collecting ----------------------------------------------------------------------------- */
-
-static void collect_homes(struct dmi_handover *h) {
-  struct dmi_map *map;
-  EACH_MAP(h, map) {
-    if (atomic_load(&map->home) != h->core->self || !ENV(h, ref, map)) continue;
-    DMI_XALLOC_GROW(h->home, h->home_num, h->home_capacity);
-    h->home[h->home_num++] = map;
-  }
-}
 
 static void collect_tails(struct dmi_handover *h, struct dmi_map *map) {
   struct dmi_page *page;
@@ -213,7 +195,6 @@ static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
     case DMI_PROMISES_ENOUGH:
       atomic_store(&h->core->heir, h->heir);
       (void)dmi_out_add(out, DMI_ACT_LEAVES);
-      collect_homes(h);
       if (DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
       move(h, DMI_HANDOVER_HOMES);
       return true;
@@ -235,29 +216,39 @@ static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out 
   h->homes_in_flight++;
 }
 
+/* The next mapping whose home is here, with a reference.  NULL: there is none.  New mappings have
+ * higher addresses than those there were. */
+static struct dmi_map *next_home(struct dmi_handover *h) {
+  struct dmi_map *map = ENV(h, next_map, h->home_from);
+  for (; map; map = ENV(h, next_map, map->base)) {
+    if (atomic_load(&map->home) == h->core->self && ENV(h, ref, map)) return map;
+  }
+  return NULL;
+}
+
 /* HOME_BEGIN is on its way before anything is sent to the heir as the home.  All homes are over:
  * no record is made as an owner any more, so the pages can be collected. */
 static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
-  const struct dmi_map *map;
+  struct dmi_map *map = h->home = next_home(h);
   struct dmi_msg msg;
-  if (!h->home_num) {
+  if (!map) {
     if (!DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
     move(h, DMI_HANDOVER_PAGES);
     return;
   }
-  map = h->home[h->home_num - 1];
+  h->home_from = map->base;
   msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_BEGIN);
   msg.home = (struct dmi_msg_home){
       .page_size = map->page_size, .page_num = map->page_num, .tag = map->tag};
   dmi_out_send(out, h->heir, &msg);
-  if (DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, h->home[h->home_num - 1]);
+  if (DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, map);
   move(h, DMI_HANDOVER_BEGUN);
 }
 
 /* From here on nobody decides here as the home; then the decisions made are collected.  Records
  * made later know nothing of tails. */
 static void move_home(struct dmi_handover *h, struct dmi_out *out) {
-  struct dmi_map *map = h->home[h->home_num - 1];
+  struct dmi_map *map = h->home;
   ENV(h, hold, map);
   atomic_store(&map->home, h->heir);
   if (!DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, map);
@@ -267,12 +258,12 @@ static void move_home(struct dmi_handover *h, struct dmi_out *out) {
 }
 
 static void send_tails(struct dmi_handover *h, struct dmi_out *out) {
-  struct dmi_map *map = h->home[h->home_num - 1];
+  struct dmi_map *map = h->home;
   uint64_t num = h->tail_num - h->tail_next;
   struct dmi_msg msg;
   if (!num) {
     if (!DMI_BROKEN(h, DMI_HBREAK_END)) send_home_end(h, map->base, out);
-    h->home_num--;
+    h->home = NULL;
     ENV(h, unref, map);
     move(h, DMI_HANDOVER_HOMES);
     return;
@@ -357,7 +348,6 @@ static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   h->page_num = kept;
   if (kept) return false;
   forget_pages(h);
-  forget_homes(h);
   move(h, DMI_HANDOVER_DRAINED);
   dmi_promises_end(h->promises, out);
   (void)dmi_out_add(out, DMI_ACT_DRAINED);
@@ -407,26 +397,10 @@ static void kill_pages(struct dmi_handover *h, struct dmi_map *map) {
   }
 }
 
-/* It is home of this mapping no more.  One that is being given was not unmapped: the coordinator
- * has unmapping wait for the leave (docs/membership.md). */
-static void drop_home(struct dmi_handover *h, const struct dmi_map *map) {
-  uint64_t num = h->home_num, kept = 0;
-  if (h->state != DMI_HANDOVER_HOMES) return;
-  for (uint64_t i = 0; i < num; i++) {
-    if (h->home[i] == map) {
-      ENV(h, unref, h->home[i]);
-    } else {
-      h->home[kept++] = h->home[i];
-    }
-  }
-  h->home_num = kept;
-}
-
 void dmi_handover_forget(struct dmi_handover *h, uint64_t base, struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, base);
   if (!map) return;
   ENV(h, forget, map);
-  drop_home(h, map);
   if (!DMI_BROKEN(h, DMI_HBREAK_KILL)) kill_pages(h, map);
   ENV(h, arrived, map);
   dmi_out_add(out, DMI_ACT_REPLAY)->map = map;

@@ -33,8 +33,8 @@ struct dmi_handover {
   struct dmi_promises *promises;
   uint64_t tails_at_once, bytes_at_once;
   uint64_t homes_in_flight; /* HOME_END sent, HOME_DONE not come */
-  uint64_t home_num, home_capacity;
-  struct dmi_map **home; /* to be given to the heir, from the last one on; a reference to each */
+  struct dmi_map *home;     /* that is being given to the heir, with a reference; NULL: none is */
+  uint64_t home_from;       /* the next one is looked for behind this address */
   uint64_t tail_num, tail_capacity, tail_next;
   struct dmi_tail *tail; /* of the home that is being given; those before tail_next were sent */
   uint64_t page_num, page_capacity, page_next;

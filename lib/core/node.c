@@ -47,10 +47,11 @@ void dmi_act_end(struct dmi_act *act) {
 /* One small thing of the handover.  What is promised to others that leave comes first: they give it
  * back, or use it.  False: there is nothing to do, until something has happened. */
 static bool go_on(struct dmi_node *node, struct dmi_out *out) {
-  bool asks = dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS;
   if (!node->goes_on) return false;
   node->goes_on = false;
-  if (asks && dmi_pressure_promised(node->pressure)) return false;
+  if (dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS &&
+      dmi_pressure_promised(node->pressure))
+    return false;
   if (dmi_handover_go_on(node->handover, out)) node->goes_on = true;
   return true;
 }
