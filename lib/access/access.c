@@ -1,8 +1,9 @@
 /*
- * access.c - the instance, and what all accesses share: finding the mapping, calls, operations.
+ * access.c - makes and frees struct dmi_access, and has what all accesses share: finding the
+ * mapping, calls, operations.
  *
- * A call of the API that cannot be served here and now becomes one or more operations of the
- * protocol core; it is complete, and its status done, when all of them are.
+ * A call of the API that is not a hit becomes one or more operations of the protocol core. It is
+ * complete, and its status done, when all of them are.
  */
 #include "access/access.h"
 
@@ -47,7 +48,8 @@ static void give_up(struct dmi_op *op, void *access) {
   dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
 }
 
-/* The thread that gave the status may have ended, and the status with it: it is not touched. */
+/* Frees an operation without completing it: the thread that gave the status may have ended, and its
+ * status with it. */
 static void drop(struct dmi_op *op, void *arg) {
   (void)arg;
   dmi_slice_drop(&op->req.src);
@@ -57,7 +59,8 @@ static void drop(struct dmi_op *op, void *arg) {
 
 void dmi_access_end(struct dmi_access *access) {
   dmi_space_end(&access->space, &access->core);
-  dmi_ops_each(access->ops, give_up, access); /* pages that go with it may list any of them */
+  /* before the pages are freed, which may list these operations */
+  dmi_ops_each(access->ops, give_up, access);
   dmi_ops_each(access->ops, drop, NULL);
 }
 
@@ -130,7 +133,8 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
   dmi_access_check_step(access, page);
   asked = dmi_access_carry_locked(access, page, &out);
   if (asked) op->call->status->asked = asked;
-  dmi_unlock(&page->lock, DMI_RANK_PAGE); /* from here on others may complete it */
+  /* from here on other threads may complete the operation */
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, &out, later);
   dmi_access_watch_stall(access);
 }

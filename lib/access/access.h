@@ -1,6 +1,6 @@
 /*
- * access.h - reads, writes and read-modify-writes of this process's threads, and the page messages
- * of the others: the shell around the page protocol's core.
+ * access.h - reads, writes and read-modify-writes of this process's threads, and page messages of
+ * other processes: the shell around the page protocol in lib/core.
  *
  * Must not include anything of the layers above; what it needs from them is in struct
  * dmi_access_above.
@@ -20,20 +20,19 @@ struct dmi_access;
 struct dmi_group;
 struct dmi_self_msg;
 
-/* What the layers above do for an access.  None of it is called for a hit, nor for a page message
- * that asks for nothing out of the ordinary. */
+/* Functions of the layers above.  Neither hits nor ordinary page messages call them. */
 struct dmi_access_above {
-  /* The mapping of an address, asking the directory if need be; with a reference.  NULL: *error.
-   * Waits; not in the daemon thread. */
+  /* Finds the mapping of an address, if necessary in the directory; returns it with a reference.
+   * NULL: *error says why.  May wait, so the daemon thread must not call it. */
   struct dmi_mapping *(*lookup)(void *arg, uint64_t addr, int32_t *error);
-  /* Makes a mapping with this word (core/heap.h), or ends one.  DMI_OK or DMI_E*.  Both wait, but
-   * unmap_later does not, and tells nobody how it went. */
+  /* Makes a mapping with this tag (core/heap.h), or ends one.  They wait, and return DMI_OK or
+   * DMI_E*; unmap_later does not wait and reports no error. */
   int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag, int64_t *addr);
   int32_t (*unmap)(void *arg, uint64_t base, uint64_t tag);
   void (*unmap_later)(void *arg, uint64_t base, uint64_t tag);
-  /* A write of this page waits for memory (DMI_ACT_STALLED); with the page locked. */
+  /* A write of this page waits for memory (DMI_ACT_STALLED).  The page is locked. */
   void (*stalled)(void *arg, struct dmi_page *page);
-  /* Something that the pager asked to be told of has happened; any thread, any lock. */
+  /* An event has happened that the pager waits for.  Any thread, with any locks held. */
   void (*wake_pager)(void *arg);
 };
 
@@ -41,24 +40,27 @@ struct dmi_access_above {
 struct dmi_access {
   struct dmi_core core;
   struct dmi_space space;    /* the mappings known here */
-  struct dmi_net *net;       /* sends: any thread; else the daemon */
-  struct dmi_ops *ops;       /* operations that are out; own lock */
-  struct dmi_stream *stream; /* what happens is told there */
+  struct dmi_net *net;       /* any thread may send; the rest is for the daemon thread */
+  struct dmi_ops *ops;       /* operations in flight; own lock */
+  struct dmi_stream *stream; /* gets the events of the process */
   const struct dmi_access_above *above;
   void *above_arg;
 
-  /* Flags that are looked at on the way of each access or step; any thread. */
-  _Atomic uint32_t active;   /* bool: API calls are possible; set once dmi_id is */
-  _Atomic uint32_t drain;    /* bool: leaving; the daemon looks at core.owned after each step */
-  _Atomic uint32_t stalling; /* bool: node/stall.c looks, or is about to */
-  _Atomic uint32_t pager_expects; /* bool: pages stall or are offered; it is told of GRANTs */
+  /* Flags that every access or step reads; any thread. */
+  _Atomic uint32_t active; /* bool: API calls are possible; set after dmi_id */
+  /* bool: this process leaves; the daemon reads core.owned after each step */
+  _Atomic uint32_t drain;
+  /* bool: node/stall.c looks for members that do not answer, or begins to */
+  _Atomic uint32_t stalling;
+  /* bool: pages are stalled or offered, so GRANTs are events for the pager */
+  _Atomic uint32_t pager_expects;
   _Atomic uint32_t
-      pager_watches_steps; /* bool: the pager wants to know when a step of some page is over */
+      pager_watches_steps; /* bool: the end of any page's step is an event for the pager */
   _Atomic uint32_t
       idle_owed; /* user code that ended while its operations were still in flight: the */
                  /* membership core is told that it is idle when they are complete */
 
-  _Atomic uint64_t sent[DMI_MSG_NUMBERS]; /* own page messages to others, by type */
+  _Atomic uint64_t sent[DMI_MSG_NUMBERS]; /* page messages of own operations to others, by type */
   struct {
     _Atomic uint64_t num, bytes;
   } pages[DMI_MSG_NUMBERS]; /* messages to others that brought pages, by type */
@@ -67,57 +69,60 @@ struct dmi_access {
   struct dmi_self_msg *selfs, **selfs_end;
 
   struct dmi_mutex
-      deferred_lock; /* guards dmi_mapping.deferred of all mappings, and clearing map.arriving */
+      /* guards dmi_mapping.deferred of all mappings, and setting map.arriving to 0 */
+      deferred_lock;
 };
 
-/* Makes one of zero bytes; `core`, `net`, `active` and perhaps `stream` are the caller's to fill
- * in. */
+/* Initialises a struct of zero bytes.  The caller fills in `core`, `net`, `active`, and `stream` if
+ * there is one. */
 void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *above, void *arg);
-/* At the end of the process: frees the mappings, and the operations that nobody will ever answer.
- */
+/* At the end of the process: frees the mappings, and the operations that will not be answered any
+ * more. */
 void dmi_access_end(struct dmi_access *access);
-/* Frees the rest. */
+/* Frees everything else. */
 void dmi_access_fini(struct dmi_access *access);
 
 /* Set while DMI_function runs in this thread. */
 extern __thread bool dmi_in_function __attribute__((tls_model("initial-exec")));
 
-/* May this thread call DMI functions now?  DMI_OK; DMI_EINFUNC, if not; DMI_EINACTIVE: nobody may,
- * as the program does not run (`access` NULL, before and after it). */
+/* DMI_OK if this thread may call DMI functions now.  DMI_EINFUNC: it runs DMI_function.
+ * DMI_EINACTIVE: the program does not run (`access` is NULL before and after it). */
 static inline int32_t dmi_access_usable(const struct dmi_access *access) {
   if (dmi_in_function) return DMI_EINFUNC;
   if (access && atomic_load_explicit(&access->active, memory_order_acquire)) return DMI_OK;
   return DMI_EINACTIVE;
 }
 
-/* Bytes; longer reads copy from the frame after unlocking the page. */
+/* Bytes.  Longer reads unlock the page first and then copy from its frame. */
 #define DMI_COPY_LOCKED 16384
-/* Of a synchronous access: bounds what its operations take of memory. */
+/* The most pages of a synchronous access that are requested at the same time: this limits the
+ * memory for operations. */
 #define DMI_PAGES_AT_ONCE 8192
 
-/* One operation on a page that is in flight, or about to be. */
+/* An operation on one page that is in flight, or begins. */
 struct dmi_op {
-  struct dmi_req req;          /* first: the core gives it back */
+  struct dmi_req req;          /* first: the core passes it back */
   struct dmi_mapping *mapping; /* one reference */
   struct dmi_page *page;
   struct dmi_call *call;
-  uint32_t slot; /* place in the table of operations */
-  bool heap;     /* free it when complete */
-  bool claimed;  /* an answer is being received into req.dst; guarded by the page's lock */
-  unsigned char small[24]; /* inputs or an answer nobody wants, when they are this small */
+  uint32_t slot; /* index in the table of operations */
+  bool heap;     /* freed when complete */
+  bool claimed;  /* an answer is just being received into req.dst; guarded by the page's lock */
+  unsigned char small[24]; /* for small inputs, and for an answer that the caller does not want */
 };
 
-/* A call of the API: complete when all its operations are. */
+/* A call of the API.  It is complete when all its operations are. */
 struct dmi_call {
-  _Atomic uint32_t left; /* operations not complete, and 1 until all have begun */
-  _Atomic int32_t error; /* of the first that failed */
+  _Atomic uint32_t left; /* operations that are not complete, plus 1 until all have begun */
+  _Atomic int32_t error; /* of the first operation that failed */
   struct dmi_status *status;
-  struct dmi_group *group; /* NULL, or one reference: its parts are in use */
+  struct dmi_group *group; /* NULL, or a reference to the group whose parts are in use */
   bool heap;
 };
 
-/* Any thread: something is asked that another process's daemon answers at once; whether it does is
- * looked after (node/stall.c).  Costs a look at a word, once a second more. */
+/* Any thread; to be called when a question is sent that another process's daemon should answer at
+ * once: node/stall.c then watches whether it does.  Costs one read of a word, and once a second a
+ * little more. */
 static inline void dmi_access_watch_stall(struct dmi_access *access) {
   if (!atomic_load_explicit(&access->stalling, memory_order_relaxed) &&
       !atomic_exchange(&access->stalling, 1)) {
@@ -125,13 +130,14 @@ static inline void dmi_access_watch_stall(struct dmi_access *access) {
   }
 }
 
-/* With a status that has begun.  Begins with a count of one, which the caller's dmi_access_call_finish takes away. */
+/* Begins a call with `left` 1 and a status that was begun, which the caller's
+ * dmi_access_call_finish takes away. */
 void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap);
 void dmi_access_call_fail(struct dmi_call *call, int32_t error);
-/* One of `left` is done; with the last the status is, and the call is gone. */
+/* Takes 1 from `left`.  At 0 the status is done, and the call is freed. */
 void dmi_access_call_finish(struct dmi_call *call);
 
-/* Peers with queued messages that no thread has written yet. */
+/* Peers whose queued messages this thread must still write. */
 #define DMI_FLUSH_MAX 16
 struct dmi_flush {
   uint32_t num;
@@ -139,14 +145,14 @@ struct dmi_flush {
 };
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);
 
-/* With the page locked: it shall not be replaced soon (docs/replacement.md).  Written only when it
- * changes, which is once for each turn of the pager's hand. */
+/* With the page locked: marks it as used, so that it is not replaced soon (docs/replacement.md).
+ * Writes only if the mark is not set, which is once for each round of the pager. */
 static inline void dmi_access_used(struct dmi_page *page) {
   if (!(page->flags & DMI_PAGE_USED)) page->flags |= DMI_PAGE_USED;
 }
 
-/* With the page locked: may its bytes be read (written) here and now, without a message?  Then they
- * are used. */
+/* With the page locked: true if its bytes can be read (written) here without a message; then marks
+ * the page as used. */
 static inline bool dmi_access_readable(const struct dmi_core *core, struct dmi_page *page) {
   if (!dmi_page_readable(core, page) || (page->flags & DMI_PAGE_DEAD)) return false;
   dmi_access_used(page);
@@ -159,32 +165,33 @@ static inline bool dmi_access_writable(const struct dmi_core *core, struct dmi_p
   return true;
 }
 
-/* Gives the operation to the core; it may be complete, and freed, when this returns.  Its message
- * goes out at once or, with `later`, when the caller flushes that, which must be soon. */
+/* Gives the operation to the core.  It may be complete, and freed, when this returns.  Its message
+ * is written at once or, with `later`, when the caller flushes that, which must be soon. */
 void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later);
 
-/* The mapping that has this range, with a reference.  NULL: *error.  Waits. */
+/* The mapping that contains this range, with a reference.  NULL: *error says why.  May wait. */
 struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, int64_t size,
                                        int32_t *error);
 
-/* How many page messages of this type this process has sent to others on its own account: neither
- * answers nor what it passes on. */
+/* How many page messages of this type this process has sent to others for its own operations;
+ * answers and forwarded messages are not counted. */
 uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type);
 
 /* How many bytes of pages this process has sent to others in messages of this type (DATA, BLOCK,
  * GRANT), and (`num` not NULL) in how many. */
 uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num);
 
-/* Bytes in page tables and records.  Any thread. */
+/* Bytes of page tables and records.  Any thread. */
 uint64_t dmi_access_tables(const struct dmi_access *access);
 
-/* The API's reads and writes; `status` NULL: synchronous.  Return DMI_TRUE or DMI_FALSE. */
+/* DMI_read and DMI_write; `status` NULL: synchronous.  They return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status);
 int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status);
 
-/* A read-modify-write: inputs out1 then out2, answer to `in` (NULL: not wanted). */
+/* A read-modify-write: its inputs are out1 followed by out2; `in` gets the answer (NULL: not
+ * wanted). */
 struct dmi_rmw_call {
   enum dmi_rmw rmw;
   int64_t addr, size;
@@ -192,40 +199,40 @@ struct dmi_rmw_call {
   void *in;
   struct dmi_rmw_sizes sizes;
   int8_t tag, mode;
-  bool begun; /* asynchronous: the status has begun, and others may wait for it */
-  bool spin;  /* a synchronous caller looks again and again for a while before it sleeps */
+  bool begun; /* asynchronous: the status was begun before, and other threads may wait for it */
+  bool spin;  /* a synchronous caller spins for a while before it sleeps */
 };
 int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status);
 
-/* Adds to the 64-bit number at `addr`; its old value goes to `old`, if that is not NULL. */
+/* Adds to the 64-bit number at `addr`; `old` gets the value before, if it is not NULL. */
 int32_t dmi_access_fad(struct dmi_access *access, int64_t addr, int64_t add, int64_t *old,
                        int8_t mode, DMI_local_status_t *status);
 
-/* Waits for a call, receiving what it waits for if that is possible.  Returns its error. */
+/* Waits for a call, if possible by receiving the answer itself.  Returns the call's error. */
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status);
 
-/* ---- For whoever receives: the daemon, or a thread that waits (docs/wire.md) ---- */
+/* ---- For the thread that receives: the daemon, or one that waits (docs/wire.md) ---- */
 
-/* The first `got` bytes of the body of a large message are here. */
+/* The first `got` bytes of the body of a large message have arrived. */
 void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got);
 
-/* A message of class PAGE (msg/table.h).  Takes its slices over.  False: not from a correct peer.
- */
+/* Handles a message of class PAGE (msg/table.h) and takes over its slices.  False: a correct peer
+ * does not send it. */
 bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg *msg);
 
-/* Where the body of a page message goes; see net.h. */
+/* Where to receive the body of a page message; see net.h. */
 void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg);
 
 /* ---- For the daemon ---- */
 
-/* Queues an answer to ourselves, which the daemon thread delivers; any thread. */
+/* Queues an answer to this process itself, which the daemon thread delivers.  Any thread. */
 void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg);
-/* Delivers them. */
+/* Delivers these answers. */
 void dmi_access_self(struct dmi_access *access);
 
-/* A step of the core on this page: begins with `out` empty and the page locked; at its end the
- * actions are carried out and the page is unlocked.  Any thread. */
+/* A step of the core on this page.  The beginning locks the page and empties `out`; the end carries
+ * out the actions in `out` and unlocks the page.  Any thread. */
 void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out);
 void dmi_access_step_end(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out);
 

@@ -1,11 +1,10 @@
 /*
  * access_bytes.c - reads and writes of this process's threads.
  *
- * The happy path: the page can be read, or written, here and now: find its record, lock it, copy,
- * unlock; no message, no allocation, nothing shared but the page.  Otherwise it is a miss: an
- * operation of the protocol, in which the page's lock is not given back before its messages are
- * queued; the thread sleeps until it is complete.  Ranges of several pages, and calls that do not
- * wait, are in access_parts.c.
+ * The happy path is a hit: find the page's record, lock it, copy, unlock; no message, no
+ * allocation, and no shared state but the page.  Otherwise it is a miss: an operation of the
+ * protocol, whose messages are queued before the page is unlocked; the thread sleeps until it is
+ * complete.  Ranges of several pages, and calls that do not wait, are in access_parts.c.
  */
 #include <string.h>
 
@@ -15,7 +14,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 
-/* ---- Hits ------------------------------------------------------------------------------------ */
+/* ---- Hits ----------------------------------------------------------------------------------- */
 
 static bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
                      void *buf) {
@@ -54,7 +53,7 @@ bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint
                          : read_hit(transfer->access, page, off, size, buf);
 }
 
-/* ---- Misses ---------------------------------------------------------------------------------- */
+/* ---- Misses --------------------------------------------------------------------------------- */
 
 void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, uint64_t off,
                         uint64_t size, unsigned char *buf) {
@@ -69,8 +68,8 @@ void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, ui
   }
 }
 
-/* A range of one page that is not served by a hit: one operation.  Takes over a reference to the
- * mapping.  The page is locked; NULL: it had no record. */
+/* Carries out a transfer in one page that is no hit, as one operation.  Takes over a reference to
+ * the mapping.  The page is locked; NULL: it had no record. */
 static int32_t miss(const struct transfer *transfer, struct dmi_mapping *mapping, uint64_t index,
                     struct dmi_page *page, uint64_t off) {
   struct dmi_access *access = transfer->access;
@@ -116,7 +115,7 @@ static int32_t run(const struct transfer *transfer) {
   }
   referenced = dmi_mapping_ref(mapping);
   if (page && (transfer->status || !referenced)) dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  dmi_epoch_leave(); /* what follows may wait */
+  dmi_epoch_leave(); /* the rest may wait */
   if (!referenced) {
     error = DMI_EADDR;
   } else if (one && !transfer->status) {
@@ -128,9 +127,9 @@ static int32_t run(const struct transfer *transfer) {
   return error == DMI_OK ? DMI_TRUE : dmi_status_refuse(transfer->status, error);
 }
 
-/* ---- Reads and writes ------------------------------------------------------------------------ */
+/* ---- Reads and writes ----------------------------------------------------------------------- */
 
-/* Size 0 succeeds at any address: nothing is looked up. */
+/* Size 0 succeeds at any address. */
 static int32_t nothing(DMI_local_status_t *status) {
   if (dmi_in_function) return dmi_status_refuse(status, DMI_EINFUNC);
   return status ? dmi_status_succeed(status) : DMI_TRUE;
@@ -176,7 +175,7 @@ int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, v
   return run(&transfer);
 }
 
-/* In no mapping itself, and behind the last byte of one? */
+/* True if the address is in no mapping, and just behind the last byte of one. */
 static bool is_end(struct dmi_access *access, int64_t addr) {
   int32_t error = DMI_OK;
   struct dmi_mapping *mapping = dmi_access_mapping(access, addr, 0, &error);
@@ -189,8 +188,8 @@ static bool is_end(struct dmi_access *access, int64_t addr) {
   return end;
 }
 
-/* An EXCLUSIVE write of no bytes moves the page here, as a compare-and-swap does that changes
- * nothing.  At the end of a mapping there is no page to move. */
+/* An EXCLUSIVE write of 0 bytes moves the page here, like a compare-and-swap that changes nothing.
+ * At the end of a mapping there is no page to move. */
 static int32_t fetch_page(struct dmi_access *access, int64_t addr, DMI_local_status_t *status) {
   static const unsigned char zero;
   const struct dmi_rmw_call call = {.rmw = DMI_RMW_CAS,
@@ -216,7 +215,7 @@ int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, 
   transfer.access = access;
   transfer.addr = (uint64_t)addr;
   transfer.size = (uint64_t)size;
-  /* The buffer is only read; one type of pointer serves both directions. */
+  /* The cast is safe: a write only reads the buffer. */
   transfer.buf = (unsigned char *)(uintptr_t)buf;
   transfer.type = mode == DMI_PUT_WRITE ? DMI_REQ_PUT : DMI_REQ_EXCL;
   transfer.kind = 0;

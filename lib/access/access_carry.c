@@ -1,9 +1,9 @@
 /*
- * access_carry.c - carrying out what a step of a page decided.
+ * access_carry.c - carries out the actions that a step of a page decided.
  *
- * The happy path: messages are queued while the page is locked, so that their order is that of
- * the steps; after it is unlocked they are written to the sockets, and operations that are complete
- * wake their threads.
+ * The happy path: messages are queued while the page is locked, so that they are in the order of
+ * the steps.  After it is unlocked they are written to the sockets, and threads of complete
+ * operations are woken.
  */
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #include "base/xalloc.h"
 #include "msg/wire.h"
 
-/* A request for the home, which is arriving: deferred until then. If the home has arrived between
- * the step and here, the request goes through the core again. */
+/* Defers a request for a home that is arriving.  If the home has arrived since the step, gives the
+ * request to the core again. */
 static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                   struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
@@ -23,7 +23,7 @@ static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t fro
     item = dmi_xalloc(1, sizeof(*item));
     item->from = from;
     item->msg = *msg;
-    if (msg->list.len && !msg->list.frame) { /* borrowed from the connection that brought it */
+    if (msg->list.len && !msg->list.frame) { /* borrowed from the connection that received it */
       item->msg.list = dmi_slice_xcopy(msg->list.ptr, msg->list.len);
     }
     item->next = NULL;
@@ -34,13 +34,13 @@ static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t fro
   if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
-/* A page goes to its next owner: it may be one that stalls here, or was offered. */
+/* A GRANT is sent: the page may be one that is stalled here, or was offered. */
 static void grants(struct dmi_access *access) {
   if (atomic_load(&access->pager_expects) && atomic_exchange(&access->pager_expects, 0))
     access->above->wake_pager(access->above_arg);
 }
 
-/* A message with bytes, or with the ownership of this page, is queued. */
+/* Counts a queued message that brings a page's bytes; emits the event of a GRANT. */
 static void brings(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
                    uint8_t type, uint64_t bytes) {
   if (bytes && dmi_wire_type(type)->brings_page) {
@@ -53,20 +53,20 @@ static void brings(struct dmi_access *access, const struct dmi_page *page, uint3
   }
 }
 
-/* A request whose answer a thread may receive itself. */
+/* True for a request whose answer a thread may receive itself. */
 static bool asks(uint8_t type) {
   return type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
          type == DMI_MSG_ATOMIC;
 }
 
-/* A write waits for room. */
+/* A write waits for memory. */
 static void stalled(struct dmi_access *access, struct dmi_page *page) {
   dmi_emit(access->stream, memory_short, .mapping = page->map->base, .page = page->index,
            .bytes = page->map->page_size);
   access->above->stalled(access->above_arg, page);
 }
 
-/* A step of some page is over: pages that could not leave before may now. */
+/* A step of a page is over: pages that could not leave before may now be able to. */
 static void stepped(struct dmi_access *access) {
   if (__builtin_expect(atomic_load_explicit(&access->pager_watches_steps, memory_order_relaxed),
                        0)) {
@@ -78,7 +78,7 @@ static void stepped(struct dmi_access *access) {
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out) {
   uint32_t asked = 0;
-  /* The list may grow, and move, meanwhile. */
+  /* The list may grow, and move in memory, during the loop. */
   for (uint32_t i = 0; i < out->num; i++) {
     uint32_t to = out->act[i].to;
     struct dmi_msg msg = out->act[i].msg;
@@ -90,7 +90,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
           break;
         }
         if (msg.type == DMI_MSG_GRANT) grants(access);
-        if (!dmi_net_send(access->net, to, &msg)) { /* it has left */
+        if (!dmi_net_send(access->net, to, &msg)) { /* the receiver has left */
           dmi_page_bounced(&access->core, page, to, &msg, out);
           break;
         }
@@ -122,7 +122,7 @@ void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   flush->num = 0;
 }
 
-/* What is queued for `uid` is to be sent together with the rest. */
+/* Notes that messages for `uid` must be flushed, together with others. */
 static void flush_later(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
   for (uint32_t i = 0; i < later->num; i++) {
     if (later->uid[i] == uid) return;

@@ -1,5 +1,5 @@
 /*
- * access_int.h - what the files of access share; nobody else includes it.
+ * access_int.h - private to the files of access.
  */
 #ifndef DMI_ACCESS_ACCESS_INT_H
 #define DMI_ACCESS_ACCESS_INT_H
@@ -8,7 +8,7 @@
 #include "base/epoch.h"
 #include "core/heap.h"
 
-/* A read or write of the API. */
+/* A read or write of the API while it runs. */
 struct transfer {
   struct dmi_access *access;
   uint64_t addr, size;
@@ -18,10 +18,11 @@ struct transfer {
   DMI_local_status_t *status; /* NULL: the caller waits */
 };
 
-/* ---- Finding the mapping: inline, as a hit does it ---- */
+/* ---- Finding the mapping; inline, since every hit does it ---- */
 
-/* The mapping of a range, for what programs may touch or, with `system`, the allocator; inside the
- * epoch afterwards, or with a reference (*held) if it had to be fetched.  NULL: *error. */
+/* Finds the mapping of a range: one that programs may access or, with `system`, also one of the
+ * allocator.  Afterwards the thread is inside an epoch or, if the mapping had to be fetched, has a
+ * reference (*held).  NULL: *error says why. */
 static inline struct dmi_mapping *dmi_access_find(struct dmi_access *access, int64_t addr,
                                                   int64_t size, bool system, bool *held,
                                                   int32_t *error) {
@@ -48,38 +49,40 @@ static inline struct dmi_mapping *dmi_access_find(struct dmi_access *access, int
   return mapping;
 }
 
-/* Ends what these begin, outside the epoch. */
+/* Leaves the epoch, or gives back the reference, of dmi_access_find. */
 static inline void dmi_access_release(struct dmi_access *access, struct dmi_mapping *mapping,
                                       bool held) {
   if (held) dmi_mapping_unref(&access->core, mapping);
 }
 
 /* ---- access_bytes.c ---- */
-/* Here and now, in one page; locks it.  True: done, and it is unlocked; false: it is locked. */
+/* Tries a hit in one page.  True: the transfer is done, and the page is unlocked.  False: the page
+ * is locked. */
 bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint64_t off,
                     uint64_t size, unsigned char *buf);
-/* A zeroed request becomes that of one page's part; a write's bytes stay where they are. */
+/* Makes a zeroed request the one for a part in one page; the bytes of a write are not copied. */
 void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, uint64_t off,
                         uint64_t size, unsigned char *buf);
 
 /* ---- access_parts.c ---- */
-/* A range of several pages, or without waiting.  Takes over a reference to the mapping. */
+/* A transfer of several pages, or whose caller does not wait.  Takes over a reference to the
+ * mapping. */
 int32_t dmi_access_parts(const struct transfer *transfer, struct dmi_mapping *mapping);
 
 /* ---- access.c ---- */
-/* As dmi_access_op_begin, with the page locked; unlocks it. */
+/* As dmi_access_op_begin, but the page is locked; unlocks it. */
 void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later);
-/* DMI_ACT_COMPLETE, with no page locked.  May free the operation, and its call. */
+/* Action DMI_ACT_COMPLETE.  No page may be locked.  May free the operation and its call. */
 void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op);
 
 /* ---- access_carry.c ---- */
-/* The actions of a step in two parts: with the page locked, and after it is unlocked.  Messages are
- * written at once or, with `later`, when the caller flushes that.  Returns who was asked for an
- * answer that a thread may receive itself; 0: nobody. */
+/* Carry out the actions of a step in two parts: with the page locked, and after it was unlocked.
+ * Messages are written at once or, with `later`, when the caller flushes that.  Returns the member
+ * that was asked for an answer that a thread may receive itself; 0: none. */
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out);
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later);
-/* Debug builds: what must hold between any two steps does.  With the page locked. */
+/* In debug builds: checks what must hold between two steps.  The page is locked. */
 static inline void dmi_access_check_step(const struct dmi_access *access,
                                          const struct dmi_page *page) {
 #ifdef DMI_DEBUG

@@ -1,21 +1,22 @@
 /*
  * access_parts.c - reads and writes of several pages, or whose caller does not wait.
  *
- * Each page that cannot be served here and now is an operation on the heap; the call is complete
- * when all of them are.  A caller that waits begins so many at a time as DMI_PAGES_AT_ONCE says.
+ * Each page that is not a hit becomes an operation, allocated on the heap; the call is complete
+ * when all of them are.  A caller that waits begins at most DMI_PAGES_AT_ONCE at a time.
  */
 #include <stdlib.h>
 
 #include "access/access_int.h"
 
-/* One page's part, which could not be served at once. */
+/* Begins the operation for the part in one page that is not a hit. */
 static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call,
                           struct dmi_mapping *mapping, struct dmi_page *page, uint64_t off,
                           uint64_t size, unsigned char *buf) {
   struct dmi_op *op = calloc(1, sizeof(*op));
   if (!op) return DMI_ENOMEM;
   dmi_access_request(transfer, &op->req, off, size, buf);
-  if (transfer->write && transfer->status) { /* the caller may change its buffer meanwhile */
+  /* copied, since the caller may change its buffer meanwhile */
+  if (transfer->write && transfer->status) {
     op->req.src = dmi_slice_copy(buf, size);
     if (!op->req.src.ptr) {
       free(op);
@@ -36,7 +37,8 @@ static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call
   return DMI_OK;
 }
 
-/* All parts of [addr, addr + left), as operations of one call that has begun. */
+/* Does all parts of [addr, addr + left): hits at once, the others as operations of one call that
+ * has begun. */
 static void begin_all(const struct transfer *transfer, struct dmi_call *call,
                       struct dmi_mapping *mapping, uint64_t addr, uint64_t left) {
   unsigned char *buf = transfer->buf + (addr - transfer->addr);
@@ -60,7 +62,7 @@ static void begin_all(const struct transfer *transfer, struct dmi_call *call,
   dmi_access_call_finish(call);
 }
 
-/* The caller waits. */
+/* A transfer whose caller waits. */
 static int32_t parts_now(const struct transfer *transfer, struct dmi_mapping *mapping) {
   uint64_t page_size = mapping->map.page_size;
   uint64_t most =

@@ -1,7 +1,7 @@
 /*
- * access_receive.c - page messages that come in: where their bodies go, and their steps.
+ * access_receive.c - page messages that arrive: where their bodies go, and their steps.
  *
- * In any thread that receives: the daemon, or one that waits and has borrowed the connection.
+ * Runs in any thread that receives: the daemon, or one that waits and has borrowed the connection.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ struct dmi_self_msg {
   struct dmi_msg msg;
 };
 
-/* The page of the own operation that this message answers, which may have been unmapped, and its
- * mapping with a reference.  NULL: there is none. */
+/* Finds the page of the own operation that this message answers, and its mapping, with a reference;
+ * it may have been unmapped.  NULL: there is no such operation. */
 static struct dmi_page *answered_page(struct dmi_access *access, const struct dmi_msg *msg,
                                       struct dmi_mapping **mapping) {
   struct dmi_page *page;
@@ -32,14 +32,14 @@ static struct dmi_page *answered_page(struct dmi_access *access, const struct dm
   return NULL;
 }
 
-/* With the page locked: the own operation that this message answers, NULL: none. */
+/* The own operation that this message answers; NULL: none.  The page is locked. */
 static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page *page,
                                const struct dmi_msg *msg) {
   struct dmi_op *op;
   dmi_op_t number;
   if (!dmi_msg_answers(msg, &number)) return NULL;
   op = dmi_ops_find(access->ops, number, page);
-  /* Its one answer is being received; this is none. */
+  /* Another answer to it is just being received; this one does not count. */
   if (op && op->claimed && msg->body.ptr != op->req.dst) return NULL;
   return op;
 }
@@ -47,19 +47,19 @@ static struct dmi_op *answered(struct dmi_access *access, const struct dmi_page 
 /* The longest body that a message about a page of this size can have. */
 static uint64_t body_limit(const struct dmi_msg *msg, uint64_t page_size) {
   uint64_t ranges = 0;
-  if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, if not the user's */
+  if (msg->type == DMI_MSG_ATOMIC) { /* two inputs of its length, unless it runs DMI_function */
     if (msg->atomic.rmw == DMI_RMW_ARRIVE) return DMI_SYNC_ARRIVE_MOST;
     return msg->atomic.rmw == DMI_RMW_USER ? DMI_RMW_MOST : 2 * page_size;
   }
   if (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT) ranges = msg->access.ranges;
   if (msg->type == DMI_MSG_UPDATE) ranges = msg->update.ranges;
-  /* They are not empty and lie apart. */
+  /* Ranges are not empty, and there are bytes between them. */
   if (ranges > page_size / 2 + 1) return 0;
   return page_size + ranges * sizeof(struct dmi_range);
 }
 
-/* Where the body of an answer goes: straight to the caller's buffer, or (NULL) at most *limit bytes
- * of memory of their own. */
+/* Where to receive the body of an answer: the caller's buffer, or, if NULL, new memory of at most
+ * *limit bytes. */
 static void *answer_body(struct dmi_access *access, const struct dmi_msg *msg, uint64_t *limit) {
   struct dmi_mapping *mapping;
   struct dmi_page *page = answered_page(access, msg, &mapping);
@@ -80,7 +80,7 @@ static void *answer_body(struct dmi_access *access, const struct dmi_msg *msg, u
   return dst;
 }
 
-/* The page that a message is about, if there is a record of it here; inside an epoch. */
+/* The record of the page that a message is about, if there is one here.  Inside an epoch. */
 static struct dmi_page *known_page(struct dmi_access *access, const struct dmi_msg *msg,
                                    struct dmi_mapping **mapping) {
   *mapping = dmi_space_find(&access->space, msg->map);
@@ -88,7 +88,7 @@ static struct dmi_page *known_page(struct dmi_access *access, const struct dmi_m
   return msg->page < (*mapping)->map.page_num ? dmi_mapping_find(*mapping, msg->page) : NULL;
 }
 
-/* A BLOCK goes to its place in the page that its fetch assembles. */
+/* A BLOCK is received at its place in the frame that its fetch assembles. */
 static void *block_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
   struct dmi_page *page;
@@ -141,7 +141,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-/* A message that cannot be handled here: the process that waits for an answer gets `error`. */
+/* Answers a request that cannot be handled here with `error`. */
 static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
@@ -162,10 +162,9 @@ static bool no_capacity(const struct dmi_msg *msg) {
          msg->body.len && !msg->body.ptr;
 }
 
-/* After a message of another process. An invariant that does not hold now did hold before the
- * message, so that process caused it: messages are checked, and this catches what the checks did
- * not foresee. GOT changes nothing that could break, so that the check costs less than a percent of
- * a GET. */
+/* Checks the invariants of the page after a message of another process.  If one is broken, that
+ * message did it: this catches what the checks of messages did not foresee.  GOT is left out, as it
+ * changes nothing that could break; so this costs less than one percent of a GET. */
 static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                        uint8_t type) {
   const char *what = type == DMI_MSG_GOT ? NULL : dmi_page_wrong(&access->core, page);
@@ -191,7 +190,7 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   dmi_early_step(access->ops, page, msg);
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
   good = page_holds(access, page, from, type) && good;
-  if (granted && good) { /* it may have gone on to the next owner already */
+  if (granted && good) { /* even if the page has gone to the next owner already */
     dmi_emit(access->stream, page_taken, .mapping = page->map->base, .page = page->index,
              .bytes = page->map->page_size, .from = from);
   }
@@ -233,7 +232,7 @@ bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg
   return good;
 }
 
-/* ---- Answers to ourselves -------------------------------------------------------------------- */
+/* ---- Answers to this process itself --------------------------------------------------------- */
 
 void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg) {
   struct dmi_self_msg *item = dmi_xalloc(1, sizeof(*item));

@@ -1,6 +1,6 @@
 /*
- * access_rmw.c - read-modify-writes of this process's threads: always an operation, at the owner of
- * the page, or here after this process has become that.
+ * access_rmw.c - read-modify-writes of this process's threads.  Each is an operation at the owner
+ * of the page; with EXCLUSIVE this process becomes the owner first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "core/rmw.h"
 
-/* The inputs, side by side; borrowed where there is but one and the caller waits. */
+/* Puts the inputs side by side.  If there is only one and the caller waits, it is not copied. */
 static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool sync) {
   uint64_t len = rmw->sizes.out1 + rmw->sizes.out2;
   struct dmi_frame *frame;
@@ -31,11 +31,11 @@ static bool rmw_inputs(struct dmi_op *op, const struct dmi_rmw_call *rmw, bool s
   return true;
 }
 
-/* A read-modify-write of the API, while it goes on. */
+/* A read-modify-write of the API while it runs. */
 struct caller {
   struct dmi_access *access;
   struct dmi_mapping *mapping;
-  DMI_local_status_t *status; /* NULL: the caller waits; then all below are used */
+  DMI_local_status_t *status; /* NULL: the caller waits; only then are all fields below used */
   struct dmi_status own;
   struct dmi_call call;
   struct dmi_op op;
@@ -68,7 +68,7 @@ static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
   op->req.off = off;
   op->req.len = (uint64_t)rmw->size;
   op->req.sizes = rmw->sizes;
-  /* FAD's old value, when nobody wants it, goes to the last 8 bytes of `small`. */
+  /* If the caller does not want FAD's old value, it goes to the last 8 bytes of `small`. */
   op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
   op->claimed = false;
   op->mapping = caller->mapping;
@@ -86,7 +86,7 @@ static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
   return DMI_OK;
 }
 
-/* Fails before it has begun. */
+/* The call fails before it has begun. */
 static int32_t rmw_refuse(const struct dmi_rmw_call *rmw, DMI_local_status_t *status,
                           int32_t error) {
   if (!rmw->begun) return dmi_status_refuse(status, error);

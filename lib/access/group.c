@@ -1,9 +1,9 @@
 /*
  * group.c - reading and writing the items of a group.
  *
- * The happy path: every page can be read, or written, here and now, and its parts are copied under
- * its lock.  Each page that cannot is one operation of the protocol core; the messages of all are
- * queued before any is waited for, and written together.
+ * The happy path: every page is a hit, and its parts are copied under its lock.  Each page that is
+ * not becomes one operation of the protocol core.  The messages of all operations are queued and
+ * written together, before the thread waits for any.
  */
 #include "access/group.h"
 
@@ -23,7 +23,7 @@ struct run {
 
 /* ---- Hits ----------------------------------------------------------------------------------- */
 
-/* As dmi_access_hit: false: the page is locked. */
+/* As dmi_access_hit; false: the page is locked. */
 static bool read_hit(struct dmi_access *access, const struct dmi_group_page *at,
                      unsigned char *buf) {
   struct dmi_page *page = at->page;
@@ -36,7 +36,7 @@ static bool read_hit(struct dmi_access *access, const struct dmi_group_page *at,
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
     return true;
   }
-  if (frame) dmi_frame_ref(frame); /* with a second reference its bytes do not change any more */
+  if (frame) dmi_frame_ref(frame); /* a frame with two references is not changed */
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_parts_read(at->part, at->parts, frame ? frame->bytes : NULL, buf);
   dmi_frame_unref(frame);
@@ -58,13 +58,13 @@ static bool write_hit(struct dmi_access *access, const struct dmi_group_page *at
 static void read_request(struct run *run, const struct dmi_group_page *at, struct dmi_req *req) {
   req->type = DMI_REQ_GET;
   req->dst = run->buf;
-  if (at->parts == 1) { /* straight to where it belongs */
+  if (at->parts == 1) { /* received at its place */
     req->dst = run->buf + at->part->to;
   } else {
     req->part = at->part;
     req->parts = at->parts;
   }
-  /* All bytes between may be fewer than the list that would spare them. */
+  /* If the bytes between the ranges are fewer than those of the list, fetch them, too. */
   if (at->ranges && at->len + at->list->size < at->span) {
     req->ranges = at->ranges;
     req->len = at->len;
@@ -75,7 +75,7 @@ static void read_request(struct run *run, const struct dmi_group_page *at, struc
   }
 }
 
-/* The bytes of a write, the later items over the earlier. */
+/* Gathers the bytes of a write.  Later items overwrite earlier ones. */
 static int32_t write_request(struct run *run, const struct dmi_group_page *at,
                              struct dmi_req *req) {
   uint64_t list = at->ranges ? at->list->size : 0;
@@ -126,7 +126,7 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
-/* All pages in [from, to). */
+/* Runs the pages [from, to). */
 static void run_pages(struct run *run, uint64_t from, uint64_t to) {
   struct dmi_access *access = run->group->access;
   run->flush.num = 0;
@@ -170,7 +170,7 @@ static int32_t run_later(struct run *run, DMI_local_status_t *status) {
   return DMI_OK;
 }
 
-/* What can be known to fail does so before any effect. */
+/* Finds errors that can be known before the call has any effect. */
 static int32_t can_run(const struct dmi_group *group) {
   int32_t error = dmi_access_usable(group->access);
   if (error != DMI_OK) return error;
@@ -193,6 +193,6 @@ int32_t dmi_group_read(struct dmi_group *group, void *buf, DMI_local_status_t *s
 }
 
 int32_t dmi_group_write(struct dmi_group *group, const void *buf, DMI_local_status_t *status) {
-  /* The buffer is only read; one type of pointer serves both directions. */
+  /* The cast is safe: a write only reads the buffer. */
   return run_group(group, (unsigned char *)(uintptr_t)buf, true, status);
 }

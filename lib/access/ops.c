@@ -17,7 +17,7 @@ struct slot {
   uint32_t uses;     /* upper half of the number */
   uint32_t seen;     /* the same, of the operation that was here at the last dmi_ops_look */
   uint32_t next_free;
-  /* The owner completes it without waiting for others (R11).  As it was when it began: later another
+  /* The owner completes it without waiting for others (R11).  Noted when it begins: later another
    * thread may change the type, under the page's lock. */
   bool prompt;
 };

@@ -40,7 +40,7 @@ static inline struct dmi_status *dmi_status_of(DMI_local_status_t *status) {
 
 void dmi_status_begin(struct dmi_status *status);
 void dmi_status_done(struct dmi_status *status, int32_t error);
-/* A call with a status is complete at once.  Returns DMI_TRUE. */
+/* Completes a call with a status at once.  Returns DMI_TRUE. */
 int32_t dmi_status_succeed(DMI_local_status_t *status);
 /* A call fails before it began.  Stores the error in the status, too, if there is one, so that
  * waiting for it ends. Returns DMI_FALSE, and DMI_errno() is set. */
