@@ -118,27 +118,6 @@ void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op) {
   if (atomic_load(&access->idle_owed) && !dmi_ops_any(access->ops)) dmi_net_post(access->net);
 }
 
-void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
-  dmi_lock(&op->page->lock, DMI_RANK_PAGE);
-  dmi_access_op_locked(access, op, later);
-}
-
-void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
-  struct dmi_page *page = op->page;
-  struct dmi_out out;
-  uint32_t asked;
-  dmi_ops_add(access->ops, op);
-  dmi_out_init(&out);
-  dmi_page_begin(&access->core, page, &op->req, &out);
-  dmi_access_check_step(access, page);
-  asked = dmi_access_carry_locked(access, page, &out);
-  if (asked) op->call->status->asked = asked;
-  /* from here on other threads may complete the operation */
-  dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  dmi_access_carry_out(access, &out, later);
-  dmi_access_watch_stall(access);
-}
-
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
   return access ? dmi_status_receive(status, access->net) : dmi_status_wait(status);
 }

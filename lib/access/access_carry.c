@@ -1,5 +1,6 @@
 /*
- * access_carry.c - carries out the actions that a step of a page decided.
+ * access_carry.c - steps of a page: begins an operation, and carries out the actions that a step
+ * decided.
  *
  * The happy path: messages are queued while the page is locked, so that they are in the order of
  * the steps.  After it is unlocked they are written to the sockets, and threads of complete
@@ -162,4 +163,25 @@ void dmi_access_step_end(struct dmi_access *access, struct dmi_page *page, struc
   (void)dmi_access_carry_locked(access, page, out);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, out, NULL);
+}
+
+void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
+  dmi_lock(&op->page->lock, DMI_RANK_PAGE);
+  dmi_access_op_locked(access, op, later);
+}
+
+void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
+  struct dmi_page *page = op->page;
+  struct dmi_out out;
+  uint32_t asked;
+  dmi_ops_add(access->ops, op);
+  dmi_out_init(&out);
+  dmi_page_begin(&access->core, page, &op->req, &out);
+  dmi_access_check_step(access, page);
+  asked = dmi_access_carry_locked(access, page, &out);
+  if (asked) op->call->status->asked = asked;
+  /* from here on other threads may complete the operation */
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_access_carry_out(access, &out, later);
+  dmi_access_watch_stall(access);
 }

@@ -70,12 +70,12 @@ void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, ui
 int32_t dmi_access_parts(const struct transfer *transfer, struct dmi_mapping *mapping);
 
 /* ---- access.c ---- */
-/* As dmi_access_op_begin, but the page is locked; unlocks it. */
-void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later);
 /* Action DMI_ACT_COMPLETE.  No page may be locked.  May free the operation and its call. */
 void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op);
 
 /* ---- access_carry.c ---- */
+/* As dmi_access_op_begin, but the page is locked; unlocks it. */
+void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later);
 /* Carry out the actions of a step in two parts: with the page locked, and after it was unlocked.
  * Messages are written at once or, with `later`, when the caller flushes that.  Returns the member
  * that was asked for an answer that a thread may receive itself; 0: none. */
