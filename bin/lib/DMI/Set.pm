@@ -22,11 +22,12 @@ use POSIX ();
 use Sys::Hostname ();
 
 my $news = 3;                   # seconds by which the end of one process may be reported later than another's
+my @restart = (1, 60);          # seconds until a process is started again: at first, and at most
 my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
-# tag, log, require, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
+# tag, log, require, restart, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
 # where, ssh, ask, name, version;
 # slurm => true: all by srun; outside => true: options say what program all of them join.
 sub new {
@@ -127,6 +128,7 @@ sub _changed {
     $self->_ended($member);
   }
   $_->($member) for @{ $self->{watchers}{$member} // [] };
+  $self->_restart($member) if $member->{again} && $member->is_gone;
   $self->_look;
   return;
 }
@@ -249,17 +251,48 @@ sub _judge {
     $self->say("$name: came too late, $member->{door}{name} has left: $problem");
     return;
   }
+  $member->{again} = $self->_is_to_be_restarted($member);
   # When all are killed, the death of one is not reported.
-  $self->say("$name: $problem") unless $self->{aborted} && $member->state eq 'ended';
+  $self->say("$name: $problem" . ($member->{again} ? '; it is started again' : ''))
+    unless $self->{aborted} && $member->state eq 'ended';
+  return $self->_restart($member) if $member->{again};
   $self->{failures}++;
   return $self->_look_for_enough;
+}
+
+# ---- Starting lost ones again ------------------------------------------------------------------
+
+# As long as somebody is there whom it can join.
+sub _is_to_be_restarted {
+  my ($self, $member) = @_;
+  return 0 if !$self->{restart} || $self->{interrupts} || $self->{too_few} || $member->{asked};
+  return $self->{outside} || grep { $_->is_door } @{ $self->{members} };
+}
+
+# When nothing is left of it; sooner its name is not free.  One that does not get as far as joining waits
+# longer each time: its host may be down.
+sub _restart {
+  my ($self, $member) = @_;
+  return unless $member->is_gone && delete $member->{again};
+  my $pause = $member->{has_joined} ? 0 : 2 * ($member->{pause} // 0);
+  $pause = $pause < $restart[0] ? $restart[0] : $pause > $restart[1] ? $restart[1] : $pause;
+  $self->{restarting}++;
+  $self->{loop}->after($pause, sub {
+    $self->{restarting}--;
+    return $self->_look_for_enough unless $self->_is_to_be_restarted($member);
+    my $new = $self->_new_member($member->{line});
+    $new->{pause} = $pause;
+    $self->_look;
+  });
+  return;
 }
 
 # If fewer than `require` processes run or may still run, asks the rest to leave.
 sub _look_for_enough {
   my ($self) = @_;
   return if !$self->{failures} || $self->{interrupts} || $self->{too_few} || !$self->{require};
-  my $left = grep { !$_->is_final || !defined $_->problem } @{ $self->{members} };
+  my $left = grep { !$_->is_final || !defined $_->problem || $_->{again} } @{ $self->{members} };
+  $left += $self->{restarting} // 0;
   return if $left >= $self->{require};
   $self->{too_few} = 1;
   return if !$left;

@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+# restart.t - dmimw --restart: a process that was lost is started again, as a new one that joins.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 100, wait => 40);
+my $program = $t->compile('test/multi/lost_dmi.c');
+my $dmimw = $t->build . '/bin/dmimw';
+my $nodes = $t->dir . '/nodes';
+open my $file, '>', $nodes or die;
+print $file "localhost\nlocalhost\n";
+close $file or die;
+
+# The pid of that process of the set, as --status tells it.
+sub pid_of {
+  my ($set, $name) = @_;
+  my $status = $t->spawn([$dmimw, '--status', '--set', $set], name => 'status');
+  $status->wait_exit(0);
+  my ($pid) = $status->out =~ /^\Q$name\E +joined +\d+ +(\d+) /m or die $status->out;
+  return $pid;
+}
+
+for my $again (0, 1) {
+  my $set = "restart-$$-$again";
+  pipe my $reader, my $in or die;
+  my $mw = $t->spawn([$dmimw, '-f', $nodes, '--tag', '--set', $set, $again ? '--restart' : (), $program],
+    name => $again ? 'dmimw --restart' : 'dmimw', stdin => $reader);
+  # It is never welcomed, so its loss does not end the program.
+  for my $time (0 .. $again * 2) {
+    $mw->expect_err(qr{^localhost/2: === joined ===$}m);
+    kill KILL => pid_of($set, 'localhost/2');
+    my $said = $mw->expect_err(qr{^(dmimw: localhost/2: died of signal 9.*)$}m);
+    is($said, 'dmimw: localhost/2: died of signal 9' . ($again ? '; it is started again' : ''), 'what it says');
+  }
+  if ($again) {
+    $mw->expect_err(qr{^localhost/2: === joined ===$}m);
+    is(pid_of($set, 'localhost/2') > 0, 1, 'it is there again');
+  }
+  close $_ for $reader, $in;    # DMI_main returns
+  $mw->wait_exit($again ? 0 : 1);
+}
+$t->done;
