@@ -16,6 +16,8 @@ base_sources = \
 	lib/base/epoch.h \
 	lib/base/error.c \
 	lib/base/error.h \
+	lib/base/birth.c \
+	lib/base/birth.h \
 	lib/base/event.c \
 	lib/base/event.h \
 	lib/base/event_table.h \

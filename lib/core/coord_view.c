@@ -22,6 +22,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   dmi_unpack_init(&body, &msg->body);
   dmi_member_unpack_addr(&body, &peer.addr);
   dmi_info_unpack(&body, &peer.info);
+  dmi_member_unpack_birth(&body, &peer.info.birth);
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->joins.num; i++) {
     if (c->joins.at[i].temp == temp) return false;

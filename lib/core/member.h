@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/birth.h"
 #include "msg/addr.h"
 #include "msg/msg.h"
 
@@ -28,6 +29,7 @@ struct dmi_node_info {
   uint32_t cores;              /* processor cores it may use */
   uint64_t memory;             /* bytes of its pool */
   char host[DMI_HOST_MAX + 1]; /* zero-terminated */
+  struct dmi_birth birth;      /* in JOIN and views; zero in notices */
 };
 
 /* A notice, or an element of DMI_nodes. */

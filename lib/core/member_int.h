@@ -200,6 +200,8 @@ void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);
 void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info);
+void dmi_member_pack_birth(struct dmi_pack *pack, const struct dmi_birth *birth);
+void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth);
 void dmi_member_pack_addr(struct dmi_pack *pack, const struct dmi_addr *addr);
 void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr);
 bool dmi_member_unpack_flag(struct dmi_unpack *unpack);
@@ -209,7 +211,7 @@ void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapp
 void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping);
 /* True if a correct coordinator could tell of this mapping (its home is not checked). */
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
-#define DMI_PEER_BYTES 40    /* at least, packed */
+#define DMI_PEER_BYTES 76    /* at least, packed */
 #define DMI_REMOVED_BYTES 9  /* packed */
 #define DMI_NOTICE_BYTES 21  /* at least, packed */
 #define DMI_MAPPING_BYTES 36 /* packed */

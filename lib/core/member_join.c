@@ -62,6 +62,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &m->own);
   dmi_info_pack(&body, &m->info);
+  dmi_member_pack_birth(&body, &m->info.birth);
   dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
 }
 

@@ -234,6 +234,21 @@ void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info) {
   dmi_unpack_string(unpack, info->host);
 }
 
+void dmi_member_pack_birth(struct dmi_pack *pack, const struct dmi_birth *birth) {
+  dmi_pack_raw(pack, birth->boot, sizeof(birth->boot));
+  dmi_pack_u64(pack, birth->space);
+  dmi_pack_u32(pack, birth->pid);
+  dmi_pack_u64(pack, birth->start);
+}
+
+void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth) {
+  memset(birth, 0, sizeof(*birth));
+  dmi_unpack_raw(unpack, birth->boot, sizeof(birth->boot));
+  birth->space = dmi_unpack_u64(unpack);
+  birth->pid = dmi_unpack_u32(unpack);
+  birth->start = dmi_unpack_u64(unpack);
+}
+
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice) {
   dmi_pack_u32(pack, notice->state);
   dmi_pack_u32(pack, notice->dmi_id);
@@ -263,6 +278,7 @@ void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u8(pack, peer->left);
   dmi_member_pack_addr(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
+  dmi_member_pack_birth(pack, &peer->info.birth);
 }
 
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
@@ -271,6 +287,7 @@ void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->left = dmi_member_unpack_flag(unpack);
   dmi_member_unpack_addr(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
+  dmi_member_unpack_birth(unpack, &peer->info.birth);
 }
 
 void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping) {

@@ -197,6 +197,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   if (!process->pager) return false;
   info.cores = process->machine.cores;
   info.memory = process->config.pool_bytes;
+  dmi_birth_find(&info.birth);
   memcpy(info.host, self.host, sizeof(info.host));
   self.addr.port = dmi_net_port(process->access.net);
   process->node = node_new(process, &info, &self.addr);

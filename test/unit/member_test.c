@@ -38,7 +38,7 @@ static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr
 
 static struct dmi_member *make(void) {
   struct dmi_member_env env = {NULL, connected, addrs};
-  struct dmi_node_info info = {4, 1000, "here"};
+  struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   dmi_mout_clear(&out);
   return dmi_member_new(&env, &info, &(struct dmi_addr){.port = 7880});
 }
@@ -102,10 +102,11 @@ static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
 /* A process joins; the first one gets uid 2. */
 static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
-  struct dmi_node_info info = {2, 500, "there"};
+  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
   expect_send(uid, DMI_CTL_ACCEPT);
@@ -155,11 +156,12 @@ static void test_notices(void **state) {
 static void test_join(void **state) {
   struct dmi_member *m = first();
   struct dmi_pack body;
-  struct dmi_node_info info = {2, 500, "there"};
+  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
   (void)state;
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
   assert_true(give_taken(m, 2, 2));
@@ -475,7 +477,7 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
 static void test_advertise(void **state) {
   struct dmi_addr own = {{[10] = 0xff, [11] = 0xff, [12] = 192, [15] = 7}, 7880}, there = own, got;
   struct dmi_member_env env = {NULL, connected, addrs};
-  struct dmi_node_info info = {4, 1000, "here"};
+  struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   struct dmi_member *m = dmi_member_new(&env, &info, &own);
   struct dmi_pack body;
   (void)state;
@@ -490,6 +492,7 @@ static void test_advertise(void **state) {
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &there);
   dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
@@ -528,13 +531,14 @@ static struct awaited awaited_by(const struct dmi_member *m) {
 static void test_coordinator_awaits(void **state) {
   struct dmi_member *m = first();
   struct dmi_pack body;
-  struct dmi_node_info info = {2, 500, "there"};
+  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
   char name[DMI_NAME_TEXT];
   (void)state;
   AWAITS(m, "");
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   dmi_member_viewed(m, &out);
   AWAITS(m, "2 ");
@@ -592,7 +596,8 @@ static void accept_as_2(struct dmi_member *m) {
   dmi_pack_u32(&body, 1);
   dmi_pack_u32(&body, 3);
   for (uint32_t uid = 1; uid <= 3; uid++) {
-    struct dmi_peer peer = {.uid = uid, .dmi_id = uid - 1, .info = {1, 1, "h"}};
+    struct dmi_peer peer = {
+        .uid = uid, .dmi_id = uid - 1, .info = {.cores = 1, .memory = 1, .host = "h"}};
     dmi_member_pack_peer(&body, &peer);
   }
   dmi_pack_u32(&body, 0);

@@ -478,7 +478,7 @@ static const struct dmi_account world_capacity = {.reserve = capacity_reserve,
 static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
                                enum dmi_node_break broken) {
   struct proc *p = &w->proc[i];
-  struct dmi_node_info info = {1, pages * SIZE, "here"};
+  struct dmi_node_info info = {.cores = 1, .memory = pages * SIZE, .host = "here"};
   static const uint8_t program_id[16] = {7};
   p->world = w;
   p->alive = true;
