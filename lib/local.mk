@@ -163,7 +163,6 @@ core_sources = \
 	lib/core/rmw.c \
 	lib/core/rmw.h \
 	lib/core/capacity.c \
-	lib/core/capacity_msg.c \
 	lib/core/capacity.h \
 	lib/core/syncop.c \
 	lib/core/syncop.h

@@ -145,7 +145,7 @@ void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *
 static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg, int32_t error) {
   struct dmi_msg reply;
   uint32_t to = dmi_page_unknown(from, msg, &reply);
-  if (to && reply.type == DMI_MSG_FAIL) reply.fail.error = (uint64_t)error;
+  if (to && reply.type == DMI_MSG_FAIL) reply.fail.error = error;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   if (to == access->core.self) {

@@ -83,11 +83,18 @@ void dmi_capacity_out_free(struct dmi_capacity_out *out) {
   dmi_capacity_out_init(out);
 }
 
-static void send(struct dmi_capacity_out *out, uint32_t to, enum dmi_capacity_type type,
-                 uint8_t kind, uint64_t number, uint64_t bytes, uint64_t unit) {
+static void send(struct dmi_capacity_out *out, uint32_t to, struct dmi_msg msg) {
   DMI_XALLOC_GROW(out->send, out->num, out->capacity);
-  out->send[out->num++] =
-      (struct dmi_capacity_send){to, {(uint8_t)type, kind, number, bytes, unit, false}};
+  out->send[out->num++] = (struct dmi_capacity_send){to, msg};
+}
+
+/* So much is free.  Number 0: nobody asked. */
+static void report(struct dmi_capacity_out *out, uint32_t to, uint8_t kind, uint64_t number,
+                   uint64_t bytes) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT};
+  msg.capacity_report =
+      (struct dmi_msg_capacity_report){.number = number, .kind = kind, .bytes = bytes};
+  send(out, to, msg);
 }
 
 static struct peer *find(const struct dmi_capacity *capacity, uint32_t uid) {
@@ -99,10 +106,13 @@ static struct peer *find(const struct dmi_capacity *capacity, uint32_t uid) {
 
 static void ask(struct dmi_capacity *capacity, struct peer *peer, enum dmi_capacity_kind kind,
                 uint64_t bytes, uint64_t unit, struct dmi_capacity_out *out) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK};
   peer->asked = (struct question){
       .number = ++capacity->last_number, .kind = (uint8_t)kind, .bytes = bytes, .unit = unit};
-  send(out, peer->uid, DMI_CAPACITY_ASK, (uint8_t)kind, peer->asked.number, bytes, unit);
-  out->send[out->num - 1].msg.now = capacity->spills && kind == DMI_CAPACITY_URGENT;
+  msg.capacity_ask = (struct dmi_msg_capacity_ask){
+      .number = peer->asked.number, .kind = kind, .bytes = bytes, .unit = unit};
+  if (capacity->spills && kind == DMI_CAPACITY_URGENT) msg.flags = DMI_F_URGENT;
+  send(out, peer->uid, msg);
 }
 
 /* ---- Promises to others ---------------------------------------------------------------------- */
@@ -150,54 +160,59 @@ uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, u
   return freed;
 }
 
-static bool on_ask(struct peer *peer, const struct dmi_capacity_msg *msg) {
-  struct question *asks = &peer->asks[msg->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY];
-  if (asks->number || !msg->number || !msg->unit || msg->bytes < msg->unit) return false;
-  *asks = (struct question){.number = msg->number,
-                            .kind = msg->kind,
-                            .bytes = msg->bytes,
-                            .unit = msg->unit,
-                            .now = msg->now};
+static bool on_ask(struct peer *peer, const struct dmi_msg_capacity_ask *said, bool now) {
+  struct question *asks;
+  if (said->kind > DMI_CAPACITY_PROMISE) return false;
+  if (!peer) return true;
+  asks = &peer->asks[said->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY];
+  if (asks->number || !said->number || !said->unit || said->bytes < said->unit) return false;
+  *asks = (struct question){.number = said->number,
+                            .kind = (uint8_t)said->kind,
+                            .bytes = said->bytes,
+                            .unit = said->unit,
+                            .now = now};
   return true;
 }
 
 /* Memory for AHEAD can be used for URGENT, too; and if there is none for URGENT there is none for
  * AHEAD. */
-static bool on_tell(struct dmi_capacity *capacity, struct peer *peer,
-                    const struct dmi_capacity_msg *msg) {
-  struct question *asked = &peer->asked;
+static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
+                      const struct dmi_msg_capacity_report *said) {
+  struct question *asked;
   uint64_t unit = 1;
-  if (msg->number) {
-    if (msg->number != asked->number || msg->kind != asked->kind) return false;
+  if (said->kind >= DMI_CAPACITY_PROMISE) return false;
+  if (!peer) return true;
+  asked = &peer->asked;
+  if (said->number) {
+    if (said->number != asked->number || said->kind != asked->kind) return false;
     unit = asked->unit;
     asked->number = 0;
   }
-  peer->known = msg->bytes;
-  peer->known_kind = msg->kind;
-  if (msg->bytes >= unit) {
+  peer->known = said->bytes;
+  peer->known_kind = (uint8_t)said->kind;
+  if (said->bytes >= unit) {
     peer->refused[DMI_CAPACITY_URGENT] = UINT64_MAX;
-    if (msg->kind == DMI_CAPACITY_AHEAD) peer->refused[DMI_CAPACITY_AHEAD] = UINT64_MAX;
+    if (said->kind == DMI_CAPACITY_AHEAD) peer->refused[DMI_CAPACITY_AHEAD] = UINT64_MAX;
   } else if (!DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_REFUSED)) {
-    for (int kind = 0; kind <= msg->kind; kind++) {
+    for (uint64_t kind = 0; kind <= said->kind; kind++) {
       if (unit < peer->refused[kind]) peer->refused[kind] = unit;
     }
   }
   return true;
 }
 
-bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
-                          const struct dmi_capacity_msg *msg, uint64_t *freed) {
+/* A sender that is not known has left the view, and forwards only; or is not in it yet. */
+bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const struct dmi_msg *msg,
+                          uint64_t *freed) {
   struct peer *peer = find(capacity, from);
   *freed = 0;
-  if (msg->kind > DMI_CAPACITY_PROMISE) return false;
-  if (!peer) return true; /* it has left the view, and forwards only; or is not in it yet */
   switch (msg->type) {
-    case DMI_CAPACITY_ASK:
-      return on_ask(peer, msg);
-    case DMI_CAPACITY_REPORT:
-      return msg->kind != DMI_CAPACITY_PROMISE && on_tell(capacity, peer, msg);
-    case DMI_CAPACITY_RETURN:
-      *freed = dmi_capacity_taken(capacity, from, msg->bytes);
+    case DMI_SVC_CAPACITY_ASK:
+      return on_ask(peer, &msg->capacity_ask, (msg->flags & DMI_F_URGENT) != 0);
+    case DMI_SVC_CAPACITY_REPORT:
+      return on_report(capacity, peer, &msg->capacity_report);
+    case DMI_SVC_CAPACITY_RETURN:
+      *freed = dmi_capacity_taken(capacity, from, msg->capacity_return.bytes);
       return true;
     default:
       return false;
@@ -301,7 +316,7 @@ bool dmi_capacity_answer(struct dmi_capacity *capacity, const struct dmi_capacit
       if (!*owed || asker->unit < *owed) *owed = asker->unit;
     }
   }
-  send(out, peer->uid, DMI_CAPACITY_REPORT, asker->kind, asks->number, bytes, 0);
+  report(out, peer->uid, asker->kind, asks->number, bytes);
   asks->number = 0;
   return true;
 }
@@ -321,10 +336,10 @@ void dmi_capacity_freed(struct dmi_capacity *capacity, uint64_t ahead, uint64_t 
     struct peer *peer = &capacity->peer[i];
     uint64_t *owed = peer->owed;
     if (owed[DMI_CAPACITY_AHEAD] && ahead >= owed[DMI_CAPACITY_AHEAD]) {
-      send(out, peer->uid, DMI_CAPACITY_REPORT, DMI_CAPACITY_AHEAD, 0, ahead, 0);
+      report(out, peer->uid, DMI_CAPACITY_AHEAD, 0, ahead);
       owed[DMI_CAPACITY_AHEAD] = owed[DMI_CAPACITY_URGENT] = 0;
     } else if (owed[DMI_CAPACITY_URGENT] && urgent >= owed[DMI_CAPACITY_URGENT]) {
-      send(out, peer->uid, DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, urgent, 0);
+      report(out, peer->uid, DMI_CAPACITY_URGENT, 0, urgent);
       owed[DMI_CAPACITY_URGENT] = 0;
     }
   }

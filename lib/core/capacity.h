@@ -21,32 +21,18 @@ enum dmi_capacity_kind {
   DMI_CAPACITY_PROMISE /* the pages of a process that leaves: reserved for it */
 };
 
-enum dmi_capacity_type {
-  DMI_CAPACITY_ASK,    /* how much memory is free? Exactly one REPORT answers it */
-  DMI_CAPACITY_REPORT, /* so much. With number 0: not an answer; before it was too little */
-  DMI_CAPACITY_RETURN  /* returns what is left of a promise, up to `bytes` */
-};
-
-struct dmi_capacity_msg {
-  uint8_t type;    /* enum dmi_capacity_type */
-  uint8_t kind;    /* enum dmi_capacity_kind; BACK: 0 */
-  uint64_t number; /* ASK: of the question, from 1; REPORT: of the question it answers */
-  uint64_t bytes;  /* that are wanted, free, or returned */
-  uint64_t unit;   /* ASK: the size of a page: less is of no use */
-  bool now;        /* ASK: answer it at once, whatever is in use only transiently */
-};
-
-/* From a message of class ROOM.  False: no correct peer sends it. */
-bool dmi_capacity_of_msg(const struct dmi_msg *msg, struct dmi_capacity_msg *capacity);
-/* The message that this process sends. */
-struct dmi_msg dmi_capacity_to_msg(const struct dmi_capacity_msg *capacity, uint32_t self);
+/*
+ * Messages: CAPACITY_ASK: how much memory is free?  Exactly one CAPACITY_REPORT with its number
+ * answers it; one with number 0 is no answer: there was too little before, and is more now.
+ * CAPACITY_RETURN gives back what is left of a promise, up to its bytes.
+ */
 
 /* Messages to be sent, in order. */
 struct dmi_capacity_out {
   uint64_t num, capacity;
   struct dmi_capacity_send {
-    uint32_t to; /* uid */
-    struct dmi_capacity_msg msg;
+    uint32_t to;        /* uid */
+    struct dmi_msg msg; /* without `origin` */
   } * send;
 };
 void dmi_capacity_out_init(struct dmi_capacity_out *out);
@@ -86,8 +72,8 @@ uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, u
 
 /* A message of a member, but no REPORT of kind PROMISE.  False, with nothing changed, when it
  * cannot come from a correct peer.  *freed: bytes for the account, as above. */
-bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from,
-                          const struct dmi_capacity_msg *msg, uint64_t *freed);
+bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const struct dmi_msg *msg,
+                          uint64_t *freed);
 
 /* A page that was offered to a member was refused. */
 void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from);

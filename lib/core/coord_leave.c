@@ -141,7 +141,7 @@ bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
   dmi_record_move(record, dismissed ? DMI_LIFE_NO_HEIR : DMI_LIFE_CLOSING);
   record->heir = 0;
   record->no_capacity = msg->member.error == DMI_ENOMEM;
-  dmi_coord_answer(m, &record->goodbye, (int)msg->member.error, NULL);
+  dmi_coord_answer(m, &record->goodbye, msg->member.error, NULL);
   /* what it asked the others may have been answered before that */
   if (record->capacity_changes != m->coord->capacity_changes && !DMI_BROKEN(m, DMI_MBREAK_RETRIED))
     capacity_for(m, record);

@@ -92,7 +92,7 @@ static void unpack_deferred(struct dmi_unpack *unpack, struct dmi_deferred_list 
     size_t len;
     msg.type = dmi_unpack_u8(unpack);
     msg.member.op = dmi_unpack_u64(unpack);
-    msg.member.error = dmi_unpack_u32(unpack);
+    msg.member.error = (int32_t)dmi_unpack_u32(unpack);
     msg.body.ptr = dmi_unpack_bytes(unpack, &len);
     msg.body.len = len;
     dmi_deferred_add(list, from, &msg);

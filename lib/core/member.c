@@ -72,7 +72,6 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
 static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_wire_type *row = dmi_wire_type(msg->type);
   if (row->class != DMI_CLASS_MEMBER) return false;
-  if (msg->member.error > INT32_MAX) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
   if (row->receiver == DMI_COORD) return to_coordinator(m, from, msg);
   if (row->sender == DMI_COORD && row->receiver != DMI_JOINER &&

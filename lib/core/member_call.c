@@ -92,7 +92,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
   for (uint32_t i = 0; i < m->calls.num; i++) {
     uint8_t type = m->calls.at[i].type;
     if (m->calls.at[i].op != msg->member.op) continue;
-    act = add_result(m, msg->member.op, (int)msg->member.error);
+    act = add_result(m, msg->member.op, msg->member.error);
     dmi_unpack_init(&body, &msg->body);
     if (msg->member.error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
       free(act->notices);

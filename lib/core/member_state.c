@@ -138,7 +138,7 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
   msg.type = (uint8_t)type;
   msg.origin = m->uid;
   msg.member.op = op;
-  msg.member.error = (uint64_t)error;
+  msg.member.error = error;
   if (body) msg.body = dmi_pack_slice(body);
   if (to == m->uid && m->uid != 0) {
     dmi_deferred_add(&m->loop, m->uid, &msg);

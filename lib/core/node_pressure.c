@@ -11,21 +11,44 @@ void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out) {
   (void)dmi_out_add(out, DMI_ACT_LOOK);
 }
 
-bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
-                               struct dmi_out *out) {
-  bool report = msg->type == DMI_SVC_CAPACITY_REPORT;
-  struct dmi_capacity_msg what;
+bool dmi_node_on_capacity_ask(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                              struct dmi_out *out) {
   node->goes_on = true;
-  if (report && !DMI_BROKEN(node, DMI_NODE_BREAK_REPORT) &&
-      !dmi_handover_report(node->handover, from, msg))
-    return false;
-  if (report && msg->capacity_tell.kind == DMI_CAPACITY_PROMISE) return true;
-  if (!dmi_capacity_of_msg(msg, &what)) return false;
-  if (!dmi_pressure_message(node->pressure, from, &what)) return false;
+  if (!dmi_pressure_message(node->pressure, from, msg)) return false;
   (void)dmi_out_add(out, DMI_ACT_LOOK);
-  if (report && !what.number && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD))
+  return true;
+}
+
+bool dmi_node_on_capacity_return(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                                 struct dmi_out *out) {
+  return dmi_node_on_capacity_ask(node, from, msg, out);
+}
+
+bool dmi_node_on_capacity_report(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                                 struct dmi_out *out) {
+  const struct dmi_msg_capacity_report *report = &msg->capacity_report;
+  node->goes_on = true;
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_REPORT) && !dmi_handover_report(node->handover, from, msg))
+    return false;
+  if (report->kind == DMI_CAPACITY_PROMISE) return true;
+  if (!dmi_pressure_message(node->pressure, from, msg)) return false;
+  (void)dmi_out_add(out, DMI_ACT_LOOK);
+  if (!report->number && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD))
     LIFE(node, out, leave_retry, &node->life);
   return true;
+}
+
+bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+                               struct dmi_out *out) {
+  switch (msg->type) {
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(node, from, msg, out);
+    DMI_MSGS_CAPACITY(HANDLE)
+#undef HANDLE
+    default:
+      return false;
+  }
 }
 
 /* All members but this process, and those that have left. */

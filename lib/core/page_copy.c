@@ -199,17 +199,17 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
   bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
-  if (msg->type == DMI_MSG_FAIL && (!msg->fail.error || msg->fail.error > INT32_MAX)) return false;
+  if (msg->type == DMI_MSG_FAIL && !msg->fail.error) return false;
   if (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch)) {
     if (page->busy && dmi_fetch_is(page->busy->fetch, msg->fail.fetch)) {
-      dmi_fetch_fails(core, page, (int)msg->fail.error, out);
+      dmi_fetch_fails(core, page, msg->fail.error, out);
     }
     return true;
   }
   if (!own) return true;
   if (msg->type == DMI_MSG_FAIL) {
     if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
-    dmi_out_complete(out, own, (int)msg->fail.error);
+    dmi_out_complete(out, own, msg->fail.error);
     if (!dead) dmi_waiters_look(core, page, out);
     return true;
   }

@@ -59,7 +59,7 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
   if (req->type != DMI_REQ_OWN) {
     msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
     msg.origin = req->origin;
-    msg.fail = (struct dmi_msg_fail){.op = req->op, .error = (uint64_t)error};
+    msg.fail = (struct dmi_msg_fail){.op = req->op, .error = error};
     if (req->type == DMI_REQ_READ) msg.fail.fetch = req->fetch;
     dmi_out_send(out, req->origin, &msg);
   }

@@ -72,8 +72,7 @@ void dmi_pressure_open(struct dmi_pressure *pressure);
 /* The other members. */
 void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint64_t num);
 /* A message, but no REPORT of kind PROMISE.  False: not from a correct peer. */
-bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from,
-                          const struct dmi_capacity_msg *msg);
+bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from, const struct dmi_msg *msg);
 /* A page of `bytes` comes from a process that leaves, and must be taken: its promise ends. */
 void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes);
 

@@ -40,8 +40,7 @@ void dmi_pressure_view(struct dmi_pressure *p, const uint32_t *uid, uint64_t num
   dmi_mutex_unlock(&p->lock);
 }
 
-bool dmi_pressure_message(struct dmi_pressure *p, uint32_t from,
-                          const struct dmi_capacity_msg *msg) {
+bool dmi_pressure_message(struct dmi_pressure *p, uint32_t from, const struct dmi_msg *msg) {
   uint64_t freed;
   bool good;
   dmi_mutex_lock(&p->lock);

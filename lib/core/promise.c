@@ -101,7 +101,7 @@ void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num
 }
 
 bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_msg_room_tell *report = &msg->capacity_tell;
+  const struct dmi_msg_capacity_report *report = &msg->capacity_report;
   struct peer *peer = find(p, from);
   if (!peer) return true; /* it has left the view, or is not in it yet */
   if (report->kind != DMI_CAPACITY_PROMISE) {
@@ -179,7 +179,7 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out 
   next->tried = true;
   next->number = ++p->last_number;
   next->asked = missing;
-  msg.capacity_ask = (struct dmi_msg_room_ask){
+  msg.capacity_ask = (struct dmi_msg_capacity_ask){
       .number = next->number, .kind = DMI_CAPACITY_PROMISE, .bytes = missing, .unit = unit};
   dmi_out_send(out, next->uid, &msg);
   return DMI_PROMISES_ASKED;
@@ -223,7 +223,7 @@ void dmi_promises_end(struct dmi_promises *p, struct dmi_out *out) {
   for (uint64_t i = 0; i < p->num; i++) {
     struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_RETURN, .origin = p->core->self};
     struct peer *peer = &p->peer[i];
-    msg.capacity_back.bytes = peer->promise;
+    msg.capacity_return.bytes = peer->promise;
     if (peer->promise) dmi_out_send(out, peer->uid, &msg);
     peer->promise = peer->planned = 0;
   }

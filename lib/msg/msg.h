@@ -96,7 +96,10 @@ struct dmi_rmw_sizes {
 /*
  * What each message carries beside the header and the bytes.  Laid out as it travels: all integers
  * little-endian, each field of 8 bytes (or two of 4 in their place), so that there is no padding.
+ * One that ends with a single field of 4 bytes is DMI_MSG_CUT there: what is behind it must be zero
+ * on the wire.
  */
+#define DMI_MSG_CUT __attribute__((packed, aligned(4)))
 
 /* GET, PUT: bytes of a page are read, or written, at the owner. */
 struct dmi_msg_access {
@@ -167,8 +170,8 @@ struct dmi_msg_done {
 struct dmi_msg_fail {
   dmi_op_t op;       /* 0 when it was a READ */
   dmi_fetch_t fetch; /* of the READ; 0 when it was another */
-  uint64_t error;    /* DMI_E* */
-};
+  int32_t error;     /* DMI_E* */
+} DMI_MSG_CUT;
 
 /* GRANT: you are the owner. */
 struct dmi_msg_grant {
@@ -202,9 +205,9 @@ struct dmi_msg_ping {
 
 /* All messages of membership; what else they say is in the body (msg/pack.h). */
 struct dmi_msg_member {
-  uint64_t op;    /* the asker's number of a call, which its answer repeats */
-  uint64_t error; /* DMI_E*, in answers */
-};
+  uint64_t op;   /* the asker's number of a call, which its answer repeats */
+  int32_t error; /* DMI_E*, in answers */
+} DMI_MSG_CUT;
 
 /* CREATE */
 struct dmi_msg_create {
@@ -215,9 +218,9 @@ struct dmi_msg_create {
 /* CREATED */
 struct dmi_msg_created {
   uint64_t op;
-  uint64_t error;
   uint64_t thread; /* its number in its process */
-};
+  int32_t error;
+} DMI_MSG_CUT;
 
 /* THREAD_JOIN, DETACH, WAKE */
 struct dmi_msg_thread {
@@ -228,9 +231,9 @@ struct dmi_msg_thread {
 /* THREAD_JOINED */
 struct dmi_msg_joined {
   uint64_t op;
-  uint64_t error;
   int64_t value; /* what DMI_thread returned */
-};
+  int32_t error;
+} DMI_MSG_CUT;
 
 /* THREAD_JOINED, DETACHED: the thread's process has handed its results to the coordinator. */
 #define DMI_E_HANDED_OVER 1000
@@ -238,11 +241,11 @@ struct dmi_msg_joined {
 /* DETACHED, WOKEN */
 struct dmi_msg_answer {
   uint64_t op;
-  uint64_t error;
-};
+  int32_t error;
+} DMI_MSG_CUT;
 
 /* CAPACITY_ASK */
-struct dmi_msg_room_ask {
+struct dmi_msg_capacity_ask {
   uint64_t number; /* the asker's, of the question */
   uint64_t kind;   /* enum dmi_capacity_kind */
   uint64_t bytes;
@@ -250,14 +253,14 @@ struct dmi_msg_room_ask {
 };
 
 /* CAPACITY_REPORT */
-struct dmi_msg_room_tell {
+struct dmi_msg_capacity_report {
   uint64_t number; /* of the question; 0: nobody asked */
   uint64_t kind;
   uint64_t bytes;
 };
 
 /* CAPACITY_RETURN: what was promised is not needed. */
-struct dmi_msg_room_back {
+struct dmi_msg_capacity_return {
   uint64_t bytes;
 };
 
@@ -291,9 +294,9 @@ struct dmi_msg {
     struct dmi_msg_thread thread;
     struct dmi_msg_joined joined;
     struct dmi_msg_answer answer;
-    struct dmi_msg_room_ask capacity_ask;
-    struct dmi_msg_room_tell capacity_tell;
-    struct dmi_msg_room_back capacity_back;
+    struct dmi_msg_capacity_ask capacity_ask;
+    struct dmi_msg_capacity_report capacity_report;
+    struct dmi_msg_capacity_return capacity_return;
   };
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes */

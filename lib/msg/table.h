@@ -9,7 +9,7 @@
  *
  * The rows of one set have handlers of one type; who dispatches them declares it:
  *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
- *   THREAD node/thread_int.h, CAPACITY core/capacity.h, NET net/net_int.h
+ *   THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h
  */
 #ifndef DMI_MSG_TABLE_H
 #define DMI_MSG_TABLE_H
@@ -249,12 +249,12 @@ enum dmi_wire_from {
 
 /* About capacity. */
 #define DMI_MSGS_CAPACITY(X) \
-  X(DMI_SVC_CAPACITY_ASK,    104, "CAPACITY_ASK",    dmi_capacity_message, DMI_CLASS_CAPACITY, \
+  X(DMI_SVC_CAPACITY_ASK,    104, "CAPACITY_ASK",    dmi_node_on_capacity_ask,    DMI_CLASS_CAPACITY, \
     DMI_ANY, DMI_ANY, SAYS(capacity_ask),  DMI_F_URGENT, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
-  X(DMI_SVC_CAPACITY_REPORT, 105, "CAPACITY_REPORT", dmi_capacity_message, DMI_CLASS_CAPACITY, \
-    DMI_ANY, DMI_ANY, SAYS(capacity_tell), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
-  X(DMI_SVC_CAPACITY_RETURN, 106, "CAPACITY_RETURN", dmi_capacity_message, DMI_CLASS_CAPACITY, \
-    DMI_ANY, DMI_ANY, SAYS(capacity_back), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+  X(DMI_SVC_CAPACITY_REPORT, 105, "CAPACITY_REPORT", dmi_node_on_capacity_report, DMI_CLASS_CAPACITY, \
+    DMI_ANY, DMI_ANY, SAYS(capacity_report), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_CAPACITY_RETURN, 106, "CAPACITY_RETURN", dmi_node_on_capacity_return, DMI_CLASS_CAPACITY, \
+    DMI_ANY, DMI_ANY, SAYS(capacity_return), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
 
 /* clang-format on */
 

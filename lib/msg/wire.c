@@ -26,7 +26,8 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
 /* The bits of word `i` that a message does not use, of which `size` bytes are its own. */
 #define NOTHING 0
 #define SAYS(member) sizeof(((struct dmi_msg *)0)->member)
-#define OWN_WORD(size, i) ((size) > 8 * (i) ? 0 : UINT64_MAX)
+#define OWN_WORD(size, i) \
+  ((size) <= 8 * (i) ? UINT64_MAX : (size) >= 8 * (i) + 8 ? 0 : UINT64_MAX << 8 * ((size) % 8))
 
 /* Those of the header: who uses origin, map and page is a matter of the class. */
 #define HAS_ORIGIN(class) ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD)

@@ -144,7 +144,8 @@ static void carry_out(struct dmi_pager *pager, const struct dmi_pressure_action 
 /* What the members are asked, or told. */
 static void say(struct dmi_process *process, struct dmi_capacity_out *out) {
   for (uint64_t i = 0; i < out->num; i++) {
-    struct dmi_msg msg = dmi_capacity_to_msg(&out->send[i].msg, process->access.core.self);
+    struct dmi_msg msg = out->send[i].msg;
+    msg.origin = process->access.core.self;
     dmi_runtime_send(process, out->send[i].to, &msg);
   }
   dmi_capacity_out_free(out);

@@ -82,17 +82,17 @@ void dmi_thread_reply(struct dmi_process *process, uint32_t to, struct dmi_msg *
   }
 }
 
-void dmi_thread_reply_error(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
-                            int32_t error) {
+void dmi_thread_answer(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
+                       int32_t error) {
   struct dmi_msg msg = {.type = type};
-  msg.answer = (struct dmi_msg_answer){.op = op, .error = (uint64_t)error};
+  msg.answer = (struct dmi_msg_answer){.op = op, .error = error};
   dmi_thread_reply(process, to, &msg);
 }
 
 static void reply_joined(struct dmi_process *process, uint32_t to, uint64_t op, int32_t error,
                          int64_t value) {
   struct dmi_msg msg = {.type = DMI_SVC_JOINED};
-  msg.joined = (struct dmi_msg_joined){.op = op, .error = (uint64_t)error, .value = value};
+  msg.joined = (struct dmi_msg_joined){.op = op, .error = error, .value = value};
   dmi_thread_reply(process, to, &msg);
 }
 
@@ -175,7 +175,7 @@ bool dmi_thread_on_detach(struct dmi_process *process, uint32_t from, const stru
     thread->detached = true;
     if (thread->ended) dmi_thread_forget(threads, thread);
   }
-  dmi_thread_reply_error(process, from, DMI_SVC_DETACHED, msg->thread.op, error);
+  dmi_thread_answer(process, from, DMI_SVC_DETACHED, msg->thread.op, error);
   return true;
 }
 

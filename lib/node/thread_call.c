@@ -11,17 +11,16 @@
 
 /* The call of `op` to `from` is answered by a message of this type. */
 static bool answered(struct dmi_process *process, uint32_t from, uint8_t type, uint64_t op,
-                     uint64_t error, int64_t value) {
+                     int32_t error, int64_t value) {
   struct dmi_threads *threads = process->threads;
   struct dmi_thread_call *pending;
-  if (error > INT32_MAX) return false;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, threads->pending, &op, sizeof(op), pending);
   if (pending && (pending->to != from || pending->expect != type)) pending = NULL;
   if (pending) HASH_DEL(threads->pending, pending);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (!pending) return true;
-  pending->done(pending->arg, (int32_t)error, value);
+  pending->done(pending->arg, error, value);
   free(pending);
   if (type == DMI_SVC_CREATED) dmi_runtime_idle(process);
   return true;

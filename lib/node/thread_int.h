@@ -89,8 +89,8 @@ uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t
 /* Forgets a request that could not be sent.  False: the call has been completed already. */
 bool dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
 struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number);
-/* Answers with CREATED (only if it failed), DETACHED or WOKEN. */
-void dmi_thread_reply_error(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
-                            int32_t error);
+/* Answers with DETACHED or WOKEN. */
+void dmi_thread_answer(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
+                       int32_t error);
 
 #endif

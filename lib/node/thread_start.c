@@ -143,7 +143,9 @@ bool dmi_thread_on_create(struct dmi_process *process, uint32_t from, const stru
     }
   }
   if (error != DMI_OK) {
-    dmi_thread_reply_error(process, from, DMI_SVC_CREATED, msg->create.op, error);
+    struct dmi_msg reply = {.type = DMI_SVC_CREATED};
+    reply.created = (struct dmi_msg_created){.op = msg->create.op, .error = error};
+    dmi_thread_reply(process, from, &reply);
     return true;
   }
   dmi_emit(&process->stream, thread_begun, .thread = thread->number, .creator = from);

@@ -47,8 +47,8 @@ int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number) {
 }
 
 bool dmi_thread_on_wake(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  dmi_thread_reply_error(process, from, DMI_SVC_WOKEN, msg->thread.op,
-                         dmi_thread_wake_here(process->threads, msg->thread.thread));
+  dmi_thread_answer(process, from, DMI_SVC_WOKEN, msg->thread.op,
+                    dmi_thread_wake_here(process->threads, msg->thread.thread));
   return true;
 }
 

@@ -223,7 +223,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
     node_page_message(node, from, msg);
     node->by_thread = false;
   } else {
-    if (type == DMI_SVC_CAPACITY_REPORT && msg->capacity_tell.number == 0) sim_judge_told(node);
+    if (type == DMI_SVC_CAPACITY_REPORT && msg->capacity_report.number == 0) sim_judge_told(node);
     if (!node_input(node, &in) &&
         !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
       sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);

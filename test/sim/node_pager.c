@@ -288,7 +288,8 @@ static void log_action(const struct node *node) {
 
 static void say(struct node *node, struct dmi_capacity_out *out) {
   for (uint64_t i = 0; i < out->num; i++) {
-    struct dmi_msg msg = dmi_capacity_to_msg(&out->send[i].msg, node->core.self);
+    struct dmi_msg msg = out->send[i].msg;
+    msg.origin = node->core.self;
     node_send(node, out->send[i].to, &msg);
   }
   dmi_capacity_out_free(out);

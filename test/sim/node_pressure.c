@@ -58,18 +58,14 @@ static void sends_back(struct node *node, uint32_t to, const struct dmi_msg *msg
 }
 
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg) {
-  struct dmi_capacity_msg said;
   if (node->judge && msg->type == DMI_MSG_REFUSE_PAGE) sends_back(node, to, msg);
-  if (node->judge && about_capacity(msg) && dmi_capacity_of_msg(msg, &said))
-    pager_judge_says(node->judge, to, &said);
+  if (node->judge && about_capacity(msg)) pager_judge_says(node->judge, to, msg);
 }
 
 void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_capacity_msg said;
   if (!node->judge) return;
   if (msg->type == DMI_MSG_REFUSE_PAGE) pager_judge_kept(node->judge, from);
-  if (about_capacity(msg) && dmi_capacity_of_msg(msg, &said) && member(node, from))
-    pager_judge_hears(node->judge, from, &said);
+  if (about_capacity(msg) && member(node, from)) pager_judge_hears(node->judge, from, msg);
 }
 
 /* ---- Failing -------------------------------------------------------------------------------- */

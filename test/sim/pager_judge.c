@@ -168,7 +168,7 @@ static uint64_t enough(const struct question *asks, bool promise) {
 
 /* Checks whether the answer is too small. */
 static void check_answer(const struct pager_judge *judge, uint32_t to, const struct question *asks,
-                         const struct dmi_capacity_msg *msg) {
+                         const struct dmi_msg_capacity_report *msg) {
   bool promise = msg->kind == DMI_CAPACITY_PROMISE;
   uint64_t wanted = enough(asks, promise), there = left(judge) + (promise ? msg->bytes : 0);
   if (msg->kind == DMI_CAPACITY_AHEAD || msg->bytes >= wanted || !can_give(judge)) return;
@@ -182,24 +182,30 @@ static void check_answer(const struct pager_judge *judge, uint32_t to, const str
   }
 }
 
-void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_capacity_msg *msg) {
+void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_msg *msg) {
   struct peer *peer = peer_of(judge, to);
-  struct question *asks = &peer->asks[msg->kind == DMI_CAPACITY_PROMISE];
-  if (msg->type == DMI_CAPACITY_ASK && msg->kind != DMI_CAPACITY_PROMISE) peer->asked = true;
-  if (msg->type != DMI_CAPACITY_REPORT || !msg->number || !asks->open) return;
+  const struct dmi_msg_capacity_report *report = &msg->capacity_report;
+  struct question *asks;
+  if (msg->type == DMI_SVC_CAPACITY_ASK && msg->capacity_ask.kind != DMI_CAPACITY_PROMISE)
+    peer->asked = true;
+  if (msg->type != DMI_SVC_CAPACITY_REPORT) return;
+  asks = &peer->asks[report->kind == DMI_CAPACITY_PROMISE];
+  if (!report->number || !asks->open) return;
   asks->open = false;
-  check_answer(judge, to, asks, msg);
+  check_answer(judge, to, asks, report);
 }
 
-void pager_judge_hears(struct pager_judge *judge, uint32_t from,
-                       const struct dmi_capacity_msg *msg) {
+void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_msg *msg) {
   struct peer *peer = peer_of(judge, from);
-  bool promise = msg->kind == DMI_CAPACITY_PROMISE;
-  if (msg->type == DMI_CAPACITY_ASK)
-    peer->asks[promise] = (struct question){true, msg->now, msg->bytes, msg->unit, now(judge)};
-  if (msg->type != DMI_CAPACITY_REPORT || promise) return;
-  peer->told = msg->bytes;
-  if (msg->number) peer->asked = false;
+  if (msg->type == DMI_SVC_CAPACITY_ASK) {
+    const struct dmi_msg_capacity_ask *ask = &msg->capacity_ask;
+    peer->asks[ask->kind == DMI_CAPACITY_PROMISE] = (struct question){
+        true, (msg->flags & DMI_F_URGENT) != 0, ask->bytes, ask->unit, now(judge)};
+  }
+  if (msg->type != DMI_SVC_CAPACITY_REPORT || msg->capacity_report.kind == DMI_CAPACITY_PROMISE)
+    return;
+  peer->told = msg->capacity_report.bytes;
+  if (msg->capacity_report.number) peer->asked = false;
 }
 
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes) {

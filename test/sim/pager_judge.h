@@ -33,9 +33,8 @@ void pager_judge_free(struct pager_judge *judge);
 /* A page is stalled now. */
 void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page);
 /* A message about memory is sent, or has come.  Uids are below 512. */
-void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_capacity_msg *msg);
-void pager_judge_hears(struct pager_judge *judge, uint32_t from,
-                       const struct dmi_capacity_msg *msg);
+void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_msg *msg);
+void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dmi_msg *msg);
 /* TAKE without MUST is sent for a page of so many bytes; or `from` refuses pages. */
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes);
 void pager_judge_kept(struct pager_judge *judge, uint32_t from);

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "msg/wire.h"
 #include "sim.h"
 
 static uint32_t number_of(const struct dmi_map *map) {
@@ -183,12 +184,11 @@ static void check_drained(struct sim_proc *proc) {
 }
 
 static void send(struct sim_proc *proc, struct dmi_act *act) {
-  struct dmi_capacity_msg said;
-  bool capacity = dmi_capacity_of_msg(&act->msg, &said);
+  bool capacity = dmi_wire_class(&act->msg) == DMI_CLASS_CAPACITY;
   if (capacity && !proc->pager) { /* the heir, which was asked, promises all: others get it */
-    struct dmi_msg all;
-    said.type = DMI_CAPACITY_REPORT;
-    all = dmi_capacity_to_msg(&said, act->to);
+    const struct dmi_msg_capacity_ask *ask = &act->msg.capacity_ask;
+    struct dmi_msg all = {.type = DMI_SVC_CAPACITY_REPORT, .origin = act->to};
+    all.capacity_report = (struct dmi_msg_capacity_report){ask->number, ask->kind, ask->bytes};
     if (act->msg.type == DMI_SVC_CAPACITY_ASK)
       (void)dmi_handover_report(proc->handover, act->to, &all);
     return;

@@ -5,19 +5,14 @@
 #include "sim_pager.h"
 
 void sim_pager_sends(struct sim_proc *proc, uint32_t to, const struct dmi_msg *msg) {
-  struct dmi_capacity_msg said;
-  if (!dmi_capacity_of_msg(msg, &said))
-    sim_bad(proc->sim, "p%u sends a wrong %s", proc->core.self, sim_msg_name(msg->type));
-  sim_log(proc->sim, "p%u room %u kind %u number %llu bytes %llu unit %llu to p%u", proc->core.self,
-          said.type, said.kind, (unsigned long long)said.number, (unsigned long long)said.bytes,
-          (unsigned long long)said.unit, to);
-  pager_judge_says(proc->pager->judge, to, &said);
+  pager_judge_says(proc->pager->judge, to, msg);
   proc->sim->totals->capacity_messages++;
 }
 
 void sim_pager_say(struct sim_proc *proc, struct dmi_capacity_out *out) {
   for (uint64_t i = 0; i < out->num; i++) {
-    struct dmi_msg msg = dmi_capacity_to_msg(&out->send[i].msg, proc->core.self);
+    struct dmi_msg msg = out->send[i].msg;
+    msg.origin = proc->core.self;
     sim_pager_sends(proc, out->send[i].to, &msg);
     sim_send(proc, out->send[i].to, &msg);
   }
@@ -52,15 +47,11 @@ void sim_pager_open(struct sim_proc *proc) {
 }
 
 void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_capacity_msg said;
-  bool report, good = true;
-  if (!dmi_capacity_of_msg(msg, &said))
-    sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
-  if (!sim_has_left(proc, from)) pager_judge_hears(proc->pager->judge, from, &said);
-  report = said.type == DMI_CAPACITY_REPORT;
+  bool report = msg->type == DMI_SVC_CAPACITY_REPORT, good = true;
+  if (!sim_has_left(proc, from)) pager_judge_hears(proc->pager->judge, from, msg);
   if (report) good = dmi_handover_report(proc->handover, from, msg);
-  if (!report || said.kind != DMI_CAPACITY_PROMISE)
-    good = dmi_pressure_message(proc->pager->core, from, &said);
+  if (!report || msg->capacity_report.kind != DMI_CAPACITY_PROMISE)
+    good = dmi_pressure_message(proc->pager->core, from, msg);
   if (!good)
     sim_bad(proc->sim, "p%u rejects %s from p%u", proc->core.self, sim_msg_name(msg->type), from);
   proc->pager->events++;

@@ -26,7 +26,7 @@ enum { MSG_CAPACITY, MSG_OFFER, MSG_REFUSE_PAGE, MSG_TAKE };
 struct flying {
   uint8_t type;
   uint64_t bytes;
-  struct dmi_capacity_msg msg;
+  struct dmi_msg msg;
 };
 
 struct proc {
@@ -87,10 +87,8 @@ static void send_leave(struct world *world, uint32_t from, struct dmi_out *out) 
   struct dmi_act act;
   dmi_capacity_out_init(&all);
   while (dmi_out_take(out, &act)) {
-    struct dmi_capacity_msg msg;
-    assert_true(dmi_capacity_of_msg(&act.msg, &msg));
     all.send = realloc(all.send, (all.num + 1) * sizeof(*all.send));
-    all.send[all.num++] = (struct dmi_capacity_send){act.to, msg};
+    all.send[all.num++] = (struct dmi_capacity_send){act.to, act.msg};
   }
   dmi_out_free(out);
   send_all(world, from, &all);
@@ -243,18 +241,17 @@ static void offer_arrives(struct world *world, uint32_t from, uint32_t to, uint6
 static void arrive(struct world *world, uint32_t from, uint32_t to) {
   struct flying flying = world->queue[from][to][world->first[from][to]++];
   struct proc *proc = &world->proc[to];
-  const struct dmi_capacity_msg *msg = &flying.msg;
-  bool report = msg->type == DMI_CAPACITY_REPORT, promise = msg->kind == DMI_CAPACITY_PROMISE;
-  struct dmi_msg whole;
+  const struct dmi_msg *msg = &flying.msg;
+  const struct dmi_msg_capacity_report *said = &msg->capacity_report;
+  bool report = msg->type == DMI_SVC_CAPACITY_REPORT, promise = said->kind == DMI_CAPACITY_PROMISE;
   uint64_t freed = 0;
   if (world->first[from][to] == world->last[from][to])
     world->first[from][to] = world->last[from][to] = 0;
   switch (flying.type) {
     case MSG_CAPACITY:
-      if (flying.msg.type == DMI_CAPACITY_ASK) proc->asked_ended[from] = proc->ended;
-      if (report && !promise) proc->told[from] = msg->bytes;
-      whole = dmi_capacity_to_msg(msg, from + 1);
-      if (report && !dmi_promises_report(proc->promises, from + 1, &whole))
+      if (flying.msg.type == DMI_SVC_CAPACITY_ASK) proc->asked_ended[from] = proc->ended;
+      if (report && !promise) proc->told[from] = said->bytes;
+      if (report && !dmi_promises_report(proc->promises, from + 1, msg))
         bad(world, "a promise was refused");
       if (!(report && promise) && !dmi_capacity_message(proc->capacity, from + 1, msg, &freed))
         bad(world, "a message was refused");

@@ -191,7 +191,7 @@ static void test_welcome_waits_for_opened(void **state) {
   end(m);
 }
 
-static bool leave_no(struct dmi_member *m, uint32_t from, uint32_t error) {
+static bool leave_no(struct dmi_member *m, uint32_t from, int32_t error) {
   struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO};
   msg.member.error = error;
   dmi_mout_clear(&out);
@@ -412,20 +412,6 @@ static void test_rubbish(void **state) {
     dmi_member_check(m);
     if (round == 199999) end(m);
   }
-}
-
-/* Its lower half would be DMI_OK, without a result. */
-static void test_error_too_large(void **state) {
-  struct dmi_member *m = first();
-  struct dmi_msg msg = {.type = DMI_CTL_IDLE};
-  (void)state;
-  join(m, 2, 2);
-  dmi_mout_clear(&out);
-  msg.member.error = UINT64_C(1) << 32;
-  assert_false(dmi_member_message(m, 2, &msg, &out));
-  msg.member.error = 0;
-  assert_true(dmi_member_message(m, 2, &msg, &out));
-  end(m);
 }
 
 /* A joiner that is sent to another process. */
@@ -695,7 +681,6 @@ int main(void) {
       cmocka_unit_test(test_taken_for_lost),
       cmocka_unit_test(test_whole_sentences),
       cmocka_unit_test(test_rubbish),
-      cmocka_unit_test(test_error_too_large),
       cmocka_unit_test(test_redirect),
       cmocka_unit_test(test_advertise),
       cmocka_unit_test(test_coordinator_awaits),

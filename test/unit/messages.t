@@ -38,7 +38,7 @@ $size{"dmi_${_}_t"} = 8 for qw(version fetch op);
 my (%fields, @padded);
 while ($structs =~ /^    struct (dmi_msg_\w+) (\w+);/mg) {
   my ($struct, $member) = ($1, $2);
-  my ($body) = $structs =~ /^struct $struct \{\n(.*?)^\};/ms or die "$struct is not defined";
+  my ($body, $cut) = $structs =~ /^struct $struct \{\n(.*?)^\}( DMI_MSG_CUT)?;/ms or die "$struct is not defined";
   my ($at, @list) = (0);
   while ($body =~ /^\s*(\w+) (\w+);/mg) {
     my $bytes = $size{$1} // die "$struct: $1";
@@ -46,7 +46,7 @@ while ($structs =~ /^    struct (dmi_msg_\w+) (\w+);/mg) {
     $at += $bytes;
     push @list, $bytes == 8 ? $2 : "$2 (4)";
   }
-  push @padded, $struct if $at % 8 || $at > 32;
+  push @padded, $struct if $at % 8 != ($cut ? 4 : 0) || $at > 32;
   $fields{$member} = join ', ', @list;
 }
 is("@padded", '', 'what messages carry has no padding and fits');

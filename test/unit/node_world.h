@@ -356,7 +356,8 @@ static void world_pager(struct proc *p) {
     dmi_capacity_out_init(&out);
     dmi_pressure_next(p->pressure, &result, &p->pager, &out);
     for (uint64_t i = 0; i < out.num; i++) {
-      struct dmi_msg msg = dmi_capacity_to_msg(&out.send[i].msg, p->uid);
+      struct dmi_msg msg = out.send[i].msg;
+      msg.origin = p->uid;
       world_send(p, out.send[i].to, &msg);
     }
     dmi_capacity_out_free(&out);

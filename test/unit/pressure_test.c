@@ -85,7 +85,17 @@ static void view(struct world *w, uint32_t others) {
   dmi_pressure_view(w->p, uid, others);
 }
 
-static void message(struct world *w, uint32_t from, struct dmi_capacity_msg msg) {
+static void report(struct world *w, uint32_t from, enum dmi_capacity_kind kind, uint64_t number,
+                   uint64_t bytes) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT};
+  msg.capacity_report = (struct dmi_msg_capacity_report){number, kind, bytes};
+  assert_true(dmi_pressure_message(w->p, from, &msg));
+}
+
+static void ask(struct world *w, uint32_t from, enum dmi_capacity_kind kind, uint64_t number,
+                uint64_t bytes, uint64_t unit) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK};
+  msg.capacity_ask = (struct dmi_msg_capacity_ask){number, kind, bytes, unit};
   assert_true(dmi_pressure_message(w->p, from, &msg));
 }
 
@@ -285,13 +295,11 @@ static void test_word(void **state) {
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_true(w.action.sleep);
   assert_int_equal(w.out.num, 1); /* asked */
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 1, 0, 0, false});
+  report(&w, 2, DMI_CAPACITY_URGENT, 1, 0);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
   next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
   next(&w, BYTES(0), DMI_PRESSURE_SWEEP); /* to the file */
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, 500, 0, false});
+  report(&w, 2, DMI_CAPACITY_URGENT, 0, 500);
   next(&w, BYTES(0), DMI_PRESSURE_REST);
   assert_false(w.action.sleep);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
@@ -312,8 +320,7 @@ static void test_leaver(void **state) {
   (void)state;
   begin(&w, false, 100);
   view(&w, 2);
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_REPORT, DMI_CAPACITY_URGENT, 0, 500, 0, false});
+  report(&w, 2, DMI_CAPACITY_URGENT, 0, 500);
   all = use(&w, LIMIT);
   stall(&w, 0);
   next(&w, NOTHING, DMI_PRESSURE_CHECK);
@@ -338,11 +345,10 @@ static void test_refused(void **state) {
   page = use(&w, 100);
   dmi_pressure_leave(w.p, 2);
   dmi_pressure_stay(w.p);
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_ASK, DMI_CAPACITY_AHEAD, 1, 100, 100, false});
+  ask(&w, 2, DMI_CAPACITY_AHEAD, 1, 100, 100);
   next(&w, NOTHING, DMI_PRESSURE_REST);
   assert_int_equal(w.out.num, 1);
-  assert_int_equal(w.out.send[0].msg.bytes, 0);
+  assert_int_equal(w.out.send[0].msg.capacity_report.bytes, 0);
   assert_true(w.action.sleep);
   dmi_frame_unref(page);
   end(&w);
@@ -358,8 +364,7 @@ static void test_copies(void **state) {
   most = use(&w, LIMIT - 300);
   copy = use(&w, 200);
   dmi_pool_copies(w.pool, 200);
-  message(&w, 2,
-          (struct dmi_capacity_msg){DMI_CAPACITY_ASK, DMI_CAPACITY_URGENT, 1, 200, 100, false});
+  ask(&w, 2, DMI_CAPACITY_URGENT, 1, 200, 100);
   next(&w, NOTHING, DMI_PRESSURE_SWEEP);
   dmi_pool_reserve(w.pool, 100, true);
   next(&w, BYTES(100), DMI_PRESSURE_SWEEP);
@@ -367,7 +372,7 @@ static void test_copies(void **state) {
   dmi_pool_copies(w.pool, -200);
   next(&w, BYTES(200), DMI_PRESSURE_REST);
   assert_int_equal(w.out.num, 1);
-  assert_int_equal(w.out.send[0].msg.bytes, 200);
+  assert_int_equal(w.out.send[0].msg.capacity_report.bytes, 200);
   dmi_pool_release(w.pool, 100);
   dmi_frame_unref(most);
   end(&w);

@@ -44,7 +44,7 @@ static void begin(struct world *w, uint64_t size1, uint64_t num1, uint64_t size2
 static bool report(struct world *w, uint32_t from, enum dmi_capacity_kind kind, uint64_t number,
                    uint64_t bytes) {
   const struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT,
-                              .capacity_tell = {.number = number, .kind = kind, .bytes = bytes}};
+                              .capacity_report = {.number = number, .kind = kind, .bytes = bytes}};
   return dmi_promises_report(w->promises, from, &msg);
 }
 
@@ -74,7 +74,7 @@ static void gives_back(struct world *w, uint32_t to, uint64_t bytes) {
   assert_true(dmi_out_take(&w->out, &act));
   assert_int_equal(act.to, to);
   assert_int_equal(act.msg.type, DMI_SVC_CAPACITY_RETURN);
-  assert_int_equal(act.msg.capacity_back.bytes, bytes);
+  assert_int_equal(act.msg.capacity_return.bytes, bytes);
 }
 
 static void no_more(struct world *w) {

@@ -157,12 +157,15 @@ static void test_unused_bits(void **state) {
     }
   }
   assert_true(used > 10000 && unused > 10000);
-  /* What is meant, by hand: GET has no flags; TAKE is not about one page; PING has one field. */
+  /* What is meant, by hand: GET has no flags; TAKE is not about one page; PING has one field;
+   * an error has 32 bits. */
   assert_true(dmi_wire_type(DMI_MSG_GET)->zero[0] == UINT64_C(0xffffff00));
   assert_true(dmi_wire_type(DMI_MSG_TAKE)->zero[1] == 0);
   assert_true(dmi_wire_type(DMI_MSG_TAKE)->zero[2] == UINT64_MAX);
   assert_true(dmi_wire_type(DMI_MSG_PING)->zero[3] == 0);
   assert_true(dmi_wire_type(DMI_MSG_PING)->zero[4] == UINT64_MAX);
+  assert_true(dmi_wire_type(DMI_CTL_RESULT)->zero[4] == UINT64_C(0xffffffff00000000));
+  assert_true(dmi_wire_type(DMI_SVC_JOINED)->zero[5] == UINT64_C(0xffffffff00000000));
 }
 
 static void test_strangers(void **state) {
