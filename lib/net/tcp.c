@@ -44,7 +44,8 @@ struct tcp {
 struct tcp_link {
   struct dmi_link link;
   const struct tcp *tcp;
-  bool resets; /* when it is closed */
+  bool resets;  /* when it is closed */
+  double asked; /* when a question was first seen without an answer; 0: there is none (daemon) */
 };
 
 static const struct dmi_transport_ops tcp_ops;
@@ -184,7 +185,7 @@ static int new_link(struct tcp *tcp, int fd, bool resets, struct dmi_link **out)
     close(fd);
     return -ENOMEM;
   }
-  *link = (struct tcp_link){{&tcp_ops, fd, fd}, tcp, resets};
+  *link = (struct tcp_link){.link = {&tcp_ops, fd, fd}, .tcp = tcp, .resets = resets};
   *out = &link->link;
   return 0;
 }
@@ -267,15 +268,27 @@ static uint64_t tcp_unacknowledged(struct dmi_link *link) {
   return ioctl(link->out, SIOCOUTQ, &waiting) == 0 && waiting > 0 ? (uint64_t)waiting : 0;
 }
 
+/* Is something in flight that the other machine answers, and has not answered yet?  Not all that is
+ * unacknowledged is: a machine whose buffers are full answers, again and again, without taking it.
+ * That is asked in growing pauses, so the last answer may be much older than the question. */
+static bool is_asked(const struct tcp_info *info) {
+  return info->tcpi_probes != 0 ||
+         (info->tcpi_unacked != 0 && info->tcpi_last_ack_recv > info->tcpi_last_data_sent);
+}
+
 static double tcp_silence(struct dmi_link *link) {
+  struct tcp_link *me = (struct tcp_link *)link;
   struct tcp_info info = {0};
   socklen_t size = sizeof info;
-  if (getsockopt(link->out, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  /* A closed window is asked about in growing pauses: there a question must be in flight. */
-  if (info.tcpi_unacked == 0 && info.tcpi_probes == 0) return 0;
+  double now = dmi_net_now(), heard;
+  if (getsockopt(link->out, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || !is_asked(&info)) {
+    return me->asked = 0;
+  }
   uint32_t ms = info.tcpi_last_ack_recv;
   if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;
-  return ms / 1000.0;
+  heard = now - ms / 1000.0;
+  if (me->asked <= heard) me->asked = now; /* this question is seen for the first time */
+  return now - me->asked;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

@@ -13,8 +13,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
+#include "net/net_int.h"
 #include "net_raw.h"
 
 static struct dmi_msg plain(uint64_t op) {
@@ -47,12 +50,6 @@ static void open_with(struct node *node, const struct dmi_addr *addrs, uint32_t 
   for (uint32_t i = 0; i < num; i++)
     dmi_net_add_peer(node->net, 2 + i, &addrs[i]);
   node_run(node);
-}
-
-/* -1: no connection comes. */
-static int raw_accept(int listener) {
-  struct pollfd in = {.fd = listener, .events = POLLIN};
-  return poll(&in, 1, node_limit() * 1000) == 1 ? accept(listener, NULL, NULL) : -1;
 }
 
 /* Accepts and closes so many connections. */
@@ -147,6 +144,17 @@ static void test_gone(void **state) {
   end(&a);
 }
 
+/* Was the SYN sent again?  Else it has been answered: it is not enough that this takes long. */
+static bool is_dropped(struct pollfd *out) {
+  struct tcp_info info = {0};
+  socklen_t size = sizeof info;
+  for (int i = 0; poll(out, 1, 10) == 0 && info.tcpi_total_retrans == 0; i++) {
+    assert_true(i < 100 * node_limit());
+    assert_int_equal(getsockopt(out->fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+  }
+  return info.tcpi_total_retrans != 0;
+}
+
 /* A port whose backlog is full is as silent as a machine without power: SYN is dropped. */
 static int raw_silent(struct dmi_addr *addr, int *fill) {
   int listener = raw_listen(addr, 0), more = 0;
@@ -157,7 +165,7 @@ static int raw_silent(struct dmi_addr *addr, int *fill) {
     assert_true(more < 8);
     fill[more] = out.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     (void)connect(out.fd, (struct sockaddr *)&to, sizeof to);
-    full = poll(&out, 1, 200) == 0;
+    full = is_dropped(&out);
   }
   for (; more < 8; more++)
     fill[more] = -1;
@@ -361,7 +369,7 @@ static void test_closed_window(void **state) {
   int fill[2][8];
   int listener = raw_listen(&addrs[0], 8);
   int silent[2] = {raw_silent(&addrs[1], fill[0]), raw_silent(&addrs[2], fill[1])};
-  node_dead_after = 1;
+  node_dead_after = 2; /* more than the pauses at the beginning, of which not each is answered */
   open_with(&a, addrs, 3);
   node_dead_after = 0;
   struct dmi_msg put = {.type = DMI_MSG_PUT};
@@ -374,7 +382,7 @@ static void test_closed_window(void **state) {
   int fd = raw_accept(listener);
   assert_true(fd >= 0);
   welcome(fd, 2);
-  for (uint32_t i = 0; i < 2; i++) { /* each takes a second */
+  for (uint32_t i = 0; i < 2; i++) { /* each takes two seconds */
     node_send(&a, 3 + i, plain(1));
     NODE_WAIT(&a, lost_num, i + 1);
     assert_int_equal(a.lost_id, 3 + i);
@@ -392,6 +400,50 @@ static void test_closed_window(void **state) {
   end(&a);
 }
 
+/* What the system says of a link; NULL: what it says really. */
+static const struct tcp_info *said;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *size) {
+  if (said == NULL || level != IPPROTO_TCP || name != TCP_INFO) {
+    return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+  }
+  memcpy(value, said, *size < sizeof *said ? *size : sizeof *said);
+  return 0;
+}
+
+/* A machine whose buffers are full is asked in growing pauses, and answers: its last answer is old
+ * when the next question is sent.  Silence begins with a question that has no answer. */
+static void test_growing_pauses(void **state) {
+  (void)state;
+  enum { LONG_AGO = 100000 };
+  struct tcp_info info = {.tcpi_last_ack_recv = LONG_AGO, .tcpi_last_data_recv = LONG_AGO};
+  struct pollfd nothing = {.fd = -1};
+  struct dmi_addr addr;
+  struct dmi_link *link = NULL;
+  const char *why;
+  int listener = raw_listen(&addr, 8);
+  struct dmi_transport *tcp = dmi_tcp_open(NULL, &why);
+  assert_non_null(tcp);
+  assert_int_equal(tcp->ops->connect(tcp, &link, &addr), 0);
+  said = &info;
+  for (int kind = 0; kind < 2; kind++) { /* a question about the window; bytes */
+    info.tcpi_probes = kind == 0;
+    info.tcpi_unacked = kind == 1;
+    info.tcpi_last_data_sent = 1;
+    double first = link->ops->silence(link);
+    assert_true(first < 50); /* not since the last answer */
+    poll(&nothing, 1, 20);
+    assert_true(link->ops->silence(link) > first);
+    info.tcpi_probes = 0; /* answered: nothing is in flight, or bytes that were not taken */
+    info.tcpi_last_data_sent = LONG_AGO;
+    assert_true(link->ops->silence(link) == 0);
+  }
+  said = NULL;
+  link->ops->close(link);
+  tcp->ops->free(tcp);
+  close(listener);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_turned_away),
                                      cmocka_unit_test(test_stopped),
@@ -402,6 +454,7 @@ int main(void) {
                                      cmocka_unit_test(test_link_local),
                                      cmocka_unit_test(test_ping),
                                      cmocka_unit_test(test_ping_unanswered),
-                                     cmocka_unit_test(test_closed_window)};
+                                     cmocka_unit_test(test_closed_window),
+                                     cmocka_unit_test(test_growing_pauses)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,9 +301,15 @@ static inline void node_do(struct node *node, void (*run)(struct node *, void *)
   *at = &job;
   pthread_mutex_unlock(&node->lock);
   dmi_net_post(node->net);
+  struct timespec until; /* the limit: without the daemon there is nothing to go on with */
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += node_limit();
   pthread_mutex_lock(&node->lock);
-  while (!job.done)
-    pthread_cond_wait(&node->changed, &node->lock);
+  while (!job.done) {
+    if (pthread_cond_timedwait(&node->changed, &node->lock, &until) == 0) continue;
+    fprintf(stderr, "the daemon of node %u does nothing\n", node->uid);
+    abort();
+  }
   pthread_mutex_unlock(&node->lock);
 }
 

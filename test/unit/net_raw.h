@@ -53,6 +53,21 @@ static inline size_t raw_read(int fd, void *buf, size_t size) {
   return have;
 }
 
+/* Waits until the other end closes.  False: it says something, or does not close within the limit.
+ */
+static inline bool raw_closed(int fd) {
+  struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+  char byte;
+  if (poll(&poll_fd, 1, node_limit() * 1000) != 1) return false;
+  return recv(fd, &byte, 1, 0) <= 0;
+}
+
+/* -1: nobody connects. */
+static inline int raw_accept(int listener) {
+  struct pollfd in = {.fd = listener, .events = POLLIN};
+  return poll(&in, 1, node_limit() * 1000) == 1 ? accept(listener, NULL, NULL) : -1;
+}
+
 static inline bool raw_send(int fd, const void *bytes, size_t size) {
   return send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
