@@ -5,6 +5,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use Fcntl qw(O_RDWR O_NOCTTY);
 
 my $t = DMITest->new(timeout => 80, wait => 20);
 my $program = $t->compile('test/multi/end_dmi.c');
@@ -113,6 +114,30 @@ if ($t->nodes) {
   $first->wait_exit(1);
   like($first->err, qr/^dmi: .*lost/mi, 'the other one says that it lost a process');
   unlike($_->err, qr/finalized/, $_->name . ': not finalized') for $first, $stuck;
+}
+
+# A terminal that is closed: SIGHUP, and every write to it fails from then on (EIO).  Each of the two
+# leaves as when asked by Ctrl+C; that is told by events, as nothing else can be.
+{
+  my ($unlock, $number_of, $own) = (0x40045431, 0x80045430, 0x540e);  # TIOCSPTLCK, TIOCGPTN, TIOCSCTTY
+  sysopen my $terminal, '/dev/ptmx', O_RDWR | O_NOCTTY or die "/dev/ptmx: $!\n";
+  my $number = pack 'i', 0;
+  ioctl $terminal, $unlock, $number or die "TIOCSPTLCK: $!\n";
+  ioctl $terminal, $number_of, $number or die "TIOCGPTN: $!\n";
+  my $in_it = 'use POSIX; my ($name, $own) = splice @ARGV, 0, 2; POSIX::setsid();'
+    . 'open STDIN, "+<", $name or die; ioctl STDIN, $own, 0 or die;'
+    . 'open $_, ">&", \*STDIN or die for \*STDOUT, \*STDERR; exec @ARGV';
+  my $inside = $t->spawn([$^X, '-e', $in_it, '/dev/pts/' . unpack('i', $number), $own,
+      $t->build . '/bin/dmirun', -l => 0, $program, 'wait'], name => 'in a terminal');
+  $inside->expect_event('opened');
+  my $shown = '';
+  1 while $shown !~ /^waiting\r?$/m && sysread $terminal, $shown, 4096, length $shown;
+  like($shown, qr/^waiting\r?$/m, 'its output is in the terminal');
+  close $terminal;
+  $inside->expect_event('closed');
+  $inside->expect_event('left');
+  $inside->wait_exit(0);
+  is($inside->out . $inside->err, '', 'and nowhere else');
 }
 
 # One that was never welcomed may be ended without harm, and says so.  Started with SIGHUP ignored, as
