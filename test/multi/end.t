@@ -152,6 +152,7 @@ if ($t->nodes) {
   $joiner->signal('INT');
   my ($why) = $joiner->expect_err(qr/^dmi: (still here.*)$/m);
   like($why, qr/not welcomed yet .* the next Ctrl\+C ends only this process/, 'what a third Ctrl+C would do');
+  $first->expect_out(qr/^not answered$/m);    # else the request to leave may end with the process
   $joiner->signal('INT');
   $joiner->wait_exit(130);
   my $next = $t->start($program, join => $first, name => 'next');

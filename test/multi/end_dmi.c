@@ -148,6 +148,7 @@ void DMI_main(int argc, char **argv) {
   } else if (strcmp(way, "unwelcome") == 0) {
     await(DMI_OPEN, &id);
     await(DMI_CLOSE, &id);
+    say("not answered");
     await(DMI_OPEN, &id);
   } else if (strcmp(way, "first") == 0) {
     start_elsewhere(HANDLE);
