@@ -302,15 +302,16 @@ static void case_save(void) {
   EQ(missing(0, some, buf), some);
   OK(DMI_save(job.addr, some * job.size));
   for (int round = 0; round < 3; round++) {
-    IS(missing(some, some, buf) > some / 2); /* these are not saved, and went each time */
-    IS(missing(2 * some, rest, buf) > rest / 2);
+    /* The others make those go that are not saved: when the thread that evicts gets to it, until
+     * which a read that finds no memory keeps nothing. */
+    for (int64_t gone = 0; gone <= some / 2; gone += missing(some, some, buf))
+      IS(missing(2 * some, rest, buf) > rest / 2);
     EQ(missing(0, some, buf), 0);
   }
   check_pool(&job, "the first process");
   OK(DMI_unsave(job.addr, some * job.size));
-  (void)missing(2 * some, rest, buf);
-  (void)missing(2 * some, rest, buf);
-  IS(missing(0, some, buf) > some / 2);
+  for (int64_t gone = 0; gone <= some / 2; gone += missing(0, some, buf))
+    (void)missing(2 * some, rest, buf);
   say("save: %" PRId64 " of %" PRId64 " pages stayed", some, job.pages);
   my_free(buf);
 }
