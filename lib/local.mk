@@ -104,6 +104,9 @@ core_sources = \
 	lib/core/coord_pack.c \
 	lib/core/coord_view.c \
 	lib/core/copyset.c \
+	lib/core/crash.c \
+	lib/core/crash_lead.c \
+	lib/core/crash_view.c \
 	lib/core/directory.c \
 	lib/core/handover.c \
 	lib/core/handover.h \
@@ -153,9 +156,13 @@ core_sources = \
 	lib/core/pressure_look.c \
 	lib/core/pressure_others.c \
 	lib/core/pressure_sweep.c \
+	lib/core/pulse.c \
 	lib/core/pulse.h \
 	lib/core/promise.c \
 	lib/core/promise.h \
+	lib/core/pulse_int.h \
+	lib/core/pulse_lease.c \
+	lib/core/pulse_watch.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
 	lib/core/replace.c \

@@ -49,6 +49,7 @@ struct dmi_pulse_member {
 struct dmi_pulse_view {
   uint64_t number;
   dmi_uid_t coordinator;
+  dmi_uid_t tie; /* whose vote is heavier; only for dmi_pulse_start: 0: the coordinator's */
   uint32_t num;
   const struct dmi_pulse_member *members; /* all of it, those that have left, too */
   struct dmi_slice body; /* of its VIEW: what a daemon needs to take it, coming from the one before.
@@ -63,8 +64,9 @@ enum dmi_pulse_act_type {
   DMI_PULSE_HEARD,  /* ... but now */
   DMI_PULSE_LOST,   /* not with `survive`: `uid` is lost, `text` says why */
   /* ---- with `survive` ---- */
-  DMI_PULSE_FREEZE, /* the lease has run out: others may soon go on without this process.  Copies
-                       become unreadable, nothing is begun elsewhere; own pages go on */
+  DMI_PULSE_FREEZE, /* the lease has run out, or the coordinator is lost: others may soon go on
+                       without this process.  Copies become unreadable, nothing is begun elsewhere;
+                       own pages go on */
   DMI_PULSE_THAW,   /* it is in force again, and nothing was lost */
   DMI_PULSE_VIEW,   /* take this view: `body` is as in VIEW.  `crash`: all messages of those that it
                        removes are dropped from now on, and recovery begins.  This process has not
@@ -91,12 +93,31 @@ void dmi_pulse_out_init(struct dmi_pulse_out *out);
 void dmi_pulse_out_clear(struct dmi_pulse_out *out);
 void dmi_pulse_out_free(struct dmi_pulse_out *out);
 
+/* Deliberate faults, one rule of docs/crashes.md switched off each: base/mutation.h. */
+enum dmi_pulse_break {
+  DMI_PULSE_BREAK_NOTHING,
+  DMI_PULSE_BREAK_NO_BALLOT,        /* promises are not kept */
+  DMI_PULSE_BREAK_NO_ADOPT,         /* what was accepted before is not proposed again */
+  DMI_PULSE_BREAK_BY_NUMBER,        /* what was accepted is compared by number first */
+  DMI_PULSE_BREAK_NEWEST_VIEW_ONLY, /* a quorum of the newest view alone */
+  DMI_PULSE_BREAK_DEAD_NOT_COUNTED, /* the weight of the dead does not count */
+  DMI_PULSE_BREAK_NO_LEASE,         /* who is left alone need not have a lease */
+  DMI_PULSE_BREAK_NO_LEADER,        /* views are made without a quorum */
+  DMI_PULSE_BREAK_NO_WAIT,          /* decided before the leases of the lost have run out */
+  DMI_PULSE_BREAK_LEFT,             /* a lease may outlast that of who gave it */
+  DMI_PULSE_BREAK_LATE,             /* who comes late itself forgives nobody */
+  DMI_PULSE_BREAK_LAST
+};
+
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
 struct dmi_pulse;
 
 struct dmi_pulse *dmi_pulse_new(const struct dmi_pulse_config *config);
 void dmi_pulse_free(struct dmi_pulse *pulse);
+#ifdef DMI_MUTATIONS
+void dmi_pulse_set_break(struct dmi_pulse *pulse, enum dmi_pulse_break broken);
+#endif
 
 /* ---- Events: the pulse thread --------------------------------------------------------------- */
 
@@ -106,12 +127,14 @@ void dmi_pulse_tick(struct dmi_pulse *pulse, dmi_ms_t now, struct dmi_pulse_out 
 dmi_ms_t dmi_pulse_wake(const struct dmi_pulse *pulse); /* DMI_MS_NEVER: nothing is due */
 
 /* A message of class PULSE of a process whose uid the connection has proved.  The caller keeps it
- * and its slices.  False, with nothing changed: no correct process says so; close the connection. */
+ * and its slices.  False, with nothing changed: no correct process says so; close the connection.
+ */
 bool dmi_pulse_message(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t from,
                        const struct dmi_msg *msg, struct dmi_pulse_out *out);
 
 /* A connection with `uid`, of the daemon or of pulses, ended although `uid` did not say that it
- * would.  This process suspects it at once. */
+ * would.  This process suspects it at once, and tells the coordinator: of two that
+ * have no connection one has to go. */
 void dmi_pulse_broken(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
                       struct dmi_pulse_out *out);
 /* `uid` is dead for certain: its process is gone from its own host, as this process has seen, or a
@@ -137,14 +160,9 @@ bool dmi_pulse_may_change(const struct dmi_pulse *pulse, dmi_ms_t now);
  * the role is handed over.  Returns the ballot that VIEW and ACCEPT carry. */
 uint64_t dmi_pulse_change(struct dmi_pulse *pulse, dmi_ms_t now, const struct dmi_pulse_view *view,
                           struct dmi_pulse_out *out);
-/* All members have taken the newest view (VIEW_TAKEN of all; READY of all, of a crash view); or COORD
- * has made this process the coordinator, which says the same. */
+/* All members have taken the newest view (VIEW_TAKEN of all; READY of all, of a crash view); or
+ * COORD has made this process the coordinator, which says the same. */
 void dmi_pulse_all_taken(struct dmi_pulse *pulse, dmi_ms_t now, struct dmi_pulse_out *out);
-
-/* A member has lost its connection with another, and says so to this process, the coordinator: one
- * of the two has to go, unless one is lost anyway. */
-void dmi_pulse_link_lost(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t a, dmi_uid_t b,
-                         struct dmi_pulse_out *out);
 
 /* The program ends: closed connections and silence are normal from now on. */
 void dmi_pulse_ending(struct dmi_pulse *pulse);
@@ -153,5 +171,8 @@ void dmi_pulse_ending(struct dmi_pulse *pulse);
 
 bool dmi_pulse_frozen(const struct dmi_pulse *pulse);
 dmi_ms_t dmi_pulse_lease(const struct dmi_pulse *pulse, dmi_ms_t now); /* what is left of it */
+/* For ACCEPT: whose vote is the heavier one, and the ballot of the newest view. */
+dmi_uid_t dmi_pulse_tie(const struct dmi_pulse *pulse);
+uint64_t dmi_pulse_ballot(const struct dmi_pulse *pulse);
 
 #endif

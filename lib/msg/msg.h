@@ -203,6 +203,52 @@ struct dmi_msg_ping {
   uint64_t kind; /* DMI_WIRE_ASK, _TELL */
 };
 
+/* PULSE */
+struct dmi_msg_pulse {
+  uint64_t sent;   /* when, by the sender's clock: the answer repeats it */
+  uint64_t ballot; /* that the sender has promised */
+  uint64_t view;   /* number of its newest */
+  uint64_t known;  /* number of the newest that it knows to be taken by all */
+};
+
+/* PULSE_OK */
+struct dmi_msg_pulse_ok {
+  uint64_t sent; /* of the PULSE */
+  uint64_t ballot;
+  uint64_t left; /* ms: what is left of the answerer's lease */
+};
+
+/* PROBE, PROBED, DEAD, LINK_LOST */
+struct dmi_msg_probe {
+  uint64_t about; /* uid */
+};
+
+/* PREPARE, DECIDED */
+struct dmi_msg_ballot {
+  uint64_t ballot; /* of who leads, or wants to */
+};
+
+/* PROMISE: body: the views that may be in force, and what was accepted. */
+struct dmi_msg_promise {
+  uint64_t ballot;   /* of the PREPARE */
+  uint64_t promised; /* now; another one: it was refused */
+  uint64_t force;    /* 1: the sender's lease is in force */
+};
+
+/* PROPOSE: body: the views behind which it is proposed, and the view. */
+struct dmi_msg_propose {
+  uint64_t ballot;
+  uint64_t told; /* 1: the receiver has promised this ballot */
+};
+
+/* ACCEPTED */
+struct dmi_msg_accepted {
+  uint64_t ballot;
+  uint64_t number; /* of the view */
+  uint64_t left;   /* ms: leases of those that it removes may last so long */
+  uint64_t force;
+};
+
 /* All messages of membership; what else they say is in the body (msg/pack.h). */
 struct dmi_msg_member {
   uint64_t op;   /* the asker's number of a call, which its answer repeats */
@@ -288,6 +334,13 @@ struct dmi_msg {
     struct dmi_msg_copy copy;
     struct dmi_msg_home home;
     struct dmi_msg_ping ping;
+    struct dmi_msg_pulse pulse;
+    struct dmi_msg_pulse_ok pulse_ok;
+    struct dmi_msg_probe probe;
+    struct dmi_msg_ballot ballot;
+    struct dmi_msg_promise promise;
+    struct dmi_msg_propose propose;
+    struct dmi_msg_accepted accepted;
     struct dmi_msg_member member;
     struct dmi_msg_create create;
     struct dmi_msg_created created;

@@ -9,7 +9,7 @@
  *
  * The rows of one set have handlers of one type; who dispatches them declares it:
  *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
- *   THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h
+ *   PULSE core/pulse_int.h, THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h
  */
 #ifndef DMI_MSG_TABLE_H
 #define DMI_MSG_TABLE_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 9
+#define DMI_WIRE_VERSION 10
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -27,7 +27,8 @@ enum dmi_msg_class {
   DMI_CLASS_HANDOVER, /* homes and pages that change hands: docs/protocol.md R8, R12 */
   DMI_CLASS_MEMBER,   /* membership: core/member.h, docs/membership.md "Messages" */
   DMI_CLASS_THREAD,   /* threads of DMI: docs/threads.md */
-  DMI_CLASS_CAPACITY  /* capacity of members for pages: core/capacity.h, docs/replacement.md */
+  DMI_CLASS_CAPACITY, /* capacity of members for pages: core/capacity.h, docs/replacement.md */
+  DMI_CLASS_PULSE     /* who is alive, and who goes on after a loss: core/pulse.h, docs/crashes.md */
 };
 
 /* Who sends a message, and to whom: what a process is to the page, mapping or program. */
@@ -228,6 +229,31 @@ enum dmi_wire_from {
   X(DMI_CTL_LAST_MESSAGE_OK, 78, "LAST_MESSAGE_OK", dmi_member_on_last_message_ok, DMI_CLASS_MEMBER, \
     DMI_ANY,          DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0)
 
+/* About who is alive, and who goes on after a loss. */
+#define DMI_MSGS_PULSE(X) \
+  X(DMI_CTL_PULSE,     79, "PULSE",     dmi_pulse_on_pulse,      DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(pulse),    0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PULSE_OK,  80, "PULSE_OK",  dmi_pulse_on_pulse_ok,   DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(pulse_ok), 0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PROBE,     81, "PROBE",     dmi_pulse_on_probe,      DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(probe),    0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PROBED,    82, "PROBED",    dmi_pulse_on_probed,     DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(probe),    0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_DEAD,      83, "DEAD",      dmi_pulse_on_dead,       DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(probe),    0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_LINK_LOST, 84, "LINK_LOST", dmi_pulse_on_link_lost,  DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_COORD, SAYS(probe),    0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PREPARE,   85, "PREPARE",   dmi_crash_on_prepare,    DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(ballot),   0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PROMISE,   86, "PROMISE",   dmi_crash_on_promise,    DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_ANY,   SAYS(promise),  0, 0, 0, DMI_WIRE_COORD, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_PROPOSE,   87, "PROPOSE",   dmi_crash_on_propose,    DMI_CLASS_PULSE, \
+    DMI_COORD, DMI_ANY,   SAYS(propose),  0, 0, 0, DMI_WIRE_COORD, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_ACCEPTED,  88, "ACCEPTED",  dmi_crash_on_accepted,   DMI_CLASS_PULSE, \
+    DMI_ANY,   DMI_COORD, SAYS(accepted), 0, 0, 0, DMI_WIRE_NONE,  DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_DECIDED,   89, "DECIDED",   dmi_crash_on_decided,    DMI_CLASS_PULSE, \
+    DMI_COORD, DMI_ANY,   SAYS(ballot),   0, 0, 0, DMI_WIRE_COORD, DMI_WIRE_MEMBER, 0)
+
 /* About threads. */
 #define DMI_MSGS_THREAD(X) \
   X(DMI_SVC_CREATE,   96,  "CREATE",        dmi_thread_on_create,  DMI_CLASS_THREAD, \
@@ -264,6 +290,7 @@ enum dmi_wire_from {
   DMI_MSGS_NET(X)        \
   DMI_MSGS_COORD(X)      \
   DMI_MSGS_MEMBER(X)     \
+  DMI_MSGS_PULSE(X)      \
   DMI_MSGS_THREAD(X)     \
   DMI_MSGS_CAPACITY(X)
 

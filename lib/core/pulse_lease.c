@@ -1,0 +1,183 @@
+/*
+ * pulse_lease.c - pulses, and the leases that their answers give.
+ *
+ * A lease says: until then nobody has decided on a view without this process.  It begins when the
+ * pulse was sent that was answered, and is not longer than that of who answered.  Who gave one by
+ * an answer waits, before it lets others go on, until it must have run out.
+ */
+#include <stdio.h>
+
+#include "core/pulse_int.h"
+
+static bool leads(const struct dmi_pulse *p) {
+  return p->config.survive && DMI_BALLOT_UID(p->promised) == p->config.self;
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void pulse_to(struct dmi_pulse *p, dmi_uid_t to) {
+  struct dmi_msg *msg = dmi_pulse_send(p, to, DMI_CTL_PULSE);
+  msg->pulse.sent = p->now;
+  msg->pulse.ballot = p->promised;
+  msg->pulse.view = dmi_pulse_top(p)->number;
+  msg->pulse.known = p->chain.at[0].number;
+}
+
+/* The coordinator sends to all, the others to it. */
+void dmi_pulse_look_pulse(struct dmi_pulse *p) {
+  if (p->now < p->next_pulse) return;
+  p->next_pulse = p->now + dmi_pulse_span(p, DMI_SPAN_PULSE);
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    const struct dmi_pulse_peer *peer = &p->peers.at[i];
+    if (peer->watched && peer->doubt < DMI_DOUBT_BROKEN) pulse_to(p, peer->uid);
+  }
+}
+
+/* ---- Leases --------------------------------------------------------------------------------- */
+
+static dmi_ms_t after(dmi_ms_t begin, dmi_ms_t span) {
+  return span >= DMI_MS_NEVER ? DMI_MS_NEVER : begin + span;
+}
+
+static void extend(struct dmi_pulse *p, dmi_ms_t until) {
+  if (until > p->lease) p->lease = until;
+}
+
+/* Is it among those that have answered the pulses that are looked at? */
+static bool is_chosen(const struct dmi_pulse *p, const struct dmi_pulse_peer *peer) {
+  (void)p;
+  return peer->chosen;
+}
+
+/* Do those decide that have answered pulses that were sent at `since` or later? */
+static bool decide_since(struct dmi_pulse *p, dmi_ms_t since) {
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    struct dmi_pulse_peer *peer = &p->peers.at[i];
+    peer->chosen = peer->pulsed && peer->pulsed >= since;
+  }
+  return dmi_crash_decides(p, &p->chain, is_chosen, p->lease > p->now);
+}
+
+/* The leader's begins when it sent the oldest of the pulses whose answers make a quorum. */
+static void own_lease(struct dmi_pulse *p) {
+  dmi_ms_t best = 0, span = dmi_pulse_limit(p, DMI_SPAN_LEASE);
+  if (decide_since(p, DMI_MS_NEVER)) best = p->now; /* nobody else could decide anything now */
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    dmi_ms_t since = p->peers.at[i].pulsed;
+    if (since > best && decide_since(p, since)) best = since;
+  }
+  if (best) extend(p, after(best, span));
+}
+
+/* Of one that is removed, and does not know, or that this process does not know yet: it hears what
+ * was decided. */
+bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
+  struct dmi_pulse_peer *peer = dmi_pulse_peer(p, from);
+  dmi_ms_t left = p->lease > p->now ? p->lease - p->now : 0;
+  dmi_ms_t span = dmi_pulse_limit(p, DMI_SPAN_LEASE);
+  bool follows = DMI_BALLOT_UID(msg->pulse.ballot) == from, leader = leads(p);
+  struct dmi_msg *answer;
+  if (!peer || !peer->in) {
+    dmi_crash_send_decided(p, from);
+    return true;
+  }
+  dmi_pulse_heard(p, peer);
+  if (p->config.survive && msg->pulse.ballot != p->promised) {
+    dmi_crash_on_ballot(p, from, msg->pulse.ballot);
+    return true;
+  }
+  if (leader && msg->pulse.view < dmi_pulse_top(p)->number) dmi_crash_send_decided(p, from);
+  if (p->config.survive && !leader && !follows) return true;
+  if (peer->doubt || (p->accepted.any && !dmi_crash_member(&p->accepted.view, from)))
+    return true; /* it is to be removed, so it gets no lease any more */
+  if (!leader) dmi_crash_known(p, msg->pulse.known);
+  if (!leader || left > span) left = span;
+  peer->given = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
+  answer = dmi_pulse_send(p, from, DMI_CTL_PULSE_OK);
+  answer->pulse_ok.sent = msg->pulse.sent;
+  answer->pulse_ok.ballot = msg->pulse.ballot;
+  answer->pulse_ok.left = left;
+  return true;
+}
+
+bool dmi_pulse_on_pulse_ok(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
+  dmi_ms_t span = dmi_pulse_limit(p, DMI_SPAN_LEASE);
+  struct dmi_pulse_peer *peer = dmi_pulse_peer(p, from);
+  if (msg->pulse_ok.sent > p->now) return false; /* no pulse was sent then */
+  if (!peer) return true;
+  dmi_pulse_heard(p, peer);
+  if (!p->config.survive || msg->pulse_ok.ballot != p->promised) return true;
+  if (leads(p)) {
+    if (msg->pulse_ok.sent > peer->pulsed) peer->pulsed = msg->pulse_ok.sent;
+    own_lease(p);
+  } else if (DMI_BALLOT_UID(p->promised) == from) {
+    if (msg->pulse_ok.left < span && !DMI_BROKEN(p, DMI_PULSE_BREAK_LEFT))
+      span = msg->pulse_ok.left;
+    extend(p, after(msg->pulse_ok.sent, span));
+  }
+  return true;
+}
+
+/* Whatever leases there are when this process takes a view: they may be of other quorums than those
+ * of the new view, so they count as given by it. */
+void dmi_pulse_give_all(struct dmi_pulse *p) {
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    struct dmi_pulse_peer *peer = &p->peers.at[i];
+    if (peer->in) peer->given = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
+  }
+}
+
+dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view) {
+  dmi_ms_t left = 0;
+  bool all_dead = true;
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    const struct dmi_pulse_peer *peer = &p->peers.at[i];
+    if (!peer->in || dmi_crash_member(view, peer->uid)) continue;
+    if (peer->doubt != DMI_DOUBT_DEAD) all_dead = false;
+    if (peer->given > p->now && peer->given - p->now > left) left = peer->given - p->now;
+  }
+  return all_dead ? 0 : left;
+}
+
+/* ---- Without a lease ------------------------------------------------------------------------ */
+
+static void give_up(struct dmi_pulse *p) {
+  const struct dmi_crash_view *top = dmi_pulse_top(p);
+  char text[400];
+  uint32_t heard = 1;
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    const struct dmi_pulse_peer *peer = &p->peers.at[i];
+    if (!peer->in || peer->uid == p->config.self || peer->doubt) continue;
+    heard += !peer->watched || p->now < peer->direct + dmi_pulse_span(p, DMI_SPAN_LEASE);
+  }
+  snprintf(text, sizeof(text),
+           "this process ends, as it cannot reach enough of the others: %u of %u processes seem "
+           "reachable from here, and the rest may be going on without them. For two processes on "
+           "two hosts "
+           "a third one that only votes helps (dmirun --witness)",
+           heard, top->num);
+  dmi_pulse_end(p, text);
+}
+
+void dmi_pulse_look_lease(struct dmi_pulse *p) {
+  struct dmi_pulse_peer *coordinator = dmi_pulse_peer(p, dmi_pulse_top(p)->coordinator);
+  bool frozen;
+  if (!p->config.survive) return;
+  if (leads(p)) own_lease(p);
+  frozen = p->now >= p->lease || (coordinator && coordinator->uid != p->config.self &&
+                                  coordinator->doubt >= DMI_DOUBT_BROKEN);
+  if (frozen != p->frozen) {
+    p->frozen = frozen;
+    (void)dmi_pulse_act(p, frozen ? DMI_PULSE_FREEZE : DMI_PULSE_THAW);
+  }
+  if (p->now >= after(p->lease, dmi_pulse_limit(p, DMI_SPAN_END))) give_up(p);
+}
+
+dmi_ms_t dmi_pulse_lease_wake(const struct dmi_pulse *p) {
+  dmi_ms_t wake = p->next_pulse;
+  if (!p->config.survive || p->lease >= DMI_MS_NEVER) return wake;
+  if (p->lease > p->now) return p->lease < wake ? p->lease : wake;
+  if (p->lease + dmi_pulse_span(p, DMI_SPAN_END) < wake)
+    wake = p->lease + dmi_pulse_span(p, DMI_SPAN_END);
+  return wake;
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/perl
+# crash.t - the simulator of who goes on after a loss finds nothing wrong with the product's core, and
+# everything wrong with broken ones.
+use strict;
+use warnings;
+use Test::More;
+
+my $sim = ($ENV{DMI_BUILD_DIR} // '.') . '/test/sim/crash_sim';
+my $scale = $ENV{DMI_TEST_SCALE} // '';
+my ($small, $soak) = ($scale eq 'small', $scale eq 'soak');
+
+sub run {
+  my (@args) = @_;
+  my $text = `$sim @args 2>&1`;
+  return ($text, $?);
+}
+
+my $seeds = $small ? '1-60' : $soak ? '1-20000' : '1-200';
+my ($text, $status) = run('--seeds', $seeds);
+is($status, 0, "seeds $seeds keep every rule") or diag($text);
+my %done = $text =~
+  /(killed|stopped|cuts|broken links|joins|leaves|handovers|crash views|frozen|survivors) (\d+)/g;
+cmp_ok($done{$_}, '>', 0, "they have some: $_") for sort keys %done;
+is(scalar keys %done, 10, 'all that is counted was found');
+
+my ($again) = run('--seeds', '7');
+is((run('--seeds', '7'))[0], $again, 'the same seed, the same run');
+
+# Each rule that can be left out, in how many runs that must show.
+my @rules = (
+  [NO_WAIT => 100], [LEFT => 200], [NO_ADOPT => 200], [NO_BALLOT => 1000], [NEWEST_VIEW_ONLY => 2000],
+);
+for my $rule (@rules) {
+  my ($name, $runs) = @$rule;
+SKIP: {
+    skip "without $name: takes too long here", 1 if $runs > ($soak ? 100_000 : $small ? 100 : 200);
+    ($text, $status) = run('--break', $name, '--seeds', "1-$runs");
+    ok($status >> 8 == 1 && $text =~ /^seed \d+: (.*)/m, "without $name something breaks within $runs runs")
+      or diag($text);
+    note("$name: $1") if $text =~ /^(seed \d+: .*)/m;
+  }
+}
+done_testing();

@@ -1,0 +1,284 @@
+/*
+ * crash_sim.c - runs of processes that agree on who is left: see docs/simulation.md, "Who goes on".
+ *
+ *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--verbose]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "crash_sim.h"
+
+enum { KILLS = 1, STOPS = 2, CUTS = 4, LINKS = 8 };
+
+static const char *const breaks[] = {"NOTHING",
+                                     "NO_BALLOT",
+                                     "NO_ADOPT",
+                                     "BY_NUMBER",
+                                     "NEWEST_VIEW_ONLY",
+                                     "DEAD_NOT_COUNTED",
+                                     "NO_LEASE",
+                                     "NO_LEADER",
+                                     "NO_WAIT",
+                                     "LEFT",
+                                     "LATE"};
+_Static_assert(sizeof(breaks) / sizeof(breaks[0]) == DMI_PULSE_BREAK_LAST, "each has a name");
+
+/* ---- What happens to them -------------------------------------------------------------------- */
+
+static struct sim_proc *some(struct sim *sim) {
+  struct sim_proc *found = NULL;
+  uint32_t seen = 0;
+  for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
+    struct sim_proc *proc = &sim->proc[uid];
+    if (proc->alive && rng_once_in(&sim->rng, ++seen)) found = proc;
+  }
+  return found;
+}
+
+static void kill_one(struct sim *sim) {
+  struct sim_proc *proc = some(sim);
+  if (!proc) return;
+  sim_log(sim, "p%u (host %u): killed", proc->uid, proc->host);
+  sim->totals->kills++;
+  sim_proc_die(sim, proc);
+}
+
+static void stop_one(struct sim *sim) {
+  struct sim_proc *proc = some(sim);
+  uint32_t span = rng_below(&sim->rng, rng_once_in(&sim->rng, 2) ? DEAD_AFTER / 2 : 5 * DEAD_AFTER);
+  if (!proc) return;
+  sim_log(sim, "p%u: stopped for %u ms", proc->uid, span);
+  sim->totals->stops++;
+  proc->stopped = proc->trouble = sim->now + span * MS;
+}
+
+static void cut_lanes(struct sim *sim, dmi_uid_t a, dmi_uid_t b, uint64_t until) {
+  for (uint32_t i = 0; i < LANES - 1; i++)
+    sim->lane[a][b][i].cut = until;
+  sim->proc[a].trouble = sim->proc[b].trouble = until;
+}
+
+/* A part of the processes, or one pair, one way or both. */
+static void cut_some(struct sim *sim) {
+  uint32_t part = rng_below(&sim->rng, 1u << PROCS), way = rng_below(&sim->rng, 3);
+  uint32_t host = rng_below(&sim->rng, HOSTS), kind = rng_below(&sim->rng, 3);
+  uint64_t until = sim->now + rng_below(&sim->rng, 6 * DEAD_AFTER) * (uint64_t)MS;
+  dmi_uid_t one = rng_range(&sim->rng, 1, PROCS - 1), two = rng_range(&sim->rng, 1, PROCS - 1);
+  sim->totals->cuts++;
+  sim_log(sim, "cut, kind %u, way %u, for %u ms", kind, way, (unsigned)((until - sim->now) / MS));
+  for (dmi_uid_t a = 1; a < PROCS; a++) {
+    for (dmi_uid_t b = 1; b < PROCS; b++) {
+      bool in_a = part >> a & 1, in_b = part >> b & 1;
+      if (!sim->proc[a].uid || !sim->proc[b].uid || a == b) continue;
+      if (kind == 1) in_a = sim->proc[a].host == host, in_b = sim->proc[b].host == host;
+      if (kind == 2) in_a = a == one && b == two, in_b = b == one && a == two;
+      if (kind == 2 && in_a == in_b) continue;
+      if (in_a == in_b || (way == 1 && in_a) || (way == 2 && in_b)) continue;
+      cut_lanes(sim, a, b, until);
+    }
+  }
+}
+
+/* One connection ends, and both processes live. */
+static void break_link(struct sim *sim) {
+  struct sim_proc *a = some(sim), *b = some(sim);
+  if (!a || !b || a == b || !a->started || !b->started) return;
+  sim_log(sim, "the connection of p%u and p%u ends", a->uid, b->uid);
+  sim->totals->links++;
+  a->trouble = b->trouble = sim->now;
+  sim_lane_end(sim, a->uid, b->uid);
+  sim_lane_end(sim, b->uid, a->uid);
+}
+
+static void happen(struct sim *sim) {
+  uint32_t what = rng_below(&sim->rng, 8);
+  struct sim_proc *proc = some(sim);
+  if (what == 0 && (sim->mode & KILLS)) {
+    kill_one(sim);
+  } else if (what == 1 && (sim->mode & STOPS)) {
+    stop_one(sim);
+  } else if (what == 2 && (sim->mode & CUTS)) {
+    cut_some(sim);
+  } else if (what == 3 && (sim->mode & LINKS)) {
+    break_link(sim);
+  } else {
+    for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
+      proc = &sim->proc[uid];
+      if (proc->started && sim_proc_runs(sim, proc) && proc->view.view.coordinator == uid)
+        sim_proc_change(sim, proc);
+    }
+  }
+}
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+/* The next thing before `until`.  False: there is none. */
+static bool step(struct sim *sim, uint64_t until) {
+  struct sim_lane *lane = NULL;
+  struct sim_proc *waker = NULL;
+  struct sim_letter letter;
+  uint64_t at = UINT64_MAX;
+  dmi_uid_t from = 0, to = 0;
+  bool any = sim_next_letter(sim, &at, &lane, &from, &to);
+  for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
+    uint64_t wake = sim_proc_wake(sim, &sim->proc[uid]);
+    if (wake >= at) continue;
+    at = wake;
+    waker = &sim->proc[uid];
+  }
+  if ((!any && !waker) || at > until) return false;
+  if (at > sim->now) sim->now = at;
+  sim->totals->events++;
+  if (waker) {
+    sim_proc_tick(sim, waker);
+  } else {
+    letter = sim_take_letter(lane);
+    if (sim->proc[to].alive) {
+      sim_proc_letter(sim, &sim->proc[to], from, &letter);
+    } else {
+      dmi_slice_drop(&letter.msg.body);
+      dmi_slice_drop(&letter.view.view.body);
+    }
+  }
+  sim_check_leases(sim);
+  return true;
+}
+
+static void run_until(struct sim *sim, uint64_t until) {
+  while (!sim->bad && step(sim, until)) {
+  }
+  if (sim->now < until) sim->now = until;
+}
+
+static void begin(struct sim *sim) {
+  struct sim_proc *first = &sim->proc[1];
+  struct sim_view view = {.view = {.number = 1, .coordinator = 1, .num = 1}};
+  struct dmi_pulse_out out;
+  view.member[0] = (struct dmi_pulse_member){1, true};
+  view.view.members = view.member;
+  sim_proc_start(sim, 1, 0);
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(first->pulse, sim_proc_now(sim, first), &view.view, DMI_BALLOT(0, 1), &out);
+  dmi_pulse_out_free(&out);
+  first->view = view;
+  first->started = first->role = true;
+  first->maker = 1;
+  first->completed = 1;
+}
+
+static void heal(struct sim *sim) {
+  for (dmi_uid_t a = 1; a < PROCS; a++) {
+    if (sim->proc[a].stopped > sim->now) sim->proc[a].stopped = sim->now;
+    for (dmi_uid_t b = 1; b < PROCS; b++) {
+      for (uint32_t i = 0; i < LANES; i++) {
+        if (sim->lane[a][b][i].cut > sim->now) sim->lane[a][b][i].cut = sim->now;
+      }
+    }
+  }
+}
+
+static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
+                struct sim_totals *totals) {
+  struct sim *sim = dmi_xalloc(1, sizeof(*sim));
+  bool good;
+  sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
+  sim->seed = seed;
+  sim->broken = broken;
+  sim->verbose = verbose;
+  sim->totals = totals;
+  sim->mode = rng_below(&sim->rng, 16);
+  sim->slow = rng_range(&sim->rng, 5, 100);
+  begin(sim);
+  for (uint32_t i = 0; i < 40 && !sim->bad; i++) { /* some processes, before anything goes wrong */
+    for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
+      if (sim->proc[uid].role && sim_proc_runs(sim, &sim->proc[uid]))
+        sim_proc_change(sim, &sim->proc[uid]);
+    }
+    run_until(sim, sim->now + 60 * MS);
+  }
+  for (uint32_t i = 0, num = rng_range(&sim->rng, 5, 40); i < num && !sim->bad; i++) {
+    happen(sim);
+    run_until(sim, sim->now + rng_below(&sim->rng, rng_once_in(&sim->rng, 2) ? 100 : 2500) * MS);
+  }
+  heal(sim);
+  run_until(sim, sim->now + 15 * DEAD_AFTER * MS);
+  if (!sim->bad) sim_check_end(sim);
+  good = !sim->bad;
+  if (!good) fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, sim->why);
+  sim_net_free(sim);
+  for (dmi_uid_t uid = 1; uid < PROCS; uid++)
+    dmi_pulse_free(sim->proc[uid].pulse);
+  free(sim);
+  totals->seeds++;
+  return good;
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+#define N(field) (unsigned long long)totals->field
+
+static void print(const struct sim_totals *totals) {
+  printf("%llu seeds, %llu events; killed %llu, stopped %llu, cuts %llu, broken links %llu\n",
+         N(seeds), N(events), N(kills), N(stops), N(cuts), N(links));
+  printf(
+      "joins %llu, leaves %llu, handovers %llu, changes %llu; crash views %llu, removed %llu, "
+      "frozen %llu, ended by themselves %llu (gave a view up: %llu)\n",
+      N(joins), N(leaves), N(handovers), N(changes), N(crashes), N(removed), N(freezes), N(ended),
+      N(given_up));
+  printf("survivors %llu, programs without any %llu\n", N(survivors), N(extinct));
+}
+
+static int usage(void) {
+  fprintf(stderr, "usage: crash_sim [--seeds A-B | --seed N] [--break RULE] [--verbose]\nRULE:");
+  for (size_t i = 1; i < DMI_PULSE_BREAK_LAST; i++)
+    fprintf(stderr, " %s", breaks[i]);
+  fprintf(stderr, "\n");
+  return 2;
+}
+
+struct args {
+  uint64_t first, last;
+  enum dmi_pulse_break broken;
+  bool verbose;
+};
+
+static bool parse(int argc, char **argv, struct args *args) {
+  for (int i = 1; i < argc; i++) {
+    char *end;
+    if (!strcmp(argv[i], "--verbose")) {
+      args->verbose = true;
+    } else if (i + 1 == argc) {
+      return false;
+    } else if (!strcmp(argv[i], "--seeds") || !strcmp(argv[i], "--seed")) {
+      args->first = args->last = strtoull(argv[++i], &end, 10);
+      if (*end == '-') args->last = strtoull(end + 1, &end, 10);
+      if (*end) return false;
+    } else if (!strcmp(argv[i], "--break")) {
+      uint32_t b = 1;
+      i++;
+      while (b < DMI_PULSE_BREAK_LAST && strcmp(breaks[b], argv[i]) != 0)
+        b++;
+      if (b == DMI_PULSE_BREAK_LAST) return false;
+      args->broken = (enum dmi_pulse_break)b;
+    } else {
+      return false;
+    }
+  }
+  return args->first <= args->last;
+}
+
+int main(int argc, char **argv) {
+  struct args args = {.first = 1, .last = 100};
+  struct sim_totals totals = {0};
+  bool good = true;
+  const char *scale = getenv("DMI_TEST_SCALE");
+  if (scale && !strcmp(scale, "small")) args.last = 40;
+  if (scale && !strcmp(scale, "soak")) args.last = 20000;
+  if (!parse(argc, argv, &args)) return usage();
+  for (uint64_t seed = args.first; seed <= args.last && good; seed++)
+    good = run(seed, args.broken, args.verbose, &totals);
+  print(&totals);
+  return !good;
+}

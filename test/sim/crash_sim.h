@@ -1,0 +1,117 @@
+/*
+ * crash_sim.h - processes that pulse, and agree on who is left, under a simulated network and
+ * simulated clocks; one seed, one program (docs/simulation.md, "Who goes on").
+ *
+ * Real: core/pulse*.c and crash*.c.  Simulated: daemons, as far as they make and take views.
+ */
+#ifndef SIM_CRASH_SIM_H
+#define SIM_CRASH_SIM_H
+
+#include "core/pulse_int.h"
+#include "rng.h"
+
+#define PROCS 14u /* ever, in one run; uids are 1 to PROCS - 1 */
+#define HOSTS 3u
+#define LANES 3u         /* pulses; daemons; what a host tells of its processes */
+#define VIEWS 400u       /* numbers of views, at most */
+#define DEAD_AFTER 1000u /* ms */
+#define MS 1000u         /* true time is in microseconds */
+
+enum { LANE_PULSE, LANE_DAEMON, LANE_HOST };
+
+/* What daemons say to each other, and what a connection or a host says. */
+enum sim_said { SAID_PULSE, SAID_VIEW, SAID_TAKEN, SAID_COORD, SAID_EOF, SAID_DEAD };
+
+struct sim_view {
+  struct dmi_pulse_view view;
+  struct dmi_pulse_member member[PROCS];
+};
+
+struct sim_letter {
+  enum sim_said said;
+  uint64_t at; /* when it arrives, unless it is held up */
+  struct dmi_msg msg;
+  struct sim_view view; /* VIEW */
+  uint64_t ballot;      /* VIEW */
+  dmi_uid_t tie;        /* VIEW */
+  uint64_t number;      /* TAKEN, COORD; DEAD: uid */
+};
+
+/* In order. */
+struct sim_lane {
+  struct sim_letter *letter;
+  uint32_t first, num, capacity;
+  uint64_t cut; /* nothing arrives until then */
+  bool over;    /* the connection has ended */
+};
+
+struct sim_proc {
+  dmi_uid_t uid;
+  uint32_t host;
+  bool alive, started;
+  uint64_t stopped; /* until then (SIGSTOP) */
+  uint64_t trouble; /* the last time at which it was stopped, or cut off from anybody */
+  uint64_t born;
+  double rate; /* of its clock */
+  dmi_ms_t offset;
+  struct dmi_pulse *pulse;
+  /* the daemon */
+  struct sim_view view;
+  dmi_uid_t maker;      /* to whom it says TAKEN */
+  uint64_t took[PROCS]; /* numbers of the views that others have said TAKEN of */
+  uint64_t completed;   /* number of the view that all have taken */
+  bool role;            /* COORD has come, or it has led all the time */
+  bool left[PROCS];     /* who has left in its view, and may be removed */
+};
+
+struct sim_totals {
+  uint64_t seeds, events, kills, stops, cuts, links, joins, leaves, handovers, changes, crashes;
+  uint64_t removed, ended, survivors, extinct, freezes, given_up;
+};
+
+struct sim {
+  struct rng rng;
+  uint64_t seed, now;
+  enum dmi_pulse_break broken;
+  bool verbose, bad, resting;
+  char why[300];
+  uint32_t mode; /* bits: kills, stops, cuts, links */
+  uint32_t slow; /* ms, of a letter at most */
+  struct sim_proc proc[PROCS];
+  struct sim_lane lane[PROCS][PROCS][LANES];
+  /* the history of crash views, and of what all have taken: which view has the number */
+  uint64_t made[VIEWS];
+  struct sim_view firm[VIEWS];
+  struct sim_totals *totals;
+};
+
+/* ---- crash_net.c ---- */
+void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_log(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_letter(struct sim *sim, dmi_uid_t from, dmi_uid_t to, uint32_t lane,
+                struct sim_letter letter);
+/* The next that arrives; false: nothing will. */
+bool sim_next_letter(struct sim *sim, uint64_t *at, struct sim_lane **lane, dmi_uid_t *from,
+                     dmi_uid_t *to);
+struct sim_letter sim_take_letter(struct sim_lane *lane);
+void sim_lane_end(struct sim *sim, dmi_uid_t from, dmi_uid_t to); /* EOF, behind a part of it */
+void sim_net_free(struct sim *sim);
+
+/* ---- crash_proc.c: one process ---- */
+void sim_proc_start(struct sim *sim, dmi_uid_t uid, uint32_t host);
+void sim_proc_die(struct sim *sim, struct sim_proc *proc);
+void sim_proc_tick(struct sim *sim, struct sim_proc *proc);
+uint64_t sim_proc_wake(const struct sim *sim, const struct sim_proc *proc); /* true time */
+void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
+                     struct sim_letter *letter);
+/* The coordinator makes a view, if it can. */
+void sim_proc_change(struct sim *sim, struct sim_proc *proc);
+dmi_ms_t sim_proc_now(const struct sim *sim, const struct sim_proc *proc);
+bool sim_proc_runs(const struct sim *sim, const struct sim_proc *proc);
+
+/* ---- crash_check.c ---- */
+void sim_check_view(struct sim *sim, struct sim_proc *proc, bool complete);
+void sim_check_leases(struct sim *sim);
+void sim_check_end(struct sim *sim);
+
+#endif
