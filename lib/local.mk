@@ -165,6 +165,11 @@ core_sources = \
 	lib/core/pulse_watch.c \
 	lib/core/ranges.c \
 	lib/core/ranges.h \
+	lib/core/recover.c \
+	lib/core/recover.h \
+	lib/core/recover_home.c \
+	lib/core/recover_int.h \
+	lib/core/recover_list.c \
 	lib/core/replace.c \
 	lib/core/replace.h \
 	lib/core/rmw.c \

@@ -40,6 +40,10 @@ enum dmi_act_type {
   DMI_ACT_PROMISED, /* a page of `value` bytes of the leaver `to` has been here, taken or not: so
                        much less of what was promised to `to` has to be set aside */
   DMI_ACT_KEPT,     /* `to` has refused pages that were offered to it */
+  /* ---- of the recovery from a loss (core/recover.h) ---- */
+  DMI_ACT_READY,   /* all that this process decides as a home is decided and known: tell the
+                      coordinator.  Answer: dmi_recover_resume, or another dmi_recover_begin */
+  DMI_ACT_RESUMED, /* give what was held (HOLD) to the pages, in order */
   /* ---- of the node ---- */
   DMI_ACT_MEMBER, /* what membership asks for: `member` (core/member.h) */
   DMI_ACT_LOOK    /* the pager is to look: as any event for which it sleeps (core/pressure.h) */

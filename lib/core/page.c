@@ -22,6 +22,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
   page->index = index;
   if (atomic_load(&map->home) == core->self && !atomic_load(&map->arriving)) {
     dmi_set_role(core, page, DMI_ROLE_OWNER);
+    if (atomic_load(&map->hole)) page->flags |= DMI_PAGE_LOST;
   }
   if (atomic_load(&core->frozen)) page->flags |= DMI_PAGE_FROZEN;
 }

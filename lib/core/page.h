@@ -153,7 +153,8 @@ struct dmi_map {
   uint64_t tag; /* tag that the directory keeps with it, core/heap.h; not used by the core */
   _Atomic uint32_t home; /* uid */
   _Atomic uint32_t
-      arriving; /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
+      arriving;      /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
+  _Atomic bool hole; /* at the home: pages without a record are LOST (docs/crashes-pages.md) */
 };
 
 /* Deliberate faults, one rule of docs/protocol.md switched off each, so that tests can show that

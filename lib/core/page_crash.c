@@ -175,8 +175,10 @@ static void resume_waits(struct dmi_core *core, struct dmi_page *page, bool prom
   if (promoted && page->frame) dmi_page_wait_look(core, page, 0, page->map->page_size, out);
 }
 
-static void forget_copy(struct dmi_core *core, struct dmi_page *page) {
+void dmi_page_forget_copy(struct dmi_core *core, struct dmi_page *page) {
+  if (page->role == DMI_ROLE_OWNER) return;
   page->copy = 0;
+  page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
   page->version = (dmi_version_t){0};
   dmi_page_bytes(core, page, NULL);
 }
@@ -190,7 +192,7 @@ static void resume_role(struct dmi_core *core, struct dmi_page *page,
     dmi_set_role(core, page, DMI_ROLE_OWNER);
     return;
   }
-  forget_copy(core, page);
+  dmi_page_forget_copy(core, page);
   if (!mark->lost) return;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
   page->flags |= DMI_PAGE_LOST;

@@ -48,6 +48,9 @@ void dmi_page_op_away(struct dmi_page *page, const struct dmi_req *req);
 bool dmi_page_report(const struct dmi_core *core, const struct dmi_page *page,
                      struct dmi_page_report *report);
 
+/* Its copy goes, unless it is the owner. */
+void dmi_page_forget_copy(struct dmi_core *core, struct dmi_page *page);
+
 /* At RESUME, before dmi_page_resume, for each own operation that has been sent and has no answer.
  */
 void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,

@@ -86,6 +86,20 @@ struct dmi_tail {
   uint32_t zero; /* TAKE with MUST: 1: the page has no bytes so far; else 0 */
 };
 
+/* One operation of a BACK. */
+struct dmi_place {
+  dmi_op_t op;   /* the receiver's */
+  uint64_t what; /* enum dmi_op_place */
+};
+
+/* One page of a REPORT; of ASK and DECIDE: dmi_pageno_t. */
+struct dmi_reported {
+  dmi_pageno_t page;
+  dmi_version_t version; /* of the bytes there */
+  uint32_t role;         /* enum dmi_role */
+  uint32_t eligible;     /* 1: there is a copy, and it is exact */
+};
+
 /* Sizes that ATOMIC carries beside its range, in `list` (one element). */
 struct dmi_rmw_sizes {
   uint64_t out1;
@@ -196,6 +210,19 @@ struct dmi_msg_home {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
   uint64_t tag; /* what the directory keeps with the mapping */
+};
+
+/* CUT, BACK, ASK, DECIDE, MARKED: of the recovery from a loss (docs/crashes-pages.md). */
+struct dmi_msg_recover {
+  uint64_t number; /* of the crash view */
+};
+
+/* REPORT: pages of a mapping that its home, or the home's heir, must know of. */
+struct dmi_msg_report {
+  uint64_t number;    /* as above */
+  uint64_t page_size; /* bytes; 0 with the mapping: the end of all REPORTs */
+  uint64_t page_num;
+  uint64_t tag;
 };
 
 /* PING */
@@ -333,6 +360,8 @@ struct dmi_msg {
     struct dmi_msg_update update;
     struct dmi_msg_copy copy;
     struct dmi_msg_home home;
+    struct dmi_msg_recover recover;
+    struct dmi_msg_report report;
     struct dmi_msg_ping ping;
     struct dmi_msg_pulse pulse;
     struct dmi_msg_pulse_ok pulse_ok;
@@ -352,7 +381,8 @@ struct dmi_msg {
     struct dmi_msg_capacity_return capacity_return;
   };
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
-                            dmi_rmw_sizes */
+                            dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:
+                            dmi_pageno_t[] */
   struct dmi_slice body; /* bytes of the page, of a write, inputs, or an answer */
 };
 

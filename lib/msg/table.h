@@ -24,6 +24,7 @@ enum dmi_msg_class {
   DMI_CLASS_NOBODY,   /* not a message */
   DMI_CLASS_NET,      /* the network layer itself; never handed up */
   DMI_CLASS_PAGE,     /* a step of one page: core/page.h */
+  DMI_CLASS_RECOVER,  /* the recovery from a loss: core/recover.h */
   DMI_CLASS_HANDOVER, /* homes and pages that change hands: docs/protocol.md R8, R12 */
   DMI_CLASS_MEMBER,   /* membership: core/member.h, docs/membership.md "Messages" */
   DMI_CLASS_THREAD,   /* threads of DMI: docs/threads.md */
@@ -55,7 +56,8 @@ enum dmi_wire_from {
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
 #define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
-#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, REFUSE_PAGE, HOME_TAILS */
+#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, REFUSE_PAGE, HOME_TAILS; BACK to DECIDE */
+#define DMI_WIRE_REPORTS ((uint64_t)48 << 20) /* REPORT: 2^21 pages */
 #define DMI_WIRE_HOLDERS ((uint64_t)8 << 20) /* GRANT: 2^20 members */
 #define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
@@ -121,6 +123,21 @@ enum dmi_wire_from {
     DMI_HEIR,   DMI_LEAVER, NOTHING,    0,          0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_REFUSE_PAGE, 21, "REFUSE_PAGE", dmi_handover_on_refuse_page, DMI_CLASS_HANDOVER, \
     DMI_ANY,    DMI_OWNER,  NOTHING,    DMI_F_MUST, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+
+/* Of the recovery from a loss. */
+#define DMI_MSGS_RECOVER(X) \
+  X(DMI_MSG_CHANNEL_CUT, 24, "CUT",    dmi_recover_on_cut,    DMI_CLASS_RECOVER, \
+    DMI_ANY,  DMI_ANY,    SAYS(recover), 0, 0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_BACK,   25, "BACK",   dmi_recover_on_back,   DMI_CLASS_RECOVER, \
+    DMI_ANY,  DMI_ORIGIN, SAYS(recover), 0, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_REPORT, 26, "REPORT", dmi_recover_on_report, DMI_CLASS_RECOVER, \
+    DMI_ANY,  DMI_HOME,   SAYS(report),  0, 24, DMI_WIRE_REPORTS, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_ASK,    27, "ASK",    dmi_recover_on_ask,    DMI_CLASS_RECOVER, \
+    DMI_HOME, DMI_ANY,    SAYS(recover), 0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_DECIDE, 28, "DECIDE", dmi_recover_on_decide, DMI_CLASS_RECOVER, \
+    DMI_HOME, DMI_HOLDER, SAYS(recover), 0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_MARKED, 29, "MARKED", dmi_recover_on_marked, DMI_CLASS_RECOVER, \
+    DMI_HOLDER, DMI_HOME, SAYS(recover), 0, 0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
 
 /* Of the network layer itself. */
 #define DMI_MSGS_NET(X) \
@@ -287,6 +304,7 @@ enum dmi_wire_from {
 #define DMI_MSG_TABLE(X) \
   DMI_MSGS_PAGE(X)       \
   DMI_MSGS_HANDOVER(X)   \
+  DMI_MSGS_RECOVER(X)    \
   DMI_MSGS_NET(X)        \
   DMI_MSGS_COORD(X)      \
   DMI_MSGS_MEMBER(X)     \

@@ -31,7 +31,8 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
 
 /* Those of the header: who uses origin, map and page is a matter of the class. */
 #define HAS_ORIGIN(class) ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD)
-#define HAS_MAP(class) ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER)
+#define HAS_MAP(class) \
+  ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER)
 #define HAS_PAGE(class) ((class) == DMI_CLASS_PAGE)
 #define FIRST_WORD(class, flags)                            \
   (UINT64_C(0xff00) | (uint64_t)(uint16_t) ~(flags) << 16 | \

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES_MAX 3000000u /* per page; a good history needs about one per operation */
+#define SKIPPED 0x80000000u /* in search.order and candidate: taken not to have taken effect */
+#define TRIES_MAX 3000000u  /* per page; a good history needs about one per operation */
 
 /* A choice in the search. */
 struct frame {
@@ -65,22 +66,29 @@ static void relink_event(struct search *s, uint32_t event) {
   s->prev[s->next[event]] = event;
 }
 
-static void place(struct search *s, uint32_t i) {
+/* Must it take effect? */
+static bool returns(const struct hist_op *op) {
+  return op->back != HIST_OPEN;
+}
+
+/* The time by which it has, if it has; HIST_OPEN: there is none. */
+static uint64_t deadline(const struct hist_op *op) {
+  return op->back == HIST_OPEN && op->until ? op->until : op->back;
+}
+
+static void place(struct search *s, uint32_t choice) {
+  uint32_t i = choice & ~SKIPPED;
   unlink_event(s, 2 * i);
-  if (s->hist->op[i].back != HIST_OPEN) {
-    unlink_event(s, 2 * i + 1);
-    s->open--;
-  }
+  if (deadline(&s->hist->op[i]) != HIST_OPEN) unlink_event(s, 2 * i + 1);
+  if (returns(&s->hist->op[i])) s->open--;
   s->set ^= mix(i + 1);
-  s->order[s->placed++] = i;
+  s->order[s->placed++] = choice;
 }
 
 static void unplace(struct search *s) {
-  uint32_t i = s->order[--s->placed];
-  if (s->hist->op[i].back != HIST_OPEN) {
-    relink_event(s, 2 * i + 1);
-    s->open++;
-  }
+  uint32_t i = s->order[--s->placed] & ~SKIPPED;
+  if (deadline(&s->hist->op[i]) != HIST_OPEN) relink_event(s, 2 * i + 1);
+  if (returns(&s->hist->op[i])) s->open++;
   relink_event(s, 2 * i);
   s->set ^= mix(i + 1);
 }
@@ -97,14 +105,15 @@ static int by_time(const void *a, const void *b) {
 
 static void list_events(struct search *s) {
   const struct hist *h = s->hist;
-  uint32_t n = h->num, returns = 0, c = 0, r = 0, last = 2 * n;
+  uint32_t n = h->num, num = 0, c = 0, r = 0, last = 2 * n;
   struct ret *ret = must(malloc((n + 1) * sizeof(*ret)));
   for (uint32_t i = 0; i < n; i++) {
-    if (h->op[i].back != HIST_OPEN) ret[returns++] = (struct ret){h->op[i].back, i};
+    if (deadline(&h->op[i]) != HIST_OPEN) ret[num++] = (struct ret){deadline(&h->op[i]), i};
+    if (returns(&h->op[i])) s->open++;
   }
-  qsort(ret, returns, sizeof(*ret), by_time);
-  while (c < n || r < returns) {
-    bool call = r == returns || (c < n && h->op[c].call < ret[r].time);
+  qsort(ret, num, sizeof(*ret), by_time);
+  while (c < n || r < num) {
+    bool call = r == num || (c < n && h->op[c].call < ret[r].time);
     uint32_t event = call ? 2 * c++ : 2 * ret[r++].op + 1;
     s->next[last] = event;
     s->prev[event] = last;
@@ -112,7 +121,6 @@ static void list_events(struct search *s) {
   }
   s->next[last] = 2 * n + 1;
   s->prev[2 * n + 1] = last;
-  s->open = returns;
   free(ret);
 }
 
@@ -200,6 +208,20 @@ static bool earlier(const struct hist_op *a, const struct hist_op *b) {
   return a->back < b->back;
 }
 
+/* One more candidate of the frame that is being made, in place `at` of its list. */
+static void insert(struct search *s, struct frame *f, uint32_t at, uint32_t choice) {
+  uint32_t *list;
+  if (s->candidates == s->candidates_capacity) {
+    s->candidates_capacity *= 2;
+    s->candidate = must(realloc(s->candidate, s->candidates_capacity * sizeof(*s->candidate)));
+  }
+  list = s->candidate + f->first;
+  memmove(list + at + 1, list + at, (f->num - at) * sizeof(*list));
+  list[at] = choice;
+  f->num++;
+  s->candidates++;
+}
+
 /* Makes the list of operations that may come next, the most likely one first. */
 static void push_frame(struct search *s) {
   struct frame *f = &s->frame[s->depth];
@@ -211,19 +233,14 @@ static void push_frame(struct search *s) {
   uint32_t event = s->next[2 * s->hist->num];
   for (; event < 2 * s->hist->num && !is_return(s, event); event = s->next[event]) {
     uint32_t i = event / 2, at;
+    const uint32_t *list = s->candidate + f->first;
     if (hist_is_pure(s->hist, &s->hist->op[i])) continue;
-    if (s->candidates == s->candidates_capacity) {
-      s->candidates_capacity *= 2;
-      s->candidate = must(realloc(s->candidate, s->candidates_capacity * sizeof(*s->candidate)));
-    }
-    uint32_t *list = s->candidate + f->first;
-    for (at = f->num; at > 0 && earlier(&s->hist->op[i], &s->hist->op[list[at - 1]]); at--) {
-      list[at] = list[at - 1];
-    }
-    list[at] = i;
-    f->num++;
-    s->candidates++;
+    for (at = f->num; at > 0 && earlier(&s->hist->op[i], &s->hist->op[list[at - 1]]);)
+      at--;
+    insert(s, f, at, i);
   }
+  if (is_return(s, event) && !returns(&s->hist->op[event / 2]))
+    insert(s, f, s->hist->op[event / 2].hint ? f->num : 0, (event / 2) | SKIPPED);
   s->depth++;
 }
 
@@ -237,7 +254,7 @@ static bool next_choice(struct search *s) {
       uint32_t i = s->candidate[f->first + f->next++];
       memcpy(s->page, s->state + (size_t)(s->depth - 1) * s->hist->page_size, s->hist->page_size);
       s->tries++;
-      if (hist_apply(s->hist, &s->hist->op[i], s->page)) {
+      if ((i & SKIPPED) || hist_apply(s->hist, &s->hist->op[i], s->page)) {
         place(s, i);
         return true;
       }
@@ -256,9 +273,10 @@ static void certify(const struct search *s) {
   unsigned char page[HIST_PAGE_MAX] = {0};
   uint64_t point = 0;
   for (uint32_t i = 0; i < s->placed; i++) {
-    const struct hist_op *op = &s->hist->op[s->order[i]];
+    const struct hist_op *op = &s->hist->op[s->order[i] & ~SKIPPED];
+    if (s->order[i] & SKIPPED) continue;
     if (op->call > point) point = op->call;
-    if (point >= op->back || !hist_apply(s->hist, op, page)) {
+    if (point >= deadline(op) || !hist_apply(s->hist, op, page)) {
       fprintf(stderr, "checker: found an order that is none\n");
       abort();
     }

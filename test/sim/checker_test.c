@@ -131,6 +131,27 @@ static void open_ops(void) {
   hist_fini(&h);
 }
 
+/* One that was lost with its process, which can have had an effect until the others had recovered.
+ */
+static void open_until(void) {
+  for (uint64_t late = 0; late < 2; late++) {
+    struct hist h;
+    hist_init(&h, 8);
+    wr(&h, 1, HIST_OPEN, 1, 0, "a");
+    h.op[0].until = 7;
+    rd(&h, 2, 3, 2, 0, ".");
+    expect("an operation that was lost may have done nothing", &h, true);
+    rd(&h, 5 + 3 * late, 6 + 3 * late, 2, 0, late ? "." : "a");
+    expect("or something before its deadline", &h, true);
+    rd(&h, 10, 11, 3, 0, "a");
+    expect("but not behind it", &h, !late);
+    wr(&h, 12, 13, 3, 0, "b");
+    rd(&h, 14, 15, 2, 0, "b");
+    expect("and the rest goes on", &h, !late);
+    hist_fini(&h);
+  }
+}
+
 /* Two writers, two readers that see the writes in different orders: each page's part is checked
  * alone, in real time, and one of them must be bad wherever the reads are placed. */
 static void iriw(void) {
@@ -231,6 +252,7 @@ int main(void) {
   one_page();
   atomics();
   open_ops();
+  open_until();
   iriw();
   store_buffering();
   shrinking();

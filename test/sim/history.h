@@ -41,6 +41,7 @@ enum hist_kind {
 
 struct hist_op {
   uint64_t call;    /* time */
+  uint64_t until;   /* OPEN: if it took effect, then before this time; 0: at any time */
   uint64_t back;    /* time, HIST_OPEN: it may or may not have taken effect */
   uint64_t hint;    /* when the simulator believes that it took effect, 0: unknown; makes the search
                        fast, and cannot make it accept a bad order */

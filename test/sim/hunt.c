@@ -51,16 +51,16 @@ static const struct {
     {"DATA", HUNT_PAGE, DMI_BREAK_DATA},
     {"DECIDE", HUNT_PAGE, DMI_BREAK_DECIDE},
     {"DIRECT", HUNT_PAGE, DMI_BREAK_DIRECT},
-    {"CRASH_FREEZE", HUNT_PAGE, DMI_BREAK_FREEZE},
-    {"CRASH_CUT", HUNT_PAGE, DMI_BREAK_CUT},
-    {"CRASH_GRANT", HUNT_PAGE, DMI_BREAK_GRANT},
-    {"CRASH_BACK", HUNT_PAGE, DMI_BREAK_BACK},
-    {"CRASH_EXACT", HUNT_PAGE, DMI_BREAK_EXACT},
-    {"CRASH_WAITS", HUNT_PAGE, DMI_BREAK_WAITS},
-    {"CRASH_STALEKEPT", HUNT_PAGE, DMI_BREAK_STALE_KEPT},
-    {"CRASH_FLOORKEPT", HUNT_PAGE, DMI_BREAK_FLOOR_KEPT},
-    {"CRASH_DROPEARLY", HUNT_PAGE, DMI_BREAK_DROP_EARLY},
-    {"CRASH_DOUBT", HUNT_PAGE, DMI_BREAK_DOUBT},
+    {"CRASH_FREEZE", HUNT_CRASH, DMI_BREAK_FREEZE},
+    {"CRASH_CUT", HUNT_CRASH, DMI_BREAK_CUT},
+    {"CRASH_GRANT", HUNT_CRASH, DMI_BREAK_GRANT},
+    {"CRASH_BACK", HUNT_CRASH, DMI_BREAK_BACK},
+    {"CRASH_EXACT", HUNT_CRASH, DMI_BREAK_EXACT},
+    {"CRASH_WAITS", HUNT_CRASH, DMI_BREAK_WAITS},
+    {"CRASH_STALEKEPT", HUNT_CRASH, DMI_BREAK_STALE_KEPT},
+    {"CRASH_FLOORKEPT", HUNT_CRASH, DMI_BREAK_FLOOR_KEPT},
+    {"CRASH_DROPEARLY", HUNT_CRASH, DMI_BREAK_DROP_EARLY},
+    {"CRASH_DOUBT", HUNT_CRASH, DMI_BREAK_DOUBT},
     {"MEMBER_TAKEN", HUNT_MEMBER, DMI_MBREAK_TAKEN},
     {"MEMBER_HEIR", HUNT_MEMBER, DMI_MBREAK_HEIR},
     {"MEMBER_PARK", HUNT_MEMBER, DMI_MBREAK_DEFER},
@@ -145,14 +145,14 @@ static void on_abort(int sig) {
 }
 
 static bool has(size_t at) {
-  return hunt_simulator.members || breaks[at].side != HUNT_MEMBER;
+  return breaks[at].side != (hunt_simulator.members ? HUNT_CRASH : HUNT_MEMBER);
 }
 
 static int usage(void) {
   fprintf(stderr,
           "usage: %s [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] %s"
           "[--lax] [--quiet] [--verbose]\nRULE is one of",
-          hunt_simulator.name, hunt_simulator.members ? "" : "[--pagers] ");
+          hunt_simulator.name, hunt_simulator.members ? "" : "[--pagers] [--crashes] ");
   for (size_t i = 0; i < BREAKS; i++)
     if (has(i)) fprintf(stderr, " %s", breaks[i].name);
   fprintf(stderr, "\n");
@@ -163,6 +163,10 @@ static void set_break(struct sim_options *options, enum hunt_side side, int rule
   switch (side) {
     case HUNT_PAGE:
       options->page_break = (enum dmi_break)rule;
+      break;
+    case HUNT_CRASH:
+      options->page_break = (enum dmi_break)rule;
+      options->crashes = true;
       break;
     case HUNT_HANDOVER:
       options->handover_break = (enum dmi_handover_break)rule;
@@ -202,6 +206,7 @@ static bool parse_flag(const char *word, struct args *args) {
       {"--lax", &args->sim.lax},
       {"--quiet", &args->quiet},
       {"--pagers", hunt_simulator.members ? NULL : &args->sim.pagers},
+      {"--crashes", hunt_simulator.members ? NULL : &args->sim.crashes},
   };
   for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
     if (!flags[i].is || strcmp(word, flags[i].word) != 0) continue;

@@ -19,6 +19,7 @@ struct sim_options {
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
   bool pagers;  /* real pagers, in the simulator of pages */
+  bool crashes; /* in the simulator of pages: processes are lost, and none leaves */
   bool verbose; /* print every event */
   bool lax;     /* a stale copy is an error only when it is read */
 };
@@ -30,6 +31,7 @@ struct sim_totals {
   uint64_t deferred, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
+  uint64_t crashes, second_crashes, doubts, orphans, held, elost, away; /* losses */
   uint64_t waited, kicks, abandoned, given_up; /* waits: ended by sim_ops_kick; given up */
   uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
   uint64_t capacity_messages, failed_for_capacity, leaves_refused; /* real pagers */
@@ -37,7 +39,7 @@ struct sim_totals {
 };
 
 /* The parts of the core whose rules can be switched off. */
-enum hunt_side { HUNT_PAGE, HUNT_HANDOVER, HUNT_MEMBER, HUNT_CAPACITY, HUNT_PRESSURE };
+enum hunt_side { HUNT_PAGE, HUNT_CRASH, HUNT_HANDOVER, HUNT_MEMBER, HUNT_CAPACITY, HUNT_PRESSURE };
 
 /* One of the two simulators. */
 struct hunt_simulator {
@@ -45,6 +47,7 @@ struct hunt_simulator {
   /* it runs membership, and always real pagers; the other one does so with --pagers */
   bool members;
   /* Does one run.  False: it is bad; the reason and the history were printed. */
+  bool crashes; /* in the simulator of pages: processes are lost, and none leaves */
   bool (*run)(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
               uint64_t *hash);
   void (*print)(const struct sim_totals *totals); /* prints the counts that only this one has */

@@ -30,6 +30,15 @@ static void print(const struct sim_totals *t) {
       (unsigned long long)t->refused, (unsigned long long)t->offers,
       (unsigned long long)t->refused_pages, (unsigned long long)t->spills,
       (unsigned long long)t->unspills);
+  if (t->crashes) {
+    printf(
+        "\nlosses: %llu, %llu of them during a recovery; marks in doubt %llu times; %llu pages "
+        "without an owner, %llu operations DMI_ELOST (%llu of them away), %llu messages held until "
+        "RESUME",
+        (unsigned long long)t->crashes, (unsigned long long)t->second_crashes,
+        (unsigned long long)t->doubts, (unsigned long long)t->orphans, (unsigned long long)t->elost,
+        (unsigned long long)t->away, (unsigned long long)t->held);
+  }
   if (t->capacity_messages) {
     printf(
         "\nreal pagers: %llu messages about room, %llu operations failed for lack of it, %llu "

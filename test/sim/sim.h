@@ -14,6 +14,7 @@
 #include "core/handover.h"
 #include "core/page.h"
 #include "core/pressure.h"
+#include "core/recover.h"
 #include "history.h"
 #include "hunt.h"
 #include "rng.h"
@@ -135,6 +136,14 @@ struct sim_proc {
   bool drained; /* the handover has reported it */
   bool daemon;  /* it handles an event of the handover, so it takes no view meanwhile */
   bool must;    /* it handles a TAKE with MUST, or its REFUSE_PAGE */
+  /* losses */
+  struct dmi_recover_env recover_env;
+  struct dmi_recover *recover;
+  uint32_t ready, resumed; /* numbers of views */
+  struct dmi_msg *held;    /* until RESUME */
+  uint32_t *held_from;     /* uids */
+  uint32_t held_num, held_capacity;
+  bool away; /* its operations that fail now had gone to a lost process */
 };
 
 /* ---- Mappings, for the coordinator and the judge ---- */
@@ -147,12 +156,21 @@ struct sim_map {
   struct hist hist[SIM_PAGES];
   uint32_t grants[SIM_PAGES]; /* GRANTs in flight */
   bool owned[SIM_PAGES];      /* a process has been its owner */
+  struct {
+    uint32_t hist;    /* the write at work at an owner that was lost, + 1; 0: none */
+    uint64_t version; /* that it makes */
+  } at_work[SIM_PAGES];
+  bool orphan[SIM_PAGES]; /* its owner, or a GRANT, is lost, and it has no owner so far */
 };
 
 /* The view without `uid`, whose heir is `heir`. */
 struct sim_view {
   uint32_t uid, heir;
   uint32_t unmapping; /* bits: mappings whose unmapping began before it */
+  /* It was lost (sim_crash.c). */
+  bool crash;
+  bool carried; /* what was decided for the view before counts */
+  uint32_t member_num, member[SIM_PROCS];
 };
 
 struct sim {
@@ -170,6 +188,17 @@ struct sim {
   uint32_t maps;
   struct sim_view view[SIM_UIDS];
   uint32_t views;
+  uint32_t crashed[SIM_PROCS]; /* uid that was lost in this slot; 0: none.  It is not used again */
+  uint32_t resume;             /* RESUME was sent for this view */
+  uint32_t coord;              /* uid: who would send it */
+  struct {
+    uint8_t map, page;
+    uint32_t hist;
+    uint32_t uid; /* whose it was */
+    dmi_op_t op;
+  } * open; /* calls that stay open, until all have recovered */
+  uint32_t open_num, open_capacity;
+  bool ready; /* all that were left at the last loss had sent READY */
   /* workload, redrawn now and then */
   uint32_t issue;             /* of 1000 steps, how many begin an operation */
   uint32_t weight[6];         /* by enum dmi_req_type */
@@ -213,6 +242,11 @@ bool sim_net_silent(const struct sim *sim, uint32_t slot, uint32_t other);
 bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
                   uint64_t *got);
 const char *sim_msg_name(uint32_t type);
+/* What is in flight to this process. */
+void sim_net_each_to(struct sim *sim, uint32_t slot,
+                     void (*visit)(struct sim *, const struct dmi_msg *));
+/* Of what a lost process had sent, only the first ones of each queue arrive (one at least). */
+void sim_net_cut(struct sim *sim, uint32_t slot, void (*drop)(struct sim *, struct dmi_msg *));
 
 /* ---- sim_proc.c: one process carries out what its core says ---- */
 struct sim_proc *sim_proc_new(struct sim *sim);
@@ -254,6 +288,31 @@ void sim_handover_found(struct sim_proc *proc, const struct dmi_msg *msg);
 void sim_handover_forget(struct sim_proc *proc, uint32_t map);
 /* To be called when the process ends. */
 void sim_handover_gone(struct sim_proc *proc);
+
+void sim_handover_replay(struct sim_proc *proc, uint32_t map);
+
+/* ---- sim_crash.c: losses; nothing of it without --crashes ---- */
+void sim_crash_init(struct sim_proc *proc);
+void sim_crash_fini(struct sim_proc *proc);
+/* Makes a process stop.  False: not now. */
+bool sim_crash(struct sim *sim);
+/* Continues the recovery of the others.  False: there is nothing to do. */
+bool sim_crash_go_on(struct sim *sim);
+/* True if all have recovered from all losses. */
+bool sim_crash_calm(const struct sim *sim);
+void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+/* Keeps a message until RESUME. */
+void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+/* The call stays open: if it takes effect, then before all have recovered. */
+void sim_crash_open(struct sim *sim, const struct sim_thread *thread, uint32_t uid);
+/* Notes that an operation seems to take effect now, if its call stays open. */
+void sim_crash_hint(struct sim *sim, uint32_t uid, dmi_op_t op);
+/* Notes that the owner of the page, or its GRANT, is lost. */
+void sim_crash_orphan(struct sim *sim, uint32_t map, uint32_t page);
+/* True if the message that arrives is of a lost process, or for one; it is freed. */
+bool sim_crash_drops(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);
+/* The same, of one that is sent to a uid that does not exist any more. */
+bool sim_crash_to_nobody(struct sim *sim, struct dmi_msg *msg);
 
 /* ---- sim_ops.c: what threads do ---- */
 void sim_ops_retune(struct sim *sim);

@@ -29,6 +29,9 @@ ok($good, "seeds $seeds keep every rule", $text);
 ($text, $good) = run(0, '--pagers', '--seeds', $seeds);
 ok($good, "seeds $seeds with real pagers keep every rule", $text);
 
+($text, $good) = run(0, '--crashes', '--seeds', $seeds);
+ok($good, "seeds $seeds with losses keep every rule", $text);
+
 my ($once) = run(0, '--seeds 7-9 --hash --quiet');
 my ($again) = run(0, '--seeds 7-9 --hash --quiet');
 my ($other) = run(0, '--seeds 10-12 --hash --quiet');
@@ -56,7 +59,12 @@ my @pager_rules = (
   [ROOM_GIVE_UP => 40], [ROOM_GONE => 40], [ROOM_WORD => 20], [ROOM_HOLD => 20],
   [ROOM_WHOLE => 20],
 );
-for my $rule (@rules, @pager_rules) {
+# And for the recovery from losses (docs/crashes-pages.md).
+my @crash_rules = (
+  [CRASH_FREEZE => 300], [CRASH_CUT => 20], [CRASH_GRANT => 20], [CRASH_BACK => 40],
+  [CRASH_EXACT => 2000], [CRASH_FLOORKEPT => 200], [CRASH_DROPEARLY => 20], [CRASH_DOUBT => 60],
+);
+for my $rule (@rules, @pager_rules, @crash_rules) {
   my ($name, $runs) = @$rule;
   if ($small && $runs > 1000) {
     $num++;

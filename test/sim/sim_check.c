@@ -39,11 +39,13 @@ static void check_owner(struct sim *sim, uint32_t map, uint32_t page) {
     owners += at->role == DMI_ROLE_OWNER;
   }
   if (owners) real->owned[page] = true;
+  if (owners) real->orphan[page] = false;
   if (owners + real->grants[page] > 1) {
     sim_bad(sim, "two owners: map %u page %u has %u, and %u GRANTs under way", map + 1, page,
             owners, real->grants[page]);
   }
-  if (!real->unmapping && real->owned[page] && owners + real->grants[page] == 0) {
+  if (!real->unmapping && real->owned[page] && !real->orphan[page] &&
+      owners + real->grants[page] == 0) {
     sim_bad(sim, "no owner: map %u page %u", map + 1, page);
   }
 }
@@ -223,12 +225,19 @@ void sim_check_quiet(struct sim *sim) {
   }
 }
 
+/* Nobody has its bytes, and who asks is told so. */
+static bool is_lost(const struct sim_proc *owner, uint32_t map, uint32_t page, bool orphan) {
+  const struct dmi_page *at = owner ? owner->pmap[map].page[page] : NULL;
+  if (!at) return owner == NULL && orphan; /* its home has no record of it, but knows (HOLE) */
+  return at->flags & DMI_PAGE_LOST;
+}
+
 /* Records the owner's bytes as a last read: the order must lead to them. */
 static void read_last(struct sim *sim, uint32_t map, uint32_t page) {
   struct sim_map *real = &sim->map[map];
   const struct sim_proc *owner = owner_of(sim, map, page);
   uint64_t call = ++sim->now, back = ++sim->now;
-  if (real->unmapping) return;
+  if (real->unmapping || is_lost(owner, map, page, real->orphan[page])) return;
   hist_add(&real->hist[page], call, back, 0, HIST_READ, 0, (uint8_t)real->page_size, NULL, 0,
            bytes_at(owner, map, page), (uint16_t)real->page_size);
 }

@@ -143,7 +143,7 @@ void sim_handover_fini(struct sim_proc *proc) {
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static void replay(struct sim_proc *proc, uint32_t map) {
+void sim_handover_replay(struct sim_proc *proc, uint32_t map) {
   struct sim_pmap *pmap = &proc->pmap[map];
   struct dmi_msg *msg = pmap->deferred;
   uint32_t *from = pmap->deferred_from, num = pmap->deferred_num;
@@ -207,7 +207,7 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         send(proc, act);
         break;
       case DMI_ACT_REPLAY:
-        replay(proc, number_of(act->map));
+        sim_handover_replay(proc, number_of(act->map));
         break;
       case DMI_ACT_FREED:
         of(proc, act->map)->refs--;

@@ -134,7 +134,7 @@ static void take_view(struct sim_proc *proc) {
 
 void sim_member_view_now(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
-  if (proc->views == sim->views) return;
+  if (proc->views == sim->views || sim->opt.crashes) return;
   const struct sim_view *view = &sim->view[proc->views];
   for (uint32_t m = 0; m < sim->maps; m++) {
     if ((view->unmapping >> m & 1) && proc->pmap[m].known != SIM_FORGOTTEN) return;
@@ -174,13 +174,14 @@ static bool leave_goes_on(struct sim_proc *proc) {
 
 bool sim_member_go_on(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
+  if (sim->opt.crashes) return sim_crash_go_on(sim);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
     if (!proc) continue;
     uint32_t first = rng_below(&sim->rng, 2);
     for (uint32_t k = 0; k < 2; k++) {
       if ((first + k) % 2 == 0) {
-        if (proc->views < sim->views) {
+        if (proc->views < sim->views && !sim->opt.crashes) {
           take_view(proc);
           return true;
         }
@@ -237,6 +238,7 @@ static void begin_unmap(struct sim *sim) {
 bool sim_member_step(struct sim *sim) {
   struct sim_proc *proc;
   uint32_t living = sim_living(sim);
+  if (sim->opt.crashes && !sim_crash_calm(sim)) return sim_crash(sim); /* a second one */
   switch (rng_below(&sim->rng, 8)) {
     case 0:
     case 1:
@@ -248,6 +250,7 @@ bool sim_member_step(struct sim *sim) {
     case 3:
     case 4:
     case 5:
+      if (sim->opt.crashes) return sim_crash(sim);
       if (living >= 3) begin_leave(sim);
       return true;
     case 6:
@@ -255,7 +258,7 @@ bool sim_member_step(struct sim *sim) {
       if (proc && maps_alive(sim) < 4) sim_map_new(sim, proc);
       return true;
     default:
-      begin_unmap(sim);
+      if (!sim->opt.crashes) begin_unmap(sim);
       return true;
   }
 }

@@ -439,6 +439,20 @@ static bool refused(struct sim *sim, const struct sim_thread *thread) {
   return true;
 }
 
+/* The page is LOST, and nothing was done; or the operation had gone to a lost process: then its
+ * call stays open, as it may have taken effect. */
+static void lost(struct sim_proc *proc, const struct sim_thread *thread) {
+  struct sim *sim = proc->sim;
+  bool halves = thread->hist_wait != SIM_NO_WAIT;
+  sim->totals->elost++;
+  if (proc->away) sim->totals->away++;
+  if (!proc->away && !halves) {
+    hist_failed(&sim->map[thread->map].hist[thread->page], thread->hist);
+    return;
+  }
+  sim_crash_open(sim, thread, proc->core.self);
+}
+
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   struct sim *sim = proc->sim;
   struct sim_thread *thread = NULL;
@@ -454,7 +468,9 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   sim_log(sim, "p%u.%u completes op %llu, error %d", proc->core.self,
           (unsigned)(thread - proc->thread), (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
-  if (req->error && refused(sim, thread)) {
+  if (req->error == DMI_ELOST && sim->opt.crashes) {
+    lost(proc, thread);
+  } else if (req->error && refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {
     sim->totals->failed_ops++;

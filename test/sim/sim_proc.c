@@ -25,7 +25,7 @@ static bool is_member(void *arg, uint32_t uid) {
 
 struct sim_proc *sim_proc_new(struct sim *sim) {
   uint32_t slot = 0;
-  while (slot < SIM_PROCS && sim->proc[slot])
+  while (slot < SIM_PROCS && (sim->proc[slot] || (sim->crashed[slot] && !sim_net_idle(sim, slot))))
     slot++;
   if (slot == SIM_PROCS || sim->uids + 1 >= SIM_UIDS) return NULL;
   struct sim_proc *proc = calloc(1, sizeof(*proc));
@@ -45,9 +45,11 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
     sim_capacity_init(proc);
   }
   sim_handover_init(proc);
+  sim_crash_init(proc);
   proc->core.hop = sim->hop;
   proc->core.block = sim->block;
   sim->slot_of[proc->core.self] = (int8_t)slot;
+  sim->crashed[slot] = 0;
   sim->proc[slot] = proc;
   /* It begins with the newest view, and does not know mappings that are being unmapped. */
   for (uint32_t i = 0; i < sim->views; i++) {
@@ -64,6 +66,7 @@ struct sim_proc *sim_proc_new(struct sim *sim) {
 
 void sim_proc_free(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
+  sim_crash_fini(proc);
   sim_handover_fini(proc);
   for (uint32_t m = 0; m < sim->maps; m++) {
     struct sim_pmap *pmap = &proc->pmap[m];
@@ -99,6 +102,7 @@ struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map) {
   const struct sim_map *real = &proc->sim->map[map];
   if (pmap->known == SIM_FORGOTTEN) return NULL;
   if (pmap->known == SIM_UNKNOWN) {
+    if (atomic_load(&proc->core.frozen)) return NULL; /* the directory answers after RESUME */
     if (real->unmapping) {
       pmap->known = SIM_FORGOTTEN;
       return NULL;
@@ -108,6 +112,8 @@ struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map) {
     pmap->map.page_size = real->page_size;
     pmap->map.page_num = real->page_num;
     atomic_store(&pmap->map.home, directory_home(proc, map));
+    if (proc->sim->opt.crashes) /* so its home was lost */
+      atomic_store(&pmap->map.hole, real->creator != directory_home(proc, map));
   }
   return pmap;
 }
@@ -188,6 +194,9 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
       case DMI_ACT_DEFER:
         defer(proc, map, act);
         break;
+      case DMI_ACT_HOLD:
+        sim_crash_hold(proc, act->to, &act->msg);
+        break;
       case DMI_ACT_STALLED:
         sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
         proc->sim->totals->stalls++;
@@ -216,6 +225,8 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   sim->totals->by_type[msg->type]++;
   if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
     sim_ops_hint(sim, thread);
+  } else if (msg->type == DMI_MSG_DONE) {
+    sim_crash_hint(sim, msg->origin, msg->done.op);
   }
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
@@ -226,7 +237,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   bool calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
   /* Sent to the hint, to the home, to the tail; more often only while homes move. */
-  if (thread->hops > (calm ? 3 : 15)) {
+  if (thread->hops > (calm ? 3 : 15) && !sim->opt.crashes) {
     sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
   }
 }
@@ -267,6 +278,7 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   }
   struct sim_proc *other = sim_by_uid(sim, to);
   struct dmi_frame *hold = NULL;
+  if (!other && sim_crash_to_nobody(sim, msg)) return;
   if (!other || sim_has_left(proc, to)) {
     if (!may_drop(proc, msg)) {
       sim_bad(sim, "p%u sends %s to p%u, which has left", proc->core.self, sim_msg_name(msg->type),
@@ -301,6 +313,18 @@ static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *ms
   if (to) sim_send(proc, to, &reply);
 }
 
+/* A mapping that was not in use here becomes known after RESUME only. */
+static void frozen_unknown(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
+  if (dmi_recover_is_cut(proc->recover, from)) {
+    sim_crash_hold(proc, from, msg);
+    return;
+  }
+  if (msg->type == DMI_MSG_PUT) dmi_recover_dropped(proc->recover, msg->origin, msg->access.op);
+  if (msg->type == DMI_MSG_ATOMIC) dmi_recover_dropped(proc->recover, msg->origin, msg->atomic.op);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+}
+
 void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
@@ -310,6 +334,10 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   uint8_t type = msg->type;
   dmi_op_t op;
   bool answer = dmi_msg_answers(msg, &op);
+  if (!sim_pmap_get(proc, map) && proc->pmap[map].known == SIM_UNKNOWN) {
+    frozen_unknown(proc, from, msg);
+    return;
+  }
   if (!sim_pmap_get(proc, map) && !proc->pmap[map].page[num]) {
     unknown_map(proc, from, msg);
     return;
@@ -351,13 +379,14 @@ void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struc
 
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
   struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
+  uint32_t from = sender ? sender->core.self : sim->crashed[from_slot];
   const struct dmi_page *page;
   sim->totals->messages++;
-  if (!proc || !sender) {
+  if (sim_crash_drops(sim, from_slot, to_slot, msg)) return;
+  if (!proc || !from) {
     sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
     return;
   }
-  uint32_t from = sender->core.self;
   if (sim->opt.verbose) {
     sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self, sim_msg_name(msg->type),
             from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
@@ -368,6 +397,14 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
       break;
     case SIM_FOUND:
       sim_handover_found(proc, msg);
+      break;
+    case DMI_MSG_CHANNEL_CUT:
+    case DMI_MSG_BACK:
+    case DMI_MSG_REPORT:
+    case DMI_MSG_ASK:
+    case DMI_MSG_DECIDE:
+    case DMI_MSG_MARKED:
+      sim_crash_message(proc, from, msg);
       break;
     case DMI_SVC_CAPACITY_ASK:
     case DMI_SVC_CAPACITY_REPORT:

@@ -95,7 +95,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim->hash = 0xcbf29ce484222325u;
   memset(sim->slot_of, -1, sizeof(sim->slot_of));
   sim_net_init(sim);
-  sim->pools = rng_once_in(&sim->rng, 2) || options->pagers;
+  sim->pools = (rng_once_in(&sim->rng, 2) || options->pagers) && !options->crashes;
   /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
@@ -108,6 +108,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
 }
 
 static void fini(struct sim *sim) {
+  free(sim->open);
   sim_net_fini(sim); /* messages in flight after a broken rule count in their senders' accounts */
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i]) sim_proc_free(sim->proc[i]);

@@ -235,6 +235,20 @@ static void done_is_an_answer_as_ever(void **state) {
   end(&w);
 }
 
+/* R9: the void OWN that this mark waits for was dropped. */
+static void stale_is_cleared(void **state) {
+  struct world w;
+  (void)state;
+  begin(&w, 1);
+  w.page.flags |= DMI_PAGE_STALE;
+  atomic_fetch_add(&w.core.owned, 1);
+  freeze(&w);
+  resume(&w, (struct dmi_page_mark){0});
+  assert_false(w.page.flags & DMI_PAGE_STALE);
+  assert_int_equal(atomic_load(&w.core.owned), 0);
+  end(&w);
+}
+
 /* ---- Own operations ------------------------------------------------------------------------- */
 
 static void operations_wait_while_frozen(void **state) {
@@ -536,6 +550,7 @@ int main(void) {
       cmocka_unit_test(copy_is_dropped),
       cmocka_unit_test(copy_of_a_writer_is_not_eligible),
       cmocka_unit_test(done_is_an_answer_as_ever),
+      cmocka_unit_test(stale_is_cleared),
       cmocka_unit_test(operations_wait_while_frozen),
       cmocka_unit_test(held_dropped_away),
       cmocka_unit_test(reads_and_waits_begin_anew),

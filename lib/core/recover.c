@@ -1,0 +1,413 @@
+/*
+ * recover.c - a process recovers from a loss: it freezes, waits for what is under way, tells who
+ * has which operation, and goes on as the homes decide (docs/crashes-pages.md).
+ *
+ * What homes do is in recover_home.c; what becomes of one page, in page_crash.c.
+ */
+#include "core/recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/recover_int.h"
+
+struct dmi_recover *dmi_recover_new(struct dmi_core *core, const struct dmi_handover_env *records,
+                                    const struct dmi_recover_env *env) {
+  struct dmi_recover *r = dmi_xalloc(1, sizeof(*r));
+  r->core = core;
+  r->env = records;
+  r->ops = env;
+  return r;
+}
+
+static void early_free(struct dmi_recover *r) {
+  for (uint64_t i = 0; i < r->early_num; i++) {
+    dmi_slice_drop(&r->early[i].msg.list);
+    dmi_slice_drop(&r->early[i].msg.body);
+  }
+  free(r->early);
+}
+
+void dmi_recover_free(struct dmi_recover *r) {
+  if (!r) return;
+  early_free(r);
+  free(r->peer);
+  free(r->note);
+  free(r->place);
+  free(r->said);
+  free(r->mark);
+  free(r->rebuilt);
+  free(r);
+}
+
+enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r) {
+  return r->state;
+}
+
+static void lock(const struct dmi_recover *r) {
+  if (r->ops->lock) r->ops->lock(r->ops->arg);
+}
+
+static void unlock(const struct dmi_recover *r) {
+  if (r->ops->unlock) r->ops->unlock(r->ops->arg);
+}
+
+static struct dmi_recover_peer *find(const struct dmi_recover *r, dmi_uid_t uid) {
+  for (uint32_t i = 0; i < r->peer_num; i++) {
+    if (r->peer[i].uid == uid) return &r->peer[i];
+  }
+  return NULL;
+}
+
+/* ---- For dmi_core --------------------------------------------------------------------------- */
+
+bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from) {
+  const struct dmi_recover_peer *peer;
+  bool cut;
+  lock(r);
+  peer = find(r, from);
+  cut = peer && peer->cut && !DMI_BROKEN(r->core, DMI_BREAK_CUT);
+  unlock(r);
+  return cut;
+}
+
+static void note(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op, enum dmi_op_place what) {
+  lock(r);
+  DMI_XALLOC_GROW(r->note, r->note_num, r->note_capacity);
+  r->note[r->note_num++] = (struct dmi_recover_note){origin, {op, what}};
+  unlock(r);
+}
+
+void dmi_recover_dropped(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op) {
+  note(r, origin, op, DMI_OP_DROPPED);
+}
+
+void dmi_recover_held(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op) {
+  note(r, origin, op, DMI_OP_HELD);
+}
+
+/* ---- Freeze, CUT ---------------------------------------------------------------------------- */
+
+bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base) {
+  for (uint64_t i = 0; i < r->rebuilt_num; i++) {
+    if (r->rebuilt[i] == base) return true;
+  }
+  return false;
+}
+
+void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base) {
+  if (dmi_recover_is_rebuilt(r, base)) return;
+  DMI_XALLOC_GROW(r->rebuilt, r->rebuilt_num, r->rebuilt_capacity);
+  r->rebuilt[r->rebuilt_num++] = base;
+}
+
+/* Homes of the lost go to their heirs.  There, no record is made an OWNER's until RESUME. */
+static void move_home(struct dmi_recover *r, struct dmi_map *map, const struct dmi_homeless *lost,
+                      struct dmi_out *out) {
+  bool arriving = atomic_load(&map->arriving) == lost->uid;
+  if (atomic_load(&map->home) != lost->uid && !arriving) return;
+  dmi_recover_rebuild(r, map->base);
+  ENV(r, hold, map);
+  if (arriving) {
+    ENV(r, arrived, map);
+    dmi_out_add(out, DMI_ACT_REPLAY)->map = map; /* to be dropped: the pages are frozen */
+  }
+  if (arriving || lost->heir == r->core->self) atomic_store(&map->arriving, r->core->self);
+  if (!arriving) atomic_store(&map->home, lost->heir);
+  ENV(r, release, map);
+}
+
+static void freeze_all(struct dmi_recover *r, const struct dmi_recover_view *view,
+                       struct dmi_out *out) {
+  struct dmi_map *map;
+  struct dmi_page *page;
+  atomic_store(&r->core->frozen, true);
+  EACH_MAP(r, map) {
+    for (uint32_t i = 0; i < view->removed_num; i++)
+      move_home(r, map, &view->removed[i], out);
+    ENV(r, hold, map); /* a record made before `frozen` was set is among those gone through */
+    ENV(r, release, map);
+    EACH_RECORD(r, map, page) {
+      dmi_page_freeze(r->core, page);
+      ENV(r, unlock, page);
+    }
+  }
+}
+
+static void send_all(struct dmi_recover *r, enum dmi_msg_type type, struct dmi_out *out) {
+  for (uint32_t i = 0; i < r->peer_num; i++) {
+    struct dmi_msg msg = dmi_recover_about(r, type, 0);
+    dmi_out_send(out, r->peer[i].uid, &msg);
+  }
+}
+
+/* ---- BACK ----------------------------------------------------------------------------------- */
+
+static int by_op(const void *a, const void *b) {
+  const struct dmi_place *x = a, *y = b;
+  return x->op.n < y->op.n ? -1 : x->op.n > y->op.n;
+}
+
+static void learn(struct dmi_recover *r, const struct dmi_place *place) {
+  DMI_XALLOC_GROW(r->place, r->place_num, r->place_capacity);
+  r->place[r->place_num++] = *place;
+}
+
+static void tell_one(struct dmi_recover *r, dmi_uid_t to, const struct dmi_recover_note *notes,
+                     struct dmi_out *out) {
+  struct dmi_recover_list list = {.msg = dmi_recover_about(r, DMI_MSG_BACK, 0), .to = to};
+  for (uint64_t i = 0; i < r->note_num; i++) {
+    if (notes[i].origin == to) dmi_recover_add(&list, &notes[i].place, sizeof(notes[i].place), out);
+  }
+  dmi_recover_send(&list, true, out);
+  dmi_recover_list_free(&list);
+}
+
+static void send_backs(struct dmi_recover *r, struct dmi_out *out) {
+  uint64_t dropped = r->note_num;
+  struct dmi_map *map;
+  struct dmi_page *page;
+  EACH_MAP(r, map) {
+    EACH_RECORD(r, map, page) {
+      dmi_page_held(r->core, page);
+      ENV(r, unlock, page);
+    }
+  }
+  for (uint32_t i = 0; i < r->peer_num; i++)
+    tell_one(r, r->peer[i].uid, r->note, out);
+  for (uint64_t i = 0; i < r->note_num; i++) {
+    if (r->note[i].origin == r->core->self) learn(r, &r->note[i].place);
+  }
+  r->note_num = dropped; /* who holds what is asked anew at a second crash */
+}
+
+static enum dmi_op_place place_of(const struct dmi_recover *r, dmi_op_t op) {
+  struct dmi_place key = {.op = op};
+  const struct dmi_place *place =
+      r->place_num ? bsearch(&key, r->place, r->place_num, sizeof(key), by_op) : NULL;
+  return place ? (enum dmi_op_place)place->what : DMI_OP_AWAY;
+}
+
+/* All have told: copies whose process has an operation away are not exact for sure. */
+static void look_for_away(struct dmi_recover *r) {
+  struct dmi_page *page;
+  struct dmi_req *req;
+  uint64_t at = 0;
+  if (r->place_num) qsort(r->place, r->place_num, sizeof(*r->place), by_op);
+  while ((req = r->ops->next_op(r->ops->arg, &at, &page))) {
+    if (place_of(r, req->op) == DMI_OP_AWAY) dmi_page_op_away(page, req);
+    ENV(r, unlock, page);
+  }
+}
+
+/* ---- From step to step ---------------------------------------------------------------------- */
+
+static bool all_cut(const struct dmi_recover *r) {
+  for (uint32_t i = 0; i < r->peer_num; i++) {
+    if (!r->peer[i].cut && !DMI_BROKEN(r->core, DMI_BREAK_CUT)) return false;
+  }
+  return true;
+}
+
+static bool all_back(const struct dmi_recover *r) {
+  for (uint32_t i = 0; i < r->peer_num; i++) {
+    if (!r->peer[i].back) return false;
+  }
+  return true;
+}
+
+static void go_on(struct dmi_recover *r, struct dmi_out *out) {
+  if (r->state == DMI_RECOVER_CUTS && all_cut(r)) {
+    r->state = DMI_RECOVER_BACKS;
+    send_backs(r, out);
+  }
+  if (r->state == DMI_RECOVER_BACKS && all_back(r)) {
+    r->state = DMI_RECOVER_DECIDES;
+    look_for_away(r);
+    dmi_recover_report(r, out);
+  }
+}
+
+/* A broken rule: what was decided is no mark, but carried out at once. */
+static void drop_early(struct dmi_recover *r) {
+  struct dmi_map *map;
+  struct dmi_page *page;
+  EACH_MAP(r, map) {
+    EACH_RECORD(r, map, page) {
+      if (!dmi_recover_mark_of(r, page).promoted) dmi_page_forget_copy(r->core, page);
+      ENV(r, unlock, page);
+    }
+  }
+}
+
+void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out) {
+  if (DMI_BROKEN(r->core, DMI_BREAK_DROP_EARLY)) {
+    dmi_recover_sort_marks(r);
+    drop_early(r);
+  }
+  r->state = DMI_RECOVER_READY;
+  (void)dmi_out_add(out, DMI_ACT_READY);
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+/* What has come too early, of this recovery. */
+static void replay_early(struct dmi_recover *r, struct dmi_out *out) {
+  struct dmi_recover_early *early = r->early;
+  uint64_t num = r->early_num;
+  r->early = NULL;
+  r->early_num = r->early_capacity = 0;
+  for (uint64_t i = 0; i < num; i++)
+    (void)dmi_recover_message(r, early[i].from, &early[i].msg, out);
+  free(early);
+}
+
+static void set_peers(struct dmi_recover *r, const struct dmi_recover_view *view) {
+  lock(r);
+  r->peer = dmi_xalloc_again(r->peer, view->member_num, sizeof(*r->peer));
+  r->peer_num = 0;
+  for (uint32_t i = 0; i < view->member_num; i++) {
+    if (view->member[i] == r->core->self) continue;
+    r->peer[r->peer_num++] = (struct dmi_recover_peer){.uid = view->member[i]};
+  }
+  unlock(r);
+}
+
+void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
+                       struct dmi_out *out) {
+  r->number = view->number;
+  r->state = DMI_RECOVER_CUTS;
+  r->asked = false;
+  r->marking = 0;
+  r->place_num = r->said_num = r->mark_num = 0;
+  set_peers(r, view);
+  freeze_all(r, view, out);
+  send_all(r, DMI_MSG_CHANNEL_CUT, out);
+  replay_early(r, out);
+  go_on(r, out);
+}
+
+static bool handle(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg, struct dmi_out *out) {
+  switch (msg->type) {
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(r, from, msg, out);
+    DMI_MSGS_RECOVER(HANDLE)
+#undef HANDLE
+    default:
+      return false;
+  }
+}
+
+bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
+                         struct dmi_out *out) {
+  bool good = true;
+  if (msg->recover.number > r->number) {
+    DMI_XALLOC_GROW(r->early, r->early_num, r->early_capacity);
+    if (msg->list.len && !msg->list.frame)
+      msg->list = dmi_slice_xcopy(msg->list.ptr, msg->list.len);
+    r->early[r->early_num++] = (struct dmi_recover_early){from, *msg};
+    return true;
+  }
+  if (msg->recover.number == r->number && r->state != DMI_RECOVER_RUNS)
+    good = find(r, from) && handle(r, from, msg, out);
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+  return good;
+}
+
+bool dmi_recover_on_cut(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
+                        struct dmi_out *out) {
+  (void)msg;
+  lock(r);
+  find(r, from)->cut = true;
+  unlock(r);
+  go_on(r, out);
+  return true;
+}
+
+bool dmi_recover_on_back(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
+                         struct dmi_out *out) {
+  struct dmi_place place;
+  for (uint64_t at = 0; at + sizeof(place) <= msg->list.len; at += sizeof(place)) {
+    memcpy(&place, msg->list.ptr + at, sizeof(place));
+    if (place.what != DMI_OP_DROPPED && place.what != DMI_OP_HELD) return false;
+    learn(r, &place);
+  }
+  if (!msg->list.len) find(r, from)->back = true;
+  go_on(r, out);
+  return true;
+}
+
+/* ---- Resume --------------------------------------------------------------------------------- */
+
+static void resume_ops(struct dmi_recover *r) {
+  struct dmi_page *page;
+  struct dmi_req *req;
+  uint64_t at = 0;
+  while ((req = r->ops->next_op(r->ops->arg, &at, &page))) {
+    struct dmi_out out;
+    dmi_out_init(&out);
+    dmi_page_op_resume(r->core, page, req, place_of(r, req->op), &out);
+    ENV(r, step_end, page, &out);
+  }
+}
+
+/* A page that this process is the home of needs a record, for its tail. */
+static void make_records(struct dmi_recover *r, struct dmi_map *map) {
+  for (uint64_t i = 0; i < r->mark_num; i++) {
+    struct dmi_page *page;
+    if (r->mark[i].at.base != map->base || !r->mark[i].mark.home) continue;
+    page = ENV(r, record, map, r->mark[i].at.page, true);
+    if (page) ENV(r, unlock, page);
+  }
+}
+
+static void resume_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_out *out) {
+  bool home = atomic_load(&map->home) == r->core->self;
+  bool rebuilt = home && dmi_recover_is_rebuilt(r, map->base);
+  struct dmi_page *page;
+  if (home) make_records(r, map);
+  ENV(r, hold, map);
+  if (rebuilt) atomic_store(&map->hole, true);
+  EACH_RECORD(r, map, page) {
+    struct dmi_page_mark mark = dmi_recover_mark_of(r, page);
+    struct dmi_out step;
+    if (rebuilt && !mark.home)
+      mark = (struct dmi_page_mark){.lost = true, .home = true, .tail = r->core->self};
+    dmi_out_init(&step);
+    dmi_page_resume(r->core, page, &mark, &step);
+    ENV(r, step_end, page, &step);
+  }
+  if (rebuilt) {
+    ENV(r, arrived, map);
+    dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
+  }
+  ENV(r, release, map);
+}
+
+void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out) {
+  struct dmi_map *map;
+  dmi_recover_sort_marks(r);
+  resume_ops(r);
+  EACH_MAP(r, map) {
+    resume_map(r, map, out);
+  }
+  atomic_store(&r->core->frozen, false);
+  /* Records that were made since: nothing was decided about them. */
+  EACH_MAP(r, map) {
+    struct dmi_page *page;
+    EACH_RECORD(r, map, page) {
+      struct dmi_page_mark none = {0};
+      struct dmi_out step;
+      dmi_out_init(&step);
+      dmi_page_resume(r->core, page, &none, &step);
+      ENV(r, step_end, page, &step);
+    }
+  }
+  lock(r);
+  r->note_num = r->place_num = r->said_num = r->mark_num = r->rebuilt_num = 0;
+  r->state = DMI_RECOVER_RUNS;
+  unlock(r);
+  (void)dmi_out_add(out, DMI_ACT_RESUMED);
+}

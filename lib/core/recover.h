@@ -1,0 +1,87 @@
+/*
+ * recover.h - the recovery of all pages of a process after a loss, from taking the crash view to
+ * RESUME (docs/crashes-pages.md).
+ *
+ * Pure: no sockets, threads or clocks.  Mappings, page records and their locks are the caller's, by
+ * way of `struct dmi_handover_env`.  Only one thread calls (the daemon), but for is_cut, dropped
+ * and held: those answer dmi_core's functions of the same names, in any thread with a page locked.
+ *
+ *          begin             CUT of all        BACK of all      all is decided       resume
+ *   RUNS --------> CUTS ----------------> BACKS -----------> DECIDES ---------> READY -------->
+ * RUNS a second crash: begin, from any state, and again from CUTS
+ */
+#ifndef DMI_CORE_RECOVER_H
+#define DMI_CORE_RECOVER_H
+
+#include "core/handover.h"
+#include "core/page_crash.h"
+
+/* ---- Surroundings --------------------------------------------------------------------------- */
+
+struct dmi_recover_env {
+  void *arg;
+  /* The first own operation from place *at on that has been sent and has no answer, its page
+   * locked; *at becomes the place behind it.  NULL: there is none. */
+  struct dmi_req *(*next_op)(void *arg, uint64_t *at, struct dmi_page **page);
+  /* Guards what is_cut, dropped and held use; taken behind a page's lock, for a few instructions.
+   * NULL: all calls are of one thread. */
+  void (*lock)(void *arg);
+  void (*unlock)(void *arg);
+};
+
+/* A process that is lost, and to whom its homes go. */
+struct dmi_homeless {
+  dmi_uid_t uid, heir;
+};
+
+/* Who goes on, and who does not.  The crash view without them has been published, so that
+ * dmi_core.is_member knows it. */
+struct dmi_recover_view {
+  uint64_t number; /* of the view; grows */
+  uint32_t member_num;
+  const dmi_uid_t *member; /* who goes on, this process too */
+  uint32_t removed_num;
+  const struct dmi_homeless *removed;
+};
+
+enum dmi_recover_state {
+  DMI_RECOVER_RUNS,    /* no recovery */
+  DMI_RECOVER_CUTS,    /* waits for CUT of all */
+  DMI_RECOVER_BACKS,   /* waits for BACK of all */
+  DMI_RECOVER_DECIDES, /* waits, as a home, for REPORTs and MARKED; or has sent its own */
+  DMI_RECOVER_READY    /* all marks of this home are known to those whom they concern */
+};
+
+struct dmi_recover;
+
+/* `core`, `records` and `env` must live as long. */
+struct dmi_recover *dmi_recover_new(struct dmi_core *core, const struct dmi_handover_env *records,
+                                    const struct dmi_recover_env *env);
+void dmi_recover_free(struct dmi_recover *r);
+enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r);
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+/* The crash view was taken.  READY answers it, once, if no other begin or resume comes before.  If
+ * the marks of the recovery before are in doubt, resume comes first, with its actions. */
+void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
+                       struct dmi_out *out);
+/* CUT, BACK, REPORT, ASK, DECIDE, MARKED.  Takes the slices over.  False: not from a correct peer.
+ */
+bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
+                         struct dmi_out *out);
+/* RESUME, after READY: RESUMED asks the caller to give what was held (HOLD) to the pages, in order.
+ */
+void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out);
+
+/* READY: will this page, whose home is here, be LOST?  For tests. */
+bool dmi_recover_gives_up(const struct dmi_recover *r, const struct dmi_map *map,
+                          dmi_pageno_t page);
+
+/* ---- For dmi_core, with a page locked -------------------------------------------------------- */
+
+bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from);
+void dmi_recover_dropped(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op);
+void dmi_recover_held(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op);
+
+#endif

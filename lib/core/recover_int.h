@@ -1,0 +1,122 @@
+/*
+ * recover_int.h - what the files of the recovery share; nobody else includes it.
+ */
+#ifndef DMI_CORE_RECOVER_INT_H
+#define DMI_CORE_RECOVER_INT_H
+
+#include "base/mutation.h"
+#include "base/xalloc.h"
+#include "core/recover.h"
+
+/* One of those that go on. */
+struct dmi_recover_peer {
+  dmi_uid_t uid;
+  bool cut, back;   /* its CUT, all of its BACK, have come */
+  uint32_t reports; /* so many times all of its REPORT: once, and once more when it was asked */
+};
+
+/* A page of a mapping. */
+struct dmi_recover_at {
+  uint64_t base; /* of the mapping */
+  dmi_pageno_t page;
+};
+
+/* An operation of some process that was dropped, or is held, here. */
+struct dmi_recover_note {
+  dmi_uid_t origin;
+  struct dmi_place place;
+};
+
+/* What somebody has said about a page whose home is here; uid 0: it was asked about. */
+struct dmi_recover_said {
+  struct dmi_recover_at at;
+  dmi_uid_t uid;
+  struct dmi_page_report report;
+};
+
+/* What was decided about a page, and concerns this process. */
+struct dmi_recover_mark {
+  struct dmi_recover_at at;
+  struct dmi_page_mark mark;
+};
+
+/* A message with a list that is being filled. */
+struct dmi_recover_list {
+  struct dmi_msg msg;
+  dmi_uid_t to;
+  uint64_t bytes, capacity;
+  unsigned char *entry;
+};
+
+struct dmi_recover_early {
+  dmi_uid_t from;
+  struct dmi_msg msg;
+};
+
+struct dmi_recover {
+  struct dmi_core *core;
+  const struct dmi_handover_env *env;
+  const struct dmi_recover_env *ops;
+  enum dmi_recover_state state;
+  uint64_t number; /* of the newest crash view taken */
+  uint32_t peer_num;
+  struct dmi_recover_peer *peer; /* all but this process */
+  bool asked;                    /* as a home, in this recovery */
+  uint64_t marking;              /* DECIDEs without MARKED */
+  /* Arrays. */
+  uint64_t note_num, note_capacity; /* dropped here since the last RESUME; in BACKS also held */
+  struct dmi_recover_note *note;
+
+  uint64_t place_num, place_capacity;
+  struct dmi_place *place; /* of own operations; sorted once all have come */
+  uint64_t said_num, said_capacity;
+  struct dmi_recover_said *said;
+  uint64_t mark_num, mark_capacity;
+  struct dmi_recover_mark *mark;
+  uint64_t rebuilt_num, rebuilt_capacity;
+  uint64_t *rebuilt; /* mappings whose home was lost since the last RESUME */
+  uint64_t early_num, early_capacity;
+  struct dmi_recover_early *early; /* of a recovery whose view was not taken here so far */
+};
+
+#define ENV(r, what, ...) (r)->env->what((r)->env->arg, __VA_ARGS__)
+#define EACH_MAP(r, map) \
+  for ((map) = ENV((r), next_map, 0); (map); (map) = ENV((r), next_map, (map)->base))
+#define EACH_RECORD(r, map, page)                        \
+  for ((page) = ENV((r), next_record, (map), 0); (page); \
+       (page) = ENV((r), next_record, (map), (page)->index + 1))
+
+/* ---- recover.c ---- */
+bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base);
+void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base);
+void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out);
+
+/* ---- recover_list.c ---- */
+/* A message of this recovery. */
+struct dmi_msg dmi_recover_about(const struct dmi_recover *r, enum dmi_msg_type type,
+                                 uint64_t base);
+/* One more entry; what is too long is sent. */
+void dmi_recover_add(struct dmi_recover_list *list, const void *entry, uint64_t size,
+                     struct dmi_out *out);
+/* Sends what there is, and an empty one if `end`; the list is empty then. */
+void dmi_recover_send(struct dmi_recover_list *list, bool end, struct dmi_out *out);
+void dmi_recover_list_free(struct dmi_recover_list *list);
+/* Order of mappings and pages, for qsort. */
+int dmi_recover_order(const struct dmi_recover_at *a, const struct dmi_recover_at *b);
+
+/* ---- recover_home.c ---- */
+/* BACK of all is here: REPORTs to the homes. */
+void dmi_recover_report(struct dmi_recover *r, struct dmi_out *out);
+/* REPORTs are here, perhaps of all. */
+void dmi_recover_reported(struct dmi_recover *r, struct dmi_out *out);
+void dmi_recover_sort_marks(struct dmi_recover *r);
+/* The mark of a page, all zero: none.  They are sorted. */
+struct dmi_page_mark dmi_recover_mark_of(const struct dmi_recover *r, const struct dmi_page *page);
+
+/* Handlers, by the table. */
+#define DMI_RECOVER_HANDLER(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg, struct dmi_out *out);
+DMI_MSGS_RECOVER(DMI_RECOVER_HANDLER)
+#undef DMI_RECOVER_HANDLER
+
+#endif
