@@ -1,27 +1,30 @@
 /*
- * accept.c - accepting connections, and the places of those who have connected but not proved yet
- * that they know the key.
+ * accept.c - accepting connections, and limits on those that have not proved yet that they know the
+ * key.
  *
- * Happy path: accept, and look at once at what was said; handshake.c does the handshake.
+ * Happy path: accept a connection and read at once what has arrived; handshake.c does the
+ * handshake.
  *
- * A flood of connections must cost the program next to nothing, nor keep others out:
- *   - whatever waits in the kernel's backlog is accepted at once, since a full backlog keeps
- * members out as well.  What is wrong with it is mostly known when it is accepted: no event, no
- * timer has been waited for then.
- *   - there are DMI_NET_UNKNOWN places.  When all are taken, one that has said nothing makes room,
- *     of the address that has most of them: so who comes from elsewhere is not touched.  It is the
- *     older one of two that are drawn: who speaks soon, as members do (dial.c), is seldom turned
- * out before, and who is slow has a chance, too; a member that was unlucky tries again.
- *   - who has said a CALL made with the key does not make room for those; so members are turned out
- *     only by very many that repeat old CALLs, for which there are DMI_NET_CALLED of the places.
- *   - what strangers get is closed with a reset (see tcp.c), so that the kernel keeps nothing of it
- *     either.
- *   - accepting, and refusing with a sentence, are rights, of which there are some, and some more
- *     each second; a connection that has proved the key gives its right back.  ACCEPT_RATE is far
- *     above what a backlog needs, and bounds the processor time of this thread.
+ * A flood of connections must cost the program very little, and must not keep other processes out:
+ *   - All connections in the kernel's backlog are accepted at once, because a full backlog keeps
+ *     members out as well. Most bad ones are recognised when they are accepted, before any event
+ *     or timer is needed.
+ *   - There are DMI_NET_UNKNOWN places. When all are taken, a connection that has sent nothing is
+ *     closed. It is one from the address that has the most of them, so connections from other
+ *     addresses stay. Of two random ones the older is closed: a process that sends CALL soon, as
+ *     members do (dial.c), is seldom closed before, and a slow one has a chance, too. A member
+ *     whose connection was closed tries again.
+ *   - A connection that has sent a CALL made with the key is not closed for one that has sent
+ *     nothing. So only a great many repeated old CALLs, which have DMI_NET_CALLED of the places,
+ *     can push members out.
+ *   - Connections of strangers are closed with a reset (see tcp.c), so that the kernel keeps
+ *     nothing of them either.
+ *   - Accepting, and refusing with a sentence, are limited by token buckets; a connection that has
+ *     proved the key gives its token back. ACCEPT_RATE is far above what a backlog needs, and
+ *     bounds the processor time of this thread.
  *
- * Failure modes: no descriptors left: one that has said nothing makes room; if there is none, the
- * listener rests for a while.
+ * Failure modes: when no descriptor is left, a connection that has sent nothing is closed; if there
+ * is none, the listener pauses.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,18 +36,18 @@
 
 #include "net/net_int.h"
 
-#define ACCEPTS 32          /* per turn of the loop */
-#define ACCEPT_RATE 20000.0 /* connections a second that prove nothing */
-#define ACCEPT_BURST 4096.0 /* at once, beyond that */
-#define REFUSE_RATE 50.0    /* sentences for strangers a second */
+#define ACCEPTS 32          /* connections accepted per iteration of the loop */
+#define ACCEPT_RATE 20000.0 /* per second, connections that do not prove the key */
+#define ACCEPT_BURST 4096.0 /* size of that token bucket */
+#define REFUSE_RATE 50.0    /* per second, refusals of strangers with a sentence */
 #define REFUSE_BURST 100.0
-#define REST 0.1       /* seconds without accepting when there are no descriptors */
-#define THROTTLE 0.005 /* seconds without accepting when there are too many */
+#define REST 0.1       /* seconds without accepting when no descriptor is left */
+#define THROTTLE 0.005 /* seconds without accepting when the bucket is empty */
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* Connections of one address, or of one network of IPv6, are a crowd.  Some share one by chance,
- * which nobody can know. */
+/* Counts connections by IPv4 address or IPv6 network, hashed to one of DMI_NET_CROWDS counters
+ * ("crowds"). The key of the hash is secret, so nobody can choose addresses that share one. */
 static uint8_t crowd_of(struct dmi_net *net, const struct dmi_addr *addr) {
   unsigned char hash[crypto_shorthash_BYTES];
   size_t size = dmi_addr_is_ipv4(addr) ? 16 : 8;
@@ -67,7 +70,7 @@ void dmi_accept_unlist(struct dmi_handshake *handshake) {
   among->crowds[handshake->crowd]--;
 }
 
-/* A random one of a crowd that has so many; `number` is random. */
+/* A random connection of a crowd that has `most` members. `number` is random. */
 static struct dmi_handshake *pick(struct dmi_unknown *among, uint16_t most, uint32_t number) {
   uint32_t at = number % among->num;
   while (among->crowds[among->handshakes[at]->crowd] != most)
@@ -75,8 +78,8 @@ static struct dmi_handshake *pick(struct dmi_unknown *among, uint16_t most, uint
   return among->handshakes[at];
 }
 
-/* The older one of two of the largest crowd goes. */
-static void make_capacity(struct dmi_net *net, struct dmi_unknown *among) {
+/* Closes one connection: the older one of two random ones of the largest crowd. */
+static void close_one(struct dmi_net *net, struct dmi_unknown *among) {
   unsigned char hash[crypto_shorthash_BYTES];
   uint32_t numbers[2];
   uint16_t most = 0;
@@ -94,7 +97,7 @@ static void make_capacity(struct dmi_net *net, struct dmi_unknown *among) {
 
 void dmi_accept_list(struct dmi_handshake *handshake) {
   struct dmi_unknown *called = &handshake->net->called;
-  if (called->num >= DMI_NET_CALLED) make_capacity(handshake->net, called);
+  if (called->num >= DMI_NET_CALLED) close_one(handshake->net, called);
   enlist(handshake, called);
 }
 
@@ -112,14 +115,14 @@ static void pause_for(struct dmi_net *net, double seconds) {
   ev_timer_start(net->loop, &net->rest);
 }
 
-/* May it be done once more? */
-static bool take(struct dmi_right *right, double rate, double burst) {
+/* Takes a token. False if there is none. */
+static bool take(struct dmi_bucket *bucket, double rate, double burst) {
   double now = dmi_net_now();
-  right->left += (now - right->since) * rate;
-  right->since = now;
-  if (right->left > burst) right->left = burst;
-  if (right->left < 1) return false;
-  right->left -= 1;
+  bucket->tokens += (now - bucket->since) * rate;
+  bucket->since = now;
+  if (bucket->tokens > burst) bucket->tokens = burst;
+  if (bucket->tokens < 1) return false;
+  bucket->tokens -= 1;
   return true;
 }
 
@@ -136,19 +139,19 @@ bool dmi_accept_repeats(struct dmi_net *net, const unsigned char call[DMI_CALL_B
   for (int i = 0; i < DMI_NET_CALLS_SET; i++) {
     if (set[i] == mark) return true;
   }
-  memmove(set + 1, set, (DMI_NET_CALLS_SET - 1) * sizeof *set); /* the oldest is forgotten */
+  memmove(set + 1, set, (DMI_NET_CALLS_SET - 1) * sizeof *set); /* drops the oldest */
   set[0] = mark;
   return false;
 }
 
 void dmi_accept_proved(struct dmi_net *net) {
-  net->accepts.left += 1;
+  net->accepts.tokens += 1;
 }
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
 static bool begin(struct dmi_net *net, struct dmi_link *link, const struct dmi_addr *from) {
-  if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) make_capacity(net, &net->silent);
+  if (net->silent.num + net->called.num >= DMI_NET_UNKNOWN) close_one(net, &net->silent);
   struct dmi_handshake *handshake = dmi_handshake_new(net, link, from);
   if (handshake == NULL) return false;
   handshake->crowd = crowd_of(net, from);
@@ -158,19 +161,21 @@ static bool begin(struct dmi_net *net, struct dmi_link *link, const struct dmi_a
   return true;
 }
 
-/* The system has no descriptor or memory for one more.  True: later, perhaps.  Who has said a CALL
- * makes room only when that was so before: mostly it is about to become a connection. */
-static bool no_capacity(struct dmi_net *net, int error) {
+/* The system has no descriptor or memory for another connection. Returns true if accepting
+ * pauses, false if a connection was closed, so that the caller can try again at once. Those that
+ * have sent CALL are closed only the second time in a row, because most of them are about to
+ * become established. */
+static bool cannot_accept(struct dmi_net *net, int error) {
   dmi_net_log(
       net, DMI_ABOUT_STRANGERS, "cannot accept a connection now: %s%s", strerror(error),
       error == EMFILE ? " (ulimit -Hn: a process needs a descriptor for each other one)" : "");
   if (net->silent.num != 0) {
-    make_capacity(net, &net->silent);
+    close_one(net, &net->silent);
     return false;
   }
   if (net->called.num != 0 && net->rested) {
     net->rested = false;
-    make_capacity(net, &net->called);
+    close_one(net, &net->called);
     return false;
   }
   net->rested = true;
@@ -178,7 +183,7 @@ static bool no_capacity(struct dmi_net *net, int error) {
   return true;
 }
 
-/* Accepts one.  False: no more for now. */
+/* Accepts one connection. False: stop accepting for now. */
 static bool accept_one(struct dmi_net *net) {
   struct dmi_addr from;
   struct dmi_link *link;
@@ -188,12 +193,12 @@ static bool accept_one(struct dmi_net *net) {
     if (!begin(net, link, &from)) dmi_link_close(link);
     return true;
   }
-  net->accepts.left += 1;
+  net->accepts.tokens += 1;
   if (error == -EAGAIN || error == -EWOULDBLOCK) return false;
   if (error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM) {
-    return !no_capacity(net, -error);
+    return !cannot_accept(net, -error);
   }
-  return true; /* that one connection failed before it was accepted */
+  return true; /* that connection failed before it was accepted */
 }
 
 static void on_connection(struct ev_loop *loop, struct ev_io *io, int events) {
@@ -244,8 +249,8 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
   }
   net->port = net->transport->here.port;
   net->local = dmi_addr_is_loopback(&net->transport->here);
-  net->accepts = (struct dmi_right){ACCEPT_BURST, dmi_net_now()};
-  net->refusals = (struct dmi_right){REFUSE_BURST, dmi_net_now()};
+  net->accepts = (struct dmi_bucket){ACCEPT_BURST, dmi_net_now()};
+  net->refusals = (struct dmi_bucket){REFUSE_BURST, dmi_net_now()};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
   ev_io_init(&net->listener, on_connection, net->transport->incoming, EV_READ);
   ev_timer_init(&net->rest, on_rest, REST, 0);

@@ -34,7 +34,7 @@ bool dmi_addr_is_loopback(const struct dmi_addr *addr) {
   return memcmp(addr->ip, one, sizeof one) == 0;
 }
 
-/* IPv4 always as AF_INET: that works where there is no IPv6, too. */
+/* Writes IPv4 addresses as AF_INET, which also works where there is no IPv6. */
 socklen_t dmi_addr_to_socket(const struct dmi_addr *addr, struct sockaddr_storage *out) {
   memset(out, 0, sizeof *out);
   if (dmi_addr_is_ipv4(addr)) {

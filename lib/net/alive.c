@@ -1,16 +1,16 @@
 /*
- * alive.c - whose machine is silent, and whose daemon is.
+ * alive.c - finds out which members' machines, and which members' daemons, do not answer.
  *
- * A machine: the system asks the other one while nothing is on its way to it (transport.h).
- * While something is, the system sends that again for a quarter of an hour before it gives up; so
- * the daemon looks, DMI_ALIVE_LOOKS times in config.dead_after, on which connections nothing has
- * come back since when.  It looks while something is on its way, and once more.
+ * A machine: while no data is in flight to it, the system probes it (TCP keep-alive; transport.h).
+ * While data is in flight, the system retransmits for a quarter of an hour before it gives up. That
+ * is too long, so the daemon checks DMI_ALIVE_LOOKS times in config.dead_after since when nothing
+ * has come back on each connection. It checks while data is in flight, and once more.
  *
- * Not TCP_USER_TIMEOUT: Linux (5.11 and later) then also ends a connection whose other end has
- * closed its window for so long, though its machine answers.  That is a process that was stopped
- * with data on its way to it; nobody may lose that.
+ * TCP_USER_TIMEOUT cannot be used. With it Linux (5.11 and later) also ends a connection whose
+ * other end has kept its window closed for that time, though its machine answers. That happens to a
+ * process that was stopped while data was in flight to it, and such a process is not lost.
  *
- * A daemon: PING, which it answers; dmi_net_ping tells whether anything happens.
+ * A daemon: it answers PING; dmi_net_ping shows whether anything arrives from it.
  *
  * Must not decide what a silent daemon means: the upper layer says for whom it waits.
  */
@@ -48,7 +48,7 @@ bool dmi_alive_is_waiting(struct dmi_link *link, double now, double *since) {
   return waiting;
 }
 
-/* Its machine has not answered for config.dead_after. */
+/* Ends the connection: its machine has not answered for config.dead_after. */
 static void give_up(struct dmi_net_peer *peer) {
   dmi_mutex_lock(&peer->lock);
   bool up = peer->state == DMI_PEER_UP;
@@ -58,11 +58,13 @@ static void give_up(struct dmi_net_peer *peer) {
   if (wake) dmi_net_wake(peer->net);
 }
 
-/* Is something on its way? */
+/* True if data is in flight on this connection; gives the peer up if nothing came back for too
+ * long. */
 static bool look_at(struct dmi_conn *conn, double now) {
   double since;
   bool waiting = dmi_alive_is_waiting(conn->link, now, &since);
-  /* The first look at what has been sent counts: the last answer may be much older than that. */
+  /* If no data was in flight at the last check, the time counts from now: the last answer may be
+   * much older. */
   if (!conn->waiting || since > conn->mute_since) conn->mute_since = conn->waiting ? since : now;
   conn->waiting = waiting;
   if (!waiting || now - conn->mute_since < conn->net->config.dead_after) return waiting;
@@ -74,7 +76,7 @@ static void on_alive(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
   struct dmi_net *net = timer->data;
   bool more = false;
-  /* First: who sends from here on and finds it so starts the timer again. */
+  /* Cleared before the check: a thread that sends after this starts the timer again. */
   atomic_store(&net->watching, false);
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
     if (look_at(conn, dmi_net_now())) more = true;
@@ -85,7 +87,7 @@ static void on_alive(struct ev_loop *loop, struct ev_timer *timer, int events) {
 void dmi_alive_open(struct dmi_net *net) {
   ev_init(&net->alive, on_alive);
   net->alive.data = net;
-  /* Nobody looks, and nobody asks for it. */
+  /* With dead_after 0 `watching` stays true, so nobody starts the timer. */
   atomic_store(&net->watching, net->config.dead_after == 0);
 }
 
@@ -117,7 +119,7 @@ static bool send_ping(struct dmi_net *net, uint32_t uid, uint8_t kind) {
 bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
   struct dmi_net_peer *peer = conn->peer;
   if (ping->ping.kind == DMI_WIRE_ASK) {
-    (void)send_ping(conn->net, peer->id, DMI_WIRE_TELL); /* false: we have closed */
+    (void)send_ping(conn->net, peer->id, DMI_WIRE_TELL); /* fails only if we have closed it */
   } else {
     peer->pinged = false;
   }

@@ -1,12 +1,12 @@
 /*
- * beside.c - the second network of a process: connections that the first one's daemon has accepted
- * pass to the second one's thread.
+ * beside.c - the second network of a process: it gets its connections from the first one's daemon,
+ * which accepts them.
  *
- * Happy path: the handshake is over, HELLO says that it is for the second network; the daemon of
- * the first one takes it out of its loop and lists it; the other thread takes it from there, and
- * decides as for any HELLO.
+ * Happy path: PROOF is right, and HELLO says that the connection is for the second network. The
+ * first one's daemon takes it out of its loop and puts it into a list. The second one's thread
+ * takes it from there and handles HELLO as usual.
  *
- * Failure modes: this process has no second network yet, or none any more: the connection is
+ * Failure modes: if this process has no second network yet, or none any more, the connection is
  * closed, and the other process tries again.
  *
  * Must not decide who may connect (handshake.c).
@@ -33,7 +33,7 @@ void dmi_beside_give(struct dmi_handshake *handshake) {
   if (net != NULL) {
     handshake->next = net->given;
     net->given = handshake;
-    ev_async_send(net->loop, &net->wake); /* with the lock held: it may end at any time */
+    ev_async_send(net->loop, &net->wake); /* with the lock held: after it `net` may be freed */
   }
   dmi_mutex_unlock(&first->beside_lock);
   if (net == NULL) dmi_handshake_discard(handshake);

@@ -1,9 +1,9 @@
 /*
- * caller.c - the handshake of this process with one that it has connected to: CALL, its ANSWER, our
- * PROOF and HELLO, its HELLO_OK.  States: docs/wire.md.
+ * caller.c - the connecting side of the handshake: we send CALL, the other ANSWER, we PROOF and
+ * HELLO, the other HELLO_OK. States: docs/wire.md.
  *
- * Each function tells what became of the attempt; dial.c decides what that means, so none of these
- * ends one.  A reason for people is in dial->why.
+ * Each function returns the state of the attempt. dial.c decides what follows, so no function here
+ * ends an attempt. dial->why has the reason for the user.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@ static enum dmi_dial_outcome not_dmi(struct dmi_dial *dial) {
   return DMI_CALLER_FAILED;
 }
 
-/* REFUSE has come: a sentence of the other, which may be anybody when it is not sealed. */
+/* REFUSE has arrived. If it is not sealed, anybody may have sent it. */
 static enum dmi_dial_outcome refused(struct dmi_dial *dial,
                                      const unsigned char refuse[DMI_REFUSE_BYTES]) {
   char text[DMI_REFUSE_TEXT];
@@ -32,7 +32,7 @@ static enum dmi_dial_outcome refused(struct dmi_dial *dial,
   return DMI_CALLER_REFUSED;
 }
 
-/* HELLO_OK or REFUSE has come, sealed. */
+/* HELLO_OK or REFUSE has arrived, sealed. */
 static enum dmi_dial_outcome judge(struct dmi_dial *dial) {
   struct dmi_hello hello, mine = dmi_net_hello(dial->net, DMI_HELLO_HELLO);
   unsigned char bytes[DMI_REFUSE_BYTES];
@@ -67,11 +67,12 @@ static enum dmi_dial_outcome say(struct dmi_dial *dial, const void *bytes, size_
     dial->state = then;
     return DMI_CALLER_MORE;
   }
-  dial->error = sent < 0 ? (int)-sent : EAGAIN; /* no link is full at its beginning */
+  /* a new link is never full, so a short write is an error */
+  dial->error = sent < 0 ? (int)-sent : EAGAIN;
   return DMI_CALLER_BROKEN;
 }
 
-/* ANSWER has come: PROOF and HELLO go out. */
+/* ANSWER has arrived: sends PROOF and HELLO. */
 static enum dmi_dial_outcome answered(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_HELLO);
@@ -98,7 +99,7 @@ static enum dmi_dial_outcome answered(struct dmi_dial *dial) {
   return say(dial, out, sizeof out, DMI_DIAL_SAID);
 }
 
-/* How many bytes are needed to know more; 0: they cannot be right. */
+/* How many bytes must arrive before the next decision; 0: the bytes so far are invalid. */
 static size_t wanted(const struct dmi_dial *dial) {
   if (dial->state == DMI_DIAL_SAID) {
     if (dial->got < DMI_SEAL_LENGTH) return DMI_SEAL_LENGTH;
@@ -114,7 +115,7 @@ static size_t wanted(const struct dmi_dial *dial) {
   return first.version == DMI_WIRE_VERSION ? size : DMI_HELLO_FIRST;
 }
 
-/* What was wanted is there. */
+/* All bytes that wanted() asked for have arrived. */
 static enum dmi_dial_outcome take(struct dmi_dial *dial) {
   struct dmi_hello mine, first;
   char there[80];

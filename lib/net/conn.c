@@ -1,9 +1,9 @@
 /*
- * conn.c - an established connection: its birth, its orderly end, its loss.
+ * conn.c - an established connection: how it begins, how it ends in order, how it is lost.
  *
- * Each direction ends on its own: the sender's last message is FIN, then it shuts its side.  A
- * connection whose two directions have ended is closed without a word; one that ends without FIN
- * is lost.
+ * Each direction ends on its own: the sender's last message is FIN, then it shuts its side. A
+ * connection is closed when both directions have ended, and nobody is told; one that ends without
+ * FIN is lost.
  *
  * Must not parse messages (receive.c) or touch the queue (send.c).  No function here may be called
  * from inside a callback of the same connection, because it may free it: they run from the loop
@@ -41,7 +41,8 @@ static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
   conn->theirs.port = their_port;
 }
 
-/* What is queued for the peer goes out on it from now on, through `out` if not NULL. */
+/* Makes this the connection on which messages to the peer are sent. `out` is not NULL if they
+ * are sealed. */
 static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_lend_way_out(peer, conn);
@@ -52,7 +53,7 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
     peer->out = out;
     out = NULL;
   } else {
-    conn->sent_end = true; /* closed before it connected: we only listen */
+    conn->sent_end = true; /* dmi_net_close came before the connection: we only receive */
   }
   dmi_mutex_unlock(&peer->lock);
   dmi_send_free_out(out);
@@ -70,7 +71,7 @@ static void log_new(const struct dmi_conn *conn) {
   }
 }
 
-/* How it ended in order; NULL: it was lost. */
+/* Says how it ended in order. NULL: it was lost. */
 static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
   struct dmi_net_peer *peer = conn->peer;
   if (!*why) return "both sides have closed it";
@@ -93,7 +94,7 @@ static void log_end(const struct dmi_conn *conn, const char *why) {
   }
 }
 
-/* Frees what a connection has of memory. */
+/* Frees the connection's memory. */
 static void free_memory(struct dmi_conn *conn) {
   dmi_seal_free(conn->opener);
   free(conn->in);
@@ -139,7 +140,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, 
   net->conns = conn;
   become_way_out(conn, out);
   log_new(conn);
-  /* HELLO_OK may be on its way, and nothing else follow it. */
+  /* HELLO_OK may still be in flight, with no message after it */
   (void)dmi_alive_need(net);
   dmi_alive_begin(net);
   return conn;
@@ -150,7 +151,7 @@ err:
   return NULL;
 }
 
-/* Takes it out of the loop and all lists; frees what it holds, but not its link. */
+/* Removes it from the loop and from all lists. Frees what it holds, but not its link. */
 static void dissolve(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
   dmi_lend_end(conn);
@@ -163,7 +164,7 @@ static void dissolve(struct dmi_conn *conn) {
   if (conn->next != NULL) conn->next->prev = conn->prev;
   if (conn->stranger) net->stranger_num--;
   if (conn->peer->conn == conn) dmi_lend_way_out(conn->peer, NULL);
-  dmi_frame_unref(conn->msg.body.frame); /* of a message that never became whole */
+  dmi_frame_unref(conn->msg.body.frame); /* of a message that did not arrive completely */
   free_memory(conn);
 }
 
@@ -173,15 +174,14 @@ void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
   bool way_out = peer->conn == conn;
   log_end(conn, why);
   dissolve(conn);
-  /* Before the link is closed nobody may be writing to it any more: dmi_peer_lost sees to it.
-   */
+  /* No thread may be writing to the link when it is closed: dmi_peer_lost waits for that. */
   if (way_out) dmi_peer_lost(peer, why);
   dmi_link_close(link);
 }
 
 /* Both directions have ended. */
 static void finish(struct dmi_conn *conn) {
-  dmi_conn_lose(conn, ""); /* its peer is SHUT, so nobody is told */
+  dmi_conn_lose(conn, ""); /* its peer is SHUT, so handler.lost is not called */
 }
 
 bool dmi_conn_eof(struct dmi_conn *conn) {
@@ -202,7 +202,8 @@ void dmi_conn_end(struct dmi_conn *conn) {
   dmi_mutex_lock(&peer->lock);
   dmi_peer_move(peer, DMI_PEER_SHUT);
   peer->link = NULL;
-  struct dmi_seg *rest = dmi_outgoing_take_all(peer); /* empty; those that left cost no memory */
+  /* the queue is empty; this frees spare segments, so a peer that left needs no memory */
+  struct dmi_seg *rest = dmi_outgoing_take_all(peer);
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
   dmi_mutex_unlock(&peer->lock);
@@ -214,7 +215,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
   if (conn->got_eof) {
     finish(conn);
   } else if (!conn->member) {
-    /* It was turned away.  It need not close for us to forget it. */
+    /* The handler refused it. Do not wait until the other side closes. */
     ev_timer_stop(conn->net->loop, &conn->patience);
     ev_timer_set(&conn->patience, conn->net->config.patience, 0);
     ev_timer_start(conn->net->loop, &conn->patience);

@@ -1,20 +1,20 @@
 /*
- * dial.c - connecting to another process: its addresses in turn, what becomes of each attempt, and
- * what follows from that.
+ * dial.c - connecting to another process: tries its addresses one after the other, and decides what
+ * follows from the result of each attempt.
  *
- * Happy path: connect without blocking, CALL, ANSWER made with our key, PROOF and HELLO,
- * HELLO_OK, the link becomes a connection.  States: docs/wire.md.
+ * Happy path: connect without blocking; send CALL; receive an ANSWER made with our key; send PROOF
+ * and HELLO; receive HELLO_OK; the link becomes a connection. States: docs/wire.md.
  *
- * Failure modes of a joiner, which has DMI_NET_PATIENCE in all: nobody listens there (at once), no
- * answer, something that is not DMI or has another key, REFUSE, a connection that is closed without
- * a word (tried again AGAIN times: the other may be flooded).  Then the next address; when there is
- * none, `joined` says why.
+ * Failure modes of a joiner, whose attempts may take DMI_NET_PATIENCE in all: nobody listens there
+ * (known at once), no answer, a program that is not DMI or has another key, REFUSE, a connection
+ * that is closed without an answer (tried again AGAIN times, because the other process may be
+ * flooded). Then it tries the next address; after the last one, `joined` says why.
  *
- * A member is lost when nobody listens at its port, when something else does, when it says REFUSE,
- * or when its machine is silent for config.dead_after.  Else it is waited for, however long: a
- * stopped process does not answer CALL, a flooded one closes connections, and this process may have
- * no descriptor left.  Attempts that end are made again, after growing pauses; but if the peer has
- * itself connected meanwhile (accept.c holds it), that one is used.
+ * A member is lost when nobody listens at its port, when another program does, when it sends
+ * REFUSE, or when its machine is silent for config.dead_after. Otherwise this process keeps trying,
+ * without a limit: a stopped process does not answer CALL, a flooded one closes connections, and
+ * this process may have no descriptor left. Attempts are repeated after growing pauses. If the peer
+ * has itself connected meanwhile (handshake.c keeps its connection), that one is used.
  *
  * Must not begin an attempt (join.c).
  */
@@ -29,13 +29,13 @@
 
 #include "net/net_int.h"
 
-/* What may be wrong with a member that the coordinator told us of. */
+/* Advice when a member cannot be reached at the address that the coordinator sent. */
 #define PEER_ADVICE "is a firewall between, or does it need dmirun's option --advertise ADDR?"
 
-#define AGAIN 5 /* attempts of a joiner after the first, where it is closed without a word */
-#define AGAIN_AFTER 0.05 /* seconds before the first of them, then twice as long each time */
-#define AGAIN_MOST 1.0   /* but no longer */
-#define CONNECTING 4.0   /* seconds for one attempt of a member: then it is asked for anew */
+#define AGAIN 5 /* more attempts of a joiner when the connection is closed without an answer */
+#define AGAIN_AFTER 0.05 /* seconds before the first of them; doubled each time */
+#define AGAIN_MOST 1.0   /* at most this many seconds */
+#define CONNECTING 4.0   /* seconds for one attempt to reach a member; then a new one begins */
 
 static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events);
 static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events);
@@ -55,7 +55,7 @@ void dmi_dial_cancel(struct dmi_dial *dial) {
   free(dial);
 }
 
-/* All addresses have failed. */
+/* All addresses have failed: ends the attempt. */
 static void give_up(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_net_peer *peer = dial->peer;
@@ -73,7 +73,7 @@ static void give_up(struct dmi_dial *dial) {
   }
 }
 
-/* This address has failed, dial->why says how.  `final`: so will the others. */
+/* This address has failed; dial->why says how. `final`: the others would fail as well. */
 static void failed(struct dmi_dial *dial, bool final) {
   dmi_emit(dial->net->stream, connect_failed, .why = dial->why);
   stop_attempt(dial);
@@ -81,7 +81,7 @@ static void failed(struct dmi_dial *dial, bool final) {
   dmi_dial_next(dial);
 }
 
-/* The same address once more, after a pause. */
+/* Tries the same address again after a pause. */
 static void pause_before_next(struct dmi_dial *dial) {
   struct ev_loop *loop = dial->net->loop;
   double pause = AGAIN_AFTER * (double)(1u << dial->again);
@@ -95,7 +95,7 @@ static void pause_before_next(struct dmi_dial *dial) {
   ev_timer_start(loop, &dial->patience);
 }
 
-/* An attempt to reach a member has ended in a way that does not say that its process is gone. */
+/* An attempt to reach a member failed, but its process may still exist: try again. */
 static void once_more(struct dmi_dial *dial) {
   struct dmi_net_peer *peer = dial->peer;
   uint32_t limit = dial->net->config.dead_after;
@@ -113,17 +113,17 @@ static void once_more(struct dmi_dial *dial) {
   }
 }
 
-/* Not the other is to blame: the system has nothing left for one more connection. */
+/* True if the cause is here: this system has no resources for another connection. */
 static bool is_ours(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
          error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
-/* What a member's machine, or ours, says about an attempt.  False: that it has failed for good. */
+/* True if this error may be temporary; false if the attempt has failed for good. */
 static bool may_pass(struct dmi_dial *dial, int error) {
   struct dmi_net *net = dial->net;
   if (dial->join || error == ECONNREFUSED || error == EAFNOSUPPORT || error == EINVAL) return false;
-  /* What our machine lacks says nothing of the other one, which was not asked. */
+  /* a local error says nothing about the other machine, so the time of its silence begins again */
   if (is_ours(error)) dial->heard = dmi_net_now();
   if (is_ours(error) && !net->short_said) {
     net->short_said = true;
@@ -157,7 +157,7 @@ static void no_connection(struct dmi_dial *dial, int error) {
   failed(dial, false);
 }
 
-/* HELLO_OK has come and matches. */
+/* HELLO_OK has arrived and matches. */
 static void succeed(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_net_peer *peer = dial->peer;
@@ -167,12 +167,12 @@ static void succeed(struct dmi_dial *dial) {
   uint16_t port = dial->their_port;
   bool encrypt = dial->encrypt;
   struct dmi_proof_keys keys = dial->keys;
-  ev_io_stop(net->loop, &dial->io); /* before another watcher takes the descriptor */
+  ev_io_stop(net->loop, &dial->io); /* before another watcher uses the descriptor */
   dial->link = NULL;
   dmi_dial_cancel(dial);
   if (peer->deferred != NULL) dmi_handshake_deferred(peer->deferred, true);
   link->ops->keep(link);
-  if (join) net->encrypt = encrypt; /* the program's setting is ours from now on */
+  if (join) net->encrypt = encrypt; /* a joiner takes over the program's setting */
   struct dmi_conn *conn = dmi_conn_new(peer, link, true, port, encrypt ? &keys : NULL);
   sodium_memzero(&keys, sizeof keys);
   const char *no_memory = "there is no memory for the connection";
@@ -195,7 +195,7 @@ static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
   }
 }
 
-/* It has closed without a word of its own. */
+/* The other side has closed the connection without an answer. */
 static void closed(struct dmi_dial *dial, int error) {
   if (!dial->join) {
     if (!dmi_alive_is_silence(error)) dial->heard = dmi_net_now();
@@ -213,7 +213,8 @@ static void closed(struct dmi_dial *dial, int error) {
   failed(dial, false);
 }
 
-/* Connecting, or the first word, has failed: a reset means that the other has closed it already. */
+/* Connecting, or sending CALL, has failed. A reset means that the other side has already closed
+ * it. */
 static void broken(struct dmi_dial *dial, int error) {
   if (error == ECONNRESET || error == EPIPE)
     closed(dial, error);
@@ -265,8 +266,8 @@ static void on_event(struct ev_loop *loop, struct ev_io *io, int events) {
     act(dial, dmi_caller_receive(dial));
 }
 
-/* What we have said to a member's machine, which was there when it began: has nothing come back for
- * too long?  (The system would go on for a quarter of an hour.) */
+/* True if nothing has come back for too long to what was sent to a member's machine, which was
+ * there when the attempt began. (The system would wait for a quarter of an hour.) */
 static bool is_silent(struct dmi_dial *dial) {
   uint32_t limit = dial->net->config.dead_after;
   double since, now = dmi_net_now();
@@ -290,7 +291,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
       once_more(dial);
     } else if (is_silent(dial)) {
       once_more(dial);
-    } else { /* its machine is there */
+    } else { /* its machine answers */
       ev_timer_set(timer, pause_between_looks(dial), 0);
       ev_timer_start(loop, timer);
     }
@@ -309,10 +310,10 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   failed(dial, false);
 }
 
-/* Seconds for this attempt. */
+/* The time limit of this attempt in seconds. */
 static double patience_for(const struct dmi_dial *dial) {
   double now = dmi_net_now(), left;
-  if (dial->join) { /* each address gets a share of what is left */
+  if (dial->join) { /* the addresses share the time that is left */
     left = (dial->deadline - now) / (double)(dial->count - dial->at);
   } else {
     uint32_t limit = dial->net->config.dead_after;
@@ -322,7 +323,6 @@ static double patience_for(const struct dmi_dial *dial) {
   return left < 0.1 ? 0.1 : left;
 }
 
-/* Starts with the next address, or gives up. */
 void dmi_dial_next(struct dmi_dial *dial) {
   struct ev_loop *loop = dial->net->loop;
   if (dial->at >= dial->count) {

@@ -1,18 +1,20 @@
 /*
- * handshake.c - the handshake of those who connect to us: CALL, PROOF, HELLO, and what we answer.
+ * handshake.c - the accepting side of the handshake: CALL, PROOF and HELLO arrive, and we answer.
  *
- * Happy path: CALL comes, made with our key; ANSWER goes back; PROOF and HELLO come; HELLO matches,
- * HELLO_OK goes back, the link becomes a connection.  The states are in docs/wire.md.  Until
- * PROOF is right nothing happens for the other that anybody could notice: it costs one struct
- * dmi_handshake, a place in accept.c's table, and a hash; one that repeats an old CALL, a key of
- * our own.
+ * Happy path: CALL arrives, made with our key; we send ANSWER; PROOF and HELLO arrive; HELLO
+ * matches; we send HELLO_OK, and the link becomes a connection. The states are in docs/wire.md.
+ * Before PROOF is checked, a connection has no effect outside of lib/net. It costs one struct
+ * dmi_handshake, a place in accept.c's table, and a hash; one that repeats an old CALL may also
+ * cost a key pair.
  *
- * When both ends connect at once, the attempt of the lower uid wins.  The lower one holds the
- * other's attempt unanswered until its own is decided, and answers it after all if its own has
- * failed; the higher one gives its own up.  No message is sent before HELLO_OK, so nothing is lost.
+ * When two processes connect to each other at the same time, the attempt of the lower uid wins. The
+ * process with the lower uid defers its answer to the other's attempt until its own has succeeded
+ * or failed, and accepts the other's if its own has failed. The one with the higher uid gives its
+ * own attempt up. No message is sent before HELLO_OK, so nothing is lost.
  *
- * Failure modes: garbage, another version or key (REFUSE in the clear), a repeated CALL (closed), a
- * HELLO that does not match (REFUSE, sealed; also logged here), silence (patience, for all of it).
+ * Failure modes: bytes that are not DMI's (closed), another version or key (REFUSE in the clear), a
+ * repeated CALL (closed), a HELLO that does not match (REFUSE, sealed; also logged here), no answer
+ * (closed after config.patience, which covers the whole handshake).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +27,7 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
-#define GOODBYE 2.0 /* seconds a refused process has to read why */
+#define GOODBYE 2.0 /* seconds in which a refused process can read the reason */
 
 /* ---- A handshake's place --------------------------------------------------------------------- */
 
@@ -44,7 +46,7 @@ void dmi_handshake_stop(struct dmi_handshake *handshake) {
   unlist(handshake);
 }
 
-/* The link is the caller's then. */
+/* Frees a handshake that was stopped; returns the link, which is the caller's now. */
 static struct dmi_link *free_stopped(struct dmi_handshake *handshake) {
   struct dmi_link *link = handshake->link;
   sodium_memzero(handshake, sizeof *handshake);
@@ -56,7 +58,7 @@ void dmi_handshake_discard(struct dmi_handshake *handshake) {
   dmi_link_close(free_stopped(handshake));
 }
 
-/* Frees it; returns the link, which is the caller's now. */
+/* Stops and frees a handshake; returns the link, which is the caller's now. */
 static struct dmi_link *dissolve(struct dmi_handshake *handshake) {
   dmi_handshake_stop(handshake);
   return free_stopped(handshake);
@@ -75,7 +77,7 @@ static void ends_text(struct dmi_handshake *handshake, char here[80], char there
   dmi_addr_text(&addr, there);
 }
 
-/* `why` is what the user here reads, `told` what the other's user does. */
+/* `why` is the text for the user here, `told` for the other process's user. */
 static void refuse_as(struct dmi_handshake *handshake, const char *why, const char *told) {
   unsigned char bytes[DMI_REFUSE_BYTES], sealed[DMI_REFUSE_BYTES + DMI_SEAL_OVER];
   const unsigned char *out = bytes;
@@ -92,7 +94,7 @@ static void refuse_as(struct dmi_handshake *handshake, const char *why, const ch
     dmi_handshake_drop(handshake);
     return;
   }
-  /* Closing now could destroy what it has not read yet; so wait for it to close. */
+  /* Closing now could destroy data that it has not read yet, so wait until it closes. */
   handshake->link->ops->keep(handshake->link);
   handshake->link->ops->finish(handshake->link);
   handshake->state = DMI_HANDSHAKE_REFUSED;
@@ -107,7 +109,7 @@ static void refuse(struct dmi_handshake *handshake, const char *why) {
 
 /* ---- HELLO is complete ----------------------------------------------------------------------- */
 
-/* Answers HELLO_OK and makes it the connection of `peer`.  NULL: it is gone already. */
+/* Answers HELLO_OK and makes this the connection of `peer`. NULL: it is lost already. */
 static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
   struct dmi_net *net = handshake->net;
   struct dmi_hello mine = dmi_net_hello(net, DMI_HELLO_OK);
@@ -161,7 +163,7 @@ static void welcome_stranger(struct dmi_handshake *handshake, const char *here) 
   net->handler.stranger(net->handler.arg, temp);
 }
 
-/* The peer's record; NULL when there is no room for one more that nobody has announced. */
+/* The peer's record. NULL if there are too many peers that nobody has announced, or no memory. */
 static struct dmi_net_peer *peer_for(struct dmi_net *net, uint32_t uid) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   if (peer != NULL || net->unannounced >= DMI_NET_UNANNOUNCED) return peer;
@@ -195,7 +197,7 @@ static void welcome_member(struct dmi_handshake *handshake, const char *there) {
              there);
     refuse(handshake, why);
   } else if (peer->conn != NULL) {
-    dmi_handshake_drop(handshake); /* an attempt that it has given up for ours meanwhile */
+    dmi_handshake_drop(handshake); /* the other has given this attempt up for ours meanwhile */
   } else if (state == DMI_PEER_DIALING && net->uid < peer->id) {
     defer(handshake, peer);
   } else {
@@ -215,11 +217,11 @@ static void complete(struct dmi_handshake *handshake) {
   } else if (handshake->hello.beside && net->first == NULL) {
     dmi_beside_give(handshake);
   } else if (handshake->hello.uid == 0 && net->first != NULL) {
-    dmi_handshake_drop(handshake); /* pulses are among members */
+    dmi_handshake_drop(handshake); /* only members send pulses */
   } else if (handshake->hello.uid == 0) {
     welcome_stranger(handshake, here);
   } else if (handshake->net->uid == 0) {
-    dmi_handshake_drop(handshake); /* it knows of us sooner than we do; it tries again */
+    dmi_handshake_drop(handshake); /* it has learnt our uid before we have; it tries again */
   } else if (handshake->hello.uid == net->uid) {
     snprintf(why, sizeof why, "%s and %s both say they are member %u", here, there, net->uid);
     refuse(handshake, why);
@@ -266,7 +268,7 @@ static void refuse_key(struct dmi_handshake *handshake) {
   refuse_as(handshake, why, told);
 }
 
-/* CALL is whole. */
+/* CALL has arrived. */
 static void called(struct dmi_handshake *handshake) {
   struct dmi_net *net = handshake->net;
   unsigned char answer[DMI_ANSWER_BYTES];
@@ -289,7 +291,7 @@ static void called(struct dmi_handshake *handshake) {
   }
 }
 
-/* As many bytes of CALL as there are. */
+/* Checks the bytes of CALL that have arrived so far. */
 static void take_call(struct dmi_handshake *handshake) {
   if (dmi_hello_size(handshake->buf, handshake->got) == 0) {
     garbage(handshake);
@@ -301,7 +303,7 @@ static void take_call(struct dmi_handshake *handshake) {
     garbage(handshake);
   } else if (handshake->hello.version != DMI_WIRE_VERSION) {
     if (dmi_accept_may_refuse(handshake->net))
-      complete(handshake); /* with a sentence about versions */
+      complete(handshake); /* refuses with a sentence about versions */
     else
       close_as(handshake, "it speaks another wire version");
   } else if (handshake->got == DMI_CALL_BYTES) {
@@ -309,7 +311,7 @@ static void take_call(struct dmi_handshake *handshake) {
   }
 }
 
-/* PROOF and the sealed HELLO are whole. */
+/* PROOF and the sealed HELLO have arrived. */
 static void proved(struct dmi_handshake *handshake) {
   unsigned char hello[DMI_HELLO_BYTES];
   const unsigned char *sealed = handshake->buf + DMI_PROOF_BYTES;
@@ -327,7 +329,7 @@ static void proved(struct dmi_handshake *handshake) {
   }
 }
 
-/* How many bytes the state waits for. */
+/* How many bytes this state waits for. */
 static size_t wanted(const struct dmi_handshake *handshake) {
   return handshake->state == DMI_HANDSHAKE_CALL ? DMI_CALL_BYTES : sizeof handshake->buf;
 }
@@ -339,8 +341,8 @@ void dmi_handshake_look(struct dmi_handshake *handshake) {
                         : dmi_link_receive(handshake->link, handshake->buf + handshake->got,
                                            wanted(handshake) - handshake->got);
   if (dmi_link_is_later(got)) return;
-  if (got <= 0 ||
-      handshake->state == DMI_HANDSHAKE_DEFERRED) { /* held: nothing may come before our answer */
+  /* deferred: nothing may arrive before our answer */
+  if (got <= 0 || handshake->state == DMI_HANDSHAKE_DEFERRED) {
     dmi_handshake_drop(handshake);
     return;
   }
@@ -362,11 +364,12 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   dmi_handshake_drop(timer->data);
 }
 
-/* Its link and time are looked after in the loop of its net. */
+/* Watches its link and its time limit in the loop of its net. */
 static void watch(struct dmi_handshake *handshake) {
   struct dmi_net *net = handshake->net;
   ev_io_init(&handshake->io, on_readable, handshake->link->in, EV_READ);
-  ev_set_priority(&handshake->io, 1); /* what has come counts, also when its time is over */
+  /* ahead of the timer: bytes that have arrived count, even if the time is over */
+  ev_set_priority(&handshake->io, 1);
   ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
   handshake->io.data = handshake->patience.data = handshake;
   ev_io_start(net->loop, &handshake->io);

@@ -102,7 +102,7 @@ bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYT
   hello->beside = in[AT_BESIDE] != 0;
   memcpy(hello->name, in + AT_NAME, sizeof hello->name);
   clean_text(hello->name, sizeof hello->name);
-  return hello->uid < 0x80000000u; /* what is above names temporary connections */
+  return hello->uid < 0x80000000u; /* higher numbers are temporary ids */
 }
 
 /* The first bytes of an id or hash, enough to see that two differ. */

@@ -1,11 +1,11 @@
 /*
- * join.c - the beginning of attempts to connect: to a member, whose address is known, and to a
- * program to be joined, by the name of a host.
+ * join.c - begins attempts to connect: to a member, whose address is known, or to the program to
+ * join, given by a host name.
  *
- * The name of a host is resolved with getaddrinfo, which blocks: dmi_net_join is called before the
- * program has anything to wait for.
+ * A host name is resolved with getaddrinfo, which blocks. That does no harm: dmi_net_join is called
+ * before there is anything else to do.
  *
- * Must not do anything with a link: dial.c goes on from the loop.
+ * Must not use a link: dial.c does, called from the loop.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ static void on_start(struct ev_loop *loop, struct ev_timer *timer, int events) {
   dmi_dial_next(dial);
 }
 
-/* An attempt with room for `count` addresses, none of them set.  NULL: no memory. */
+/* A new attempt, with space for `count` addresses, which are not set yet. NULL: no memory. */
 static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   struct dmi_net *net = peer->net;
   struct dmi_dial *dial = calloc(1, sizeof *dial);
@@ -41,10 +41,11 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   ev_now_update(net->loop); /* resolving a name may have taken long */
   dial->heard = dmi_net_now();
   dial->deadline = dial->heard + net->config.patience;
-  /* The first address is tried from the loop: failing at once must not call the handler inside the
-   * call of its owner. */
+  /* The first address is tried from the loop: if it fails at once, no callback may run inside
+   * the function that the user of this network called. */
   ev_init(&dial->io, NULL);
-  ev_set_priority(&dial->io, 1); /* what has come counts, also when its time is over */
+  /* ahead of the timer: bytes that have arrived count, even if the time is over */
+  ev_set_priority(&dial->io, 1);
   ev_timer_init(&dial->patience, on_start, 0., 0.);
   dial->io.data = dial->patience.data = dial;
   ev_timer_start(net->loop, &dial->patience);

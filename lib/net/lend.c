@@ -1,11 +1,11 @@
 /*
  * lend.c - who receives on a connection: the daemon, or a thread that waits for an answer.
  *
- * Diagram and table of the turn are in docs/wire.md.  All connections are watched by one epoll
- * descriptor, which libev watches: so they can be armed and disarmed from any thread.
+ * docs/wire.md has the diagram and table of the turn. One epoll descriptor watches all connections,
+ * and libev watches that, so any thread can arm and disarm a connection.
  *
- * Failure modes: no event descriptor is left (nobody borrows; the daemon receives), the connection
- * fails while it is lent (the borrower owes that to the daemon).
+ * Failure modes: no event descriptor is left (nobody borrows; the daemon receives); the connection
+ * fails while it is lent (the borrower leaves that to the daemon).
  *
  * Must not: log, free or end a connection in a borrower; wait for a borrower in the daemon while
  * the loop runs.
@@ -26,7 +26,8 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
-/* Disarmed with EPOLLET: the end of the connection is told in any case, so at least only once. */
+/* Epoll always reports the end of a connection, even without EPOLLIN; with EPOLLET it does so
+ * only once. */
 #define ARMED EPOLLIN
 #define DISARMED EPOLLET
 
@@ -37,7 +38,7 @@ static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
 
 /* ---- The daemon's side ----------------------------------------------------------------------- */
 
-/* Receives, if it is the turn `from`. */
+/* Receives if the turn is still `from`. */
 static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   struct dmi_mutex *lock = &conn->peer->turn_lock;
   dmi_mutex_lock(lock);
@@ -45,9 +46,9 @@ static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   if (mine) conn->turn = DMI_TURN_DAEMON;
   dmi_mutex_unlock(lock);
   if (!mine || !dmi_receive(conn)) return;
-  lock = &conn->peer->turn_lock; /* it may have been renamed */
+  lock = &conn->peer->turn_lock; /* the peer may have been renamed */
   dmi_mutex_lock(lock);
-  if (conn->turn == DMI_TURN_DAEMON) { /* else it has ended */
+  if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
     conn->turn = DMI_TURN_FREE;
     if (from == DMI_TURN_OWED) arm(conn, EPOLL_CTL_MOD, ARMED);
   }
@@ -107,7 +108,7 @@ void dmi_lend_end(struct dmi_conn *conn) {
 void dmi_lend_eof(struct dmi_conn *conn) {
   dmi_mutex_lock(&conn->peer->turn_lock);
   conn->turn = DMI_TURN_OVER;
-  arm(conn, EPOLL_CTL_DEL, 0); /* EOF would be reported for ever */
+  arm(conn, EPOLL_CTL_DEL, 0); /* otherwise epoll would report EOF again and again */
   dmi_mutex_unlock(&conn->peer->turn_lock);
 }
 
@@ -127,7 +128,7 @@ bool dmi_lend_take(struct dmi_conn *conn) {
   bool lent = conn->turn == DMI_TURN_LENT;
   conn->wanted = true;
   dmi_mutex_unlock(&peer->turn_lock);
-  if (lent) dmi_net_nudge(peer->nudge); /* set once, by who borrowed first */
+  if (lent) dmi_net_nudge(peer->nudge); /* set once, by the first thread that borrows */
   return !lent;
 }
 
@@ -143,7 +144,7 @@ void dmi_lend_settle(struct dmi_net *net) {
 
 /* ---- The borrower's side --------------------------------------------------------------------- */
 
-/* With the turn lock held.  True: this time not. */
+/* With the turn lock held: true if lending did not pay lately, so this chance is passed over. */
 static bool rests(struct dmi_net_peer *peer) {
   if (peer->lend_rest == 0) return false;
   peer->lend_rest--;
@@ -221,11 +222,11 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
   }
   dmi_mutex_unlock(&peer->turn_lock);
   if (wake) dmi_net_wake(net);
-  /* The last look at the net: after it dmi_net_run may return. */
+  /* The last access to the net: after it dmi_net_run may return. */
   if (atomic_fetch_sub(&net->lent, 1) == (DMI_NET_ENDED | 1)) dmi_futex_wake(&net->lent, 1);
 }
 
 void dmi_net_nudge(int nudge) {
   uint64_t one = 1;
-  if (write(nudge, &one, sizeof one) < 0) return; /* full: it is on its way already */
+  if (write(nudge, &one, sizeof one) < 0) return; /* full: a wake-up is pending already */
 }

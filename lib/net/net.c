@@ -1,10 +1,10 @@
 /*
- * net.c - the daemon's loop: beginning, running, ending, and what other threads ask of it.
+ * net.c - the daemon's loop: opening, running, ending, and requests from other threads.
  *
- * Another thread that cannot do something itself (connect, wait for a full socket, close) lists the
- * peer in net->work and wakes the loop; dmi_peer_serve does it here.
+ * Some work only the daemon can do: connect, wait for a full socket, close. Other threads put the
+ * peer into net->work and wake the loop, and dmi_peer_serve does it here.
  *
- * Must not block, and knows nothing of what messages mean.
+ * Must not block, and must not depend on what messages mean.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,12 +19,12 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
-#define LOG_LINES 10 /* at most, in LOG_SECONDS */
+#define LOG_LINES 10 /* at most in LOG_SECONDS */
 #define LOG_SECONDS 5.0
 #define ENDING_SECONDS 2.0
 #define ENDING_LOOK 0.001
 
-/* Which dmi_net this thread is the daemon of. */
+/* The network whose daemon this thread is; NULL: none. */
 static _Thread_local struct dmi_net *daemon_of;
 
 /* ---- Log ------------------------------------------------------------------------------------- */
@@ -124,7 +124,8 @@ void dmi_net_stop(struct dmi_net *net) {
   ev_async_send(net->loop, &net->wake);
 }
 
-/* One at a time: serving a peer may free another one, which then is taken out of the list. */
+/* Takes one peer at a time: serving it may free another one, which is then removed from the
+ * list. */
 static struct dmi_net_peer *next_work(struct dmi_net *net) {
   dmi_mutex_lock(&net->work_lock);
   struct dmi_net_peer *peer = net->work;
@@ -151,7 +152,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   }
 }
 
-/* What callbacks have sent goes out before the loop sleeps. */
+/* Flushes what callbacks have sent before the loop sleeps. */
 static void on_before(struct ev_loop *loop, struct ev_prepare *prepare, int events) {
   (void)loop, (void)events;
   dmi_send_dirty(prepare->data);
@@ -163,7 +164,7 @@ static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events
   net->handler.signal(net->handler.arg, signal->signum);
 }
 
-/* Not if it is ignored: nohup has a program go on when the terminal is closed. */
+/* False if SIGHUP is ignored: a program under nohup goes on when its terminal is closed. */
 static bool hears_hangup(void) {
   struct sigaction now;
   return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN;
@@ -178,18 +179,19 @@ void dmi_net_signals(sigset_t *set) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-/* Has the other machine all that was sent on it? */
+/* True if the other machine has acknowledged everything that was sent. */
 static bool arrived(struct dmi_conn *conn) {
   return conn->got_eof || conn->link->ops->unacknowledged(conn->link) == 0;
 }
 
-/* After dmi_net_stop: when all queues are empty, shut the connections; when all has arrived, end.
- * (Closing earlier could destroy what is on its way, if the other has sent something unread.) */
+/* After dmi_net_stop: shuts the connections when all queues are empty, and ends the loop when
+ * everything has arrived. (Closing earlier could destroy data in flight if the other side has
+ * sent data that is not read.) */
 static void on_ending(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)events;
   struct dmi_net *net = timer->data;
   bool all = dmi_net_flushed(net);
-  if (all) net->expect_close = true; /* we begin to close, so the others may */
+  if (all) net->expect_close = true; /* we close our side, so the others may close theirs */
   for (struct dmi_conn *conn = net->conns; all && conn != NULL; conn = conn->next) {
     if (!conn->shut) {
       conn->shut = true;
@@ -215,7 +217,7 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   return hello;
 }
 
-/* The one that is given, or TCP.  NULL: *why. */
+/* The transport of the configuration, or TCP. NULL: *why says why not. */
 static struct dmi_transport *open_transport(const struct dmi_net_config *config, const char **why) {
   static _Thread_local char text[DMI_NET_WHY];
   const char *reason;
@@ -255,7 +257,7 @@ static void begin_loop(struct dmi_net *net) {
   watch_signals(net);
 }
 
-/* All but listening.  NULL: no memory. */
+/* Makes a network that does not listen yet. NULL: no memory. */
 static struct dmi_net *make(const struct dmi_net_config *config,
                             const struct dmi_net_handler *handler,
                             struct dmi_transport *transport) {
@@ -285,7 +287,7 @@ err_net:
   return NULL;
 }
 
-/* All but the transport. */
+/* Frees all but the transport. */
 static void free_all(struct dmi_net *net) {
   dmi_accept_free_all(net);
   dmi_dial_free_all(net);
@@ -332,7 +334,7 @@ err_transport:
 struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
                                     const char **why) {
   struct dmi_net_config config = first->config;
-  config.stream = NULL; /* the first one's connections are those that people know of */
+  config.stream = NULL; /* users are told only about the first network's connections */
   struct dmi_net *net = make(&config, handler, first->transport);
   sodium_memzero(&config, sizeof config);
   *why = "there is no memory for the network of pulses";

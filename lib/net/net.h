@@ -1,17 +1,17 @@
 /*
  * net.h - connections to the other processes of the program, and the daemon's loop.
  *
- * Members are named by uid.  A connection to or from a process that has no uid yet (a joiner) has a
- * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename.  Messages of one sender are handed up
- * in the order in which they were sent.  No function here blocks.
+ * Members are named by uid. A connection to or from a process that has no uid yet (a joiner) has a
+ * temporary id >= DMI_NET_TEMP instead, until dmi_net_rename. The handler gets the messages of one
+ * sender in the order in which they were sent. No function here blocks, except where it says so.
  *
- * Threads: the daemon thread runs the loop and all callbacks, except that `lendable`, and `body`,
- * `arrived` and `message` for what it says yes to, are also called in threads that are in
- * dmi_net_receive; for one connection in one thread at a time.  What they send there they flush.
- * dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_post and dmi_net_stop and "Lending" may
- * be called from any thread, everything else only from the daemon's (in callbacks), or before
- * dmi_net_run.  No callback is called from inside a function declared here, except dmi_net_run and
- * dmi_net_receive.
+ * Threads: the daemon thread runs the loop and all callbacks. Only `body`, `arrived` and `message`
+ * are also called in threads that are in dmi_net_receive, for messages that the table in lib/msg
+ * marks as lendable; for one connection in one thread at a time. There they must flush what they
+ * send. dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_post, dmi_net_stop and the
+ * functions of "Lending" may be called from any thread, everything else only from the daemon thread
+ * (in callbacks), or before dmi_net_run. No function declared here calls a callback, except
+ * dmi_net_run and dmi_net_receive.
  */
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
@@ -28,182 +28,182 @@ struct dmi_net;
 struct dmi_stream;
 struct dmi_transport;
 
-/* Who we are, said in HELLO; and what is secret. */
+/* What HELLO says about this process, and settings of the network. */
 struct dmi_net_config {
   uint16_t listen_port; /* 0: any free one */
-  const char *bind;     /* address or host to listen at and to connect from; NULL: any, but
-                         * loopback once we join by way of a process that listens only there */
-  uint8_t key[32];      /* of the program: who does not know it is not let in */
-  bool encrypt;         /* seal everything; who joins a program that does, does as well */
-  uint8_t build[16];    /* hash of the executable */
-  char name[64];        /* program name, for messages */
-  double patience;      /* seconds for a handshake, to join, for a stranger's first word; 0: 10 */
-  struct dmi_stream *stream; /* is told what happens; NULL: nobody is, but the user (`log` below) */
+  /* address or host to listen at and to connect from; NULL: any. But a process that joins through
+   * one that listens at loopback only listens at loopback only, too. */
+  const char *bind;
+  uint8_t key[32];   /* of the program: processes without it cannot connect */
+  bool encrypt;      /* seal everything; a joiner takes over the setting of the program */
+  uint8_t build[16]; /* hash of the executable */
+  char name[64];     /* program name, for messages */
+  /* seconds for a handshake, for joining, and for a stranger's first message; 0: 10 */
+  double patience;
+  struct dmi_stream *stream; /* gets the events of the network; NULL: no events */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
-  struct dmi_transport *transport; /* what carries it; the net's once it is open.  NULL: TCP */
+  struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
 };
 
 struct dmi_net_handler {
   void *arg;
-  bool lends; /* threads that wait may receive answers themselves: dmi_net_borrow */
-  /* The header and list of a message with body_len > 0 have arrived: where shall the body go?
-   * Returns memory for msg->body.len bytes that stays valid until `message` or `lost`; sets
-   * msg->body.frame if it belongs to a frame (one reference passes with the message).  NULL: throw
-   * the body away (msg->body.ptr is NULL then).  The list is there already: see `message`. */
+  bool lends; /* waiting threads may receive answers: dmi_net_borrow */
+  /* The header and list of a message that has a body have arrived: where must the body be
+   * received? Returns memory for msg->body.len bytes that stays valid until `message` or `lost`;
+   * sets msg->body.frame if it belongs to a frame (one reference passes with the message). NULL:
+   * the body is discarded (`message` gets a msg->body.ptr of NULL). The list is valid already:
+   * see `message`. */
   void *(*body)(void *arg, uint32_t from, struct dmi_msg *msg);
-  /* A whole message.  Takes over the references in its slices; a list is always borrowed (frame
-   * NULL), aligned for its element, and valid only during the call.  `from` and the lengths have
-   * been checked against the table in wire.h, nothing else has.  False: it cannot come from a
-   * correct peer; the connection is closed, `lost` follows. */
+  /* A complete message. Takes over the references in its slices. A list is always borrowed
+   * (frame NULL), aligned for its element, and valid only during the call. Only the sender and
+   * the lengths have been checked, by the table in lib/msg. False: a correct peer cannot have
+   * sent it; the connection is closed and `lost` is called. */
   bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
-  /* Bytes [off, off + len) of this message's body are in `body` now.  Called for large bodies, in
-   * order, in the thread that receives.  May be NULL. */
+  /* Bytes [off, off + len) of this message's body have arrived in `body`. Called for large
+   * bodies only, in order, in the thread that receives. May be NULL. */
   void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
                   uint64_t len);
-  /* The connection to (or from) this uid or temporary id is gone, without dmi_net_close.  `why` is
-   * a sentence. */
+  /* The connection to (or from) this uid or temporary id has ended without dmi_net_close. `why`
+   * is a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);
-  /* Somebody without uid connected, and HELLO is done both ways. */
+  /* A process without uid has connected, and the handshake is complete. */
   void (*stranger)(void *arg, uint32_t temp);
-  /* dmi_net_join: the connection stands (why NULL), or did not come about. `why` says what to
-   * change. */
+  /* The result of dmi_net_join: the connection is established (why NULL), or `why` says what
+   * failed and what to change. */
   void (*joined)(void *arg, uint32_t temp, const char *why);
-  void (*posted)(void *arg); /* after dmi_net_post, once or more per call of it, coalesced */
-  void (*signal)(void *arg, int signo); /* those of dmi_net_signals; NULL: they are left alone */
-  /* A line for the user (who was refused and why, malformed messages), rate-limited; NULL: to
-   * stderr, after "dmi: ". */
+  void (*posted)(void *arg);            /* after dmi_net_post; one call may serve several posts */
+  void (*signal)(void *arg, int signo); /* one of dmi_net_signals; NULL: signals are not handled */
+  /* A line for the user (which process was refused and why, malformed messages), at a limited
+   * rate. NULL: it is written to stderr, after "dmi: ". */
   void (*log)(void *arg, const char *line);
 };
 
-/* Opens the listening socket (IPv6 with IPv4, or IPv4 where there is no IPv6).  NULL: *why says
- * what to change (static or in a per-thread buffer). */
+/* Opens the listening socket (IPv6 and IPv4, or IPv4 where there is no IPv6). NULL: *why says
+ * what to change; the text is static or in a buffer of the thread. */
 struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why);
 uint16_t dmi_net_port(const struct dmi_net *net);
 
-/* A second network of this process, with a loop and thread of its own, for messages that must not
- * wait until the first one's daemon has time.  It does not listen: who connects to it is accepted
- * by `first`, which hands the connection over behind the handshake.  A member that was lost is not
- * lost for good here: the next dmi_net_send connects again.  `first` lives longer.
+/* A second network of this process, with its own loop and thread, for messages that must not wait
+ * until the first one's daemon has time. It does not listen: `first` accepts its connections and
+ * hands them over after the handshake. Here a lost connection is not final: the next dmi_net_send
+ * connects again. `first` must be freed later.
  *
- * Called by the daemon of `first`, behind dmi_net_set_self.  handler.log must be there; stranger,
- * joined and signal are never called.  NULL: *why. */
+ * Called by the daemon of `first`, after dmi_net_set_self. handler.log must not be NULL; stranger,
+ * joined and signal are never called. NULL: *why says why not. */
 struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
                                     const char **why);
 
-/* Runs the loop in the calling thread until dmi_net_stop.  When it returns, no connection is lent
- * any more. */
+/* Runs the loop in the calling thread until dmi_net_stop. When it returns, no thread borrows a
+ * connection any more. */
 void dmi_net_run(struct dmi_net *net);
-/* The loop ends after what is queued has been sent and has arrived, or 2 s have passed.  Without
- * dmi_net_close before, the others take it for a loss. */
+/* Ends the loop when all queued messages have arrived, or after 2 s. Other processes take that
+ * for a loss, unless dmi_net_close was called for them before. */
 void dmi_net_stop(struct dmi_net *net);
 void dmi_net_free(struct dmi_net *net);
 
 /* This process is member `uid` of program `program_id`. */
 void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_id[16]);
 
-/* Starts connecting to a process of unknown uid (tries every address of the name); `joined` tells
- * the outcome.  Resolving the name blocks; nothing else does. */
+/* Starts connecting to a process whose uid is unknown (tries all addresses of the name).
+ * `joined` gets the result. Only resolving the name blocks. */
 void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port);
 void dmi_net_join_addr(struct dmi_net *net, const struct dmi_addr *addr);
 
-/* The first address of a name, without port.  Returns NULL, or why not.  Blocks. */
+/* Finds the first address of a name; port 0. Returns NULL, or a text that says why not. Blocks. */
 const char *dmi_net_resolve(const char *host, struct dmi_addr *addr);
 
-/* The addresses of a connection's two ends: ours as the other reaches it, and the other's (port:
- * where it listens). */
+/* The addresses of a connection's two ends: ours as the other process sees it, and the other's
+ * (its port is the one where it listens). All zero: unknown. */
 void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
                    struct dmi_addr *theirs);
 
-/* The process behind this temporary connection is member `uid`: what is queued for the one and the
- * other goes out on it, what it sends comes from `uid`.  Nothing should have been sent to `uid`
- * before; otherwise there are two connections and the order between what came by the one and the
- * other is open. */
+/* The process of this temporary connection is member `uid`. From now on messages to `uid`, and
+ * those queued for `temp`, are sent on it, and messages from it come from `uid`. Nothing should
+ * have been sent to `uid` before: otherwise there may be two connections, and no order between
+ * their messages. */
 void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid);
 
-/* Member `uid` listens there.  A second time: the address is replaced. */
+/* Member `uid` listens at this address. Another call replaces the address. */
 void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr);
 
-/* Is there, or is coming about, a connection? */
+/* True if a connection is established or being made. */
 bool dmi_net_connected(struct dmi_net *net, uint32_t id);
 
-/* Has the daemon of member `uid` say something, unless it still has to (connects if need be).
- * *signs: what shows that it does.  False: nothing more is sent to it. */
+/* Asks the daemon of member `uid` for a sign of life, unless an answer is missing already;
+ * connects if necessary. *signs: compare with an earlier call to see whether anything arrived.
+ * False: nothing may be sent to it any more. */
 struct dmi_net_signs {
-  uint64_t heard; /* goes up when anything comes from it */
+  uint64_t heard; /* goes up when anything arrives from it */
   uint64_t
-      taken; /* bytes that its machine has taken over so far, whether its daemon reads or not */
+      taken; /* bytes that its machine has acknowledged so far, even if its daemon does not read */
 };
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs);
 
-/* Nothing more will be sent to it: what is queued is sent, then our direction is shut.  What it
- * sends is still handed up, until it closes; also if it connects only now.  No `lost` will come,
- * here or there; the other can go on sending until it calls dmi_net_close, too. */
+/* Ends sending to `id`: what is queued is sent, then our direction is shut. Its messages still
+ * arrive until it closes its direction, even if it connects only later. `lost` is not called,
+ * here or there. The other process may send until it calls dmi_net_close as well. */
 void dmi_net_close(struct dmi_net *net, uint32_t id);
 
-/* All that was queued for anybody has been handed to the kernel? */
+/* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);
 
-/* From now on a connection that ends is normal: no `lost` any more (the program is ending). */
+/* The program is ending: from now on connections that end are normal, and `lost` is not called. */
 void dmi_net_expect_close(struct dmi_net *net);
 
-/*
- * Queues a message for a peer (connects if there is no connection) and takes over the
- * references in its slices; a borrowed slice (frame NULL) must stay valid until the peer's answer
- * to the message arrived, or `lost` was called.  Order: two calls in order (by happens-before)
- * arrive in that order, but BLOCKs and what is cut into them (DMI_NET_CUT) may be late.  To an id
- * that was lost or is unknown: dropped.  Returns false, leaving the message as it is, when the id
- * was closed by dmi_net_close, or barred to this thread.
+/* Queues a message for a peer (connects if there is no connection) and takes over the references in
+ * its slices. A borrowed slice (frame NULL) must stay valid until the peer's answer to the message
+ * has arrived, or `lost` was called. Order: if one call happens before another, its message arrives
+ * first, but BLOCKs and messages that are cut into them (DMI_NET_CUT) may arrive later. A message
+ * to a lost or unknown id is dropped. Returns false, without changing the message, if the id was
+ * closed by dmi_net_close, or dmi_net_bar forbids it to this thread.
  *
- * Nothing is written yet: call dmi_net_flush soon.  What callbacks send is flushed by itself before
- * the loop sleeps.
- */
+ * Nothing is written yet: call dmi_net_flush soon. What callbacks send is flushed before the loop
+ * sleeps. */
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
 
-/* DATA with a body of this many bytes or more travels as BLOCKs, which other messages to the same
- * peer may overtake (docs/wire.md, "Bulk"). */
+/* DATA with a body of this many bytes or more is cut into BLOCKs, which other messages to the
+ * same peer may overtake (docs/wire.md, "Bulk"). */
 #define DMI_NET_CUT (((uint64_t)1 << 20) + 1)
 
-/* From now on only the daemon's messages to this uid are taken, and answers (GOT, DONE, FAIL): it
- * has left, and the last messages to it that ask something are to follow.  Any thread's message of
- * before is queued before them. */
+/* This uid has left: from now on only the daemon, and answers (GOT, DONE, FAIL) of any thread,
+ * may be sent to it. The last requests to it follow. Earlier messages of other threads are
+ * queued before them. */
 void dmi_net_bar(struct dmi_net *net, uint32_t uid);
 
-/* Writes what can be written now; the daemon goes on with the rest. */
+/* Writes what can be written now; the daemon writes the rest. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
 
-/*
- * Lending: a thread that has flushed a request and waits for the answer receives it itself, which
- * saves waking the daemon first (docs/wire.md).  dmi_net_borrow, dmi_net_receive,
- * dmi_net_give_back, in this order, without anything that may block between them.
- */
+/* Lending: a thread that has flushed a request and waits for the answer can receive it itself,
+ * so the daemon need not wake up first (docs/wire.md). Call dmi_net_borrow, dmi_net_receive,
+ * dmi_net_give_back in this order, with nothing between them that may block. */
 struct dmi_net_loan {
   struct dmi_net *net;
   struct dmi_net_peer *peer;
   struct dmi_conn *conn;
-  bool owed; /* the daemon has to go on */
-  bool used; /* something was received */
+  bool owed; /* the daemon has to receive */
+  bool used; /* bytes were received */
 };
 
-/* Borrows what comes from member `uid`.  Returns a number for dmi_net_nudge, or -1: not possible
- * now, the caller waits in another way. */
+/* Borrows the receiving side of the connection with member `uid`. Returns a number for
+ * dmi_net_nudge, or -1: not possible now, wait in another way. */
 int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan);
-/* Hands up what comes, for all threads, until *word & bit is 0, or until the daemon has to go on.
- */
+/* Receives and calls the handler, also for messages to other threads, until *word & bit is 0 or
+ * the daemon has to receive. */
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit);
 void dmi_net_give_back(struct dmi_net_loan *loan);
-/* Has the word looked at again; after changing it in another thread than the one that borrowed. Too
- * late is no harm, before dmi_net_free. */
+/* Makes the borrower read its word again. Call it after changing the word in another thread. A
+ * late call does no harm, before dmi_net_free. */
 void dmi_net_nudge(int nudge);
 
-/* Has `posted` called in the daemon thread. */
+/* Makes the daemon thread call `posted`. */
 void dmi_net_post(struct dmi_net *net);
 
 /* The daemon's ev_loop (struct ev_loop *), for timers of the upper layer. */
 void *dmi_net_loop(struct dmi_net *net);
 
-/* The signals that the handler hears of: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup).
- * All threads but the daemon are to block them. */
+/* The signals that are given to the handler: SIGINT, SIGTERM, and SIGHUP unless it is ignored
+ * (nohup). All threads except the daemon must block them. */
 void dmi_net_signals(sigset_t *set);
 
 #endif

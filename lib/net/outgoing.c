@@ -1,15 +1,16 @@
 /*
  * outgoing.c - the queue of messages for a peer, as bytes that go to its link.
  *
- * Headers and small payloads are copied into segments, of which a few are kept for the next
- * messages; large payloads are taken over, and stand behind the bytes of a segment.
+ * Headers and small payloads are copied into segments, and a few empty segments are kept for reuse.
+ * Large payloads are not copied: a segment refers to one after its own bytes.
  *
- * DATA of large pages waits in a second queue, of which a piece at a time goes over to the first
- * when that is empty, as BLOCKs (wire.md, "Bulk"): so other messages wait for a piece at most.
+ * DATA of large pages waits in a second queue. When the first queue is empty, a piece of it moves
+ * there as a BLOCK (wire.md, "Bulk"), so other messages wait for little more than a piece.
  *
- * Everything here is called with the peer's lock held, except what says otherwise.
+ * All functions are called with the peer's lock held, unless they say otherwise.
  *
- * Must not: make a system call (but malloc's), drop a payload under the lock, or know of links.
+ * Must not: make a system call (except those of malloc), free a payload under the lock, or use
+ * links.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,13 @@
 #include "net/net_int.h"
 
 #define SPARES_MOST 4
-#define PIECE ((uint64_t)256 << 10) /* bytes of a BLOCK that a DATA is cut into */
-#define PIECES 2                    /* that go over to the queue at a time */
+#define PIECE ((uint64_t)256 << 10) /* bytes of a BLOCK, a part of a DATA */
+#define PIECES 2                    /* BLOCKs that are moved to the first queue at a time */
 
 /* ---- The queue ------------------------------------------------------------------------------- */
 
-/* Puts an empty segment at the tail.  The lock is held: malloc of 4 KiB seldom makes a system
- * call, and the spares make it seldom that it is called. */
+/* Appends an empty segment. The lock is held; that is acceptable because malloc of 4 KiB seldom
+ * makes a system call, and spare segments make malloc rare. */
 static struct dmi_seg *add_segment(struct dmi_net_peer *peer) {
   struct dmi_seg *seg = peer->spare;
   if (seg != NULL) {
@@ -46,14 +47,14 @@ static struct dmi_seg *add_segment(struct dmi_net_peer *peer) {
   return seg;
 }
 
-/* The tail, with room for `need` bytes. */
+/* The last segment, with space for `need` bytes; a new one if necessary. */
 static struct dmi_seg *capacity_for(struct dmi_net_peer *peer, size_t need) {
   struct dmi_seg *seg = peer->tail;
   if (seg != NULL && seg->big.len == 0 && sizeof seg->bytes - seg->end >= need) return seg;
   return add_segment(peer);
 }
 
-/* A payload: copied when small, else taken over (then *slice is emptied). */
+/* Appends a payload: copies a small one, takes a large one over (then *slice is emptied). */
 static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
   struct dmi_seg *seg = peer->tail;
   if (slice->len <= DMI_NET_COPY) {
@@ -92,12 +93,13 @@ static struct dmi_seg *take_bulk(struct dmi_net_peer *peer) {
   return seg;
 }
 
-/* A part of a DATA, or of a BLOCK, whose header was put into bytes already, as a BLOCK. */
+/* Writes the header of a BLOCK for a part of a message (DATA or BLOCK) whose encoded header is
+ * `of`. */
 static void put_block(unsigned char to[DMI_WIRE_HEADER], const unsigned char of[DMI_WIRE_HEADER],
                       uint64_t off, uint64_t len) {
   struct dmi_msg msg;
   struct dmi_msg_data data;
-  (void)dmi_wire_get(&msg, of, true); /* our own */
+  (void)dmi_wire_get(&msg, of, true); /* made here, so it is valid */
   data = msg.data;
   msg.type = DMI_MSG_BLOCK;
   msg.block = (struct dmi_msg_block){
@@ -106,7 +108,7 @@ static void put_block(unsigned char to[DMI_WIRE_HEADER], const unsigned char of[
   dmi_wire_put(to, &msg);
 }
 
-/* The rest of the first bulk message goes into the queue, as one BLOCK if some has gone. */
+/* Moves the rest of the first bulk message into the queue: as a BLOCK if a part was sent before. */
 static void rest_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *seg = take_bulk(peer);
   if (seg->sent != 0) {
@@ -118,7 +120,7 @@ static void rest_of_bulk(struct dmi_net_peer *peer) {
   put_last(peer, seg);
 }
 
-/* A piece of it, of which there is more. */
+/* Moves a piece of the first bulk message, which has more bytes than that. */
 static bool piece_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *from = peer->bulk, *seg = add_segment(peer);
   if (seg == NULL) return false;
@@ -129,7 +131,6 @@ static bool piece_of_bulk(struct dmi_net_peer *peer) {
   return true;
 }
 
-/* Keeps the queue from being empty while there is bulk.  False: no memory. */
 bool dmi_outgoing_refill(struct dmi_net_peer *peer) {
   if (peer->bulk == NULL || !dmi_outgoing_is_empty(peer)) return true;
   for (int i = 0; i < PIECES && peer->bulk != NULL; i++) {
@@ -143,7 +144,7 @@ bool dmi_outgoing_refill(struct dmi_net_peer *peer) {
   return true;
 }
 
-/* All of it, in front of what says that there is no more. */
+/* Moves all bulk into the queue, before a message that says that nothing more will come. */
 static void hurry_bulk(struct dmi_net_peer *peer) {
   while (peer->bulk != NULL)
     rest_of_bulk(peer);
@@ -170,7 +171,7 @@ static bool append_bulk(struct dmi_net_peer *peer, struct dmi_msg *msg) {
 bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   struct dmi_seg *seg;
   if (is_bulk(msg)) return append_bulk(peer, msg);
-  /* Behind these nothing that was sent before may still be on its way. */
+  /* these two promise that everything sent before has gone */
   if (msg->type == DMI_MSG_FIN || msg->type == DMI_CTL_LAST_MESSAGE) hurry_bulk(peer);
   seg = capacity_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
@@ -182,7 +183,7 @@ bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
 
 struct dmi_seg *dmi_outgoing_take_all(struct dmi_net_peer *peer) {
   hurry_bulk(peer);
-  struct dmi_seg *list = peer->spare; /* they are not needed any more, either */
+  struct dmi_seg *list = peer->spare; /* frees the spares as well */
   if (peer->tail != NULL) {
     peer->tail->next = peer->spare;
     list = peer->head;
@@ -204,7 +205,6 @@ void dmi_outgoing_free(struct dmi_seg *list) {
 /* ---- What goes out ----------------------------------------------------------------------------
  */
 
-/* The unsent bytes from the head on. */
 size_t dmi_outgoing_gather(const struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]) {
   size_t num = 0;
   for (struct dmi_seg *seg = peer->head; seg != NULL && num + 2 <= DMI_NET_IOV; seg = seg->next) {
@@ -219,7 +219,6 @@ size_t dmi_outgoing_gather(const struct dmi_net_peer *peer, struct iovec iov[DMI
   return num;
 }
 
-/* Takes `bytes` that were sent off the queue; returns the segments that are finished. */
 struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes) {
   struct dmi_seg *done = NULL;
   while (peer->head != NULL) {
@@ -234,7 +233,8 @@ struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes) 
     bytes -= part;
     if (seg->start < seg->end || seg->sent < seg->big.len) break;
     if (seg->next == NULL && seg->big.len == 0) {
-      seg->start = seg->end = 0; /* stays, so that the common case touches no list */
+      /* keeps the only segment, so that the common case changes no list */
+      seg->start = seg->end = 0;
       break;
     }
     peer->head = seg->next;
@@ -245,7 +245,6 @@ struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes) 
   return done;
 }
 
-/* Finished segments whose payloads are dropped become spares; returns those too many. */
 struct dmi_seg *dmi_outgoing_keep_spares(struct dmi_net_peer *peer, struct dmi_seg *list) {
   while (list != NULL && peer->spares < SPARES_MOST) {
     struct dmi_seg *next = list->next;

@@ -1,9 +1,9 @@
 /*
- * peer.c - the other processes: finding one by id, its birth, its names, and saying goodbye to it.
+ * peer.c - the records of other processes: making, finding by id, renaming, closing, freeing.
  *
- * Peers with a uid are found without a lock and live as long as the dmi_net.  Temporary ones come
- * and go; they are found under temp_lock, which is held until the peer's own lock is, so that no
- * thread comes too late.
+ * Peers with a uid are found without a lock and live as long as the dmi_net. Temporary ones are
+ * freed earlier: they are found under temp_lock, which is held until the peer's own lock is taken,
+ * so that no thread uses a freed one.
  *
  * Must not: read or write sockets (send.c, receive.c), or decide who may connect (accept.c,
  * dial.c).
@@ -32,7 +32,8 @@ static struct dmi_net_peer *find_uid(struct dmi_net *net, uint32_t id) {
   return atomic_load_explicit(&leaf->at[id % DMI_PEER_LEAF], memory_order_acquire);
 }
 
-/* Only the daemon (or dmi_net_open's thread before it runs) adds, so there is no race to lose. */
+/* Only the daemon (or the thread of dmi_net_open, before it runs) adds entries, so there is no
+ * race. */
 static bool put_uid(struct dmi_net *net, uint32_t id, struct dmi_net_peer *peer) {
   _Atomic(struct dmi_peer_mid *) *mid_at = &net->dir[id / (DMI_PEER_MID * DMI_PEER_LEAF)];
   struct dmi_peer_mid *mid = atomic_load(mid_at);
@@ -50,8 +51,8 @@ static bool put_uid(struct dmi_net *net, uint32_t id, struct dmi_net_peer *peer)
   return true;
 }
 
-/* Temporary ids are handed out in order, so the low bits spread them.  Chained through temp_next.
- */
+/* Temporary ids are consecutive, so their low bits are a good hash. Peers of one slot are
+ * chained by temp_next. */
 static struct dmi_net_peer **temp_slot(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer **at = &net->temp[id % DMI_NET_TEMP_SLOTS];
   while (*at != NULL && (*at)->id != id)
@@ -115,7 +116,7 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
 #ifdef DMI_DEBUG
 #define BIT(state) (1u << DMI_PEER_##state)
 
-/* Where each state may go: the diagram is in net_int.h. */
+/* The allowed transitions; the diagram is in net_int.h. */
 static const uint32_t allowed[DMI_PEER_STATES] = {
     [DMI_PEER_IDLE] = BIT(IDLE) | BIT(DIALING) | BIT(UP) | BIT(SHUT) | BIT(LOST),
     [DMI_PEER_DIALING] = BIT(IDLE) | BIT(DIALING) | BIT(UP) | BIT(SHUT) | BIT(LOST),
@@ -169,7 +170,7 @@ void dmi_peer_free_temp(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
   dmi_mutex_lock(&net->temp_lock);
   *temp_slot(net, peer->id) = peer->temp_next;
-  dmi_mutex_lock(&peer->lock); /* the last thread that found it has it */
+  dmi_mutex_lock(&peer->lock); /* waits for the last thread that found it */
   dmi_mutex_unlock(&net->temp_lock);
   dmi_send_settle(peer);
   dmi_mutex_unlock(&peer->lock);
@@ -202,10 +203,10 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   dmi_mutex_lock(&peer->lock);
   peer->link = NULL; /* the connection closes it: see dmi_conn_lose */
   bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
-  /* Whoever called itself by a number that nobody has told us of: that number's true bearer must
-   * still be able to come. */
+  /* A process claimed a uid that nobody has announced, and is gone: the true member with that
+   * uid must still be able to connect. */
   bool unknown = peer->id < DMI_NET_TEMP && !peer->announced;
-  bool again = unknown || net->first != NULL; /* of pulses it is only suspected */
+  bool again = unknown || net->first != NULL; /* the network of pulses only suspects a member */
   dmi_peer_move(peer, !wanted ? DMI_PEER_SHUT : again ? DMI_PEER_IDLE : DMI_PEER_LOST);
   if (wanted && again) {
     peer->broken = 0;
@@ -274,7 +275,7 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
   peer->addr = *addr;
 }
 
-/* Gives `to` the connection and the queue of `from`, whose messages go first. */
+/* Gives `to` the connection and the queue of `from`, whose messages come first. */
 static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) {
   dmi_mutex_lock(&from->lock);
   dmi_send_settle(from);
@@ -325,8 +326,8 @@ void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
   dmi_mutex_lock(&to->lock);
   enum dmi_peer_state state = to->state;
   dmi_mutex_unlock(&to->lock);
-  /* Where there is a connection by that name already, this one only goes on receiving.  What is
-   * being dialled is given up, unless HELLO is out: the other may count on it. */
+  /* If `to` has a connection already, this one is only used to receive. An attempt to connect to
+   * it is given up, unless HELLO was sent: then the other may already use that connection. */
   if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && to->dial->state != DMI_DIAL_SAID)) {
     if (to->dial != NULL) dmi_dial_cancel(to->dial);
     move_connection(from, to);

@@ -6,12 +6,11 @@
  *   PROOF   hash(key, "DMI proof", CALL, ANSWER)
  *   keys    hash(key, "DMI keys",  CALL, ANSWER, X25519 of C and S)
  *
- * The hash is keyed BLAKE2b, the labels have one length, and so has all that follows each: no two
- * different things are ever hashed as the same bytes.  The public keys are random, so they also
- * make the rest of this connection differ from any other.
+ * The hash is keyed BLAKE2b. All labels have the same length, and what follows a given label always
+ * has the same length, so two different inputs never give the same bytes. The public keys are
+ * random, so no two connections have the same hashes or keys.
  *
- * Must not compare secret bytes other than in constant time, nor keep a secret key that has done
- * its work.
+ * Must compare secret bytes in constant time only, and wipe a secret key after its use.
  */
 #include "net/proof.h"
 
@@ -42,7 +41,7 @@ static void hash(unsigned char *out, size_t out_size, const uint8_t *key, const 
   sodium_memzero(&state, sizeof state);
 }
 
-/* Puts CALL at `at` = 0, or ANSWER behind it, into `said`. */
+/* Writes CALL (`at` is 0) or, after it, ANSWER into `said`. */
 static void put(struct dmi_proof *proof, size_t at, uint8_t kind, const uint8_t *key,
                 const char *label, uint8_t flags) {
   unsigned char *out = proof->said + at;
@@ -54,7 +53,7 @@ static void put(struct dmi_proof *proof, size_t at, uint8_t kind, const uint8_t 
   hash(out + AT_HASH, HASH, key, label, proof->said, at + AT_HASH, NULL, 0);
 }
 
-/* Takes CALL or ANSWER of the other end; false when it is not made with this key. */
+/* Checks and stores CALL or ANSWER of the other end. False if it was not made with this key. */
 static bool take(struct dmi_proof *proof, size_t at, uint8_t kind, const uint8_t *key,
                  const char *label, const unsigned char *in) {
   static const unsigned char none[AT_HASH - AT_ZERO];
@@ -70,7 +69,7 @@ static void prove(const struct dmi_proof *proof, const uint8_t *key, unsigned ch
   hash(out, DMI_PROOF_BYTES, key, "DMI proof", proof->said, sizeof proof->said, NULL, 0);
 }
 
-/* `theirs`: their public key; `mine_first`: we have sent CALL. */
+/* `theirs`: the other's public key; `mine_first`: we have sent CALL. */
 static bool make_keys(struct dmi_proof *proof, const uint8_t *key, const unsigned char *theirs,
                       bool mine_first, struct dmi_proof_keys *keys) {
   unsigned char shared[crypto_scalarmult_BYTES], both[64];

@@ -1,19 +1,21 @@
 /*
- * receive.c - the incoming bytes of a connection: headers, lists and bodies, handed up whole.
+ * receive.c - the incoming bytes of a connection: headers, lists and bodies, given to the handler
+ * as whole messages.
  *
- * Bytes go through the connection's buffer, except the rest of a list or body that is not in it
- * yet: that is received where it belongs, and what follows it into the buffer by the same call.
+ * Bytes go through the connection's buffer. Only the part of a list or body that is not in it yet
+ * is received directly into its place; the same call receives what follows into the buffer.
  *
- * A message whose header is not allowed closes the connection; nothing is allocated before the
- * header has passed.  Must not free the connection inside a callback's stack: what ends it is
- * returned up to dmi_receive.
+ * A message with an invalid header closes the connection; nothing is allocated before the header is
+ * checked. Must not free the connection below a callback: errors are returned to dmi_receive, which
+ * ends it.
  *
- * Where everything is sealed, records are received into conn->in and opened one by one: into the
- * buffer, or, if they are a part of a body, where that belongs.  When a turn ends, no whole record
- * is left there, except behind what a borrower has to leave: nobody would be told of it again.
+ * With sealing, records are received into conn->in and opened one by one: into the buffer or, if
+ * they are a part of a body, directly into its place. At the end of a turn no whole record may be
+ * left there, because no event would report it; only a borrower may leave some, after a message
+ * that it leaves to the daemon.
  *
- * A borrower (lend.c) stops before the header of a message that is not for it, and leaves what is
- * wrong with the connection for the daemon to find out again.
+ * A borrower (lend.c) stops before the header of a message that it may not handle. It leaves errors
+ * of the connection to the daemon, which meets them again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,10 +28,10 @@
 
 #include "net/net_int.h"
 
-#define SHARE ((size_t)1 << 20)   /* bytes per turn, then the others */
-#define PIECE ((size_t)128 << 10) /* bytes received at a time in a thread that waits */
-#define LARGE ((size_t)64 << 10)  /* bodies of which handler.arrived is told */
-#define TURNS 16                  /* times that it is received per turn */
+#define SHARE ((size_t)1 << 20)   /* bytes per turn, before other connections are served */
+#define PIECE ((size_t)128 << 10) /* bytes that a borrower receives at a time */
+#define LARGE ((size_t)64 << 10)  /* from this size on a body is reported to handler.arrived */
+#define TURNS 16                  /* receive calls per turn */
 #define NO_CORRECT "no correct process would send it"
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
@@ -40,7 +42,7 @@ static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *w
   return false;
 }
 
-/* `part` more bytes of the body are here. */
+/* `part` more bytes of the body have arrived. */
 static void body_grows(struct dmi_conn *conn, size_t part) {
   const struct dmi_net_handler *handler = &conn->net->handler;
   uint64_t off = conn->body_got;
@@ -50,7 +52,7 @@ static void body_grows(struct dmi_conn *conn, size_t part) {
     handler->arrived(handler->arg, &conn->msg, conn->body, off, part);
 }
 
-/* The message is whole: hand it up. */
+/* The message is complete: calls handler.message. */
 static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   struct dmi_net *net = conn->net;
   struct dmi_msg *msg = &conn->msg;
@@ -60,7 +62,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     if (!conn->sent_end) ev_timer_stop(net->loop, &conn->patience);
   }
   bool right = net->handler.message(net->handler.arg, conn->peer->id, msg);
-  msg->body = msg->list = (struct dmi_slice){0}; /* they are the handler's now */
+  msg->body = msg->list = (struct dmi_slice){0}; /* the handler has taken them over */
   if (conn->list_cap > LIST_KEPT) {
     free(conn->list);
     conn->list = NULL;
@@ -70,7 +72,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return right || fail(why, msg, NO_CORRECT);
 }
 
-/* Header and list are here: where shall the body go? */
+/* Header and list have arrived: asks the handler for the body's memory. */
 static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   struct dmi_net *net = conn->net;
   struct dmi_msg *msg = &conn->msg;
@@ -83,7 +85,7 @@ static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return true;
 }
 
-/* The list is copied, because the buffer moves on before the body is whole, and to align it. */
+/* The list is copied to align it, and because the buffer is reused before the body is complete. */
 static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   size_t need = conn->msg.list.len;
   if (need == 0) return begin_body(conn, why);
@@ -99,9 +101,9 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return true;
 }
 
-/* May a borrower take it?  The table says so of answers: what is to be done for them is little, and
- * no more than beginning an operation does; requests may run DMI_function, or wait for a home to
- * arrive.  Without a list it needs no memory before its body. */
+/* True if a borrower may handle it. The table in lib/msg says so of answers, which cause little
+ * work, never more than the beginning of an operation. Requests may run DMI_function, or wait
+ * for a home to arrive. A message without a list needs no memory before its body. */
 static bool is_lendable(const struct dmi_msg *msg) {
   return dmi_wire_type(msg->type)->lendable && msg->list.len == 0;
 }
@@ -118,7 +120,7 @@ bool dmi_receive_fin(struct dmi_conn *conn, const struct dmi_msg *msg) {
   return true;
 }
 
-/* They are over with their header. */
+/* Messages of class NET; they are only a header. */
 static bool own_message(struct dmi_conn *conn, const struct dmi_msg *msg) {
   switch (msg->type) {
 #define HANDLE(symbol, number, name, handler, ...) \
@@ -149,7 +151,7 @@ static size_t smaller(uint64_t a, size_t b) {
   return a < b ? (size_t)a : b;
 }
 
-/* Consumes what is in the buffer, as far as it goes; `lent`: as far as a borrower may. */
+/* Handles what is in the buffer; `lent`: as far as a borrower may. */
 static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   for (;;) {
     size_t have = conn->end - conn->start;
@@ -182,13 +184,13 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   }
 }
 
-/* Makes room behind what is left over (less than a header) in the buffer. */
+/* Moves the rest in the buffer (less than a header) to its beginning. */
 static void tidy(struct dmi_conn *conn) {
   size_t have = conn->end - conn->start;
   if (have != 0 && conn->start != 0) memmove(conn->buf, conn->buf + conn->start, have);
   conn->start = 0;
   conn->end = have;
-  if (conn->member && conn->cap < DMI_NET_BUFFER) { /* has become a member since */
+  if (conn->member && conn->cap < DMI_NET_BUFFER) { /* it has become a member */
     unsigned char *more = realloc(conn->buf, DMI_NET_BUFFER);
     if (more == NULL) return;
     conn->buf = more;
@@ -201,17 +203,17 @@ static void heard(struct dmi_conn *conn, size_t bytes) {
   atomic_store_explicit(&conn->heard, before + bytes, memory_order_relaxed);
 }
 
-/* fill, where everything is sealed. */
+/* As fill, with sealing. */
 static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
   size_t have = conn->in_end - conn->in_start;
   if (conn->in_start != 0 && DMI_NET_IN - conn->in_end < DMI_NET_IN / 2) {
-    memmove(conn->in, conn->in + conn->in_start, have); /* less than a record */
+    memmove(conn->in, conn->in + conn->in_start, have); /* a part of a record */
     conn->in_start = 0;
     conn->in_end = have;
   }
   size_t capacity = DMI_NET_IN - conn->in_end;
   if (capacity > DMI_NET_IN / 2)
-    capacity = DMI_NET_IN / 2; /* the sender seals while these are opened */
+    capacity = DMI_NET_IN / 2; /* so that the sender seals more while these are opened */
   ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, capacity);
   if (size <= 0) {
     *error = (int)-size;
@@ -224,8 +226,8 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
   return true;
 }
 
-/* Receives once.  Adds to *got; sets *drained when the link gave less than there was room for.
- * False: *error is errno, or 0 at the end of the stream. */
+/* Receives once. Adds the number of bytes to *got; sets *drained if less arrived than there was
+ * space for. False: *error is an errno, or 0 at the end of the stream. */
 static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
   struct iovec iov[2];
   size_t num = 0, direct = 0;
@@ -239,8 +241,8 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
     direct = smaller(conn->msg.body.len - conn->body_got, most);
     iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
   }
-  size_t capacity =
-      direct < most ? conn->cap - conn->end : 0; /* else it may not be the last of it */
+  /* buffer bytes only if they follow the end of the body */
+  size_t capacity = direct < most ? conn->cap - conn->end : 0;
   if (capacity != 0) iov[num++] = (struct iovec){conn->buf + conn->end, capacity};
   ssize_t size = conn->link->ops->receive(conn->link, iov, num);
   if (size <= 0) {
@@ -255,13 +257,13 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   if (conn->phase == DMI_RECEIVE_LIST)
     conn->list_got += first;
   else
-    body_grows(conn, first); /* 0 in a header */
+    body_grows(conn, first); /* 0 outside of a body */
   conn->end += total - first;
   return true;
 }
 
-/* The next record is opened if it is whole.  *whole: it was.  False: what has come is not what the
- * other has sent. */
+/* Opens the next record if it is complete (then *whole is true). False: the bytes are not what
+ * the other end has sent. */
 static bool open_record(struct dmi_conn *conn, bool *whole) {
   const unsigned char *record = conn->in + conn->in_start;
   size_t have = conn->in_end - conn->in_start;
@@ -273,7 +275,7 @@ static bool open_record(struct dmi_conn *conn, bool *whole) {
   if (size == 0 || have < size + DMI_SEAL_OVER) return size != 0;
   bool direct = conn->phase == DMI_RECEIVE_BODY && conn->body != NULL && conn->start == conn->end &&
                 size <= conn->msg.body.len - conn->body_got;
-  if (!direct) tidy(conn); /* there is room: less than a header is left over */
+  if (!direct) tidy(conn); /* leaves space enough: less than a header remains */
   unsigned char *to = direct ? conn->body + conn->body_got : conn->buf + conn->end;
   if (!dmi_seal_get(conn->opener, to, record)) {
     conn->tampered = true;
@@ -289,7 +291,7 @@ static bool open_record(struct dmi_conn *conn, bool *whole) {
   return true;
 }
 
-/* Consumes all that has come, as far as it goes; `lent`: as far as a borrower may. */
+/* Handles everything that has arrived; `lent`: as far as a borrower may. */
 static bool consume_all(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   bool more = true;
   while (more) {
@@ -310,7 +312,7 @@ static void lose_malformed(struct dmi_conn *conn, const char *why) {
   dmi_conn_lose(conn, why);
 }
 
-/* False: the connection is gone. */
+/* Returns false if the connection was freed. */
 static bool receive_failed(struct dmi_conn *conn, int error) {
   char why[DMI_NET_WHY];
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
@@ -348,6 +350,6 @@ bool dmi_receive_lent(struct dmi_conn *conn) {
 
 failed:
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
-  conn->failed = error; /* 0, the end of the stream, is there again for the daemon */
+  conn->failed = error; /* 0 is the end of the stream, which the daemon meets again */
   return false;
 }

@@ -1,12 +1,13 @@
 /*
  * seal.c - records of ChaCha20-Poly1305, by libcrypto or libsodium.
  *
- * libcrypto is three times as fast on processors with wide vectors, which decides whether sealing
- * keeps up with a network of 10 Gbit/s.  It is loaded when the first seal is made: linked, it would
- * cost every process a millisecond at its start.  Where it is not installed, or refuses, libsodium
- * does the same.
+ * libcrypto is three times as fast on processors with wide vectors; without it sealing does not
+ * keep up with a network of 10 Gbit/s. It is loaded when the first seal is made, because linking it
+ * would cost every process a millisecond at its start. If it is not installed, or fails, libsodium
+ * is used.
  *
- * Must not hand out bytes as opened that are not proved; `out` may be written before that.
+ * Must not report success for bytes that are not authenticated; `out` may be written before that is
+ * known.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -84,7 +85,8 @@ __attribute__((target("avx"))) static void zero_upper(void) {
   _mm256_zeroupper();
 }
 
-/* Behind all calls of libcrypto, and of libsodium, which may be built with such code too. */
+/* Called after all calls of libcrypto, and of libsodium, which may use the same vector
+ * instructions. */
 static void vectors_done(void) {
   if (__builtin_cpu_supports("avx")) zero_upper();
 }
@@ -98,12 +100,12 @@ static void vectors_done(void) {
 
 struct dmi_seal {
   unsigned char key[DMI_SEAL_KEY];
-  uint64_t records;       /* so far */
-  void *ctx;              /* of libcrypto, with the key; NULL: libsodium does it */
-  unsigned char *scratch; /* without ctx: libsodium seals contiguous bytes only */
+  uint64_t records;       /* the number of the next record */
+  void *ctx;              /* of libcrypto, with the key; NULL: libsodium is used */
+  unsigned char *scratch; /* only without ctx, because libsodium needs contiguous bytes */
 };
 
-/* NULL: libsodium shall do it. */
+/* A context of libcrypto. NULL: use libsodium. */
 static void *new_ctx(const unsigned char *key) {
   void *ctx = has_evp() ? evp.ctx_new() : NULL;
   if (ctx != NULL && evp.init(ctx, evp.cipher, key, NULL, 1, NULL) != 1) {
@@ -129,7 +131,7 @@ struct dmi_seal *dmi_seal_new(const unsigned char key[DMI_SEAL_KEY], uint64_t re
 
 void dmi_seal_free(struct dmi_seal *seal) {
   if (seal == NULL) return;
-  if (seal->ctx != NULL) evp.ctx_free(seal->ctx); /* wipes what it has */
+  if (seal->ctx != NULL) evp.ctx_free(seal->ctx); /* also wipes the key */
   vectors_done();
   if (seal->scratch != NULL) sodium_memzero(seal->scratch, DMI_SEAL_MOST);
   free(seal->scratch);
@@ -154,7 +156,7 @@ size_t dmi_seal_size(const unsigned char in[DMI_SEAL_LENGTH]) {
   return length <= DMI_SEAL_MOST ? length : 0;
 }
 
-/* None of these can fail with correct arguments. */
+/* For calls that cannot fail with correct arguments. */
 static void must(bool good) {
   if (!good) abort();
 }

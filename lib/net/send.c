@@ -1,13 +1,13 @@
 /*
  * send.c - writing what is queued for a peer (outgoing.c) to its link, from any thread.
  *
- * dmi_net_send appends under the peer's lock.  dmi_net_flush writes with one thread at a time per
- * peer: the writer takes along what others append, and looks again under the lock before it stops,
- * so nothing stays behind.  When the link is full, or a thread has written its share, the daemon
- * goes on.
+ * dmi_net_send appends under the peer's lock. In dmi_net_flush one thread at a time writes for a
+ * peer. It also writes what other threads append, and checks the queue again under the lock before
+ * it stops, so nothing is left behind. When the link is full, or the thread has written its share,
+ * the daemon goes on.
  *
- * Where everything is sealed, the writing thread makes records of what is queued, as many as fit
- * into peer->out, and takes it off the queue; then it sends these before it makes more.
+ * With sealing, the writing thread makes as many records of the queued bytes as fit into peer->out,
+ * removes these bytes from the queue, and sends the records before it makes more.
  *
  * Must not: make a system call or drop a payload under the lock; call the handler; change a
  * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
@@ -25,10 +25,11 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
-#define ALONE 4096                /* payloads from this size on get records of their own */
-#define SHARE ((uint64_t)1 << 20) /* bytes one call of flush writes before it leaves the rest */
+#define ALONE 4096 /* payloads of this size or more get their own records */
+/* bytes that one flush writes before it leaves the rest to the daemon */
+#define SHARE ((uint64_t)1 << 20)
 
-/* Bulk neither: see dmi_outgoing_refill. */
+/* True if there is nothing to send. dmi_outgoing_refill makes sure that no bulk waits then. */
 static bool nothing_queued(const struct dmi_net_peer *peer) {
   if (peer->out != NULL && peer->out->start < peer->out->end) return false;
   return dmi_outgoing_is_empty(peer);
@@ -37,8 +38,9 @@ static bool nothing_queued(const struct dmi_net_peer *peer) {
 /* ---- Sealing, by the writing thread without the lock -------------------------------------------
  */
 
-/* The next record's parts: [*num of iov from `at`), at most DMI_SEAL_MOST bytes.  Large payloads
- * are not mixed with anything, so that the other end can open them where they belong. */
+/* Finds the parts of the next record: *num elements of iov from `at` on, at most DMI_SEAL_MOST
+ * bytes, which it returns. A large payload gets its own records, so that the other end can open
+ * them directly into their place. */
 static size_t next_record(const struct iovec *iov, size_t at, size_t end, size_t *num) {
   size_t size = 0;
   for (*num = 0; at + *num < end && size < DMI_SEAL_MOST; (*num)++) {
@@ -53,8 +55,8 @@ static size_t next_record(const struct iovec *iov, size_t at, size_t end, size_t
   return size < DMI_SEAL_MOST ? size : DMI_SEAL_MOST;
 }
 
-/* Makes records of the parts, as many as fit; returns the size of them, and in *taken how many
- * bytes are in them. */
+/* Makes as many records of the parts as fit. Returns the size of the records; *taken is the
+ * number of bytes of the parts that are in them. */
 static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, uint64_t *taken) {
   size_t end = 0;
   for (size_t at = 0; at < num;) {
@@ -91,13 +93,13 @@ void dmi_send_free_out(struct dmi_sealed *out) {
 /* ---- To the link ------------------------------------------------------------------------------
  */
 
-/* Takes what was handed over off the queue.  With the lock held, which it gives up meanwhile if
- * there is something to drop. */
+/* Removes `bytes` bytes from the queue. The lock is held; it is released meanwhile if payloads
+ * are to be freed. */
 static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
   struct dmi_seg *done = dmi_outgoing_consume(peer, bytes);
   if (!dmi_outgoing_refill(peer)) peer->broken = ENOMEM;
   if (done == NULL) return;
-  dmi_mutex_unlock(&peer->lock); /* dropping may free megabytes */
+  dmi_mutex_unlock(&peer->lock); /* freeing payloads may take long */
   dmi_outgoing_drop_payloads(done);
   dmi_mutex_lock(&peer->lock);
   done = dmi_outgoing_keep_spares(peer, done);
@@ -107,7 +109,7 @@ static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
   dmi_mutex_lock(&peer->lock);
 }
 
-/* Called with the lock held, and with `writing` set by the caller; unlocks it meanwhile.  Returns
+/* Writes once. Called with the lock held and `writing` set; releases the lock meanwhile. Returns
  * whether to go on. */
 static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   struct iovec iov[DMI_NET_IOV];
@@ -150,11 +152,11 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     *share -= (uint64_t)sent;
     return true;
   }
-  if (!nothing_queued(peer)) peer->blocked = true; /* the daemon's turn */
+  if (!nothing_queued(peer)) peer->blocked = true; /* the daemon goes on */
   return false;
 }
 
-/* Called with the lock held, which it gives up. */
+/* Called with the lock held; releases it. */
 static void flush_locked(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
   uint64_t share = SHARE;
@@ -163,8 +165,8 @@ static void flush_locked(struct dmi_net_peer *peer) {
   if (queued && peer->state == DMI_PEER_UP && !peer->writing && !peer->blocked &&
       peer->broken == 0) {
     peer->writing = true;
-    /* Meanwhile the daemon may have found that the connection is lost, and waits in
-     * dmi_send_settle. */
+    /* If the daemon finds that the connection is lost, it waits in dmi_send_settle until this
+     * loop ends. */
     while (write_once(peer, &share) && !nothing_queued(peer) && peer->state == DMI_PEER_UP)
       continue;
     peer->writing = false;
@@ -173,7 +175,7 @@ static void flush_locked(struct dmi_net_peer *peer) {
     if (dmi_alive_need(net)) wake = true;
   }
   dmi_mutex_unlock(&peer->lock);
-  if (wake) dmi_net_wake(net); /* not `peer`: a temporary one may be gone by now */
+  if (wake) dmi_net_wake(net); /* do not use `peer` here: a temporary one may be freed */
 }
 
 void dmi_send_flush(struct dmi_net_peer *peer) {
@@ -192,7 +194,8 @@ bool dmi_send_writable(struct dmi_net_peer *peer) {
 }
 
 void dmi_send_settle(struct dmi_net_peer *peer) {
-  /* A writer is inside one send, which does not block; connections are seldom lost or merged. */
+  /* This spins for a short time only: a writer is in one send call, which does not block. It is
+   * rare, too: only when a connection is lost or merged. */
   while (peer->writing) {
     dmi_mutex_unlock(&peer->lock);
     sched_yield();
@@ -218,12 +221,14 @@ bool dmi_send_idle(struct dmi_net_peer *peer) {
 
 /* ---- For the upper layer --------------------------------------------------------------------- */
 
-/* What one that has left may still wait for: its DMI_main may go on. */
+/* True for answers: a process that is leaving may still wait for one, because its DMI_main may
+ * go on. */
 static bool is_answer(const struct dmi_msg *msg) {
   return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
 }
 
-/* With the lock held: did it leave, so that this thread must not send that to it any more? */
+/* With the lock held: true if the peer has left, so that this thread must not send it this
+ * message. */
 static bool has_left(const struct dmi_net_peer *peer, const struct dmi_msg *msg) {
   if (peer->closing || peer->state == DMI_PEER_SHUT) return true;
   return peer->barred && !is_answer(msg) && !dmi_net_is_daemon(peer->net);
@@ -243,7 +248,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
       return false;
     }
     if (peer->state < DMI_PEER_SHUT && !dmi_outgoing_append(peer, msg)) {
-      peer->broken = ENOMEM; /* half a message may be queued: the connection cannot go on */
+      peer->broken = ENOMEM; /* a part of a message may be queued, so the connection cannot go on */
       wake = dmi_net_need_daemon(peer);
     }
     dmi_mutex_unlock(&peer->lock);
@@ -254,7 +259,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
       net->dirty = peer;
     }
   }
-  /* What was copied, or is for nobody; without a frame if it was taken over. */
+  /* Frees payloads that were copied or not sent; those taken over have no frame here any more. */
   if (msg->list.frame != NULL) dmi_slice_drop(&msg->list);
   if (msg->body.frame != NULL) dmi_slice_drop(&msg->body);
   return true;

@@ -3,12 +3,12 @@
  *
  * A link is one socket, which is both its `in` and its `out`.
  *
- * Sockets of strangers are closed with a reset (they inherit that from the listener), so that the
- * kernel keeps nothing of them; `keep` ends that.
+ * Sockets of strangers are closed with a reset, so that the kernel keeps nothing of them. They
+ * inherit this option from the listener; `keep` removes it.
  *
- * Failure modes: all are the system's and are returned as they are, for the files above to judge.
+ * Failure modes: errors of the system are returned unchanged; the callers decide what they mean.
  *
- * Must not resolve names, but the one to listen at (join.c does others).
+ * Must not resolve names, except the one to listen at (join.c resolves others).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,31 +28,31 @@
 #include "net/net_int.h"
 #include "net/transport.h"
 
-#define BACKLOG 65535 /* the system grants less: net.core.somaxconn */
+#define BACKLOG 65535 /* the system limits it to net.core.somaxconn */
 #define BIG_BUFFER (4 << 20)
-#define KEEPALIVE_MOST 32767 /* seconds that Linux takes, for each of the two */
-#define KEEPALIVE_TIMES 127  /* likewise */
+#define KEEPALIVE_MOST 32767 /* seconds: Linux's limit of TCP_KEEPIDLE and TCP_KEEPINTVL */
+#define KEEPALIVE_TIMES 127  /* Linux's limit of TCP_KEEPCNT */
 #define FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 struct tcp {
   struct dmi_transport transport;
   struct sockaddr_storage from; /* the address to listen at and connect from, port 0 */
   socklen_t from_size;          /* 0: any */
-  bool big_buffers;             /* the system allows them without losing its own tuning */
+  bool big_buffers;             /* the system grants BIG_BUFFER, so asking for it does no harm */
 };
 
 struct tcp_link {
   struct dmi_link link;
   const struct tcp *tcp;
-  bool resets;  /* when it is closed */
-  double asked; /* when a question was first seen without an answer; 0: there is none (daemon) */
+  bool resets;  /* closing it sends a reset */
+  double asked; /* since when an unanswered probe is seen; 0: none (daemon only) */
 };
 
 static const struct dmi_transport_ops tcp_ops;
 
 /* ---- Options of sockets ---------------------------------------------------------------------- */
 
-/* Does the system grant 4 MiB of socket buffer? */
+/* True if the system grants socket buffers of BIG_BUFFER bytes. */
 static bool has_big_buffers(void) {
   static const char *const limits[] = {"/proc/sys/net/core/rmem_max",
                                        "/proc/sys/net/core/wmem_max"};
@@ -71,7 +71,8 @@ static int within(int value, int most) {
   return value < 1 ? 1 : value > most ? most : value;
 }
 
-/* With nothing on its way the system asks the other machine, in the last half of the time. */
+/* Keep-alive: while nothing is in flight, the system probes the other machine in the last half
+ * of dead_after. */
 static void keep_alive(const struct tcp *tcp, int fd) {
   int on = 1, after = (int)tcp->transport.dead_after;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -80,7 +81,7 @@ static void keep_alive(const struct tcp *tcp, int fd) {
   int pause = within(after / 6, KEEPALIVE_MOST);
   int idle = within(after - times * pause, KEEPALIVE_MOST);
   while (idle + times * pause < after && times < KEEPALIVE_TIMES)
-    times++; /* of days */
+    times++; /* only if dead_after is many hours */
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
@@ -94,7 +95,7 @@ static void tcp_keep(struct dmi_link *link) {
   me->resets = false;
   setsockopt(link->in, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   keep_alive(me->tcp, link->in);
-  /* Asking for a size ends the system's own tuning, so ask only for one that it will give. */
+  /* Setting a size ends the system's automatic tuning, so set only a size that it grants. */
   if (me->tcp->big_buffers) {
     setsockopt(link->in, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
     setsockopt(link->in, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
@@ -123,7 +124,7 @@ static int listen_at_addr(const struct dmi_addr *at) {
   return listen_at(&name, dmi_addr_to_socket(at, &name));
 }
 
-/* At all addresses of this machine: IPv6 with IPv4, or IPv4 alone. */
+/* Listens at all addresses of this machine: IPv6 and IPv4, or IPv4 only. */
 static int listen_anywhere(uint16_t port) {
   struct dmi_addr any = {.port = port};
   int fd = listen_at_addr(&any);
@@ -132,7 +133,7 @@ static int listen_anywhere(uint16_t port) {
   return listen_at_addr(&any);
 }
 
-/* At the address that was given by name. */
+/* Listens at the address of --bind. */
 static int listen_from(const struct tcp *tcp, uint16_t port) {
   struct sockaddr_storage name = tcp->from;
   if (name.ss_family == AF_INET)
@@ -142,7 +143,7 @@ static int listen_from(const struct tcp *tcp, uint16_t port) {
   return listen_at(&name, tcp->from_size);
 }
 
-/* The address of this end of a socket, or of the other (`get` is getpeername). */
+/* The address of this end of a socket, or of the other end (`get` says which). */
 static struct dmi_addr address(int fd, int (*get)(int, struct sockaddr *, socklen_t *)) {
   struct sockaddr_storage name = {0};
   struct dmi_addr addr = {0};
@@ -162,7 +163,7 @@ static int other_name(int fd, struct sockaddr *name, socklen_t *size) {
 static int tcp_listen(struct dmi_transport *transport, const struct dmi_addr *at) {
   struct tcp *tcp = (struct tcp *)transport;
   int fd;
-  /* First: the system gives a port to one listener only. */
+  /* close first: the system allows one listener for a port */
   if (transport->incoming >= 0) close(transport->incoming);
   if (!dmi_addr_is_any(at))
     fd = listen_at_addr(at);
@@ -178,7 +179,7 @@ static int tcp_listen(struct dmi_transport *transport, const struct dmi_addr *at
 
 /* ---- Links ----------------------------------------------------------------------------------- */
 
-/* Takes over the socket, also when there is no memory. */
+/* Takes over the socket; closes it if there is no memory. */
 static int new_link(struct tcp *tcp, int fd, bool resets, struct dmi_link **out) {
   struct tcp_link *link = malloc(sizeof *link);
   if (link == NULL) {
@@ -201,7 +202,7 @@ static int tcp_accept(struct dmi_transport *transport, struct dmi_link **link,
   return new_link((struct tcp *)transport, fd, true, link);
 }
 
-/* 0, or -errno. */
+/* Begins to connect. Returns 0 or -errno. */
 static int begin_to_connect(const struct tcp *tcp, int fd, const struct sockaddr_storage *to,
                             socklen_t size) {
   if (tcp->from_size != 0 && tcp->from.ss_family != to->ss_family) return -EAFNOSUPPORT;
@@ -219,7 +220,7 @@ static int tcp_connect(struct dmi_transport *transport, struct dmi_link **link,
   socklen_t size = dmi_addr_to_socket(to, &name);
   int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
-  keep_alive(tcp, fd); /* a process that does not answer is waited for */
+  keep_alive(tcp, fd); /* also while it is connecting: a process may answer late */
   int error = begin_to_connect(tcp, fd, &name, size);
   if (error == 0) return new_link(tcp, fd, false, link);
   close(fd);
@@ -268,9 +269,10 @@ static uint64_t tcp_unacknowledged(struct dmi_link *link) {
   return ioctl(link->out, SIOCOUTQ, &waiting) == 0 && waiting > 0 ? (uint64_t)waiting : 0;
 }
 
-/* Is something in flight that the other machine answers, and has not answered yet?  Not all that is
- * unacknowledged is: a machine whose buffers are full answers, again and again, without taking it.
- * That is asked in growing pauses, so the last answer may be much older than the question. */
+/* True if data or a probe is in flight that the other machine has not answered yet.  Unacknowledged
+ * data alone does not show that: a machine whose buffers are full answers each probe without taking
+ * the data.  Probes are sent in growing intervals, so the last answer may be much older than the
+ * last probe. */
 static bool is_asked(const struct tcp_info *info) {
   return info->tcpi_probes != 0 ||
          (info->tcpi_unacked != 0 && info->tcpi_last_ack_recv > info->tcpi_last_data_sent);
@@ -287,7 +289,7 @@ static double tcp_silence(struct dmi_link *link) {
   uint32_t ms = info.tcpi_last_ack_recv;
   if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;
   heard = now - ms / 1000.0;
-  if (me->asked <= heard) me->asked = now; /* this question is seen for the first time */
+  if (me->asked <= heard) me->asked = now; /* this probe is seen for the first time */
   return now - me->asked;
 }
 
@@ -315,7 +317,7 @@ static const struct dmi_transport_ops tcp_ops = {
     .silence = tcp_silence,
 };
 
-/* The address that this name has.  False: *why. */
+/* Finds the address of a name. False: *why says why not. */
 static bool resolve(struct tcp *tcp, const char *bind, const char **why) {
   struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   struct addrinfo *found = NULL;
