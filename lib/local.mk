@@ -20,6 +20,7 @@ base_sources = \
 	lib/base/birth.h \
 	lib/base/event.c \
 	lib/base/event.h \
+	lib/base/id.h \
 	lib/base/event_table.h \
 	lib/base/file.c \
 	lib/base/file.h \

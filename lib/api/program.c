@@ -91,7 +91,7 @@ int32_t DMI_rank(int32_t *dmi_id_ptr) {
   }
   process = dmi_runtime_usable();
   if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
-  *dmi_id_ptr = process->dmi_id;
+  *dmi_id_ptr = (int32_t)process->dmi_id.n;
   return DMI_TRUE;
 }
 

@@ -132,8 +132,8 @@ void dmi_stream_unsubscribe(struct dmi_stream *stream, struct dmi_subscriber *su
   dmi_stream_wants_changed(stream);
 }
 
-void dmi_stream_is(struct dmi_stream *stream, uint32_t dmi_id) {
-  atomic_store(&stream->id, (int64_t)dmi_id);
+void dmi_stream_is(struct dmi_stream *stream, dmi_id_t dmi_id) {
+  atomic_store(&stream->id, dmi_id.n);
 }
 
 uint64_t dmi_stream_clock(const struct dmi_stream *stream, enum dmi_event_type type) {

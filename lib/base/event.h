@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/event_table.h"
+#include "base/id.h"
 
 enum dmi_log_level {
   DMI_LOG_OFF,
@@ -124,7 +125,7 @@ void dmi_stream_unsubscribe(struct dmi_stream *stream, struct dmi_subscriber *su
 /* subscriber->wants has changed. */
 void dmi_stream_wants_changed(struct dmi_stream *stream);
 /* Who the process is from now on. */
-void dmi_stream_is(struct dmi_stream *stream, uint32_t dmi_id);
+void dmi_stream_is(struct dmi_stream *stream, dmi_id_t dmi_id);
 
 static inline bool dmi_stream_wants(const struct dmi_stream *stream, enum dmi_event_type type) {
   return __builtin_expect(

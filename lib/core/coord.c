@@ -139,7 +139,7 @@ static void tell_removed(struct dmi_member *m, const struct dmi_record *record,
   snprintf(text, sizeof(text),
            "process %u (%.255s) has lost its connection with this one: the program goes on without "
            "this process, which ends",
-           from->dmi_id, from->info.host);
+           from->dmi_id.n, from->info.host);
   dmi_pack_init(&body);
   dmi_pack_text(&body, text);
   dmi_member_send(m, record->uid, DMI_CTL_ABORT, 0, DMI_EMEMBER, &body);

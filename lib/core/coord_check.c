@@ -35,7 +35,7 @@ static bool records_good(const struct dmi_member *m, const struct dmi_coord *c) 
     if (record->uid <= last || !record_good(m, c, record)) return false;
     last = record->uid;
     for (uint32_t j = 0; j < i; j++) {
-      if (c->records.at[j].dmi_id == record->dmi_id) return false;
+      if (dmi_id_is(c->records.at[j].dmi_id, record->dmi_id)) return false;
     }
   }
   return c->next_uid > last && c->next_uid < DMI_NET_TEMP;

@@ -59,9 +59,9 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
   struct dmi_caller caller = {asker->uid, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record, *heir;
-  uint32_t dmi_id;
+  dmi_id_t dmi_id;
   dmi_unpack_init(&body, &msg->body);
-  dmi_id = dmi_unpack_u32(&body);
+  dmi_id.n = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body)) return false;
   record = dmi_coord_by_id(c, dmi_id);
   if (!record) {

@@ -75,10 +75,10 @@ static bool listed(const struct dmi_record *record) {
   return record->life >= DMI_LIFE_JOINED && record->life < DMI_LIFE_LEAVING;
 }
 
-struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, uint32_t dmi_id) {
+struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, dmi_id_t dmi_id) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->dmi_id == dmi_id && listed(record)) return record;
+    if (dmi_id_is(record->dmi_id, dmi_id) && listed(record)) return record;
   }
   return NULL;
 }
@@ -91,9 +91,9 @@ bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
   struct dmi_caller caller = {asker->uid, msg->member.op};
   struct dmi_unpack body;
   struct dmi_record *record;
-  uint32_t dmi_id;
+  dmi_id_t dmi_id;
   dmi_unpack_init(&body, &msg->body);
-  dmi_id = dmi_unpack_u32(&body);
+  dmi_id.n = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body)) return false;
   record = dmi_coord_by_id(m->coord, dmi_id);
   if (!record) {

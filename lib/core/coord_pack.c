@@ -36,7 +36,7 @@ static void unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller) 
 
 static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) {
   dmi_pack_u32(pack, record->uid);
-  dmi_pack_u32(pack, record->dmi_id);
+  dmi_pack_u32(pack, record->dmi_id.n);
   dmi_pack_u8(pack, (uint8_t)record->life);
   dmi_pack_u32(pack, record->heir);
   dmi_pack_u8(pack,
@@ -51,7 +51,7 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
 static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) {
   uint8_t life, flags;
   record->uid = dmi_unpack_u32(unpack);
-  record->dmi_id = dmi_unpack_u32(unpack);
+  record->dmi_id.n = dmi_unpack_u32(unpack);
   life = dmi_unpack_u8(unpack);
   record->life = (enum dmi_life)life;
   record->heir = dmi_unpack_u32(unpack);

@@ -66,11 +66,11 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   }
 }
 
-static uint32_t free_dmi_id(const struct dmi_coord *c) {
-  for (uint32_t id = 0;; id++) {
+static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
+  for (dmi_id_t id = {0};; id.n++) {
     bool used = false;
     for (uint32_t i = 0; i < c->records.num; i++) {
-      if (c->records.at[i].dmi_id == id) used = true;
+      if (dmi_id_is(c->records.at[i].dmi_id, id)) used = true;
     }
     if (!used) return id;
   }
@@ -82,7 +82,7 @@ static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
   struct dmi_peer *added = dmi_xalloc(c->joins.num + 1u, sizeof(*added));
   for (uint32_t i = 0; i < c->joins.num; i++) {
     struct dmi_join *join = &c->joins.at[i];
-    uint32_t dmi_id = free_dmi_id(c);
+    dmi_id_t dmi_id = free_dmi_id(c);
     struct dmi_record *record = DMI_LIST_ADD(&c->records);
     struct dmi_mact *act = dmi_mout_add(m->out, DMI_MACT_RENAME);
     record->uid = c->next_uid++;

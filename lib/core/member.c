@@ -148,7 +148,7 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
 
 void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why) {
   if (peer) {
-    snprintf(text, DMI_TEXT_SIZE, "lost process %u (%s): %s", peer->dmi_id, peer->info.host, why);
+    snprintf(text, DMI_TEXT_SIZE, "lost process %u (%s): %s", peer->dmi_id.n, peer->info.host, why);
   } else {
     snprintf(text, DMI_TEXT_SIZE, "lost a process of the program: %s", why);
   }
@@ -271,17 +271,17 @@ void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
   call(m, DMI_CTL_NODES, op, NULL, out);
 }
 
-void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out) {
+void dmi_member_welcome(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
-  dmi_pack_u32(&body, dmi_id);
+  dmi_pack_u32(&body, dmi_id.n);
   call(m, DMI_CTL_WELCOME, op, &body, out);
 }
 
-void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out) {
+void dmi_member_goodbye(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out) {
   struct dmi_pack body;
   dmi_pack_init(&body);
-  dmi_pack_u32(&body, dmi_id);
+  dmi_pack_u32(&body, dmi_id.n);
   call(m, DMI_CTL_GOODBYE, op, &body, out);
 }
 

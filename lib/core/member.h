@@ -35,14 +35,14 @@ struct dmi_node_info {
 /* A notice, or an element of DMI_nodes. */
 struct dmi_notice {
   uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED of dmi_api.h */
-  uint32_t dmi_id; /* the process it is about */
+  dmi_id_t dmi_id; /* the process it is about */
   struct dmi_node_info info;
 };
 
 /* A member, as every member knows it. */
 struct dmi_peer {
   uint32_t uid;
-  uint32_t dmi_id;
+  dmi_id_t dmi_id;
   bool left;            /* it has nothing of the program any more; its DMI_main may still run */
   struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
   struct dmi_node_info info;
@@ -115,7 +115,7 @@ struct dmi_mact {
   int error;                   /* RESULT */
   uint32_t id;                 /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
   uint32_t uid;                /* RENAME, ADD_PEER, JOINED, START_DRAIN */
-  uint32_t dmi_id;             /* JOINED */
+  dmi_id_t dmi_id;             /* JOINED */
   uint32_t peer_num;           /* VIEW */
   uint32_t removed_num;        /* VIEW */
   uint32_t notice_num;         /* RESULT of poll, peek: 1 or 0; of nodes */
@@ -261,9 +261,9 @@ void dmi_member_peek(struct dmi_member *m, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
 void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[] */
 /* DMI_EMEMBER, DMI_ENOTASKED */
-void dmi_member_welcome(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out);
+void dmi_member_welcome(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out);
 /* DMI_EMEMBER, DMI_ENOTASKED, DMI_EBUSY */
-void dmi_member_goodbye(struct dmi_member *m, uint64_t op, uint32_t dmi_id, struct dmi_mout *out);
+void dmi_member_goodbye(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out);
 /* mapping; DMI_ESIZE, DMI_ENOMEM (no addresses left).  mapping.home is this process, or, when it
  * is leaving, another one. The mapping must be entered before the next event is given: a VIEW or
  * FORGET behind it may be about it. */
@@ -286,7 +286,7 @@ void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t
 /* ---- Looking ------------------------------------------------------------------------------- */
 
 uint32_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
-uint32_t dmi_member_dmi_id(const struct dmi_member *m);
+dmi_id_t dmi_member_dmi_id(const struct dmi_member *m);
 uint64_t dmi_member_view(const struct dmi_member *m);        /* number of the view taken */
 uint32_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
 /* True if the program is not over and this process is a member of it. */

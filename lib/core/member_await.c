@@ -114,9 +114,9 @@ void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAM
   const struct dmi_peer *peer = dmi_member_find(m, uid);
   const struct dmi_record *record = peer || !m->coord ? NULL : dmi_coord_find(m->coord, uid);
   const struct dmi_node_info *info = peer ? &peer->info : record ? &record->info : NULL;
-  uint32_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : 0;
+  dmi_id_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : (dmi_id_t){0};
   if (info) {
-    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)%s", dmi_id, info->host,
+    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)%s", dmi_id.n, info->host,
              peer && peer->left ? ", which has left the program," : "");
   } else {
     snprintf(text, DMI_NAME_TEXT, "a process that has left");

@@ -37,7 +37,8 @@ static void check_member(const struct dmi_member *m) {
   for (uint32_t i = 0; i < m->peers.num; i++) {
     for (uint32_t j = 0; j < i; j++) {
       must(m->peers.at[i].uid != m->peers.at[j].uid, m, "uids in a view are different");
-      must(m->peers.at[i].dmi_id != m->peers.at[j].dmi_id, m, "ids in a view are different");
+      must(!dmi_id_is(m->peers.at[i].dmi_id, m->peers.at[j].dmi_id), m,
+           "ids in a view are different");
     }
   }
   if (m->phase < DMI_PHASE_ACCEPTED) return;
@@ -74,7 +75,7 @@ static void check_coordinator(const struct dmi_member *m) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     must(i == 0 || c->records.at[i - 1].uid < c->records.at[i].uid, m, "records are in order");
     for (uint32_t j = 0; j < i; j++) {
-      must(c->records.at[i].dmi_id != c->records.at[j].dmi_id, m, "ids are different");
+      must(!dmi_id_is(c->records.at[i].dmi_id, c->records.at[j].dmi_id), m, "ids are different");
     }
     if (!any_broken(m)) check_record(m, &c->records.at[i]);
   }

@@ -125,7 +125,7 @@ struct dmi_member {
   enum dmi_phase phase;
   bool first; /* it started the program */
   uint32_t uid;
-  uint32_t dmi_id;
+  dmi_id_t dmi_id;
   uint8_t program_id[16];
   struct dmi_mout *out;          /* of the event at work */
   struct dmi_deferred_list loop; /* messages to this process itself */
@@ -307,7 +307,7 @@ struct dmi_caller {
 /* What the coordinator knows about a member. */
 struct dmi_record {
   uint32_t uid;
-  uint32_t dmi_id;
+  dmi_id_t dmi_id;
   enum dmi_life life;
   uint32_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
   bool welcomed; /* OPENED came */
@@ -431,7 +431,7 @@ void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uin
 void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid); /* it is gone: no notices, no polls */
 void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
-                                   uint32_t dmi_id); /* not once dismissed */
+                                   dmi_id_t dmi_id); /* not once dismissed */
 
 /* directory.c */
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);

@@ -21,7 +21,7 @@ void dmi_member_found(struct dmi_member *m) {
   struct dmi_peer *self = DMI_LIST_ADD(&m->peers);
   m->first = true;
   m->uid = m->coordinator = m->coordinator_next = 1;
-  m->dmi_id = 0;
+  m->dmi_id = (dmi_id_t){0};
   m->view = 1;
   self->uid = m->uid;
   self->addr = m->own;

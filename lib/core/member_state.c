@@ -185,7 +185,7 @@ uint32_t dmi_member_uid(const struct dmi_member *m) {
   return m->uid;
 }
 
-uint32_t dmi_member_dmi_id(const struct dmi_member *m) {
+dmi_id_t dmi_member_dmi_id(const struct dmi_member *m) {
   return m->dmi_id;
 }
 
@@ -251,13 +251,13 @@ void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth)
 
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice) {
   dmi_pack_u32(pack, notice->state);
-  dmi_pack_u32(pack, notice->dmi_id);
+  dmi_pack_u32(pack, notice->dmi_id.n);
   dmi_info_pack(pack, &notice->info);
 }
 
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
   notice->state = dmi_unpack_u32(unpack);
-  notice->dmi_id = dmi_unpack_u32(unpack);
+  notice->dmi_id.n = dmi_unpack_u32(unpack);
   dmi_info_unpack(unpack, &notice->info);
 }
 
@@ -274,7 +274,7 @@ void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr) {
 
 void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
-  dmi_pack_u32(pack, peer->dmi_id);
+  dmi_pack_u32(pack, peer->dmi_id.n);
   dmi_pack_u8(pack, peer->left);
   dmi_member_pack_addr(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
@@ -283,7 +283,7 @@ void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
 
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->uid = dmi_unpack_u32(unpack);
-  peer->dmi_id = dmi_unpack_u32(unpack);
+  peer->dmi_id.n = dmi_unpack_u32(unpack);
   peer->left = dmi_member_unpack_flag(unpack);
   dmi_member_unpack_addr(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);

@@ -49,7 +49,7 @@ static void tell_lost(struct dmi_member *m, const struct dmi_peer *peer) {
       text, sizeof(text),
       "lost process %u (%.255s), which had left the program, and with it DMI_main: the program "
       "goes on without it, until no thread runs any more",
-      peer->dmi_id, peer->info.host);
+      peer->dmi_id.n, peer->info.host);
   dmi_member_tell(m, text);
 }
 

@@ -202,10 +202,10 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
       dmi_member_nodes(m, in->op, life);
       break;
     case DMI_CTL_WELCOME:
-      dmi_member_welcome(m, in->op, (uint32_t)in->a, life);
+      dmi_member_welcome(m, in->op, in->dmi_id, life);
       break;
     case DMI_CTL_GOODBYE:
-      dmi_member_goodbye(m, in->op, (uint32_t)in->a, life);
+      dmi_member_goodbye(m, in->op, in->dmi_id, life);
       break;
     case DMI_CTL_MMAP:
       dmi_member_mmap_tag(m, in->op, in->a, in->b, in->tag, life);

@@ -67,7 +67,7 @@ enum dmi_input_type {
   DMI_IN_BUSY,        /* one more reason to be; `op` */
   DMI_IN_IDLE,        /* one less */
   /* A call of this process: `call` is its message of class MEMBER, answered by RESULT(op).  POLL,
-   * PEEK, NODES; WELCOME, GOODBYE: dmi_id `a`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
+   * PEEK, NODES; WELCOME, GOODBYE: `dmi_id`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
    * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`. */
   DMI_IN_CALL
 };
@@ -86,6 +86,7 @@ struct dmi_input {
   uint32_t ended_num;
   const struct dmi_ended *ended;
   enum dmi_msg_type call;
+  dmi_id_t dmi_id;
   uint64_t op, a, b, tag; /* `op` below DMI_NODE_OP */
 };
 

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id.h" /* the public number of a process */
+
 typedef uint32_t dmi_uid_t;    /* of a process: counted up, never used again; 0: nobody */
 typedef uint64_t dmi_pageno_t; /* of a page in its mapping */
 

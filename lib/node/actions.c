@@ -115,7 +115,7 @@ static void tell_view(struct dmi_process *process, const struct dmi_mact *act, u
            .coordinator = dmi_member_coordinator(process->member));
   for (uint32_t i = 0; i < act->peer_num; i++) {
     const struct dmi_peer *peer = &act->peers[i];
-    dmi_emit(&process->stream, member_joined, .member = peer->uid, .id = peer->dmi_id,
+    dmi_emit(&process->stream, member_joined, .member = peer->uid, .id = peer->dmi_id.n,
              .host = peer->info.host, .cores = peer->info.cores, .memory = peer->info.memory);
   }
   for (uint32_t i = 0; i < act->removed_num; i++) {
@@ -257,10 +257,10 @@ static void left(struct dmi_process *process) {
 }
 
 static void joined(struct dmi_process *process, const struct dmi_mact *act) {
-  process->dmi_id = (int32_t)act->dmi_id;
+  process->dmi_id = act->dmi_id;
   dmi_stream_is(&process->stream, act->dmi_id);
   atomic_store(&process->access.active, 1);
-  dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id);
+  dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id.n);
   dmi_status_done(&process->member_now, DMI_OK);
 }
 

@@ -27,7 +27,8 @@ struct call {
   struct dmi_status *status;
   struct dmi_status own; /* of a synchronous caller */
   /* ---- arguments ---- */
-  uint64_t a, b;    /* id; page size and count; address; uid and number of a thread */
+  dmi_id_t dmi_id;  /* WELCOME, GOODBYE, CREATE */
+  uint64_t a, b;    /* page size and count; address; uid and number of a thread */
   int64_t addr;     /* CREATE */
   uint64_t tag;     /* MMAP, MUNMAP: DMI_TAG_USER, or the allocator's tag */
   int32_t capacity; /* NODES */
@@ -50,7 +51,7 @@ static void complete(struct call *call, int32_t error) {
 static void node_fill(DMI_node_t *node, const struct dmi_notice *notice) {
   memset(node, 0, sizeof(*node));
   node->state = (int32_t)notice->state;
-  node->dmi_id = (int32_t)notice->dmi_id;
+  node->dmi_id = (int32_t)notice->dmi_id.n;
   node->core = (int32_t)notice->info.cores;
   node->memory = (int64_t)notice->info.memory;
   snprintf(node->hostname, sizeof(node->hostname), "%s", notice->info.host);
@@ -102,7 +103,8 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
 }
 
 static void ask_node(struct call *call, enum dmi_msg_type type) {
-  struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .a = call->a, .b = call->b};
+  struct dmi_input in = {
+      .type = DMI_IN_CALL, .call = type, .dmi_id = call->dmi_id, .a = call->a, .b = call->b};
   in.op = dmi_wait_add(call->process, &call->wait);
   in.tag = call->tag;
   (void)dmi_actions_input(call->process, &in);
@@ -132,7 +134,7 @@ static void begin_create(struct dmi_process *process, struct call *call) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
   for (uint32_t i = 0; i < num; i++) {
-    if (peers[i].dmi_id != (uint32_t)call->a) continue;
+    if (!dmi_id_is(peers[i].dmi_id, call->dmi_id)) continue;
     if (peers[i].left && peers[i].uid != process->access.core.self) break;
     call->a = peers[i].uid;
     dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
@@ -216,12 +218,12 @@ int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *
 }
 
 int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id) {
-  struct call call = {.kind = WELCOME, .a = (uint64_t)dmi_id};
+  struct call call = {.kind = WELCOME, .dmi_id = {(uint32_t)dmi_id}};
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
 int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
-  struct call call = {.kind = GOODBYE, .a = (uint64_t)dmi_id};
+  struct call call = {.kind = GOODBYE, .dmi_id = {(uint32_t)dmi_id}};
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
@@ -276,7 +278,7 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t t
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
                         int64_t addr, DMI_local_status_t *status) {
-  struct call call = {.kind = CREATE, .a = (uint64_t)dmi_id, .addr = addr, .thread = thread};
+  struct call call = {.kind = CREATE, .dmi_id = {(uint32_t)dmi_id}, .addr = addr, .thread = thread};
   if (!thread) {
     return dmi_status_refuse(status, dmi_because(DMI_EINVAL, "the pointer to the handle is NULL"));
   }

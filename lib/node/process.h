@@ -91,7 +91,7 @@ struct dmi_process {
   bool ended;   /* everything but the stream was freed */
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 
-  int32_t dmi_id;
+  dmi_id_t dmi_id;
   struct dmi_status member_now; /* done when this process is a member, or can never become one */
   struct dmi_config config;     /* not changed after the start */
   struct dmi_machine machine;   /* likewise */

@@ -322,7 +322,7 @@ static bool steal_home(struct dmi_net *net, const struct dmi_msg *msg, bool inve
 
 /* A view that follows the last one. */
 static void send_view(struct dmi_net *net, uint64_t number, bool twice) {
-  struct dmi_peer peer = {.uid = 9, .dmi_id = 9, .info = {.host = "nowhere"}};
+  struct dmi_peer peer = {.uid = 9, .dmi_id = {9}, .info = {.host = "nowhere"}};
   for (uint32_t to = 2; to <= PROCESSES; to++) {
     struct dmi_pack body;
     dmi_pack_init(&body);

@@ -9,35 +9,38 @@
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 /* Notes a call of DMI_welcome or DMI_goodbye; true: it is the first one for this notice. */
-static bool note_dismissal(struct sim *sim, enum dmi_msg_type type, uint64_t id,
+static bool note_dismissal(struct sim *sim, enum dmi_msg_type type, dmi_id_t id,
                            const struct node *about) {
   bool sole = false, welcome = type == DMI_CTL_WELCOME;
-  if (!about) sim->random_used[welcome][id] = true;
+  if (!about) sim->random_used[welcome][id.n] = true;
   for (uint32_t i = 0; i < sim->nodes; i++) {
     struct node *node = sim->all[i];
-    if (!node->uid || node->dmi_id != id || (!node->alive && node != about)) continue;
+    if (!node->uid || !dmi_id_is(node->dmi_id, id) || (!node->alive && node != about)) continue;
     if ((welcome ? node->notes.welcomes++ : node->notes.goodbyes++) == 0 && node == about)
       sole = true;
   }
   return sole;
 }
 
-void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b,
-               struct node *about) {
+static void begin_call(struct node *node, struct sim_call call, struct dmi_input in, uint64_t arg) {
   struct sim *sim = node->sim;
-  struct sim_call call = {0};
-  struct dmi_input in;
-  call.op = ++sim->next_op;
-  call.type = type;
-  call.about = about;
-  call.arg = type == DMI_CTL_THREAD ? b : a;
-  call.uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0;
-  if (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE)
-    call.sole = note_dismissal(sim, type, a, about);
-  sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)type), (unsigned long long)a);
+  call.op = in.op = ++sim->next_op;
+  call.type = in.call;
+  sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)in.call),
+          (unsigned long long)arg);
   *DMI_LIST_ADD(&node->calls) = call;
-  in = (struct dmi_input){.type = DMI_IN_CALL, .call = type, .op = call.op, .a = a, .b = b};
   (void)node_input(node, &in);
+}
+
+void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b) {
+  struct sim_call call = {.arg = type == DMI_CTL_THREAD ? b : a,
+                          .uid = type == DMI_CTL_THREAD ? (uint32_t)a : 0};
+  begin_call(node, call, (struct dmi_input){.type = DMI_IN_CALL, .call = type, .a = a, .b = b}, a);
+}
+
+void node_dismiss(struct node *node, enum dmi_msg_type type, dmi_id_t id, struct node *about) {
+  struct sim_call call = {.about = about, .sole = note_dismissal(node->sim, type, id, about)};
+  begin_call(node, call, (struct dmi_input){.type = DMI_IN_CALL, .call = type, .dmi_id = id}, id.n);
 }
 
 /* ---- Results of calls ----------------------------------------------------------------------- */

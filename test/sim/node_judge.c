@@ -41,7 +41,7 @@ void sim_judge_joined(struct node *node) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->live[i];
     if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;
-    if (other->dmi_id == node->dmi_id)
+    if (dmi_id_is(other->dmi_id, node->dmi_id))
       sim_bad(sim, "p%u and p%u have the same id", node->uid, other->uid);
     if (dmi_member_peer(node->m, other->uid) && !other->view[node->uid])
       sim_bad(sim, "p%u is joined and p%u does not know it", node->uid, other->uid);
@@ -139,7 +139,7 @@ void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
   if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_capacity))
     sim_bad(sim, "a notice of p%u was given twice", about->uid);
   if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is in flight to it */
-  if (notice->dmi_id != about->dmi_id) sim_bad(sim, "a notice with the wrong id");
+  if (!dmi_id_is(notice->dmi_id, about->dmi_id)) sim_bad(sim, "a notice with the wrong id");
   if (notice->state == DMI_CLOSE && !about->closed && !about->killed)
     sim_bad(sim, "p%u has not asked", about->uid);
 }
@@ -164,7 +164,7 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
   struct sim_notes *notes = &about->notes;
   bool sole = call->sole;
   if (about->killed) return;
-  if (sim->random_used[0][about->dmi_id] || sim->random_used[1][about->dmi_id]) sole = false;
+  if (sim->random_used[0][about->dmi_id.n] || sim->random_used[1][about->dmi_id.n]) sole = false;
   if (call->type == DMI_CTL_WELCOME) {
     if (error == DMI_OK && notes->welcomed) sim_bad(sim, "p%u was welcomed twice", about->uid);
     if (error == DMI_OK) notes->welcomed = true;

@@ -266,7 +266,7 @@ static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
     if (pmap->known == SIM_UNKNOWN && !pmap->asked && sim->map[*map].made &&
         !sim->map[*map].unmapped && rng_once_in(&sim->rng, 2)) {
       pmap->asked = true;
-      node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0, NULL);
+      node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0);
       return false;
     }
     if (pmap->known == SIM_FORGOTTEN && pmap->page[0] && rng_once_in(&sim->rng, 200)) {

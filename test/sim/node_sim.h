@@ -127,11 +127,12 @@ struct node {
   bool joined, opened, closed, left;
   bool creates; /* accepts CREATE */
   bool expect_close;
-  bool over;              /* END has arrived */
-  bool carrying;          /* inside of node_carry */
-  bool by_thread;         /* the present step is of a thread: what it sends may be barred */
-  uint64_t frozen;        /* it is stopped until this step */
-  uint32_t uid, dmi_id;   /* uid 0: none yet */
+  bool over;       /* END has arrived */
+  bool carrying;   /* inside of node_carry */
+  bool by_thread;  /* the present step is of a thread: what it sends may be barred */
+  uint64_t frozen; /* it is stopped until this step */
+  uint32_t uid;    /* 0: none yet */
+  dmi_id_t dmi_id;
   struct dmi_node *whole; /* the product's part of this process; all else is simulated */
   struct dmi_member *m;   /* part of it */
   struct dmi_core core;
@@ -320,8 +321,9 @@ void sim_pager_drop(struct sim *sim);
 void sim_pager_offer(struct sim *sim);
 
 /* ---- node_call.c: calls, and their results -------------------------------------------------- */
-void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b,
-               struct node *about);
+void node_call(struct node *node, enum dmi_msg_type type, uint64_t a, uint64_t b);
+/* DMI_welcome or DMI_goodbye. */
+void node_dismiss(struct node *node, enum dmi_msg_type type, dmi_id_t id, struct node *about);
 void node_result(struct node *node, const struct dmi_mact *act);
 
 /* ---- node_user.c: what users do ------------------------------------------------------------- */

@@ -114,8 +114,7 @@ static void make_mapping(struct node *node) {
   struct sim *sim = node->sim;
   if (sim->maps_asked + 1 >= SIM_MAPS) return;
   sim->maps_asked++;
-  node_call(node, DMI_CTL_MMAP, 8u << rng_below(&sim->rng, 4), rng_range(&sim->rng, 2, SIM_PAGES),
-            NULL);
+  node_call(node, DMI_CTL_MMAP, 8u << rng_below(&sim->rng, 4), rng_range(&sim->rng, 2, SIM_PAGES));
 }
 
 static void welcome_or_goodbye(struct node *node) {
@@ -125,10 +124,10 @@ static void welcome_or_goodbye(struct node *node) {
   enum dmi_msg_type type = open ? DMI_CTL_WELCOME : DMI_CTL_GOODBYE;
   if (!about && !sim->random_ids) return;
   if (!about || (sim->random_ids && rng_once_in(&sim->rng, 8))) {
-    node_call(node, type, rng_below(&sim->rng, SIM_LIVING + 1), 0, NULL);
+    node_dismiss(node, type, (dmi_id_t){rng_below(&sim->rng, SIM_LIVING + 1)}, NULL);
   } else {
     if (!open && node_has_user(about) && rng_once_in(&sim->rng, 3)) make_mapping(about);
-    node_call(node, type, about->dmi_id, 0, about);
+    node_dismiss(node, type, about->dmi_id, about);
   }
 }
 
@@ -175,7 +174,7 @@ static void use_mappings(struct node *node) {
   if (!map || !rng_once_in(&sim->rng, 3)) return;
   map->unmapping = true;
   sim->totals->unmaps++;
-  node_call(node, DMI_CTL_MUNMAP, map->base, 0, NULL);
+  node_call(node, DMI_CTL_MUNMAP, map->base, 0);
 }
 
 static void ask_departed(struct node *node) {
@@ -185,7 +184,7 @@ static void ask_departed(struct node *node) {
   departed = &sim->departed.at[rng_below(&sim->rng, sim->departed.num)];
   if (departed->asked) return;
   departed->asked = true;
-  node_call(node, DMI_CTL_THREAD, departed->uid, departed->seq, NULL);
+  node_call(node, DMI_CTL_THREAD, departed->uid, departed->seq);
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */
@@ -236,10 +235,10 @@ static void user_acts(struct node *node) {
     case 0:
     case 1:
     case 2:
-      if (calls_of(node, true) < 2) node_call(node, DMI_CTL_POLL, 0, 0, NULL);
+      if (calls_of(node, true) < 2) node_call(node, DMI_CTL_POLL, 0, 0);
       break;
     case 3:
-      node_call(node, DMI_CTL_PEEK, 0, 0, NULL);
+      node_call(node, DMI_CTL_PEEK, 0, 0);
       break;
     case 4:
     case 5:
@@ -252,7 +251,7 @@ static void user_acts(struct node *node) {
       use_mappings(node);
       break;
     case 10:
-      node_call(node, DMI_CTL_NODES, 0, 0, NULL);
+      node_call(node, DMI_CTL_NODES, 0, 0);
       break;
     case 11:
     case 12:

@@ -89,7 +89,7 @@ static void test_json(void **state) {
   (void)state;
   dmi_stream_init(&stream);
   assert_string_equal(encoded(&event), "\"event\":\"joined\",\"member\":7,\"id\":3}");
-  dmi_stream_is(&stream, 3);
+  dmi_stream_is(&stream, (dmi_id_t){3});
   assert_string_equal(encoded(&event), "\"event\":\"joined\",\"process\":3,\"member\":7,\"id\":3}");
   event = (struct dmi_event){.type = DMI_EVENT_unmapped, .unmapped = {UINT64_C(1) << 62}};
   assert_string_equal(encoded(&event),

@@ -126,7 +126,7 @@ static void test_first(void **state) {
   dmi_member_start_first(m, program_id, &out);
   assert_int_equal(expect(DMI_MACT_SELF)->id, 1);
   assert_int_equal(expect(DMI_MACT_VIEW)->peer_num, 1);
-  assert_int_equal(expect(DMI_MACT_JOINED)->dmi_id, 0);
+  assert_int_equal(expect(DMI_MACT_JOINED)->dmi_id.n, 0);
   assert_true(dmi_member_is_coordinator(m));
   end(m);
 }
@@ -176,13 +176,13 @@ static void test_welcome_waits_for_opened(void **state) {
   (void)state;
   join(m, 2, 2);
   dmi_mout_clear(&out);
-  dmi_member_welcome(m, 9, 1, &out);
+  dmi_member_welcome(m, 9, (dmi_id_t){1}, &out);
   expect_send(2, DMI_CTL_OPEN);
   assert_false(has(DMI_MACT_RESULT));
-  dmi_member_welcome(m, 10, 1, &out);
+  dmi_member_welcome(m, 10, (dmi_id_t){1}, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_WELCOMED));
   dmi_mout_clear(&out);
-  dmi_member_welcome(m, 11, 5, &out);
+  dmi_member_welcome(m, 11, (dmi_id_t){5}, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
   assert_int_equal(expect(DMI_MACT_RESULT)->op, 9);
@@ -204,25 +204,25 @@ static void test_goodbye(void **state) {
   (void)state;
   join(m, 2, 2);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 3, 1, &out);
+  dmi_member_goodbye(m, 3, (dmi_id_t){1}, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_NOT_ASKED));
   assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 4, 1, &out);
+  dmi_member_goodbye(m, 4, (dmi_id_t){1}, &out);
   expect_send(2, DMI_CTL_LEAVE_GO);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 40, 1, &out); /* while one is under way */
+  dmi_member_goodbye(m, 40, (dmi_id_t){1}, &out); /* while one is under way */
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   dmi_mout_clear(&out);
   assert_false(leave_no(m, 2, DMI_OK)); /* a reason must be given */
   assert_true(leave_no(m, 2, DMI_EBUSY));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EBUSY);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 41, 1, &out);
+  dmi_member_goodbye(m, 41, (dmi_id_t){1}, &out);
   assert_true(leave_no(m, 2, DMI_ENOMEM));
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_ENOMEM);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 5, 1, &out);
+  dmi_member_goodbye(m, 5, (dmi_id_t){1}, &out);
   dmi_pack_init(&body);
   dmi_pack_u32(&body, 1);
   dmi_pack_u64(&body, 17); /* thread */
@@ -230,7 +230,7 @@ static void test_goodbye(void **state) {
   assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 50, 1, &out); /* the other one has no answer yet */
+  dmi_member_goodbye(m, 50, (dmi_id_t){1}, &out); /* the other one has no answer yet */
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE));
   assert_false(give(m, 2, DMI_CTL_FLUSHED, 0, NULL)); /* not all have taken the view */
   dmi_mout_clear(&out);
@@ -248,10 +248,10 @@ static void test_goodbye(void **state) {
   expect_send(2, DMI_CTL_LEFT);
   expect_send(2, DMI_CTL_EXIT); /* no DMI_main runs there */
   dmi_mout_clear(&out);
-  dmi_member_goodbye(m, 52, 1, &out);
+  dmi_member_goodbye(m, 52, (dmi_id_t){1}, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
-  dmi_member_welcome(m, 51, 1, &out);
+  dmi_member_welcome(m, 51, (dmi_id_t){1}, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_EMEMBER);
   dmi_mout_clear(&out);
   assert_true(give(m, 2, DMI_CTL_EXITED, 0, NULL));
@@ -349,7 +349,7 @@ static void test_lost(void **state) {
   dmi_member_viewed(m, &out);
   join(m, 3, 4);
   dmi_mout_clear(&out);
-  dmi_member_welcome(m, 1, 1, &out);
+  dmi_member_welcome(m, 1, (dmi_id_t){1}, &out);
   assert_true(give(m, 3, DMI_CTL_OPENED, 0, NULL));
   dmi_mout_clear(&out);
   dmi_member_lost(m, 3, "reset", &out);
@@ -371,7 +371,7 @@ static void test_whole_sentences(void **state) {
   join(m, 3, 3);
   assert_true(give_taken(m, 2, 3));
   dmi_mout_clear(&out);
-  dmi_member_welcome(m, 1, 1, &out);
+  dmi_member_welcome(m, 1, (dmi_id_t){1}, &out);
   assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
   dmi_mout_clear(&out);
   dmi_member_lost(m, 2, why, &out);
@@ -533,7 +533,7 @@ static void test_coordinator_awaits(void **state) {
   assert_string_equal(name, "process 1 (there)");
   assert_true(give_taken(m, 2, 2));
   AWAITS(m, "");
-  dmi_member_welcome(m, 9, 1, &out);
+  dmi_member_welcome(m, 9, (dmi_id_t){1}, &out);
   AWAITS(m, "2 ");
   assert_true(give(m, 2, DMI_CTL_OPENED, 0, NULL));
   dmi_member_poll(m, 5, &out);
@@ -541,7 +541,7 @@ static void test_coordinator_awaits(void **state) {
   dmi_member_poll(m, 7, &out); /* waits for a notice: no process owes that */
   AWAITS(m, "");
   assert_true(give(m, 2, DMI_CTL_LEAVE_ASK, 0, NULL));
-  dmi_member_goodbye(m, 4, 1, &out);
+  dmi_member_goodbye(m, 4, (dmi_id_t){1}, &out);
   AWAITS(m, "2 ");
   dmi_pack_init(&body);
   dmi_pack_u32(&body, 0);
@@ -583,7 +583,7 @@ static void accept_as_2(struct dmi_member *m) {
   dmi_pack_u32(&body, 3);
   for (uint32_t uid = 1; uid <= 3; uid++) {
     struct dmi_peer peer = {
-        .uid = uid, .dmi_id = uid - 1, .info = {.cores = 1, .memory = 1, .host = "h"}};
+        .uid = uid, .dmi_id = {uid - 1}, .info = {.cores = 1, .memory = 1, .host = "h"}};
     dmi_member_pack_peer(&body, &peer);
   }
   dmi_pack_u32(&body, 0);

@@ -24,7 +24,7 @@ static const char *join(struct world *w, uint32_t i, uint64_t pages, enum dmi_no
   BAD(!p->joined, "does not join");
   BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice");
   BAD(first->notice.state != DMI_OPEN, "another notice");
-  BAD(!world_call(first, DMI_CTL_WELCOME, first->notice.dmi_id, 0) || first->error, "no welcome");
+  BAD(!world_dismiss(first, DMI_CTL_WELCOME, first->notice.dmi_id) || first->error, "no welcome");
   BAD(!p->opened, "is not opened");
   return NULL;
 }
@@ -64,7 +64,7 @@ static bool goodbye(struct proc *first, struct proc *p) {
   world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
   world_run(p->world);
   if (!world_call(first, DMI_CTL_POLL, 0, 0) || first->notice.state != DMI_CLOSE) return false;
-  return world_call(first, DMI_CTL_GOODBYE, dmi_member_dmi_id(dmi_node_member(p->node)), 0);
+  return world_dismiss(first, DMI_CTL_GOODBYE, dmi_member_dmi_id(dmi_node_member(p->node)));
 }
 
 /* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------ */
@@ -111,7 +111,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
   world_input(first, &(struct dmi_input){.type = DMI_IN_CALL,
                                          .call = DMI_CTL_GOODBYE,
                                          .op = ++first->op,
-                                         .a = dmi_member_dmi_id(dmi_node_member(p->node))});
+                                         .dmi_id = dmi_member_dmi_id(dmi_node_member(p->node))});
   dmi_out_init(&out);
   (void)dmi_node_step(first->node, &in, &out); /* after LEAVE_GO */
   env_step_end(first, in.page, &out);
@@ -140,7 +140,7 @@ static const char *refused(struct world *w, enum dmi_node_break broken) {
   if (bad) return bad;
   BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice that there may be room");
   BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
-  BAD(!world_call(first, DMI_CTL_GOODBYE, first->notice.dmi_id, 0), "the second is not answered");
+  BAD(!world_dismiss(first, DMI_CTL_GOODBYE, first->notice.dmi_id), "the second is not answered");
   BAD(first->error, "the second goodbye fails");
   BAD(!p->left, "has not left");
   BAD(owned(first, base, p->uid) != PAGES / 2, "the heir has not half of the pages");

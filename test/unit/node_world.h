@@ -459,12 +459,21 @@ static void world_run(struct world *w) {
 
 /* Makes a call of this process and runs until its answer, or until nothing moves.  False: there is
  * no answer. */
-static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint64_t b) {
-  struct dmi_input in = {.type = DMI_IN_CALL, .call = type, .op = ++p->op, .a = a, .b = b};
-  uint64_t op = in.op;
+static bool world_answers(struct proc *p, struct dmi_input in) {
+  in.type = DMI_IN_CALL;
+  in.op = ++p->op;
   world_input(p, &in);
   world_run(p->world);
-  return p->answered == op;
+  return p->answered == in.op;
+}
+
+static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint64_t b) {
+  return world_answers(p, (struct dmi_input){.call = type, .a = a, .b = b});
+}
+
+/* DMI_welcome or DMI_goodbye. */
+static bool world_dismiss(struct proc *p, enum dmi_msg_type type, dmi_id_t id) {
+  return world_answers(p, (struct dmi_input){.call = type, .dmi_id = id});
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
