@@ -86,12 +86,16 @@ static int32_t miss(const struct transfer *transfer, struct dmi_mapping *mapping
   }
   op.page = page;
   dmi_access_request(transfer, &op.req, off, transfer->size, transfer->buf);
+  /* What arrives early is compared with the page, by this thread, also when the operation is over
+   * and has given its reference back. */
+  bool early = transfer->type == DMI_REQ_READ && dmi_mapping_ref(mapping);
   dmi_status_begin(&status);
   dmi_access_call_begin(&call, &status, false);
   dmi_access_op_locked(access, &op, NULL);
-  if (transfer->type == DMI_REQ_READ) dmi_early_begin(&op);
+  if (early) dmi_early_begin(&op);
   error = dmi_access_wait(access, &status);
-  if (transfer->type == DMI_REQ_READ) dmi_early_end();
+  if (early) dmi_early_end();
+  if (early) dmi_mapping_unref(&access->core, mapping);
   return error;
 }
 

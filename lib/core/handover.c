@@ -216,8 +216,9 @@ static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out 
   h->homes_in_flight++;
 }
 
-/* The next mapping whose home is here, with a reference.  NULL: there is none.  New mappings have
- * higher addresses than those there were. */
+/* The next mapping whose home is here, with a reference.  NULL: there is none, and there will be
+ * none: this process is the home of no new mapping (dmi_directory_on_mmap), and no heir of others,
+ * as heirs do not leave. */
 static struct dmi_map *next_home(struct dmi_handover *h) {
   struct dmi_map *map = ENV(h, next_map, h->home_from);
   for (; map; map = ENV(h, next_map, map->base)) {
@@ -226,12 +227,13 @@ static struct dmi_map *next_home(struct dmi_handover *h) {
   return NULL;
 }
 
-/* HOME_BEGIN is on its way before anything is sent to the heir as the home.  All homes are over:
- * no record is made as an owner any more, so the pages can be collected. */
+/* Begins with the next home: HOME_BEGIN is sent before anything else is sent to the heir as the
+ * home. */
 static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   struct dmi_map *map = h->home = next_home(h);
   struct dmi_msg msg;
   if (!map) {
+    /* No home is here any more, so no new record begins as an owner: what is here is all. */
     if (!DMI_BROKEN(h, DMI_HBREAK_PAGES)) collect_pages(h, false);
     move(h, DMI_HANDOVER_PAGES);
     return;

@@ -182,6 +182,20 @@ static void one_leaves(void **state) {
   becomes(w, DMI_PROMISES_TOO_LITTLE);
 }
 
+/* It has promised enough, and leaves: others must be asked, and they have too little. */
+static void one_that_promised_leaves(void **state) {
+  static const uint32_t rest[] = {2, 3};
+  struct world *w = *state;
+  begin(w, 10, 3, 0, 0);
+  asks(w, 3, 30, 10, 10);
+  becomes(w, DMI_PROMISES_ASKED); /* 2 */
+  assert_true(report(w, 2, DMI_CAPACITY_PROMISE, 2, 0));
+  becomes(w, DMI_PROMISES_ASKED); /* 4 */
+  assert_true(report(w, 4, DMI_CAPACITY_PROMISE, 3, 20));
+  dmi_promises_view(w->promises, rest, 2);
+  becomes(w, DMI_PROMISES_TOO_LITTLE);
+}
+
 static void rubbish(void **state) {
   struct world *w = *state;
   begin(w, 100, 1, 0, 0);
@@ -201,8 +215,14 @@ static void rubbish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(nothing_to_give), TEST(heir_takes_all), TEST(several), TEST(too_little),
-      TEST(whole_pages),     TEST(one_leaves),     TEST(rubbish),
+      TEST(nothing_to_give),
+      TEST(heir_takes_all),
+      TEST(several),
+      TEST(too_little),
+      TEST(whole_pages),
+      TEST(one_leaves),
+      TEST(one_that_promised_leaves),
+      TEST(rubbish),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
