@@ -157,7 +157,7 @@ static bool refuse(struct dmi_access *access, uint32_t from, struct dmi_msg *msg
 }
 
 /* True if there was no memory for the bytes of this request. */
-static bool no_capacity(const struct dmi_msg *msg) {
+static bool bytes_missing(const struct dmi_msg *msg) {
   return (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT || msg->type == DMI_MSG_ATOMIC) &&
          msg->body.len && !msg->body.ptr;
 }
@@ -221,7 +221,7 @@ bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg
     good = false;
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
-  } else if (no_capacity(msg)) {
+  } else if (bytes_missing(msg)) {
     (void)refuse(access, from, msg, DMI_ENOMEM);
   } else if (page || (page = dmi_mapping_get(&access->core, mapping, msg->page, &error))) {
     good = page_message(access, page, from, msg);

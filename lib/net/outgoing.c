@@ -48,7 +48,7 @@ static struct dmi_seg *add_segment(struct dmi_net_peer *peer) {
 }
 
 /* The last segment, with space for `need` bytes; a new one if necessary. */
-static struct dmi_seg *capacity_for(struct dmi_net_peer *peer, size_t need) {
+static struct dmi_seg *segment_for(struct dmi_net_peer *peer, size_t need) {
   struct dmi_seg *seg = peer->tail;
   if (seg != NULL && seg->big.len == 0 && sizeof seg->bytes - seg->end >= need) return seg;
   return add_segment(peer);
@@ -58,7 +58,7 @@ static struct dmi_seg *capacity_for(struct dmi_net_peer *peer, size_t need) {
 static bool append_slice(struct dmi_net_peer *peer, struct dmi_slice *slice) {
   struct dmi_seg *seg = peer->tail;
   if (slice->len <= DMI_NET_COPY) {
-    seg = capacity_for(peer, slice->len);
+    seg = segment_for(peer, slice->len);
     if (seg == NULL) return false;
     memcpy(seg->bytes + seg->end, slice->ptr, slice->len);
     seg->end += (uint32_t)slice->len;
@@ -173,7 +173,7 @@ bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   if (is_bulk(msg)) return append_bulk(peer, msg);
   /* these two promise that everything sent before has gone */
   if (msg->type == DMI_MSG_FIN || msg->type == DMI_CTL_LAST_MESSAGE) hurry_bulk(peer);
-  seg = capacity_for(peer, DMI_WIRE_HEADER);
+  seg = segment_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
   seg->end += DMI_WIRE_HEADER;

@@ -211,10 +211,10 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
     conn->in_start = 0;
     conn->in_end = have;
   }
-  size_t capacity = DMI_NET_IN - conn->in_end;
-  if (capacity > DMI_NET_IN / 2)
-    capacity = DMI_NET_IN / 2; /* so that the sender seals more while these are opened */
-  ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, capacity);
+  size_t space = DMI_NET_IN - conn->in_end;
+  if (space > DMI_NET_IN / 2)
+    space = DMI_NET_IN / 2; /* so that the sender seals more while these are opened */
+  ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, space);
   if (size <= 0) {
     *error = (int)-size;
     return false;
@@ -222,7 +222,7 @@ static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int 
   heard(conn, (size_t)size);
   conn->in_end += (size_t)size;
   *got += (size_t)size;
-  *drained = (size_t)size < capacity;
+  *drained = (size_t)size < space;
   return true;
 }
 
@@ -242,8 +242,8 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
     iov[num++] = (struct iovec){conn->body + conn->body_got, direct};
   }
   /* buffer bytes only if they follow the end of the body */
-  size_t capacity = direct < most ? conn->cap - conn->end : 0;
-  if (capacity != 0) iov[num++] = (struct iovec){conn->buf + conn->end, capacity};
+  size_t space = direct < most ? conn->cap - conn->end : 0;
+  if (space != 0) iov[num++] = (struct iovec){conn->buf + conn->end, space};
   ssize_t size = conn->link->ops->receive(conn->link, iov, num);
   if (size <= 0) {
     *error = (int)-size;
@@ -252,7 +252,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   size_t total = (size_t)size;
   heard(conn, total);
   *got += total;
-  *drained = total < direct + capacity;
+  *drained = total < direct + space;
   size_t first = smaller(total, direct);
   if (conn->phase == DMI_RECEIVE_LIST)
     conn->list_got += first;
