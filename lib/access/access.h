@@ -141,7 +141,7 @@ void dmi_access_call_finish(struct dmi_call *call);
 #define DMI_FLUSH_MAX 16
 struct dmi_flush {
   uint32_t num;
-  uint32_t uid[DMI_FLUSH_MAX];
+  dmi_uid_t uid[DMI_FLUSH_MAX];
 };
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);
 
@@ -219,10 +219,10 @@ void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, ui
 
 /* Handles a message of class PAGE (msg/table.h) and takes over its slices.  False: a correct peer
  * does not send it. */
-bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg *msg);
+bool dmi_access_message(struct dmi_access *access, dmi_uid_t from, struct dmi_msg *msg);
 
 /* Where to receive the body of a page message; see net.h. */
-void *dmi_access_body(struct dmi_access *access, uint32_t from, struct dmi_msg *msg);
+void *dmi_access_body(struct dmi_access *access, dmi_uid_t from, struct dmi_msg *msg);
 
 /* ---- For the daemon ---- */
 

@@ -19,7 +19,7 @@ struct dmi_slab;
 
 struct dmi_deferred_request {
   struct dmi_deferred_request *next;
-  uint32_t from;
+  dmi_uid_t from;
   struct dmi_msg msg;
 };
 
@@ -45,7 +45,7 @@ struct dmi_mapping {
 
 /* Makes a mapping with one reference.  NULL: no memory. */
 struct dmi_mapping *dmi_mapping_new(uint64_t base, uint64_t page_size, uint64_t page_num,
-                                    uint32_t home);
+                                    dmi_uid_t home);
 
 /* Takes a further reference; false if the last one was given back already. */
 bool dmi_mapping_ref(struct dmi_mapping *mapping);
@@ -53,21 +53,21 @@ bool dmi_mapping_ref(struct dmi_mapping *mapping);
 void dmi_mapping_unref(struct dmi_core *core, struct dmi_mapping *mapping);
 
 /* The number of the page of an address inside the mapping, and the offset in the page. */
-static inline uint64_t dmi_mapping_index(const struct dmi_mapping *mapping, uint64_t addr,
-                                         uint64_t *off) {
+static inline dmi_pageno_t dmi_mapping_index(const struct dmi_mapping *mapping, uint64_t addr,
+                                             uint64_t *off) {
   uint64_t at = addr - mapping->map.base;
-  uint64_t index = mapping->shift >= 0 ? at >> mapping->shift : at / mapping->map.page_size;
+  dmi_pageno_t index = mapping->shift >= 0 ? at >> mapping->shift : at / mapping->map.page_size;
   *off = at - index * mapping->map.page_size;
   return index;
 }
 
 /* The record of a page; NULL if it was not made yet. */
-struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, uint64_t index);
+struct dmi_page *dmi_mapping_find(const struct dmi_mapping *mapping, dmi_pageno_t index);
 
 /* The same, but makes the record if necessary.  NULL: the mapping is dead, or there is no memory;
  * *error says which. */
-struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapping, uint64_t index,
-                                 int32_t *error);
+struct dmi_page *dmi_mapping_get(struct dmi_core *core, struct dmi_mapping *mapping,
+                                 dmi_pageno_t index, int32_t *error);
 
 /* Calls `visit` for every record.  If the mapping's lock is held, no record is made meanwhile. */
 void dmi_mapping_each(struct dmi_mapping *mapping, void (*visit)(struct dmi_page *page, void *arg),
@@ -79,11 +79,12 @@ struct dmi_page *dmi_mapping_next(const struct dmi_mapping *mapping, uint64_t fr
 
 /* Adds the pages [first, end) to the saved ones, or removes them.  Any thread.  False: no memory;
  * nothing has changed. */
-bool dmi_mapping_save(struct dmi_mapping *mapping, uint64_t first, uint64_t end, bool saved);
+bool dmi_mapping_save(struct dmi_mapping *mapping, dmi_pageno_t first, dmi_pageno_t end,
+                      bool saved);
 
 /* True if DMI_save asks to keep this page: it must not be dropped, or offered to another process,
  * for lack of memory.  Any thread, with any lock of docs/locking.md held. */
-bool dmi_mapping_saved(struct dmi_mapping *mapping, uint64_t index);
+bool dmi_mapping_saved(struct dmi_mapping *mapping, dmi_pageno_t index);
 
 /* Bytes of its page table and records.  Any thread. */
 uint64_t dmi_mapping_bytes(const struct dmi_mapping *mapping);

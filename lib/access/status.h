@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "dmi_api.h"
+#include "msg/types.h"
 
 /* The state is 0 before the first call, then IN_FLIGHT or DONE.  While IN_FLIGHT: WAITED if threads
  * sleep on it, and from bit DMI_STATUS_NUDGE on, 1 + the number of dmi_net_nudge for the thread
@@ -24,11 +25,11 @@ struct dmi_net;
 
 struct dmi_status {
   _Atomic uint32_t state;
-  int32_t error;  /* DMI_E*, valid once DONE */
-  uint32_t asked; /* uid of the member that must answer; 0: not known.  Written by the thread of the
-                     call, before it returns */
-  uint32_t begun; /* with DMI_ON_ERROR: number of the call that it was given to (report.c), 0: its
-                     failure was reported already; and its arguments */
+  int32_t error;   /* DMI_E*, valid once DONE */
+  dmi_uid_t asked; /* uid of the member that must answer; 0: not known.  Written by the thread of
+                     the call, before it returns */
+  uint32_t begun;  /* with DMI_ON_ERROR: number of the call that it was given to (report.c), 0: its
+                      failure was reported already; and its arguments */
   int64_t addr, size;
 };
 

@@ -31,7 +31,7 @@ enum dmi_capacity_kind {
 struct dmi_capacity_out {
   uint64_t num, capacity;
   struct dmi_capacity_send {
-    uint32_t to;        /* uid */
+    dmi_uid_t to;
     struct dmi_msg msg; /* without `origin` */
   } * send;
 };
@@ -68,15 +68,15 @@ void dmi_capacity_set_break(struct dmi_capacity *capacity, enum dmi_capacity_bre
 
 /* The other members. Returns the bytes promised to those that are no members any more: the caller
  * returns them to the account. */
-uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num);
+uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const dmi_uid_t *uid, uint64_t num);
 
 /* A message of a member, but no REPORT of kind PROMISE.  False, with nothing changed, when it
  * cannot come from a correct peer.  *freed: bytes for the account, as above. */
-bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const struct dmi_msg *msg,
+bool dmi_capacity_message(struct dmi_capacity *capacity, dmi_uid_t from, const struct dmi_msg *msg,
                           uint64_t *freed);
 
 /* A page that was offered to a member was refused. */
-void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from);
+void dmi_capacity_refused(struct dmi_capacity *capacity, dmi_uid_t from);
 
 /* ---- This process needs memory ----------------------------------------------------------------
  */
@@ -95,14 +95,14 @@ enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t
 
 /* The member to which a page of `bytes` is offered now; `holder`: uids that may have a copy. 0: no
  * member is known to have memory for it. */
-uint32_t dmi_capacity_pick(struct dmi_capacity *capacity, const uint32_t *holder, uint64_t holders,
-                           uint64_t bytes, enum dmi_capacity_kind kind);
+dmi_uid_t dmi_capacity_pick(struct dmi_capacity *capacity, const dmi_uid_t *holder,
+                            uint64_t holders, uint64_t bytes, enum dmi_capacity_kind kind);
 
 /* ---- Others need memory -----------------------------------------------------------------------
  */
 
 struct dmi_capacity_asker {
-  uint32_t uid;
+  dmi_uid_t uid;
   uint8_t kind;
   uint64_t bytes, unit;
 };
@@ -138,7 +138,7 @@ void dmi_capacity_freed(struct dmi_capacity *capacity, uint64_t ahead, uint64_t 
 
 /* A page arrives from a process that leaves, as promised. Returns the bytes of the promise that the
  * caller returns to the account, since the page uses them. */
-uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, uint32_t from, uint64_t bytes);
+uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, dmi_uid_t from, uint64_t bytes);
 
 /* Bytes reserved for others that leave. */
 uint64_t dmi_capacity_promised(const struct dmi_capacity *capacity);

@@ -58,7 +58,7 @@ struct dmi_handover_env {
 
   /* The record of a page, locked; `make`: made if need be.  NULL: there is none, and (`make`) the
    * mapping is going or there is no memory. */
-  struct dmi_page *(*record)(void *arg, struct dmi_map *map, uint64_t index, bool make);
+  struct dmi_page *(*record)(void *arg, struct dmi_map *map, dmi_pageno_t index, bool make);
   /* The first record of a page from number `from` on, locked.  NULL: there is none. */
   struct dmi_page *(*next_record)(void *arg, struct dmi_map *map, uint64_t from);
   void (*unlock)(void *arg, struct dmi_page *page);
@@ -113,7 +113,7 @@ void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break brok
                             enum dmi_capacity_break promises);
 /* Where pages go instead of to those who have promised memory for them; NULL: to these. */
 void dmi_handover_set_receiver(struct dmi_handover *h,
-                               uint32_t (*receiver)(void *arg, uint64_t bytes));
+                               dmi_uid_t (*receiver)(void *arg, uint64_t bytes));
 #endif
 /* For tests: entries of a HOME_TAILS, and bytes of pages that are on their way at a time. */
 void dmi_handover_set_sizes(struct dmi_handover *h, uint64_t tails, uint64_t bytes);
@@ -127,27 +127,27 @@ bool dmi_handover_may(enum dmi_handover_state from, enum dmi_handover_state to);
 /* The process leaves; heir 0: nobody takes its pages.  DRAINED answers it, or STAYS: the members
  * have not enough memory.  In state ASKS it may go on only when nothing is promised to others here.
  */
-void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *out);
+void dmi_handover_begin(struct dmi_handover *h, dmi_uid_t heir, struct dmi_out *out);
 /* Does the next small thing that a leave has to do now.  False: there is none, until something has
  * happened. */
 bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out);
 
 /* The other members. */
-void dmi_handover_view(struct dmi_handover *h, const uint32_t *uid, uint64_t num);
+void dmi_handover_view(struct dmi_handover *h, const dmi_uid_t *uid, uint64_t num);
 /* CAPACITY_REPORT of a member; one of kind PROMISE answers what it was asked for.  False: not from
  * a correct peer. */
-bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg);
+bool dmi_handover_report(struct dmi_handover *h, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* HOME_*, TAKE and REFUSE_PAGE.  Takes the slices of msg over.  False: not from a correct peer; the
  * actions are to be carried out all the same. */
-bool dmi_handover_message(struct dmi_handover *h, uint32_t from, struct dmi_msg *msg,
+bool dmi_handover_message(struct dmi_handover *h, dmi_uid_t from, struct dmi_msg *msg,
                           struct dmi_out *out);
 /* Answer to LOOKUP.  NULL: there is no such mapping. */
 void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
                         struct dmi_out *out);
 
 /* A view without `uid`, whose homes go to `heir`; 0: it had none. */
-void dmi_handover_removed(struct dmi_handover *h, uint32_t uid, uint32_t heir);
+void dmi_handover_removed(struct dmi_handover *h, dmi_uid_t uid, dmi_uid_t heir);
 /* FORGET: the mapping is unmapped.  Not known: nothing to do. */
 void dmi_handover_forget(struct dmi_handover *h, uint64_t base, struct dmi_out *out);
 

@@ -12,7 +12,7 @@
 struct dmi_handover_take {
   struct dmi_handover_take *next;
   uint64_t number; /* of the question */
-  uint32_t from;
+  dmi_uid_t from;
   bool must;
   uint64_t base;
   struct dmi_slice list;
@@ -23,11 +23,11 @@ struct dmi_handover {
   const struct dmi_handover_env *env;
 #ifdef DMI_MUTATIONS
   enum dmi_handover_break broken;
-  uint32_t (*receiver)(void *arg, uint64_t bytes);
+  dmi_uid_t (*receiver)(void *arg, uint64_t bytes);
 #endif
   /* ---- the leaver ---- */
   enum dmi_handover_state state;
-  uint32_t heir;
+  dmi_uid_t heir;
   bool counted; /* ASKS: what is here */
   bool keeps;   /* it was in state NO_HEIR */
   struct dmi_promises *promises;
@@ -60,8 +60,8 @@ struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
                                   enum dmi_msg_type type);
 
 /* The handlers of class HANDOVER.  False: not from a correct peer. */
-#define DMI_HANDOVER_HANDLER(symbol, number, name, handler, ...)                 \
-  bool handler(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg, \
+#define DMI_HANDOVER_HANDLER(symbol, number, name, handler, ...)                  \
+  bool handler(struct dmi_handover *h, dmi_uid_t from, const struct dmi_msg *msg, \
                struct dmi_out *out);
 DMI_MSGS_HANDOVER(DMI_HANDOVER_HANDLER)
 

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/types.h"
+
 /* ---- Addresses ----------------------------------------------------------------------------- */
 
 /* The system mapping. */
@@ -98,8 +100,8 @@ enum dmi_heap_result {
 #define DMI_HEAP_EMPTY 0x02u    /* GIVE: no slot is taken any more */
 
 struct dmi_heap_in {
-  uint32_t op;   /* enum dmi_heap_op */
-  uint32_t self; /* uid */
+  uint32_t op; /* enum dmi_heap_op */
+  dmi_uid_t self;
   uint64_t base;
   uint32_t a;
   uint32_t pad;
@@ -113,8 +115,8 @@ struct dmi_heap_out {
 };
 
 struct dmi_heap_entry {
-  uint64_t base;    /* 0: none, 1: reserved */
-  uint32_t holder;  /* uid */
+  uint64_t base; /* 0: none, 1: reserved */
+  dmi_uid_t holder;
   uint32_t version; /* times 2, plus 1 if it has spare slots */
 };
 
@@ -150,15 +152,15 @@ extern enum dmi_heap_break dmi_heap_broken;
 
 struct dmi_heap_env {
   void *arg;
-  uint32_t self; /* uid */
+  dmi_uid_t self;
   /* One step on [off, off + len) of a page of the system mapping; `here`: move the page here first.
    * DMI_OK, or why it was not done. */
-  int32_t (*step)(void *arg, uint64_t page, uint64_t off, uint64_t len,
+  int32_t (*step)(void *arg, dmi_pageno_t page, uint64_t off, uint64_t len,
                   const struct dmi_heap_in *in, void *answer, uint64_t answer_size, bool here);
   int32_t (*map)(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag, uint64_t *base);
   /* Need not be done when it returns. */
   void (*unmap)(void *arg, uint64_t base, uint64_t tag);
-  bool (*is_member)(void *arg, uint32_t uid);
+  bool (*is_member)(void *arg, dmi_uid_t uid);
 };
 
 struct dmi_heap;

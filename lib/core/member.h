@@ -41,7 +41,7 @@ struct dmi_notice {
 
 /* A member, as every member knows it. */
 struct dmi_peer {
-  uint32_t uid;
+  dmi_uid_t uid;
   dmi_id_t dmi_id;
   bool left;            /* it has nothing of the program any more; its DMI_main may still run */
   struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
@@ -50,9 +50,9 @@ struct dmi_peer {
 
 /* A process that has left, or is gone. */
 struct dmi_removed {
-  uint32_t uid;
-  uint32_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
-  bool main;     /* it was lost, and DMI_main with it */
+  dmi_uid_t uid;
+  dmi_uid_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
+  bool main;      /* it was lost, and DMI_main with it */
 };
 
 /* An entry of the directory of mappings. */
@@ -60,8 +60,8 @@ struct dmi_entry {
   uint64_t base;      /* global address */
   uint64_t page_size; /* bytes */
   uint64_t page_num;
-  uint32_t home; /* uid */
-  uint64_t tag;  /* DMI_WORD_* of core/heap.h, or an arena's number */
+  dmi_uid_t home;
+  uint64_t tag; /* DMI_WORD_* of core/heap.h, or an arena's number */
 };
 
 /* The result of a DMI thread that ended and was not joined when its process left. */
@@ -114,7 +114,7 @@ struct dmi_mact {
   bool flag;                   /* RESULT of peek: a notice was there */
   int error;                   /* RESULT */
   uint32_t id;                 /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
-  uint32_t uid;                /* RENAME, ADD_PEER, JOINED, START_DRAIN */
+  dmi_uid_t uid;               /* RENAME, ADD_PEER, JOINED, START_DRAIN */
   dmi_id_t dmi_id;             /* JOINED */
   uint32_t peer_num;           /* VIEW */
   uint32_t removed_num;        /* VIEW */
@@ -149,7 +149,7 @@ void dmi_mout_free(struct dmi_mout *out);
 struct dmi_member_env {
   void *arg;
   /* dmi_net_connected: true if there is a connection, or one is being made */
-  bool (*connected)(void *arg, uint32_t uid);
+  bool (*connected)(void *arg, dmi_uid_t uid);
   /* dmi_net_addrs: both ends of a connection that stands */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
 };
@@ -280,29 +280,29 @@ void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct 
 void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
                            struct dmi_mout *out);
 /* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
-void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t seq,
+void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,
                        struct dmi_mout *out);
 
 /* ---- Looking ------------------------------------------------------------------------------- */
 
-uint32_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
+dmi_uid_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 dmi_id_t dmi_member_dmi_id(const struct dmi_member *m);
-uint64_t dmi_member_view(const struct dmi_member *m);        /* number of the view taken */
-uint32_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
+uint64_t dmi_member_view(const struct dmi_member *m);         /* number of the view taken */
+dmi_uid_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
 /* True if the program is not over and this process is a member of it. */
 bool dmi_member_is_active(const struct dmi_member *m);
 bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinator's state */
 /* The members of the view taken; NULL: not a member.  Valid until the next event. */
-const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid);
+const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, dmi_uid_t uid);
 const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);
 
 /* Whom this process waits for, and what cannot go on meanwhile: members whose daemons have to send
  * something at once, if they run.  One may be named more than once. */
 void dmi_member_awaits(const struct dmi_member *m,
-                       void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
+                       void (*visit)(void *arg, dmi_uid_t uid, const char *what), void *arg);
 /* "process 3 (node7)" */
 #define DMI_NAME_TEXT 160
-void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]);
+void dmi_member_name(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
 
 /* Aborts with a message when an invariant does not hold. */
 void dmi_member_check(const struct dmi_member *m);

@@ -39,14 +39,14 @@
 void *dmi_list_grow(void *at, uint32_t num, uint32_t *capacity, size_t size);
 
 struct dmi_uid_set {
-  uint32_t *at;
+  uint32_t *at; /* uids, or temporary ids (`strangers`) */
   uint32_t num;
   uint32_t capacity;
 };
 
-void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t uid);  /* if it is not in */
-bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t uid); /* false: was not in */
-bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t uid);
+void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t id);  /* if it is not in */
+bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t id); /* false: was not in */
+bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t id);
 void dmi_uid_set_free(struct dmi_uid_set *uids);
 
 /* Deferred messages, with references to their bodies. */
@@ -124,7 +124,7 @@ struct dmi_member {
 #endif
   enum dmi_phase phase;
   bool first; /* it started the program */
-  uint32_t uid;
+  dmi_uid_t uid;
   dmi_id_t dmi_id;
   uint8_t program_id[16];
   struct dmi_mout *out;          /* of the event at work */
@@ -137,9 +137,9 @@ struct dmi_member {
   struct dmi_uid_set strangers; /* temporary ids that sent JOIN before ACCEPTED */
   /* the view */
   uint64_t view;                   /* its number */
-  uint32_t coordinator;            /* where messages for the coordinator go */
-  uint32_t coordinator_next;       /* the same, once VIEW is carried out */
-  uint32_t coordinator_before;     /* may send COORD; 0: nobody */
+  dmi_uid_t coordinator;           /* where messages for the coordinator go */
+  dmi_uid_t coordinator_next;      /* the same, once VIEW is carried out */
+  dmi_uid_t coordinator_before;    /* may send COORD; 0: nobody */
   bool viewing;                    /* VIEW has no answer */
   struct dmi_uid_set viewing_left; /* others that have left by that view */
   struct dmi_uid_set viewing_lost; /* gone by that view */
@@ -151,7 +151,7 @@ struct dmi_member {
   bool left_shown;
   bool no_capacity;                 /* at the last DMI_goodbye, or since it keeps its pages */
   bool no_capacity_told;            /* the user was told so */
-  uint32_t heir;                    /* of LEAVE_GO; 0: keep the pages */
+  dmi_uid_t heir;                   /* of LEAVE_GO; 0: keep the pages */
   struct dmi_pack ended;            /* packed results for DRAINED */
   struct dmi_uid_set last_requests; /* which members have sent LAST_REQUEST */
   struct dmi_uid_set awaits; /* LAST_REQUESTS: whose LAST_REQUEST is missing; LAST_MESSAGES: whose
@@ -195,7 +195,7 @@ void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const 
 /* As dmi_member_fatal, because a process was lost that held part of the program: `fact` says which,
  * and the rest of the sentence what that means. */
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact);
-struct dmi_peer *dmi_member_find(const struct dmi_member *m, uint32_t uid);
+struct dmi_peer *dmi_member_find(const struct dmi_member *m, dmi_uid_t uid);
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);
@@ -220,14 +220,14 @@ bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 void dmi_member_found(struct dmi_member *m);              /* start as the first process */
 void dmi_member_seek(struct dmi_member *m);               /* start as a joiner */
 void dmi_member_ask(struct dmi_member *m, uint32_t temp); /* connected: JOIN */
-void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid);
+void dmi_member_redirect(struct dmi_member *m, uint32_t temp, dmi_uid_t uid);
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why);
 void dmi_member_retry(struct dmi_member *m, const char *why);
 
 /* member_view.c */
 struct dmi_view_body {
   uint64_t number;
-  uint32_t coordinator;
+  dmi_uid_t coordinator;
   struct dmi_peer *added;
   uint32_t added_num;
   struct dmi_removed *removed;
@@ -251,7 +251,7 @@ void dmi_member_leave_no_capacity(struct dmi_member *m);
 void dmi_member_leave_retry_said(struct dmi_member *m);
 void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
-void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid);
+void dmi_member_leave_lost(struct dmi_member *m, dmi_uid_t uid);
 void dmi_member_leave_finish(struct dmi_member *m);
 void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base);
 
@@ -300,20 +300,20 @@ enum dmi_life {
 };
 
 struct dmi_caller {
-  uint32_t uid; /* 0: none */
+  dmi_uid_t uid; /* 0: none */
   uint64_t op;
 };
 
 /* What the coordinator knows about a member. */
 struct dmi_record {
-  uint32_t uid;
+  dmi_uid_t uid;
   dmi_id_t dmi_id;
   enum dmi_life life;
-  uint32_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
-  bool welcomed; /* OPENED came */
-  bool vital;    /* others may need it: it is welcomed or the first process, and not LEFT yet */
-  bool left;     /* in the view it has left */
-  bool main;     /* LOST, and DMI_main with it */
+  dmi_uid_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
+  bool welcomed;  /* OPENED came */
+  bool vital;     /* others may need it: it is welcomed or the first process, and not LEFT yet */
+  bool left;      /* in the view it has left */
+  bool main;      /* LOST, and DMI_main with it */
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
@@ -333,7 +333,7 @@ struct dmi_join {
 };
 
 struct dmi_queued {
-  uint32_t uid; /* whom the notice is about */
+  dmi_uid_t uid; /* whom the notice is about */
   struct dmi_notice notice;
 };
 
@@ -344,13 +344,13 @@ struct dmi_forget {
 };
 
 struct dmi_adopt {
-  uint32_t home; /* ADOPTED has not come */
+  dmi_uid_t home; /* ADOPTED has not come */
   struct dmi_caller caller;
   struct dmi_entry mapping;
 };
 
 struct dmi_result {
-  uint32_t uid;
+  dmi_uid_t uid;
   struct dmi_ended ended;
 };
 
@@ -358,12 +358,12 @@ enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
 
 struct dmi_coord {
   uint64_t view; /* number of the newest view */
-  uint32_t next_uid;
+  dmi_uid_t next_uid;
   uint64_t next_base;        /* where the next mapping goes */
   bool ending;               /* END was sent */
   bool retry;                /* look at `blocked_calls` again */
   uint64_t capacity_changes; /* how often capacity may have become free */
-  uint32_t removing; /* FLUSHING and FLUSHED has not come, or EXIT and EXITED has not; 0: none */
+  dmi_uid_t removing; /* FLUSHING and FLUSHED has not come, or EXIT and EXITED has not; 0: none */
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
@@ -376,7 +376,7 @@ struct dmi_coord {
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */
   enum dmi_change change;
-  uint32_t successor;                /* HANDOVER */
+  dmi_uid_t successor;               /* HANDOVER */
   struct dmi_uid_set awaits;         /* VIEW_TAKEN has not come */
   struct dmi_uid_set last_requests;  /* members that send LAST_REQUEST to the one that leaves */
   struct dmi_deferred_list deferred; /* HANDOVER: deferred until the successor has the role */
@@ -395,7 +395,7 @@ void dmi_coord_free(struct dmi_coord *c);
 void dmi_coord_start(struct dmi_member *m); /* the first process */
 bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 void dmi_coord_advance(struct dmi_member *m); /* after each event: begin what can begin */
-struct dmi_record *dmi_coord_find(const struct dmi_coord *c, uint32_t uid);
+struct dmi_record *dmi_coord_find(const struct dmi_coord *c, dmi_uid_t uid);
 void dmi_record_move(struct dmi_record *record, enum dmi_life life); /* aborts if not allowed */
 const char *dmi_life_name(enum dmi_life life);
 /* RESULT to the caller, and the caller is none. */
@@ -405,7 +405,7 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
 
 /* At a handover our own messages may go to the next one already, but it is we who wait for the
  * VIEW_TAKEN of a process that was lost.  False: the program was ended. */
-bool dmi_coord_untake(struct dmi_member *m, uint32_t uid, const char *why);
+bool dmi_coord_untake(struct dmi_member *m, dmi_uid_t uid, const char *why);
 
 /* coord_view.c */
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
@@ -416,8 +416,8 @@ void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may fre
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
 void dmi_coord_leave_retry(struct dmi_member *m);
-struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but); /* NULL: none */
-struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but);
+struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, dmi_uid_t but); /* NULL: none */
+struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, dmi_uid_t but);
 void dmi_coord_retry(struct dmi_member *m);
 void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record); /* all have the view */
 void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record);
@@ -428,14 +428,14 @@ void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record);
 
 /* coord_notice.c */
 void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state);
-void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid); /* it is gone: no notices, no polls */
-void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid);
+void dmi_coord_unnotify(struct dmi_coord *c, dmi_uid_t uid); /* it is gone: no notices, no polls */
+void dmi_coord_unpoll(struct dmi_coord *c, dmi_uid_t uid);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
                                    dmi_id_t dmi_id); /* not once dismissed */
 
 /* directory.c */
-void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir);
-void dmi_directory_exited(struct dmi_member *m, uint32_t uid); /* waits for no FORGOT of it */
+void dmi_directory_rename(struct dmi_coord *c, dmi_uid_t uid, dmi_uid_t heir);
+void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid); /* waits for no FORGOT of it */
 
 /* coord_check.c: true if a correct coordinator could have handed this over */
 bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c);

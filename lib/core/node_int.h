@@ -38,11 +38,11 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
 void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out);
 /* A message of class CAPACITY. */
 /* The handlers of class CAPACITY, and who calls them.  False: not from a correct peer. */
-#define DMI_CAPACITY_HANDLER(symbol, number, name, handler, ...)                \
-  bool handler(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg, \
+#define DMI_CAPACITY_HANDLER(symbol, number, name, handler, ...)                 \
+  bool handler(struct dmi_node *node, dmi_uid_t from, const struct dmi_msg *msg, \
                struct dmi_out *out);
 DMI_MSGS_CAPACITY(DMI_CAPACITY_HANDLER)
-bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
+bool dmi_node_pressure_message(struct dmi_node *node, dmi_uid_t from, const struct dmi_msg *msg,
                                struct dmi_out *out);
 /* The view that was taken. */
 void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out);

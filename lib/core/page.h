@@ -75,7 +75,7 @@ struct dmi_req_list {
 
 /* One of the copyset: it may have a copy of this kind. */
 struct dmi_sharer {
-  uint32_t uid;
+  dmi_uid_t uid;
   uint32_t kind;     /* DMI_KIND_* */
   uint32_t children; /* transfers it was given since it came in (R13) */
   uint32_t depth;    /* in the tree of transfers; the owner's is 0 */
@@ -151,7 +151,7 @@ struct dmi_map {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
   uint64_t tag; /* tag that the directory keeps with it, core/heap.h; not used by the core */
-  _Atomic uint32_t home; /* uid */
+  _Atomic dmi_uid_t home;
   _Atomic uint32_t
       arriving;      /* whose tails are still to come (uid), home of it: R8.2; 0: nobody's */
   _Atomic bool hole; /* at the home: pages without a record are LOST (docs/crashes-pages.md) */
@@ -234,21 +234,21 @@ struct dmi_account {
 
 /* One process's side of the protocol. */
 struct dmi_core {
-  uint32_t self; /* uid */
+  dmi_uid_t self;
 #ifdef DMI_MUTATIONS
   enum dmi_break broken;
 #endif
   /* True if the process is a member in the newest view taken here and has not left. Called with the
    * page locked. */
-  bool (*is_member)(void *arg, uint32_t uid);
+  bool (*is_member)(void *arg, dmi_uid_t uid);
   /* True if it is one, or has left and may still wait for answers. NULL: no process has left. */
-  bool (*is_there)(void *arg, uint32_t uid);
+  bool (*is_there)(void *arg, dmi_uid_t uid);
   /* Of the recovery at work (docs/crashes-pages.md), called with the page locked, between
    * dmi_page_freeze and dmi_page_resume only: has this one's CUT come?  A request was dropped; an
    * operation is held here. */
-  bool (*is_cut)(void *arg, uint32_t uid);
-  void (*dropped)(void *arg, uint32_t origin, dmi_op_t op);
-  void (*held)(void *arg, uint32_t origin, dmi_op_t op);
+  bool (*is_cut)(void *arg, dmi_uid_t uid);
+  void (*dropped)(void *arg, dmi_uid_t origin, dmi_op_t op);
+  void (*held)(void *arg, dmi_uid_t origin, dmi_op_t op);
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
@@ -258,7 +258,7 @@ struct dmi_core {
   uint64_t block;           /* bytes of a BLOCK; 0: DMI_BLOCK */
   _Atomic uint64_t owned;   /* pages OWNER or PENDING that have a record, and those STALE (R9): 0
                                and no home: drained */
-  _Atomic uint32_t heir;    /* uid, not 0: this process is leaving, R8 */
+  _Atomic dmi_uid_t heir;   /* uid, not 0: this process is leaving, R8 */
   _Atomic uint64_t fetches; /* fetch numbers given out */
   _Atomic bool frozen;      /* records are made FROZEN */
 };
@@ -266,7 +266,7 @@ struct dmi_core {
 /* Sets up a page record just made: OWNER of a zero page when this process is the home (and it is
  * not arriving), NONE otherwise. */
 void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *page,
-                   uint64_t index);
+                   dmi_pageno_t index);
 
 /* Frees what the record holds; it must have been killed, or be idle but for what waits (R11):
  * nobody is told, own ones stay the caller's. */
@@ -297,7 +297,7 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
  * message is ignored), with `sent` set. Takes the slices of msg over. Returns false, changing
  * nothing, when the message cannot come from a correct peer.
  */
-bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 
 /* The first `got` bytes of this DATA, which belongs to the page, are in its frame; the rest is on
@@ -307,7 +307,7 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
 
 /* Where the body of an arriving BLOCK is received: at its place in the page; sets msg->body.frame.
  * NULL: nowhere, but the message must still be handed in. */
-unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                                    struct dmi_msg *msg);
 
 /* The mapping is unmapped (R10): fails everything that waits here, frees the bytes. */
@@ -315,25 +315,25 @@ void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
 
 /* The answer of a process that does not know the mapping (R10): fills *reply and returns whom it
  * goes to, 0 for nobody. */
-uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_msg *reply);
+uint32_t dmi_page_unknown(dmi_uid_t from, const struct dmi_msg *msg, struct dmi_msg *reply);
 
 /* ---- Leaving (home.c): the caller goes over all its pages ---- */
 
 /* R8.1: the tail to hand over, for a page whose mapping this process was home of. */
-uint32_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page);
+dmi_uid_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page);
 
 /* R8.2.  At HOME_TAILS: the page has this tail (listed).  At HOME_END, for every record of the
  * mapping: not listed; those that were are left alone.  False: not from a correct peer. */
-bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed, uint32_t tail,
-                           struct dmi_out *out);
+bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed,
+                           dmi_uid_t tail, struct dmi_out *out);
 
 /* R8.3 at the leaver: sends TAKE, which must be obeyed, to `to` if the page is owned here.  Called
  * by the core itself, with the heir, when a leaver comes to own a page. */
-void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
+void dmi_page_give(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to, struct dmi_out *out);
 
 /* A message of a step could not be sent any more: `to` left between the step and the sending.  The
  * caller has published the new membership and homes before.  Takes msg's slices over. */
-void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to,
                       struct dmi_msg *msg, struct dmi_out *out);
 
 /* R8.3 and R12 at the receiver, for each page of a TAKE (`must`: its flag MUST; `zero`: of the
@@ -342,7 +342,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out);
 /* For each page of a REFUSE_PAGE (`must`: its flag MUST, that of the TAKE it answers). */
-void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
+void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from, bool must,
                       struct dmi_out *out);
 
 /* ---- Room (R12; page_reserve.c): the caller decides what leaves, docs/replacement.md ---- */
@@ -356,7 +356,8 @@ bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page);
 
 /* Sends TAKE to `to`, a member.  Also for a page that stalls: its writes go on where there is
  * memory.  False: not owned, busy, or offered already. */
-bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out);
+bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to,
+                    struct dmi_out *out);
 
 /* After DMI_ACT_STALLED.  DMI_OK: the caller has reserved room for this page, which passes to it.
  * An error: the operation at the head of the queue fails with it.  The queue goes on, and may stall

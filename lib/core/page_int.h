@@ -13,8 +13,8 @@
 
 /* The handlers of class PAGE.  `own`: the own operation that the message answers, NULL: none.
  * False, with nothing changed: not from a correct peer. */
-#define DMI_PAGE_HANDLER(symbol, number, name, handler, ...)                                     \
-  bool handler(struct dmi_core *core, struct dmi_page *page, uint32_t from, struct dmi_msg *msg, \
+#define DMI_PAGE_HANDLER(symbol, number, name, handler, ...)                                      \
+  bool handler(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from, struct dmi_msg *msg, \
                struct dmi_req *own, struct dmi_out *out);
 DMI_MSGS_PAGE(DMI_PAGE_HANDLER)
 
@@ -22,9 +22,9 @@ DMI_MSGS_PAGE(DMI_PAGE_HANDLER)
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* The page stalls. */
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page);
-void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg);
+void dmi_out_defer(struct dmi_out *out, dmi_uid_t from, const struct dmi_msg *msg);
 /* The same until RESUME; the slices pass. */
-void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg);
+void dmi_out_hold(struct dmi_out *out, dmi_uid_t from, struct dmi_msg *msg);
 
 /* A message about this page, with everything else zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
@@ -66,7 +66,7 @@ void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_m
 /* True if a correct peer could have sent this request. */
 bool dmi_request_valid(const struct dmi_page *page, const struct dmi_msg *msg);
 /* R1: a request is here, of `from`: into the queue, or on its way.  Takes msg's slices over. */
-void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                          struct dmi_msg *msg, struct dmi_out *out);
 /* A request that no process can carry out, since the process it must go to does not exist. Only a
  * faulty member can cause it. The process that waits for the answer gets DMI_EADDR; drops msg's
@@ -76,8 +76,8 @@ void dmi_request_fails(struct dmi_msg *msg, struct dmi_out *out);
 bool dmi_is_kind(uint64_t kind);
 
 /* ---- copyset.c: at the owner ---- */
-struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, uint32_t uid);
-struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, uint32_t uid, uint32_t kind);
+struct dmi_sharer *dmi_copyset_find(struct dmi_page_busy *busy, dmi_uid_t uid);
+struct dmi_sharer *dmi_copyset_add(struct dmi_page_busy *busy, dmi_uid_t uid, uint32_t kind);
 void dmi_copyset_remove(struct dmi_page_busy *busy, struct dmi_sharer *sharer);
 /* As GRANT carries it. */
 struct dmi_slice dmi_copyset_pack(const struct dmi_page_busy *busy);
@@ -87,7 +87,7 @@ void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
                         const struct dmi_slice *list);
 /* R13, the choice: who sends the page to `to`.  NULL: the owner itself. */
 struct dmi_sharer *dmi_copyset_choose(const struct dmi_core *core, const struct dmi_page *page,
-                                      uint32_t to);
+                                      dmi_uid_t to);
 
 /* ---- page_delegate.c: R13 ---- */
 /* At the owner, a READ at the head of the queue: its origin comes into the copyset.  True: another
@@ -128,7 +128,7 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
 
 /* ---- page_crash.c ---- */
 /* dmi_page_message of a frozen page. */
-bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 
 /* ---- page_write.c ---- */
@@ -189,7 +189,7 @@ void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dm
 void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
                         struct dmi_out *out);
 /* Sends all that wait to the next owner; before GRANT. */
-void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t to,
+void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to,
                         struct dmi_out *out);
 /* One of them arrives at the next owner. */
 void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
@@ -202,7 +202,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
 
 /* ---- page_home.c ---- */
 /* At the home: a request, to the tail. */
-void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+void dmi_home_route(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                     struct dmi_msg *msg, struct dmi_out *out);
 
 #endif

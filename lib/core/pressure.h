@@ -66,18 +66,18 @@ void dmi_pressure_set_break(struct dmi_pressure *pressure, enum dmi_pressure_bre
  * closed. */
 bool dmi_pressure_stalled(struct dmi_pressure *pressure, struct dmi_page *page);
 /* A page that was offered to a member was sent back. */
-void dmi_pressure_kept(struct dmi_pressure *pressure, uint32_t from);
+void dmi_pressure_kept(struct dmi_pressure *pressure, dmi_uid_t from);
 /* This process may own pages from now on. */
 void dmi_pressure_open(struct dmi_pressure *pressure);
 /* The other members. */
-void dmi_pressure_view(struct dmi_pressure *pressure, const uint32_t *uid, uint64_t num);
+void dmi_pressure_view(struct dmi_pressure *pressure, const dmi_uid_t *uid, uint64_t num);
 /* A message, but no REPORT of kind PROMISE.  False: not from a correct peer. */
-bool dmi_pressure_message(struct dmi_pressure *pressure, uint32_t from, const struct dmi_msg *msg);
+bool dmi_pressure_message(struct dmi_pressure *pressure, dmi_uid_t from, const struct dmi_msg *msg);
 /* A page of `bytes` comes from a process that leaves, and must be taken: its promise ends. */
-void dmi_pressure_taken(struct dmi_pressure *pressure, uint32_t from, uint64_t bytes);
+void dmi_pressure_taken(struct dmi_pressure *pressure, dmi_uid_t from, uint64_t bytes);
 
 /* This process leaves, and takes nothing more.  Heir 0: nobody takes its pages; it keeps them. */
-void dmi_pressure_leave(struct dmi_pressure *pressure, uint32_t heir);
+void dmi_pressure_leave(struct dmi_pressure *pressure, dmi_uid_t heir);
 /* It does not leave, as there is not enough memory elsewhere. */
 void dmi_pressure_stay(struct dmi_pressure *pressure);
 /* Bytes promised to others that leave. */
@@ -168,13 +168,13 @@ struct dmi_pressure_env {
   bool (*look)(void *arg, void *map, uint64_t from, struct dmi_look *look,
                enum dmi_pressure_busy *busy);
   /* Clears the page's flag USED. */
-  void (*spare)(void *arg, void *map, uint64_t index);
+  void (*spare)(void *arg, void *map, dmi_pageno_t index);
   /* dmi_page_drop. */
-  bool (*drop)(void *arg, void *map, uint64_t index);
+  bool (*drop)(void *arg, void *map, dmi_pageno_t index);
   /* dmi_pressure_offer. */
-  enum dmi_pressure_offer (*offer)(void *arg, void *map, uint64_t index);
+  enum dmi_pressure_offer (*offer)(void *arg, void *map, dmi_pageno_t index);
   /* dmi_page_spill, and the bytes go to the file. */
-  enum dmi_pressure_spill (*spill)(void *arg, void *map, uint64_t index);
+  enum dmi_pressure_spill (*spill)(void *arg, void *map, dmi_pageno_t index);
 };
 
 /* SWEEP, over these mappings.  Returns its result. */

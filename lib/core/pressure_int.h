@@ -64,7 +64,7 @@ struct dmi_pressure {
   enum dmi_capacity_have have; /* ... and had this */
   bool arm;                    /* an answer waits for the end of a step */
   struct dmi_capacity_asker asker; /* COPIES: for whom */
-  uint32_t *holder;                /* uids, of one page at a time */
+  dmi_uid_t *holder;               /* uids, of one page at a time */
   uint64_t holders, holders_capacity;
   /* of a sweep */
   struct dmi_replace work;

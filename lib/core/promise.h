@@ -22,12 +22,12 @@ void dmi_promises_set_break(struct dmi_promises *promises, enum dmi_capacity_bre
 #endif
 
 /* The other members. */
-void dmi_promises_view(struct dmi_promises *promises, const uint32_t *uid, uint64_t num);
+void dmi_promises_view(struct dmi_promises *promises, const dmi_uid_t *uid, uint64_t num);
 
 /* CAPACITY_REPORT of a member.  False, with nothing changed, when it cannot come from a correct
  * peer.
  */
-bool dmi_promises_report(struct dmi_promises *promises, uint32_t from, const struct dmi_msg *msg);
+bool dmi_promises_report(struct dmi_promises *promises, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* Pages of one size. */
 struct dmi_promise_size {
@@ -35,7 +35,7 @@ struct dmi_promise_size {
 };
 
 /* This process has these pages, each size once; `heir` is asked first. */
-void dmi_promises_begin(struct dmi_promises *promises, uint32_t heir,
+void dmi_promises_begin(struct dmi_promises *promises, dmi_uid_t heir,
                         const struct dmi_promise_size *sizes, uint64_t size_num);
 
 enum dmi_promises_state {
@@ -50,7 +50,7 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *promises, struct d
 /* The member that gets a page of `bytes`; in any order.  A page that was counted goes where it was
  * planned; another one (it got its bytes later) to a member that has promised more than is needed.
  * 0: there is none, it is for the heir. */
-uint32_t dmi_promises_give(struct dmi_promises *promises, uint64_t bytes);
+dmi_uid_t dmi_promises_give(struct dmi_promises *promises, uint64_t bytes);
 
 /* All pages have been given away, or this process stays: what is left of the promises is returned.
  */

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "msg/types.h"
+
 /* In the order in which pages of one size go. */
 enum dmi_class {
   DMI_CLASS_NONE,   /* not now */
@@ -21,7 +23,7 @@ enum dmi_class {
 
 /* A page record, as far as the policy cares. */
 struct dmi_look {
-  uint64_t index; /* page number */
+  dmi_pageno_t index;
   bool droppable; /* a copy that could be dropped at once */
   bool offerable; /* owned, has bytes, and nothing goes on with it: could be given away */
   bool shared;    /* owned: others may have copies */
@@ -46,10 +48,10 @@ struct dmi_replace_env {
   /* The first record of a page from `from` on; false: there is none. */
   bool (*look)(void *arg, void *map, uint64_t from, struct dmi_look *look);
   /* Clears the page's bit USED. */
-  void (*spare)(void *arg, void *map, uint64_t index);
+  void (*spare)(void *arg, void *map, dmi_pageno_t index);
   /* This page is to go, if it still can.  Returns the bytes that this frees, now or soon; 0: none.
    */
-  uint64_t (*go)(void *arg, void *map, uint64_t index, enum dmi_class class);
+  uint64_t (*go)(void *arg, void *map, dmi_pageno_t index, enum dmi_class class);
 };
 
 #define DMI_REPLACE_MOST 1024 /* pages of a class that one sweep gives away */
@@ -79,13 +81,13 @@ uint64_t dmi_replace_sweep(struct dmi_replace *work, const struct dmi_replace_en
 
 /* A member, and how much more of others' pages it can take. */
 struct dmi_replace_member {
-  uint32_t uid;
+  dmi_uid_t uid;
   uint64_t capacity; /* bytes */
 };
 
 /* Where a page of `bytes` goes: to one that may have a copy (`holder`: their uids) and has room,
  * since no bytes travel then; else to the one with the most room.  0: nobody has room for it. */
-uint32_t dmi_replace_target(const struct dmi_replace_member *member, uint64_t num,
-                            const uint32_t *holder, uint64_t holders, uint64_t bytes);
+dmi_uid_t dmi_replace_target(const struct dmi_replace_member *member, uint64_t num,
+                             const dmi_uid_t *holder, uint64_t holders, uint64_t bytes);
 
 #endif

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "msg/types.h"
+
 #define DMI_HELLO_BYTES 128
 #define DMI_HELLO_FIRST 8 /* bytes: magic, kind, version */
 #define DMI_REFUSE_BYTES 512
@@ -35,7 +37,7 @@ struct dmi_hello {
   uint16_t version;          /* of the wire */
   uint8_t build[16];         /* hash of the executable */
   uint8_t program[16];       /* program id; zero: it belongs to no program yet */
-  uint32_t uid;              /* 0: not a member yet */
+  dmi_uid_t uid;             /* 0: not a member yet */
   uint16_t port;             /* where it listens */
   bool local;                /* it listens at loopback only, so other machines cannot reach it */
   bool beside;               /* for the second networks of both processes: dmi_net_open_beside */

@@ -103,7 +103,7 @@ void dmi_net_stop(struct dmi_net *net);
 void dmi_net_free(struct dmi_net *net);
 
 /* This process is member `uid` of program `program_id`. */
-void dmi_net_set_self(struct dmi_net *net, uint32_t uid, const uint8_t program_id[16]);
+void dmi_net_set_self(struct dmi_net *net, dmi_uid_t uid, const uint8_t program_id[16]);
 
 /* Starts connecting to a process whose uid is unknown (tries all addresses of the name).
  * `joined` gets the result. Only resolving the name blocks. */
@@ -122,10 +122,10 @@ void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
  * those queued for `temp`, are sent on it, and messages from it come from `uid`. Nothing should
  * have been sent to `uid` before: otherwise there may be two connections, and no order between
  * their messages. */
-void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid);
+void dmi_net_rename(struct dmi_net *net, uint32_t temp, dmi_uid_t uid);
 
 /* Member `uid` listens at this address. Another call replaces the address. */
-void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *addr);
+void dmi_net_add_peer(struct dmi_net *net, dmi_uid_t uid, const struct dmi_addr *addr);
 
 /* True if a connection is established or being made. */
 bool dmi_net_connected(struct dmi_net *net, uint32_t id);
@@ -138,7 +138,7 @@ struct dmi_net_signs {
   uint64_t
       taken; /* bytes that its machine has acknowledged so far, even if its daemon does not read */
 };
-bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs);
+bool dmi_net_ping(struct dmi_net *net, dmi_uid_t uid, struct dmi_net_signs *signs);
 
 /* Ends sending to `id`: what is queued is sent, then our direction is shut. Its messages still
  * arrive until it closes its direction, even if it connects only later. `lost` is not called,
@@ -169,7 +169,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
 /* This uid has left: from now on only the daemon, and answers (GOT, DONE, FAIL) of any thread,
  * may be sent to it. The last requests to it follow. Earlier messages of other threads are
  * queued before them. */
-void dmi_net_bar(struct dmi_net *net, uint32_t uid);
+void dmi_net_bar(struct dmi_net *net, dmi_uid_t uid);
 
 /* Writes what can be written now; the daemon writes the rest. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
@@ -187,7 +187,7 @@ struct dmi_net_loan {
 
 /* Borrows the receiving side of the connection with member `uid`. Returns a number for
  * dmi_net_nudge, or -1: not possible now, wait in another way. */
-int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan);
+int dmi_net_borrow(struct dmi_net *net, dmi_uid_t uid, struct dmi_net_loan *loan);
 /* Receives and calls the handler, also for messages to other threads, until *word & bit is 0 or
  * the daemon has to receive. */
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit);

@@ -227,7 +227,7 @@ struct dmi_net {
   _Atomic bool posted; /* [A] */
   _Atomic bool stop;   /* [A] */
   bool expect_close;
-  uint32_t uid; /* ours; 0: none */
+  dmi_uid_t uid; /* ours; 0: none */
   uint8_t program[16];
   uint16_t port;
   bool local;      /* the listener is at loopback only */

@@ -39,7 +39,7 @@ struct dmi_post {
 struct dmi_uids {
   uint32_t num;
   uint32_t left;
-  uint32_t uid[];
+  dmi_uid_t uid[];
 };
 
 struct dmi_actions;

@@ -51,7 +51,7 @@ extern const struct dmi_access_above dmi_runtime_above;
 /* ---- For the daemon thread ---- */
 
 /* Sends and flushes; drops the message when the process has left.  Any thread. */
-void dmi_runtime_send(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
+void dmi_runtime_send(struct dmi_process *process, dmi_uid_t to, struct dmi_msg *msg);
 
 /* One more reason why the program must not end; known(arg) is called when the coordinator knows
  * that this process is busy, if `known` is not NULL. */

@@ -26,26 +26,26 @@ void dmi_threads_main_ends(struct dmi_process *process);
 
 /* Calls about a thread of any process.  `done` is called once, in the daemon thread. */
 typedef void dmi_thread_done(void *arg, int32_t error, int64_t value);
-void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
+void dmi_thread_create(struct dmi_process *process, dmi_uid_t uid, int64_t addr,
                        dmi_thread_done *done, void *arg);
-void dmi_thread_join(struct dmi_process *process, uint32_t uid, uint64_t number,
+void dmi_thread_join(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg);
-void dmi_thread_detach(struct dmi_process *process, uint32_t uid, uint64_t number,
+void dmi_thread_detach(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
                        dmi_thread_done *done, void *arg);
 
 /* Any thread.  `done` is called at once in this thread, or later in the daemon thread. */
-void dmi_thread_wake(struct dmi_process *process, uint32_t uid, uint64_t number,
+void dmi_thread_wake(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg);
 /* Sleeps until there is a wake for the calling thread, and consumes it.  DMI_ETHREAD: not a DMI
  * thread. */
 int32_t dmi_thread_suspend(void);
 
 /* Handles a message of class THREAD.  False: a correct peer does not send it. */
-bool dmi_thread_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+bool dmi_thread_message(struct dmi_process *process, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* The daemon, after the view without it was published: process `uid` is lost.  Its answers will not
  * come, and it joins no thread. */
-void dmi_threads_lost(struct dmi_process *process, uint32_t uid);
+void dmi_threads_lost(struct dmi_process *process, dmi_uid_t uid);
 
 /* This process has been welcomed: threads can be created here from now on. */
 void dmi_threads_open(struct dmi_threads *threads);
@@ -67,6 +67,6 @@ uint64_t dmi_thread_self(void);
 /* Visits each process that has not answered a DMI_create, DMI_detach or DMI_wake of this process.
  */
 void dmi_threads_awaits(struct dmi_threads *threads,
-                        void (*visit)(void *arg, uint32_t uid, const char *what), void *arg);
+                        void (*visit)(void *arg, dmi_uid_t uid, const char *what), void *arg);
 
 #endif

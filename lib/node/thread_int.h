@@ -29,7 +29,7 @@ struct dmi_thread {
   bool bound;  /* to processor `place` of dmi_machine.order */
   uint32_t place;
   _Atomic uint32_t wake; /* WAKE_*: any thread */
-  uint32_t joiner;       /* uid of the process that joins it; 0: none */
+  dmi_uid_t joiner;      /* uid of the process that joins it; 0: none */
   uint64_t joiner_op;
   struct dmi_post post; /* to the daemon, when it ends */
 };
@@ -38,7 +38,7 @@ struct dmi_thread {
 struct dmi_thread_call {
   UT_hash_handle hh;
   uint64_t op; /* key */
-  uint32_t to;
+  dmi_uid_t to;
   uint8_t expect; /* type of the answer */
   dmi_thread_done *done;
   void *arg;
@@ -61,7 +61,7 @@ struct dmi_threads {
 
 /* The handlers of class THREAD.  False: not from a correct peer. */
 #define DMI_THREAD_HANDLER(symbol, number, name, handler, ...) \
-  bool handler(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+  bool handler(struct dmi_process *process, dmi_uid_t from, const struct dmi_msg *msg);
 DMI_MSGS_THREAD(DMI_THREAD_HANDLER)
 
 /* ---- thread.c: the table ---- */
@@ -70,11 +70,11 @@ void dmi_thread_forget(struct dmi_threads *threads, struct dmi_thread *thread);
 /* Finds a thread by its number; NULL: none.  With the lock, or in the daemon thread. */
 struct dmi_thread *dmi_thread_find(struct dmi_threads *threads, uint64_t number);
 /* The daemon: this process, which waited for threads to end, is lost: others may. */
-void dmi_thread_unjoin(struct dmi_threads *threads, uint32_t uid);
+void dmi_thread_unjoin(struct dmi_threads *threads, dmi_uid_t uid);
 /* Posted to the daemon thread by a thread that ends. */
 void dmi_thread_ended(struct dmi_process *process, struct dmi_post *post);
 /* Sends a message of class THREAD, to this process as well. */
-void dmi_thread_reply(struct dmi_process *process, uint32_t to, struct dmi_msg *msg);
+void dmi_thread_reply(struct dmi_process *process, dmi_uid_t to, struct dmi_msg *msg);
 
 /* ---- thread_wake.c ---- */
 /* Makes the calling thread this DMI thread. */
@@ -84,13 +84,13 @@ int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number);
 
 /* ---- thread_call.c: calls of this process ---- */
 /* Notes a request.  Returns its number, which the answer repeats.  Any thread. */
-uint64_t dmi_thread_call_note(struct dmi_threads *threads, uint32_t uid, uint8_t expect,
+uint64_t dmi_thread_call_note(struct dmi_threads *threads, dmi_uid_t uid, uint8_t expect,
                               dmi_thread_done *done, void *arg);
 /* Forgets a request that could not be sent.  False: the call has been completed already. */
 bool dmi_thread_call_undo(struct dmi_threads *threads, uint64_t op);
 struct dmi_msg dmi_thread_msg(uint8_t type, uint64_t op, uint64_t number);
 /* Answers with DETACHED or WOKEN. */
-void dmi_thread_answer(struct dmi_process *process, uint32_t to, uint8_t type, uint64_t op,
+void dmi_thread_answer(struct dmi_process *process, dmi_uid_t to, uint8_t type, uint64_t op,
                        int32_t error);
 
 #endif

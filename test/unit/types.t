@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # types.t - numbers of different meaning cannot be mixed (lib/msg/types.h, lib/base/id.h): each
 # snippet is compiled, and must be refused where it mixes them, and accepted where it does not.
+# Headers of the layers above say dmi_uid_t and dmi_pageno_t where those are meant.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -92,4 +93,17 @@ for my $body (@wrong) {
   my @errors = refused($body) =~ /(?:error|warning): (.*)/g;
   ok(@errors == 1 && $errors[0] =~ /$unfit/, "refused: $body") or diag("it says: @errors");
 }
+
+# typedefs of integers, which the compiler takes for one another: headers use them all the same.
+sub bare {
+  my ($text) = @_;
+  return $text =~ /\b(uint32_t \*?(?:uid|home|heir|self|origin|coordinator)|uint64_t index)\b/g;
+}
+for my $header (glob "$top/lib/{core,access,node,net}/*.h") {
+  open my $file, '<', $header or die "$header: $!";
+  my @bare = bare(join '', <$file>);
+  ok(!@bare, 'typedefs in ' . substr $header, length "$top/") or diag("bare: @bare");
+}
+is_deeply([bare($_)], [$_], "found: $_") for 'uint32_t uid', 'uint32_t *heir', 'uint64_t index';
+is_deeply([bare('dmi_uid_t uid; uint32_t uids; dmi_pageno_t index;')], [], 'nothing else is');
 done_testing();
