@@ -47,18 +47,19 @@ struct dmi_net_config {
 
 struct dmi_net_handler {
   void *arg;
+  /* `class` below is that of msg: not looked up again on its way. */
   bool lends; /* waiting threads may receive answers: dmi_net_borrow */
   /* The header and list of a message that has a body have arrived: where must the body be
    * received? Returns memory for msg->body.len bytes that stays valid until `message` or `lost`;
    * sets msg->body.frame if it belongs to a frame (one reference passes with the message). NULL:
    * the body is discarded (`message` gets a msg->body.ptr of NULL). The list is valid already:
    * see `message`. */
-  void *(*body)(void *arg, uint32_t from, struct dmi_msg *msg);
+  void *(*body)(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg);
   /* A complete message. Takes over the references in its slices. A list is always borrowed
    * (frame NULL), aligned for its element, and valid only during the call. Only the sender and
    * the lengths have been checked, by the table in lib/msg. False: a correct peer cannot have
    * sent it; the connection is closed and `lost` is called. */
-  bool (*message)(void *arg, uint32_t from, struct dmi_msg *msg);
+  bool (*message)(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg);
   /* Bytes [off, off + len) of this message's body have arrived in `body`. Called for large
    * bodies only, in order, in the thread that receives. May be NULL. */
   void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,

@@ -163,8 +163,9 @@ struct dmi_conn {
   bool shut;                /* shut by dmi_net_stop */
   int failed;               /* [C] errno that a borrower got, 0: none */
   bool refused;             /* [C] handler.message returned false for `msg` */
-  enum dmi_receive_phase phase; /* [C], as all fields from here to body_got */
-  unsigned char *buf;           /* bytes received, not yet consumed: [start, end) */
+  enum dmi_receive_phase phase;    /* [C], as all fields from here to body_got */
+  const struct dmi_wire_type *row; /* of `msg`, since its header was taken */
+  unsigned char *buf;              /* bytes received, not yet consumed: [start, end) */
   size_t cap, start, end;
   struct dmi_seal *opener; /* NULL: without sealing */
   bool tampered;           /* a record was not authentic */

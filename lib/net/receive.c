@@ -42,6 +42,10 @@ static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *w
   return false;
 }
 
+static enum dmi_msg_class class_of(const struct dmi_conn *conn) {
+  return (enum dmi_msg_class)conn->row->class;
+}
+
 /* `part` more bytes of the body have arrived. */
 static void body_grows(struct dmi_conn *conn, size_t part) {
   const struct dmi_net_handler *handler = &conn->net->handler;
@@ -61,7 +65,7 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
     conn->spoken = true;
     if (!conn->sent_end) ev_timer_stop(net->loop, &conn->patience);
   }
-  bool right = net->handler.message(net->handler.arg, conn->peer->id, msg);
+  bool right = net->handler.message(net->handler.arg, conn->peer->id, class_of(conn), msg);
   msg->body = msg->list = (struct dmi_slice){0}; /* the handler has taken them over */
   if (conn->list_cap > LIST_KEPT) {
     free(conn->list);
@@ -80,7 +84,7 @@ static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   if (msg->body.len == 0) return deliver(conn, why);
   conn->phase = DMI_RECEIVE_BODY;
   conn->body_got = 0;
-  conn->body = net->handler.body(net->handler.arg, conn->peer->id, msg);
+  conn->body = net->handler.body(net->handler.arg, conn->peer->id, class_of(conn), msg);
   msg->body.ptr = conn->body;
   return true;
 }
@@ -104,12 +108,12 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
 /* True if a borrower may handle it. The table in lib/msg says so of answers, which cause little
  * work, never more than the beginning of an operation. Requests may run DMI_function, or wait
  * for a home to arrive. A message without a list needs no memory before its body. */
-static bool is_lendable(const struct dmi_msg *msg) {
-  return dmi_wire_type(msg->type)->lendable && msg->list.len == 0;
+static bool is_lendable(const struct dmi_conn *conn) {
+  return conn->row->lendable && conn->msg.list.len == 0;
 }
 
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
-  return conn->phase == DMI_RECEIVE_HEADER || is_lendable(&conn->msg);
+  return conn->phase == DMI_RECEIVE_HEADER || is_lendable(conn);
 }
 
 /* ---- Messages of the network itself ---------------------------------------------------------- */
@@ -138,12 +142,12 @@ static bool own_message(struct dmi_conn *conn, const struct dmi_msg *msg) {
 static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
   struct dmi_msg *msg = &conn->msg;
   const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
+  conn->row = dmi_wire_type(msg->type);
   if (wrong == NULL && conn->got_end) wrong = "it had sent its last message before";
-  if (lent && (wrong != NULL || !is_lendable(msg))) return false;
+  if (lent && (wrong != NULL || !is_lendable(conn))) return false;
   conn->start += DMI_WIRE_HEADER;
   if (wrong != NULL) return fail(why, msg, wrong);
-  if (dmi_wire_class(msg) == DMI_CLASS_NET)
-    return own_message(conn, msg) || fail(why, msg, NO_CORRECT);
+  if (class_of(conn) == DMI_CLASS_NET) return own_message(conn, msg) || fail(why, msg, NO_CORRECT);
   return begin_list(conn, why);
 }
 

@@ -179,13 +179,13 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
 
 /* The handler of a network that lets nobody in and sends no messages: these functions have nothing
  * to do. */
-static void *no_body(void *arg, uint32_t from, struct dmi_msg *msg) {
-  (void)arg, (void)from, (void)msg;
+static void *no_body(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
+  (void)arg, (void)from, (void)class, (void)msg;
   return NULL;
 }
 
-static bool no_message(void *arg, uint32_t from, struct dmi_msg *msg) {
-  (void)arg, (void)from;
+static bool no_message(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
+  (void)arg, (void)from, (void)class;
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   return false;

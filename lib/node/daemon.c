@@ -53,18 +53,16 @@ static void on_posted(void *arg) {
 
 /* ---- Events of the network ------------------------------------------------------------------ */
 
-static void *on_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+static void *on_body(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
-  enum dmi_msg_class class = dmi_wire_class(msg);
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
     return dmi_access_body(&process->access, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len); /* small: msg/table.h limits it */
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 
-static bool on_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
   struct dmi_process *process = arg;
-  enum dmi_msg_class class = dmi_wire_class(msg);
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);

@@ -35,8 +35,8 @@ struct end {
   _Atomic uint32_t done; /* futex: answers */
 };
 
-static void *end_body(void *arg, uint32_t from, struct dmi_msg *msg) {
-  (void)arg, (void)from;
+static void *end_body(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
+  (void)arg, (void)from, (void)class;
   return msg->body.len <= sizeof bytes ? bytes : NULL;
 }
 
@@ -55,9 +55,9 @@ static void send_one(struct end *end) {
   dmi_net_flush(end->net, end->peer);
 }
 
-static bool end_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+static bool end_message(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
   struct end *end = arg;
-  (void)from, (void)msg;
+  (void)from, (void)class, (void)msg;
   uint32_t left = atomic_load_explicit(&end->left, memory_order_relaxed);
   if (end->echoes) {
     send_one(end);

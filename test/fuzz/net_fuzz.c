@@ -248,8 +248,8 @@ static long fd_count(void) {
 }
 
 /* Bodies beyond this are a page that this process does not know. */
-static void *body(void *arg, uint32_t from, struct dmi_msg *msg) {
-  return msg->body.len > 100000 ? NULL : node_body(arg, from, msg);
+static void *body(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg) {
+  return msg->body.len > 100000 ? NULL : node_body(arg, from, class, msg);
 }
 
 static void echo(struct node *node, uint32_t from, struct dmi_msg *msg) {

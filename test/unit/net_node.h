@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "msg/wire.h"
 #include "net/net.h"
 #include "net/transport.h"
 
@@ -65,17 +66,21 @@ static bool node_encrypt;
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
 
-static inline void *node_body(void *arg, uint32_t from, struct dmi_msg *msg) {
+static inline void *node_body(void *arg, uint32_t from, enum dmi_msg_class class,
+                              struct dmi_msg *msg) {
   struct node *node = arg;
+  if (class != dmi_wire_class(msg)) abort();
   if (node->throw_away) return NULL;
   if (node->on_body != NULL) return node->on_body(node, from, msg);
   msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame == NULL ? NULL : msg->body.frame->bytes;
 }
 
-static inline bool node_message(void *arg, uint32_t from, struct dmi_msg *msg) {
+static inline bool node_message(void *arg, uint32_t from, enum dmi_msg_class class,
+                                struct dmi_msg *msg) {
   struct node *node = arg;
   uint64_t body = msg->body.len;
+  if (class != dmi_wire_class(msg)) abort();
   if (node->on_message != NULL) node->on_message(node, from, msg);
   dmi_slice_drop(&msg->body);
   pthread_mutex_lock(&node->lock);
