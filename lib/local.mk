@@ -100,6 +100,7 @@ net_sources = \
 core_sources = \
 	lib/core/coord.c \
 	lib/core/coord_check.c \
+	lib/core/coord_crash.c \
 	lib/core/coord_leave.c \
 	lib/core/coord_notice.c \
 	lib/core/coord_pack.c \
@@ -122,6 +123,7 @@ core_sources = \
 	lib/core/member_await.c \
 	lib/core/member_call.c \
 	lib/core/member_check.c \
+	lib/core/member_crash.c \
 	lib/core/member_int.h \
 	lib/core/member_join.c \
 	lib/core/member_leave.c \

@@ -66,6 +66,9 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->adopts.at);
   free(c->results.at);
   free(c->joins.at);
+  free(c->got.at);
+  free(c->given.at);
+  free(c->lost.at);
   dmi_deferred_free(&c->blocked_calls);
   dmi_deferred_free(&c->deferred);
   dmi_uid_set_free(&c->awaits);
@@ -238,7 +241,9 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
   if (!record) return false;
   if (record->life == DMI_LIFE_LOST) return true;
   if (msg->type == DMI_CTL_VIEW_TAKEN || msg->type == DMI_CTL_LOST) return dispatch(m, record, msg);
-  if (c->change == DMI_CHANGE_HANDOVER) {
+  if (msg->type == DMI_CTL_STATE || msg->type == DMI_CTL_READY) return dispatch(m, record, msg);
+  if (dmi_coord_recovers(c) && !c->rebuilds && (msg->flags & DMI_F_AGAIN)) return true;
+  if (c->change == DMI_CHANGE_HANDOVER || dmi_coord_recovers(c)) {
     dmi_deferred_add(&c->deferred, from, msg);
     return true;
   }
@@ -260,7 +265,7 @@ void dmi_coord_advance(struct dmi_member *m) {
     struct dmi_coord *c = m->coord;
     if (c->change != DMI_CHANGE_NONE && c->awaits.num == 0) {
       dmi_coord_end_change(m);
-    } else if (c->retry && c->change != DMI_CHANGE_HANDOVER) {
+    } else if (c->retry && c->change != DMI_CHANGE_HANDOVER && !dmi_coord_recovers(c)) {
       dmi_coord_retry(m);
     } else if (c->change == DMI_CHANGE_NONE && m->loop.num == 0) {
       /* with nothing of our own under way: it may make somebody busy */

@@ -64,6 +64,8 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
   dmi_id.n = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body)) return false;
   record = dmi_coord_by_id(c, dmi_id);
+  if (!record && (msg->flags & DMI_F_AGAIN) && dmi_coord_goodbye_again(m, &caller, dmi_id))
+    return true;
   if (!record) {
     dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
   } else if (record->life != DMI_LIFE_CLOSING) {
@@ -199,7 +201,7 @@ void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
 bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
                           const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  if (record->life != DMI_LIFE_FLUSHING || msg->body.len > 0) return false;
+  if (record->life != DMI_LIFE_FLUSHING || (msg && msg->body.len > 0)) return false;
   dmi_record_move(record, DMI_LIFE_LEFT);
   record->vital = DMI_BROKEN(m, DMI_MBREAK_LOST);
   c->removing = 0;

@@ -9,11 +9,12 @@ static void fill_notice(struct dmi_notice *notice, const struct dmi_record *reco
   memset(notice, 0, sizeof(*notice));
   notice->state = state;
   notice->dmi_id = record->dmi_id;
+  notice->uid = record->uid;
   notice->info = record->info;
 }
 
 /* The oldest notice to the caller that has waited longest, as long as there are both. */
-static void deliver(struct dmi_member *m) {
+void dmi_coord_deliver(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   while (c->notices.num > 0 && c->polls.num > 0) {
     struct dmi_caller caller = c->polls.at[0];
@@ -21,6 +22,11 @@ static void deliver(struct dmi_member *m) {
     dmi_pack_init(&body);
     dmi_pack_u32(&body, 1);
     dmi_notice_pack(&body, &c->notices.at[0].notice);
+    if (m->env.survive) {
+      struct dmi_given *given = DMI_LIST_ADD(&c->given);
+      given->caller = caller;
+      given->queued = c->notices.at[0];
+    }
     DMI_LIST_DROP(&c->polls, 0);
     DMI_LIST_DROP(&c->notices, 0);
     dmi_coord_answer(m, &caller, DMI_OK, &body);
@@ -31,7 +37,12 @@ void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uin
   struct dmi_queued *queued = DMI_LIST_ADD(&m->coord->notices);
   queued->uid = record->uid;
   fill_notice(&queued->notice, record, state);
-  deliver(m);
+  dmi_coord_deliver(m);
+}
+
+void dmi_coord_notify_lost(struct dmi_member *m, const struct dmi_queued *lost) {
+  *DMI_LIST_ADD(&m->coord->notices) = *lost;
+  dmi_coord_deliver(m);
 }
 
 void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid) {
@@ -60,7 +71,7 @@ bool dmi_coord_on_poll(struct dmi_member *m, struct dmi_record *record, const st
   }
   /* Either there is a notice, and then nobody waits, or nobody else may be served before. */
   *DMI_LIST_ADD(&m->coord->polls) = caller;
-  deliver(m);
+  dmi_coord_deliver(m);
   return true;
 }
 
@@ -98,6 +109,10 @@ bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
   record = dmi_coord_by_id(m->coord, dmi_id);
   if (!record) {
     dmi_coord_answer(m, &caller, DMI_EMEMBER, NULL);
+    return true;
+  }
+  if (record->welcomed && (msg->flags & DMI_F_AGAIN)) { /* by the coordinator that was lost */
+    dmi_coord_answer(m, &caller, DMI_OK, NULL);
     return true;
   }
   if (record->welcomed || record->welcome.uid ||

@@ -7,7 +7,7 @@
 #include "core/member_int.h"
 
 #define RECORD_BYTES 51u /* each at least, packed */
-#define QUEUED_BYTES 25u
+#define QUEUED_BYTES 29u
 #define CALLER_BYTES 12u
 #define FORGET_BYTES 24u
 #define ADOPT_BYTES 52u

@@ -62,18 +62,37 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   for (uint32_t i = 0; i < removed_num; i++) {
     dmi_pack_u32(pack, removed[i].uid);
     dmi_pack_u32(pack, removed[i].heir);
-    dmi_pack_u8(pack, removed[i].main);
+    dmi_pack_u8(pack, (uint8_t)((removed[i].main ? 1u : 0u) | (removed[i].lost ? 2u : 0u)));
   }
 }
 
 static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
   for (dmi_id_t id = {0};; id.n++) {
     bool used = false;
+    for (uint32_t i = 0; i < c->notices.num; i++) { /* its loss is to be told first */
+      const struct dmi_notice *notice = &c->notices.at[i].notice;
+      if (notice->state == DMI_NOTICE_LOST && dmi_id_is(notice->dmi_id, id)) used = true;
+    }
     for (uint32_t i = 0; i < c->records.num; i++) {
       if (dmi_id_is(c->records.at[i].dmi_id, id)) used = true;
     }
     if (!used) return id;
   }
+}
+
+/* Does its vote count after a loss, in the view that is being made? */
+static bool is_voter(const struct dmi_member *m, const struct dmi_record *record) {
+  const struct dmi_peer *peer = dmi_member_find(m, record->uid);
+  return m->env.survive && !record->left && ((peer && peer->voter) || record->welcomed);
+}
+
+static bool voters_wait(const struct dmi_member *m) {
+  for (uint32_t i = 0; m->env.survive && i < m->peers.num; i++) {
+    const struct dmi_record *record = dmi_coord_find(m->coord, m->peers.at[i].uid);
+    if (record && record->life < DMI_LIFE_DRAINED && is_voter(m, record) && !m->peers.at[i].voter)
+      return true;
+  }
+  return false;
 }
 
 /* The waiting joiners become records; returns their peers. */
@@ -102,34 +121,61 @@ static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
   return added;
 }
 
+static void pack_body(struct dmi_pack *pack, const struct dmi_coord *c,
+                      const struct dmi_view_body *view) {
+  dmi_pack_init(pack);
+  pack_view(pack, c, view->coordinator, view->added, view->added_num, view->removed,
+            view->removed_num);
+}
+
 /* ACCEPT with the whole table: who stays, and who is new. */
-static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_peer *added,
-                        uint32_t added_num) {
+static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_view_body *view,
+                        uint64_t ballot) {
   struct dmi_coord *c = m->coord;
-  struct dmi_pack body;
-  uint32_t num = 0;
-  struct dmi_peer *all = dmi_xalloc(m->peers.num + added_num, sizeof(*all));
+  struct dmi_pack body, made;
+  uint32_t num = 0, tie = ballot ? m->env.survive->tie(m->env.survive_arg) : 0;
+  struct dmi_peer *all = dmi_xalloc(m->peers.num + view->added_num, sizeof(*all));
   for (uint32_t i = 0; i < m->peers.num; i++) {
     const struct dmi_record *record = dmi_coord_find(c, m->peers.at[i].uid);
     if (!record || record->removed) continue;
     all[num] = m->peers.at[i];
-    all[num++].left = record->left;
+    all[num].left = record->left;
+    all[num].voter = is_voter(m, record);
+    all[num].tie = all[num].uid == tie;
+    num++;
   }
-  memcpy(all + num, added, added_num * sizeof(*all));
-  num += added_num;
+  for (uint32_t i = 0; i < view->added_num; i++) {
+    if (!dmi_member_find(m, view->added[i].uid)) all[num++] = view->added[i];
+  }
+  dmi_pack_init(&made);
   dmi_pack_init(&body);
   dmi_pack_raw(&body, m->program_id, sizeof(m->program_id));
   dmi_pack_u32(&body, uid);
+  if (ballot) pack_body(&made, c, view); /* others may hear of this view from it */
+  dmi_pack_bytes(&body, made.bytes, made.len);
+  dmi_pack_free(&made);
   pack_view(&body, c, m->uid, all, num, NULL, 0);
   free(all);
-  dmi_member_send(m, uid, DMI_CTL_ACCEPT, 0, 0, &body);
+  dmi_member_send(m, uid, DMI_CTL_ACCEPT, ballot, 0, &body);
 }
 
 /* ---- Beginning a change -------------------------------------------------------------------- */
 
-static void send_view(struct dmi_member *m, uint32_t coordinator, const struct dmi_peer *added,
-                      uint32_t added_num, const struct dmi_removed *removed, uint32_t removed_num) {
+/* With `survive` the agreement has to know of it first. */
+static void agree(struct dmi_member *m, const struct dmi_view_body *view) {
+  struct dmi_pulse_view pulse = dmi_member_pulse_view(m, view);
+  struct dmi_pack body;
+  pack_body(&body, m->coord, view);
+  pulse.body = dmi_pack_slice(&body);
+  m->env.survive->change(m->env.survive_arg, &pulse);
+  dmi_slice_drop(&pulse.body);
+  free((void *)pulse.members);
+}
+
+/* To all, those that are new get ACCEPT.  `ballot`: 0: without `survive`. */
+static void send_view(struct dmi_member *m, const struct dmi_view_body *view, uint64_t ballot) {
   struct dmi_coord *c = m->coord;
+  if (ballot) agree(m, view);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
@@ -137,36 +183,46 @@ static void send_view(struct dmi_member *m, uint32_t coordinator, const struct d
       continue;
     dmi_uid_set_add(&c->awaits, record->uid);
     if (record->life == DMI_LIFE_JOINING) {
-      send_accept(m, record->uid, added, added_num);
+      send_accept(m, record->uid, view, ballot);
       continue;
     }
-    dmi_pack_init(&body);
-    pack_view(&body, c, coordinator, added, added_num, removed, removed_num);
-    dmi_member_send(m, record->uid, DMI_CTL_VIEW, 0, 0, &body);
+    pack_body(&body, c, view);
+    dmi_member_send(m, record->uid, DMI_CTL_VIEW, ballot, 0, &body);
   }
 }
 
-static void begin_handover(struct dmi_member *m, uint32_t successor) {
+static void begin_handover(struct dmi_member *m, uint32_t successor, uint64_t ballot) {
   struct dmi_coord *c = m->coord;
+  struct dmi_view_body view = {.coordinator = successor};
   c->change = DMI_CHANGE_HANDOVER;
   c->successor = successor;
-  c->view++;
-  send_view(m, successor, NULL, 0, NULL, 0);
+  view.number = ++c->view;
+  send_view(m, &view, ballot);
 }
 
-static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
+/* Those that have been welcomed since the last view. */
+static void add_voters(struct dmi_member *m, struct dmi_view_body *view) {
+  for (uint32_t i = 0; m->env.survive && i < m->peers.num; i++) {
+    const struct dmi_record *record = dmi_coord_find(m->coord, m->peers.at[i].uid);
+    if (!record || m->peers.at[i].voter || !is_voter(m, record)) continue;
+    view->added = dmi_xalloc_again(view->added, view->added_num + 1u, sizeof(*view->added));
+    view->added[view->added_num] = m->peers.at[i];
+    view->added[view->added_num++].voter = true;
+  }
+}
+
+static void begin_view(struct dmi_member *m, struct dmi_record *leaver, uint64_t ballot) {
   struct dmi_coord *c = m->coord;
-  uint32_t added_num, removed_num = 0;
-  struct dmi_peer *added;
-  struct dmi_removed *removed = dmi_xalloc(c->records.num + 1u, sizeof(*removed));
+  struct dmi_view_body view = {.coordinator = m->uid};
+  view.removed = dmi_xalloc(c->records.num + 1u, sizeof(*view.removed));
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     if (record != leaver && record->life != DMI_LIFE_LOST) continue;
     record->left = true;
     record->removed = record != leaver;
-    removed[removed_num].uid = record->uid;
-    removed[removed_num].main = record->main;
-    removed[removed_num++].heir = record == leaver ? record->heir : 0;
+    view.removed[view.removed_num].uid = record->uid;
+    view.removed[view.removed_num].main = record->main;
+    view.removed[view.removed_num++].heir = record == leaver ? record->heir : 0;
   }
   if (leaver) {
     for (uint32_t i = 0; i < c->records.num; i++) {
@@ -174,22 +230,32 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver) {
     }
   }
   c->change = DMI_CHANGE_VIEW;
-  c->view++;
-  added = admit(m, &added_num); /* may move the records */
-  send_view(m, m->uid, added, added_num, removed, removed_num);
-  free(added);
-  free(removed);
+  view.number = ++c->view;
+  view.added = admit(m, &view.added_num); /* may move the records */
+  add_voters(m, &view);
+  send_view(m, &view, ballot);
+  dmi_view_free(&view);
+}
+
+/* May a view be made now?  With `survive` `ballot` is set. */
+static bool may_change(struct dmi_member *m, uint64_t *ballot) {
+  *ballot = 0;
+  if (!m->env.survive) return true;
+  *ballot = m->env.survive->may_change(m->env.survive_arg);
+  return *ballot != 0;
 }
 
 /* As soon as its pages are elsewhere: then this process may soon be lost. */
 static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
   const struct dmi_record *heir;
+  uint64_t ballot;
   if (self->life != DMI_LIFE_DRAINED) return false;
   if (self->busy && DMI_BROKEN(m, DMI_MBREAK_ROLE)) return false;
   heir = dmi_coord_heir(m->coord, m->uid);
   if (!heir) heir = dmi_coord_keeper(m->coord, m->uid);
-  if (heir) begin_handover(m, heir->uid);
-  return heir != NULL;
+  if (!heir || !may_change(m, &ballot)) return false;
+  begin_handover(m, heir->uid, ballot);
+  return true;
 }
 
 /* One that has left, and where no user code runs. */
@@ -207,6 +273,7 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *self = dmi_coord_find(c, m->uid);
   struct dmi_record *leaver = NULL;
+  uint64_t ballot;
   bool lost = false, free_to = c->removing == 0 || DMI_BROKEN(m, DMI_MBREAK_FLUSHED);
   if (c->removing == 0 && (hand_over(m, self) || send_out(m))) return true;
   for (uint32_t i = 0; i < c->records.num; i++) {
@@ -215,8 +282,9 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
     if (record == self || record->life != DMI_LIFE_DRAINED) continue;
     if (free_to && !leaver) leaver = record;
   }
-  if (!leaver && !lost && c->joins.num == 0) return false;
-  begin_view(m, leaver);
+  if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m)) return false;
+  if (!may_change(m, &ballot)) return false;
+  begin_view(m, leaver, ballot);
   return true;
 }
 
@@ -238,14 +306,18 @@ bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,
   number = dmi_unpack_u64(&body);
   last_request = dmi_unpack_u8(&body);
   if (!dmi_unpack_done(&body) || last_request > 1) return false;
+  if (m->env.survive && (number != c->view || dmi_coord_recovers(c)))
+    return true; /* STATE says it */
+  if (m->env.survive && c->change == DMI_CHANGE_NONE) return true;
   if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
-  if (!dmi_uid_set_drop(&c->awaits, record->uid)) return false;
+  if (!dmi_uid_set_drop(&c->awaits, record->uid))
+    return m->env.survive; /* one that was told to end: the agreement has given it the view, too */
   if (last_request) dmi_uid_set_add(&c->last_requests, record->uid);
   if (DMI_BROKEN(m, DMI_MBREAK_TAKEN) && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
 }
 
-static void end_view(struct dmi_member *m) {
+void dmi_coord_end_view(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_NONE;
   for (uint32_t i = 0; i < c->records.num;) {
@@ -282,16 +354,21 @@ static void end_handover(struct dmi_member *m) {
 }
 
 void dmi_coord_end_change(struct dmi_member *m) {
-  if (m->coord->change == DMI_CHANGE_HANDOVER) {
+  if (m->coord->change == DMI_CHANGE_STATES) {
+    dmi_coord_end_states(m);
+  } else if (m->coord->change == DMI_CHANGE_READY) {
+    dmi_coord_end_ready(m);
+  } else if (m->coord->change == DMI_CHANGE_HANDOVER) {
     end_handover(m);
   } else {
-    end_view(m);
+    if (m->env.survive) m->env.survive->all_taken(m->env.survive_arg, m->coord->view);
+    dmi_coord_end_view(m);
   }
 }
 
 /* ---- Becoming the coordinator -------------------------------------------------------------- */
 
-static void replay(struct dmi_member *m, struct dmi_deferred_list *list) {
+void dmi_coord_replay(struct dmi_member *m, struct dmi_deferred_list *list) {
   for (uint32_t i = 0; i < list->num && m->coord; i++) {
     const struct dmi_msg *msg = &list->at[i].msg;
     if (msg->type == DMI_CTL_JOIN) {
@@ -308,7 +385,7 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   struct dmi_coord *c;
   struct dmi_deferred_list list;
   if (m->coord || m->uid == 0 || m->coordinator != m->uid || from != m->coordinator_before) {
-    return false;
+    return m->env.survive != NULL; /* a crash view has come between */
   }
   dmi_unpack_init(&body, &msg->body);
   c = dmi_coord_unpack(&body);
@@ -320,13 +397,14 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   m->handed_by = *dmi_member_find(m, from);
   m->coordinator_before = 0;
   m->coord = c;
+  if (m->env.survive) m->env.survive->all_taken(m->env.survive_arg, m->coord->view);
   c->retry = true;
   list = c->deferred;
   memset(&c->deferred, 0, sizeof(c->deferred));
-  replay(m, &list);
+  dmi_coord_replay(m, &list);
   list = m->deferred;
   memset(&m->deferred, 0, sizeof(m->deferred));
   m->deferred_bytes = 0;
-  replay(m, &list);
+  dmi_coord_replay(m, &list);
   return true;
 }

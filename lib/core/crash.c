@@ -243,8 +243,20 @@ void dmi_crash_change(struct dmi_pulse *p, const struct dmi_pulse_view *view) {
   take_made(p, view, p->promised);
 }
 
-void dmi_crash_all_taken(struct dmi_pulse *p) {
-  dmi_crash_chain_drop(&p->chain, p->chain.num - 1);
+/* `known`: number of a view that all have taken, as the coordinator says that this process
+ * follows. */
+void dmi_crash_known(struct dmi_pulse *p, uint64_t known) {
+  for (uint32_t i = 0; i < p->chain.num; i++) {
+    if (p->chain.at[i].number != known) continue;
+    dmi_crash_chain_drop(&p->chain, i);
+    dmi_pulse_viewed(p);
+    return;
+  }
+}
+
+void dmi_crash_all_taken(struct dmi_pulse *p, uint64_t number) {
+  dmi_crash_known(p, number);
+  if (dmi_pulse_top(p)->number != number) return;
   if (DMI_BALLOT_UID(p->promised) == p->config.self && p->lead == DMI_LEAD_NOT) {
     p->lead = DMI_LEAD_IS;
     p->patience = p->attempt = DMI_MS_NEVER;
@@ -255,15 +267,4 @@ void dmi_crash_all_taken(struct dmi_pulse *p) {
       p->peers.at[i].told = p->peers.at[i].in;
   }
   dmi_pulse_viewed(p);
-}
-
-/* `known`: number of a view that all have taken, as the coordinator says that this process
- * follows. */
-void dmi_crash_known(struct dmi_pulse *p, uint64_t known) {
-  for (uint32_t i = 0; i < p->chain.num; i++) {
-    if (p->chain.at[i].number != known) continue;
-    dmi_crash_chain_drop(&p->chain, i);
-    dmi_pulse_viewed(p);
-    return;
-  }
 }

@@ -188,7 +188,7 @@ static struct dmi_slice crash_body(const struct dmi_crash_view *base,
     if (dmi_crash_member(view, base->members[i].uid)) continue;
     dmi_pack_u32(&body, base->members[i].uid);
     dmi_pack_u32(&body, 0);
-    dmi_pack_u8(&body, 0);
+    dmi_pack_u8(&body, 2); /* it was lost */
   }
   return dmi_pack_slice(&body);
 }

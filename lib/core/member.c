@@ -30,12 +30,21 @@ void dmi_member_free(struct dmi_member *m) {
   dmi_coord_free(m->coord);
   dmi_deferred_free(&m->loop);
   dmi_deferred_free(&m->deferred);
+  dmi_deferred_free(&m->early);
   dmi_uid_set_free(&m->strangers);
   dmi_uid_set_free(&m->viewing_left);
   dmi_uid_set_free(&m->viewing_lost);
   dmi_uid_set_free(&m->last_requests);
   dmi_uid_set_free(&m->awaits);
   dmi_pack_free(&m->ended);
+  for (uint32_t i = 0; i < m->agreed.num; i++)
+    dmi_slice_drop(&m->agreed.at[i].body);
+  for (uint32_t i = 0; i < m->calls.num; i++)
+    dmi_slice_drop(&m->calls.at[i].body);
+  free(m->agreed.at);
+  free(m->lost.at);
+  free(m->losses.at);
+  free(m->got.at);
   free(m->peers.at);
   free(m->calls.at);
   free(m->busy_waits.at);
@@ -69,14 +78,15 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
   return true;
 }
 
-static bool handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_wire_type *row = dmi_wire_type(msg->type);
   if (row->class != DMI_CLASS_MEMBER) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
+  if (dmi_member_is_early(m, from, msg)) return true;
   if (row->receiver == DMI_COORD) return to_coordinator(m, from, msg);
   if (row->sender == DMI_COORD && row->receiver != DMI_JOINER &&
       (from != m->coordinator || m->uid == 0))
-    return false;
+    return m->env.survive && m->uid; /* it has been deposed, and may not know */
   switch (msg->type) {
 #define HANDLE(symbol, number, name, handler, ...) \
   case symbol:                                     \
@@ -111,7 +121,7 @@ static void finish(struct dmi_member *m) {
   do {
     while (m->loop_next < m->loop.num) {
       struct dmi_deferred item = m->loop.at[m->loop_next++];
-      bool ok = handle(m, m->uid, &item.msg);
+      bool ok = dmi_member_handle(m, m->uid, &item.msg);
       if (!ok) refused_own(m, &item.msg);
     }
     dmi_deferred_free(&m->loop);
@@ -126,7 +136,7 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
   bool ok;
   if (from == m->uid && m->uid != 0) return false;
   begin(m, out);
-  ok = handle(m, from, msg);
+  ok = dmi_member_handle(m, from, msg);
   finish(m);
   return ok;
 }
@@ -157,6 +167,7 @@ void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const 
 static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
   struct dmi_pack body;
   char text[DMI_TEXT_SIZE];
+  if (m->env.survive) return; /* the agreement knows, and decides */
   if (uid == m->coordinator) {
     dmi_lost_text(text, dmi_member_find(m, uid), why);
     dmi_member_fatal_lost(m, text);
@@ -221,6 +232,19 @@ void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out) {
 
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_view_taken(m));
+}
+
+void dmi_member_agreed(struct dmi_member *m, const struct dmi_slice *body, bool crash,
+                       struct dmi_mout *out) {
+  EVENT(dmi_member_agree(m, body, crash));
+}
+
+void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT((void)0); /* the coordinator looks after each event */
+}
+
+void dmi_member_recovered(struct dmi_member *m, uint64_t number, struct dmi_mout *out) {
+  EVENT(dmi_member_crash_recovered(m, number));
 }
 
 void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out) {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/birth.h"
+#include "core/pulse.h"
 #include "msg/addr.h"
 #include "msg/msg.h"
 
@@ -36,14 +37,19 @@ struct dmi_node_info {
 struct dmi_notice {
   uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED of dmi_api.h */
   dmi_id_t dmi_id; /* the process it is about */
+  uint32_t uid;    /* likewise */
   struct dmi_node_info info;
 };
+
+#define DMI_NOTICE_LOST 4 /* state: a process that the program knew was lost */
 
 /* A member, as every member knows it. */
 struct dmi_peer {
   dmi_uid_t uid;
   dmi_id_t dmi_id;
   bool left;            /* it has nothing of the program any more; its DMI_main may still run */
+  bool voter;           /* its vote counts after a loss (only with `survive`) */
+  bool tie;             /* ... and is the heavier one; only in ACCEPT */
   struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
   struct dmi_node_info info;
 };
@@ -53,6 +59,7 @@ struct dmi_removed {
   dmi_uid_t uid;
   dmi_uid_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
   bool main;      /* it was lost, and DMI_main with it */
+  bool lost;      /* by a crash view: its heir is named by RECOVER */
 };
 
 /* An entry of the directory of mappings. */
@@ -96,6 +103,11 @@ enum dmi_mact_type {
   /* === left ===.  Calls about threads that ended here are answered "moved" (already since
    * dmi_member_drained was called): the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
+  /* removed[removed_num] were lost in the crash view `op` (VIEW has come before); `heir` is now
+   * home of what each was home of: recover the pages (docs/crashes-pages.md).  What was being
+   * recovered for an older view is void.  Answer: dmi_member_recovered */
+  DMI_MACT_RECOVER,
+  DMI_MACT_RESUME, /* all are ready: go on */
   DMI_MACT_ADOPT,  /* this process is now home of `mapping`, as if it had mapped it itself */
   DMI_MACT_FORGET, /* kill all pages of mapping.base (protocol.md R10); unknown: nothing to do.
                       Answer: dmi_member_forgot(base) */
@@ -119,7 +131,7 @@ struct dmi_mact {
   uint32_t peer_num;           /* VIEW */
   uint32_t removed_num;        /* VIEW */
   uint32_t notice_num;         /* RESULT of poll, peek: 1 or 0; of nodes */
-  uint64_t op;                 /* RESULT */
+  uint64_t op;                 /* RESULT; RECOVER: number of the view */
   uint64_t value;              /* RESULT of thread */
   struct dmi_entry mapping;    /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;        /* CONNECT, ADD_PEER */
@@ -127,7 +139,7 @@ struct dmi_mact {
                                   dmi_mout_clear drop them: zero what was moved */
   uint8_t program_id[16];      /* SELF */
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
-  struct dmi_removed *removed; /* VIEW; likewise */
+  struct dmi_removed *removed; /* VIEW, RECOVER; likewise */
   struct dmi_notice *notices;  /* RESULT; likewise */
   char *text;                  /* FATAL, TELL; likewise */
 };
@@ -152,6 +164,20 @@ struct dmi_member_env {
   bool (*connected)(void *arg, dmi_uid_t uid);
   /* dmi_net_addrs: both ends of a connection that stands */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+  const struct dmi_member_survive *survive; /* NULL: the loss of a vital process ends the program */
+  void *survive_arg;
+};
+
+/* What membership tells the agreement (core/pulse.h), when the program is to survive losses. */
+struct dmi_member_survive {
+  void (*start)(void *arg, const struct dmi_pulse_view *view, uint64_t ballot);
+  bool (*take)(void *arg, const struct dmi_pulse_view *view, uint64_t ballot);
+  /* dmi_pulse_may_change: the ballot, or 0: not now, the event that makes it possible comes to
+   * dmi_member_may_change.  From a ballot to `change` nothing else may come to the agreement. */
+  uint64_t (*may_change)(void *arg);
+  void (*change)(void *arg, const struct dmi_pulse_view *view);
+  uint32_t (*tie)(void *arg); /* dmi_pulse_tie */
+  void (*all_taken)(void *arg, uint64_t number);
 };
 
 /* Deliberate faults, one rule of docs/membership.md switched off each, so that tests can show that
@@ -212,6 +238,17 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
 
 /* The connection with this uid or temporary id broke. */
 void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out);
+
+/* ---- Events: the agreement --------------------------------------------------------------------
+ */
+
+/* DMI_PULSE_VIEW: take this view.  `body` is borrowed. */
+void dmi_member_agreed(struct dmi_member *m, const struct dmi_slice *body, bool crash,
+                       struct dmi_mout *out);
+/* The answer of may_change may be another one now: its lease is back, for example. */
+void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out);
+/* Answer to RECOVER of the crash view `number`. */
+void dmi_member_recovered(struct dmi_member *m, uint64_t number, struct dmi_mout *out);
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 

@@ -43,7 +43,20 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
     call->addr = dmi_unpack_u64(&unpack);
   }
   if (type != DMI_CTL_POLL) m->calls_busy++;
+  if (m->env.survive && body && body->len) call->body = dmi_slice_xcopy(body->bytes, body->len);
   dmi_member_send(m, m->coordinator, type, op, 0, body);
+}
+
+/* The one before may have done it, and its answer is lost: hence AGAIN. */
+void dmi_member_calls_again(struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->calls.num; i++) {
+    const struct dmi_member_call *call = &m->calls.at[i];
+    struct dmi_pack body;
+    dmi_pack_init(&body);
+    if (call->body.len) dmi_pack_raw(&body, call->body.ptr, call->body.len);
+    dmi_member_send_again(m, call->type, call->op, &body);
+  }
+  if (m->busy_told) dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, m->busy_seq, 0, NULL);
 }
 
 /* ---- Results ------------------------------------------------------------------------------- */
@@ -85,6 +98,14 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
   }
 }
 
+/* A notice was given to this process: nobody else must get it. */
+static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
+                        const struct dmi_mact *act) {
+  if (!m->env.survive || !act->flag || (type != DMI_CTL_POLL && type != DMI_CTL_PEEK)) return;
+  dmi_member_note_got(m, act->notices[0].uid, act->notices[0].state);
+  dmi_member_send(m, m->coordinator, DMI_CTL_NOTICE_OK, op, 0, NULL);
+}
+
 bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
@@ -99,17 +120,22 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       m->out->num--;
       return false;
     }
+    note_notice(m, msg->member.op, type, act);
+    dmi_slice_drop(&m->calls.at[i].body);
     DMI_LIST_DROP(&m->calls, i);
     if (type != DMI_CTL_POLL) m->calls_busy--;
     look_idle(m);
     return true;
   }
-  return !dmi_member_is_active(m); /* what was completed with DMI_EINACTIVE */
+  /* what was completed with DMI_EINACTIVE; or was asked again, and was on its way already */
+  return !dmi_member_is_active(m) || m->env.survive;
 }
 
 void dmi_member_end_calls(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->calls.num; i++)
     add_result(m, m->calls.at[i].op, DMI_EINACTIVE);
+  for (uint32_t i = 0; i < m->calls.num; i++)
+    dmi_slice_drop(&m->calls.at[i].body);
   m->calls.num = 0;
   m->calls_busy = 0;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {
@@ -149,6 +175,7 @@ void dmi_member_call_idle(struct dmi_member *m) {
 bool dmi_member_on_busy_ok(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   uint32_t kept = 0;
   (void)from;
+  if (msg->member.op == m->busy_acked && m->env.survive) return true; /* asked again */
   if (msg->member.op <= m->busy_acked || msg->member.op > m->busy_seq) return false;
   m->busy_acked = msg->member.op;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {

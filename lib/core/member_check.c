@@ -71,13 +71,14 @@ static void check_coordinator(const struct dmi_member *m) {
   must(self && !self->left, m, "the coordinator is a member");
   must(c->notices.num == 0 || c->polls.num == 0, m, "no notice waits while somebody polls");
   must(c->change != DMI_CHANGE_NONE || c->awaits.num == 0, m, "no view, no VIEW_TAKEN");
-  must(c->change == DMI_CHANGE_HANDOVER || c->deferred.num == 0, m, "deferred only at a handover");
+  must(c->change == DMI_CHANGE_HANDOVER || dmi_coord_recovers(c) || c->deferred.num == 0, m,
+       "deferred only at a handover, and behind a crash view");
   for (uint32_t i = 0; i < c->records.num; i++) {
     must(i == 0 || c->records.at[i - 1].uid < c->records.at[i].uid, m, "records are in order");
     for (uint32_t j = 0; j < i; j++) {
       must(!dmi_id_is(c->records.at[i].dmi_id, c->records.at[j].dmi_id), m, "ids are different");
     }
-    if (!any_broken(m)) check_record(m, &c->records.at[i]);
+    if (!any_broken(m) && !dmi_coord_recovers(c)) check_record(m, &c->records.at[i]);
   }
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     const struct dmi_entry *mapping = &c->mappings.at[i];

@@ -104,8 +104,26 @@ enum dmi_phase {
 
 struct dmi_member_call {
   uint64_t op;
-  uint64_t addr; /* LOOKUP: what was asked for */
-  uint8_t type;  /* enum dmi_msg_type of the request */
+  uint64_t addr;         /* LOOKUP: what was asked for */
+  uint8_t type;          /* enum dmi_msg_type of the request */
+  struct dmi_slice body; /* with `survive`: it may have to be asked again */
+};
+
+struct dmi_queued {
+  uint32_t uid; /* whom the notice is about */
+  struct dmi_notice notice;
+};
+
+/* A view that was agreed on. */
+struct dmi_agreed {
+  struct dmi_slice body;
+  bool crash;
+};
+
+/* A notice that this process was given. */
+struct dmi_got {
+  uint32_t uid;
+  uint32_t state;
 };
 
 struct dmi_busy_wait {
@@ -144,6 +162,12 @@ struct dmi_member {
   struct dmi_uid_set viewing_left; /* others that have left by that view */
   struct dmi_uid_set viewing_lost; /* gone by that view */
   DMI_LIST(struct dmi_peer) peers;
+  /* with `survive` */
+  DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
+  uint64_t crash; /* number of the crash view that is being recovered from; 0: none */
+  DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
+  DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
+  DMI_LIST(struct dmi_got) got;
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
@@ -152,6 +176,7 @@ struct dmi_member {
   bool no_capacity;                 /* at the last DMI_goodbye, or since it keeps its pages */
   bool no_capacity_told;            /* the user was told so */
   dmi_uid_t heir;                   /* of LEAVE_GO; 0: keep the pages */
+  dmi_uid_t last_request_to;        /* the last leaver that it has sent LAST_REQUEST; 0: none */
   struct dmi_pack ended;            /* packed results for DRAINED */
   struct dmi_uid_set last_requests; /* which members have sent LAST_REQUEST */
   struct dmi_uid_set awaits; /* LAST_REQUESTS: whose LAST_REQUEST is missing; LAST_MESSAGES: whose
@@ -167,6 +192,7 @@ struct dmi_member {
   /* the coordinator role */
   struct dmi_coord *coord;
   struct dmi_peer handed_by; /* who sent COORD; uid 0: nobody, the state is this process's own */
+  struct dmi_deferred_list early; /* of members that have taken a newer view */
   struct dmi_deferred_list
       deferred;            /* for the coordinator: deferred until COORD makes it this process */
   uint64_t deferred_bytes; /* of their bodies */
@@ -180,12 +206,17 @@ DMI_MSGS_MEMBER(DMI_MEMBER_HANDLER)
 /* Is it a message of a member to the coordinator? */
 bool dmi_member_for_coordinator(uint8_t type);
 
+/* member.c */
+bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+
 /* member_state.c */
 void dmi_member_move(struct dmi_member *m, enum dmi_phase phase); /* aborts if not allowed */
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 /* Takes the content of body (may be NULL). */
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, uint64_t op,
                      int error, struct dmi_pack *body);
+/* A call, to a new coordinator. */
+void dmi_member_send_again(struct dmi_member *m, uint8_t type, uint64_t op, struct dmi_pack *body);
 void dmi_member_tell(struct dmi_member *m, const char *text);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
 
@@ -213,7 +244,7 @@ void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapp
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 76    /* at least, packed */
 #define DMI_REMOVED_BYTES 9  /* packed */
-#define DMI_NOTICE_BYTES 21  /* at least, packed */
+#define DMI_NOTICE_BYTES 25  /* at least, packed */
 #define DMI_MAPPING_BYTES 36 /* packed */
 
 /* member_join.c */
@@ -244,6 +275,26 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator);
 void dmi_view_taken(struct dmi_member *m); /* the answer to VIEW */
 struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
+
+/* member_crash.c */
+/* Flags of STATE. */
+#define DMI_STATE_OPENED 0x01u
+#define DMI_STATE_ASKED 0x02u
+#define DMI_STATE_LEFT 0x04u
+#define DMI_STATE_FIRST 0x08u
+#define DMI_STATE_NO_CAPACITY 0x10u
+/* The members behind this view, as the agreement wants them; free .members. */
+struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
+                                            const struct dmi_view_body *view);
+void dmi_member_crash_taken(struct dmi_member *m); /* the answer to VIEW, of a crash view */
+void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer);
+void dmi_member_note_got(struct dmi_member *m, uint32_t uid, uint32_t state);
+void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash);
+bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+void dmi_member_next_agreed(struct dmi_member *m);
+void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number);
+/* To the coordinator, again: calls that have no answer, and that this process is busy. */
+void dmi_member_calls_again(struct dmi_member *m);
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);
@@ -317,6 +368,7 @@ struct dmi_record {
   bool busy;
   bool ended;                /* ENDED came */
   bool removed;              /* by the view change at work */
+  bool flushed;              /* STATE says so: FLUSHED may be lost */
   struct dmi_caller welcome; /* waits for OPENED */
   struct dmi_caller goodbye; /* waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
   bool no_capacity; /* CLOSING, NO_HEIR: no member had capacity for its pages; until some may be
@@ -332,9 +384,10 @@ struct dmi_join {
   struct dmi_peer peer; /* uid and dmi_id still 0 */
 };
 
-struct dmi_queued {
-  dmi_uid_t uid; /* whom the notice is about */
-  struct dmi_notice notice;
+/* A notice on its way to a caller, with `survive`. */
+struct dmi_given {
+  struct dmi_caller caller;
+  struct dmi_queued queued;
 };
 
 struct dmi_forget {
@@ -354,7 +407,13 @@ struct dmi_result {
   struct dmi_ended ended;
 };
 
-enum dmi_change { DMI_CHANGE_NONE, DMI_CHANGE_VIEW, DMI_CHANGE_HANDOVER };
+enum dmi_change {
+  DMI_CHANGE_NONE,
+  DMI_CHANGE_VIEW,
+  DMI_CHANGE_HANDOVER,
+  DMI_CHANGE_STATES, /* crash view: until STATE of all is here */
+  DMI_CHANGE_READY   /* ... until READY of all is */
+};
 
 struct dmi_coord {
   uint64_t view; /* number of the newest view */
@@ -375,6 +434,10 @@ struct dmi_coord {
   struct dmi_deferred_list
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */
+  bool rebuilds;                    /* STATES, READY: what it knows comes from the members' STATE */
+  DMI_LIST(struct dmi_got) got;     /* STATES: notices that members were given */
+  DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
+  DMI_LIST(struct dmi_queued) lost; /* whose loss is to be told at RESUME */
   enum dmi_change change;
   dmi_uid_t successor;               /* HANDOVER */
   struct dmi_uid_set awaits;         /* VIEW_TAKEN has not come */
@@ -411,7 +474,17 @@ bool dmi_coord_untake(struct dmi_member *m, dmi_uid_t uid, const char *why);
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
 void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
 bool dmi_coord_begin_change(struct dmi_member *m); /* false: there was nothing to do */
-void dmi_coord_end_change(struct dmi_member *m);   /* all have taken it; may free m->coord */
+void dmi_coord_end_view(struct dmi_member *m);     /* what follows once all have the newest view */
+void dmi_coord_replay(struct dmi_member *m, struct dmi_deferred_list *list);
+void dmi_coord_end_change(struct dmi_member *m); /* all have taken it; may free m->coord */
+
+/* coord_crash.c */
+void dmi_coord_crash(struct dmi_member *m); /* this process is the coordinator of a crash view */
+void dmi_coord_end_states(struct dmi_member *m);
+void dmi_coord_end_ready(struct dmi_member *m);
+bool dmi_coord_recovers(const struct dmi_coord *c);
+/* DMI_goodbye that the coordinator before had begun.  False: it had not. */
+bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dmi_id_t dmi_id);
 
 /* coord_leave.c */
 /* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
@@ -428,6 +501,8 @@ void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record);
 
 /* coord_notice.c */
 void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state);
+void dmi_coord_deliver(struct dmi_member *m);
+void dmi_coord_notify_lost(struct dmi_member *m, const struct dmi_queued *lost);
 void dmi_coord_unnotify(struct dmi_coord *c, dmi_uid_t uid); /* it is gone: no notices, no polls */
 void dmi_coord_unpoll(struct dmi_coord *c, dmi_uid_t uid);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,

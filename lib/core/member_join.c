@@ -26,6 +26,7 @@ void dmi_member_found(struct dmi_member *m) {
   self->uid = m->uid;
   self->addr = m->own;
   self->info = m->info;
+  self->voter = m->env.survive != NULL;
   m->busy = 1; /* DMI_main */
   m->busy_told = true;
   m->busy_seq = m->busy_acked = 1;
@@ -42,6 +43,12 @@ void dmi_member_found(struct dmi_member *m) {
   act->uid = m->uid;
   act->dmi_id = m->dmi_id;
   dmi_member_move(m, DMI_PHASE_JOINED);
+  if (m->env.survive) {
+    const struct dmi_pulse_member only = {m->uid, true};
+    const struct dmi_pulse_view first = {
+        .number = 1, .coordinator = m->uid, .tie = m->uid, .num = 1, .members = &only};
+    m->env.survive->start(m->env.survive_arg, &first, m->uid);
+  }
   dmi_coord_start(m);
 }
 
@@ -136,6 +143,8 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_view_body view;
   struct dmi_addr ours, theirs;
   struct dmi_mact *act;
+  struct dmi_slice made = {0}; /* the view that lets it join, as the others got it */
+  size_t len;
   uint8_t program_id[16];
   uint32_t uid;
   bool in = false, led = false;
@@ -143,6 +152,8 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_raw(&body, program_id, sizeof(program_id));
   uid = dmi_unpack_u32(&body);
+  made.ptr = dmi_unpack_bytes(&body, &len);
+  made.len = len;
   if (!dmi_view_unpack(&body, &view)) return false;
   for (uint32_t i = 0; i < view.added_num; i++) {
     if (view.added[i].uid == uid) in = true;
@@ -163,6 +174,12 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   act->id = from;
   act->uid = view.coordinator;
   m->env.addrs(m->env.arg, from, &ours, &theirs);
+  if (m->env.survive) {
+    struct dmi_pulse_view pulse = dmi_member_pulse_view(m, &view);
+    pulse.body = made;
+    m->env.survive->start(m->env.survive_arg, &pulse, msg->member.op);
+    free((void *)pulse.members);
+  }
   dmi_view_take(m, &view, &theirs);
   dmi_view_free(&view);
   m->dmi_id = dmi_member_find(m, uid)->dmi_id;

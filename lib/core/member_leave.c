@@ -71,6 +71,13 @@ bool dmi_member_on_leave_go(struct dmi_member *m, uint32_t from, const struct dm
   } else if (m->phase == DMI_PHASE_DRAINED && m->heir == 0 && heir) {
     m->heir = heir; /* it kept its pages until a process came that can take them */
     start_drain(m);
+  } else if (m->env.survive && m->phase == DMI_PHASE_STOPPING) {
+    m->heir = heir; /* the one before was lost */
+  } else if (m->env.survive &&
+             (m->phase == DMI_PHASE_DRAINING || m->phase == DMI_PHASE_DRAIN_SENT ||
+              m->phase == DMI_PHASE_DRAINED)) {
+    m->heir = heir;
+    start_drain(m);
   } else {
     return false;
   }

@@ -18,8 +18,9 @@ static const uint32_t phase_next[DMI_PHASE_NUM] = {
     [DMI_PHASE_ACCEPTED] = TO(JOINED) | TO(FINISHED),
     [DMI_PHASE_JOINED] = TO(STOPPING) | TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_STOPPING] = TO(JOINED) | TO(DRAINING) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_DRAINING] = TO(JOINED) | TO(DRAIN_SENT) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
-    [DMI_PHASE_DRAIN_SENT] = TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAINING] =
+        TO(DRAINING) | TO(JOINED) | TO(DRAIN_SENT) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
+    [DMI_PHASE_DRAIN_SENT] = TO(DRAINING) | TO(DRAINED) | TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_DRAINED] = TO(DRAINING) | TO(LAST_REQUESTS) | TO(ENDED) | TO(FINISHED),
     [DMI_PHASE_LAST_REQUESTS] = TO(LAST_MESSAGES) | TO(FINISHED),
     [DMI_PHASE_LAST_MESSAGES] = TO(LEFT) | TO(FINISHED),
@@ -76,6 +77,7 @@ void dmi_deferred_add(struct dmi_deferred_list *list, uint32_t from, const struc
   struct dmi_deferred *item = DMI_LIST_ADD(list);
   item->from = from;
   item->msg.type = msg->type;
+  item->msg.flags = msg->flags;
   item->msg.member.op = msg->member.op;
   item->msg.member.error = msg->member.error;
   if (msg->body.len == 0) return;
@@ -148,6 +150,13 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
     act->id = to;
     act->msg = msg;
   }
+}
+
+void dmi_member_send_again(struct dmi_member *m, uint8_t type, uint64_t op, struct dmi_pack *body) {
+  uint32_t before = m->out->num, loop = m->loop.num;
+  dmi_member_send(m, m->coordinator, (enum dmi_msg_type)type, op, 0, body);
+  if (m->loop.num > loop) m->loop.at[loop].msg.flags = DMI_F_AGAIN;
+  if (m->out->num > before) m->out->act[before].msg.flags = DMI_F_AGAIN;
 }
 
 void dmi_member_tell(struct dmi_member *m, const char *text) {
@@ -252,12 +261,14 @@ void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth)
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice) {
   dmi_pack_u32(pack, notice->state);
   dmi_pack_u32(pack, notice->dmi_id.n);
+  dmi_pack_u32(pack, notice->uid);
   dmi_info_pack(pack, &notice->info);
 }
 
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
   notice->state = dmi_unpack_u32(unpack);
   notice->dmi_id.n = dmi_unpack_u32(unpack);
+  notice->uid = dmi_unpack_u32(unpack);
   dmi_info_unpack(unpack, &notice->info);
 }
 
@@ -272,19 +283,30 @@ void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr) {
   addr->port = dmi_unpack_u16(unpack);
 }
 
+/* Of a peer. */
+#define LEFT 0x01u
+#define VOTER 0x02u
+#define TIE 0x04u
+
 void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
   dmi_pack_u32(pack, peer->dmi_id.n);
-  dmi_pack_u8(pack, peer->left);
+  dmi_pack_u8(pack, (uint8_t)((peer->left ? LEFT : 0u) | (peer->voter ? VOTER : 0u) |
+                              (peer->tie ? TIE : 0u)));
   dmi_member_pack_addr(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
   dmi_member_pack_birth(pack, &peer->info.birth);
 }
 
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
+  uint8_t flags;
   peer->uid = dmi_unpack_u32(unpack);
   peer->dmi_id.n = dmi_unpack_u32(unpack);
-  peer->left = dmi_member_unpack_flag(unpack);
+  flags = dmi_unpack_u8(unpack);
+  if (flags > (LEFT | VOTER | TIE)) unpack->bad = true;
+  peer->left = flags & LEFT;
+  peer->voter = flags & VOTER;
+  peer->tie = flags & TIE;
   dmi_member_unpack_addr(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
   dmi_member_unpack_birth(unpack, &peer->info.birth);

@@ -15,6 +15,7 @@ void dmi_view_free(struct dmi_view_body *view) {
 
 /* The rest of an ACCEPT or VIEW.  False: malformed, nothing is held. */
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
+  uint8_t flags;
   memset(view, 0, sizeof(*view));
   view->number = dmi_unpack_u64(unpack);
   view->coordinator = dmi_unpack_u32(unpack);
@@ -27,7 +28,10 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   for (uint32_t i = 0; i < view->removed_num; i++) {
     view->removed[i].uid = dmi_unpack_u32(unpack);
     view->removed[i].heir = dmi_unpack_u32(unpack);
-    view->removed[i].main = dmi_member_unpack_flag(unpack);
+    flags = dmi_unpack_u8(unpack);
+    if (flags > 3) unpack->bad = true;
+    view->removed[i].main = flags & 1;
+    view->removed[i].lost = flags & 2;
   }
   if (dmi_unpack_done(unpack)) return true;
   dmi_view_free(view);
@@ -57,10 +61,12 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   struct dmi_peer *peer = dmi_member_find(m, removed->uid);
   if (removed->heir) {
     peer->left = true;
+    peer->voter = false;
     if (removed->uid != m->uid) dmi_uid_set_add(&m->viewing_left, removed->uid);
     return;
   }
   if (removed->main) tell_lost(m, peer);
+  if (removed->lost) dmi_member_crash_removed(m, peer);
   DMI_LIST_DROP(&m->peers, peer - m->peers.at);
   dmi_uid_set_add(&m->viewing_lost, removed->uid);
 }
@@ -71,7 +77,12 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator) {
   struct dmi_mact *act;
   for (uint32_t i = 0; i < view->added_num; i++) {
-    struct dmi_peer *peer = &view->added[i];
+    struct dmi_peer *peer = &view->added[i], *known = dmi_member_find(m, peer->uid);
+    if (known) { /* it is a voter now */
+      known->voter = true;
+      view->added[i--] = view->added[--view->added_num];
+      continue;
+    }
     peer->addr = dmi_member_addr_resolve(&peer->addr, coordinator);
     if (peer->uid == m->uid) {
       peer->addr = m->own;
@@ -120,12 +131,19 @@ static bool handover_good(const struct dmi_member *m, const struct dmi_view_body
   return dmi_member_find(m, view->coordinator) != NULL;
 }
 
+/* A member that was known before may become a voter. */
+static bool becomes_voter(const struct dmi_member *m, const struct dmi_peer *before,
+                          const struct dmi_peer *now) {
+  return m->env.survive && !before->voter && !before->left && now->voter;
+}
+
 /* True if a correct coordinator could say so. */
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (m->viewing || view->number != m->view + 1) return false;
   if (!dmi_view_peers_good(view)) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
-    if (view->added[i].left || dmi_member_find(m, view->added[i].uid)) return false;
+    const struct dmi_peer *peer = dmi_member_find(m, view->added[i].uid);
+    if (view->added[i].left || (peer && !becomes_voter(m, peer, &view->added[i]))) return false;
   }
   for (uint32_t i = 0; i < view->removed_num; i++) {
     const struct dmi_removed *removed = &view->removed[i];
@@ -139,6 +157,19 @@ static bool plausible(const struct dmi_member *m, const struct dmi_view_body *vi
   return handover_good(m, view);
 }
 
+/* May this view be taken, for all that is agreed? */
+static bool survives(struct dmi_member *m, const struct dmi_view_body *view,
+                     const struct dmi_msg *msg) {
+  struct dmi_pulse_view pulse;
+  bool takes;
+  if (view->number != m->view + 1 || m->agreed.num) return false;
+  pulse = dmi_member_pulse_view(m, view);
+  pulse.body = msg->body;
+  takes = m->env.survive->take(m->env.survive_arg, &pulse, msg->member.op);
+  free((void *)pulse.members);
+  return takes;
+}
+
 bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_view_body view;
@@ -146,6 +177,10 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (m->phase < DMI_PHASE_ACCEPTED || m->phase > DMI_PHASE_LEFT) return false;
   dmi_unpack_init(&body, &msg->body);
   if (!dmi_view_unpack(&body, &view)) return false;
+  if (m->env.survive && from != m->uid && !survives(m, &view, msg)) {
+    dmi_view_free(&view);
+    return true; /* of a coordinator that was deposed */
+  }
   if (!plausible(m, &view)) {
     dmi_view_free(&view);
     return false;
@@ -174,14 +209,20 @@ void dmi_view_taken(struct dmi_member *m) {
     uint32_t uid = m->viewing_left.at[i];
     if (!m->env.connected(m->env.arg, uid)) continue;
     dmi_member_send(m, uid, DMI_CTL_LAST_REQUEST, 0, 0, NULL);
+    m->last_request_to = uid;
     last_request = true;
   }
   dmi_uid_set_free(&m->viewing_lost);
   dmi_uid_set_free(&m->viewing_left);
+  if (m->crash == m->view) {
+    dmi_member_crash_taken(m);
+    return;
+  }
   dmi_pack_init(&body);
   dmi_pack_u64(&body, m->view);
   dmi_pack_u8(&body, last_request);
   dmi_member_send(m, old, DMI_CTL_VIEW_TAKEN, 0, 0, &body);
   m->coordinator = m->coordinator_next;
   if (m->coordinator != old) m->coordinator_before = old;
+  dmi_member_next_agreed(m);
 }

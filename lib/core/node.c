@@ -261,6 +261,15 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
     case DMI_IN_JOIN:
       LIFE(node, out, start_join, life);
       break;
+    case DMI_IN_AGREED:
+      LIFE(node, out, agreed, &in->msg->body, in->yes, life);
+      break;
+    case DMI_IN_MAY_CHANGE:
+      LIFE(node, out, may_change, life);
+      break;
+    case DMI_IN_RECOVERED:
+      LIFE(node, out, recovered, in->op, life);
+      break;
     case DMI_IN_LEAVE_ASKED:
       LIFE(node, out, leave_asked, life);
       break;

@@ -58,8 +58,13 @@ enum dmi_input_type {
   DMI_IN_LOST,    /* the connection with `id` broke; `text`: why */
   /* ---- the life of this process ---------------------------------------------------------------
    */
-  DMI_IN_FIRST,       /* it starts the program; `program_id` */
-  DMI_IN_JOIN,        /* it joins */
+  DMI_IN_FIRST, /* it starts the program; `program_id` */
+  DMI_IN_JOIN,  /* it joins */
+  /* ---- the agreement's (core/pulse.h), with `survive` ---- */
+  DMI_IN_AGREED,     /* DMI_PULSE_VIEW: `msg`->body, `yes`: a crash view */
+  DMI_IN_MAY_CHANGE, /* dmi_member_may_change */
+  DMI_IN_RECOVERED,  /* answer to DMI_MACT_RECOVER: `op` */
+  /* ---- */
   DMI_IN_LEAVE_ASKED, /* a signal */
   DMI_IN_STOPPED,     /* answer to STOP_THREADS: `yes` */
   DMI_IN_DRAINED,     /* answer to DMI_ACT_DRAINED: `ended` */

@@ -264,8 +264,9 @@ uint64_t dmi_pulse_change(struct dmi_pulse *p, dmi_ms_t now, const struct dmi_pu
   return ballot;
 }
 
-void dmi_pulse_all_taken(struct dmi_pulse *p, dmi_ms_t now, struct dmi_pulse_out *out) {
-  if (begin(p, now, out)) dmi_crash_all_taken(p);
+void dmi_pulse_all_taken(struct dmi_pulse *p, dmi_ms_t now, uint64_t number,
+                         struct dmi_pulse_out *out) {
+  if (begin(p, now, out)) dmi_crash_all_taken(p, number);
   finish(p);
 }
 

@@ -160,9 +160,11 @@ bool dmi_pulse_may_change(const struct dmi_pulse *pulse, dmi_ms_t now);
  * the role is handed over.  Returns the ballot that VIEW and ACCEPT carry. */
 uint64_t dmi_pulse_change(struct dmi_pulse *pulse, dmi_ms_t now, const struct dmi_pulse_view *view,
                           struct dmi_pulse_out *out);
-/* All members have taken the newest view (VIEW_TAKEN of all; READY of all, of a crash view); or
- * COORD has made this process the coordinator, which says the same. */
-void dmi_pulse_all_taken(struct dmi_pulse *pulse, dmi_ms_t now, struct dmi_pulse_out *out);
+/* All members have taken the view of this number (VIEW_TAKEN of all; READY of all, of a crash
+ * view); or COORD has made this process the coordinator, which says the same.  There may be newer
+ * ones that the daemon has not heard of yet. */
+void dmi_pulse_all_taken(struct dmi_pulse *pulse, dmi_ms_t now, uint64_t number,
+                         struct dmi_pulse_out *out);
 
 /* The program ends: closed connections and silence are normal from now on. */
 void dmi_pulse_ending(struct dmi_pulse *pulse);

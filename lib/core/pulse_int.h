@@ -260,7 +260,7 @@ void dmi_crash_send_decided(struct dmi_pulse *p, dmi_uid_t to);
 /* Views that the coordinator makes alone. */
 bool dmi_crash_take_change(struct dmi_pulse *p, const struct dmi_pulse_view *view, uint64_t ballot);
 void dmi_crash_change(struct dmi_pulse *p, const struct dmi_pulse_view *view);
-void dmi_crash_all_taken(struct dmi_pulse *p);
+void dmi_crash_all_taken(struct dmi_pulse *p, uint64_t number);
 /* The coordinator says: all have taken the view of this number. */
 void dmi_crash_known(struct dmi_pulse *p, uint64_t number);
 

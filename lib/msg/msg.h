@@ -30,6 +30,8 @@
   0x0400 /* CAPACITY_ASK: answer it at once, whatever is in use only transiently */
 
 #define DMI_F_LOST 0x0800 /* GRANT: the page is LOST (docs/crashes-pages.md) */
+#define DMI_F_AGAIN \
+  0x1000 /* calls of the coordinator: the one before may have done it, and is lost */
 
 /* Kinds of copies: in READ, DATA, DELEGATE and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1

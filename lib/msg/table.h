@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
-#define DMI_WIRE_VERSION 10
+#define DMI_WIRE_VERSION 11
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -175,24 +175,30 @@ enum dmi_wire_from {
   X(DMI_CTL_LOST,        45, "LOST",        dmi_coord_on_lost,        DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_POLL,        46, "POLL",        dmi_coord_on_poll,        DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_PEEK,        47, "PEEK",        dmi_coord_on_poll,        DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_WELCOME,     48, "WELCOME",     dmi_coord_on_welcome,     DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_GOODBYE,     49, "GOODBYE",     dmi_coord_on_goodbye,     DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_NODES,       50, "NODES",       dmi_coord_on_nodes,       DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_MMAP,        51, "MMAP",        dmi_directory_on_mmap,    DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_LOOKUP,      52, "LOOKUP",      dmi_directory_on_lookup,  DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_MUNMAP,      53, "MUNMAP",      dmi_directory_on_munmap,  DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_THREAD,      54, "THREAD",      dmi_directory_on_thread,  DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_LEAVE_RETRY, 55, "LEAVE_RETRY", dmi_coord_on_leave_retry, DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_STATE,       90, "STATE",       dmi_coord_on_state,       DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_COORD,   DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_READY,       91, "READY",       dmi_coord_on_ready,       DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_NOTICE_OK,   92, "NOTICE_OK",   dmi_coord_on_notice_ok,   DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 
 /* Of membership, for members and joiners. */
@@ -244,7 +250,11 @@ enum dmi_wire_from {
   X(DMI_CTL_LAST_MESSAGE,    77, "LAST_MESSAGE",    dmi_member_on_last_message,    DMI_CLASS_MEMBER, \
     DMI_LEAVER,       DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_LAST_MESSAGE_OK, 78, "LAST_MESSAGE_OK", dmi_member_on_last_message_ok, DMI_CLASS_MEMBER, \
-    DMI_ANY,          DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0)
+    DMI_ANY,          DMI_LEAVER, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_RECOVER,         93, "RECOVER",         dmi_member_on_recover,         DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_RESUME,          94, "RESUME",          dmi_member_on_resume,          DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0)
 
 /* About who is alive, and who goes on after a loss. */
 #define DMI_MSGS_PULSE(X) \

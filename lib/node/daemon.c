@@ -236,5 +236,5 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
 }
 
 struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
-  return (struct dmi_member_env){process, env_connected, env_addrs};
+  return (struct dmi_member_env){.arg = process, .connected = env_connected, .addrs = env_addrs};
 }

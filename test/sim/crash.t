@@ -26,6 +26,14 @@ is(scalar keys %done, 10, 'all that is counted was found');
 my ($again) = run('--seeds', '7');
 is((run('--seeds', '7'))[0], $again, 'the same seed, the same run');
 
+# The same with the product's membership on top: views taken, states told, recovery, calls and notices.
+my $member_sim = $sim =~ s/crash_sim$/member_sim/r;
+$text = `$member_sim --seeds @{[$small ? '1-40' : $soak ? '1-4000' : '1-150']} 2>&1`;
+is($?, 0, 'with membership, too') or diag($text);
+my %with = $text =~ /(killed|joins|leaves|handovers|crash views|removed|losses told) (\d+)/g;
+cmp_ok($with{$_}, '>', 0, "they have some: $_") for sort keys %with;
+is(scalar keys %with, 7, 'all that is counted was found');
+
 # Each rule that can be left out, in how many runs that must show.
 my @rules = (
   [NO_WAIT => 100], [LEFT => 200], [NO_ADOPT => 200], [NO_BALLOT => 1000], [NEWEST_VIEW_ONLY => 2000],

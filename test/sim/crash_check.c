@@ -21,7 +21,7 @@ static void check_removed(struct sim *sim, struct sim_proc *proc,
   const struct dmi_crash_view *view = &chain->at[chain->num - 1];
   const struct dmi_crash_view *before = chain->num > 1 ? view - 1 : NULL;
   for (uint32_t i = 0; before && i < before->num; i++) {
-    const struct sim_proc *lost = &sim->proc[before->members[i].uid];
+    const struct sim_proc *lost = &sim->proc[sim_index_of(sim, before->members[i].uid)];
     if (dmi_crash_member(view, lost->uid)) continue;
     sim->totals->removed++;
     if (lost->alive && lost->trouble + BLAMELESS < sim->now && lost->stopped <= sim->now)
@@ -54,7 +54,7 @@ void sim_check_leases(struct sim *sim) {
     if (!sim_proc_runs(sim, proc) || !proc->started || dmi_pulse_frozen(proc->pulse)) continue;
     if (!dmi_pulse_lease(proc->pulse, sim_proc_now(sim, proc))) continue;
     for (uint64_t n = proc->view.view.number + 1; n < VIEWS && sim->made[n]; n++) {
-      if (is_in(&sim->firm[n], uid)) continue;
+      if (is_in(&sim->firm[n], proc->uid)) continue;
       sim_bad(sim, "p%u has a lease of %u ms, and view %u is decided without it", uid,
               (unsigned)dmi_pulse_lease(proc->pulse, sim_proc_now(sim, proc)), (unsigned)n);
     }
@@ -81,8 +81,8 @@ void sim_check_end(struct sim *sim) {
       continue;
     }
     if (!first) first = proc;
-    if (!is_in(&first->view, uid))
-      sim_bad(sim, "p%u lives, and p%u has removed it", uid, first->uid);
+    if (!is_in(&first->view, proc->uid))
+      sim_bad(sim, "p%u lives, and p%u has removed it", proc->uid, first->uid);
     check_one(sim, proc, first);
     num++;
   }

@@ -117,3 +117,24 @@ void sim_net_free(struct sim *sim) {
     }
   }
 }
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+dmi_ms_t sim_proc_now(const struct sim *sim, const struct sim_proc *proc) {
+  return proc->offset + (dmi_ms_t)((double)sim->now * proc->rate / MS);
+}
+
+uint64_t sim_proc_wake(const struct sim *sim, const struct sim_proc *proc) {
+  dmi_ms_t wake = proc->started ? dmi_pulse_wake(proc->pulse) : DMI_MS_NEVER;
+  uint64_t at;
+  if (!proc->alive || wake >= DMI_MS_NEVER) return UINT64_MAX;
+  at = wake > proc->offset ? (uint64_t)((double)((wake - proc->offset) * MS) / proc->rate) + 1 : 0;
+  while (proc->offset + (dmi_ms_t)((double)at * proc->rate / MS) < wake)
+    at += 10;
+  if (at < sim->now) at = sim->now;
+  return at < proc->stopped ? proc->stopped : at;
+}
+
+bool sim_proc_runs(const struct sim *sim, const struct sim_proc *proc) {
+  return proc->alive && proc->stopped <= sim->now;
+}

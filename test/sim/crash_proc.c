@@ -10,27 +10,6 @@
 
 #define ADDED_MARK UINT32_MAX /* in the body of a view that a coordinator made */
 
-/* ---- Time ----------------------------------------------------------------------------------- */
-
-dmi_ms_t sim_proc_now(const struct sim *sim, const struct sim_proc *proc) {
-  return proc->offset + (dmi_ms_t)((double)sim->now * proc->rate / MS);
-}
-
-uint64_t sim_proc_wake(const struct sim *sim, const struct sim_proc *proc) {
-  dmi_ms_t wake = proc->started ? dmi_pulse_wake(proc->pulse) : DMI_MS_NEVER;
-  uint64_t at;
-  if (!proc->alive || wake >= DMI_MS_NEVER) return UINT64_MAX;
-  at = wake > proc->offset ? (uint64_t)((double)((wake - proc->offset) * MS) / proc->rate) + 1 : 0;
-  while (proc->offset + (dmi_ms_t)((double)at * proc->rate / MS) < wake)
-    at += 10;
-  if (at < sim->now) at = sim->now;
-  return at < proc->stopped ? proc->stopped : at;
-}
-
-bool sim_proc_runs(const struct sim *sim, const struct sim_proc *proc) {
-  return proc->alive && proc->stopped <= sim->now;
-}
-
 /* ---- Views ---------------------------------------------------------------------------------- */
 
 static struct sim_view copy(const struct dmi_pulse_view *view) {
@@ -111,7 +90,7 @@ static void look_complete(struct sim *sim, struct sim_proc *proc) {
     proc->role = false;
   } else {
     proc->role = true;
-    dmi_pulse_all_taken(proc->pulse, sim_proc_now(sim, proc), &out);
+    dmi_pulse_all_taken(proc->pulse, sim_proc_now(sim, proc), view->number, &out);
   }
   carry(sim, proc, &out);
 }
@@ -259,13 +238,16 @@ void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
       proc->role = true;
       proc->maker = proc->uid;
       proc->completed = letter->number;
-      dmi_pulse_all_taken(proc->pulse, now, &out);
+      dmi_pulse_all_taken(proc->pulse, now, letter->number, &out);
       break;
     case SAID_EOF:
       on_eof(sim, proc, from, &out);
       break;
     case SAID_DEAD:
       if (proc->started) dmi_pulse_dead(proc->pulse, now, (dmi_uid_t)letter->number, &out);
+      break;
+    default:
+      break;
   }
   dmi_slice_drop(&letter->msg.body);
   dmi_slice_drop(&letter->view.view.body);
@@ -339,4 +321,44 @@ void sim_proc_change(struct sim *sim, struct sim_proc *proc) {
   }
   carry(sim, proc, &out);
   look_complete(sim, proc);
+}
+
+/* ---- What only crash_member.c has ---------------------------------------------------------- */
+
+void sim_proc_free(struct sim_proc *proc) {
+  (void)proc;
+}
+
+void sim_users(struct sim *sim) {
+  (void)sim;
+}
+
+void sim_check_members(struct sim *sim) {
+  (void)sim;
+}
+
+dmi_uid_t sim_index_of(const struct sim *sim, dmi_uid_t uid) {
+  (void)sim;
+  return uid;
+}
+
+/* The first process. */
+void sim_begin(struct sim *sim) {
+  struct sim_proc *first = &sim->proc[1];
+  struct sim_view view = {.view = {.number = 1, .coordinator = 1, .num = 1}};
+  struct dmi_pulse_out out;
+  view.member[0] = (struct dmi_pulse_member){1, true};
+  view.view.members = view.member;
+  sim_proc_start(sim, 1, 0);
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(first->pulse, sim_proc_now(sim, first), &view.view, DMI_BALLOT(0, 1), &out);
+  dmi_pulse_out_free(&out);
+  first->view = view;
+  first->started = first->role = true;
+  first->maker = 1;
+  first->completed = 1;
+}
+
+bool sim_may_change(const struct sim_proc *proc) {
+  return proc->role && proc->view.view.coordinator == proc->uid;
 }

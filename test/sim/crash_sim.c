@@ -88,8 +88,8 @@ static void break_link(struct sim *sim) {
   sim_log(sim, "the connection of p%u and p%u ends", a->uid, b->uid);
   sim->totals->links++;
   a->trouble = b->trouble = sim->now;
-  sim_lane_end(sim, a->uid, b->uid);
-  sim_lane_end(sim, b->uid, a->uid);
+  sim_lane_end(sim, (dmi_uid_t)(a - sim->proc), (dmi_uid_t)(b - sim->proc));
+  sim_lane_end(sim, (dmi_uid_t)(b - sim->proc), (dmi_uid_t)(a - sim->proc));
 }
 
 static void happen(struct sim *sim) {
@@ -106,7 +106,7 @@ static void happen(struct sim *sim) {
   } else {
     for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
       proc = &sim->proc[uid];
-      if (proc->started && sim_proc_runs(sim, proc) && proc->view.view.coordinator == uid)
+      if (proc->started && sim_proc_runs(sim, proc) && sim_may_change(proc))
         sim_proc_change(sim, proc);
     }
   }
@@ -152,22 +152,6 @@ static void run_until(struct sim *sim, uint64_t until) {
   if (sim->now < until) sim->now = until;
 }
 
-static void begin(struct sim *sim) {
-  struct sim_proc *first = &sim->proc[1];
-  struct sim_view view = {.view = {.number = 1, .coordinator = 1, .num = 1}};
-  struct dmi_pulse_out out;
-  view.member[0] = (struct dmi_pulse_member){1, true};
-  view.view.members = view.member;
-  sim_proc_start(sim, 1, 0);
-  dmi_pulse_out_init(&out);
-  dmi_pulse_start(first->pulse, sim_proc_now(sim, first), &view.view, DMI_BALLOT(0, 1), &out);
-  dmi_pulse_out_free(&out);
-  first->view = view;
-  first->started = first->role = true;
-  first->maker = 1;
-  first->completed = 1;
-}
-
 static void heal(struct sim *sim) {
   for (dmi_uid_t a = 1; a < PROCS; a++) {
     if (sim->proc[a].stopped > sim->now) sim->proc[a].stopped = sim->now;
@@ -190,26 +174,33 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
   sim->totals = totals;
   sim->mode = rng_below(&sim->rng, 16);
   sim->slow = rng_range(&sim->rng, 5, 100);
-  begin(sim);
+  sim_begin(sim);
   for (uint32_t i = 0; i < 40 && !sim->bad; i++) { /* some processes, before anything goes wrong */
     for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
-      if (sim->proc[uid].role && sim_proc_runs(sim, &sim->proc[uid]))
+      if (sim->proc[uid].started && sim_proc_runs(sim, &sim->proc[uid]) &&
+          sim_may_change(&sim->proc[uid]))
         sim_proc_change(sim, &sim->proc[uid]);
     }
+    sim_users(sim);
     run_until(sim, sim->now + 60 * MS);
   }
   for (uint32_t i = 0, num = rng_range(&sim->rng, 5, 40); i < num && !sim->bad; i++) {
     happen(sim);
+    sim_users(sim);
     run_until(sim, sim->now + rng_below(&sim->rng, rng_once_in(&sim->rng, 2) ? 100 : 2500) * MS);
   }
   heal(sim);
-  run_until(sim, sim->now + 15 * DEAD_AFTER * MS);
+  for (uint32_t i = 0; i < 60 && !sim->bad; i++) {
+    run_until(sim, sim->now + DEAD_AFTER / 4 * MS);
+    sim_users(sim);
+  }
   if (!sim->bad) sim_check_end(sim);
+  if (!sim->bad) sim_check_members(sim);
   good = !sim->bad;
   if (!good) fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, sim->why);
   sim_net_free(sim);
   for (dmi_uid_t uid = 1; uid < PROCS; uid++)
-    dmi_pulse_free(sim->proc[uid].pulse);
+    sim_proc_free(&sim->proc[uid]), dmi_pulse_free(sim->proc[uid].pulse);
   free(sim);
   totals->seeds++;
   return good;
@@ -227,7 +218,8 @@ static void print(const struct sim_totals *totals) {
       "frozen %llu, ended by themselves %llu (gave a view up: %llu)\n",
       N(joins), N(leaves), N(handovers), N(changes), N(crashes), N(removed), N(freezes), N(ended),
       N(given_up));
-  printf("survivors %llu, programs without any %llu\n", N(survivors), N(extinct));
+  printf("survivors %llu, programs without any %llu, losses told %llu\n", N(survivors), N(extinct),
+         N(notices));
 }
 
 static int usage(void) {

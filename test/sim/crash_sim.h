@@ -20,7 +20,16 @@
 enum { LANE_PULSE, LANE_DAEMON, LANE_HOST };
 
 /* What daemons say to each other, and what a connection or a host says. */
-enum sim_said { SAID_PULSE, SAID_VIEW, SAID_TAKEN, SAID_COORD, SAID_EOF, SAID_DEAD };
+enum sim_said {
+  SAID_PULSE,
+  SAID_VIEW,
+  SAID_TAKEN,
+  SAID_COORD,
+  SAID_EOF,
+  SAID_DEAD,
+  SAID_DAEMON,
+  SAID_AGREED
+};
 
 struct sim_view {
   struct dmi_pulse_view view;
@@ -62,11 +71,15 @@ struct sim_proc {
   uint64_t completed;   /* number of the view that all have taken */
   bool role;            /* COORD has come, or it has led all the time */
   bool left[PROCS];     /* who has left in its view, and may be removed */
+  /* crash_member.c */
+  void *daemon;
+  bool ended;             /* it has left, as the others know */
+  dmi_uid_t promised_uid; /* by the coordinator that lets it join */
 };
 
 struct sim_totals {
   uint64_t seeds, events, kills, stops, cuts, links, joins, leaves, handovers, changes, crashes;
-  uint64_t removed, ended, survivors, extinct, freezes, given_up;
+  uint64_t removed, ended, notices, survivors, extinct, freezes, given_up;
 };
 
 struct sim {
@@ -77,6 +90,8 @@ struct sim {
   char why[300];
   uint32_t mode; /* bits: kills, stops, cuts, links */
   uint32_t slow; /* ms, of a letter at most */
+  uint32_t attempts,
+      seed_of; /* crash_member.c: numbers given; who is asked by the next that joins */
   struct sim_proc proc[PROCS];
   struct sim_lane lane[PROCS][PROCS][LANES];
   /* the history of crash views, and of what all have taken: which view has the number */
@@ -108,6 +123,14 @@ void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
 void sim_proc_change(struct sim *sim, struct sim_proc *proc);
 dmi_ms_t sim_proc_now(const struct sim *sim, const struct sim_proc *proc);
 bool sim_proc_runs(const struct sim *sim, const struct sim_proc *proc);
+
+void sim_proc_free(struct sim_proc *proc);
+void sim_begin(struct sim *sim);
+bool sim_may_change(const struct sim_proc *proc);
+void sim_users(struct sim *sim);
+void sim_check_members(struct sim *sim);
+/* Where the process of this uid is in sim->proc. */
+dmi_uid_t sim_index_of(const struct sim *sim, dmi_uid_t uid);
 
 /* ---- crash_check.c ---- */
 void sim_check_view(struct sim *sim, struct sim_proc *proc, bool complete);

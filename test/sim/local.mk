@@ -94,6 +94,17 @@ test_sim_crash_sim_SOURCES = \
 test_sim_crash_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_crash_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/member_sim
+test_sim_member_sim_SOURCES = \
+	test/sim/crash_check.c \
+	test/sim/crash_member.c \
+	test/sim/crash_net.c \
+	test/sim/crash_sim.c \
+	test/sim/crash_sim.h \
+	test/sim/rng.h
+test_sim_member_sim_CPPFLAGS = $(sim_cppflags)
+test_sim_member_sim_LDADD = $(sim_libs)
+
 check_PROGRAMS += test/sim/heap_sim
 test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
 test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)

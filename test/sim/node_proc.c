@@ -94,7 +94,8 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   core_init(node);
   node_pager_init(node);
   node_records_init(node);
-  node->env.net = (struct dmi_member_env){node, env_connected, env_addrs};
+  node->env.net =
+      (struct dmi_member_env){.arg = node, .connected = env_connected, .addrs = env_addrs};
   node->whole = dmi_node_new(&node->core, node->pressure, &node->env, &info, &own);
   node->m = dmi_node_member(node->whole);
   set_breaks(node);

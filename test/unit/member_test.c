@@ -37,7 +37,7 @@ static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr
 }
 
 static struct dmi_member *make(void) {
-  struct dmi_member_env env = {NULL, connected, addrs};
+  struct dmi_member_env env = {.connected = connected, .addrs = addrs};
   struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   dmi_mout_clear(&out);
   return dmi_member_new(&env, &info, &(struct dmi_addr){.port = 7880});
@@ -447,7 +447,7 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr addr = {{0}, 0};
-  uint8_t id[20];
+  uint8_t id[24];
   dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
   dmi_unpack_raw(&body, id, skip);
   assert_true(dmi_view_unpack(&body, &view));
@@ -462,7 +462,7 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
  * coordinator's. */
 static void test_advertise(void **state) {
   struct dmi_addr own = {{[10] = 0xff, [11] = 0xff, [12] = 192, [15] = 7}, 7880}, there = own, got;
-  struct dmi_member_env env = {NULL, connected, addrs};
+  struct dmi_member_env env = {.connected = connected, .addrs = addrs};
   struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   struct dmi_member *m = dmi_member_new(&env, &info, &own);
   struct dmi_pack body;
@@ -483,7 +483,7 @@ static void test_advertise(void **state) {
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
   assert_memory_equal(&got, &there, sizeof(there));
-  got = sent_addr(3, DMI_CTL_ACCEPT, 20);
+  got = sent_addr(3, DMI_CTL_ACCEPT, 24);
   assert_memory_equal(&got, &own, sizeof(own));
   assert_int_equal(dmi_member_peer(m, 2)->addr.ip[12], 10);
   end(m);
@@ -578,6 +578,7 @@ static void accept_as_2(struct dmi_member *m) {
   dmi_pack_init(&body);
   dmi_pack_raw(&body, program_id, sizeof(program_id));
   dmi_pack_u32(&body, 2);
+  dmi_pack_u32(&body, 0); /* without `survive` */
   dmi_pack_u64(&body, 9); /* the view: number, coordinator, members */
   dmi_pack_u32(&body, 1);
   dmi_pack_u32(&body, 3);

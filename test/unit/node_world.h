@@ -499,7 +499,7 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->pressure = dmi_pressure_new(&p->core, p->pool, false);
   p->pager.type = DMI_PRESSURE_REST;
   p->env.arg = p;
-  p->env.net = (struct dmi_member_env){p, env_connected, env_addrs};
+  p->env.net = (struct dmi_member_env){.arg = p, .connected = env_connected, .addrs = env_addrs};
   p->env.records = (struct dmi_handover_env){.arg = p,
                                              .find = env_find,
                                              .enter = env_enter,

@@ -143,7 +143,7 @@ static void late(void **state) {
 static void survives(void **state) {
   struct dmi_pulse *pulse = coordinator(AFTER, true);
   (void)state;
-  dmi_pulse_all_taken(pulse, 5000, &out);
+  dmi_pulse_all_taken(pulse, 5000, 3, &out);
   until(pulse, 5100);
   dmi_pulse_dead(pulse, 5100, 2, &out);
   until(pulse, 5130);

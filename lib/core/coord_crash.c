@@ -1,0 +1,367 @@
+/*
+ * coord_crash.c - the coordinator behind a crash view: it hears the state of all, names heirs,
+ * waits until all have recovered, and goes on (docs/crashes.md).
+ *
+ * It may have been the coordinator before: then it knows everything, and forgets those that are
+ * lost.  Else it makes its state anew from what the members tell.
+ */
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+#define UIDS_AHEAD 1000u /* that the one before may have given to processes nobody knows of */
+
+bool dmi_coord_recovers(const struct dmi_coord *c) {
+  return c->change == DMI_CHANGE_STATES || c->change == DMI_CHANGE_READY;
+}
+
+static bool has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state) {
+  for (uint32_t i = 0; i < c->got.num; i++) {
+    if (c->got.at[i].uid == uid && c->got.at[i].state == state) return true;
+  }
+  return false;
+}
+
+static bool is_queued(const struct dmi_coord *c, uint32_t uid, uint32_t state) {
+  for (uint32_t i = 0; i < c->notices.num; i++) {
+    if (c->notices.at[i].uid == uid && c->notices.at[i].notice.state == state) return true;
+  }
+  return false;
+}
+
+/* ---- Those that are lost --------------------------------------------------------------------- */
+
+/* What was given to it, and not acknowledged, is for somebody else. */
+static void take_back(struct dmi_coord *c, uint32_t caller) {
+  for (uint32_t i = c->given.num; i-- > 0;) {
+    struct dmi_queued queued = c->given.at[i].queued;
+    if (c->given.at[i].caller.uid != caller) continue;
+    DMI_LIST_DROP(&c->given, i);
+    (void)DMI_LIST_ADD(&c->notices);
+    memmove(&c->notices.at[1], &c->notices.at[0], (c->notices.num - 1) * sizeof(queued));
+    c->notices.at[0] = queued;
+  }
+}
+
+/* A process of which the program has heard is said to be lost. */
+static void lose(struct dmi_member *m, struct dmi_record *record) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller welcome = record->welcome, goodbye = record->goodbye;
+  uint32_t uid = record->uid;
+  bool known = !record->left && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
+  if (known) {
+    struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
+    queued->uid = uid;
+    queued->notice.state = DMI_NOTICE_LOST;
+    queued->notice.dmi_id = record->dmi_id;
+    queued->notice.uid = uid;
+    queued->notice.info = record->info;
+  }
+  if (c->removing == uid) c->removing = 0;
+  dmi_uid_set_drop(&c->last_requests, uid);
+  dmi_coord_unnotify(c, uid);
+  take_back(c, uid);
+  DMI_LIST_DROP(&c->records, record - c->records.at);
+  dmi_coord_answer(m, &welcome, DMI_EMEMBER, NULL);
+  dmi_coord_answer(m, &goodbye, DMI_EMEMBER, NULL);
+  dmi_directory_exited(m, uid);
+}
+
+/* ---- Becoming the coordinator -----------------------------------------------------------------
+ */
+
+static void add_record(struct dmi_member *m, const struct dmi_peer *peer) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_record *record = DMI_LIST_ADD(&c->records);
+  uint32_t at = c->records.num - 1;
+  while (at > 0 && c->records.at[at - 1].uid > peer->uid) { /* by uid */
+    c->records.at[at] = c->records.at[at - 1];
+    at--;
+  }
+  record = &c->records.at[at];
+  memset(record, 0, sizeof(*record));
+  record->uid = peer->uid;
+  record->dmi_id = peer->dmi_id;
+  record->info = peer->info;
+  record->left = peer->left;
+  record->life = DMI_LIFE_JOINED; /* until its STATE is here */
+  if (c->next_uid <= peer->uid) c->next_uid = peer->uid + 1;
+}
+
+static void rebuild(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord = dmi_coord_new();
+  c->rebuilds = true;
+  c->system.home = m->uid;
+  for (uint32_t i = 0; i < m->peers.num; i++)
+    add_record(m, &m->peers.at[i]);
+  for (uint32_t i = 0; i < m->losses.num; i++) {
+    if (c->next_uid <= m->losses.at[i].uid) c->next_uid = m->losses.at[i].uid + 1;
+  }
+  c->next_uid += UIDS_AHEAD;
+}
+
+void dmi_coord_crash(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  if (c && c->change == DMI_CHANGE_HANDOVER) { /* others have spoken to the successor already */
+    m->coord = NULL;
+    rebuild(m);
+    m->coord->joins = c->joins;
+    memset(&c->joins, 0, sizeof(c->joins));
+    dmi_coord_free(c);
+  }
+  if (!m->coord) rebuild(m);
+  c = m->coord;
+  for (uint32_t i = c->records.num; i-- > 0;) {
+    if (!dmi_member_find(m, c->records.at[i].uid)) lose(m, &c->records.at[i]);
+  }
+  dmi_coord_deliver(m);
+  c->view = m->view;
+  c->change = DMI_CHANGE_STATES;
+  c->got.num = 0;
+  dmi_uid_set_free(&c->awaits);
+  for (uint32_t i = 0; i < c->records.num; i++)
+    dmi_uid_set_add(&c->awaits, c->records.at[i].uid);
+}
+
+/* ---- STATE ----------------------------------------------------------------------------------- */
+
+struct state {
+  uint64_t number;
+  enum dmi_phase phase;
+  uint8_t flags;
+  uint32_t heir, last_request_to;
+};
+
+static enum dmi_life leaver_life(const struct dmi_record *record, const struct state *state) {
+  switch (state->phase) {
+    case DMI_PHASE_STOPPING:
+    case DMI_PHASE_DRAINING:
+    case DMI_PHASE_DRAIN_SENT:
+      return DMI_LIFE_LEAVING;
+    case DMI_PHASE_DRAINED:
+      return state->heir || record->left ? DMI_LIFE_DRAINED : DMI_LIFE_NO_HEIR;
+    case DMI_PHASE_LAST_REQUESTS:
+    case DMI_PHASE_LAST_MESSAGES:
+      return DMI_LIFE_FLUSHING;
+    default: /* LEFT; of FLUSHED see end_ready */
+      return state->flags & DMI_STATE_LEFT ? DMI_LIFE_LEFT : DMI_LIFE_FLUSHING;
+  }
+}
+
+static void set_life(struct dmi_member *m, struct dmi_record *record, const struct state *state) {
+  bool opened = state->flags & DMI_STATE_OPENED;
+  record->welcomed = opened;
+  record->heir = state->heir;
+  record->no_capacity = state->flags & DMI_STATE_NO_CAPACITY;
+  if (state->phase == DMI_PHASE_ACCEPTED) {
+    record->life = DMI_LIFE_JOINING;
+  } else if (state->phase > DMI_PHASE_JOINED) {
+    record->life = leaver_life(record, state);
+  } else {
+    record->life = state->flags & DMI_STATE_ASKED ? DMI_LIFE_CLOSING
+                   : opened                       ? DMI_LIFE_OPENED
+                                                  : DMI_LIFE_JOINED;
+  }
+  record->vital = (opened || (state->flags & DMI_STATE_FIRST)) && record->life != DMI_LIFE_LEFT;
+  record->flushed = state->phase == DMI_PHASE_LEFT && !(state->flags & DMI_STATE_LEFT);
+  if (record->life == DMI_LIFE_FLUSHING) m->coord->removing = record->uid;
+}
+
+/* What it said before STATE is in STATE, or comes again. */
+static void forget_before(struct dmi_deferred_list *list, uint32_t from) {
+  for (uint32_t i = list->num; i-- > 0;) {
+    if (list->at[i].from == from) dmi_deferred_drop(list, i);
+  }
+}
+
+bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  struct state state;
+  struct dmi_unpack body;
+  uint32_t num, before = c->got.num;
+  uint8_t phase;
+  dmi_unpack_init(&body, &msg->body);
+  state.number = dmi_unpack_u64(&body);
+  phase = dmi_unpack_u8(&body);
+  state.phase = (enum dmi_phase)phase;
+  state.flags = dmi_unpack_u8(&body);
+  state.heir = dmi_unpack_u32(&body);
+  state.last_request_to = dmi_unpack_u32(&body);
+  num = dmi_unpack_count(&body, 8);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_got *got = DMI_LIST_ADD(&c->got);
+    got->uid = dmi_unpack_u32(&body);
+    got->state = dmi_unpack_u32(&body);
+  }
+  if (!dmi_unpack_done(&body) || phase < DMI_PHASE_ACCEPTED || phase > DMI_PHASE_LEFT) {
+    c->got.num = before;
+    return false;
+  }
+  if (c->change != DMI_CHANGE_STATES || state.number != c->view ||
+      !dmi_uid_set_drop(&c->awaits, record->uid)) {
+    c->got.num = before;
+    return true; /* of a crash before this one */
+  }
+  if (state.last_request_to) {
+    const struct dmi_record *leaver = dmi_coord_find(c, state.last_request_to);
+    if (leaver && leaver->left) dmi_uid_set_add(&c->last_requests, record->uid);
+  }
+  if (!c->rebuilds) return true;
+  set_life(m, record, &state);
+  forget_before(&c->deferred, record->uid);
+  forget_before(&m->deferred, record->uid);
+  return true;
+}
+
+/* Who gets the homes of those that are lost: rather one that stays; else one that has still to hand
+ * over what it has. */
+static const struct dmi_record *choose_heir(struct dmi_member *m) {
+  const struct dmi_record *heir = dmi_coord_heir(m->coord, 0);
+  if (!heir) heir = dmi_coord_keeper(m->coord, 0);
+  for (uint32_t i = 0; !heir && i < m->coord->records.num; i++) {
+    const struct dmi_record *record = &m->coord->records.at[i];
+    bool gives = record->life <= DMI_LIFE_LEAVING || !dmi_coord_find(m->coord, record->heir);
+    if (!record->left && gives) heir = record;
+  }
+  return heir ? heir : dmi_coord_find(m->coord, m->uid);
+}
+
+/* STATE of all is here. */
+void dmi_coord_end_states(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  const struct dmi_record *heir = choose_heir(m);
+  if (c->rebuilds) c->system.home = heir->uid; /* until the directory is rebuilt, too */
+  for (uint32_t i = 0; i < m->lost.num; i++)
+    dmi_directory_rename(c, m->lost.at[i].uid, heir->uid);
+  c->change = DMI_CHANGE_READY;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_pack body;
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, c->view);
+    dmi_pack_u32(&body, m->lost.num);
+    for (uint32_t k = 0; k < m->lost.num; k++) {
+      dmi_pack_u32(&body, m->lost.at[k].uid);
+      dmi_pack_u32(&body, heir->uid);
+    }
+    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RECOVER, 0, 0, &body);
+    dmi_uid_set_add(&c->awaits, c->records.at[i].uid);
+  }
+}
+
+/* ---- READY ----------------------------------------------------------------------------------- */
+
+bool dmi_coord_on_ready(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  uint64_t number;
+  dmi_unpack_init(&body, &msg->body);
+  number = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  if (c->change != DMI_CHANGE_READY || number != c->view) return true;
+  return dmi_uid_set_drop(&c->awaits, record->uid);
+}
+
+/* Notices that no member was given. */
+static void rebuild_notices(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    bool joined = record->life >= DMI_LIFE_JOINED && record->life <= DMI_LIFE_CLOSING;
+    if (joined && !record->welcomed && !has_got(c, record->uid, DMI_OPEN))
+      dmi_coord_notify(m, record, DMI_OPEN);
+    if (record->life == DMI_LIFE_CLOSING && !has_got(c, record->uid, DMI_CLOSE))
+      dmi_coord_notify(m, record, DMI_CLOSE);
+  }
+  for (uint32_t i = 0; i < m->losses.num; i++) {
+    uint32_t uid = m->losses.at[i].uid;
+    if (has_got(c, uid, DMI_OPEN) && !has_got(c, uid, DMI_NOTICE_LOST))
+      *DMI_LIST_ADD(&c->lost) = m->losses.at[i];
+  }
+}
+
+/* Who was giving its pages to one that is lost gets another heir, and begins anew; for one that has
+ * left already it is only a name. */
+static void new_heirs(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    const struct dmi_record *heir;
+    struct dmi_pack body;
+    if (!record->heir || dmi_coord_find(c, record->heir)) continue;
+    if (record->left) {
+      record->heir = m->uid;
+      continue;
+    }
+    heir = dmi_coord_heir(c, record->uid);
+    record->heir = heir ? heir->uid : 0;
+    record->life = DMI_LIFE_LEAVING;
+    dmi_pack_init(&body);
+    dmi_pack_u32(&body, record->heir);
+    dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
+  }
+}
+
+void dmi_coord_end_ready(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_deferred_list list = c->deferred;
+  bool rebuilds = c->rebuilds;
+  c->rebuilds = false;
+  memset(&c->deferred, 0, sizeof(c->deferred));
+  m->env.survive->all_taken(m->env.survive_arg, m->coord->view);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_pack body;
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, c->view);
+    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RESUME, 0, 0, &body);
+  }
+  dmi_coord_end_view(m);
+  for (uint32_t i = 0; rebuilds && i < c->records.num; i++) {
+    if (c->records.at[i].flushed) (void)dmi_coord_on_flushed(m, &c->records.at[i], NULL);
+  }
+  new_heirs(m);
+  if (rebuilds) rebuild_notices(m);
+  for (uint32_t i = 0; i < c->lost.num; i++)
+    dmi_coord_notify_lost(m, &c->lost.at[i]);
+  c->lost.num = 0;
+  c->retry = true;
+  dmi_coord_replay(m, &list);
+  if (!m->coord) return;
+  list = m->deferred; /* those that came before this process was the coordinator */
+  memset(&m->deferred, 0, sizeof(m->deferred));
+  m->deferred_bytes = 0;
+  dmi_coord_replay(m, &list);
+}
+
+/* ---- Calls that were under way -------------------------------------------------------------- */
+
+bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dmi_id_t dmi_id) {
+  for (uint32_t i = 0; i < m->coord->records.num; i++) {
+    struct dmi_record *record = &m->coord->records.at[i];
+    if (!dmi_id_is(record->dmi_id, dmi_id) || record->life < DMI_LIFE_LEAVING) continue;
+    if (record->life == DMI_LIFE_NO_HEIR || record->life >= DMI_LIFE_LEFT) {
+      dmi_coord_answer(m, caller, DMI_OK, NULL);
+    } else if (!record->goodbye.uid) {
+      record->goodbye = *caller;
+    } else {
+      return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+/* ---- Notices --------------------------------------------------------------------------------- */
+
+bool dmi_coord_on_notice_ok(struct dmi_member *m, struct dmi_record *record,
+                            const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->given.num; i++) {
+    if (c->given.at[i].caller.uid != record->uid || c->given.at[i].caller.op != msg->member.op)
+      continue;
+    DMI_LIST_DROP(&c->given, i);
+    break;
+  }
+  return true;
+}

@@ -1,0 +1,225 @@
+/*
+ * member_crash.c - a member when others were lost: it takes what was agreed on, tells the
+ * coordinator of that view its own state, and recovers when it is told how (docs/crashes.md, "A
+ * member's life in a crash").
+ *
+ * A crash may come at any time, also while the one before is being recovered from: then all of this
+ * begins anew.
+ */
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+#include "core/member_int.h"
+
+/* ---- What the agreement has to know ---------------------------------------------------------- */
+
+static bool removes(const struct dmi_view_body *view, uint32_t uid, uint32_t *heir) {
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    *heir = view->removed[i].heir;
+    if (view->removed[i].uid == uid) return true;
+  }
+  return false;
+}
+
+struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
+                                            const struct dmi_view_body *view) {
+  struct dmi_pulse_view pulse = {.number = view->number, .coordinator = view->coordinator};
+  struct dmi_pulse_member *members =
+      dmi_xalloc(m->peers.num + view->added_num + 1u, sizeof(*members));
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    const struct dmi_peer *peer = &m->peers.at[i];
+    uint32_t heir = 0;
+    bool gone = removes(view, peer->uid, &heir);
+    if (gone && !heir) continue;
+    members[pulse.num++] = (struct dmi_pulse_member){peer->uid, peer->voter && !gone};
+  }
+  for (uint32_t i = 0; i < view->added_num; i++) {
+    const struct dmi_peer *peer = &view->added[i];
+    uint32_t at = 0;
+    while (at < pulse.num && members[at].uid != peer->uid)
+      at++;
+    if (at == pulse.num) pulse.num++;
+    members[at] = (struct dmi_pulse_member){peer->uid, peer->voter};
+    if (peer->tie) pulse.tie = peer->uid;
+  }
+  pulse.members = members;
+  return pulse;
+}
+
+/* ---- Views that were agreed on ----------------------------------------------------------------
+ */
+
+/* It was deposed.  Who asked it to join asks the next one. */
+static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
+  for (uint32_t i = 0; i < m->coord->joins.num; i++)
+    dmi_member_redirect(m, m->coord->joins.at[i].temp, coordinator);
+  dmi_coord_free(m->coord);
+  m->coord = NULL;
+}
+
+static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
+  const struct dmi_addr none = {{0}, 0};
+  uint32_t coordinator = view->coordinator;
+  if (view->number != m->view + 1) return; /* it came from the coordinator, too */
+  if (crash) m->crash = view->number;
+  dmi_view_take(m, view, &none);
+  if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
+}
+
+static void take_agreed(struct dmi_member *m, const struct dmi_slice *body, bool crash) {
+  struct dmi_view_body view;
+  struct dmi_unpack unpack;
+  dmi_unpack_init(&unpack, body);
+  if (!dmi_view_unpack(&unpack, &view)) {
+    dmi_member_fatal(m, "the others have agreed on a view that this process does not understand");
+    return;
+  }
+  take(m, &view, crash);
+  dmi_view_free(&view);
+}
+
+void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash) {
+  if (m->phase == DMI_PHASE_FINISHED || m->phase < DMI_PHASE_ACCEPTED) return;
+  if (m->phase == DMI_PHASE_ENDED) {
+    if (crash) dmi_member_leave_finish(m); /* all was over before */
+  } else if (m->viewing) {
+    struct dmi_agreed *agreed = DMI_LIST_ADD(&m->agreed);
+    agreed->body = dmi_slice_xcopy(body->ptr, body->len);
+    agreed->crash = crash;
+  } else {
+    take_agreed(m, body, crash);
+  }
+}
+
+void dmi_member_next_agreed(struct dmi_member *m) {
+  while (m->agreed.num && !m->viewing) {
+    struct dmi_agreed agreed = m->agreed.at[0];
+    DMI_LIST_DROP(&m->agreed, 0);
+    take_agreed(m, &agreed.body, agreed.crash);
+    dmi_slice_drop(&agreed.body);
+  }
+}
+
+/* The view that is being taken removes it. */
+void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer) {
+  struct dmi_queued *queued;
+  DMI_LIST_ADD(&m->lost)->uid = peer->uid;
+  if (peer->left) return; /* it was none any more, for the program */
+  queued = DMI_LIST_ADD(&m->losses);
+  queued->uid = peer->uid;
+  queued->notice.state = DMI_NOTICE_LOST;
+  queued->notice.dmi_id = peer->dmi_id;
+  queued->notice.uid = peer->uid;
+  queued->notice.info = peer->info;
+}
+
+/* ---- STATE ----------------------------------------------------------------------------------- */
+
+void dmi_member_note_got(struct dmi_member *m, uint32_t uid, uint32_t state) {
+  struct dmi_got *got = DMI_LIST_ADD(&m->got);
+  got->uid = uid;
+  got->state = state;
+}
+
+static void send_state(struct dmi_member *m) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, m->view);
+  dmi_pack_u8(&body, (uint8_t)m->phase);
+  dmi_pack_u8(&body,
+              (uint8_t)((m->opened ? DMI_STATE_OPENED : 0u) | (m->asked ? DMI_STATE_ASKED : 0u) |
+                        (m->left ? DMI_STATE_LEFT : 0u) | (m->first ? DMI_STATE_FIRST : 0u) |
+                        (m->no_capacity ? DMI_STATE_NO_CAPACITY : 0u)));
+  dmi_pack_u32(&body, m->heir);
+  dmi_pack_u32(&body, m->last_request_to);
+  dmi_pack_u32(&body, m->got.num);
+  for (uint32_t i = 0; i < m->got.num; i++) {
+    dmi_pack_u32(&body, m->got.at[i].uid);
+    dmi_pack_u32(&body, m->got.at[i].state);
+  }
+  dmi_member_send(m, m->coordinator, DMI_CTL_STATE, 0, 0, &body);
+}
+
+/* Members that have taken a newer view than this process: what they say waits. */
+bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_unpack body;
+  bool early = false;
+  if (!m->env.survive || from >= DMI_NET_TEMP || from == m->uid) return false;
+  for (uint32_t i = 0; i < m->early.num; i++) {
+    if (m->early.at[i].from == from) early = true;
+  }
+  dmi_unpack_init(&body, &msg->body);
+  if (msg->type == DMI_CTL_STATE && dmi_unpack_u64(&body) > m->view) early = true;
+  if (early) dmi_deferred_add(&m->early, from, msg);
+  return early;
+}
+
+static void replay_early(struct dmi_member *m) {
+  struct dmi_deferred_list list = m->early;
+  memset(&m->early, 0, sizeof(m->early));
+  for (uint32_t i = 0; i < list.num; i++)
+    (void)dmi_member_handle(m, list.at[i].from, &list.at[i].msg); /* a malformed one is dropped */
+  dmi_deferred_free(&list);
+}
+
+/* A coordinator that makes its state anew forgets what came before STATE; one that has it ignores
+ * what is sent again. */
+void dmi_member_crash_taken(struct dmi_member *m) {
+  m->coordinator = m->coordinator_next;
+  m->coordinator_before = 0;
+  if (m->coordinator == m->uid) dmi_coord_crash(m);
+  send_state(m);
+  dmi_member_calls_again(m);
+  replay_early(m);
+  dmi_member_next_agreed(m);
+}
+
+/* ---- RECOVER, RESUME --------------------------------------------------------------------------
+ */
+
+bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_unpack body;
+  struct dmi_mact *act;
+  uint64_t number;
+  uint32_t num;
+  (void)from;
+  dmi_unpack_init(&body, &msg->body);
+  number = dmi_unpack_u64(&body);
+  num = dmi_unpack_count(&body, 8);
+  act = dmi_mout_add(m->out, DMI_MACT_RECOVER);
+  act->op = number;
+  act->removed = dmi_xalloc(num + 1u, sizeof(*act->removed));
+  act->removed_num = num;
+  for (uint32_t i = 0; i < num; i++) {
+    act->removed[i].uid = dmi_unpack_u32(&body);
+    act->removed[i].heir = dmi_unpack_u32(&body);
+    act->removed[i].lost = true;
+    if (!dmi_member_find(m, act->removed[i].heir)) body.bad = true;
+  }
+  if (dmi_unpack_done(&body) && number == m->crash) return true;
+  free(act->removed);
+  m->out->num--;
+  return dmi_unpack_done(&body); /* of a recovery that begins anew */
+}
+
+void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number) {
+  struct dmi_pack body;
+  if (number != m->crash || m->phase >= DMI_PHASE_ENDED) return;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_member_send(m, m->coordinator, DMI_CTL_READY, 0, 0, &body);
+}
+
+bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_unpack body;
+  uint64_t number;
+  (void)from;
+  dmi_unpack_init(&body, &msg->body);
+  number = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  if (number != m->crash) return true;
+  m->crash = 0;
+  m->lost.num = 0;
+  dmi_mout_add(m->out, DMI_MACT_RESUME);
+  return true;
+}
