@@ -77,10 +77,17 @@ sub laps {
 
 # ---- Attacks -----------------------------------------------------------------------------------
 
+# The program's identity: the first bytes of the build id, a note in the executable.
+my $build = do {
+  open my $file, '<:raw', $program or die "$program: $!";
+  local $/;
+  <$file> =~ /\x04\0\0\0.\0\0\0\x03\0\0\0GNU\0(.{16})/s ? unpack 'H*', $1 : die 'no build id';
+};
+
 my %tool;    # by victim: handles to and from
 
 for my $victim (@victims) {
-  my $pid = open2(my $from, my $to, $tool, $victim->port, $t->key_file, $program);
+  my $pid = open2(my $from, my $to, $tool, $victim->port, $t->key_file, $build);
   $tool{$victim} = { from => $from, to => $to, pid => $pid };
 }
 
