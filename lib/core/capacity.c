@@ -34,6 +34,7 @@ struct peer {
   uint64_t known;                  /* bytes it reported, less what it was offered since */
   uint8_t known_kind;              /* for which they are: AHEAD: for both */
   uint64_t refused[2];             /* by kind: it has no memory for pages of this size */
+  uint64_t refused_by[2];          /* ... as it answered this question of ours */
   struct question asked;           /* by us, no answer yet */
   struct question asks[QUESTIONS]; /* by it, not answered yet */
   uint64_t owed[2];                /* by kind: it waits for memory for such a page; 0: no */
@@ -195,7 +196,9 @@ static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
     if (said->kind == DMI_CAPACITY_AHEAD) peer->refused[DMI_CAPACITY_AHEAD] = UINT64_MAX;
   } else if (!DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_REFUSED)) {
     for (uint64_t kind = 0; kind <= said->kind; kind++) {
-      if (unit < peer->refused[kind]) peer->refused[kind] = unit;
+      if (unit > peer->refused[kind]) continue;
+      peer->refused[kind] = unit;
+      peer->refused_by[kind] = said->number;
     }
   }
   return true;
@@ -246,6 +249,23 @@ enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t
     if (peer->asked.number) have = DMI_CAPACITY_ASKED;
   }
   return have;
+}
+
+uint64_t dmi_capacity_asked(const struct dmi_capacity *capacity) {
+  return capacity->last_number;
+}
+
+bool dmi_capacity_forget(struct dmi_capacity *capacity, uint64_t number) {
+  bool any = false;
+  for (uint64_t i = 0; i < capacity->num; i++) {
+    struct peer *peer = &capacity->peer[i];
+    if (peer->refused[DMI_CAPACITY_URGENT] == UINT64_MAX ||
+        peer->refused_by[DMI_CAPACITY_URGENT] > number)
+      continue;
+    peer->refused[DMI_CAPACITY_URGENT] = UINT64_MAX;
+    any = true;
+  }
+  return any;
 }
 
 uint32_t dmi_capacity_pick(struct dmi_capacity *capacity, const uint32_t *holder, uint64_t holders,

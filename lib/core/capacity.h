@@ -93,6 +93,12 @@ enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t
                                          uint64_t unit, enum dmi_capacity_kind kind,
                                          struct dmi_capacity_out *out);
 
+/* The number of the last question; 0: none was asked. */
+uint64_t dmi_capacity_asked(const struct dmi_capacity *capacity);
+/* Forgets that members had no memory for URGENT when they answered questions up to this one.
+ * False: none of them did. */
+bool dmi_capacity_forget(struct dmi_capacity *capacity, uint64_t number);
+
 /* The member to which a page of `bytes` is offered now; `holder`: uids that may have a copy. 0: no
  * member is known to have memory for it. */
 dmi_uid_t dmi_capacity_pick(struct dmi_capacity *capacity, const dmi_uid_t *holder,

@@ -52,6 +52,7 @@ enum dmi_pressure_break {
   DMI_PRESSURE_BREAK_PROMISE,  /* what is promised is not reserved */
   DMI_PRESSURE_BREAK_OTHERS,   /* a write fails although no member was asked for memory */
   DMI_PRESSURE_BREAK_ITSELF,   /* a page that stalls is not offered itself */
+  DMI_PRESSURE_BREAK_BEFORE,   /* a write fails since members had no memory before it stalled */
   DMI_PRESSURE_BREAK_LAST
 };
 #ifdef DMI_MUTATIONS

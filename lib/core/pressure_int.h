@@ -53,6 +53,8 @@ struct dmi_pressure {
   /* ---- the pager's alone ---- */
   enum dmi_pressure_stage stage;
   struct dmi_page_list waiting; /* pages that stall, in their order */
+  uint64_t marked;              /* so many of them, the first ones, waited already ... */
+  uint64_t mark;                /* ... when this was the last question to members */
   struct dmi_page_list offered; /* no answer yet */
   uint64_t at, kept;            /* SETTLE, CHECK: how far in the list; of them remain */
   uint64_t offered_bytes;

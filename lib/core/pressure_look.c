@@ -34,6 +34,16 @@ static void look_again(struct step *step) {
   go(step, DMI_STAGE_REST, DMI_PRESSURE_REST, NULL);
 }
 
+/* After what may have changed something.  (ARM, too: what it is to tell of may have come just
+ * before; if it was armed already the event is still to come.) */
+static void go_on(struct step *step, bool changed, void (*on)(struct step *step)) {
+  if (changed) {
+    look_again(step);
+  } else {
+    on(step);
+  }
+}
+
 static void sweep(struct step *step, enum dmi_pressure_stage stage, uint64_t need,
                   enum dmi_capacity_kind kind) {
   struct dmi_pressure *p = step->p;
@@ -88,6 +98,18 @@ static bool comes_late(struct step *step) {
   return fits(p) || (p->have == DMI_CAPACITY_NONE && ask_members(step) != DMI_CAPACITY_NONE);
 }
 
+/* A member that had no memory before the first page began to wait may have some since, and its
+ * report be in flight: memory that was freed before a call must count in it. */
+static bool asks_again(struct step *step) {
+  struct dmi_pressure *p = step->p;
+  if (DMI_BROKEN(p, DMI_PRESSURE_BREAK_BEFORE)) return false;
+  return dmi_capacity_forget(p->capacity, p->mark) && ask_members(step) != DMI_CAPACITY_NONE;
+}
+
+static void check_first(struct step *step) {
+  go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, step->p->waiting.page[0]);
+}
+
 static void nothing_leaves(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (!p->without) {
@@ -98,19 +120,31 @@ static void nothing_leaves(struct step *step) {
     go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
   } else if (comes_late(step)) {
     look_again(step);
-  } else if (!memory_may_come(p)) {
-    go(step, DMI_STAGE_CHECK_FIRST, DMI_PRESSURE_CHECK, p->waiting.page[0]);
-  } else if (dmi_pool_transient_ended(p->pool) != p->ended) {
-    look_again(step);
+  } else if (memory_may_come(p)) {
+    go_on(step, dmi_pool_transient_ended(p->pool) != p->ended, rest);
   } else {
-    rest(step);
+    go_on(step, asks_again(step), check_first);
   }
+}
+
+/* All that wait do so now, if that is not known of the first one. */
+static void mark(struct dmi_pressure *p) {
+  if (p->marked) return;
+  p->marked = p->waiting.num;
+  p->mark = dmi_capacity_asked(p->capacity);
+}
+
+/* The first `num` do not wait any more. */
+static void take(struct dmi_pressure *p, uint64_t num) {
+  dmi_page_list_take(&p->waiting, num);
+  p->marked -= num < p->marked ? num : p->marked;
+  mark(p);
 }
 
 /* The first page that waits does not wait any more. */
 static void failed(struct step *step) {
   step->action->release = step->p->waiting.page[0];
-  dmi_page_list_take(&step->p->waiting, 1);
+  take(step->p, 1);
   step->p->patience = 0;
   look_again(step);
 }
@@ -124,6 +158,12 @@ static void first_checked(struct step *step, enum dmi_pressure_fate fate) {
   if (fate == DMI_PRESSURE_GONE) {
     failed(step);
     return;
+  }
+  for (uint64_t i = 0; i < p->stalled.num; i++) {
+    if (p->stalled.page[i] == page) { /* it stalls again: see unmark */
+      look_again(step);
+      return;
+    }
   }
   if (back) (void)dmi_pool_reserve(p->pool, page->map->page_size, true);
   go(step, DMI_STAGE_FAIL, DMI_PRESSURE_ADMIT, page);
@@ -256,7 +296,7 @@ static void serve(struct step *step) {
     return;
   }
   if (p->at) p->patience = 0; /* another one is the first now */
-  dmi_page_list_take(&p->waiting, p->at);
+  take(p, p->at);
   if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0); /* some may have stalled again */
   dmi_capacity_again(p->capacity);
   p->arm = false;
@@ -283,13 +323,24 @@ static void checked(struct step *step, enum dmi_pressure_fate fate) {
   }
 }
 
+/* A page that stalls again while it is in the list still waits only since then. */
+static void unmark(struct dmi_pressure *p) {
+  for (uint64_t i = 0; i < p->stalled.num; i++) {
+    for (uint64_t k = 0; k < p->marked; k++) {
+      if (p->waiting.page[k] == p->stalled.page[i]) p->marked = k;
+    }
+  }
+}
+
 static void begin_to_serve(struct step *step) {
   struct dmi_pressure *p = step->p;
+  unmark(p);
   for (uint64_t i = 0; i < p->stalled.num; i++) {
     if (i == 0 || !DMI_BROKEN(p, DMI_PRESSURE_BREAK_STALLED))
       dmi_page_list_add(&p->waiting, p->stalled.page[i]);
   }
   p->stalled.num = 0;
+  mark(p);
   p->at = p->without = 0;
   serve(step);
 }
@@ -326,16 +377,6 @@ static void begin(struct step *step) {
   p->ended = dmi_pool_transient_ended(p->pool);
   p->at = p->kept = 0;
   settle(step);
-}
-
-/* An action that may have changed something.  (ARM, too: what it is to tell of may have come just
- * before; if it was armed already the event is still to come.) */
-static void go_on(struct step *step, bool changed, void (*on)(struct step *step)) {
-  if (changed) {
-    look_again(step);
-  } else {
-    on(step);
-  }
 }
 
 void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result *result,

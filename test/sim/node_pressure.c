@@ -108,7 +108,9 @@ void node_room_stepped(struct node *node) {
   if (node->pressure->stage != DMI_STAGE_CHECK_FIRST) return;
   node->hope = pager_judge_hopes(node->judge, page);
   node->has_capacity = 0;
-  if (!node->hope && !node->behind) node->has_capacity = with_capacity(node, page->map->page_size);
+  if (node->hope || node->behind) return;
+  if (pager_judge_unasked(node->judge, page)) node->hope = "a member was not asked since it waits";
+  node->has_capacity = with_capacity(node, page->map->page_size);
 }
 
 void node_room_fails(struct node *node, const struct dmi_page *page) {

@@ -31,6 +31,7 @@ struct question {
 struct peer {
   struct question asks[2]; /* [1]: for a promise */
   bool asked;              /* we have asked it, and it has not answered */
+  uint64_t answered;       /* the number of our last question that it has answered */
   uint64_t told;           /* what it has reported, less what it was offered since */
 };
 
@@ -38,6 +39,7 @@ struct peer {
 struct stall {
   const struct dmi_page *page;
   struct moment since;
+  uint64_t asked; /* the number of the last question then */
 };
 
 struct pager_judge {
@@ -45,7 +47,8 @@ struct pager_judge {
   struct dmi_pool *pool;
   const struct dmi_pressure *pressure;
   struct peer peer[UIDS];
-  uint32_t uids; /* highest known uid, plus 1 */
+  uint32_t uids;  /* highest known uid, plus 1 */
+  uint64_t asked; /* the number of the last question */
   struct stall *stall;
   uint64_t stalls, stalls_capacity;
   const struct dmi_page *patient; /* waits for the end of transient use only; NULL: none does */
@@ -186,8 +189,10 @@ void pager_judge_says(struct pager_judge *judge, uint32_t to, const struct dmi_m
   struct peer *peer = peer_of(judge, to);
   const struct dmi_msg_capacity_report *report = &msg->capacity_report;
   struct question *asks;
-  if (msg->type == DMI_SVC_CAPACITY_ASK && msg->capacity_ask.kind != DMI_CAPACITY_PROMISE)
+  if (msg->type == DMI_SVC_CAPACITY_ASK && msg->capacity_ask.kind != DMI_CAPACITY_PROMISE) {
     peer->asked = true;
+    judge->asked = msg->capacity_ask.number;
+  }
   if (msg->type != DMI_SVC_CAPACITY_REPORT) return;
   asks = &peer->asks[report->kind == DMI_CAPACITY_PROMISE];
   if (!report->number || !asks->open) return;
@@ -205,7 +210,9 @@ void pager_judge_hears(struct pager_judge *judge, uint32_t from, const struct dm
   if (msg->type != DMI_SVC_CAPACITY_REPORT || msg->capacity_report.kind == DMI_CAPACITY_PROMISE)
     return;
   peer->told = msg->capacity_report.bytes;
-  if (msg->capacity_report.number) peer->asked = false;
+  if (!msg->capacity_report.number) return;
+  peer->asked = false;
+  peer->answered = msg->capacity_report.number;
 }
 
 void pager_judge_offers(struct pager_judge *judge, uint32_t to, uint64_t bytes) {
@@ -226,7 +233,7 @@ void pager_judge_stalled(struct pager_judge *judge, const struct dmi_page *page)
   while (i < judge->stalls && judge->stall[i].page != page)
     i++;
   DMI_XALLOC_GROW(judge->stall, i, judge->stalls_capacity);
-  judge->stall[i] = (struct stall){page, now(judge)};
+  judge->stall[i] = (struct stall){page, now(judge), judge->asked};
   if (i == judge->stalls) judge->stalls++;
 }
 
@@ -274,9 +281,28 @@ void pager_judge_sleeps(const struct pager_judge *judge) {
 
 const char *pager_judge_hopes(const struct pager_judge *judge, const struct dmi_page *page) {
   if (page->map->page_size <= left(judge)) return "it has room itself";
-  for (uint64_t i = 0; i < judge->stalls && !judge->pressure->spills; i++) {
-    if (judge->stall[i].page == page && goes_on(judge, &judge->stall[i].since))
+  for (uint64_t i = 0; i < judge->stalls; i++) {
+    if (judge->stall[i].page != page) continue;
+    if (!judge->pressure->spills && goes_on(judge, &judge->stall[i].since))
       return "room in use in passing will be free";
   }
   return NULL;
+}
+
+/* True if some member has refused only before the page stalled. */
+static bool refused_before(const struct pager_judge *judge, const struct stall *stall) {
+  for (uint32_t uid = 0; uid < judge->uids; uid++) {
+    const struct peer *peer = &judge->peer[uid];
+    if (peer->answered && peer->answered <= stall->asked && is_member(judge, uid) &&
+        peer->told < stall->page->map->page_size)
+      return true;
+  }
+  return false;
+}
+
+bool pager_judge_unasked(const struct pager_judge *judge, const struct dmi_page *page) {
+  for (uint64_t i = 0; i < judge->stalls; i++) {
+    if (judge->stall[i].page == page && refused_before(judge, &judge->stall[i])) return true;
+  }
+  return false;
 }

@@ -48,6 +48,9 @@ void pager_judge_rests(struct pager_judge *judge, bool armed);
 /* NULL, or the reason why the write of this page must not fail: the process has memory for it, or
  * transient use of the time when it stalled has not ended. */
 const char *pager_judge_hopes(const struct pager_judge *judge, const struct dmi_page *page);
+/* True if the write must not fail as a member has refused only before the page stalled: it may have
+ * memory since. */
+bool pager_judge_unasked(const struct pager_judge *judge, const struct dmi_page *page);
 /* Bytes that others could have at once. */
 uint64_t pager_judge_capacity(const struct pager_judge *judge);
 /* It sleeps: checks that it could not go on. */

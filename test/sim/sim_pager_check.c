@@ -65,6 +65,8 @@ void sim_pager_gives_up(struct sim_proc *proc, const struct dmi_page *page) {
   pager->doubt[0] = 0;
   if (hope) {
     snprintf(pager->doubt, sizeof(pager->doubt), "%s", hope);
+  } else if (pager_judge_unasked(pager->judge, page)) {
+    snprintf(pager->doubt, sizeof(pager->doubt), "a member was not asked since it waits");
   } else if (other) {
     snprintf(pager->doubt, sizeof(pager->doubt), "p%u has %llu bytes", other->core.self,
              (unsigned long long)pager_judge_capacity(other->pager->judge));

@@ -334,6 +334,90 @@ static void test_leaver(void **state) {
   end(&w);
 }
 
+/* A look after which the member is asked, and it is waited for. */
+static void asks(struct world *w) {
+  next(w, NOTHING, DMI_PRESSURE_CHECK);
+  next(w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(w, BYTES(0), DMI_PRESSURE_REST);
+  assert_int_equal(w->out.num, 1);
+  assert_int_equal(w->out.send[0].msg.type, DMI_SVC_CAPACITY_ASK);
+  if (!w->action.sleep) waits(w);
+}
+
+/* A member frees memory after it has refused, and its report is in flight while the next write
+ * stalls: it is asked again before that write fails. */
+static void test_refused_before(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 1);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  asks(&w);
+  report(&w, 2, DMI_CAPACITY_URGENT, 1, 0);
+  fails(&w);
+  stall(&w, 1);
+  asks(&w);
+  report(&w, 2, DMI_CAPACITY_URGENT, 2, 500);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_OFFER);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* Of three pages that wait two did when the member was asked, and the third stalls again while it
+ * is looked at: the member is asked once for both, then for the third, then for that once more. */
+static void test_asked_once(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 1);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  stall(&w, 1);
+  asks(&w);
+  stall(&w, 2);
+  report(&w, 2, DMI_CAPACITY_URGENT, 1, 0);
+  fails(&w);
+  fails(&w);
+  assert_int_equal(w.held, 1);
+  asks(&w);
+  report(&w, 2, DMI_CAPACITY_URGENT, 2, 0);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_SWEEP);
+  next(&w, BYTES(0), DMI_PRESSURE_CHECK);
+  stall(&w, 2); /* it went on meanwhile */
+  next(&w, FATE(STALLS), DMI_PRESSURE_REST);
+  asks(&w);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
+/* The first of two pages that wait stalls again between two looks. */
+static void test_stalls_again(void **state) {
+  struct dmi_frame *all;
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  view(&w, 1);
+  all = use(&w, LIMIT);
+  stall(&w, 0);
+  stall(&w, 1);
+  asks(&w);
+  stall(&w, 0);
+  report(&w, 2, DMI_CAPACITY_URGENT, 1, 0);
+  asks(&w);
+  report(&w, 2, DMI_CAPACITY_URGENT, 2, 0);
+  for (int i = 0; i < 3; i++)
+    fails(&w);
+  assert_int_equal(w.held, 0);
+  dmi_frame_unref(all);
+  end(&w);
+}
+
 /* A process that has asked to leave and found no memory owes a report of memory for pages that
  * leave in time, and never gives it: it must not look again because of that. */
 static void test_refused(void **state) {
@@ -419,12 +503,14 @@ static void test_busy(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_capacity),    cmocka_unit_test(test_fail),
-      cmocka_unit_test(test_spilled),     cmocka_unit_test(test_passing),
-      cmocka_unit_test(test_patience),    cmocka_unit_test(test_patience_of_each),
-      cmocka_unit_test(test_last_moment), cmocka_unit_test(test_word),
-      cmocka_unit_test(test_refused),     cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_busy),        cmocka_unit_test(test_leaver),
+      cmocka_unit_test(test_capacity),       cmocka_unit_test(test_fail),
+      cmocka_unit_test(test_spilled),        cmocka_unit_test(test_passing),
+      cmocka_unit_test(test_patience),       cmocka_unit_test(test_patience_of_each),
+      cmocka_unit_test(test_last_moment),    cmocka_unit_test(test_word),
+      cmocka_unit_test(test_refused),        cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_busy),           cmocka_unit_test(test_leaver),
+      cmocka_unit_test(test_refused_before), cmocka_unit_test(test_asked_once),
+      cmocka_unit_test(test_stalls_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
