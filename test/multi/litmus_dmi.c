@@ -3,6 +3,9 @@
  *
  *   dmirun litmus_dmi ROUNDS [TEST]      three processes; ROUNDS of each test: sb mp iriw co
  *
+ * On a machine that is busy threads may run one after the other in all rounds, and see the same in
+ * each.  This shows nothing: so ROUNDS more follow until there were two outcomes.
+ *
  * Four threads, one per process and one more, run batches of rounds.  A round of a batch has
  * locations of its own (a page of 8 bytes each), so a barrier is needed once per batch only; in
  * between, each thread ends a round by waiting until it has seen what the others write in it,
@@ -21,10 +24,11 @@ enum test { SB, MP, IRIW, CO, TESTS };
 static const char *const names[TESTS] = {"sb", "mp", "iriw", "co"};
 
 struct job {
-  int64_t test, number, batches, seed;
-  int64_t locations; /* 2 * BATCH of them for each half (SB, MP run two races side by side) */
-  int64_t meet;      /* barrier */
-  int64_t results;   /* a byte per round of each thread: THREADS * rounds */
+  int64_t test, number, seed;
+  int64_t first, batches; /* of these threads: batches are numbered through */
+  int64_t locations;      /* 2 * BATCH of them for each half (SB, MP run two races side by side) */
+  int64_t meet;           /* barrier */
+  int64_t results;        /* a byte per round of each thread: THREADS * rounds */
 };
 
 /* ---- One thread ---------------------------------------------------------------------------- */
@@ -157,13 +161,15 @@ static void run_batch(struct self *self, unsigned char *results) {
 
 int64_t DMI_thread(int64_t addr) {
   struct self self = {.batch = 0};
-  int64_t rounds;
+  int64_t rounds, first;
   unsigned char *results;
   MUST(DMI_read(addr, sizeof(self.job), &self.job, DMI_GET_READ, NULL));
   rounds = self.job.batches * BATCH;
+  first = self.job.first;
+  self.barriers = 2 * first;
   results = my_malloc((size_t)rounds);
-  for (; self.batch < self.job.batches; self.batch++) {
-    run_batch(&self, results + self.batch * BATCH);
+  for (self.batch = first; self.batch < first + self.job.batches; self.batch++) {
+    run_batch(&self, results + (self.batch - first) * BATCH);
   }
   MUST(
       DMI_write(self.job.results + self.job.number * rounds, rounds, results, DMI_PUT_WRITE, NULL));
@@ -226,67 +232,85 @@ static const char *outcome(enum test test, const struct seen *seen, int half, bo
   }
 }
 
-static void count(enum test test, int64_t batches, const unsigned char *results) {
+/* All outcomes of a test. */
+struct tally {
   struct {
     char name[16];
     int64_t num;
   } kinds[20];
-  int64_t num = 0, rounds = batches * BATCH, bad_num = 0, races = 0;
+  int64_t num, races, bad;
+};
+
+static void add(struct tally *tally, const char *name) {
+  int64_t k = 0;
+  while (k < tally->num && strcmp(tally->kinds[k].name, name) != 0)
+    k++;
+  if (k == tally->num) snprintf(tally->kinds[tally->num++].name, 16, "%s", name);
+  tally->kinds[k].num++;
+  tally->races++;
+}
+
+static void count(struct tally *tally, const struct job *job, const unsigned char *results) {
+  enum test test = (enum test)job->test;
+  int64_t rounds = job->batches * BATCH;
   bool pairs = test == SB || test == MP;
   for (int64_t i = 0; i < rounds; i++) {
     struct seen seen;
     for (int64_t thread = 0; thread < THREADS; thread++) {
-      seen.by[(thread + i / BATCH) % THREADS] = results[thread * rounds + i];
+      seen.by[(thread + job->first + i / BATCH) % THREADS] = results[thread * rounds + i];
     }
     for (int half = 0; half < (pairs ? 2 : 1); half++) {
       bool bad;
       const char *name = outcome(test, &seen, half, &bad);
-      int64_t k = 0;
-      races++;
-      if (bad && bad_num++ < 5) {
+      if (bad && tally->bad++ < 5) {
         say("FORBIDDEN %s: outcome %s in round %" PRId64 " of batch %" PRId64, names[test], name,
-            i % BATCH, i / BATCH);
+            i % BATCH, job->first + i / BATCH);
       }
-      while (k < num && strcmp(kinds[k].name, name) != 0)
-        k++;
-      if (k == num) {
-        snprintf(kinds[k].name, sizeof(kinds[k].name), "%s", name);
-        kinds[k].num = 0;
-        num++;
-      }
-      kinds[k].num++;
+      add(tally, name);
     }
   }
-  for (int64_t k = 0; k < num; k++) {
-    say("outcome %s %s: %" PRId64, names[test], kinds[k].name, kinds[k].num);
+}
+
+static void print(enum test test, const struct tally *tally) {
+  for (int64_t k = 0; k < tally->num; k++) {
+    say("outcome %s %s: %" PRId64, names[test], tally->kinds[k].name, tally->kinds[k].num);
   }
   say("litmus %s: %" PRId64 " rounds, %" PRId64 " outcomes, %" PRId64 " forbidden", names[test],
-      races, num, bad_num);
+      tally->races, tally->num, tally->bad);
 }
 
 /* ---- The program --------------------------------------------------------------------------- */
+
+/* Runs the job's batches, and counts their outcomes. */
+static void run_job(struct job *job, int64_t jobs, const int32_t *ids, struct tally *tally) {
+  size_t bytes = (size_t)(THREADS * job->batches * BATCH);
+  unsigned char *results = my_malloc(bytes);
+  DMI_thread_t threads[THREADS];
+  for (job->number = 0; job->number < THREADS; job->number++) {
+    int64_t addr = jobs + job->number * (int64_t)sizeof(*job);
+    MUST(DMI_write(addr, sizeof(*job), job, DMI_PUT_WRITE, NULL));
+    MUST(DMI_create(&threads[job->number], ids[job->number % PROCESSES], addr, NULL));
+  }
+  for (int i = 0; i < THREADS; i++)
+    MUST(DMI_join(threads[i], NULL, NULL));
+  MUST(DMI_read(job->results, (int64_t)bytes, results, DMI_GET_READ, NULL));
+  count(tally, job, results);
+  my_free(results);
+}
 
 static void run_test(enum test test, int64_t rounds, const int32_t *ids) {
   bool pairs = test == SB || test == MP;
   int64_t races = pairs ? 2 * BATCH : BATCH, jobs, began = now_ns();
   struct job job = {.test = test, .batches = (rounds + races - 1) / races, .seed = test + 100};
-  DMI_thread_t threads[THREADS];
-  unsigned char *results = my_malloc((size_t)(THREADS * job.batches * BATCH));
+  struct tally tally = {.num = 0};
   MUST(DMI_mmap(&job.locations, 8, 4 * BATCH, NULL));
   MUST(DMI_mmap(&job.meet, 8, 1, NULL));
   MUST(DMI_mmap(&job.results, job.batches * BATCH, THREADS, NULL));
   MUST(DMI_mmap(&jobs, sizeof(job), THREADS, NULL));
-  for (job.number = 0; job.number < THREADS; job.number++) {
-    int64_t addr = jobs + job.number * (int64_t)sizeof(job);
-    MUST(DMI_write(addr, sizeof(job), &job, DMI_PUT_WRITE, NULL));
-    MUST(DMI_create(&threads[job.number], ids[job.number % PROCESSES], addr, NULL));
-  }
-  for (int i = 0; i < THREADS; i++)
-    MUST(DMI_join(threads[i], NULL, NULL));
-  MUST(DMI_read(job.results, THREADS * job.batches * BATCH, results, DMI_GET_READ, NULL));
-  count(test, job.batches, results);
+  for (; tally.num < 2; job.first += job.batches)
+    run_job(&job, jobs, ids, &tally);
+  print(test, &tally);
   say("took %s %.2f s", names[test], (double)(now_ns() - began) / 1e9);
-  my_free(results);
   MUST(DMI_munmap(job.locations, NULL));
   MUST(DMI_munmap(job.meet, NULL));
   MUST(DMI_munmap(job.results, NULL));
