@@ -27,11 +27,13 @@ bool dmi_node_on_capacity_return(struct dmi_node *node, uint32_t from, const str
 bool dmi_node_on_capacity_report(struct dmi_node *node, uint32_t from, const struct dmi_msg *msg,
                                  struct dmi_out *out) {
   const struct dmi_msg_capacity_report *report = &msg->capacity_report;
-  node->goes_on = true;
+  bool promise = report->kind == DMI_CAPACITY_PROMISE;
+  /* Before the other one hears of it, as that cannot tell if somebody asked. */
+  if (!promise && !dmi_pressure_message(node->pressure, from, msg)) return false;
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_REPORT) && !dmi_handover_report(node->handover, from, msg))
     return false;
-  if (report->kind == DMI_CAPACITY_PROMISE) return true;
-  if (!dmi_pressure_message(node->pressure, from, msg)) return false;
+  node->goes_on = true;
+  if (promise) return true;
   (void)dmi_out_add(out, DMI_ACT_LOOK);
   if (!report->number && !DMI_BROKEN(node, DMI_NODE_BREAK_TOLD))
     LIFE(node, out, leave_retry, &node->life);

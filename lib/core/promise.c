@@ -103,6 +103,7 @@ void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num
 bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_msg_capacity_report *report = &msg->capacity_report;
   struct peer *peer = find(p, from);
+  if (report->kind > DMI_CAPACITY_PROMISE) return false;
   if (!peer) return true; /* it has left the view, or is not in it yet */
   if (report->kind != DMI_CAPACITY_PROMISE) {
     peer->known = report->bytes;

@@ -211,6 +211,16 @@ static void rubbish(void **state) {
   becomes(w, DMI_PROMISES_ENOUGH);
 }
 
+/* A report of a kind that there is not is refused, and does not say how much the member has. */
+static void unknown_kind(void **state) {
+  struct world *w = *state;
+  assert_true(report(w, 2, DMI_CAPACITY_AHEAD, 0, 7));
+  assert_false(report(w, 4, (enum dmi_capacity_kind)(DMI_CAPACITY_PROMISE + 1), 0, 8));
+  begin(w, 10, 3, 0, 0);
+  asks(w, 3, 30, 10, 0);
+  asks(w, 2, 30, 10, 0); /* it has more than 4, as far as is known */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -223,6 +233,7 @@ int main(void) {
       TEST(one_leaves),
       TEST(one_that_promised_leaves),
       TEST(rubbish),
+      TEST(unknown_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
