@@ -5,6 +5,7 @@
  * What was promised, accepted and taken is told to whoever leads next; so each of these happens
  * before the message that says it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,13 @@
 void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot) {
   if (p->round < DMI_BALLOT_ROUND(ballot)) p->round = DMI_BALLOT_ROUND(ballot);
   if (p->promised == ballot) return;
+#ifdef DMI_DEBUG
+  if (ballot < p->promised && !DMI_BROKEN(p, DMI_PULSE_BREAK_NO_BALLOT)) {
+    fprintf(stderr, "dmi: bug: ballot %llx is promised after %llx\n", (unsigned long long)ballot,
+            (unsigned long long)p->promised);
+    abort();
+  }
+#endif
   p->promised = ballot;
   for (uint32_t i = 0; i < p->peers.num; i++)
     p->peers.at[i].pulsed = 0;
@@ -47,7 +55,7 @@ static void tell(struct dmi_pulse *p, dmi_uid_t to, uint64_t ballot) {
 bool dmi_crash_on_prepare(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, from);
   uint64_t ballot = msg->ballot.ballot;
-  if (DMI_BALLOT_UID(ballot) != from) return false;
+  if (DMI_BALLOT_UID(ballot) != from || !dmi_crash_ballot_good(ballot)) return false;
   if (!peer) return true;
   if (p->round < DMI_BALLOT_ROUND(ballot)) p->round = DMI_BALLOT_ROUND(ballot);
   dmi_pulse_heard(p, peer);
@@ -135,18 +143,25 @@ static bool nothing_behind(struct dmi_pulse *p, const struct dmi_crash_view *bas
   return !p->accepted.any || p->accepted.view.number <= base->number + 1;
 }
 
+static bool is_old(const struct dmi_pulse *p, uint64_t ballot) {
+  return ballot < p->promised && !DMI_BROKEN(p, DMI_PULSE_BREAK_NO_BALLOT);
+}
+
 static void accept_from(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *asked,
                         const struct dmi_crash_chain *chain,
                         const struct dmi_crash_proposal *proposal) {
   const struct dmi_crash_view *base = &chain->at[chain->num - 1];
-  bool old = asked->propose.ballot < p->promised && !DMI_BROKEN(p, DMI_PULSE_BREAK_NO_BALLOT);
   struct dmi_msg *msg;
-  if (old || !dmi_crash_voter(dmi_pulse_top(p), from) ||
+  if (is_old(p, asked->propose.ballot) || !dmi_crash_voter(dmi_pulse_top(p), from) ||
       !(asked->propose.told || nothing_behind(p, base))) {
     tell(p, from, asked->propose.ballot);
     return;
   }
   if (!dmi_crash_take(p, chain, true)) return;
+  if (is_old(p, asked->propose.ballot)) { /* by what is said of the views behind which it is */
+    tell(p, from, asked->propose.ballot);
+    return;
+  }
   if (asked->propose.ballot > p->promised) dmi_crash_follow(p);
   dmi_crash_accept(p, proposal);
   msg = dmi_pulse_send(p, from, DMI_CTL_ACCEPTED);
@@ -162,13 +177,15 @@ bool dmi_crash_on_propose(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, from);
   struct dmi_unpack body;
   bool good;
-  if (DMI_BALLOT_UID(msg->propose.ballot) != from || msg->propose.told > 1) return false;
-  if (p->round < DMI_BALLOT_ROUND(msg->propose.ballot))
-    p->round = DMI_BALLOT_ROUND(msg->propose.ballot);
+  if (DMI_BALLOT_UID(msg->propose.ballot) != from || msg->propose.told > 1 ||
+      !dmi_crash_ballot_good(msg->propose.ballot))
+    return false;
   dmi_unpack_init(&body, &msg->body);
   good = dmi_crash_chain_unpack(&body, &chain) && dmi_crash_proposal_unpack(&body, &proposal) &&
          dmi_unpack_done(&body) && proposal.any && proposal.ballot == msg->propose.ballot &&
          proposal.view.crash && proposal.view.number == chain.at[chain.num - 1].number + 1;
+  if (good && p->round < DMI_BALLOT_ROUND(msg->propose.ballot))
+    p->round = DMI_BALLOT_ROUND(msg->propose.ballot);
   if (good && peer) {
     dmi_pulse_heard(p, peer);
     accept_from(p, from, msg, &chain, &proposal);
@@ -198,7 +215,8 @@ bool dmi_crash_on_decided(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
   bool good,
       leads = msg->ballot.ballot >= p->promised && DMI_BALLOT_UID(msg->ballot.ballot) == from;
   dmi_unpack_init(&body, &msg->body);
-  good = dmi_crash_chain_unpack(&body, &chain) && dmi_unpack_done(&body);
+  good = dmi_crash_chain_unpack(&body, &chain) && dmi_unpack_done(&body) &&
+         dmi_crash_ballot_good(msg->ballot.ballot);
   if (good) {
     if (peer) dmi_pulse_heard(p, peer);
     if (dmi_crash_take(p, &chain, leads)) {
@@ -234,7 +252,9 @@ static void take_made(struct dmi_pulse *p, const struct dmi_pulse_view *view, ui
 
 bool dmi_crash_take_change(struct dmi_pulse *p, const struct dmi_pulse_view *view,
                            uint64_t ballot) {
-  if (view->number != dmi_pulse_top(p)->number + 1 || ballot < p->promised) return false;
+  if (view->number != dmi_pulse_top(p)->number + 1 || ballot < p->promised ||
+      !dmi_crash_ballot_good(ballot))
+    return false;
   take_made(p, view, ballot);
   return true;
 }

@@ -48,6 +48,11 @@ void dmi_crash_choose_tie(struct dmi_crash_view *view, dmi_uid_t before) {
   view->tie = before && dmi_crash_voter(view, before) ? before : view->coordinator;
 }
 
+static int by_uid(const void *left, const void *right) {
+  const struct dmi_pulse_member *a = left, *b = right;
+  return (a->uid > b->uid) - (a->uid < b->uid);
+}
+
 void dmi_crash_view_make(struct dmi_crash_view *link, const struct dmi_pulse_view *view,
                          uint64_t ballot, const struct dmi_crash_view *before) {
   struct dmi_crash_view made = {.number = view->number,
@@ -57,6 +62,7 @@ void dmi_crash_view_make(struct dmi_crash_view *link, const struct dmi_pulse_vie
                                 .num = view->num};
   made.members = dmi_xalloc(view->num + 1u, sizeof(*made.members));
   memcpy(made.members, view->members, view->num * sizeof(*made.members));
+  qsort(made.members, made.num, sizeof(*made.members), by_uid);
   made.body = copy_body(&view->body);
   dmi_crash_choose_tie(&made, before ? before->tie : view->tie);
   *link = made;
@@ -175,15 +181,15 @@ static bool unpack_flag(struct dmi_unpack *unpack) {
   return flag == 1;
 }
 
-/* Members differ, and the coordinator is one. */
+/* Uids ascend, so the members differ; the coordinator is one of them.  Ballots can be followed by
+ * higher ones. */
 static bool view_good(const struct dmi_crash_view *view) {
   for (uint32_t i = 0; i < view->num; i++) {
-    if (!view->members[i].uid || view->members[i].uid >= DMI_NET_TEMP) return false;
-    for (uint32_t j = 0; j < i; j++) {
-      if (view->members[i].uid == view->members[j].uid) return false;
-    }
+    dmi_uid_t uid = view->members[i].uid;
+    if (uid <= (i ? view->members[i - 1].uid : 0) || uid >= DMI_NET_TEMP) return false;
   }
-  return view->number > 0 && dmi_crash_member(view, view->coordinator) != NULL;
+  return view->number > 0 && dmi_crash_ballot_good(view->made) &&
+         dmi_crash_ballot_good(view->ballot) && dmi_crash_member(view, view->coordinator) != NULL;
 }
 
 static void view_unpack(struct dmi_unpack *unpack, struct dmi_crash_view *view) {
@@ -238,6 +244,7 @@ bool dmi_crash_proposal_unpack(struct dmi_unpack *unpack, struct dmi_crash_propo
   proposal->any = unpack_flag(unpack);
   if (!proposal->any) return !unpack->bad;
   proposal->ballot = dmi_unpack_u64(unpack);
+  if (!dmi_crash_ballot_good(proposal->ballot)) unpack->bad = true;
   view_unpack(unpack, &proposal->view);
   return !unpack->bad;
 }

@@ -18,6 +18,13 @@
 #define DMI_BALLOT(round, uid) ((uint64_t)(round) << 32 | (uid))
 #define DMI_BALLOT_ROUND(ballot) ((uint32_t)((ballot) >> 32))
 #define DMI_BALLOT_UID(ballot) ((dmi_uid_t)(ballot))
+/* No correct process gets so far, as an attempt takes milliseconds at least.  Ballots beyond it are
+ * refused: after the largest of all numbers the rounds would begin again at 0, below what was
+ * promised. */
+#define DMI_ROUNDS 0x80000000u
+static inline bool dmi_crash_ballot_good(uint64_t ballot) {
+  return DMI_BALLOT_ROUND(ballot) < DMI_ROUNDS;
+}
 
 /* A view as the agreement knows it.  (number, made) says which one it is. */
 struct dmi_crash_view {
@@ -28,7 +35,7 @@ struct dmi_crash_view {
   dmi_uid_t coordinator;
   dmi_uid_t tie; /* who has the heavier vote */
   uint32_t num;
-  struct dmi_pulse_member *members;
+  struct dmi_pulse_member *members; /* uids ascend */
   struct dmi_slice body;
 };
 
@@ -181,7 +188,8 @@ DMI_MSGS_PULSE(DMI_PULSE_HANDLER)
 struct dmi_pulse_act *dmi_pulse_act(struct dmi_pulse *p, enum dmi_pulse_act_type type);
 struct dmi_msg *dmi_pulse_send(struct dmi_pulse *p, dmi_uid_t to, enum dmi_msg_type type);
 void dmi_pulse_end(struct dmi_pulse *p, const char *why);
-struct dmi_pulse_peer *dmi_pulse_peer(struct dmi_pulse *p, dmi_uid_t uid); /* NULL: none */
+/* NULL: none.  Good until dmi_pulse_viewed, which whatever takes or forgets views calls. */
+struct dmi_pulse_peer *dmi_pulse_peer(struct dmi_pulse *p, dmi_uid_t uid);
 struct dmi_pulse_peer *dmi_pulse_self(struct dmi_pulse *p);
 /* The newest view that this process has taken. */
 static inline struct dmi_crash_view *dmi_pulse_top(struct dmi_pulse *p) {
@@ -250,7 +258,7 @@ bool dmi_crash_decides(struct dmi_pulse *p, const struct dmi_crash_chain *chain,
 
 /* ---- crash.c -------------------------------------------------------------------------------- */
 
-void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot);
+void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot); /* never one below the last */
 /* Takes those views of the chain that are new here and decided; `all`: who leads says that they
  * are.  False: it has not got to the last of them. */
 bool dmi_crash_take(struct dmi_pulse *p, const struct dmi_crash_chain *chain, bool all);

@@ -77,6 +77,7 @@ bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   dmi_ms_t span = dmi_pulse_limit(p, DMI_SPAN_LEASE);
   bool follows = DMI_BALLOT_UID(msg->pulse.ballot) == from, leader = leads(p);
   struct dmi_msg *answer;
+  if (!dmi_crash_ballot_good(msg->pulse.ballot)) return false;
   if (!peer || !peer->in) {
     dmi_crash_send_decided(p, from);
     return true;
@@ -90,13 +91,13 @@ bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   if (p->config.survive && !leader && !follows) return true;
   if (peer->doubt || (p->accepted.any && !dmi_crash_member(&p->accepted.view, from)))
     return true; /* it is to be removed, so it gets no lease any more */
-  if (!leader) dmi_crash_known(p, msg->pulse.known);
   if (!leader || left > span) left = span;
   peer->given = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
   answer = dmi_pulse_send(p, from, DMI_CTL_PULSE_OK);
   answer->pulse_ok.sent = msg->pulse.sent;
   answer->pulse_ok.ballot = msg->pulse.ballot;
   answer->pulse_ok.left = left;
+  if (!leader) dmi_crash_known(p, msg->pulse.known); /* last: it moves the records of peers */
   return true;
 }
 
@@ -174,10 +175,9 @@ void dmi_pulse_look_lease(struct dmi_pulse *p) {
 }
 
 dmi_ms_t dmi_pulse_lease_wake(const struct dmi_pulse *p) {
-  dmi_ms_t wake = p->next_pulse;
+  dmi_ms_t wake = p->next_pulse, end;
   if (!p->config.survive || p->lease >= DMI_MS_NEVER) return wake;
   if (p->lease > p->now) return p->lease < wake ? p->lease : wake;
-  if (p->lease + dmi_pulse_span(p, DMI_SPAN_END) < wake)
-    wake = p->lease + dmi_pulse_span(p, DMI_SPAN_END);
-  return wake;
+  end = after(p->lease, dmi_pulse_limit(p, DMI_SPAN_END));
+  return end < wake ? end : wake;
 }

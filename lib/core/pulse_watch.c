@@ -9,6 +9,7 @@
 
 #include "base/xalloc.h"
 #include "core/pulse_int.h"
+#include "msg/addr.h"
 
 #define PROBES 2u       /* others that are asked about one that is silent */
 #define UNLIMITED 5000u /* dead_after that spans without a limit are made of, if it is never */
@@ -96,9 +97,15 @@ void dmi_pulse_dead_known(struct dmi_pulse *p, struct dmi_pulse_peer *dead) {
   }
 }
 
+/* Sixty-four bits come; a uid has fewer. */
+static bool about_good(const struct dmi_msg *msg) {
+  return msg->probe.about && msg->probe.about < DMI_NET_TEMP;
+}
+
 bool dmi_pulse_on_dead(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, (dmi_uid_t)msg->probe.about);
-  if (msg->probe.about == p->config.self || msg->probe.about == from) return false;
+  if (!about_good(msg) || msg->probe.about == p->config.self || msg->probe.about == from)
+    return false;
   if (peer && dmi_pulse_peer(p, from)) dmi_pulse_doubt(p, peer, DMI_DOUBT_DEAD);
   return true;
 }
@@ -144,6 +151,7 @@ void dmi_pulse_look_silent(struct dmi_pulse *p) {
 bool dmi_pulse_on_probe(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   dmi_uid_t about = (dmi_uid_t)msg->probe.about;
   const struct dmi_pulse_asker asker = {about, from};
+  if (!about_good(msg)) return false;
   if (about == p->config.self) {
     dmi_pulse_send(p, from, DMI_CTL_PROBED)->probe.about = about;
     return true;
@@ -161,6 +169,7 @@ bool dmi_pulse_on_probe(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
 bool dmi_pulse_on_probed(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   dmi_uid_t about = (dmi_uid_t)msg->probe.about;
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, about);
+  if (!about_good(msg)) return false;
   if (!peer || !dmi_pulse_peer(p, from)) return true;
   if (about == from) {
     dmi_pulse_heard(p, peer);
@@ -187,7 +196,7 @@ void dmi_pulse_tell_link(struct dmi_pulse *p, const struct dmi_pulse_peer *broke
 
 bool dmi_pulse_on_link_lost(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   const struct dmi_pulse_bad_link link = {from, (dmi_uid_t)msg->probe.about, p->now};
-  if (link.a == link.b || link.b == p->config.self) return false;
+  if (!about_good(msg) || link.a == link.b || link.b == p->config.self) return false;
   if (!dmi_pulse_coordinates(p) || !dmi_pulse_peer(p, link.a) || !dmi_pulse_peer(p, link.b))
     return true;
   for (uint32_t i = 0; i < p->links.num; i++) {

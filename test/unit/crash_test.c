@@ -1,0 +1,384 @@
+/*
+ * crash_test.c - the agreement on crash views, message by message: what is refused, and that what
+ * is refused changes nothing.  (What is agreed on: test/sim/crash_sim; silence: pulse_test.c.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/pulse.h"
+#include "msg/pack.h"
+
+#define BEGIN 5000 /* ms */
+#define AFTER 1000
+#define BALLOT(round, uid) ((uint64_t)(round) << 32 | (uid))
+#define NUM 5
+
+static struct dmi_pulse_out out;
+static struct dmi_pulse_member members[NUM];
+
+static struct dmi_pulse_view view_of(uint64_t number, dmi_uid_t coordinator, const dmi_uid_t *uid,
+                                     uint32_t num) {
+  for (uint32_t i = 0; i < num; i++)
+    members[i] = (struct dmi_pulse_member){uid[i], true};
+  return (struct dmi_pulse_view){
+      .number = number, .coordinator = coordinator, .num = num, .members = members};
+}
+
+/* Process `self` in view 3, which 1 made in ballot (0, 1). */
+static struct dmi_pulse *started(dmi_uid_t self, dmi_ms_t after, const dmi_uid_t *uid,
+                                 uint32_t num) {
+  const struct dmi_pulse_config config = {self, after, true};
+  const struct dmi_pulse_view view = view_of(3, 1, uid, num);
+  struct dmi_pulse *pulse = dmi_pulse_new(&config);
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(pulse, BEGIN, &view, BALLOT(0, 1), &out);
+  dmi_pulse_out_clear(&out);
+  return pulse;
+}
+
+static struct dmi_pulse *one_of_three(dmi_uid_t self) {
+  static const dmi_uid_t uid[] = {1, 2, 3};
+  return started(self, AFTER, uid, 3);
+}
+
+static void done(struct dmi_pulse *pulse) {
+  dmi_pulse_out_free(&out);
+  dmi_pulse_free(pulse);
+}
+
+/* The last message of this type to that process; NULL: there is none. */
+static const struct dmi_msg *sent(enum dmi_msg_type type, dmi_uid_t to) {
+  const struct dmi_msg *last = NULL;
+  for (uint32_t i = 0; i < out.num; i++) {
+    const struct dmi_pulse_act *act = &out.act[i];
+    if (act->type == DMI_PULSE_SEND && act->uid == to && act->msg.type == type) last = &act->msg;
+  }
+  return last;
+}
+
+static uint32_t count(enum dmi_pulse_act_type type) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < out.num; i++)
+    num += out.act[i].type == type;
+  return num;
+}
+
+static void until(struct dmi_pulse *pulse, dmi_ms_t now) {
+  while (dmi_pulse_wake(pulse) <= now)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  dmi_pulse_tick(pulse, now, &out);
+}
+
+/* ---- Bodies ---------------------------------------------------------------------------------- */
+
+static void pack_head(struct dmi_pack *pack, uint64_t number, uint64_t ballot, bool crash,
+                      dmi_uid_t coordinator, uint32_t num) {
+  dmi_pack_u64(pack, number);
+  dmi_pack_u64(pack, ballot);
+  dmi_pack_u64(pack, ballot);
+  dmi_pack_u8(pack, crash);
+  dmi_pack_u32(pack, coordinator);
+  dmi_pack_u32(pack, coordinator);
+  dmi_pack_u32(pack, num);
+}
+
+/* Members `first` to `last`, one after the other, up or down. */
+static void pack_view(struct dmi_pack *pack, uint64_t number, uint64_t ballot, bool crash,
+                      dmi_uid_t coordinator, dmi_uid_t first, dmi_uid_t last) {
+  bool up = first <= last;
+  uint32_t num = 1 + (up ? last - first : first - last);
+  pack_head(pack, number, ballot, crash, coordinator, num);
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_pack_u32(pack, up ? first + i : first - i);
+    dmi_pack_u8(pack, 1);
+  }
+  dmi_pack_bytes(pack, NULL, 0);
+}
+
+/* With the body that was packed, which is freed. */
+static bool says(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t from, struct dmi_msg msg,
+                 struct dmi_pack *body) {
+  bool good;
+  msg.origin = from;
+  if (body) msg.body = dmi_pack_slice(body);
+  good = dmi_pulse_message(pulse, now, from, &msg, &out);
+  dmi_slice_drop(&msg.body);
+  return good;
+}
+
+static bool says_promise(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t promised) {
+  struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+  struct dmi_pack body;
+  msg.promise.ballot = BALLOT(0, 1);
+  msg.promise.promised = promised;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+  dmi_pack_u8(&body, 0);
+  return says(pulse, BEGIN + 30, from, msg, &body);
+}
+
+/* View 6, behind view 5 of members 3 to 5, in which 5 is removed. */
+static bool says_propose(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t from, uint64_t ballot) {
+  struct dmi_msg msg = {.type = DMI_CTL_PROPOSE};
+  struct dmi_pack body;
+  msg.propose.ballot = ballot;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 5, BALLOT(1, 5), false, 5, 3, 5);
+  dmi_pack_u8(&body, 1);
+  dmi_pack_u64(&body, ballot);
+  pack_view(&body, 6, ballot, true, from, 3, 4);
+  return says(pulse, now, from, msg, &body);
+}
+
+static bool says_decided(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t ballot,
+                         uint64_t of_view) {
+  struct dmi_msg msg = {.type = DMI_CTL_DECIDED};
+  struct dmi_pack body;
+  msg.ballot.ballot = ballot;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 3, of_view, false, 1, 1, 3);
+  return says(pulse, BEGIN, from, msg, &body);
+}
+
+static bool says_prepare(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t ballot) {
+  struct dmi_msg msg = {.type = DMI_CTL_PREPARE};
+  msg.ballot.ballot = ballot;
+  return says(pulse, BEGIN, from, msg, NULL);
+}
+
+static bool says_pulse(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t from, uint64_t ballot,
+                       uint64_t view) {
+  struct dmi_msg msg = {.type = DMI_CTL_PULSE};
+  msg.pulse.sent = now;
+  msg.pulse.ballot = ballot;
+  msg.pulse.view = msg.pulse.known = view;
+  return says(pulse, now, from, msg, NULL);
+}
+
+static bool says_accepted(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t left) {
+  struct dmi_msg msg = {.type = DMI_CTL_ACCEPTED};
+  msg.accepted.ballot = BALLOT(0, 1);
+  msg.accepted.number = 4;
+  msg.accepted.left = left;
+  return says(pulse, BEGIN + 40, from, msg, NULL);
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+/* By one pulse 4 gives 5 a lease, and hears that all know of views in which 1 and 2 have left, so
+ * that it forgets them. */
+static void lease_and_views(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3, 4, 5};
+  struct dmi_pulse *pulse = started(4, AFTER, uid, 5);
+  struct dmi_pulse_view view = view_of(4, 5, uid + 1, 4);
+  (void)state;
+  assert_true(dmi_pulse_take(pulse, BEGIN, &view, BALLOT(0, 1), &out));
+  view = view_of(5, 5, uid + 2, 3);
+  assert_true(dmi_pulse_take(pulse, BEGIN, &view, BALLOT(1, 5), &out));
+  until(pulse, BEGIN + 500);
+  assert_true(says_pulse(pulse, BEGIN + 500, 5, BALLOT(1, 5), 5));
+  assert_non_null(sent(DMI_CTL_PULSE_OK, 5));
+  assert_true(says_propose(pulse, BEGIN + 600, 3, BALLOT(2, 3)));
+  assert_non_null(sent(DMI_CTL_ACCEPTED, 3));
+  assert_int_equal(sent(DMI_CTL_ACCEPTED, 3)->accepted.left, 740); /* 840 from that pulse on */
+  done(pulse);
+}
+
+/* Who is never lost is waited for, without a lease, too; but not busily. */
+static void no_lease_for_ever(void **state) {
+  static const dmi_uid_t uid[] = {1, 2};
+  struct dmi_pulse *pulse = started(2, 0, uid, 2);
+  (void)state;
+  for (dmi_ms_t now = BEGIN; now < BEGIN + 30000; now += 400) {
+    dmi_pulse_tick(pulse, now, &out);
+    assert_true(dmi_pulse_wake(pulse) > now);
+  }
+  assert_int_equal(count(DMI_PULSE_END), 0);
+  done(pulse);
+}
+
+/* ---- Ballots --------------------------------------------------------------------------------- */
+
+/* The coordinator is dead: which round does process 2 try? */
+static uint64_t next_round(struct dmi_pulse *pulse) {
+  const struct dmi_msg *msg;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  until(pulse, BEGIN + 200);
+  msg = sent(DMI_CTL_PREPARE, 3);
+  return msg ? msg->ballot.ballot >> 32 : 0;
+}
+
+static void too_high(void **state) {
+  static const uint64_t rounds[] = {0x80000000u, UINT32_MAX};
+  static const dmi_uid_t uid[] = {1, 2};
+  struct dmi_pulse_view view = view_of(4, 1, uid, 2);
+  struct dmi_pulse *pulse = one_of_three(2);
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    uint64_t ballot = BALLOT(rounds[i], 3);
+    assert_false(says_prepare(pulse, 3, ballot));
+    assert_false(says_pulse(pulse, BEGIN, 3, ballot, 3));
+    assert_false(says_propose(pulse, BEGIN, 3, ballot));
+    assert_false(says_promise(pulse, 3, ballot));
+    assert_false(says_decided(pulse, 3, ballot, BALLOT(0, 1)));
+    assert_false(says_decided(pulse, 3, BALLOT(0, 3), ballot));
+    assert_false(dmi_pulse_take(pulse, BEGIN, &view, BALLOT(rounds[i], 1), &out));
+  }
+  assert_int_equal(next_round(pulse), 1);
+  done(pulse);
+}
+
+/* The highest one that may come leaves no other: this process does not begin again at 0. */
+static void used_up(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  (void)state;
+  assert_true(says_prepare(pulse, 3, BALLOT(0x7fffffffu, 3)));
+  assert_int_equal(next_round(pulse), 0);
+  assert_int_equal(count(DMI_PULSE_END), 1);
+  done(pulse);
+}
+
+/* A proposal in a ballot below that of a view behind which it is: nothing is promised backwards. */
+static void below_its_base(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  struct dmi_msg msg = {.type = DMI_CTL_PROPOSE};
+  struct dmi_pack body;
+  (void)state;
+  msg.propose.ballot = BALLOT(2, 3);
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 2);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+  pack_view(&body, 4, BALLOT(9, 3), true, 3, 2, 3);
+  dmi_pack_u8(&body, 1);
+  dmi_pack_u64(&body, BALLOT(2, 3));
+  pack_view(&body, 5, BALLOT(2, 3), true, 3, 2, 3);
+  assert_true(says(pulse, BEGIN, 3, msg, &body));
+  assert_null(sent(DMI_CTL_ACCEPTED, 3));
+  assert_non_null(sent(DMI_CTL_PROMISE, 3));
+  assert_true(sent(DMI_CTL_PROMISE, 3)->promise.promised == BALLOT(9, 3));
+  done(pulse);
+}
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+/* So many members, from `first` to `last`, and then perhaps `more`. */
+static bool says_many(struct dmi_pulse *pulse, dmi_uid_t first, dmi_uid_t last, dmi_uid_t more) {
+  struct dmi_msg msg = {.type = DMI_CTL_DECIDED};
+  struct dmi_pack body;
+  uint32_t num = last - first + 1 + (more != 0);
+  msg.ballot.ballot = BALLOT(0, 3);
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_head(&body, 3, BALLOT(0, 1), false, 1, num);
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_pack_u32(&body, i == num - 1 && more ? more : first + i);
+    dmi_pack_u8(&body, 1);
+  }
+  dmi_pack_bytes(&body, NULL, 0);
+  return says(pulse, BEGIN, 3, msg, &body);
+}
+
+/* A body may have millions of members: each is looked at once.  (SIGALRM ends what takes the square
+ * of that.) */
+static void many_members(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  (void)state;
+  alarm(60);
+  assert_true(says_many(pulse, 1, 1000000, 0));
+  assert_false(says_many(pulse, 1, 1000000, 1000000));
+  assert_false(says_many(pulse, 1, 1000000, 0x80000000u));
+  alarm(0);
+  assert_false(says_many(pulse, 1, 3, 2)); /* twice; */
+  assert_false(says_many(pulse, 0, 3, 0)); /* nobody's uid; */
+  assert_false(says_many(pulse, 2, 3, 1)); /* out of order */
+  assert_true(says_many(pulse, 1, 2, 3));
+  done(pulse);
+}
+
+/* So who sends puts them in order, in whatever order its daemon told them. */
+static void in_order(void **state) {
+  static const dmi_uid_t uid[] = {3, 1, 2};
+  struct dmi_pulse *pulse = started(1, AFTER, uid, 3);
+  const struct dmi_msg *msg;
+  struct dmi_unpack body;
+  uint8_t head[4 + 8 + 8 + 8 + 1 + 4 + 4];
+  (void)state;
+  assert_true(says_pulse(pulse, BEGIN, 2, BALLOT(0, 1), 2)); /* it does not know view 3 */
+  msg = sent(DMI_CTL_DECIDED, 2);
+  assert_non_null(msg);
+  dmi_unpack_init(&body, &msg->body);
+  dmi_unpack_raw(&body, head, sizeof(head));
+  assert_int_equal(dmi_unpack_u32(&body), 3);
+  for (uint32_t i = 1; i <= 3; i++) {
+    assert_int_equal(dmi_unpack_u32(&body), i);
+    assert_int_equal(dmi_unpack_u8(&body), 1);
+  }
+  done(pulse);
+}
+
+/* ---- Refused, and nothing has changed ----------------------------------------------------------
+ */
+
+/* A uid has 31 bits, the field 64. */
+static void about_nobody(void **state) {
+  static const enum dmi_msg_type types[] = {DMI_CTL_DEAD, DMI_CTL_PROBE, DMI_CTL_PROBED,
+                                            DMI_CTL_LINK_LOST};
+  static const uint64_t about[] = {0, 0x80000000u, UINT64_C(1) << 32 | 1, UINT64_C(1) << 32 | 2};
+  struct dmi_pulse *pulse = one_of_three(1);
+  (void)state;
+  for (int i = 0; i < 16; i++) {
+    struct dmi_msg msg = {.type = (uint8_t)types[i / 4]};
+    msg.probe.about = about[i % 4];
+    assert_false(says(pulse, BEGIN, 3, msg, NULL));
+  }
+  assert_int_equal(out.num, 0);
+  done(pulse);
+}
+
+/* An acceptance that says what cannot be counts for nothing. */
+static void bad_acceptance(void **state) {
+  struct dmi_pulse *pulse = one_of_three(1);
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN, 2, &out);
+  until(pulse, BEGIN + 30);
+  assert_non_null(sent(DMI_CTL_PREPARE, 3));
+  assert_true(says_promise(pulse, 3, BALLOT(0, 1)));
+  assert_non_null(sent(DMI_CTL_PROPOSE, 3));
+  assert_false(says_accepted(pulse, 3, DMI_MS_NEVER + 1));
+  until(pulse, BEGIN + 50);
+  assert_int_equal(count(DMI_PULSE_VIEW), 0);
+  assert_true(says_accepted(pulse, 3, 0));
+  until(pulse, BEGIN + 60);
+  assert_int_equal(count(DMI_PULSE_VIEW), 1);
+  done(pulse);
+}
+
+/* Nor does the round of a proposal that is malformed. */
+static void bad_proposal(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  struct dmi_msg msg = {.type = DMI_CTL_PROPOSE};
+  (void)state;
+  msg.propose.ballot = BALLOT(1000, 3);
+  assert_false(says(pulse, BEGIN, 3, msg, NULL));
+  assert_int_equal(next_round(pulse), 1);
+  done(pulse);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lease_and_views), cmocka_unit_test(no_lease_for_ever),
+      cmocka_unit_test(too_high),        cmocka_unit_test(used_up),
+      cmocka_unit_test(below_its_base),  cmocka_unit_test(in_order),
+      cmocka_unit_test(about_nobody),    cmocka_unit_test(bad_acceptance),
+      cmocka_unit_test(bad_proposal),    cmocka_unit_test(many_members),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
