@@ -40,7 +40,7 @@ static bool find_boot(uint8_t boot[16]) {
     char one[2] = {*c, '\0'}, *end;
     unsigned long value = strtoul(one, &end, 16);
     if (*end) continue; /* a dash */
-    boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | value);
+    boot[digits / 2] = (uint8_t)((unsigned long)boot[digits / 2] << 4 | value);
     digits++;
   }
   return digits == 32;
