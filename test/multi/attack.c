@@ -1,7 +1,7 @@
 /*
  * attack.c - makes hostile connections to a process of a program, for hostile.t.
  *
- *   attack PORT KEYFILE EXECUTABLE
+ *   attack PORT KEYFILE BUILD          BUILD: the program's build id, in hex
  *
  * Reads commands from stdin and answers each with a line.
  *

@@ -119,12 +119,18 @@ sub talk {
   return ask($victim, join ' ', 'talk', $at, hex_of($change), hex_of($text // ''));
 }
 
-sub header {    # docs/wire.md: type, flags, kind, tag, origin, error, list_len; body_len, ...
+sub header {    # docs/wire.md, "A message": own => what is the message's own, 32 bytes
   my (%field) = @_;
-  return pack 'C4 L<3 Q<8', map { $field{$_} // 0 } qw(type flags kind tag origin error list body
-    map page op off len version zero);
+  my $own = $field{own} // '';
+  return pack 'C2 S< L< Q<2 a32 L<2 Q<', (map { $field{$_} // 0 } qw(type one flags origin map page)),
+    $own, map { $field{$_} // 0 } qw(list zero body);
 }
-is(length header(), 80, 'a header is as long as docs/wire.md says');
+{
+  open my $file, '<', $t->top . '/lib/msg/wire.h' or die;
+  local $/;
+  my ($size) = <$file> =~ /^#define DMI_WIRE_HEADER (\d+)/m;
+  is(length header(), $size, 'a header is as long as the wire has it');
+}
 
 # Without the key: what is said on a connection.
 my $version = sub { return pack 'a4 C C S<', 'DMI1', 1, 0, $_[0] };
@@ -165,8 +171,8 @@ my %inside = (
 # After a proper handshake: messages that are none, too long, or not a stranger's to send.
 my %message = (
   'no such message' => header(type => 200),
-  'a page request' => header(type => 1, map => 1 << 32, len => 8),
-  'an invalidation' => header(type => 11, map => 1 << 32, version => 1 << 60),
+  'a page request' => header(type => 1, map => 1 << 32, own => pack 'Q<2', 0, 8),
+  'an invalidation' => header(type => 11, map => 1 << 32, own => pack 'Q<4', (1 << 60) x 4),
   'a view' => header(type => 52, body => 100) . 'v' x 100,
   'a member\'s end' => header(type => 62),
   'a page of 2^62 bytes' => header(type => 7, body => 1 << 62),
