@@ -6,6 +6,10 @@
  * first one's daemon takes it out of its loop and puts it into a list. The second one's thread
  * takes it from there and handles HELLO as usual.
  *
+ * A link's descriptor may still be known to the first one's loop: libev forgets it only when an
+ * event arrives that nobody wants. Therefore only the first one's daemon closes links. The second
+ * one ends its direction, which the other process sees at once, and gives the link back.
+ *
  * Failure modes: if this process has no second network yet, or none any more, the connection is
  * closed, and the other process tries again.
  *
@@ -56,6 +60,34 @@ void dmi_beside_end(struct dmi_net *net) {
   dmi_mutex_lock(&net->first->beside_lock);
   net->first->beside = NULL;
   dmi_mutex_unlock(&net->first->beside_lock);
-  for (struct dmi_handshake *handshake; (handshake = take_one(net)) != NULL;)
+  for (struct dmi_handshake *handshake; (handshake = take_one(net)) != NULL;) {
+    handshake->net = net;
     dmi_handshake_discard(handshake);
+  }
+}
+
+void dmi_beside_close(struct dmi_net *net, struct dmi_link *link) {
+  struct dmi_net *first = net->first;
+  if (first == NULL) {
+    dmi_link_close(link);
+    return;
+  }
+  link->ops->finish(link);
+  dmi_mutex_lock(&first->beside_lock);
+  link->next = first->unused;
+  first->unused = link;
+  dmi_mutex_unlock(&first->beside_lock);
+  ev_async_send(first->loop, &first->wake);
+}
+
+void dmi_beside_clean(struct dmi_net *first) {
+  dmi_mutex_lock(&first->beside_lock);
+  struct dmi_link *link = first->unused;
+  first->unused = NULL;
+  dmi_mutex_unlock(&first->beside_lock);
+  while (link != NULL) {
+    struct dmi_link *next = link->next;
+    dmi_link_close(link);
+    link = next;
+  }
 }

@@ -169,6 +169,7 @@ static void dissolve(struct dmi_conn *conn) {
 }
 
 void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
+  struct dmi_net *net = conn->net;
   struct dmi_link *link = conn->link;
   struct dmi_net_peer *peer = conn->peer;
   bool way_out = peer->conn == conn;
@@ -176,7 +177,7 @@ void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
   dissolve(conn);
   /* No thread may be writing to the link when it is closed: dmi_peer_lost waits for that. */
   if (way_out) dmi_peer_lost(peer, why);
-  dmi_link_close(link);
+  dmi_beside_close(net, link);
 }
 
 /* Both directions have ended. */
@@ -226,6 +227,6 @@ void dmi_conn_free_all(struct dmi_net *net) {
   while (net->conns != NULL) {
     struct dmi_link *link = net->conns->link;
     dissolve(net->conns);
-    dmi_link_close(link);
+    dmi_beside_close(net, link);
   }
 }

@@ -153,12 +153,15 @@ void dmi_handshake_discard(struct dmi_handshake *handshake);
 /* or goes on in the thread of `net`, with a HELLO that is complete. */
 void dmi_handshake_go_on(struct dmi_handshake *handshake, struct dmi_net *net);
 
-/* beside.c: called in the second network's thread, or before and after that runs, except where
- * it says otherwise */
+/* beside.c: called in the second network's thread, or before and after that runs, except `give` and
+ * `clean`, which the daemon of the first network calls */
 void dmi_beside_begin(struct dmi_net *net); /* in the daemon of net->first */
 void dmi_beside_end(struct dmi_net *net);
 void dmi_beside_give(struct dmi_handshake *handshake); /* in the daemon of the first network */
 void dmi_beside_take(struct dmi_net *net);
+/* Closes a link of either network. */
+void dmi_beside_close(struct dmi_net *net, struct dmi_link *link);
+void dmi_beside_clean(struct dmi_net *first); /* closes what the second network has finished with */
 
 /* caller.c */
 /* The state of an attempt to connect. */

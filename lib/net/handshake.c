@@ -55,7 +55,8 @@ static struct dmi_link *free_stopped(struct dmi_handshake *handshake) {
 }
 
 void dmi_handshake_discard(struct dmi_handshake *handshake) {
-  dmi_link_close(free_stopped(handshake));
+  struct dmi_net *net = handshake->net;
+  dmi_beside_close(net, free_stopped(handshake));
 }
 
 /* Stops and frees a handshake; returns the link, which is the caller's now. */
@@ -65,7 +66,8 @@ static struct dmi_link *dissolve(struct dmi_handshake *handshake) {
 }
 
 void dmi_handshake_drop(struct dmi_handshake *handshake) {
-  dmi_link_close(dissolve(handshake));
+  struct dmi_net *net = handshake->net;
+  dmi_beside_close(net, dissolve(handshake));
 }
 
 static void ends_text(struct dmi_handshake *handshake, char here[80], char there[80]) {
@@ -126,7 +128,7 @@ static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_
     conn = dmi_conn_new(peer, link, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
   }
   sodium_memzero(&keys, sizeof keys);
-  if (conn == NULL) dmi_link_close(link);
+  if (conn == NULL) dmi_beside_close(net, link);
   return conn;
 }
 
@@ -372,7 +374,9 @@ static void watch(struct dmi_handshake *handshake) {
   ev_set_priority(&handshake->io, 1);
   ev_timer_init(&handshake->patience, on_patience, net->config.patience, 0);
   handshake->io.data = handshake->patience.data = handshake;
-  ev_io_start(net->loop, &handshake->io);
+  /* Not in a second loop: see beside.c.  All has been said, so only its end could come: then the
+   * connection, or the refusal, finds that out. */
+  if (net->first == NULL) ev_io_start(net->loop, &handshake->io);
   ev_timer_start(net->loop, &handshake->patience);
 }
 

@@ -143,6 +143,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
   if (net->first != NULL) dmi_beside_take(net);
+  dmi_beside_clean(net);
   if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);
   dmi_alive_begin(net);
   if (atomic_load(&net->stop) && !ev_is_active(&net->ending)) {
@@ -293,6 +294,7 @@ static void free_all(struct dmi_net *net) {
   dmi_dial_free_all(net);
   dmi_conn_free_all(net);
   dmi_peer_free_all(net);
+  dmi_beside_clean(net);
   dmi_lend_close(net);
   for (int i = 0; i < 2; i++)
     ev_timer_stop(net->loop, &net->log[i].end);

@@ -45,7 +45,8 @@ struct dmi_transport {
 
 struct dmi_link {
   const struct dmi_transport_ops *ops;
-  int in, out; /* descriptors: see "Readiness" */
+  int in, out;           /* descriptors: see "Readiness" */
+  struct dmi_link *next; /* for its owner */
 };
 
 struct dmi_transport_ops {

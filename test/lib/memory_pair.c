@@ -239,7 +239,7 @@ void memory_pair_changed(struct pair *pair) {
 void memory_end_begin(struct pair *pair, int side, const struct dmi_transport_ops *ops,
                       uint32_t machine, uint16_t port) {
   struct end *end = &pair->end[side];
-  end->link = (struct dmi_link){ops, memory_new_event(), memory_new_event()};
+  end->link = (struct dmi_link){.ops = ops, .in = memory_new_event(), .out = memory_new_event()};
   end->pair = pair;
   end->machine = machine;
   end->port = port;

@@ -157,7 +157,7 @@ static void test_again(void **state) {
   for (uint32_t i = 1; i < 5; i++) {
     node_send(&two[i % 2].beside, 2 - i % 2, plain(i));
     NODE_WAIT(&two[1 - i % 2].beside, messages, (i + 1) / 2);
-    assert_int_equal(memory_net_reset(memory, 1, 2), 1);
+    assert_true(memory_net_reset(memory, 1, 2) >= 1); /* also what is about to be closed */
     for (int j = 0; j < 2; j++)
       NODE_WAIT(&two[j].beside, lost_num, i);
   }
