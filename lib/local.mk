@@ -250,6 +250,8 @@ node_sources = \
 	lib/node/parent.h \
 	lib/node/process.h \
 	lib/node/program.h \
+	lib/node/pulser.c \
+	lib/node/pulser.h \
 	lib/node/records.c \
 	lib/node/records.h \
 	lib/node/report.c \

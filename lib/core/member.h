@@ -326,6 +326,8 @@ dmi_uid_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 dmi_id_t dmi_member_dmi_id(const struct dmi_member *m);
 uint64_t dmi_member_view(const struct dmi_member *m);         /* number of the view taken */
 dmi_uid_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
+/* As of that view, also while it is being taken. */
+dmi_uid_t dmi_member_coordinator_next(const struct dmi_member *m);
 /* True if the program is not over and this process is a member of it. */
 bool dmi_member_is_active(const struct dmi_member *m);
 bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinator's state */

@@ -206,6 +206,10 @@ uint32_t dmi_member_coordinator(const struct dmi_member *m) {
   return m->coordinator;
 }
 
+dmi_uid_t dmi_member_coordinator_next(const struct dmi_member *m) {
+  return m->viewing ? m->coordinator_next : m->coordinator;
+}
+
 bool dmi_member_is_coordinator(const struct dmi_member *m) {
   return m->coord != NULL;
 }

@@ -124,6 +124,24 @@ void dmi_net_stop(struct dmi_net *net) {
   ev_async_send(net->loop, &net->wake);
 }
 
+void dmi_net_halt(struct dmi_net *net) {
+  atomic_store(&net->halt, true);
+  ev_async_send(net->loop, &net->wake);
+}
+
+void dmi_net_finish(struct dmi_net *net) {
+  net->expect_close = true;
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    if (peer->conn != NULL) {
+      dmi_net_close(net, peer->id);
+    } else if (peer->dial != NULL) {
+      dmi_dial_cancel(peer->dial);
+      dmi_peer_lost(peer, "this process ends");
+    }
+  }
+  dmi_net_stop(net);
+}
+
 /* Takes one peer at a time: serving it may free another one, which is then removed from the
  * list. */
 static struct dmi_net_peer *next_work(struct dmi_net *net) {
@@ -140,6 +158,10 @@ static struct dmi_net_peer *next_work(struct dmi_net *net) {
 static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   (void)events;
   struct dmi_net *net = async->data;
+  if (atomic_load(&net->halt)) {
+    ev_break(loop, EVBREAK_ALL);
+    return;
+  }
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
   if (net->first != NULL) dmi_beside_take(net);

@@ -101,6 +101,11 @@ void dmi_net_run(struct dmi_net *net);
 /* Ends the loop when all queued messages have arrived, or after 2 s. Other processes take that
  * for a loss, unless dmi_net_close was called for them before. */
 void dmi_net_stop(struct dmi_net *net);
+/* The same of a second network, in order: all that it is connected with are told by FIN, and what
+ * is being connected is given up. */
+void dmi_net_finish(struct dmi_net *net);
+/* Any thread: the loop ends at once. */
+void dmi_net_halt(struct dmi_net *net);
 void dmi_net_free(struct dmi_net *net);
 
 /* This process is member `uid` of program `program_id`. */

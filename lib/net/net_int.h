@@ -227,6 +227,7 @@ struct dmi_net {
   double ending_until;
   _Atomic bool posted; /* [A] */
   _Atomic bool stop;   /* [A] */
+  _Atomic bool halt;   /* [A] */
   bool expect_close;
   dmi_uid_t uid; /* ours; 0: none */
   uint8_t program[16];

@@ -207,6 +207,8 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
    * uid must still be able to connect. */
   bool unknown = peer->id < DMI_NET_TEMP && !peer->announced;
   bool again = unknown || net->first != NULL; /* the network of pulses only suspects a member */
+  /* There it is the other's business, too, to connect: so an attempt that fails says nothing. */
+  bool told = net->first == NULL || peer->state == DMI_PEER_UP;
   dmi_peer_move(peer, !wanted ? DMI_PEER_SHUT : again ? DMI_PEER_IDLE : DMI_PEER_LOST);
   if (wanted && again) {
     peer->broken = 0;
@@ -221,7 +223,7 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   dmi_send_free_out(out);
   uint32_t id = peer->id;
   if (id >= DMI_NET_TEMP) dmi_peer_free_temp(peer);
-  if (wanted && !net->expect_close) net->handler.lost(net->handler.arg, id, why);
+  if (wanted && told && !net->expect_close) net->handler.lost(net->handler.arg, id, why);
 }
 
 /* ---- What other threads could not do themselves

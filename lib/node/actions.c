@@ -13,6 +13,7 @@
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/pager.h"
+#include "node/pulser.h"
 #include "node/records.h"
 #include "node/runtime.h"
 #include "node/stall.h"
@@ -154,6 +155,13 @@ static struct dmi_uids *members(struct dmi_process *process) {
   return uids;
 }
 
+/* It cannot take part in the program: the others take it for lost, which it may be. */
+static void give_up(struct dmi_process *process) {
+  process->exit_code = 1;
+  dmi_net_expect_close(process->access.net);
+  dmi_net_stop(process->access.net);
+}
+
 /* Publishes who is a member now.  Mappings whose home left have a new home already.  From now on no
  * thread sends anything but answers to processes that left. */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
@@ -166,6 +174,7 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
       dmi_net_bar(process->access.net, act->removed[i].uid);
     if (act->removed[i].heir == 0) dmi_threads_lost(process, act->removed[i].uid);
   }
+  if (!dmi_pulser_view(process, act)) give_up(process);
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
     coordinating(process);
   }
@@ -314,6 +323,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       dmi_say(&process->stream, DMI_LOG_WARN, "member", "%s", act->text);
       break;
     case DMI_MACT_EXPECT_CLOSE:
+      dmi_pulser_ending(process);
       dmi_net_expect_close(process->access.net);
       break;
     case DMI_MACT_FINISH:

@@ -34,7 +34,7 @@ struct dmi_config {
   const char *key_file; /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
   bool encrypt;         /* DMI_ENCRYPT */
-  int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent machine is lost; 0: never */
+  int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */
 };
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */

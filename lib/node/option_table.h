@@ -58,7 +58,7 @@
     "listen on this address only, and connect from it (default: all; a process that joins\n" \
     "through one that listens on 127.0.0.1 listens on 127.0.0.1 itself)") \
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
-    "a process whose machine is silent for so long is lost (default 60; 0: never)") \
+    "a process that is silent for so long is lost (default 60; 0: never)") \
   OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \

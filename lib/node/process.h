@@ -22,6 +22,7 @@ struct dmi_alloc;
 struct dmi_barriers;
 struct dmi_pager;
 struct dmi_parent;
+struct dmi_pulser;
 struct dmi_stall;
 struct dmi_sync;
 struct dmi_threads;
@@ -82,6 +83,7 @@ struct dmi_process {
   struct dmi_member *member;   /* part of `node`; read only */
   struct dmi_threads *threads; /* own lock */
   struct dmi_stall *stall;     /* NULL until something is in flight */
+  struct dmi_pulser *pulser;   /* NULL: this process is no member yet */
   struct dmi_actions *events;
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: no parent is followed */

@@ -35,6 +35,7 @@
 #include "node/key.h"
 #include "node/pager.h"
 #include "node/parent.h"
+#include "node/pulser.h"
 #include "node/records.h"
 #include "node/self.h"
 #include "node/stall.h"
@@ -103,6 +104,7 @@ static void contact_end(struct dmi_process *process) {
 
 /* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
+  dmi_pulser_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);

@@ -16,6 +16,7 @@
 #include "node/stall.h"
 
 #include <ev.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -36,7 +37,9 @@ struct stalled {
   struct stalled *next;
   uint32_t uid;
   const char *what; /* what waits for it; for the line */
+  char lost[80];    /* that it will be lost */
   bool awaited;     /* it may owe an answer at this look */
+  bool silent;      /* nothing comes of it, not even pulses */
   bool said;        /* a line has named it */
   bool known;       /* `signs` is valid */
   uint32_t quiet;   /* consecutive looks at which `signs` did not change */
@@ -50,19 +53,29 @@ struct dmi_stall {
   struct stalled *all;
 };
 
-static void want(void *arg, uint32_t uid, const char *what) {
-  struct dmi_stall *stall = arg;
+static struct stalled *find(struct dmi_stall *stall, uint32_t uid) {
   struct stalled *one = stall->all;
   while (one && one->uid != uid)
     one = one->next;
-  if (!one) {
-    one = calloc(1, sizeof(*one));
-    if (!one) return;
-    one->uid = uid;
-    one->since = time(NULL);
-    one->next = stall->all;
-    stall->all = one;
-  }
+  return one;
+}
+
+/* NULL: no memory. */
+static struct stalled *find_or_add(struct dmi_stall *stall, uint32_t uid) {
+  struct stalled *one = find(stall, uid);
+  if (one) return one;
+  one = calloc(1, sizeof(*one));
+  if (!one) return NULL;
+  one->uid = uid;
+  one->since = time(NULL);
+  one->next = stall->all;
+  return stall->all = one;
+}
+
+static void want(void *arg, uint32_t uid, const char *what) {
+  struct dmi_stall *stall = arg;
+  struct stalled *one = find_or_add(stall, uid);
+  if (!one) return;
   if (!one->awaited) one->what = what;
   one->awaited = true;
 }
@@ -114,7 +127,7 @@ static void look_at(struct dmi_stall *stall, struct stalled *one) {
     if (++one->quiet >= QUIET && !one->said) say_waiting(stall, one);
     return;
   }
-  if (one->said) say_back(stall, one);
+  if (one->said && !one->silent) say_back(stall, one);
   if (one->known) one->since = time(NULL);
   one->known = true;
   one->signs = signs;
@@ -133,7 +146,7 @@ static void say_whether_back(struct dmi_stall *stall, struct stalled *one) {
 static bool look_at_all(struct dmi_stall *stall) {
   for (struct stalled **at = &stall->all, *one; (one = *at);) {
     if (one->awaited) look_at(stall, one);
-    if (one->awaited) {
+    if (one->awaited || one->silent) {
       at = &one->next;
       continue;
     }
@@ -169,6 +182,28 @@ static struct dmi_stall *stall_of(struct dmi_process *process) {
   ev_timer_init(&stall->timer, on_look, LOOK, 0.);
   stall->timer.data = stall;
   return process->stall = stall;
+}
+
+void dmi_stall_silent(struct dmi_process *process, uint32_t uid, bool silent) {
+  struct dmi_stall *stall = stall_of(process);
+  struct stalled *one = find_or_add(stall, uid);
+  if (!one) return;
+  one->silent = silent;
+  if (silent && !one->said) {
+    snprintf(one->lost, sizeof(one->lost),
+             "it is lost when it is silent for %d s (dmirun --dead-after)",
+             process->config.dead_after);
+    one->what = one->lost;
+    one->since = time(NULL) - process->config.dead_after / 2;
+    say_waiting(stall, one);
+  } else if (!silent && one->said) {
+    say_back(stall, one);
+  }
+}
+
+void dmi_stall_lost(struct dmi_process *process, uint32_t uid) {
+  struct stalled *one = process->stall ? find(process->stall, uid) : NULL;
+  if (one) one->silent = one->said = false;
 }
 
 static void found(void *arg, uint32_t uid, const char *what) {

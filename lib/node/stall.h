@@ -11,6 +11,10 @@
 /* Starts to look once a second, if an operation has asked for it (dmi_access.stalling) or the
  * membership core waits for a process. */
 void dmi_stall_begin(struct dmi_process *process);
-void dmi_stall_end(struct dmi_process *process); /* frees it */
+/* For half of dead_after nothing has come of this member, not even pulses (core/pulse.h): it is
+ * named as those that are waited for; false: something has come. */
+void dmi_stall_silent(struct dmi_process *process, uint32_t uid, bool silent);
+void dmi_stall_lost(struct dmi_process *process, uint32_t uid); /* it is waited for no more */
+void dmi_stall_end(struct dmi_process *process);                /* frees it */
 
 #endif

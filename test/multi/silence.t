@@ -80,7 +80,7 @@ for my $case ([meet => 'h2', qr/^waiting$/m], [stream => 'h3', qr/^streaming$/m]
   for my $case (@left) {
     my ($process, $other) = @$case;
     $process->expect_err(
-      qr/^dmi: lost $other: its machine has been silent for $after s \(dmirun --dead-after\); /m);
+      qr/^dmi: lost $other: (?:its machine has been silent for $after s \(dmirun --dead-after\)|nothing was heard of it for [\d.]+ s \(--dead-after\)); /m);
     $took{ $process->name } = time - $cut;
     $process->wait_exit(1);
   }
@@ -90,6 +90,29 @@ for my $case ([meet => 'h2', qr/^waiting$/m], [stream => 'h3', qr/^streaming$/m]
     cmp_ok($took{$name}, '>', $after - 1.5, "$name: not before its time");
     cmp_ok($took{$name}, '<', 3 * $after + 5, "$name: soon after it");
   }
+  $cluster->mend($host);
+}
+
+# One way only: each of the two ends by name all the same, and neither hangs.
+for my $way (['h1', 'h2'], ['h2', 'h1']) {
+  my ($first, $second) = begin(4, 'meet', 'h2');
+  $first->expect_out(qr/^waiting$/m);
+  $cluster->cut_way(@$way);
+  $_->expect_err(qr/^dmi: lost process \d \(h\d\): /m) for $first, $second;
+  $_->wait_exit(1) for $first, $second;
+  $cluster->mend_way(@$way);
+}
+
+# One way only, and healed: nobody is lost.
+{
+  my ($first, $second) = begin(20, 'meet', 'h2');
+  $first->expect_out(qr/^waiting$/m);
+  $cluster->cut_way('h2', 'h1');
+  $first->expect_err(qr/^dmi: waiting for process 1 \(h2\) since /m);
+  $cluster->mend_way('h2', 'h1');
+  $first->expect_err(qr/^dmi: process 1 \(h2\) answers again$/m);
+  $_->signal('KILL') for $first, $second;
+  $_->wait_exit(signal => 'KILL') for $first, $second;
 }
 
 $cluster->stop;

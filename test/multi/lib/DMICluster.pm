@@ -136,6 +136,23 @@ sub _link {
   return system($self->here('ip', 'link', 'set', "v-$name", $how)) == 0 || die "$name: $how\n";
 }
 
+# Cuts the way from one host to another, and no other: what is sent on it goes to a machine that does not
+# exist, and nobody is told.  And mends it.
+sub cut_way {
+  my ($self, $from, $to) = @_;
+  return $self->_neighbour($from, $to, 'replace', qw(lladdr 02:00:00:00:00:fe nud permanent));
+}
+
+sub mend_way { my ($self, $from, $to) = @_; return $self->_neighbour($from, $to, 'del') }
+
+sub _neighbour {
+  my ($self, $from, $to, $how, @what) = @_;
+  my $device = $from eq 'head' ? 'br0' : 'eth0';
+  local $SIG{CHLD} = 'DEFAULT';
+  return system('nsenter', '-t', $self->{holders}{$from}{pid}, '-n', 'ip', 'neigh', $how,
+    $self->{address}{$to}, 'dev', $device, @what) == 0 || die "way from $from to $to: $how\n";
+}
+
 # ---- ssh ---------------------------------------------------------------------------------------
 
 sub _put {
