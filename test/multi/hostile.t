@@ -315,8 +315,9 @@ for my $victim (@victims) {
 laps(3);
 for my $victim (@victims) {
   my ($descriptors, $resident) = @{ $before{$victim} };
-  # One connection for each friend; those of strangers are closed within the time they are given.
-  $t->wait_until(sub { descriptors($victim) <= $descriptors + 1 + @friends }, $victim->name
+  # For each friend a connection, one for pulses, and its process; those of strangers are closed within
+  # the time they are given.
+  $t->wait_until(sub { descriptors($victim) <= $descriptors + 1 + 3 * @friends }, $victim->name
       . ": descriptors are as many as before ($descriptors)");
   pass($victim->name . ': no descriptor is lost');
   my $grown = resident($victim) - $resident;
