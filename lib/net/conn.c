@@ -226,6 +226,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
 void dmi_conn_free_all(struct dmi_net *net) {
   while (net->conns != NULL) {
     struct dmi_link *link = net->conns->link;
+    if (net->expect_close) log_end(net->conns, "this process ends");
     dissolve(net->conns);
     dmi_beside_close(net, link);
   }

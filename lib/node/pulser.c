@@ -50,6 +50,12 @@ struct neighbour {
   uint32_t uid;
 };
 
+/* From this thread to the daemon. */
+struct news {
+  struct dmi_pulse_act act;
+  bool told; /* LOST: a connection with it tells that, too, behind all that it has sent before */
+};
+
 struct dmi_pulser {
   struct dmi_process *process;
   struct dmi_net *net; /* the second one; its daemon is this thread */
@@ -60,9 +66,10 @@ struct dmi_pulser {
   struct dmi_pulse *core;
   struct order *orders;
   uint32_t order_num, order_capacity;
-  struct dmi_pulse_out news; /* for the daemon */
-  bool posted;               /* it was told that there are some */
-  struct dmi_post post;      /* how */
+  struct news *news; /* for the daemon */
+  uint32_t news_num, news_capacity;
+  bool posted;          /* it was told that there are some */
+  struct dmi_post post; /* how */
 };
 
 /* Goes on while the machine sleeps. */
@@ -74,19 +81,27 @@ static dmi_ms_t now(void) {
 
 /* ---- What was decided ------------------------------------------------------------------------ */
 
+/* The daemon: a member is lost.  One that has ended may have said why, so the connection with it
+ * has the first word. */
+static void hear_lost(struct dmi_process *process, const struct news *news) {
+  const struct dmi_pulse_act *act = &news->act;
+  if (news->told && dmi_net_connected(process->access.net, act->uid)) return;
+  dmi_stall_lost(process, act->uid);
+  (void)dmi_actions_input(
+      process, &(struct dmi_input){.type = DMI_IN_LOST, .id = act->uid, .text = act->text});
+}
+
 /* The daemon: what has happened to others. */
-static void hear_one(struct dmi_process *process, const struct dmi_pulse_act *act) {
-  switch (act->type) {
+static void hear_one(struct dmi_process *process, const struct news *news) {
+  switch (news->act.type) {
     case DMI_PULSE_SILENT:
-      dmi_stall_silent(process, act->uid, true);
+      dmi_stall_silent(process, news->act.uid, true);
       break;
     case DMI_PULSE_HEARD:
-      dmi_stall_silent(process, act->uid, false);
+      dmi_stall_silent(process, news->act.uid, false);
       break;
     case DMI_PULSE_LOST:
-      dmi_stall_lost(process, act->uid);
-      (void)dmi_actions_input(
-          process, &(struct dmi_input){.type = DMI_IN_LOST, .id = act->uid, .text = act->text});
+      hear_lost(process, news);
       break;
     default: /* SEND is carried out elsewhere; the others come only when a program survives losses
               */
@@ -94,32 +109,42 @@ static void hear_one(struct dmi_process *process, const struct dmi_pulse_act *ac
   }
 }
 
+static void free_news(struct news *news, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_slice_drop(&news[i].act.body);
+    free(news[i].act.text);
+  }
+  free(news);
+}
+
 static void hear(struct dmi_process *process, struct dmi_post *post) {
   struct dmi_pulser *pulser = process->pulser;
-  struct dmi_pulse_out news;
+  struct news *news;
+  uint32_t num;
   (void)post;
   dmi_mutex_lock(&pulser->lock);
   news = pulser->news;
-  dmi_pulse_out_init(&pulser->news);
+  num = pulser->news_num;
+  pulser->news = NULL;
+  pulser->news_num = pulser->news_capacity = 0;
   pulser->posted = false;
   dmi_mutex_unlock(&pulser->lock);
-  for (uint32_t i = 0; i < news.num; i++)
-    hear_one(process, &news.act[i]);
-  dmi_pulse_out_free(&news);
+  for (uint32_t i = 0; i < num; i++)
+    hear_one(process, &news[i]);
+  free_news(news, num);
 }
 
 /* With the lock held: all but SEND becomes news.  True: the daemon must be told. */
-static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
-  struct dmi_pulse_out *news = &pulser->news;
+static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool told) {
   bool tell;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_pulse_act *act = &out->act[i];
     if (act->type == DMI_PULSE_SEND) continue;
-    DMI_XALLOC_GROW(news->act, news->num, news->capacity);
-    news->act[news->num++] = *act;
+    DMI_XALLOC_GROW(pulser->news, pulser->news_num, pulser->news_capacity);
+    pulser->news[pulser->news_num++] = (struct news){*act, told};
     *act = (struct dmi_pulse_act){.type = DMI_PULSE_SEND}; /* moved; to nobody */
   }
-  tell = news->num > 0 && !pulser->posted;
+  tell = pulser->news_num > 0 && !pulser->posted;
   if (tell) pulser->posted = true;
   return tell;
 }
@@ -135,12 +160,16 @@ static void send_all(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
 }
 
 /* Behind each call of the pure part, which was made with the lock held: gives that up. */
-static void carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
-  bool tell = keep_news(pulser, out);
+static void carry_as(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool told) {
+  bool tell = keep_news(pulser, out, told);
   dmi_mutex_unlock(&pulser->lock);
   send_all(pulser, out);
   dmi_pulse_out_free(out);
   if (tell) dmi_post(pulser->process, &pulser->post);
+}
+
+static void carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
+  carry_as(pulser, out, false);
 }
 
 /* ---- This thread ----------------------------------------------------------------------------- */
@@ -201,7 +230,7 @@ static void on_lost(void *arg, uint32_t uid, const char *why) {
   dmi_pulse_out_init(&out);
   dmi_mutex_lock(&pulser->lock);
   dmi_pulse_broken(pulser->core, now(), uid, &out);
-  carry(pulser, &out);
+  carry_as(pulser, &out, true);
   set_timer(pulser);
 }
 
@@ -215,7 +244,7 @@ static void say_dead(struct dmi_pulser *pulser, uint32_t uid) {
   dmi_pulse_out_init(&out);
   dmi_mutex_lock(&pulser->lock);
   dmi_pulse_dead(pulser->core, now(), uid, &out);
-  carry(pulser, &out);
+  carry_as(pulser, &out, true);
   set_timer(pulser);
 }
 
@@ -350,7 +379,6 @@ static struct dmi_pulser *begin(struct dmi_process *process, const char **why) {
   pulser->process = process;
   pulser->post.run = hear;
   dmi_mutex_init(&pulser->lock, DMI_RANK_LEAF);
-  dmi_pulse_out_init(&pulser->news);
   pulser->core = dmi_pulse_new(&config);
   pulser->net = dmi_net_open_beside(process->access.net, &handler, why);
   if (pulser->net) {
@@ -444,7 +472,7 @@ void dmi_pulser_end(struct dmi_process *process) {
     dmi_net_free(pulser->net);
   }
   dmi_pulse_free(pulser->core);
-  dmi_pulse_out_free(&pulser->news);
+  free_news(pulser->news, pulser->news_num);
   free(pulser->orders);
   dmi_mutex_destroy(&pulser->lock);
   free(pulser);

@@ -25,7 +25,7 @@ sub main_name {
 }
 my @threads = map { "dmi-thread $_" } 1 .. 3;
 for my $process ($first, $second) {
-  is_deeply(names($process), ['dmi-daemon', 'dmi-pager', @threads], 'each of our threads has its name');
+  is_deeply(names($process), ['dmi-daemon', 'dmi-pager', 'dmi-pulse', @threads], 'each of our threads has its name');
   is(main_name($process), $own, 'the main thread, and so the process, has the name of the program');
 }
 $t->done;
