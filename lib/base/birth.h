@@ -12,6 +12,7 @@
 struct dmi_birth {
   uint8_t boot[16]; /* of the machine: each start of its system has another one */
   uint64_t space;   /* of its pid namespace: where `pid` means something */
+  uint64_t time;    /* of its time namespace: where `start` means something */
   uint32_t pid;
   uint64_t start; /* when it began, in ticks since boot: who has that pid later began later */
 };
@@ -20,10 +21,11 @@ struct dmi_birth {
 void dmi_birth_find(struct dmi_birth *birth);
 
 enum dmi_birth_look {
-  DMI_BIRTH_ELSEWHERE, /* on another machine, in another namespace, or unknown */
+  DMI_BIRTH_ELSEWHERE, /* unknown: on another machine, in another namespace, or it cannot be looked
+                          at now */
   DMI_BIRTH_LIVES, /* *fd is readable from its end on, to be closed by the caller; -1: the system
                       has no such descriptors */
-  DMI_BIRTH_GONE   /* it has ended */
+  DMI_BIRTH_GONE   /* it has ended, for certain */
 };
 enum dmi_birth_look dmi_birth_look(const struct dmi_birth *birth, int *fd);
 

@@ -250,6 +250,7 @@ void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info) {
 void dmi_member_pack_birth(struct dmi_pack *pack, const struct dmi_birth *birth) {
   dmi_pack_raw(pack, birth->boot, sizeof(birth->boot));
   dmi_pack_u64(pack, birth->space);
+  dmi_pack_u64(pack, birth->time);
   dmi_pack_u32(pack, birth->pid);
   dmi_pack_u64(pack, birth->start);
 }
@@ -258,6 +259,7 @@ void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth)
   memset(birth, 0, sizeof(*birth));
   dmi_unpack_raw(unpack, birth->boot, sizeof(birth->boot));
   birth->space = dmi_unpack_u64(unpack);
+  birth->time = dmi_unpack_u64(unpack);
   birth->pid = dmi_unpack_u32(unpack);
   birth->start = dmi_unpack_u64(unpack);
 }
