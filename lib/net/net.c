@@ -359,7 +359,9 @@ struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_
                                     const char **why) {
   struct dmi_net_config config = first->config;
   config.stream = NULL; /* users are told only about the first network's connections */
-  struct dmi_net *net = make(&config, handler, first->transport);
+  struct dmi_net_handler unsignalled = *handler;
+  unsignalled.signal = NULL; /* a signal belongs to one loop, which is the first one's */
+  struct dmi_net *net = make(&config, &unsignalled, first->transport);
   sodium_memzero(&config, sizeof config);
   *why = "there is no memory for the network of pulses";
   if (net == NULL) return NULL;

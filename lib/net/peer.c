@@ -236,6 +236,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   int broken = peer->broken;
   bool blocked = peer->blocked;
   bool ended = peer->ended;
+  bool queued = peer->head != NULL;
   dmi_mutex_unlock(&peer->lock);
   if (state >= DMI_PEER_SHUT) return;
   if (broken != 0) {
@@ -249,7 +250,8 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
       dmi_peer_lost(peer, why);
     }
   } else if (state == DMI_PEER_IDLE) {
-    dmi_dial_peer(peer);
+    /* Nothing is queued: a writer's send failed, and since then the connection was lost. */
+    if (queued) dmi_dial_peer(peer);
   } else if (state == DMI_PEER_UP) {
     if (blocked)
       ev_io_start(peer->net->loop, &peer->conn->writable);

@@ -11,6 +11,7 @@
 
 #include "../lib/memory_net.h"
 #include <poll.h>
+#include <semaphore.h>
 
 #include "net_node.h"
 
@@ -166,6 +167,84 @@ static void test_again(void **state) {
   node_transport = NULL;
 }
 
+static sem_t taken, go_on;
+
+/* Of 3's messages: waits in the first one, and sends to 2 in the second one. */
+static void hold(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  if (from == 3 && msg->access.op.n == 1) {
+    sem_post(&taken);
+    sem_wait(&go_on);
+  } else if (from == 3) {
+    node_send(node, 2, plain(2));
+  }
+}
+
+static void run_is_connected(struct node *node, void *arg) {
+  *(bool *)arg = dmi_net_connected(node->net, 2);
+}
+
+/* A send fails first, and then the thread finds that the connection is lost, before it serves the
+ * writer: it is lost once, and nobody connects again without a message to send. */
+static void test_send_fails(void **state) {
+  (void)state;
+  struct two two[3];
+  bool connected = true;
+  node_transport = open_memory;
+  sem_init(&taken, 0, 0);
+  sem_init(&go_on, 0, 0);
+  begin_both(two);
+  begin(&two[2], 3);
+  begin_beside(&two[2], &two[0]);
+  two[0].beside.on_message = hold;
+  node_send(&two[1].beside, 1, plain(1));
+  NODE_WAIT(&two[0].beside, messages, 1);
+  node_send(&two[2].beside, 1, plain(1));
+  sem_wait(&taken);
+  node_send(&two[2].beside, 1, plain(2)); /* before the end of the other connection */
+  assert_int_equal(memory_net_reset(memory, 1, 2), 1);
+  sem_post(&go_on);
+  NODE_WAIT(&two[0].beside, lost_num, 1);
+  node_do(&two[0].beside, run_is_connected, &connected);
+  assert_false(connected);
+  assert_int_equal(NODE_NOW(&two[0].beside, lost_num), 1);
+  node_expect_close(&two[2].beside);
+  node_expect_close(&two[0].beside);
+  node_stop(&two[2].beside);
+  node_free(&two[2].beside);
+  node_stop(&two[2].first);
+  node_free(&two[2].first);
+  finish(two);
+  node_transport = NULL;
+}
+
+static void no_signal(void *arg, int signo) {
+  (void)arg, (void)signo;
+  abort();
+}
+
+/* Signals belong to the first network, also if the handler of the second one has a function for
+ * them: the loops would abort. */
+static void test_signal(void **state) {
+  (void)state;
+  struct two two;
+  struct dmi_net_config config = {.listen_port = 0};
+  const char *why;
+  node_init(&two.first, 1);
+  node_init(&two.beside, 1);
+  two.first.handler.signal = two.beside.handler.signal = no_signal;
+  two.first.net = dmi_net_open(&config, &two.first.handler, &why);
+  assert_non_null(two.first.net);
+  dmi_net_set_self(two.first.net, 1, node_program);
+  node_run(&two.first);
+  node_do(&two.first, run_open_beside, &two);
+  assert_non_null(two.beside.net);
+  node_run(&two.beside);
+  node_stop(&two.beside);
+  node_free(&two.beside);
+  node_stop(&two.first);
+  node_free(&two.first);
+}
+
 /* In order: nobody is lost. */
 static void test_closed(void **state) {
   (void)state;
@@ -189,8 +268,10 @@ static void test_closed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_apart), cmocka_unit_test(test_busy_daemon),
-      cmocka_unit_test(test_not_yet), cmocka_unit_test(test_again), cmocka_unit_test(test_closed)};
+      cmocka_unit_test(test_apart),   cmocka_unit_test(test_busy_daemon),
+      cmocka_unit_test(test_not_yet), cmocka_unit_test(test_again),
+      cmocka_unit_test(test_closed),  cmocka_unit_test(test_send_fails),
+      cmocka_unit_test(test_signal)};
   memory = memory_net_new();
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   memory_net_free(memory);
