@@ -242,6 +242,7 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   msg = dmi_handover_about(h, map->base, DMI_MSG_HOME_BEGIN);
   msg.home = (struct dmi_msg_home){
       .page_size = map->page_size, .page_num = map->page_num, .tag = map->tag};
+  if (atomic_load(&map->hole)) msg.flags |= DMI_F_LOST;
   dmi_out_send(out, h->heir, &msg);
   if (DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, map);
   move(h, DMI_HANDOVER_BEGUN);

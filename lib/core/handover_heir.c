@@ -31,11 +31,14 @@ bool dmi_handover_on_home_begin(struct dmi_handover *h, uint32_t from, const str
     atomic_init(&what.home, h->core->self);
     atomic_init(&what.arriving, arriving);
     ENV(h, enter, &what);
+    map = ENV(h, find, msg->map);
+    atomic_store(&map->hole, (msg->flags & DMI_F_LOST) != 0);
     return true;
   }
   if (map->page_size != msg->home.page_size || map->page_num != msg->home.page_num) return false;
   if (atomic_load(&map->home) == h->core->self) return false;
   ENV(h, hold, map);
+  atomic_store(&map->hole, (msg->flags & DMI_F_LOST) != 0);
   atomic_store(&map->arriving, arriving); /* before it is seen that the home is here */
   atomic_store(&map->home, h->core->self);
   ENV(h, release, map);

@@ -50,6 +50,7 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   if (page->role == DMI_ROLE_PENDING) dmi_set_stale(core, page, true);
   page->tail = core->self;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
+  if (atomic_load(&page->map->hole)) page->flags |= DMI_PAGE_LOST;
   if (page->busy) {
     struct dmi_delegated_read *delegated = dmi_fetch_end(page->busy);
     struct dmi_req *req;

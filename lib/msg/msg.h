@@ -29,7 +29,9 @@
 #define DMI_F_URGENT \
   0x0400 /* CAPACITY_ASK: answer it at once, whatever is in use only transiently */
 
-#define DMI_F_LOST 0x0800 /* GRANT: the page is LOST (docs/crashes-pages.md) */
+#define DMI_F_LOST                                                                            \
+  0x0800 /* GRANT: the page is LOST (docs/crashes-pages.md); HOME_BEGIN: so are pages without \
+            a record */
 #define DMI_F_AGAIN \
   0x1000 /* calls of the coordinator: the one before may have done it, and is lost */
 

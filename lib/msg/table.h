@@ -114,7 +114,7 @@ enum dmi_wire_from {
   X(DMI_MSG_TAKE,        16, "TAKE",        dmi_handover_on_take,        DMI_CLASS_HANDOVER, \
     DMI_OWNER,  DMI_ANY,    NOTHING,    DMI_F_MUST, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_HOME_BEGIN,  17, "HOME_BEGIN",  dmi_handover_on_home_begin,  DMI_CLASS_HANDOVER, \
-    DMI_LEAVER, DMI_HEIR,   SAYS(home), 0,          0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+    DMI_LEAVER, DMI_HEIR,   SAYS(home), DMI_F_LOST, 0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_HOME_TAILS,  18, "HOME_TAILS",  dmi_handover_on_home_tails,  DMI_CLASS_HANDOVER, \
     DMI_LEAVER, DMI_HEIR,   NOTHING,    0,          16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_HOME_END,    19, "HOME_END",    dmi_handover_on_home_end,    DMI_CLASS_HANDOVER, \

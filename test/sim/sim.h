@@ -242,9 +242,9 @@ bool sim_net_silent(const struct sim *sim, uint32_t slot, uint32_t other);
 bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
                   uint64_t *got);
 const char *sim_msg_name(uint32_t type);
-/* What is in flight to this process. */
-void sim_net_each_to(struct sim *sim, uint32_t slot,
-                     void (*visit)(struct sim *, const struct dmi_msg *));
+/* What is in flight between these two. */
+void sim_net_each(struct sim *sim, uint32_t from, uint32_t to,
+                  void (*visit)(struct sim *, const struct dmi_msg *));
 /* Of what a lost process had sent, only the first ones of each queue arrive (one at least). */
 void sim_net_cut(struct sim *sim, uint32_t slot, void (*drop)(struct sim *, struct dmi_msg *));
 
@@ -262,6 +262,8 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
 /* The first `got` bytes of this DATA have arrived. */
 void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
               uint64_t got);
+/* A message that has arrived is handled. */
+void sim_handle(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);
 
 /* ---- sim_member.c: joins, leaves, mappings that come and go ---- */
@@ -301,6 +303,8 @@ bool sim_crash_go_on(struct sim *sim);
 /* True if all have recovered from all losses. */
 bool sim_crash_calm(const struct sim *sim);
 void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
+/* True if messages of `from` have to wait until RESUME. */
+bool sim_crash_holds(const struct sim_proc *proc, uint32_t from);
 /* Keeps a message until RESUME. */
 void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 /* The call stays open: if it takes effect, then before all have recovered. */

@@ -62,7 +62,7 @@ my @pager_rules = (
 # And for the recovery from losses (docs/crashes-pages.md).
 my @crash_rules = (
   [CRASH_FREEZE => 300], [CRASH_CUT => 20], [CRASH_GRANT => 20], [CRASH_BACK => 40],
-  [CRASH_EXACT => 2000], [CRASH_FLOORKEPT => 200], [CRASH_DROPEARLY => 20], [CRASH_DOUBT => 60],
+  [CRASH_EXACT => 3000], [CRASH_FLOORKEPT => 200], [CRASH_DROPEARLY => 20], [CRASH_DOUBT => 60],
 );
 for my $rule (@rules, @pager_rules, @crash_rules) {
   my ($name, $runs) = @$rule;

@@ -63,6 +63,10 @@ void sim_crash_fini(struct sim_proc *proc) {
   free(proc->held_from);
 }
 
+bool sim_crash_holds(const struct sim_proc *proc, uint32_t from) {
+  return atomic_load(&proc->core.frozen) && dmi_recover_is_cut(proc->recover, from);
+}
+
 void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   if (proc->held_num == proc->held_capacity) {
     proc->held_capacity = proc->held_capacity ? 2 * proc->held_capacity : 8;
@@ -70,6 +74,7 @@ void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
     proc->held_from = realloc(proc->held_from, proc->held_capacity * sizeof(*proc->held_from));
     if (!proc->held || !proc->held_from) abort();
   }
+  if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
   if (msg->body.len && !msg->body.frame) msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
   if (msg->type == DMI_MSG_GRANT) proc->sim->map[(msg->map >> 20) - 1].grants[msg->page]++;
   proc->held_from[proc->held_num] = from;
@@ -83,10 +88,8 @@ static void replay_held(struct sim_proc *proc) {
   proc->held = NULL;
   proc->held_from = NULL;
   proc->held_num = proc->held_capacity = 0;
-  for (uint32_t i = 0; i < num; i++) {
-    if (msg[i].type == DMI_MSG_GRANT) proc->sim->map[(msg[i].map >> 20) - 1].grants[msg[i].page]--;
-    sim_page_message(proc, from[i], &msg[i]);
-  }
+  for (uint32_t i = 0; i < num; i++)
+    sim_handle(proc, from[i], &msg[i]);
   free(msg);
   free(from);
 }
@@ -163,6 +166,8 @@ static void close_calls(struct sim *sim) {
     hist->op[sim->open[i].hist].until = sim->now;
   }
   sim->open_num = 0;
+  for (uint32_t m = 0; m < sim->maps; m++)
+    memset(sim->map[m].at_work, 0, sizeof(sim->map[m].at_work));
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
@@ -201,29 +206,38 @@ void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg
   carry(proc, &out);
 }
 
-/* A copy that has the write at work at the lost owner is going to be the page: a hint for the
- * search for an order. */
-static void hint_promoted(struct sim_proc *proc) {
+/* Does this process have a copy with the write that was at work at the lost owner? */
+static bool has_at_work(const struct sim_proc *proc, uint32_t map, uint32_t page) {
+  const struct sim_map *real = &proc->sim->map[map];
+  const struct dmi_page *at = proc->pmap[map].page[page];
+  return at && at->copy && real->at_work[page].hist && at->version.n == real->at_work[page].version;
+}
+
+/* Such a copy has become the page: a hint, of before RESUME, for the search for an order. */
+static void hint_promoted(struct sim_proc *proc, uint64_t had, uint64_t hint) {
   struct sim *sim = proc->sim;
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       const struct dmi_page *page = proc->pmap[m].page[p];
-      uint32_t hist = sim->map[m].at_work[p].hist;
-      struct hist_op *op = hist ? &sim->map[m].hist[p].op[hist - 1] : NULL;
-      if (!op || !page || !page->copy || page->version.n != sim->map[m].at_work[p].version)
-        continue;
-      if (!op->hint) op->hint = ++sim->effects;
+      struct hist_op *op;
+      if (!page || !(had >> (m * SIM_PAGES + p) % 64 & 1) || page->role != DMI_ROLE_OWNER) continue;
+      if (!sim->map[m].at_work[p].hist) continue;
+      op = &sim->map[m].hist[p].op[sim->map[m].at_work[p].hist - 1];
+      if (!op->hint) op->hint = hint;
     }
   }
 }
 
 static void resume(struct sim_proc *proc) {
+  uint64_t had = 0, hint = ++proc->sim->effects;
   struct dmi_out out;
-  hint_promoted(proc);
+  for (uint32_t i = 0; i < proc->sim->maps * SIM_PAGES; i++)
+    had |= (uint64_t)has_at_work(proc, i / SIM_PAGES, i % SIM_PAGES) << i % 64;
   sim_log(proc->sim, "p%u resumes", proc->core.self);
   proc->resumed = proc->ready;
   dmi_out_init(&out);
   dmi_recover_resume(proc->recover, &out);
+  hint_promoted(proc, had, hint);
   carry(proc, &out);
   if (sim_crash_calm(proc->sim)) close_calls(proc->sim);
 }
@@ -275,12 +289,9 @@ bool sim_crash_drops(struct sim *sim, uint32_t from_slot, uint32_t to_slot, stru
   uint32_t from = sim->crashed[from_slot];
   if (!sim->opt.crashes) return false;
   if (proc && (sim->proc[from_slot] || !from || !sim_has_left(proc, from))) return false;
-  if (proc) {
-    drop_message(sim, msg);
-  } else { /* its GRANT was lost with the receiver */
-    dmi_slice_drop(&msg->list);
-    dmi_slice_drop(&msg->body);
-  }
+  /* A GRANT was lost when the receiver was, or took the view. */
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
   return true;
 }
 
@@ -335,7 +346,10 @@ static void lose(struct sim_proc *proc) {
     proc->pmap[m].refs = 0;
   }
   sim->crashed[proc->slot] = uid;
-  sim_net_each_to(sim, proc->slot, lose_grant);
+  for (uint32_t i = 0; i < SIM_PROCS; i++) { /* what it has not refused itself */
+    if (sim->proc[i] || !sim_has_left(proc, sim->crashed[i]))
+      sim_net_each(sim, i, proc->slot, lose_grant);
+  }
   if (rng_once_in(&sim->rng, 2)) sim_net_cut(sim, proc->slot, drop_message);
   for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     const struct sim_thread *thread = &proc->thread[t];
@@ -374,6 +388,9 @@ static void take(struct sim_proc *proc) {
   sim_log(sim, "p%u takes view %u", proc->core.self, proc->views + 1);
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
   proc->views++;
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (sim->crashed[i] == view->uid) sim_net_each(sim, i, proc->slot, lose_grant);
+  }
   dmi_out_init(&out);
   dmi_recover_begin(proc->recover, &what, &out);
   carry(proc, &out);

@@ -149,10 +149,11 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
   return true;
 }
 
-void sim_net_each_to(struct sim *sim, uint32_t slot,
-                     void (*visit)(struct sim *, const struct dmi_msg *)) {
+void sim_net_each(struct sim *sim, uint32_t from, uint32_t to,
+                  void (*visit)(struct sim *, const struct dmi_msg *)) {
   for (uint32_t row = 0; row < SIM_ROWS; row++) {
-    const struct sim_chan *chan = &sim->net.chan[row][slot];
+    const struct sim_chan *chan = &sim->net.chan[row][to];
+    if (row % SIM_PROCS != from) continue;
     for (uint32_t i = 0; i < chan->num; i++)
       visit(sim, &chan->msg[(chan->first + i) & (chan->capacity - 1)]);
   }
@@ -162,7 +163,8 @@ void sim_net_cut(struct sim *sim, uint32_t slot, void (*drop)(struct sim *, stru
   for (uint32_t row = slot; row < SIM_ROWS; row += SIM_PROCS) {
     for (uint32_t to = 0; to < SIM_PROCS; to++) {
       struct sim_chan *chan = &sim->net.chan[row][to];
-      uint32_t keep = chan->num ? rng_range(&sim->rng, 1, chan->num) : 0;
+      if (!sim->proc[to] || !chan->num) continue;
+      uint32_t keep = rng_range(&sim->rng, 1, chan->num);
       for (; chan->num > keep; chan->num--) {
         uint32_t last = (chan->first + chan->num - 1) & (chan->capacity - 1);
         drop(sim, &chan->msg[last]);

@@ -443,11 +443,13 @@ static bool refused(struct sim *sim, const struct sim_thread *thread) {
  * call stays open, as it may have taken effect. */
 static void lost(struct sim_proc *proc, const struct sim_thread *thread) {
   struct sim *sim = proc->sim;
+  struct hist *hist = &sim->map[thread->map].hist[thread->page];
   bool halves = thread->hist_wait != SIM_NO_WAIT;
   sim->totals->elost++;
   if (proc->away) sim->totals->away++;
-  if (!proc->away && !halves) {
-    hist_failed(&sim->map[thread->map].hist[thread->page], thread->hist);
+  if (!proc->away && !hist->op[thread->hist].hint) { /* nor has it done its first half */
+    hist_failed(hist, thread->hist);
+    if (halves) hist_failed(hist, thread->hist_wait);
     return;
   }
   sim_crash_open(sim, thread, proc->core.self);

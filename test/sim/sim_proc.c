@@ -232,6 +232,7 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
   /* R11: waiting operations move with the ownership */
+  if (thread && (msg->flags & DMI_F_WAITING)) sim_ops_hint(sim, thread);
   if (!thread || (msg->flags & DMI_F_WAITING)) return;
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   bool calm = thread->calm == sim->stir && !sim->pools;
@@ -377,20 +378,9 @@ void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struc
   sim_act(proc, map, (uint32_t)msg->page, &out);
 }
 
-void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
-  struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
-  uint32_t from = sender ? sender->core.self : sim->crashed[from_slot];
+void sim_handle(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
+  struct sim *sim = proc->sim;
   const struct dmi_page *page;
-  sim->totals->messages++;
-  if (sim_crash_drops(sim, from_slot, to_slot, msg)) return;
-  if (!proc || !from) {
-    sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
-    return;
-  }
-  if (sim->opt.verbose) {
-    sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self, sim_msg_name(msg->type),
-            from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
-  }
   switch (msg->type) {
     case SIM_LAST_REQUEST:
       proc->byes++;
@@ -429,5 +419,25 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
       break;
     default:
       sim_page_message(proc, from, msg);
+  }
+}
+
+void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
+  struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
+  uint32_t from = sender ? sender->core.self : sim->crashed[from_slot];
+  sim->totals->messages++;
+  if (sim_crash_drops(sim, from_slot, to_slot, msg)) return;
+  if (!proc || !from) {
+    sim_bad(sim, "%s under way from or to a process that is gone", sim_msg_name(msg->type));
+    return;
+  }
+  if (sim->opt.verbose) {
+    sim_log(sim, "p%u takes %s from p%u: map %u page %u", proc->core.self, sim_msg_name(msg->type),
+            from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
+  }
+  if (dmi_wire_class(msg) == DMI_CLASS_HANDOVER && sim_crash_holds(proc, from)) {
+    sim_crash_hold(proc, from, msg);
+  } else {
+    sim_handle(proc, from, msg);
   }
 }

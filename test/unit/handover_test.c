@@ -357,6 +357,36 @@ static uint32_t go_on(struct world *w) {
   return steps;
 }
 
+/* The home was once lost: pages that nobody has asked for since are LOST, at the heir, too. */
+static void hole_arrives(void **state) {
+  struct world *w = *state;
+  struct dmi_act act;
+  known(w, 0, 2);
+  assert_int_equal(record(w, &w->at[0].map, 1, true)->role, DMI_ROLE_NONE);
+  assert_true(message(w, 2,
+                      (struct dmi_msg){.type = DMI_MSG_HOME_BEGIN,
+                                       .flags = DMI_F_LOST,
+                                       .origin = 2,
+                                       .map = BASE(0),
+                                       .home = {.page_size = SIZE, .page_num = PAGES}}));
+  assert_true(message(w, 2, (struct dmi_msg){.type = DMI_MSG_HOME_END, .map = BASE(0)}));
+  assert_int_equal(record(w, &w->at[0].map, 1, true)->role, DMI_ROLE_OWNER);
+  assert_true(record(w, &w->at[0].map, 1, true)->flags & DMI_PAGE_LOST);
+  assert_int_equal(record(w, &w->at[0].map, 2, true)->role, DMI_ROLE_OWNER);
+  assert_true(record(w, &w->at[0].map, 2, true)->flags & DMI_PAGE_LOST);
+  while (dmi_out_take(&w->out, &act)) {
+  }
+  dmi_handover_begin(w->handover, 3, &w->out);
+  (void)go_on(w);
+  (void)next(w, DMI_ACT_LEAVES);
+  act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.msg.type, DMI_MSG_HOME_BEGIN);
+  assert_true(act.msg.flags & DMI_F_LOST);
+  while (dmi_out_take(&w->out, &act)) {
+    if (act.type == DMI_ACT_SEND) dmi_slice_drop(&act.msg.list);
+  }
+}
+
 /* At most the bytes of 2 pages are in flight, besides the one that is offered. */
 static void not_too_much(void **state) {
   struct world *w = *state;
@@ -440,9 +470,9 @@ static void wrong_move(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(home_not_believed), TEST(home_arrives),     TEST(copy_of_nothing),
-      TEST(forgotten),         TEST(looked_up),        TEST(beyond),
-      TEST(not_too_much),      TEST(no_heir_at_first), TEST(wrong_move),
+      TEST(home_not_believed), TEST(hole_arrives), TEST(home_arrives), TEST(copy_of_nothing),
+      TEST(forgotten),         TEST(looked_up),    TEST(beyond),       TEST(not_too_much),
+      TEST(no_heir_at_first),  TEST(wrong_move),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
