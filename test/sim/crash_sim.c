@@ -167,7 +167,7 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
                 struct sim_totals *totals) {
   struct sim *sim = dmi_xalloc(1, sizeof(*sim));
   bool good;
-  sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
+  rng_seed(&sim->rng, seed);
   sim->seed = seed;
   sim->broken = broken;
   sim->verbose = verbose;

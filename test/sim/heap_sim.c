@@ -407,7 +407,7 @@ static void check_all(void) {
 
 static void world_begin(uint64_t seed) {
   memset(&world, 0, sizeof(world));
-  world.rng.state = seed;
+  rng_seed(&world.rng, seed);
   frozen = -1;
   frozen_for = 0;
   world.next_base = UINT64_C(1) << 32;

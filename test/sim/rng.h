@@ -19,6 +19,13 @@ static inline uint64_t rng_next(struct rng *rng) {
   return z ^ (z >> 31);
 }
 
+/* A stream of its own for each seed.  The states after draws are a step apart, so seeds that were
+ * multiples of that step would be places in one and the same stream, where runs meet. */
+static inline void rng_seed(struct rng *rng, uint64_t seed) {
+  rng->state = seed ^ UINT64_C(0x5851f42d4c957f2d);
+  rng->state = rng_next(rng);
+}
+
 /* 0 .. n-1; n > 0.  The tiny bias of the multiplication does not matter here. */
 static inline uint32_t rng_below(struct rng *rng, uint32_t n) {
   return (uint32_t)(((rng_next(rng) >> 32) * n) >> 32);

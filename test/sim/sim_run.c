@@ -89,10 +89,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
                  struct sim_totals *totals) {
   memset(sim, 0, sizeof(*sim));
   sim->seed = seed;
-  sim->rng.state = seed * 0x9e3779b97f4a7c15u + 1;
-  /* Such states are places in one and the same stream, where runs may meet: far apart, at random.
-   */
-  if (options->crashes) sim->rng.state = rng_next(&sim->rng);
+  rng_seed(&sim->rng, seed);
   sim->opt = *options;
   sim->totals = totals;
   sim->hash = 0xcbf29ce484222325u;
