@@ -1,8 +1,8 @@
 /*
  * epoch.c - see epoch.h.
  *
- * dmi_epoch_now goes up at each retirement.  Something retired at epoch e can be freed when every
- * slot is outside or entered at an epoch > e.
+ * dmi_epoch_now goes up at each retirement. What was retired at epoch e can be freed when every
+ * slot is outside, or entered at an epoch > e.
  */
 #include "base/epoch.h"
 
@@ -21,7 +21,7 @@ struct retired {
 _Atomic uint64_t dmi_epoch_now = 1;
 __thread struct dmi_epoch_slot *dmi_epoch_mine __attribute__((tls_model("initial-exec")));
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static uint32_t users;
 static struct dmi_epoch_slot *slots;
 static struct retired *waiting;
@@ -62,7 +62,7 @@ void dmi_epoch_register(void) {
   pthread_setspecific(key, slot);
 }
 
-/* With the lock held: takes what can be freed off the list. */
+/* With the lock held: removes from the list what can be freed now. */
 static struct retired *take_free(void) {
   uint64_t oldest = UINT64_MAX;
   struct retired *free_list = NULL;
@@ -96,7 +96,7 @@ static void free_all(struct retired *list) {
 void dmi_epoch_retire(void *ptr, void (*free_it)(void *ptr)) {
   struct retired *item = malloc(sizeof(*item));
   struct retired *ready;
-  if (!item) return; /* leaked rather than freed too early */
+  if (!item) return; /* better a leak than freeing it too early */
   item->ptr = ptr;
   item->free_it = free_it;
   pthread_mutex_lock(&lock);
@@ -116,8 +116,8 @@ void dmi_epoch_begin(void) {
 
 static void free_slots(void) {
   pthread_mutex_lock(&lock);
-  /* A thread of the user's own that still lives gives its slot back when it ends: that one stays.
-   */
+  /* Slots in use stay: threads that the program itself made still have them, and give them back
+   * when they end. */
   for (struct dmi_epoch_slot **at = &slots; *at;) {
     struct dmi_epoch_slot *slot = *at;
     if (slot != dmi_epoch_mine && atomic_load(&slot->used)) {

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* Which reason it was, of an error that is decided in another process or thread than the one whose
- * call fails: travels above the number.  dmi_fail takes it off, and notes it (dmi_because). */
+/* The reason for an error that another process or thread has found. It is passed in the bits
+ * above the error number; dmi_fail removes it and notes the reason (dmi_because). */
 enum dmi_why {
   DMI_WHY_WELCOMED = 1,
   DMI_WHY_GOODBYE,
@@ -22,33 +22,34 @@ enum dmi_why {
 #define DMI_WHY(error, why) ((error) | (int32_t)(why) << 16)
 #define DMI_WITHOUT_WHY(error) ((error)&0xffff)
 
-/* Remembers the error for DMI_errno() and returns DMI_FALSE. */
+/* Stores the error for DMI_errno() and returns DMI_FALSE. */
 int32_t dmi_fail(int32_t error);
 
-/* An error as the API returns it: DMI_TRUE for DMI_OK, else DMI_FALSE, remembered as above. */
+/* What the API returns for an error: DMI_TRUE for DMI_OK, otherwise dmi_fail(error). */
 int32_t dmi_result(int32_t error);
 
-/* The other way round, at once after the call that returned `ret`: DMI_OK for DMI_TRUE. */
+/* The opposite, called immediately after the call that returned `ret`: DMI_OK for DMI_TRUE,
+ * otherwise the error. */
 int32_t dmi_error_of(int32_t ret);
 
-/* DMI_errno() of this thread, 0 if it never failed. */
+/* DMI_errno() of this thread; 0 if no call has failed. */
 int32_t dmi_error_last(void);
 
-/* What a call that fails does beside returning DMI_FALSE: DMI_ON_ERROR. */
+/* What a failing call does in addition to returning DMI_FALSE: DMI_ON_ERROR. */
 enum dmi_on_error { DMI_ON_ERROR_RETURN, DMI_ON_ERROR_PRINT, DMI_ON_ERROR_ABORT };
-extern enum dmi_on_error dmi_on_error; /* set before there are threads */
+extern enum dmi_on_error dmi_on_error; /* set before other threads are started */
 
-/* Notes, in this thread, which reason for an error it is: a phrase that stays valid.  Where the
- * call is sure to fail with it, as in `return dmi_fail(dmi_because(DMI_EINVAL, "..."))`.  Returns
- * the error. */
+/* Notes the reason for an error in this thread: a phrase that stays valid. For calls that will
+ * certainly fail with it, as in `return dmi_fail(dmi_because(DMI_EINVAL, "..."))`. Returns the
+ * error. */
 int32_t dmi_because(int32_t error, const char *reason);
-/* What was noted for this error, NULL: nothing.  Forgets it. */
+/* Returns and deletes the reason that was noted for this error. NULL: none. */
 const char *dmi_error_reason(int32_t error);
 
-/* "DMI_EADDR"; "DMI_E?" for an unknown number. */
+/* The name, as "DMI_EADDR"; "DMI_E?" for an unknown number. */
 const char *dmi_error_name(int32_t error);
 
-/* A sentence; never NULL. */
+/* A sentence that explains the error; never NULL. */
 const char *dmi_error_text(int32_t error);
 
 #endif

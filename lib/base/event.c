@@ -47,7 +47,7 @@ const char *dmi_event_subsystem(const struct dmi_event *event) {
 
 /* ---- Text for people ------------------------------------------------------------------------- */
 
-/* The field that is called so; NULL: none is. */
+/* The field with this name; NULL: there is none. */
 static const union dmi_value *find(const struct dmi_event *event, const char *name, size_t length,
                                    enum dmi_field_type *type) {
   const struct dmi_event_row *row = &dmi_event_rows[event->type];

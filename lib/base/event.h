@@ -1,12 +1,12 @@
 /*
- * event.h - the event stream of one instance: what happens in it, told to whoever subscribed.
+ * event.h - the event stream of one process: passes events to their subscribers.
  *
  *   dmi_emit(&process->stream, joined, .member = uid, .id = dmi_id);
  *
- * The events are the rows of event_table.h.  Subscribers are the log (base/log.h), a launcher
- * (base/outlet.h), files that say where the process listens.  An event that nobody wants costs one
- * load and one branch, and its fields are not worked out.  Emitted by any thread, also with locks
- * held: a subscriber does not wait.
+ * The events are the rows of event_table.h. Subscribers are the log (base/log.h), a launcher
+ * (base/outlet.h), and files that say where the process listens. An event that no subscriber wants
+ * costs one load and one branch; its fields are not computed. Any thread may emit an event, also
+ * with locks held, so a subscriber must not wait.
  */
 #ifndef DMI_BASE_EVENT_H
 #define DMI_BASE_EVENT_H
@@ -22,16 +22,16 @@
 enum dmi_log_level {
   DMI_LOG_OFF,
   DMI_LOG_ERROR, /* this process cannot go on */
-  DMI_LOG_WARN,  /* somebody should look at it */
+  DMI_LOG_WARN,  /* the user should look at it */
   DMI_LOG_INFO,  /* members, connections: a few lines for each join and leave */
   DMI_LOG_DEBUG  /* threads, mappings, attempts */
 };
 
-/* How people see an event. */
+/* How the user sees an event. */
 enum dmi_shown {
   DMI_SHOWN_NOT,
   DMI_SHOWN_LOG, /* as a line of the log */
-  DMI_SHOWN_SAY, /* the same; "dmi: text" when the log does not have its level */
+  DMI_SHOWN_SAY, /* the same, or "dmi: text" if the log does not have its level */
   DMI_SHOWN_LINE /* "=== name ===", after the line of the log */
 };
 
@@ -42,19 +42,19 @@ struct dmi_field {
   enum dmi_field_type type;
 };
 
-/* Each field takes eight bytes, so that the table tells where it is. */
+/* Each field takes eight bytes, so that its place follows from the table. */
 union dmi_value {
   uint64_t number;
   const char *text; /* valid while the event is emitted */
 };
 
-#define DMI_EVENT_FIELDS 6 /* at most, of an event */
+#define DMI_EVENT_FIELDS 6 /* most fields of an event */
 
 /* ---- What the table makes ---- */
 
 #define DMI_EVENT_ENUM(name_, ...) DMI_EVENT_##name_,
 enum dmi_event_type {
-  DMI_EVENT_TABLE(DMI_EVENT_ENUM, , , , ) DMI_EVENT_NUM /* how many there are */
+  DMI_EVENT_TABLE(DMI_EVENT_ENUM, , , , ) DMI_EVENT_NUM /* number of events */
 };
 #undef DMI_EVENT_ENUM
 
@@ -69,20 +69,20 @@ struct dmi_event {
   union {
     DMI_EVENT_TABLE(DMI_EVENT_STRUCT, DMI_EVENT_NUMBER, DMI_EVENT_NUMBER, DMI_EVENT_NUMBER,
                     DMI_EVENT_TEXT)
-    union dmi_value value[DMI_EVENT_FIELDS]; /* of which the row has the first */
+    union dmi_value value[DMI_EVENT_FIELDS]; /* the first ones are those of the event's row */
   };
 };
 #undef DMI_EVENT_NUMBER
 #undef DMI_EVENT_TEXT
 #undef DMI_EVENT_STRUCT
 
-/* What is the same for all events of a name. */
+/* What all events of one type have in common. */
 struct dmi_event_row {
   const char *name;
   enum dmi_log_level level;
   enum dmi_shown shown;
   const char *subsystem;
-  const char *text; /* "": none */
+  const char *text; /* "": no text */
   const struct dmi_field *field;
   uint32_t fields;
 };
@@ -92,9 +92,10 @@ extern const struct dmi_event_row dmi_event_rows[DMI_EVENT_NUM];
 _Static_assert(DMI_EVENT_NUM <= 64, "an event is a bit of a word");
 #define DMI_EVENT_BIT(type_) (UINT64_C(1) << (type_))
 
-/* The text of the row with the fields filled in; cut off at `room`, and always ended. */
+/* Writes the text of the row with the fields filled in; cut off at `capacity` bytes, always with
+ * a final 0. */
 void dmi_event_text(const struct dmi_event *event, char *text, size_t capacity);
-/* "error" and "warning" name it themselves. */
+/* The subsystem of the row; for "error" and "warning" the one in their field. */
 const char *dmi_event_subsystem(const struct dmi_event *event);
 
 /* ---- Streams ---- */
@@ -109,22 +110,22 @@ struct dmi_subscriber {
 };
 
 struct dmi_stream {
-  _Atomic uint64_t wants; /* of all subscribers together */
+  _Atomic uint64_t wants; /* union of all subscribers' `wants` */
   _Atomic int64_t id;     /* dmi_id of the process; -1: it has none yet */
   struct dmi_subscriber *first;
 };
 
-/* For who has no stream: nobody subscribes to it. */
+/* A stream without subscribers, for code that has no process. */
 extern struct dmi_stream dmi_stream_none;
 
 void dmi_stream_init(struct dmi_stream *stream);
 
-/* While there is one thread only.  Who subscribed last is told first. */
+/* To be called while there is only one thread. The last subscriber is called first. */
 void dmi_stream_subscribe(struct dmi_stream *stream, struct dmi_subscriber *subscriber);
 void dmi_stream_unsubscribe(struct dmi_stream *stream, struct dmi_subscriber *subscriber);
-/* subscriber->wants has changed. */
+/* To be called after subscriber->wants was changed. */
 void dmi_stream_wants_changed(struct dmi_stream *stream);
-/* Who the process is from now on. */
+/* Sets the dmi_id of the process. */
 void dmi_stream_is(struct dmi_stream *stream, dmi_id_t dmi_id);
 
 static inline bool dmi_stream_wants(const struct dmi_stream *stream, enum dmi_event_type type) {
@@ -132,14 +133,14 @@ static inline bool dmi_stream_wants(const struct dmi_stream *stream, enum dmi_ev
       (atomic_load_explicit(&stream->wants, memory_order_relaxed) & DMI_EVENT_BIT(type)) != 0, 0);
 }
 
-/* Nanoseconds of a clock that nobody sets, for events that say how long something took; 0: nobody
- * wants that event. */
+/* Nanoseconds of a monotonic clock, for events that tell a duration; 0: no subscriber wants this
+ * event. */
 uint64_t dmi_stream_clock(const struct dmi_stream *stream, enum dmi_event_type type);
 
-/* Use dmi_emit. */
+/* For dmi_emit only. */
 void dmi_stream_emit(struct dmi_stream *stream, const struct dmi_event *event);
 
-/* Event `name_`, with its fields as .field = value. */
+/* Emits event `name_`, with its fields as .field = value. */
 #define dmi_emit(stream_, name_, ...)                                                             \
   do {                                                                                            \
     if (dmi_stream_wants(stream_, DMI_EVENT_##name_)) {                                           \
@@ -148,7 +149,8 @@ void dmi_stream_emit(struct dmi_stream *stream, const struct dmi_event *event);
     }                                                                                             \
   } while (0)
 
-/* Event "error" (DMI_LOG_ERROR) or "warning" (DMI_LOG_WARN).  A NULL stream: "dmi: text". */
+/* Emits event "error" (DMI_LOG_ERROR) or "warning" (DMI_LOG_WARN). If the stream is NULL, writes
+ * "dmi: text". */
 void dmi_say(struct dmi_stream *stream, enum dmi_log_level level, const char *subsystem,
              const char *format, ...) __attribute__((format(printf, 4, 5)));
 

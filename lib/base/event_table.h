@@ -1,19 +1,17 @@
 /*
- * event_table.h - THE TABLE of all events: what happens in one process that somebody may want to
- * know of.  The enum, the structs, the lines of the log, the JSON of launchers and the table of
- * docs/events.md (compared by a test) come from it.
+ * event_table.h - THE TABLE of all events of a process. The enum, the structs, the lines of the log
+ * and the JSON for launchers are made from it; a test compares it with the table of docs/events.md.
  *
- * A new event: a row here, one in docs/events.md, and a dmi_emit(stream, NAME, ...) where it
- * happens.  What happens often (per page, per lock) has the level DEBUG, so that nobody gets it who
- * did not ask.
+ * A new event needs a row here, one in docs/events.md, and a dmi_emit(stream, NAME, ...) where it
+ * happens. Frequent events (for each page or lock) have the level DEBUG, so only users who ask for
+ * them get them.
  */
 #ifndef DMI_BASE_EVENT_TABLE_H
 #define DMI_BASE_EVENT_TABLE_H
 
-/* Name; level; how people see it; subsystem; text of the log, with {fields}; what it means; fields.
- *
- * How people see it: NOT, LOG (a line of the log), SAY (always, as "dmi: text" if not in the log),
- * LINE (a line of the log, if it has a text, and "=== name ===" on stderr always).
+/* Name; level; how the user sees it; subsystem; text of the log, with {fields}; what it means;
+ * fields. How the user sees it: NOT, LOG (a line of the log), SAY (always, as "dmi: text" if not
+ * in the log), LINE (a line of the log, if it has a text, and always "=== name ===" on stderr).
  * Fields: NUMBER(name, unit, meaning), ADDRESS (global memory), TIME (seconds since 1970), TEXT. */
 /* clang-format off */
 #define DMI_EVENT_TABLE(EVENT, NUMBER, ADDRESS, TIME, TEXT) \

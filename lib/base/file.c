@@ -1,9 +1,9 @@
 /*
  * file.c - see file.h.
  *
- * The text goes to a file of another name first, which then takes the place of the old one.  That
- * name is new, on all machines, and nobody can know it before (mkostemp): in a directory where
- * others may write, no link of theirs is followed.
+ * The text is written to a temporary file, which is then renamed to replace the old one. Its name
+ * is unique, on all machines, and cannot be guessed (mkostemp), so in a directory where others may
+ * write none of their links is followed.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

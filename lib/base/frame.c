@@ -1,8 +1,8 @@
 /*
  * frame.c - reference-counted byte buffers.
  *
- * Knows nothing of pages or messages.  A zeroed large frame (large.h) costs no memory until it is
- * touched, unless it was in use before.
+ * Independent of pages and messages. A zeroed large frame (large.h) uses no memory until it is
+ * touched, unless its memory was in use before.
  */
 #include "base/frame.h"
 
@@ -14,11 +14,11 @@
 #include "base/pool.h"
 #include "base/xalloc.h"
 
-static _Atomic uint64_t total; /* bytes in live frames */
+static _Atomic uint64_t total; /* bytes of all frames */
 
 _Static_assert(sizeof(struct dmi_frame) == DMI_LARGE_OWN, "a frame's head fits before its bytes");
 
-/* The address sanitizer watches what malloc gives. */
+/* False under the address sanitizer, which checks only memory of malloc. */
 static bool is_large(uint64_t size) {
 #ifdef __SANITIZE_ADDRESS__
   (void)size;
@@ -73,7 +73,7 @@ void dmi_frame_unref(struct dmi_frame *frame) {
     dmi_large_free(frame->bytes);
   else
     free(frame);
-  if (pool) dmi_pool_release(pool, size); /* not before: what takes its place may be made at once */
+  if (pool) dmi_pool_release(pool, size); /* only now: another thread may use the bytes at once */
 }
 
 bool dmi_frame_is_private(struct dmi_frame *frame) {

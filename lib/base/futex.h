@@ -17,13 +17,13 @@ static inline void dmi_futex_wait(_Atomic uint32_t *word, uint32_t value) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-/* The same, for at most so many nanoseconds (below a second). */
+/* The same, for at most `ns` nanoseconds (less than a second). */
 static inline void dmi_futex_wait_for(_Atomic uint32_t *word, uint32_t value, int64_t ns) {
   struct timespec most = {0, ns};
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
-/* Wakes up to `count` sleepers.  The word itself is not looked at: it may be gone already. */
+/* Wakes up to `count` sleepers. Does not access the word, which may be freed already. */
 static inline void dmi_futex_wake(_Atomic uint32_t *word, int count) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }

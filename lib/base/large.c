@@ -1,14 +1,14 @@
 /*
  * large.c - memory for large frames: slots of a few sizes, cut from spans of address space.
  *
- * Sizes fall into classes, eight to a doubling, so a slot is at most an eighth larger than asked
- * for, and exact for a power of two.  A span holds slots of one class; a slot that is given back
- * is the next to be used, as it is likely to be in the caches.  Slots never used yet are zero.  A
- * span whose slots are all free goes back to the kernel, but for SPARE bytes of them, so that a
- * program that drops a copy and fetches it again does not pay for fresh memory each time.  Above
- * LARGEST each gets a span of its own.
+ * There are eight size classes between a power of two and the next, so a slot is at most an eighth
+ * larger than the size asked for; powers of two fit exactly. A span has slots of one class. The
+ * slot that was freed last is used first, because it is likely to be in the caches. Slots that were
+ * never used are zero. A span whose slots are all free is returned to the kernel, except for SPARE
+ * bytes of such spans, so that a program that drops a copy and fetches it again does not need fresh
+ * memory each time. An allocation above LARGEST gets its own span.
  *
- * Does not know what the memory is used for.
+ * Independent of what the memory is used for.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,30 +23,30 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALLEST_LOG 17 /* of the classes: DMI_LARGE_MIN */
+#define SMALLEST_LOG 17 /* log2 of the smallest class: DMI_LARGE_MIN */
 #define LARGEST_LOG 25
 #define LARGEST ((size_t)1 << LARGEST_LOG)
-#define STEPS 8 /* classes to a doubling */
+#define STEPS 8 /* classes between powers of two */
 #define CLASSES ((LARGEST_LOG - SMALLEST_LOG + 1) * STEPS)
 #define SMALL_PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SPAN ((size_t)16 << 20)  /* bytes of a span, or of SPAN_SLOTS slots */
-#define SPAN_SLOTS 4             /* at least */
-#define SPARE ((size_t)64 << 20) /* bytes of empty spans that are kept */
+#define SPAN ((size_t)16 << 20)  /* bytes of a span, if SPAN_SLOTS slots fit */
+#define SPAN_SLOTS 4             /* fewest slots of a span */
+#define SPARE ((size_t)64 << 20) /* bytes of empty spans that are not returned to the kernel */
 
 struct span {
-  struct span *next, **link; /* in `open` of its class, while it has a free slot */
-  struct slot *free;         /* given back, the last one first */
+  struct span *next, **link; /* in the list `open` of its class, while it has a free slot */
+  struct slot *free;         /* free slots, the one freed last first */
   unsigned char *base;
-  size_t bytes;   /* mapped from base */
-  size_t stride;  /* from slot to slot */
-  uint32_t class; /* CLASSES: one slot, of its own */
+  size_t bytes;   /* bytes mapped from base */
+  size_t stride;  /* bytes from slot to slot */
+  uint32_t class; /* CLASSES: a span with one slot */
   uint32_t slots;
-  uint32_t begun; /* slots ever used: the first ones */
+  uint32_t begun; /* the first `begun` slots have been used */
   uint32_t live;
 };
 
-/* In front of the memory: DMI_LARGE_HEAD bytes, some of them the caller's. */
+/* The DMI_LARGE_HEAD bytes before the memory; some of them are the caller's. */
 struct slot {
   struct span *span;
   struct slot *next; /* while it is free */
@@ -54,15 +54,15 @@ struct slot {
 };
 
 static pthread_once_t chosen = PTHREAD_ONCE_INIT;
-static bool use_huge;                                    /* by choose_huge */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what is below */
+static bool use_huge;                                    /* set by choose_huge */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct span *open_spans[CLASSES];
-static size_t spare;  /* bytes of spans that are empty */
+static size_t spare;  /* bytes of empty spans */
 static size_t mapped; /* bytes of all spans */
 
 /* ---- Classes -------------------------------------------------------------------------------- */
 
-/* The smallest class that holds `size` bytes, and what it holds. */
+/* The smallest class for `size` bytes; *holds is the size of its slots. */
 static uint32_t class_of(size_t size, size_t *holds) {
   unsigned log = SMALLEST_LOG;
   size_t step;
@@ -86,11 +86,11 @@ static uint32_t class_of(size_t size, size_t *holds) {
 /* ---- Huge pages ----------------------------------------------------------------------------- */
 
 #define BALLOONS "/sys/bus/virtio/drivers/virtio_balloon/virtio*/features"
-#define F_REPORTING 5 /* the feature's bit; the file has a digit for each, the first one first */
+#define F_REPORTING 5 /* the feature's bit; the file has a digit for each bit, from bit 0 on */
 
-/* Fresh memory costs a fifth to a seventh in huge pages; but many times as much in a virtual
- * machine that reports its free memory to its host: there the host must find each huge page anew,
- * whereas small ones are mostly pieces of what it gave before. */
+/* Fresh memory costs a fifth to a seventh as much in huge pages. But it costs many times as much
+ * in a virtual machine that reports free memory to its host: there the host must allocate each
+ * huge page again, while small pages are mostly parts of memory that it gave before. */
 static void choose_huge(void) {
   glob_t found;
   use_huge = true;
@@ -108,7 +108,7 @@ static void choose_huge(void) {
 
 /* ---- Spans ---------------------------------------------------------------------------------- */
 
-/* Address space, aligned so that all of it can be huge pages. */
+/* Maps address space, aligned so that all of it can be huge pages. */
 static unsigned char *map(size_t bytes) {
   size_t more = bytes + HUGE_PAGE;
   size_t before;
@@ -119,7 +119,8 @@ static unsigned char *map(size_t bytes) {
   if (before != 0) munmap(all, before);
   munmap(all + before + bytes, HUGE_PAGE - before);
   pthread_once(&chosen, choose_huge);
-  if (use_huge) madvise(all + before, bytes, MADV_HUGEPAGE); /* fails where the kernel has none */
+  /* fails if the kernel has no huge pages */
+  if (use_huge) madvise(all + before, bytes, MADV_HUGEPAGE);
   return all + before;
 }
 

@@ -1,5 +1,5 @@
 /*
- * library.h - functions of a shared library that is used where it is installed.
+ * library.h - functions of an optional shared library, loaded at run time.
  */
 #ifndef DMI_BASE_LIBRARY_H
 #define DMI_BASE_LIBRARY_H
@@ -9,11 +9,11 @@
 
 struct dmi_symbol {
   const char *name;
-  size_t at; /* offset of the pointer to it */
+  size_t at; /* offset of the function pointer in the struct */
 };
 
-/* Loads the library and sets these pointers in the struct `into`.  False: it is not installed, or
- * lacks one of them; then the struct is not to be used. */
+/* Loads the library and sets these pointers in the struct `into`. False: it is not installed, or
+ * lacks one of the functions; the struct must not be used then. */
 bool dmi_library_load(const char *library, void *into, const struct dmi_symbol *symbols,
                       size_t num);
 

@@ -26,7 +26,7 @@ void dmi_lock_slow(_Atomic uint32_t *lock) {
 }
 
 #ifdef DMI_DEBUG
-static __thread uint32_t held; /* ranks, one bit each */
+static __thread uint32_t held; /* the ranks of the locks that this thread holds, one bit each */
 
 void dmi_lock_taken(enum dmi_rank rank) {
   if (held >> rank) {

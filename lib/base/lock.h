@@ -1,10 +1,11 @@
 /*
- * lock.h - locks with a rank: one of four bytes, small enough for every page to have its
- * own, and the system's mutex.
+ * lock.h - locks with a rank: a lock of four bytes, small enough for every page to have one, and
+ * the system's mutex.
  *
- * Held for a few hundred nanoseconds, or for one memcpy; never across a system call that can block.
- * A thread takes locks in the order of their ranks, and of each rank but one at a time:
- * docs/locking.md says which lock guards what.  Builds with --enable-debug check it at each lock.
+ * A lock is held for a few hundred nanoseconds, or for one memcpy, never across a system call that
+ * can block. A thread takes locks in the order of their ranks, and only one of each rank at a time;
+ * docs/locking.md says what each lock guards. Builds with --enable-debug check the order each time
+ * a lock is taken.
  */
 #ifndef DMI_BASE_LOCK_H
 #define DMI_BASE_LOCK_H
@@ -13,21 +14,21 @@
 
 #include "base/futex.h"
 
-/* While one is held only those below it in this list may be taken. */
+/* A thread that holds a lock may take only locks that are further down in this list. */
 enum dmi_rank {
   DMI_RANK_TURN,    /* who receives on a connection */
-  DMI_RANK_MAPPING, /* making page records */
+  DMI_RANK_MAPPING, /* creation of page records */
   DMI_RANK_PAGE,    /* a page */
   DMI_RANK_PAGER,   /* stalled pages, capacity of members */
   DMI_RANK_TEMP,    /* temporary ids of the network */
-  DMI_RANK_LEAF,    /* those under which no other lock is taken, but the network's work */
+  DMI_RANK_LEAF,    /* no other lock is taken while one of these is held, except the network's */
   DMI_RANK_PEER,    /* the queue of a peer */
-  DMI_RANK_WORK,    /* what the network's daemon is to do */
-  DMI_RANK_EVENT    /* the line that a launcher gets: events are told with any lock held */
+  DMI_RANK_WORK,    /* work for the network's daemon */
+  DMI_RANK_EVENT    /* a launcher's line: events are emitted with any lock held */
 };
 
 #ifdef DMI_DEBUG
-/* Aborts when the rule is broken. */
+/* Aborts if the order is violated. */
 void dmi_lock_taken(enum dmi_rank rank);
 void dmi_lock_released(enum dmi_rank rank);
 #else

@@ -1,5 +1,5 @@
 /*
- * log.c - see log.h.  No lock: a line is put together on the stack and written by one system call.
+ * log.c - see log.h. Needs no lock: a line is made on the stack and written by one system call.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ const char *dmi_log_level_name(enum dmi_log_level level) {
   return names[level];
 }
 
-/* Time, who, level, subsystem.  Returns the length. */
+/* Writes time, process, level and subsystem. Returns the length. */
 static size_t head(char line[DMI_LOG_LINE], const struct dmi_log *log,
                    const struct dmi_stream *stream, const struct dmi_event *event) {
   struct timespec now;
@@ -44,14 +44,15 @@ static size_t head(char line[DMI_LOG_LINE], const struct dmi_log *log,
   return length < 0 ? 0 : (size_t)length;
 }
 
-/* Writes the line, whose text begins at `at`, with what would break it into two made harmless. */
+/* Writes the line, whose text begins at `at`, after replacing characters that would break it
+ * into two. */
 static void write_line(int fd, char line[DMI_LOG_LINE], size_t at) {
   size_t length = strlen(line);
   for (size_t i = at; i < length; i++) {
     if ((unsigned char)line[i] < ' ') line[i] = ' ';
   }
   line[length++] = '\n';
-  /* stderr is not buffered, so this keeps its place among what is written there otherwise. */
+  /* stderr is not buffered, so this line stays in order with others written to it */
   if (write(fd, line, length) < 0) return;
 }
 
@@ -78,7 +79,7 @@ static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *str
   }
 }
 
-/* What is to be seen at this level. */
+/* The events that are logged at this level. */
 static uint64_t wanted(enum dmi_log_level level) {
   uint64_t wants = 0;
   for (uint32_t i = 0; i < DMI_EVENT_NUM; i++) {

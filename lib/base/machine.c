@@ -1,9 +1,10 @@
 /*
  * machine.c - cores by hwloc, limits of control groups from /proc and /sys.
  *
- * hwloc knows which processors share a core, and leaves out those that the cpuset group forbids.
- * Affinity it is asked for.  It does not know of quotas: the files of both versions of control
- * groups are read here.  A group's limit holds for all groups below, so the path is walked up.
+ * hwloc knows which processors share a core and which the cpuset group forbids, and can be asked
+ * for the affinity. It does not know quotas, so they are read here from the files of both versions
+ * of control groups. A group's limit also applies to all groups below it, so all groups on the path
+ * to the root are read.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,11 +25,11 @@
 
 #define PATH_BYTES 8192
 
-/* Where a controller is mounted in version 1; version 2 has all in one. */
+/* The hierarchies: one for each controller in version 1, a single one in version 2. */
 enum { UNIFIED, CPU, MEMORY };
 
 struct group {
-  char mount[PATH_BYTES]; /* with root; empty: there is none */
+  char mount[PATH_BYTES]; /* begins with `root`; empty: it is not mounted */
   char path[PATH_BYTES];  /* of this process below it, "/..." */
 };
 
@@ -42,7 +43,7 @@ static bool has_word(const char *list, const char *word) {
 
 static const char *const controllers[] = {[UNIFIED] = "", [CPU] = "cpu", [MEMORY] = "memory"};
 
-/* The line "number:controllers:path" of /proc/self/cgroup. */
+/* Reads the line "number:controllers:path" of /proc/self/cgroup. */
 static bool find_path(const char *root, int which, struct group *group) {
   char name[PATH_BYTES], line[PATH_BYTES];
   bool found = false;
@@ -62,11 +63,9 @@ static bool find_path(const char *root, int which, struct group *group) {
   return found;
 }
 
-/*
- * The line of /proc/self/mountinfo: "id parent device ROOT MOUNT options ... - type source
- * OPTIONS". What is mounted may be a part of the hierarchy, as in containers: ROOT is cut off the
- * path then.
- */
+/* Reads the line of /proc/self/mountinfo: "id parent device ROOT MOUNT options ... - type source
+ * OPTIONS". In containers often only a part of the hierarchy is mounted: then ROOT is removed
+ * from the path. */
 static bool find_mount(const char *root, int which, struct group *group) {
   char name[PATH_BYTES], line[PATH_BYTES], top[PATH_BYTES], mount[PATH_BYTES];
   bool found = false;
@@ -92,7 +91,7 @@ static bool find_mount(const char *root, int which, struct group *group) {
   return length > 0 && (size_t)length < sizeof group->mount;
 }
 
-/* The numbers of a file, "max" as -1.  Returns how many there are. */
+/* Reads the numbers of a file, "max" as -1. Returns how many there are. */
 static int read_numbers(const struct group *group, const char *name, double value[2]) {
   char path[3 * PATH_BYTES], word[2][64];
   snprintf(path, sizeof path, "%s%s/%s", group->mount, group->path, name);
@@ -109,7 +108,7 @@ static double least(double a, double b) {
   return a == 0 || (b > 0 && b < a) ? b : a;
 }
 
-/* Calls `limit` for the group and all above; the least that is not 0. */
+/* Calls `limit` for the group and all above it. Returns the smallest result that is not 0. */
 static double walk(const char *root, int which, double (*limit)(const struct group *group)) {
   struct group *group = calloc(1, sizeof *group);
   double result = 0;
@@ -156,14 +155,16 @@ double dmi_machine_quota(const char *root) {
 
 uint64_t dmi_machine_memory_limit(const char *root) {
   double limit = least(walk(root, UNIFIED, memory_v2), walk(root, MEMORY, memory_v1));
-  return limit >= 0x1p62 ? 0 : (uint64_t)limit; /* version 1 writes "none" as nearly 2^63 */
+  return limit >= 0x1p62 ? 0 : (uint64_t)limit; /* version 1 writes nearly 2^63 for no limit */
 }
 
 /* ---- Cores ----------------------------------------------------------------------------------- */
 
-/* A processor, and its place: threads take the first of each core of each package first. */
+/* A processor and its position. Threads first use one processor of each core, changing the
+ * package each time. */
 struct place {
-  uint32_t processor, package, core, second; /* core: in its package; second: in its core */
+  /* core: number in its package; second: number in its core */
+  uint32_t processor, package, core, second;
 };
 
 static int by_place(const void *a, const void *b) {
@@ -174,7 +175,7 @@ static int by_place(const void *a, const void *b) {
   return 0;
 }
 
-/* One entry per package: how many usable cores were seen there. */
+/* The next core number in this package; `seen` counts usable cores for each package. */
 static uint32_t next_core(hwloc_obj_t package, uint32_t *seen) {
   return seen[package != NULL ? package->logical_index : 0]++;
 }
@@ -195,7 +196,7 @@ static void look_at_core(struct dmi_machine *machine, struct place *places, hwlo
 
 static void look_at_cores(struct dmi_machine *machine, hwloc_topology_t topology,
                           hwloc_const_bitmap_t allowed) {
-  /* Where nothing is known of cores (some virtual machines) each processor is one. */
+  /* If the system does not tell the cores (some virtual machines), each processor is one. */
   bool cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
   hwloc_obj_type_t type = cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   int num = hwloc_get_nbobjs_by_type(topology, type);
@@ -222,15 +223,15 @@ static void look_at_cores(struct dmi_machine *machine, hwloc_topology_t topology
 
 static void ask_hwloc(struct dmi_machine *machine) {
   hwloc_topology_t topology;
-  /* Where there is no /sys hwloc would tell the user so on stderr, at every start, although it then
-   * asks the system in another way. */
+  /* Without /sys, hwloc would warn the user on stderr at every start, although it asks the
+   * system in another way then. */
   setenv("HWLOC_HIDE_ERRORS", "2", 0);
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (allowed == NULL || hwloc_topology_init(&topology) != 0) {
     hwloc_bitmap_free(allowed);
     return;
   }
-  /* Only what is used: caches and devices would cost time at every start. */
+  /* Leave out what is not used: caches and devices would take time at every start. */
   hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -250,7 +251,7 @@ void dmi_machine_look(struct dmi_machine *machine) {
   ask_hwloc(machine);
   machine->quota = dmi_machine_quota("");
   machine->cores = machine->usable > 0 ? machine->usable : 1;
-  /* One and a half processor's worth of time keeps two threads busier than one. */
+  /* Rounded up: the time of one and a half processors is better used by two threads than by one. */
   if (machine->quota > 0 && ceil(machine->quota) < machine->cores)
     machine->cores = (uint32_t)ceil(machine->quota);
   if (pages > 0 && page > 0) machine->memory = (uint64_t)pages * (uint64_t)page;

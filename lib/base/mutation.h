@@ -1,10 +1,10 @@
 /*
- * mutation.h - deliberate faults: one rule of the protocol switched off, so that tests can show
- * that they would notice.
+ * mutation.h - deliberate faults: each switches off one rule of the protocol, so that tests can
+ * show that they would notice.
  *
- * The switches exist only in the copy of the core that the simulators are linked with
- * (test/sim/local.mk defines DMI_MUTATIONS).  In the library every rule holds, and none of this
- * leaves a trace.
+ * The switches exist only in the copy of the core that is linked to the simulators
+ * (test/sim/local.mk defines DMI_MUTATIONS). The library has no code for them: every rule holds
+ * there.
  */
 #ifndef DMI_BASE_MUTATION_H
 #define DMI_BASE_MUTATION_H

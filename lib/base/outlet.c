@@ -1,8 +1,8 @@
 /*
  * outlet.c - see outlet.h.
  *
- * Failure modes: the reader is slow (events are counted instead of written), or gone (the outlet
- * closes itself, and nothing is worked out any more).
+ * Failure modes: the reader is slow (events are counted instead of written), or has closed (the
+ * outlet closes itself and wants no more events).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEXT_MOST 1000 /* bytes of a text in a line; what is behind them is cut off */
-#define TEXTS_MOST 3   /* texts of an event, so that all fit */
+#define TEXT_MOST 1000 /* most bytes of a text in a line; longer ones are cut */
+#define TEXTS_MOST 3   /* most texts of an event, so that all fit */
 
 #define NO_TEXT(...)
 #define A_TEXT(...) +1
@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *to, const c
   if (length > 0) to->at += (size_t)length;
 }
 
-/* The length of the character that is encoded here in UTF-8; 0: it is none. */
+/* The length of the UTF-8 character here; 0: invalid. */
 static size_t character(const unsigned char *at) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : 4;
@@ -52,14 +52,14 @@ static size_t character(const unsigned char *at) {
   if (length == 1) return 1;
   if (length == 4 && at[0] >> 3 != 30) return 0;
   for (size_t i = 1; i < length; i++) {
-    if (at[i] >> 6 != 2) return 0; /* the 0 at the end is none, either */
+    if (at[i] >> 6 != 2) return 0; /* also ends at the final 0 */
     code = code << 6 | (at[i] & 0x3fu);
   }
   if (code < least[length] || code > 0x10ffff || code >> 11 == 0x1b) return 0;
   return length;
 }
 
-/* A string; bytes that are no text become U+FFFD. */
+/* Writes a JSON string; invalid UTF-8 becomes U+FFFD. */
 static void put_text(struct writer *to, const char *text) {
   const unsigned char *from = (const unsigned char *)(text ? text : "");
   size_t most = to->at + TEXT_MOST - 8;
@@ -84,7 +84,8 @@ static void put_field(struct writer *to, const struct dmi_field *field,
   if (field->type == DMI_FIELD_TEXT) {
     put_text(to, value->text);
   } else if (field->type == DMI_FIELD_ADDRESS) {
-    put(to, "\"0x%" PRIx64 "\"", value->number); /* many readers keep 53 bits of a number */
+    /* a string, because many readers keep only 53 bits of a number */
+    put(to, "\"0x%" PRIx64 "\"", value->number);
   } else {
     put(to, "%" PRIu64, value->number);
   }
@@ -114,7 +115,7 @@ static void close_fd(struct dmi_outlet *outlet) {
   outlet->at = outlet->length = 0;
 }
 
-/* Writes the line, or what is left of it.  False: it has to wait. */
+/* Writes the line, or the rest of it. False: the pipe is full. */
 static bool flush(struct dmi_outlet *outlet) {
   while (outlet->fd >= 0 && outlet->at < outlet->length) {
     ssize_t count = write(outlet->fd, outlet->line + outlet->at, outlet->length - outlet->at);
@@ -129,8 +130,8 @@ static bool flush(struct dmi_outlet *outlet) {
   return true;
 }
 
-/* Writes the event (NULL: none), and before it how many were left out.  False: there is no room,
- * and nothing was written. */
+/* Writes the event (NULL: none), and before it the number of lost ones. False: there was no
+ * space, and nothing was written. */
 static bool write_event(struct dmi_outlet *outlet, const struct dmi_stream *stream,
                         const struct dmi_event *event) {
   const struct dmi_event lost = {.type = DMI_EVENT_lost, .lost = {.count = outlet->lost}};

@@ -1,8 +1,8 @@
 /*
  * pool.c - the account of the memory that this process lends to the program.
  *
- * A few atomic counters. `used` exceeds the limit only by what comes with `force`. The step that
- * crosses a mark removes it, so that it wakes once.
+ * It consists of atomic counters. `used` exceeds the limit only by reservations with `force`. The
+ * step that crosses a mark removes the mark, so that it wakes once.
  */
 #include "base/pool.h"
 
@@ -15,11 +15,11 @@ struct dmi_pool {
   void (*wake)(void *arg);
   void *wake_arg;
   _Atomic uint64_t used, peak, refused;
-  _Atomic int64_t copies; /* for a moment more than is used, or below zero: steps overlap */
+  _Atomic int64_t copies; /* may be above `used` or below zero for a moment: steps overlap */
   _Atomic uint64_t above, below;
   _Atomic uint32_t closed;
   _Atomic uint64_t refusals, patience;
-  _Atomic int64_t paged; /* bytes of frames that are pages' now; for a moment as `copies` */
+  _Atomic int64_t paged; /* bytes of frames that are pages now; inexact for a moment, as `copies` */
   _Atomic uint64_t transient_ended;
   _Atomic uint32_t awaited;
 };
@@ -48,13 +48,13 @@ void dmi_pool_watch(struct dmi_pool *pool, uint64_t rises, uint64_t falls) {
   atomic_store(&pool->below, falls);
 }
 
-/* What was in transient use is free, or belongs to a page. */
+/* Transient use has ended: it is free, or belongs to a page. */
 static void ended(struct dmi_pool *pool, uint64_t bytes) {
   atomic_fetch_add(&pool->transient_ended, bytes);
   if (atomic_load(&pool->awaited) && atomic_exchange(&pool->awaited, 0)) call_wake(pool);
 }
 
-/* True: `force`, or there is memory. */
+/* Counts `bytes` as used. False: there is no memory, and not `force`. */
 static bool take(struct dmi_pool *pool, uint64_t bytes, bool force) {
   uint64_t now = atomic_load_explicit(&pool->used, memory_order_relaxed), most;
   do {
@@ -112,7 +112,7 @@ void dmi_pool_detach(struct dmi_pool *pool, const struct dmi_frame *frame) {
 
 uint64_t dmi_pool_transient(struct dmi_pool *pool) {
   int64_t bytes;
-  atomic_store(&pool->awaited, 1); /* before it looks: or what ends now would go unnoticed */
+  atomic_store(&pool->awaited, 1); /* before reading: otherwise an end right now would be missed */
   bytes = (int64_t)atomic_load(&pool->used) - atomic_load(&pool->paged);
   return bytes > 0 ? (uint64_t)bytes : 0;
 }

@@ -2,7 +2,7 @@
 #ifndef DMI_BASE_VERSION_H
 #define DMI_BASE_VERSION_H
 
-/* "major.minor.patch" of the library that is running; valid for ever. */
+/* "major.minor.patch" of the running library; always valid. */
 const char *dmi_version(void);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * where.c - see where.h.
  *
- * libdw is loaded when the first place is asked for, so that no program needs it.  It is given the
- * files of this process and nothing else: no directory of debug information, and no server.
+ * libdw is loaded when the first place is needed, so that programs do not depend on it. It reads
+ * only the files of this process: no directory of debug information, and no debug server.
  *
- * Failure modes: no libdw, no debug information, an address in no file: less is said.
+ * Failure modes: without libdw, without debug information, or for an address in no file, the text
+ * says less.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,7 +33,7 @@ struct callbacks {
 };
 
 struct dwfl {
-  int (*find_elf)(void); /* only handed on */
+  int (*find_elf)(void); /* only passed on to libdw */
   void *(*begin)(const struct callbacks *callbacks);
   int (*proc_report)(void *dwfl, pid_t pid);
   int (*report_end)(void *dwfl, void *removed, void *arg);
@@ -43,10 +44,10 @@ struct dwfl {
                           uint64_t *length);
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct dwfl lib;
-static bool asked;    /* for libdw */
-static void *session; /* what libdw knows of this process; NULL: there is no libdw */
+static bool asked;    /* loading libdw was tried */
+static void *session; /* libdw's session for this process; NULL: there is no libdw */
 
 static int no_debuginfo(void) {
   return -1;
@@ -83,7 +84,7 @@ static void ask(void) {
 
 /* The file that an address was loaded from. */
 struct file {
-  uint64_t address, offset; /* as it stands in the file */
+  uint64_t address, offset; /* the address as the file has it */
   const char *name;
   bool found;
 };
@@ -105,7 +106,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
   return 0;
 }
 
-/* With the lock.  False: there is no line; *function (NULL: not known) all the same. */
+/* With the lock held. False: the line is not known; *function is set even then (NULL: not
+ * known). */
 static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
   void *module, *line;
   const char *source = NULL;
@@ -125,7 +127,7 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
 }
 
 void dmi_where(char *text, size_t capacity, const void *caller) {
-  /* The call is before the place to which it returns. */
+  /* The call is just before its return address. */
   struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
   const char *function;
   pthread_mutex_lock(&lock);

@@ -6,11 +6,11 @@
 
 #include <stddef.h>
 
-#define DMI_WHERE_SIZE 400 /* bytes of a place that are enough */
+#define DMI_WHERE_SIZE 400 /* bytes that are enough for a place */
 
-/* "prog.c:42 (DMI_main)" for a return address, if the program has debug information (cc -g) and
- * libdw of elfutils is installed; else "./prog+0x1234", as addr2line takes it, and what is missing.
- * Any thread; slow. */
+/* Writes "prog.c:42 (DMI_main)" for a return address, if the program has debug information (cc
+ * -g) and libdw of elfutils is installed; otherwise "./prog+0x1234", which addr2line reads, and
+ * what is missing. Any thread; slow. */
 void dmi_where(char *text, size_t capacity, const void *caller);
 
 #endif

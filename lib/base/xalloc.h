@@ -1,14 +1,14 @@
 /*
- * xalloc.h - memory for bookkeeping: a few dozen bytes at a time, without which a process can do
- * nothing sensible any more.  So these end the process with a message instead of failing.  Pages,
- * payloads and what a user asks for come from elsewhere, and may fail.
+ * xalloc.h - memory for bookkeeping: small pieces without which a process cannot go on. So these
+ * functions end the process with a message instead of failing. Pages, payloads and memory for the
+ * user are allocated elsewhere, and may fail.
  */
 #ifndef DMI_BASE_XALLOC_H
 #define DMI_BASE_XALLOC_H
 
 #include <stddef.h>
 
-/* Says that there is no memory for so many bytes of bookkeeping, and aborts. */
+/* Writes that there is no memory for `size` bytes of bookkeeping, and aborts. */
 _Noreturn void dmi_xalloc_fail(size_t size);
 
 /* `num` elements of `size` bytes, all zero, for free(). */
@@ -20,8 +20,8 @@ char *dmi_xalloc_text(const char *text);
 /* As realloc. */
 void *dmi_xalloc_again(void *old, size_t num, size_t size);
 
-/* Makes sure that the array `at`, with capacity for `capacity` elements and `num` of them used, can
- * hold one more.  What is new in it is undefined. */
+/* Makes sure that the array `at`, with space for `capacity` elements, `num` of them used, can
+ * hold another one. New elements are undefined. */
 #define DMI_XALLOC_GROW(at, num, capacity)                      \
   do {                                                          \
     if ((num) == (capacity)) {                                  \

@@ -1,9 +1,9 @@
 /*
  * capacity.c - which members have free memory for pages (docs/replacement.md).
  *
- * For each other member: what it said last, whether it was asked, what it asked and is to be told,
- * and promises in both directions.  Nothing is asked twice before the answer to the first, and a
- * member that had too little is not asked for as much before it says that it has more.
+ * For each other member: its last report, questions in both directions that are not answered yet,
+ * reports owed to it, and what is promised to it. A question is not sent again before its answer,
+ * and a member that had too little is not asked for as much until it reports that it has more.
  */
 #include "core/capacity.h"
 
@@ -15,30 +15,31 @@
 #include "base/xalloc.h"
 #include "core/replace.h"
 
-/* AHEAD and URGENT are asked by one and the same question at a time, PROMISE by another (our own
- * ones of that kind: promise.c). */
+/* AHEAD and URGENT share one question at a time, PROMISE has another (our own questions of that
+ * kind: promise.c). */
 enum { ORDINARY, LEAVE, QUESTIONS };
 
 struct question {
-  uint64_t number; /* 0: none */
+  uint64_t number; /* 0: no question */
   uint8_t kind;
   uint64_t bytes, unit;
   bool now;
-  bool deferred;  /* ... back, in this look */
-  uint32_t looks; /* in which it was */
-  uint64_t until; /* turned: then it is answered */
+  bool deferred;  /* its answer was deferred in this look */
+  uint32_t looks; /* number of looks in which it was deferred */
+  /* if deferred: transient use that must have ended when it is answered at the latest */
+  uint64_t until;
 };
 
 struct peer {
   uint32_t uid;
-  uint64_t known;                  /* bytes it reported, less what it was offered since */
-  uint8_t known_kind;              /* for which they are: AHEAD: for both */
+  uint64_t known;                  /* bytes it reported, less what it was offered since then */
+  uint8_t known_kind;              /* the kind for which they are; AHEAD: for both */
   uint64_t refused[2];             /* by kind: it has no memory for pages of this size */
   uint64_t refused_by[2];          /* ... as it answered this question of ours */
-  struct question asked;           /* by us, no answer yet */
-  struct question asks[QUESTIONS]; /* by it, not answered yet */
-  uint64_t owed[2];                /* by kind: it waits for memory for such a page; 0: no */
-  uint64_t promised;               /* bytes reserved here for the pages it gives away */
+  struct question asked;           /* our question, not answered yet */
+  struct question asks[QUESTIONS]; /* its questions, not answered yet */
+  uint64_t owed[2];  /* by kind: size of a page for which it waits for a report; 0: none */
+  uint64_t promised; /* bytes reserved here for the pages that it hands over */
 };
 
 struct dmi_capacity {
@@ -48,8 +49,8 @@ struct dmi_capacity {
 #ifdef DMI_MUTATIONS
   enum dmi_capacity_break broken;
 #endif
-  bool spills;                       /* asks for answers at once */
-  struct dmi_replace_member *member; /* room to choose in: `num` of them */
+  bool spills;                       /* this process asks for answers at once */
+  struct dmi_replace_member *member; /* working memory for a choice: `num` elements */
 };
 
 struct dmi_capacity *dmi_capacity_new(void) {
@@ -89,7 +90,7 @@ static void send(struct dmi_capacity_out *out, uint32_t to, struct dmi_msg msg) 
   out->send[out->num++] = (struct dmi_capacity_send){to, msg};
 }
 
-/* So much is free.  Number 0: nobody asked. */
+/* Adds a report: so many bytes are free. Number 0: not an answer. */
 static void report(struct dmi_capacity_out *out, uint32_t to, uint8_t kind, uint64_t number,
                    uint64_t bytes) {
   struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT};
@@ -175,8 +176,8 @@ static bool on_ask(struct peer *peer, const struct dmi_msg_capacity_ask *said, b
   return true;
 }
 
-/* Memory for AHEAD can be used for URGENT, too; and if there is none for URGENT there is none for
- * AHEAD. */
+/* Memory for AHEAD can be used for URGENT as well; and if there is none for URGENT, there is
+ * none for AHEAD. */
 static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
                       const struct dmi_msg_capacity_report *said) {
   struct question *asked;
@@ -204,7 +205,7 @@ static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
   return true;
 }
 
-/* A sender that is not known has left the view, and forwards only; or is not in it yet. */
+/* An unknown sender is not in the view any more, and only forwards; or is not in it yet. */
 bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const struct dmi_msg *msg,
                           uint64_t *freed) {
   struct peer *peer = find(capacity, from);
@@ -230,7 +231,7 @@ void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from) {
 /* ---- This process needs memory ----------------------------------------------------------------
  */
 
-/* What it can take of this kind, as far as is known. */
+/* Bytes of this kind that the member can take, as far as known. */
 static uint64_t usable(const struct peer *peer, enum dmi_capacity_kind kind) {
   return peer->known_kind <= kind ? peer->known : 0;
 }
@@ -295,7 +296,8 @@ bool dmi_capacity_asker(const struct dmi_capacity *capacity, struct dmi_capacity
   return false;
 }
 
-/* A copy that is written again and again is held at nearly every look. */
+/* In so many looks at most an answer is deferred because of busy copies: a copy that is written
+ * all the time is unreleased at nearly every look. */
 #define LOOKS_AT_COPIES 64
 
 bool dmi_capacity_defer(struct dmi_capacity *capacity, const struct dmi_capacity_asker *asker,
@@ -326,12 +328,12 @@ bool dmi_capacity_answer(struct dmi_capacity *capacity, const struct dmi_capacit
       peer ? &peer->asks[asker->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY] : NULL;
   if (!asks || !asks->number) return false;
   if (asker->kind == DMI_CAPACITY_PROMISE) {
-    /* The rest of what it has to give away needs another page's room at least. */
+    /* The rest of what it must hand over needs memory for at least one more page. */
     uint64_t *owed = &peer->owed[DMI_CAPACITY_URGENT], more = bytes + asks->unit;
     if (bytes < asks->bytes && (!*owed || more < *owed)) *owed = more;
     peer->promised += bytes;
   } else if (bytes < asker->unit && !DMI_BROKEN(capacity, DMI_CAPACITY_BREAK_OWED)) {
-    for (int kind = 0; kind <= asker->kind; kind++) { /* see on_tell */
+    for (int kind = 0; kind <= asker->kind; kind++) { /* see on_report */
       uint64_t *owed = &peer->owed[kind];
       if (!*owed || asker->unit < *owed) *owed = asker->unit;
     }

@@ -1,8 +1,8 @@
 /*
- * coord.c - the coordinator role: its table of members, and who handles which message.
+ * coord.c - the coordinator role: its table of members, and the dispatch of messages.
  *
- * Nothing here waits: what cannot be done yet stays in a list, and dmi_coord_advance, called after
- * every event, begins what has become possible.
+ * Nothing here blocks: work that is not possible yet stays in a list, and dmi_coord_advance, called
+ * after every event, begins what has become possible.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define TO(life) (1u << DMI_LIFE_##life)
 
-/* From each state, those that may follow. */
+/* The states that may follow each state. */
 static const uint32_t life_next[DMI_LIFE_NUM] = {
     [DMI_LIFE_JOINING] = TO(JOINED) | TO(LOST),
     [DMI_LIFE_JOINED] = TO(OPENED) | TO(CLOSING) | TO(LOST),
@@ -76,7 +76,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c);
 }
 
-/* The first process is a member without having asked anybody; its own notice is the first. */
+/* The first process is a member without asking; the first notice is about itself. */
 void dmi_coord_start(struct dmi_member *m) {
   struct dmi_record *record;
   m->coord = dmi_coord_new();
@@ -90,7 +90,7 @@ void dmi_coord_start(struct dmi_member *m) {
   record->busy = true;
   record->vital = true;
   dmi_record_move(record, DMI_LIFE_JOINED);
-  m->coord->change = DMI_CHANGE_VIEW; /* its own first view, which it takes like any other */
+  m->coord->change = DMI_CHANGE_VIEW; /* it takes its own first view like any other */
   dmi_uid_set_add(&m->coord->awaits, m->uid);
   dmi_coord_notify(m, record, DMI_OPEN);
 }
@@ -133,8 +133,8 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
   return true;
 }
 
-/* The process `record` may live: only its connection with `from` is gone.  It learns that the
- * others go on without it. */
+/* The process `record` may still run: only its connection with `from` is lost. Tells it that the
+ * program goes on without it. */
 static void tell_removed(struct dmi_member *m, const struct dmi_record *record,
                          const struct dmi_record *from) {
   struct dmi_pack body;
@@ -164,7 +164,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   c->retry = true;
 }
 
-/* If it was never welcomed, or has left, a view without it is enough. */
+/* If the lost process was never welcomed, or has left, a view without it is enough. */
 bool dmi_coord_on_lost(struct dmi_member *m, struct dmi_record *from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
@@ -178,17 +178,17 @@ bool dmi_coord_on_lost(struct dmi_member *m, struct dmi_record *from, const stru
   record = dmi_coord_find(c, uid);
   if (!record || record->life == DMI_LIFE_LOST) return true;
   if (c->ending && (record->ended || !record->vital)) {
-    record->removed = true; /* gets no FINISH */
+    record->removed = true; /* it gets no FINISH */
     if (!record->ended) dmi_coord_ended(m, record);
     return true;
   }
   if (record->vital) return dmi_coord_abort(m, record, why);
   dmi_uid_set_drop(&c->awaits, uid);
   if (c->change == DMI_CHANGE_HANDOVER) {
-    /* the next coordinator removes it; we only stop waiting for its VIEW_TAKEN */
+    /* the next coordinator removes it; this one only stops waiting for its VIEW_TAKEN */
     dmi_deferred_add(&c->deferred, from->uid, msg);
   } else if (record->life == DMI_LIFE_EXITING) {
-    /* Others may see that it has ended before its EXITED is here. */
+    /* Another member may report its loss before its EXITED arrives here. */
     if (from->uid == m->uid) dmi_coord_exited(m, record);
   } else {
     tell_removed(m, record, from);
@@ -249,11 +249,11 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
   }
   if (c->ending) {
     if (msg->type == DMI_CTL_ENDED) return dispatch(m, record, msg);
-    return msg->type != DMI_CTL_BUSY; /* sent before END came there: all were idle */
+    return msg->type != DMI_CTL_BUSY; /* sent before END arrived there: all were idle */
   }
   if (record->life == DMI_LIFE_EXITING && msg->type != DMI_CTL_EXITED &&
       msg->type != DMI_CTL_FORGOT) {
-    return true; /* sent before EXIT came there: a poll, which nobody waits for any more */
+    return true; /* a poll, sent before EXIT arrived there; nobody waits for it any more */
   }
   return dispatch(m, record, msg);
 }
@@ -268,7 +268,7 @@ void dmi_coord_advance(struct dmi_member *m) {
     } else if (c->retry && c->change != DMI_CHANGE_HANDOVER && !dmi_coord_recovers(c)) {
       dmi_coord_retry(m);
     } else if (c->change == DMI_CHANGE_NONE && m->loop.num == 0) {
-      /* with nothing of our own under way: it may make somebody busy */
+      /* only if no work of our own remains, which might make a process busy */
       if (dmi_coord_may_end(c)) {
         dmi_coord_end(m);
       } else if (!dmi_coord_begin_change(m)) {

@@ -1,8 +1,8 @@
 /*
- * coord_check.c - may this be the state that a coordinator hands over?
+ * coord_check.c - checks the state that another coordinator hands over.
  *
- * It comes from another process.  What is looked at here is what the role relies on: that whatever
- * names a member names one, that states follow from each other, and that addresses are in order.
+ * It comes from another process, so everything on which the role relies is checked: uids are those
+ * of members, states are consistent, and addresses are in order.
  */
 #include "core/member_int.h"
 
@@ -26,7 +26,7 @@ static bool record_good(const struct dmi_member *m, const struct dmi_coord *c,
   return leaves && record->heir != record->uid && is_there(c, record->heir);
 }
 
-/* One for each member of the view, by uid. */
+/* One record for each member of the view, sorted by uid. */
 static bool records_good(const struct dmi_member *m, const struct dmi_coord *c) {
   uint32_t last = 0;
   if (c->records.num != m->peers.num) return false;
@@ -41,7 +41,7 @@ static bool records_good(const struct dmi_member *m, const struct dmi_coord *c) 
   return c->next_uid > last && c->next_uid < DMI_NET_TEMP;
 }
 
-/* The new coordinator, as it knows itself. */
+/* The record of the new coordinator agrees with what it knows of itself. */
 static bool self_good(const struct dmi_member *m, const struct dmi_coord *c) {
   const struct dmi_record *self = dmi_coord_find(c, m->uid);
   if (!self || !self->vital) return false;
@@ -64,7 +64,7 @@ static bool mappings_good(const struct dmi_coord *c) {
   return end <= c->next_base && c->next_base <= DMI_SYSTEM_BASE;
 }
 
-/* What is still to come does come: it is members that are waited for. */
+/* It waits only for members, so what it waits for will arrive. */
 static bool waits_good(const struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->forgets.num; i++) {
     const struct dmi_uid_set *awaits = &c->forgets.at[i].awaits;
@@ -80,7 +80,7 @@ static bool waits_good(const struct dmi_coord *c) {
   return true;
 }
 
-/* Messages of members to a coordinator. */
+/* Deferred messages come from members and are for a coordinator. */
 static bool deferred_good(const struct dmi_deferred_list *list) {
   for (uint32_t i = 0; i < list->num; i++) {
     if (!dmi_member_for_coordinator(list->at[i].msg.type)) return false;

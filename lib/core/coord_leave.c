@@ -1,13 +1,13 @@
 /*
- * coord_leave.c - DMI_goodbye and the leaving it begins; the end of the program.
+ * coord_leave.c - DMI_goodbye and the leave that it begins; the end of the program.
  */
 #include "base/error.h"
 #include "core/member_int.h"
 
 /* ---- Heirs --------------------------------------------------------------------------------- */
 
-/* Who takes the pages of `but`: a vital member that nobody has dismissed; rather one that has not
- * asked to leave; the smallest uid. */
+/* The heir of `but`: a vital member that is not dismissed; if possible one that has not asked to
+ * leave; the smallest uid. */
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but) {
   struct dmi_record *closing = NULL;
   for (uint32_t i = 0; i < c->records.num; i++) {
@@ -19,7 +19,7 @@ struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, uint32_t but) {
   return closing;
 }
 
-/* Where there is no heir: one that keeps its pages, or is about to. */
+/* If there is no heir: a member that keeps its pages, or is about to. */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
@@ -30,7 +30,7 @@ struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but) {
   return NULL;
 }
 
-/* Pages are on their way to it? */
+/* True if it is the heir of a leave in progress. */
 static bool is_heir(const struct dmi_coord *c, uint32_t uid) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
@@ -76,7 +76,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
     dmi_deferred_add(&c->blocked_calls, asker->uid, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
-    /* one that owns nothing needs nobody who can take it */
+    /* a process that owns nothing needs no vital heir */
     if (!heir && !record->vital) heir = dmi_coord_find(c, m->uid);
     record->goodbye = caller;
     begin_leave(m, record, heir);
@@ -84,7 +84,7 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
   return true;
 }
 
-/* A leave ended one way or the other, or somebody who can be heir came. */
+/* A leave has ended, or a possible heir has come: tries blocked calls again. */
 void dmi_coord_retry(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_deferred_list blocked_calls = c->blocked_calls;
@@ -103,8 +103,8 @@ void dmi_coord_retry(struct dmi_member *m) {
   }
 }
 
-/* It found no capacity, and now there may be some: a process that keeps its pages is told to leave;
- * about the other one the program hears again, once for each time that it was refused. */
+/* It found no capacity, and now there may be some. A process that keeps its pages is told to
+ * leave; about another one the program gets a notice again, once for each refusal. */
 static void capacity_for(struct dmi_member *m, struct dmi_record *record) {
   if (!record->no_capacity) return;
   record->no_capacity = false;
@@ -132,8 +132,8 @@ bool dmi_coord_on_leave_ask(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
-/* The second time, after NO_HEIR, nobody waits for the answer to a DMI_goodbye; it is tried again
- * when there may be room: dmi_coord_leave_retry. */
+/* The second time, after NO_HEIR, no DMI_goodbye waits for an answer; the leave is tried again
+ * when there may be memory: dmi_coord_leave_retry. */
 bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg) {
   bool dismissed = record->goodbye.uid == 0;
@@ -144,7 +144,7 @@ bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
   record->heir = 0;
   record->no_capacity = msg->member.error == DMI_ENOMEM;
   dmi_coord_answer(m, &record->goodbye, msg->member.error, NULL);
-  /* what it asked the others may have been answered before that */
+  /* the members' answers may be older than that */
   if (record->capacity_changes != m->coord->capacity_changes && !DMI_BROKEN(m, DMI_MBREAK_RETRIED))
     capacity_for(m, record);
   m->coord->retry = true;
@@ -184,7 +184,7 @@ bool dmi_coord_on_drained(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
-/* All have taken the view in which it has left: from then on nobody asks it for anything. */
+/* All have taken the view in which it has left: from now on no process sends it requests. */
 void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
@@ -197,7 +197,7 @@ void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
   dmi_member_send(m, record->uid, DMI_CTL_FLUSH, 0, 0, &body);
 }
 
-/* All that it had to forward or to answer has arrived: from now on it may be lost. */
+/* Everything that it had to forward or answer has arrived: from now on its loss does no harm. */
 bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
                           const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -210,7 +210,7 @@ bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
-/* No user code runs there any more. */
+/* No user code runs there any more: tells it to end. */
 void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_EXITING);
   m->coord->removing = record->uid;
@@ -218,7 +218,7 @@ void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record) {
   dmi_member_send(m, record->uid, DMI_CTL_EXIT, 0, 0, NULL);
 }
 
-/* It has ended, or was lost when it was about to. */
+/* It has ended, or was lost shortly before. */
 void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_LOST);
   record->heir = 0;
@@ -236,8 +236,8 @@ bool dmi_coord_on_exited(struct dmi_member *m, struct dmi_record *record,
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-/* No user code runs anywhere, and nothing that is on its way could start any: a DMI_create keeps
- * its caller busy until the process that runs the thread is known to be busy. */
+/* True if no user code runs anywhere, and no message in flight could start any. (A DMI_create
+ * keeps its caller busy until the coordinator knows that the process of the new thread is busy.) */
 bool dmi_coord_may_end(const struct dmi_coord *c) {
   if (c->change != DMI_CHANGE_NONE || c->removing != 0) return false;
   for (uint32_t i = 0; i < c->records.num; i++) {
@@ -258,7 +258,7 @@ void dmi_coord_end(struct dmi_member *m) {
   }
 }
 
-/* FINISH to all when all have ended. */
+/* Sends FINISH to all when all have ended. */
 void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   record->ended = true;
@@ -266,12 +266,12 @@ void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record) {
     if (!c->records.at[i].ended) return;
   }
   for (uint32_t i = 0; i < c->records.num; i++) {
-    if (c->records.at[i].removed) continue; /* lost since END */
+    if (c->records.at[i].removed) continue; /* lost after END */
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_FINISH, 0, 0, NULL);
   }
 }
 
-/* Only after END. */
+/* ENDED, allowed only after END. */
 bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   (void)msg;

@@ -1,5 +1,5 @@
 /*
- * coord_notice.c - notices and those who wait for them, DMI_welcome, DMI_nodes.
+ * coord_notice.c - notices and the calls that wait for them, DMI_welcome, DMI_nodes.
  */
 #include "base/error.h"
 #include "core/member_int.h"
@@ -13,7 +13,7 @@ static void fill_notice(struct dmi_notice *notice, const struct dmi_record *reco
   notice->info = record->info;
 }
 
-/* The oldest notice to the caller that has waited longest, as long as there are both. */
+/* Gives the oldest notice to the caller that has waited longest, while there are both. */
 void dmi_coord_deliver(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   while (c->notices.num > 0 && c->polls.num > 0) {
@@ -69,15 +69,15 @@ bool dmi_coord_on_poll(struct dmi_member *m, struct dmi_record *record, const st
     dmi_coord_answer(m, &caller, DMI_OK, &body);
     return true;
   }
-  /* Either there is a notice, and then nobody waits, or nobody else may be served before. */
+  /* If there is a notice, no caller waits; otherwise this caller is the last in the queue. */
   *DMI_LIST_ADD(&m->coord->polls) = caller;
   dmi_coord_deliver(m);
   return true;
 }
 
-/* Is it a member in the program's eyes?  From the DMI_goodbye that succeeded on it is none, however
- * long its removal takes, or its DMI_main runs, or its pages are kept. (LEAVING for the second
- * time, after NO_HEIR, has no goodbye to answer.) */
+/* True if the program sees it as a member. From a successful DMI_goodbye on it is none, however
+ * long its removal takes, its DMI_main runs, or its pages are kept. (In LEAVING for the second
+ * time, after NO_HEIR, no goodbye waits for an answer.) */
 static bool listed(const struct dmi_record *record) {
   if (record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
       record->life == DMI_LIFE_FLUSHING) {
@@ -94,9 +94,9 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, dmi_id_t dmi_id) {
   return NULL;
 }
 
-/* Also of a process that asks to leave already: each DMI_OPEN notice can be answered by a welcome
- * that succeeds. The caller is answered when the process knows, so that it accepts threads from
- * then on. */
+/* Also for a process that has asked to leave already, because each DMI_OPEN notice can be
+ * answered by a successful welcome. The caller gets its answer when the process knows of the
+ * welcome, so that it accepts threads from then on. */
 bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
                           const struct dmi_msg *msg) {
   struct dmi_caller caller = {asker->uid, msg->member.op};
@@ -141,7 +141,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record,
   } else {
     dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
   }
-  m->coord->retry = true; /* somebody may have waited for an heir */
+  m->coord->retry = true; /* a call may wait for an heir */
   dmi_coord_leave_retry(m);
   return true;
 }

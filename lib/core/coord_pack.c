@@ -1,12 +1,12 @@
 /*
- * coord_pack.c - the coordinator's state as bytes: what COORD carries to the next one.
+ * coord_pack.c - the coordinator's state as bytes: the body of COORD, for the next coordinator.
  *
- * Both functions go through the fields in the same order.  Addresses of members are not in it: the
- * next coordinator uses those by which it reaches them itself.
+ * Both functions go through the fields in the same order. Addresses of members are left out: the
+ * next coordinator uses those that it has itself.
  */
 #include "core/member_int.h"
 
-#define RECORD_BYTES 51u /* each at least, packed */
+#define RECORD_BYTES 51u /* least packed bytes of a record */
 #define QUEUED_BYTES 29u
 #define CALLER_BYTES 12u
 #define FORGET_BYTES 24u
@@ -190,7 +190,8 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
 struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   struct dmi_coord *c = dmi_coord_new();
   uint32_t num;
-  c->capacity_changes = 1; /* for all that it knows there was some since a leave began */
+  /* not handed over: assume that capacity has become free since a leave began */
+  c->capacity_changes = 1;
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);

@@ -1,9 +1,10 @@
 /*
- * coord_view.c - view changes: joiners in, one leaver and lost ones out; and handing the role
+ * coord_view.c - view changes: add joiners, remove lost processes and one leaver; and hand the role
  * over.
  *
- * One change at a time.  VIEW to all, VIEW_TAKEN from all, then what follows from it.  At most one
- * member has left by a view and not parted yet, so it can forward to all that it knows.
+ * There is one change at a time: VIEW to all, VIEW_TAKEN from all, then the consequences. At most
+ * one member that has left by a view still forwards messages, so it can reach all members that it
+ * knows.
  */
 #include <stdlib.h>
 
@@ -95,7 +96,7 @@ static bool voters_wait(const struct dmi_member *m) {
   return false;
 }
 
-/* The waiting joiners become records; returns their peers. */
+/* Makes records of the waiting joiners; returns their peers. */
 static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
   struct dmi_coord *c = m->coord;
   struct dmi_peer *added = dmi_xalloc(c->joins.num + 1u, sizeof(*added));
@@ -128,7 +129,7 @@ static void pack_body(struct dmi_pack *pack, const struct dmi_coord *c,
             view->removed_num);
 }
 
-/* ACCEPT with the whole table: who stays, and who is new. */
+/* Sends ACCEPT with all members, old and new. */
 static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_view_body *view,
                         uint64_t ballot) {
   struct dmi_coord *c = m->coord;
@@ -231,7 +232,7 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver, uint64_t
   }
   c->change = DMI_CHANGE_VIEW;
   view.number = ++c->view;
-  view.added = admit(m, &view.added_num); /* may move the records */
+  view.added = admit(m, &view.added_num); /* may reallocate the records */
   add_voters(m, &view);
   send_view(m, &view, ballot);
   dmi_view_free(&view);
@@ -245,7 +246,8 @@ static bool may_change(struct dmi_member *m, uint64_t *ballot) {
   return *ballot != 0;
 }
 
-/* As soon as its pages are elsewhere: then this process may soon be lost. */
+/* Hands the role over as soon as this process's pages are elsewhere, so that its loss does no
+ * harm soon. */
 static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
   const struct dmi_record *heir;
   uint64_t ballot;
@@ -258,7 +260,7 @@ static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
   return true;
 }
 
-/* One that has left, and where no user code runs. */
+/* Begins to remove a process that has left and runs no user code. */
 static bool send_out(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
@@ -336,8 +338,8 @@ void dmi_coord_end_view(struct dmi_member *m) {
   dmi_uid_set_free(&c->last_requests);
 }
 
-/* All that was sent to us as coordinator is here, and nothing is on its way from us that was sent
- * after our VIEW: the next one can begin with exactly our state. */
+/* Every message to us as coordinator has arrived, and nothing is in flight from us that was sent
+ * after our VIEW, so the next coordinator can begin with exactly our state. */
 static void end_handover(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   struct dmi_pack body;
@@ -374,7 +376,7 @@ void dmi_coord_replay(struct dmi_member *m, struct dmi_deferred_list *list) {
     if (msg->type == DMI_CTL_JOIN) {
       dmi_coord_on_join(m, list->at[i].from, msg);
     } else {
-      dmi_coord_message(m, list->at[i].from, msg); /* a malformed one is dropped */
+      dmi_coord_message(m, list->at[i].from, msg); /* malformed messages are dropped */
     }
   }
   dmi_deferred_free(list);

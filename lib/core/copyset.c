@@ -1,6 +1,6 @@
 /*
- * copyset.c - at the owner: who may have a copy of the page, and who sends it to the next one (R13,
- * "The choice").
+ * copyset.c - at the owner: which members may have a copy of the page, and which of them sends it
+ * to the next reader (R13, "The choice").
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,8 @@ bool dmi_copyset_valid(const struct dmi_slice *list) {
   return true;
 }
 
-/* Those that have left have no copy; so the set never is larger than the view, whatever comes. */
+/* Members that have left have no copy and are not added, so the set is never larger than the
+ * view, whatever arrives. */
 void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
                         const struct dmi_slice *list) {
   for (uint64_t i = 0; i < list->len / sizeof(struct dmi_holder); i++) {
@@ -64,7 +65,7 @@ void dmi_copyset_unpack(const struct dmi_core *core, struct dmi_page_busy *busy,
   }
 }
 
-/* What one more transfer by a process costs, in bytes of somebody's connection. */
+/* The cost of one more transfer by a process, in bytes of a connection. */
 static uint64_t cost(const struct dmi_core *core, const struct dmi_page *page, uint32_t children,
                      uint32_t depth) {
   uint64_t hop = core->hop ? core->hop : DMI_HOP;

@@ -1,8 +1,8 @@
 /*
- * directory.c - the coordinator's directory of mappings, and results of threads of processes that
+ * directory.c - the coordinator's directory of mappings, and results of threads whose process has
  * left.
  *
- * Addresses are never given twice.  Knows nothing of pages.
+ * An address is never used for a second mapping. Independent of pages.
  */
 #include "base/error.h"
 #include "core/member_int.h"
@@ -10,11 +10,11 @@
 #define ALIGN 4096u                  /* bytes: ranges begin at multiples of it */
 #define GAP 65536u                   /* bytes after each range that are in no mapping */
 #define SIZE_END ((uint64_t)1 << 62) /* a mapping is smaller */
-#define ADDRESS_END DMI_SYSTEM_BASE  /* behind it only the system mapping */
+#define ADDRESS_END DMI_SYSTEM_BASE  /* only the system mapping is above it */
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
-/* Index of the first mapping whose base is above addr. */
+/* The index of the first mapping whose base is above addr. */
 static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
   uint32_t low = 0, high = c->mappings.num;
   while (low < high) {
@@ -28,7 +28,7 @@ static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
   return low;
 }
 
-/* The mapping that holds the address, or NULL. */
+/* The mapping that contains the address, or NULL. */
 static struct dmi_entry *lookup(struct dmi_coord *c, uint64_t addr) {
   uint32_t i = above(c, addr);
   struct dmi_entry *mapping;
@@ -40,7 +40,7 @@ static struct dmi_entry *lookup(struct dmi_coord *c, uint64_t addr) {
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
 }
 
-/* DMI_OK and the new mapping at the end of the table, or why not. */
+/* Adds a mapping at the end of the table. Returns DMI_OK or why not. */
 static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint64_t tag,
                     uint32_t home) {
   uint64_t size, capacity;
@@ -79,8 +79,9 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
   dmi_coord_answer(m, caller, DMI_OK, &body);
 }
 
-/* Home is who asks.  One that is handing over its mappings cannot take another: then a member that
- * stays becomes the home, and knows it before anybody knows the address. */
+/* The home is the process that asks. But a leaver that hands its homes over cannot get another
+ * one: then a member that stays becomes the home, and knows it before any process knows the
+ * address. */
 bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -131,7 +132,7 @@ bool dmi_directory_on_adopted(struct dmi_member *m, struct dmi_record *record,
     struct dmi_adopt *adopt = &c->adopts.at[i];
     const struct dmi_entry *mapping = lookup(c, base);
     if (adopt->mapping.base != base || adopt->home != record->uid) continue;
-    /* its home may have changed since */
+    /* its home may have changed meanwhile */
     answer_mapping(m, &adopt->caller, mapping ? mapping : &adopt->mapping);
     DMI_LIST_DROP(&c->adopts, i);
     return true;
@@ -176,8 +177,8 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
   if (DMI_BROKEN(m, DMI_MBREAK_FORGOT)) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
 }
 
-/* While the mapping's home is on its way to an heir, HOME_BEGIN could reach the heir after FORGET
- * and bring the mapping back to life: the unmap waits for the leave. */
+/* While the mapping's home is being handed to an heir, HOME_BEGIN could reach the heir after
+ * FORGET and make the mapping known again, so the unmap waits until the leave ends. */
 bool dmi_directory_on_munmap(struct dmi_member *m, struct dmi_record *record,
                              const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -265,7 +266,7 @@ bool dmi_directory_on_thread(struct dmi_member *m, struct dmi_record *record,
   home = dmi_coord_find(c, uid);
   if (home && home->life == DMI_LIFE_LEAVING) {
     dmi_deferred_add(&c->blocked_calls, record->uid,
-                     msg); /* it has said "moved", DRAINED is on its way */
+                     msg); /* it has answered "moved", so DRAINED is in flight */
   } else {
     dmi_coord_answer(m, &caller, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD), NULL);
   }

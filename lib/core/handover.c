@@ -1,9 +1,9 @@
 /*
- * handover.c - the leaver: promises, homes, pages, copies, in this order; and what all do when
- * somebody has left or a mapping is unmapped.
+ * handover.c - the leaver: promises, homes, pages, copies, in this order; and what every process
+ * does when a member has left or a mapping is unmapped.
  *
- * A leave is cut into small steps (dmi_handover_go_on), so that what happens between them is the
- * caller's choice: the simulator puts anything between them that may come.
+ * A leave consists of small steps (dmi_handover_go_on). The caller decides what happens between
+ * them; the simulator tries everything that is possible.
  */
 #include "core/handover.h"
 
@@ -15,8 +15,8 @@
 
 #define TAILS_AT_ONCE 4096 /* entries in one HOME_TAILS: 64 KiB */
 
-/* Bytes of pages on their way at a time.  Enough to keep the network busy; little enough that what
- * others ask for meanwhile does not wait behind all that the leaver owns. */
+/* Most bytes of pages in flight: enough to keep the network busy, but so few that requests of
+ * others need not wait until everything is sent. */
 #define BYTES_AT_ONCE (UINT64_C(4) << 20)
 
 /* ---- States --------------------------------------------------------------------------------- */
@@ -122,7 +122,8 @@ static void collect_tails(struct dmi_handover *h, struct dmi_map *map) {
   }
 }
 
-/* Those that are owned; or those with a copy, or with a fetch that may bring one. */
+/* Collects the pages that are owned; or (`copies`) those with a copy, or with a fetch that may
+ * bring one. */
 static void collect_pages(struct dmi_handover *h, bool copies) {
   struct dmi_map *map;
   struct dmi_page *page;
@@ -163,7 +164,7 @@ static bool has_bytes(const struct dmi_page *page) {
   return page->frame || (page->flags & DMI_PAGE_SPILLED);
 }
 
-/* What there is to give away: so many pages of each size. */
+/* Counts the pages to hand over, by size. */
 static void count_pages(struct dmi_handover *h) {
   struct dmi_promise_size *sizes = NULL;
   uint64_t num = 0, capacity = 0;
@@ -203,7 +204,7 @@ static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
       (void)dmi_out_add(out, DMI_ACT_STAYS);
       move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
       return true;
-    default: /* one more was asked */
+    default: /* another member was asked */
       return true;
   }
 }
@@ -216,9 +217,9 @@ static void send_home_end(struct dmi_handover *h, uint64_t base, struct dmi_out 
   h->homes_in_flight++;
 }
 
-/* The next mapping whose home is here, with a reference.  NULL: there is none, and there will be
- * none: this process is the home of no new mapping (dmi_directory_on_mmap), and no heir of others,
- * as heirs do not leave. */
+/* Finds the next mapping whose home is here, with a reference. NULL: there is none, and there
+ * will be none: this process does not become the home of new mappings (dmi_directory_on_mmap),
+ * nor the heir of others, as heirs do not leave. */
 static struct dmi_map *next_home(struct dmi_handover *h) {
   struct dmi_map *map = ENV(h, next_map, h->home_from);
   for (; map; map = ENV(h, next_map, map->base)) {
@@ -248,8 +249,8 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
   move(h, DMI_HANDOVER_BEGUN);
 }
 
-/* From here on nobody decides here as the home; then the decisions made are collected.  Records
- * made later know nothing of tails. */
+/* From here on this process does not act as the home; after that the tails are collected.
+ * Records made later have no tails. */
 static void move_home(struct dmi_handover *h, struct dmi_out *out) {
   struct dmi_map *map = h->home;
   ENV(h, hold, map);
@@ -279,7 +280,6 @@ static void send_tails(struct dmi_handover *h, struct dmi_out *out) {
   dmi_out_send(out, h->heir, &msg);
 }
 
-/* At the leaver. */
 bool dmi_handover_on_home_done(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
                                struct dmi_out *out) {
   (void)msg, (void)out;
@@ -290,7 +290,7 @@ bool dmi_handover_on_home_done(struct dmi_handover *h, uint32_t from, const stru
 
 /* ---- Pages and copies: R8.3, R8.4 ----------------------------------------------------------- */
 
-/* Who has promised memory for it; 0: nobody. */
+/* The member that has promised memory for such a page; 0: none. */
 static uint32_t receiver(struct dmi_handover *h, uint64_t bytes) {
 #ifdef DMI_MUTATIONS
   if (h->receiver) return h->receiver(h->env->arg, bytes);
@@ -308,13 +308,14 @@ static void offer(struct dmi_handover *h, struct dmi_page *page) {
   ENV(h, step_end, page, &out);
 }
 
-/* Offers one more, if not too many bytes are on their way. */
+/* Offers another page, if not too many bytes are in flight. */
 static bool offer_next(struct dmi_handover *h) {
   struct dmi_page *page;
   int64_t left = (int64_t)(h->page_num - h->page_next), out;
   if (!left) return false;
   page = h->page[h->page_next];
-  out = (int64_t)atomic_load(&h->core->owned) - left; /* what was offered and is still here */
+  /* pages that were offered and are still here */
+  out = (int64_t)atomic_load(&h->core->owned) - left;
   if (out > 0 && (uint64_t)out > h->bytes_at_once / page->map->page_size) return false;
   h->page_next++;
   offer(h, page);
@@ -332,8 +333,8 @@ static bool go_on_pages(struct dmi_handover *h) {
   return true;
 }
 
-/* Copies go: nobody will ask for their acknowledgement once this process has left.  No operation
- * here brings one any more, but a fetch in flight may. */
+/* Drops the copies: no owner will wait for their acknowledgements when this process has left. No
+ * operation here brings new ones, but a fetch in flight may. */
 static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < h->page_num; i++) {
@@ -341,7 +342,7 @@ static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
     bool gone;
     ENV(h, record, page->map, page->index, false);
     gone = DMI_BROKEN(h, DMI_HBREAK_COPY) || dmi_page_depart(h->core, page);
-    ENV(h, unlock, page); /* no step: that would have it looked at again at once */
+    ENV(h, unlock, page); /* not step_end: that would call this again at once */
     if (gone) {
       ENV(h, unref, page->map);
     } else {

@@ -1,8 +1,8 @@
 /*
- * handover_heir.c - the receiver: homes that arrive (R8.2), pages that are offered (TAKE), and
- * what comes back (REFUSE_PAGE).
+ * handover_heir.c - the receiver's side: homes that arrive (R8.2), offered pages (TAKE), and at the
+ * leaver the answer REFUSE_PAGE.
  *
- * Nothing of a message is believed before it was looked at.
+ * All fields of a message are checked before they are used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* ---- Homes ---------------------------------------------------------------------------------- */
 
-/* Are these the values of some mapping? */
+/* True if a mapping can have these values. */
 static bool is_mapping(uint64_t base, uint64_t page_size, uint64_t page_num) {
   if (!page_size || !page_num || page_size > (UINT64_C(1) << 62) / page_num) return false;
   return base && base <= INT64_MAX - page_size * page_num;
@@ -39,13 +39,13 @@ bool dmi_handover_on_home_begin(struct dmi_handover *h, uint32_t from, const str
   if (atomic_load(&map->home) == h->core->self) return false;
   ENV(h, hold, map);
   atomic_store(&map->hole, (msg->flags & DMI_F_LOST) != 0);
-  atomic_store(&map->arriving, arriving); /* before it is seen that the home is here */
+  atomic_store(&map->arriving, arriving); /* before other threads can see that the home is here */
   atomic_store(&map->home, h->core->self);
   ENV(h, release, map);
   return true;
 }
 
-/* With the page locked, which it is not any more then. */
+/* Called with the page locked; unlocks it. */
 static bool tail_arrives(struct dmi_handover *h, struct dmi_page *page, bool listed,
                          uint32_t tail) {
   struct dmi_out out;
@@ -56,7 +56,7 @@ static bool tail_arrives(struct dmi_handover *h, struct dmi_page *page, bool lis
   return good;
 }
 
-/* The mapping whose home `from` hands over.  NULL: there is none. */
+/* The mapping whose home `from` is handing over. NULL: there is none. */
 static struct dmi_map *arriving(struct dmi_handover *h, uint64_t base, uint32_t from) {
   struct dmi_map *map = ENV(h, find, base);
   bool is = map && atomic_load(&map->arriving) == from;
@@ -81,7 +81,7 @@ bool dmi_handover_on_home_tails(struct dmi_handover *h, uint32_t from, const str
   return true;
 }
 
-/* The rest of the records: of pages that were in no list. */
+/* Handles the remaining records: of pages that were in no list. */
 static bool tails_end(struct dmi_handover *h, struct dmi_map *map) {
   struct dmi_page *page;
   bool good = true;
@@ -101,7 +101,7 @@ bool dmi_handover_on_home_end(struct dmi_handover *h, uint32_t from, const struc
   struct dmi_msg reply;
   bool good;
   if (!map) return false;
-  ENV(h, hold, map); /* a record made before `arriving` is 0 must be among those gone through */
+  ENV(h, hold, map); /* no record may be made before `arriving` is 0 and be missed by this loop */
   good = tails_end(h, map);
   ENV(h, arrived, map);
   ENV(h, release, map);
@@ -114,7 +114,7 @@ bool dmi_handover_on_home_end(struct dmi_handover *h, uint32_t from, const struc
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-/* One more page of a REFUSE_PAGE, which has at most `most` bytes. */
+/* Adds a page to a REFUSE_PAGE, which has at most `most` bytes. */
 static void refusal_add(struct dmi_msg *refusal, const struct dmi_tail *entry, uint64_t most) {
   if (!refusal->list.frame) {
     refusal->list.frame = dmi_frame_new(most);
@@ -131,14 +131,15 @@ static bool take_page(struct dmi_handover *h, struct dmi_map *map,
   struct dmi_out out;
   bool taken;
   if (entry->page < map->page_num) page = ENV(h, record, map, entry->page, true);
-  if (!page) return false; /* the mapping is being unmapped, or no memory for a record */
+  if (!page) return false; /* the mapping is being freed, or there is no memory for a record */
   dmi_out_init(&out);
   taken = dmi_page_take(h->core, page, take->must, entry->zero, &out);
   ENV(h, step_end, page, &out);
   return taken;
 }
 
-/* Refuses the pages of the list for which there is no memory here.  `map` NULL: for all. */
+/* Takes the pages of the list, and refuses those for which there is no memory here. `map` NULL:
+ * refuses all. */
 static void take_pages(struct dmi_handover *h, struct dmi_map *map,
                        const struct dmi_handover_take *take, struct dmi_out *out) {
   const struct dmi_slice *list = &take->list;
@@ -166,7 +167,7 @@ static void take_pages(struct dmi_handover *h, struct dmi_map *map,
   }
 }
 
-/* As if it were known without asking. */
+/* For a deliberate fault: makes the mapping known without asking the directory. */
 static struct dmi_map *believed(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_map what = {.base = msg->map};
   atomic_init(&what.home, from);
@@ -187,7 +188,7 @@ bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dm
     take_pages(h, map, &now, out);
     return true;
   }
-  /* Not in use here so far, or unmapped meanwhile: the directory knows. */
+  /* The mapping was not in use here, or is unmapped: ask the directory. */
   asks = dmi_xalloc(1, sizeof(*asks));
   *asks = now;
   asks->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
@@ -206,7 +207,8 @@ static void take_free(struct dmi_handover_take *asks) {
   free(asks);
 }
 
-/* NULL: unmapped; or this process has left and gets no answers any more: who offered must know. */
+/* `map` NULL: unmapped; or this process has left and gets no answers any more. The member that
+ * offered must be told. */
 void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
                         struct dmi_out *out) {
   struct dmi_handover_take **at = &h->takes, *asks;

@@ -1,5 +1,5 @@
 /*
- * handover_int.h - what the files of the handover share; nobody else includes it.
+ * handover_int.h - what the files of the handover share; no other file includes it.
  */
 #ifndef DMI_CORE_HANDOVER_INT_H
 #define DMI_CORE_HANDOVER_INT_H
@@ -8,10 +8,10 @@
 #include "base/xalloc.h"
 #include "core/handover.h"
 
-/* A TAKE of a mapping that is not known here: the directory was asked. */
+/* A TAKE of a mapping that is not known here; the directory was asked. */
 struct dmi_handover_take {
   struct dmi_handover_take *next;
-  uint64_t number; /* of the question */
+  uint64_t number; /* number of the question */
   dmi_uid_t from;
   bool must;
   uint64_t base;
@@ -28,38 +28,39 @@ struct dmi_handover {
   /* ---- the leaver ---- */
   enum dmi_handover_state state;
   dmi_uid_t heir;
-  bool counted; /* ASKS: what is here */
+  bool counted; /* ASKS: the pages here are counted */
   bool keeps;   /* it was in state NO_HEIR */
   struct dmi_promises *promises;
   uint64_t tails_at_once, bytes_at_once;
-  uint64_t homes_in_flight; /* HOME_END sent, HOME_DONE not come */
-  struct dmi_map *home;     /* that is being given to the heir, with a reference; NULL: none is */
-  uint64_t home_from;       /* the next one is looked for behind this address */
+  uint64_t homes_in_flight; /* homes with HOME_END sent and HOME_DONE not arrived */
+  struct dmi_map *home;     /* the home being handed over, with a reference; NULL: none */
+  uint64_t home_from;       /* the search for the next home begins above this address */
   uint64_t tail_num, tail_capacity, tail_next;
-  struct dmi_tail *tail; /* of the home that is being given; those before tail_next were sent */
+  struct dmi_tail *tail; /* tails of that home; those before tail_next were sent */
   uint64_t page_num, page_capacity, page_next;
-  struct dmi_page **page; /* PAGES: to be offered, from page_next on; COPIES: may have a copy; with
-                             a reference to the mapping each */
+  /* PAGES: pages to offer, from page_next on; COPIES: pages that may have a copy; each with a
+   * reference to the mapping */
+  struct dmi_page **page;
   /* ---- the receiver ---- */
   struct dmi_handover_take *takes;
-  uint64_t numbers; /* of questions, given out */
+  uint64_t numbers; /* the last number of a question */
 };
 
 #define ENV(h, what, ...) (h)->env->what((h)->env->arg, __VA_ARGS__)
 
-/* For each mapping; each record of one, locked: the body ends with ENV(h, unlock, page) or
- * ENV(h, step_end, page, &out). */
+/* Loops: over all mappings; over all records of a mapping, locked: the body must end with ENV(h,
+ * unlock, page) or ENV(h, step_end, page, &out). */
 #define EACH_MAP(h, map) \
   for ((map) = ENV((h), next_map, 0); (map); (map) = ENV((h), next_map, (map)->base))
 #define EACH_RECORD(h, map, page)                        \
   for ((page) = ENV((h), next_record, (map), 0); (page); \
        (page) = ENV((h), next_record, (map), (page)->index + 1))
 
-/* A message about this mapping, with everything else zero. */
+/* A message about this mapping; its other fields are zero. */
 struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,
                                   enum dmi_msg_type type);
 
-/* The handlers of class HANDOVER.  False: not from a correct peer. */
+/* The handlers of class HANDOVER. False: a correct peer does not send it. */
 #define DMI_HANDOVER_HANDLER(symbol, number, name, handler, ...)                  \
   bool handler(struct dmi_handover *h, dmi_uid_t from, const struct dmi_msg *msg, \
                struct dmi_out *out);

@@ -2,8 +2,8 @@
  * heap.c - the allocator of one process: current arenas, finding others, making and ending them
  * (docs/allocator.md).
  *
- * Any number of threads at once.  The lock guards the two tables of this process; it is never held
- * while a step is done.
+ * Any number of threads may call at the same time. The lock guards the two tables of this process;
+ * it is never held during a step.
  */
 #include "core/heap.h"
 
@@ -16,9 +16,9 @@
 #include "base/mutation.h"
 #include "dmi_api.h"
 
-#define PER_TABLE (DMI_SYSTEM_PAGE / 8) /* page sizes in a page */
+#define PER_TABLE (DMI_SYSTEM_PAGE / 8) /* page sizes in a page of the table */
 
-/* The number of a page size, once known here. */
+/* A page size and its number, when it is known here. */
 struct size {
   UT_hash_handle hh;
   uint64_t page_size; /* key */
@@ -67,7 +67,7 @@ void dmi_heap_free(struct dmi_heap *heap) {
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* On a control page. */
+/* Runs a step on a control page. */
 static int32_t control(struct dmi_heap *heap, const struct arena *arena, enum dmi_heap_op op,
                        uint32_t a, bool here, struct dmi_heap_out *out) {
   struct dmi_heap_in in = {.op = op, .self = heap->env.self, .base = arena->base, .a = a};
@@ -75,7 +75,7 @@ static int32_t control(struct dmi_heap *heap, const struct arena *arena, enum dm
                         &in, out, sizeof(*out), here);
 }
 
-/* On an entry.  *done: its condition held. */
+/* Runs a step on an entry. *done: its condition held. */
 static int32_t entry(struct dmi_heap *heap, uint64_t number, enum dmi_heap_op op, uint64_t base,
                      uint32_t a, bool *done) {
   struct dmi_heap_in in = {.op = op, .self = heap->env.self, .base = base, .a = a};
@@ -89,7 +89,7 @@ static int32_t entry(struct dmi_heap *heap, uint64_t number, enum dmi_heap_op op
 
 /* ---- What this process knows ---------------------------------------------------------------- */
 
-/* The number of a page size; *number 0: the table is full. */
+/* Finds the number of a page size. *number 0: the table is full. */
 static int32_t size_number(struct dmi_heap *heap, uint64_t page_size, uint32_t *number) {
   struct dmi_heap_in in = {.op = DMI_HEAP_SIZE, .base = page_size};
   struct dmi_heap_out out = {.result = DMI_HEAP_FULL};
@@ -156,7 +156,7 @@ static void current_drop(struct dmi_heap *heap, const struct arena *arena) {
   dmi_unlock(&heap->lock, DMI_RANK_LEAF);
 }
 
-/* Makes it the current one if there is none.  *set: it is the current one. */
+/* Makes it the current arena if there is none. *set: it is the current one. */
 static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, bool *set) {
   uint64_t first = arena->number & ~UINT64_C(0xffffff);
   struct bin *bin, *fresh = calloc(1, sizeof(*fresh));
@@ -184,14 +184,15 @@ static bool is_free(struct dmi_heap *heap, uint32_t holder) {
   return !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_HOLDER) && !heap->env.is_member(heap->env.arg, holder);
 }
 
-/* True if there are no objects in it. If it is gone, there is nothing to do either. */
+/* True if it has no objects. False also if it does not exist any more: then there is nothing to
+ * do. */
 static bool is_empty(struct dmi_heap *heap, const struct arena *arena) {
   struct dmi_heap_out out;
   return control(heap, arena, DMI_HEAP_COUNT, 0, false, &out) == DMI_OK &&
          out.result == DMI_HEAP_OK && out.a == 0;
 }
 
-/* Takes an arena that nobody uses for ourselves. */
+/* Takes an arena that no process holds. True if this process holds it now. */
 static bool seize(struct dmi_heap *heap, const struct arena *arena) {
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
   struct dmi_heap_entry now;
@@ -206,8 +207,9 @@ static bool seize(struct dmi_heap *heap, const struct arena *arena) {
   return done;
 }
 
-/* An arena without objects that is not the current one here is unmapped, unless somebody uses it.
- * What is freed while we hold it is our matter, too: whoever does that sees that we do. */
+/* Unmaps an arena that has no objects and is not the current one here, unless another process
+ * uses it. Objects freed while this process holds it need no action of the other process, which
+ * sees the holder. */
 static void retire(struct dmi_heap *heap, const struct arena *arena) {
   struct dmi_heap_out out;
   if (DMI_HEAP_BROKEN(DMI_HEAP_BREAK_EMPTY)) return;
@@ -223,8 +225,8 @@ static void retire(struct dmi_heap *heap, const struct arena *arena) {
   } while (is_empty(heap, arena));
 }
 
-/* Makes an arena that we hold the current one, or, if another thread of this process was quicker,
- * lets it go.  So a process holds no arena but its current ones. */
+/* Makes an arena that this process holds the current one. If another thread of this process was
+ * faster, gives it up instead. So a process holds no arenas except its current ones. */
 static int32_t use(struct dmi_heap *heap, const struct arena *arena) {
   bool set;
   int32_t error = current_set(heap, arena, &set);
@@ -234,15 +236,15 @@ static int32_t use(struct dmi_heap *heap, const struct arena *arena) {
   return error;
 }
 
-/* Our TAKE found the current arena full: it is so no more.  If others have freed enough since that
- * it is open again, we still hold it. */
+/* A TAKE found the current arena full, so it is not current any more. If other threads have
+ * freed enough since then, it is open again and this process still holds it. */
 static int32_t shut(struct dmi_heap *heap, const struct arena *arena, uint32_t version) {
   bool done;
   int32_t error;
   current_drop(heap, arena);
   error = entry(heap, arena->number, DMI_HEAP_SHUT, arena->base, version, &done);
   if (error == DMI_OK && !done) return use(heap, arena);
-  /* Emptied by a thread of ours that still saw it as the current one. */
+  /* A thread of this process that still saw it as the current one may have emptied it. */
   if (error == DMI_OK && is_empty(heap, arena)) retire(heap, arena);
   return error;
 }
@@ -265,15 +267,16 @@ static int32_t arena_make(struct dmi_heap *heap, struct arena *arena) {
   return error;
 }
 
-/* What a look through a bin has found. */
+/* The result of a search in a bin. */
 struct found {
-  uint64_t number; /* 0: nothing. Of an arena with spare slots, or of a free entry */
-  uint64_t base;   /* 0: a free entry */
+  /* number of an arena with spare slots, or of a free entry; 0: nothing was found */
+  uint64_t number;
+  uint64_t base; /* 0: a free entry */
   uint32_t holder;
-  bool end; /* no entry behind these was ever used */
+  bool end; /* no entry after these was ever used */
 };
 
-/* Looks at one page of entries. */
+/* Searches one page of entries. */
 static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *found) {
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
   struct dmi_heap_entry *entries = malloc(DMI_SYSTEM_PAGE);
@@ -294,7 +297,7 @@ static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *f
   return error;
 }
 
-/* Makes an arena with spare slots the current one; it may be full again by then. */
+/* Finds an arena with spare slots and makes it the current one; it may be full again by then. */
 static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_size) {
   for (;;) {
     struct found found = {0, 0, 0, false};
@@ -315,7 +318,7 @@ static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_s
     }
     if (error != DMI_OK) return error;
     if (done) return use(heap, &arena);
-    /* Another process was quicker. */
+    /* Another process was faster. */
   }
 }
 
@@ -343,7 +346,7 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
     error = control(heap, &arena, DMI_HEAP_TAKE, 0, true, &out);
     if (error != DMI_OK) return error;
     if (out.result == DMI_HEAP_OK) {
-      if (out.a >= arena.shape.slots) return DMI_EINVAL; /* the owner's page contradicts itself */
+      if (out.a >= arena.shape.slots) return DMI_EINVAL; /* the owner's bytes are inconsistent */
       *addr = arena.base + dmi_heap_offset(&arena.shape, out.a);
       return DMI_OK;
     }
@@ -358,8 +361,8 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
 
 /* ---- Freeing -------------------------------------------------------------------------------- */
 
-/* The arena and the slot of an object.  The number is what the directory keeps with a mapping,
- * which any member may have made. */
+/* Finds the arena and the slot of an object. The number is the mapping's tag in the directory,
+ * which any member may have made, so it is checked. */
 static bool locate(uint64_t number, uint64_t page_size, uint64_t base, uint64_t offset,
                    struct arena *arena, uint32_t *slot) {
   if (!dmi_heap_number_good(number, page_size)) return false;

@@ -1,16 +1,16 @@
 /*
- * heap_shape.c - where objects lie: classes, arenas, slots and offsets.
+ * heap_shape.c - how objects are placed: classes, arenas, slots and offsets.
  */
 #include "core/heap.h"
 
-#define UNIT 16u                        /* bytes: small classes are multiples of it */
-#define STEPS 128u                      /* classes of each kind, at most */
-#define FIRST_BYTES (UINT64_C(1) << 16) /* of a bin's first arenas */
-#define DOUBLINGS 8u                    /* of that */
-#define AT_ONE_SIZE 4u                  /* arenas before the next doubling */
+#define UNIT 16u                        /* bytes; the sizes of small classes are multiples of it */
+#define STEPS 128u                      /* most classes of each kind */
+#define FIRST_BYTES (UINT64_C(1) << 16) /* bytes of a bin's first arenas */
+#define DOUBLINGS 8u                    /* how often the size of arenas doubles */
+#define AT_ONE_SIZE 4u                  /* arenas of a size before the next doubling */
 #define LEAST_SLOTS 4u
 
-/* 1 .. 8, then four to a doubling. */
+/* 1 .. 8, then four steps between powers of two. */
 static uint64_t step_value(uint32_t step) {
   if (step < 8) return step + 1;
   return (uint64_t)(5 + (step - 8) % 4) << ((step - 8) / 4 + 1);
@@ -64,7 +64,7 @@ struct dmi_heap_shape dmi_heap_shape(uint64_t number, uint64_t page_size) {
   if (cls & DMI_HEAP_RUN) {
     shape.page_num = slots * value;
   } else {
-    /* Whole pages: what is begun is used up. */
+    /* Rounded up to whole pages, and the last page is filled with slots. */
     shape.per_page = page_size / shape.stride;
     shape.page_num = (slots + shape.per_page - 1) / shape.per_page;
     if (shape.per_page < DMI_HEAP_SLOTS && shape.page_num * shape.per_page <= DMI_HEAP_SLOTS) {

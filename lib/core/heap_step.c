@@ -1,7 +1,7 @@
 /*
  * heap_step.c - one step on a page of the allocator, at the page's owner (docs/allocator.md).
  *
- * The bytes may come from a faulty peer: nothing is read or written outside of them.
+ * The bytes may come from a faulty peer, so nothing is read or written outside of them.
  */
 #include <string.h>
 
@@ -16,9 +16,9 @@ enum dmi_heap_break dmi_heap_broken;
 struct control {
   uint64_t base; /* 0: no arena */
   uint32_t slots, used;
-  uint32_t version; /* times it was opened again */
-  uint32_t closed;  /* bool */
-  uint32_t next;    /* word of bits to look at first; those before it have none free */
+  uint32_t version; /* number of times it was reopened */
+  uint32_t closed;  /* bool: full when last seen; TAKE fails until it is reopened */
+  uint32_t next;    /* the first word of bits to search; earlier ones have no free slot */
   uint32_t pad;
 };
 

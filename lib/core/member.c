@@ -1,8 +1,8 @@
 /*
- * member.c - the membership core's entry: events of the network, and who handles which message.
+ * member.c - the entry of membership: events of the network, and the dispatch of messages.
  *
- * Every event function ends with finish(), which lets the coordinator begin what can begin now and
- * hands round the messages that this process sent to itself.
+ * Every event function ends with finish(), which lets the coordinator begin what is possible now
+ * and delivers messages of this process to itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #include "core/member_int.h"
 #include "msg/wire.h"
 
-/* Of others; a correct program parks a few per thread, and large ones only when many leave. */
+/* Limits of deferred messages from others; a correct program has a few for each thread, and
+ * large ones only when many leave. */
 #define DEFERRED_MAX 65536u
 #define DEFERRED_MAX_BYTES ((uint64_t)64 << 20)
 
@@ -64,7 +65,8 @@ bool dmi_member_for_coordinator(uint8_t type) {
   return row->class == DMI_CLASS_MEMBER && row->receiver == DMI_COORD;
 }
 
-/* For the coordinator: handled if that is this process, kept if it is going to be. */
+/* A message for the coordinator: handles it if that is this process, keeps it if it soon will
+ * be. */
 static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (m->coord) return dmi_coord_message(m, from, msg);
   if (from >= DMI_NET_TEMP || m->phase < DMI_PHASE_JOINED) return false;
@@ -104,7 +106,7 @@ static void begin(struct dmi_member *m, struct dmi_mout *out) {
   m->out = out;
 }
 
-/* A correct process understands itself; unless its state came from another one. */
+/* This process refused its own message: a bug, unless another process sent its state. */
 static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
   char text[DMI_TEXT_SIZE];
   if (!m->handed_by.uid) {
@@ -116,7 +118,7 @@ static void refused_own(struct dmi_member *m, const struct dmi_msg *msg) {
   dmi_member_fatal_lost(m, text);
 }
 
-/* Hands round the messages to this process itself until there are none. */
+/* Delivers messages to this process itself until there are none. */
 static void finish(struct dmi_member *m) {
   do {
     while (m->loop_next < m->loop.num) {
@@ -141,7 +143,8 @@ bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return ok;
 }
 
-/* A connection without uid broke: a joiner that asked here, or our own way to the coordinator. */
+/* A connection without uid broke: that of a joiner that sent JOIN here, or our own one to the
+ * coordinator. */
 static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
   if (m->phase == DMI_PHASE_ASKING && temp == m->temp) {
     char text[DMI_TEXT_SIZE];
@@ -185,12 +188,12 @@ static void lost_member(struct dmi_member *m, uint32_t uid, const char *why) {
 void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out) {
   begin(m, out);
   if (m->phase == DMI_PHASE_FINISHED) {
-    /* nobody is expected to stay */
+    /* the program is ending: losses are expected */
   } else if (id >= DMI_NET_TEMP) {
     lost_temp(m, id, why);
   } else if (m->phase == DMI_PHASE_ENDED && !m->coord) {
-    if (id == m->coordinator)
-      dmi_member_leave_finish(m); /* all is over, whoever was to say so is gone */
+    /* the program has ended, and the process that should say so is lost */
+    if (id == m->coordinator) dmi_member_leave_finish(m);
   } else if (id != m->uid && m->uid != 0) {
     lost_member(m, id, why);
   }

@@ -5,10 +5,10 @@
  * process runs one struct dmi_member; the one that is the coordinator has the coordinator's state
  * inside, and messages between the two roles of one process never leave this layer.
  *
- * Use: call an event function, carry out the actions in `out` IN ORDER, dmi_mout_clear, next
- * event. An action that has an answer (CONNECT, VIEW, STOP_THREADS, START_DRAIN, FORGET) is
- * answered by the event function named beside it, at once or later, but never from inside another
- * event function.
+ * Use: call an event function, carry out the actions in `out` IN ORDER, call dmi_mout_clear, then
+ * the next event. Some actions need an answer (CONNECT, VIEW, STOP_THREADS, START_DRAIN, FORGET):
+ * call the event function named beside them, at once or later, but never from inside another event
+ * function.
  */
 #ifndef DMI_CORE_MEMBER_H
 #define DMI_CORE_MEMBER_H
@@ -23,9 +23,9 @@
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-#define DMI_HOST_MAX 255 /* bytes of a host name, without its zero */
+#define DMI_HOST_MAX 255 /* most bytes of a host name, without the final zero */
 
-/* What a process says of itself. */
+/* What a process tells about itself. */
 struct dmi_node_info {
   uint32_t cores;              /* processor cores it may use */
   uint64_t memory;             /* bytes of its pool */
@@ -47,17 +47,18 @@ struct dmi_notice {
 struct dmi_peer {
   dmi_uid_t uid;
   dmi_id_t dmi_id;
-  bool left;            /* it has nothing of the program any more; its DMI_main may still run */
-  bool voter;           /* its vote counts after a loss (only with `survive`) */
-  bool tie;             /* ... and is the heavier one; only in ACCEPT */
-  struct dmi_addr addr; /* as reached from here; of this process itself: what dmi_member_new got */
+  bool left;  /* it has nothing of the program any more; its DMI_main may still run */
+  bool voter; /* its vote counts after a loss (only with `survive`) */
+  bool tie;   /* ... and is the heavier one; only in ACCEPT */
+  /* address as reached from here; of this process: as given to dmi_member_new */
+  struct dmi_addr addr;
   struct dmi_node_info info;
 };
 
-/* A process that has left, or is gone. */
+/* A process that has left or was lost. */
 struct dmi_removed {
   dmi_uid_t uid;
-  dmi_uid_t heir; /* home of what uid was home of: it has left; 0: it is gone, or lost */
+  dmi_uid_t heir; /* new home of the mappings of uid, which has left; 0: it had none, or is lost */
   bool main;      /* it was lost, and DMI_main with it */
   bool lost;      /* by a crash view: its heir is named by RECOVER */
 };
@@ -87,56 +88,59 @@ enum dmi_mact_type {
   DMI_MACT_RENAME,     /* dmi_net_rename(id, uid) */
   DMI_MACT_ADD_PEER,   /* dmi_net_add_peer(uid, &addr) */
   DMI_MACT_CLOSE_PEER, /* dmi_net_close(id): uid or temporary id */
-  /* The view changed: peers[peer_num] were added, removed[removed_num] have left or are gone.  To
-   * do for those that left: the homes of mappings known here change to the heirs, core->heir too if
-   * it left, is_member says no, and no thread of this process sends them anything but answers any
-   * more.  This process itself may be one of them.  Answer: dmi_member_viewed */
+  /* The view changed: peers[peer_num] were added, removed[removed_num] have left or are lost.
+   * For those that left: change the homes of known mappings to the heirs, and core->heir too if
+   * it left; make is_member false; and stop all threads of this process from sending them
+   * anything except answers. This process itself may be one of them. Answer: dmi_member_viewed */
   DMI_MACT_VIEW,
-  DMI_MACT_JOINED,       /* this process is member `uid` with id `dmi_id`: === joined === */
-  DMI_MACT_OPENED,       /* === opened ===; from now on creates are accepted here */
-  DMI_MACT_CLOSED,       /* === closed === (the request to leave was sent) */
-  DMI_MACT_STOP_THREADS, /* if no DMI thread runs here and no create is at work here, refuse
-                            creates from now on (DMI_ELEAVING).  Answer: dmi_member_stopped(no
-                            thread ran) */
-  DMI_MACT_START_DRAIN,  /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
-                            Answer: dmi_member_drained or dmi_member_no_capacity, once */
-  /* === left ===.  Calls about threads that ended here are answered "moved" (already since
-   * dmi_member_drained was called): the caller then asks dmi_member_thread. */
+  DMI_MACT_JOINED, /* this process is member `uid` with id `dmi_id`: === joined === */
+  DMI_MACT_OPENED, /* === opened ===; from now on creates are accepted here */
+  DMI_MACT_CLOSED, /* === closed === (the request to leave was sent) */
+  /* if no DMI thread runs here and no create is in progress here, refuse creates from now on
+     (DMI_ELEAVING). Answer: dmi_member_stopped(true if no thread ran) */
+  DMI_MACT_STOP_THREADS,
+  DMI_MACT_START_DRAIN, /* leave with heir `uid` (protocol.md R8); uid 0: keep the pages.
+                           Answer: dmi_member_drained or dmi_member_no_capacity, once */
+  /* === left ===. From dmi_member_drained on, calls about threads that ended here get the answer
+   * "moved": the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
   /* removed[removed_num] were lost in the crash view `op` (VIEW has come before); `heir` is now
    * home of what each was home of: recover the pages (docs/crashes-pages.md).  What was being
    * recovered for an older view is void.  Answer: dmi_member_recovered */
   DMI_MACT_RECOVER,
   DMI_MACT_RESUME, /* all are ready: go on */
-  DMI_MACT_ADOPT,  /* this process is now home of `mapping`, as if it had mapped it itself */
-  DMI_MACT_FORGET, /* kill all pages of mapping.base (protocol.md R10); unknown: nothing to do.
-                      Answer: dmi_member_forgot(base) */
-  DMI_MACT_RESULT, /* the call `op` is complete: error (DMI_OK or DMI_E*) and its payload, see the
-                      calls below */
-  DMI_MACT_TELL,   /* print `text`, a sentence for the user */
+  DMI_MACT_ADOPT,  /* this process is now the home of `mapping`, as if it had mapped it */
+  /* forget all pages of mapping.base (protocol.md R10), if it is known here. Answer:
+     dmi_member_forgot(base) */
+  DMI_MACT_FORGET,
+  /* the call `op` is complete: error (DMI_OK or DMI_E*) and the results listed at the calls below
+   */
+  DMI_MACT_RESULT,
+  DMI_MACT_TELL,         /* print `text`, a sentence for the user */
   DMI_MACT_EXPECT_CLOSE, /* dmi_net_expect_close(): FINISH follows */
-  DMI_MACT_FINISH, /* this process ends: dmi_net_stop (what is queued is sent), === finalized ===
-                    */
-  DMI_MACT_FATAL   /* print `text`, end with status 1 */
+  /* this process ends: dmi_net_stop (which sends what is queued), === finalized === */
+  DMI_MACT_FINISH,
+  DMI_MACT_FATAL /* print `text`, end with status 1 */
 };
 
-/* Fields an action does not use are zero. */
+/* Unused fields of an action are zero. */
 struct dmi_mact {
-  uint8_t type;                /* enum dmi_mact_type */
-  bool flag;                   /* RESULT of peek: a notice was there */
-  int error;                   /* RESULT */
-  uint32_t id;                 /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
-  dmi_uid_t uid;               /* RENAME, ADD_PEER, JOINED, START_DRAIN */
-  dmi_id_t dmi_id;             /* JOINED */
-  uint32_t peer_num;           /* VIEW */
-  uint32_t removed_num;        /* VIEW */
-  uint32_t notice_num;         /* RESULT of poll, peek: 1 or 0; of nodes */
-  uint64_t op;                 /* RESULT; RECOVER: number of the view */
-  uint64_t value;              /* RESULT of thread */
-  struct dmi_entry mapping;    /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
-  struct dmi_addr addr;        /* CONNECT, ADD_PEER */
-  struct dmi_msg msg;          /* SEND: move its slices out (dmi_net_send takes them), or let
-                                  dmi_mout_clear drop them: zero what was moved */
+  uint8_t type;             /* enum dmi_mact_type */
+  bool flag;                /* RESULT of peek: a notice was there */
+  int error;                /* RESULT */
+  uint32_t id;              /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
+  dmi_uid_t uid;            /* RENAME, ADD_PEER, JOINED, START_DRAIN */
+  dmi_id_t dmi_id;          /* JOINED */
+  uint32_t peer_num;        /* VIEW */
+  uint32_t removed_num;     /* VIEW */
+  uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes */
+  uint64_t op;              /* RESULT; RECOVER: number of the view */
+  uint64_t value;           /* RESULT of thread */
+  struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
+  struct dmi_addr addr;     /* CONNECT, ADD_PEER */
+  /* SEND: take its slices and set them to zero (dmi_net_send takes them over), or leave them to
+   * dmi_mout_clear */
+  struct dmi_msg msg;
   uint8_t program_id[16];      /* SELF */
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
   struct dmi_removed *removed; /* VIEW, RECOVER; likewise */
@@ -144,25 +148,25 @@ struct dmi_mact {
   char *text;                  /* FATAL, TELL; likewise */
 };
 
-/* Actions in order. */
+/* A list of actions, in order. */
 struct dmi_mout {
   uint32_t num, capacity;
   struct dmi_mact *act;
 };
 
 void dmi_mout_init(struct dmi_mout *out);
-/* Empties the list, freeing and dropping what its actions still hold. */
+/* Empties the list and frees what its actions still hold. */
 void dmi_mout_clear(struct dmi_mout *out);
 void dmi_mout_free(struct dmi_mout *out);
 
 /* ---- The member ---------------------------------------------------------------------------- */
 
-/* What the core asks of its surroundings, answered at once. */
+/* Functions of the caller; they answer at once. */
 struct dmi_member_env {
   void *arg;
-  /* dmi_net_connected: true if there is a connection, or one is being made */
+  /* dmi_net_connected: true if a connection is established or being made */
   bool (*connected)(void *arg, dmi_uid_t uid);
-  /* dmi_net_addrs: both ends of a connection that stands */
+  /* dmi_net_addrs: both ends of an established connection */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
   const struct dmi_member_survive *survive; /* NULL: the loss of a vital process ends the program */
   void *survive_arg;
@@ -188,27 +192,27 @@ enum dmi_member_break {
   DMI_MBREAK_HEIR,         /* an heir may begin to leave */
   DMI_MBREAK_DEFER,        /* messages that the old coordinator deferred at the handover are lost */
   DMI_MBREAK_POLLS,        /* the queue of poll callers is not handed over */
-  DMI_MBREAK_LAST_REQUEST, /* one that leaves does not wait for LAST_REQUEST */
-  DMI_MBREAK_FLUSHED,      /* the next leave does not wait until the one before is flushed */
-  DMI_MBREAK_BUSY,         /* busy is complete before the coordinator knows */
+  DMI_MBREAK_LAST_REQUEST, /* a leaver does not wait for LAST_REQUEST */
+  DMI_MBREAK_FLUSHED,      /* the next leave does not wait for FLUSHED of the one before */
+  DMI_MBREAK_BUSY,         /* dmi_member_busy is complete before the coordinator knows */
   DMI_MBREAK_OPENED,       /* DMI_welcome does not wait for OPENED */
   DMI_MBREAK_UID,          /* uids are used again */
   DMI_MBREAK_UNMAP,        /* an unmap does not wait for the home's leave */
   DMI_MBREAK_ADOPT,        /* a leaver becomes home of what it maps */
   DMI_MBREAK_FORGOT,       /* an unmap is complete at once */
-  DMI_MBREAK_LEFT,         /* it may be lost as soon as it is drained */
-  DMI_MBREAK_AWAITS,       /* one that leaves waits for processes that are lost, too */
+  DMI_MBREAK_LEFT,         /* a leaver may be lost as soon as it is drained */
+  DMI_MBREAK_AWAITS,       /* a leaver waits for lost processes, too */
   DMI_MBREAK_ROLE,         /* the role is handed over only when DMI_main has returned */
-  DMI_MBREAK_LOST,         /* the loss of one that has left ends the program */
+  DMI_MBREAK_LOST,         /* the loss of a process that has left ends the program */
   DMI_MBREAK_RETRY,        /* a goodbye that found no capacity is forgotten */
-  DMI_MBREAK_RETRIED,      /* ... if capacity became free before that was known */
+  DMI_MBREAK_RETRIED,      /* ... if capacity became free before that goodbye failed */
   DMI_MBREAK_LAST_KIND
 };
 
 struct dmi_member;
 
-/* `own` is where this process listens; its ip all zero: wherever the others see it.  Never NULL
- * (aborts without memory). */
+/* `own` is the address at which this process listens; with an ip of zeros, others use the one
+ * that they see. Never returns NULL (aborts if there is no memory). */
 struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own);
 void dmi_member_free(struct dmi_member *m);
@@ -222,7 +226,7 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken);
  * returned. */
 void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
                             struct dmi_mout *out);
-/* This process joins: CONNECT to the seed comes first. */
+/* This process joins, beginning with CONNECT to the seed. */
 void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 
 /* ---- Events: the network ------------------------------------------------------------------- */
@@ -231,12 +235,12 @@ void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 void dmi_member_connected(struct dmi_member *m, uint32_t temp, struct dmi_mout *out);
 void dmi_member_not_connected(struct dmi_member *m, const char *why, struct dmi_mout *out);
 
-/* A message of class MEMBER (msg/table.h).  The caller keeps msg and its slices.  False, with
- * nothing changed, when it cannot come from a correct peer. */
+/* Handles a message of class MEMBER (msg/table.h). The caller keeps msg and its slices. False,
+ * with nothing changed: a correct peer does not send it. */
 bool dmi_member_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg,
                         struct dmi_mout *out);
 
-/* The connection with this uid or temporary id broke. */
+/* The connection with this uid or temporary id was lost. */
 void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct dmi_mout *out);
 
 /* ---- Events: the agreement --------------------------------------------------------------------
@@ -252,47 +256,45 @@ void dmi_member_recovered(struct dmi_member *m, uint64_t number, struct dmi_mout
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 
-/* SIGINT, SIGTERM or SIGHUP.  Only the first one counts; before JOINED it is kept. */
+/* SIGINT, SIGTERM or SIGHUP. Only the first call has an effect; before JOINED it is remembered. */
 void dmi_member_leave_asked(struct dmi_member *m, struct dmi_mout *out);
-/* Why this process is still here, as a sentence for the second Ctrl+C; static. */
+/* A sentence that says why this process is still here, for the second Ctrl+C; static. */
 const char *dmi_member_waits_for(const struct dmi_member *m);
-/* True if the program goes on when this process is lost: before its welcome, and when it has left
- * (docs/membership.md, "Having left"); as far as this process knows. */
+/* True if, as far as this process knows, the program goes on when it is lost: before its
+ * welcome, and when it has left (docs/membership.md, "Having left"). */
 bool dmi_member_losable(const struct dmi_member *m);
 
 /* Answer to STOP_THREADS: true when nothing ran and creates are refused from now on. */
 void dmi_member_stopped(struct dmi_member *m, bool stopped, struct dmi_mout *out);
-/* Answer to START_DRAIN: nothing is owned here any more, this process is home of nothing and has no
- * copies (with an heir), and these threads ended here and were neither joined nor detached (the
- * first time only). */
+/* Answer to START_DRAIN. With an heir: this process owns nothing, is home of nothing and has no
+ * copies. `ended`: threads that ended here and were neither joined nor detached (only the first
+ * time). */
 void dmi_member_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num,
                         struct dmi_mout *out);
-/* The same, with an heir: the others have no capacity for the pages here, and nothing was changed:
- * this process goes on as before. The caller of DMI_goodbye gets DMI_ENOMEM, if it has no answer
- * yet; the request stays, and is announced again (DMI_CLOSE) when there may be capacity. */
+/* The other answer, with an heir: the members have no capacity for the pages here; nothing was
+ * changed, and this process goes on as before. DMI_goodbye fails with DMI_ENOMEM if it has no
+ * answer yet. The request to leave stays, and is announced again (DMI_CLOSE) when there may be
+ * capacity. */
 void dmi_member_no_capacity(struct dmi_member *m, struct dmi_mout *out);
-/* A member that had too little capacity for its pages has more now. */
+/* A member that had too little capacity for this process's pages has more now. */
 void dmi_member_leave_retry(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to VIEW. */
 void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out);
 /* Answer to FORGET. */
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out);
 
-/*
- * One more reason to be busy, one less: DMI_main runs, a DMI thread runs here, a DMI_create from
- * here has no answer.  The core counts.  RESULT(op) comes when the coordinator knows that this
- * process is busy (often at once): the answer to a DMI_create of another process must not be sent
- * before.
- */
+/* Adds, or removes, a reason to be busy: DMI_main runs, a DMI thread runs here, a DMI_create
+ * from here has no answer. The core counts them. RESULT(op) comes when the coordinator knows
+ * that this process is busy (often at once); a DMI_create of another process must not be
+ * answered before. */
 void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out);
 void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out);
 
 /* ---- Events: calls ------------------------------------------------------------------------- */
 
-/*
- * `op` is unique among the calls of this process that are not complete.  Each is completed by
- * exactly one RESULT(op). DMI_EINACTIVE before JOINED and once this process is ending.
- */
+/* Calls. `op` is unique among the incomplete calls of this process. Each call gets exactly one
+ * RESULT(op). DMI_EINACTIVE before JOINED and when this process is ending. The comments list the
+ * results and errors. */
 void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[0] */
 void dmi_member_peek(struct dmi_member *m, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
@@ -301,22 +303,24 @@ void dmi_member_nodes(struct dmi_member *m, uint64_t op, struct dmi_mout *out); 
 void dmi_member_welcome(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out);
 /* DMI_EMEMBER, DMI_ENOTASKED, DMI_EBUSY */
 void dmi_member_goodbye(struct dmi_member *m, uint64_t op, dmi_id_t dmi_id, struct dmi_mout *out);
-/* mapping; DMI_ESIZE, DMI_ENOMEM (no addresses left).  mapping.home is this process, or, when it
- * is leaving, another one. The mapping must be entered before the next event is given: a VIEW or
- * FORGET behind it may be about it. */
+/* Result: mapping; DMI_ESIZE, DMI_ENOMEM (no addresses left). mapping.home is this process or,
+ * while it leaves, another one. The mapping must be entered before the next event, because a
+ * VIEW or FORGET may be about it. */
 void dmi_member_mmap(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                      struct dmi_mout *out);
-/* The same for the allocator, which gives the mapping a tag. */
+/* The same for the allocator, with a tag. */
 void dmi_member_mmap_tag(struct dmi_member *m, uint64_t op, uint64_t page_size, uint64_t page_num,
                          uint64_t tag, struct dmi_mout *out);
-/* mapping that holds the address; DMI_EADDR.  To be entered before the next event, as above. */
+/* Result: the mapping that contains the address; DMI_EADDR. To be entered before the next event,
+ * as above. */
 void dmi_member_lookup(struct dmi_member *m, uint64_t op, uint64_t addr, struct dmi_mout *out);
-/* DMI_EADDR.  FORGET is an action everywhere, here too, before the RESULT. */
+/* DMI_EADDR. Before the RESULT every process, including this one, gets the action FORGET. */
 void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct dmi_mout *out);
 /* The same for the allocator: DMI_EADDR unless the mapping has this tag. */
 void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
                            struct dmi_mout *out);
-/* value: takes the result of a thread whose process has left (or said "moved"); DMI_ETHREAD. */
+/* Result: value, the result of a thread whose process has left (or answered "moved"), which is
+ * removed there; DMI_ETHREAD. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,
                        struct dmi_mout *out);
 
@@ -324,26 +328,29 @@ void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_
 
 dmi_uid_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 dmi_id_t dmi_member_dmi_id(const struct dmi_member *m);
-uint64_t dmi_member_view(const struct dmi_member *m);         /* number of the view taken */
-dmi_uid_t dmi_member_coordinator(const struct dmi_member *m); /* uid, as of that view */
+uint64_t dmi_member_view(const struct dmi_member *m); /* number of the last view taken here */
+dmi_uid_t dmi_member_coordinator(const struct dmi_member *m); /* uid, in that view */
 /* As of that view, also while it is being taken. */
 dmi_uid_t dmi_member_coordinator_next(const struct dmi_member *m);
-/* True if the program is not over and this process is a member of it. */
+/* True if the program has not ended and this process is a member of it. */
 bool dmi_member_is_active(const struct dmi_member *m);
-bool dmi_member_is_coordinator(const struct dmi_member *m); /* has the coordinator's state */
-/* The members of the view taken; NULL: not a member.  Valid until the next event. */
+/* true if it has the coordinator's state */
+bool dmi_member_is_coordinator(const struct dmi_member *m);
+/* The member with this uid in the last view taken here; NULL: not a member. Valid until the next
+ * event. */
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, dmi_uid_t uid);
 const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);
 
-/* Whom this process waits for, and what cannot go on meanwhile: members whose daemons have to send
- * something at once, if they run.  One may be named more than once. */
+/* Calls `visit` for each member for which this process waits, with what cannot go on meanwhile:
+ * members whose daemons send a message at once, if they run. A member may be visited more than
+ * once. */
 void dmi_member_awaits(const struct dmi_member *m,
                        void (*visit)(void *arg, dmi_uid_t uid, const char *what), void *arg);
-/* "process 3 (node7)" */
+/* Writes "process 3 (node7)". */
 #define DMI_NAME_TEXT 160
 void dmi_member_name(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
 
-/* Aborts with a message when an invariant does not hold. */
+/* Aborts with a message if an invariant is violated. */
 void dmi_member_check(const struct dmi_member *m);
 
 #endif

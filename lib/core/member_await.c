@@ -1,9 +1,9 @@
 /*
- * member_await.c - whom this process waits for: members whose daemons owe it, or the program, a
- * message that they send at once.
+ * member_await.c - the members for which this process waits: their daemons must send a message to
+ * it, or to the program, and do so at once.
  *
- * More than that may be named, as whoever is asked is asked first whether it runs at all
- * (node/stall.c); but nobody for as long as the program wishes, such as for a DMI_poll.
+ * Too many members may be named, because node/stall.c asks each one first whether it runs. But
+ * waits that last as long as the program wants, such as a DMI_poll, must not be named.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 #define JOINING "this process cannot join meanwhile"
 
 #define CONNECT_MOST \
-  4u /* members that a joiner connects to at a time, only to see whether they run */
+  4u /* members to which a joiner connects at a time, only to see whether they run */
 
 struct awaits {
   const struct dmi_member *m;
@@ -49,7 +49,7 @@ static void by_coordinator(const struct awaits *awaits) {
     name(awaits, c->adopts.at[i].home, "DMI_mmap waits for it");
 }
 
-/* While its pages go any member that has some of them may be asked. */
+/* While its pages leave, any member that takes some of them may delay it. */
 static void by_drain(const struct awaits *awaits) {
   const struct dmi_member *m = awaits->m;
   for (uint32_t i = 0; i < m->peers.num; i++) {
@@ -58,8 +58,8 @@ static void by_drain(const struct awaits *awaits) {
   }
 }
 
-/* The coordinator waits for all members to take the view in which this process is new; any of them
- * may hold that up. */
+/* The coordinator waits until all members have taken the view in which this process is new; each
+ * of them may delay it. */
 static void by_join(const struct awaits *awaits) {
   const struct dmi_member *m = awaits->m;
   uint32_t fresh = 0;

@@ -1,8 +1,8 @@
 /*
  * member_call.c - calls of this process to the coordinator and their results; busy and idle.
  *
- * Every call gets exactly one RESULT: from the coordinator, or DMI_EINACTIVE when this process is
- * not (or no longer) part of the running program.
+ * Every call gets exactly one RESULT: from the coordinator, or DMI_EINACTIVE if this process is not
+ * (or no longer) part of the running program.
  */
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@ static struct dmi_mact *add_result(struct dmi_member *m, uint64_t op, int error)
   return act;
 }
 
-/* Tells the coordinator when nothing keeps this process busy any more: not before its calls are
- * complete, since they may have effects.  A poll has none, and nobody waits for it in an idle
- * process. */
+/* Tells the coordinator when this process is not busy any more: only when its calls are
+ * complete, because they may have effects. A poll has none, and in an idle process nobody waits
+ * for it. */
 static void look_idle(struct dmi_member *m) {
   if (!m->busy_told || m->busy > 0 || m->calls_busy > 0 || !dmi_member_is_active(m)) return;
   m->busy_told = false;
@@ -61,7 +61,7 @@ void dmi_member_calls_again(struct dmi_member *m) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* A mapping as the directory has it, with a member for its home. */
+/* Reads a mapping of the directory and checks that its home is a member. */
 static bool read_mapping(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_entry *mapping) {
   dmi_member_unpack_mapping(body, mapping);
@@ -72,7 +72,7 @@ static bool read_mapping(const struct dmi_member *m, const struct dmi_member_cal
           call->addr - mapping->base < mapping->page_size * mapping->page_num);
 }
 
-/* The payload of a successful call.  False: malformed; what act holds is freed with it. */
+/* Reads the results of a successful call. False: malformed; the action frees what it holds. */
 static bool read_payload(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_mact *act) {
   uint8_t type = call->type;
@@ -127,7 +127,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
     look_idle(m);
     return true;
   }
-  /* what was completed with DMI_EINACTIVE; or was asked again, and was on its way already */
+  /* completed with DMI_EINACTIVE, or asked again while the answer was in flight */
   return !dmi_member_is_active(m) || m->env.survive;
 }
 
@@ -167,7 +167,7 @@ void dmi_member_call_busy(struct dmi_member *m, uint64_t op) {
 }
 
 void dmi_member_call_idle(struct dmi_member *m) {
-  if (m->busy == 0) abort(); /* the shell's bug: more idle than busy */
+  if (m->busy == 0) abort(); /* a bug of the caller: more idle than busy */
   m->busy--;
   look_idle(m);
 }

@@ -1,12 +1,13 @@
 /*
- * member_check.c - what must always hold between two events (debug builds and tests).
+ * member_check.c - the invariants of membership, which hold between two events (debug builds and
+ * tests).
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/member_int.h"
 
-/* With a rule switched off its consequences are another check's to notice. */
+/* True if a rule is switched off: then other checks must notice the consequences. */
 static bool any_broken(const struct dmi_member *m) {
 #ifdef DMI_MUTATIONS
   return m->broken != DMI_MBREAK_NOTHING;

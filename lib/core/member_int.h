@@ -1,9 +1,9 @@
 /*
- * member_int.h - inside of the membership core: both roles' state, and what its files offer each
- * other.
+ * member_int.h - the inside of membership: the state of both roles, and the functions that its
+ * files share.
  *
- * member*.c is the member role, coord*.c and directory.c the coordinator role.  A role sends with
- * dmi_member_send; what is for this process itself goes round by member->loop.
+ * member*.c is the member role, coord*.c and directory.c the coordinator role. A role sends with
+ * dmi_member_send; messages to this process itself go through member->loop.
  */
 #ifndef DMI_CORE_MEMBER_INT_H
 #define DMI_CORE_MEMBER_INT_H
@@ -25,7 +25,7 @@
     uint32_t capacity; \
   }
 
-/* A pointer to a new, zeroed element at the end. */
+/* Appends a zeroed element; gives a pointer to it. */
 #define DMI_LIST_ADD(list)                                                                      \
   ((list)->at = dmi_list_grow((list)->at, (list)->num, &(list)->capacity, sizeof(*(list)->at)), \
    &(list)->at[(list)->num++])
@@ -35,7 +35,7 @@
            ((list)->num - (size_t)(i)-1) * sizeof(*(list)->at)), \
    (list)->num--)
 
-/* Room for element `num`, which is zeroed. */
+/* Makes space for element `num`, and zeroes it. */
 void *dmi_list_grow(void *at, uint32_t num, uint32_t *capacity, size_t size);
 
 struct dmi_uid_set {
@@ -44,8 +44,8 @@ struct dmi_uid_set {
   uint32_t capacity;
 };
 
-void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t id);  /* if it is not in */
-bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t id); /* false: was not in */
+void dmi_uid_set_add(struct dmi_uid_set *uids, uint32_t id);  /* unless it is in the set */
+bool dmi_uid_set_drop(struct dmi_uid_set *uids, uint32_t id); /* false: it was not in the set */
 bool dmi_uid_set_has(const struct dmi_uid_set *uids, uint32_t id);
 void dmi_uid_set_free(struct dmi_uid_set *uids);
 
@@ -87,12 +87,12 @@ void dmi_deferred_free(struct dmi_deferred_list *list);
  */
 enum dmi_phase {
   DMI_PHASE_START,
-  DMI_PHASE_ASKING,   /* looking for the coordinator */
-  DMI_PHASE_ACCEPTED, /* in a view, not all others have taken it */
+  DMI_PHASE_ASKING,   /* looks for the coordinator */
+  DMI_PHASE_ACCEPTED, /* in a view that not all others have taken */
   DMI_PHASE_JOINED,
-  DMI_PHASE_STOPPING,      /* STOP_THREADS has no answer */
-  DMI_PHASE_DRAINING,      /* START_DRAIN has no answer */
-  DMI_PHASE_DRAIN_SENT,    /* DRAIN_END has no answer */
+  DMI_PHASE_STOPPING,      /* waits for the answer to STOP_THREADS */
+  DMI_PHASE_DRAINING,      /* waits for the answer to START_DRAIN */
+  DMI_PHASE_DRAIN_SENT,    /* waits for the answer to DRAIN_END */
   DMI_PHASE_DRAINED,       /* its pages are elsewhere, or stay here (no heir) */
   DMI_PHASE_LAST_REQUESTS, /* has left in all views, waits for the last requests of others */
   DMI_PHASE_LAST_MESSAGES, /* waits for LAST_MESSAGE_OK */
@@ -104,13 +104,13 @@ enum dmi_phase {
 
 struct dmi_member_call {
   uint64_t op;
-  uint64_t addr;         /* LOOKUP: what was asked for */
+  uint64_t addr;         /* LOOKUP: the address */
   uint8_t type;          /* enum dmi_msg_type of the request */
   struct dmi_slice body; /* with `survive`: it may have to be asked again */
 };
 
 struct dmi_queued {
-  uint32_t uid; /* whom the notice is about */
+  uint32_t uid; /* the process that the notice is about */
   struct dmi_notice notice;
 };
 
@@ -128,7 +128,7 @@ struct dmi_got {
 
 struct dmi_busy_wait {
   uint64_t op;
-  uint64_t seq; /* the BUSY it waits for */
+  uint64_t seq; /* number of the BUSY for which it waits */
 };
 
 struct dmi_coord;
@@ -136,7 +136,7 @@ struct dmi_coord;
 struct dmi_member {
   struct dmi_member_env env;
   struct dmi_node_info info;
-  struct dmi_addr own; /* where this process listens; ip zero: as others see it */
+  struct dmi_addr own; /* where this process listens; ip of zeros: as others see it */
 #ifdef DMI_MUTATIONS
   enum dmi_member_break broken; /* tests only */
 #endif
@@ -145,22 +145,22 @@ struct dmi_member {
   dmi_uid_t uid;
   dmi_id_t dmi_id;
   uint8_t program_id[16];
-  struct dmi_mout *out;          /* of the event at work */
+  struct dmi_mout *out;          /* actions of the current event */
   struct dmi_deferred_list loop; /* messages to this process itself */
-  uint32_t loop_next;            /* the first of them not handled yet */
+  uint32_t loop_next;            /* index of the first one not handled yet */
   /* joining */
   uint32_t temp;                /* ASKING: the connection on which JOIN was sent, or 0 */
-  uint32_t retries;             /* ASKING: back to the seed */
-  bool redirected;              /* ASKING: connecting to, or asking, another than the seed */
+  uint32_t retries;             /* ASKING: how often it went back to the seed */
+  bool redirected;              /* ASKING: it connects to, or asks, another process than the seed */
   struct dmi_uid_set strangers; /* temporary ids that sent JOIN before ACCEPTED */
   /* the view */
   uint64_t view;                   /* its number */
   dmi_uid_t coordinator;           /* where messages for the coordinator go */
-  dmi_uid_t coordinator_next;      /* the same, once VIEW is carried out */
-  dmi_uid_t coordinator_before;    /* may send COORD; 0: nobody */
-  bool viewing;                    /* VIEW has no answer */
-  struct dmi_uid_set viewing_left; /* others that have left by that view */
-  struct dmi_uid_set viewing_lost; /* gone by that view */
+  dmi_uid_t coordinator_next;      /* the same after VIEW is carried out */
+  dmi_uid_t coordinator_before;    /* the process that may send COORD; 0: none */
+  bool viewing;                    /* VIEW is not answered yet */
+  struct dmi_uid_set viewing_left; /* others that have left in that view */
+  struct dmi_uid_set viewing_lost; /* lost in that view */
   DMI_LIST(struct dmi_peer) peers;
   /* with `survive` */
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
@@ -171,48 +171,51 @@ struct dmi_member {
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
-  bool left; /* LEFT has come */
+  bool left; /* LEFT has arrived */
   bool left_shown;
-  bool no_capacity;                 /* at the last DMI_goodbye, or since it keeps its pages */
-  bool no_capacity_told;            /* the user was told so */
-  dmi_uid_t heir;                   /* of LEAVE_GO; 0: keep the pages */
+  bool no_capacity; /* no member had memory at the last DMI_goodbye, or since it keeps its pages */
+  bool no_capacity_told;            /* the user was told about it */
+  dmi_uid_t heir;                   /* from LEAVE_GO; 0: keep the pages */
   dmi_uid_t last_request_to;        /* the last leaver that it has sent LAST_REQUEST; 0: none */
-  struct dmi_pack ended;            /* packed results for DRAINED */
+  struct dmi_pack ended;            /* packed bytes */
   struct dmi_uid_set last_requests; /* which members have sent LAST_REQUEST */
-  struct dmi_uid_set awaits; /* LAST_REQUESTS: whose LAST_REQUEST is missing; LAST_MESSAGES: whose
-                                LAST_MESSAGE_OK is */
+  /* members whose message is missing: LAST_REQUESTS: LAST_REQUEST; LAST_MESSAGES: LAST_MESSAGE_OK
+   */
+  struct dmi_uid_set awaits;
   /* calls */
   DMI_LIST(struct dmi_member_call) calls;
-  uint32_t calls_busy; /* those that are not polls */
-  uint32_t busy;       /* reasons to be busy */
+  uint32_t calls_busy; /* number of calls that are not polls */
+  uint32_t busy;       /* number of reasons to be busy */
   bool busy_told;      /* BUSY was sent after the last IDLE */
-  uint64_t busy_seq;   /* of the last BUSY */
-  uint64_t busy_acked; /* of the last BUSY_OK */
+  uint64_t busy_seq;   /* number of the last BUSY */
+  uint64_t busy_acked; /* number of the last BUSY_OK */
   DMI_LIST(struct dmi_busy_wait) busy_waits;
   /* the coordinator role */
   struct dmi_coord *coord;
-  struct dmi_peer handed_by; /* who sent COORD; uid 0: nobody, the state is this process's own */
+  /* the process that sent COORD; uid 0: none, the state is this process's own */
+  struct dmi_peer handed_by;
   struct dmi_deferred_list early; /* of members that have taken a newer view */
   struct dmi_deferred_list
-      deferred;            /* for the coordinator: deferred until COORD makes it this process */
-  uint64_t deferred_bytes; /* of their bodies */
+      deferred; /* messages for the coordinator, deferred until COORD gives this process the role */
+  uint64_t deferred_bytes; /* bytes of their bodies */
 };
 
-/* The handlers of class MEMBER, of the member role.  False: not from a correct peer. */
+/* The handlers of class MEMBER of the member role. False: a correct peer does not send it. */
 #define DMI_MEMBER_HANDLER(symbol, number, name, handler, ...) \
   bool handler(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 DMI_MSGS_MEMBER(DMI_MEMBER_HANDLER)
 
-/* Is it a message of a member to the coordinator? */
+/* True if it is a message of a member to the coordinator. */
 bool dmi_member_for_coordinator(uint8_t type);
 
 /* member.c */
 bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 
 /* member_state.c */
-void dmi_member_move(struct dmi_member *m, enum dmi_phase phase); /* aborts if not allowed */
+/* aborts if the transition is not allowed */
+void dmi_member_move(struct dmi_member *m, enum dmi_phase phase);
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
-/* Takes the content of body (may be NULL). */
+/* Sends a message. Takes over the content of body (may be NULL). */
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, uint64_t op,
                      int error, struct dmi_pack *body);
 /* A call, to a new coordinator. */
@@ -220,11 +223,11 @@ void dmi_member_send_again(struct dmi_member *m, uint8_t type, uint64_t op, stru
 void dmi_member_tell(struct dmi_member *m, const char *text);
 void dmi_member_fatal(struct dmi_member *m, const char *text);
 
-/* "lost process 2 (node7): ", and why, as lib/net says it.  peer NULL: unknown. */
+/* Writes "lost process 2 (node7): " and the reason from lib/net. peer NULL: unknown. */
 void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why);
 
-/* As dmi_member_fatal, because a process was lost that held part of the program: `fact` says which,
- * and the rest of the sentence what that means. */
+/* As dmi_member_fatal, because a process was lost that had a part of the program. `fact` says
+ * which; the text goes on with what that means. */
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact);
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, dmi_uid_t uid);
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
@@ -240,17 +243,17 @@ void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer);
 void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping);
-/* True if a correct coordinator could tell of this mapping (its home is not checked). */
+/* True if a correct coordinator could send this mapping (its home is not checked). */
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
-#define DMI_PEER_BYTES 76    /* at least, packed */
-#define DMI_REMOVED_BYTES 9  /* packed */
-#define DMI_NOTICE_BYTES 25  /* at least, packed */
-#define DMI_MAPPING_BYTES 36 /* packed */
+#define DMI_PEER_BYTES 76    /* least packed bytes */
+#define DMI_REMOVED_BYTES 9  /* packed bytes */
+#define DMI_NOTICE_BYTES 25  /* least packed bytes */
+#define DMI_MAPPING_BYTES 36 /* packed bytes */
 
 /* member_join.c */
 void dmi_member_found(struct dmi_member *m);              /* start as the first process */
 void dmi_member_seek(struct dmi_member *m);               /* start as a joiner */
-void dmi_member_ask(struct dmi_member *m, uint32_t temp); /* connected: JOIN */
+void dmi_member_ask(struct dmi_member *m, uint32_t temp); /* connected: sends JOIN */
 void dmi_member_redirect(struct dmi_member *m, uint32_t temp, dmi_uid_t uid);
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why);
 void dmi_member_retry(struct dmi_member *m, const char *why);
@@ -265,7 +268,7 @@ struct dmi_view_body {
   uint32_t removed_num;
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
-/* True if the added members differ and have numbers that members can have. */
+/* True if the added members are different and have valid numbers. */
 bool dmi_view_peers_good(const struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
 /* True if the address is empty; the receiver then uses the source address. */
@@ -311,7 +314,7 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
                            struct dmi_pack *body);
 void dmi_member_call_busy(struct dmi_member *m, uint64_t op);
 void dmi_member_call_idle(struct dmi_member *m);
-void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that are not complete */
+void dmi_member_end_calls(struct dmi_member *m); /* completes all calls with DMI_EINACTIVE */
 
 /* ---- The coordinator role ------------------------------------------------------------------ */
 
@@ -335,7 +338,7 @@ void dmi_member_end_calls(struct dmi_member *m); /* DMI_EINACTIVE for all that a
  *            none
  */
 enum dmi_life {
-  DMI_LIFE_JOINING, /* in a view that not all have taken */
+  DMI_LIFE_JOINING, /* in a view that not all have taken yet */
   DMI_LIFE_JOINED,
   DMI_LIFE_OPENED,
   DMI_LIFE_CLOSING,  /* has asked to leave; threads may still be created there if `welcomed` */
@@ -361,24 +364,25 @@ struct dmi_record {
   dmi_id_t dmi_id;
   enum dmi_life life;
   dmi_uid_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
-  bool welcomed;  /* OPENED came */
-  bool vital;     /* others may need it: it is welcomed or the first process, and not LEFT yet */
-  bool left;      /* in the view it has left */
-  bool main;      /* LOST, and DMI_main with it */
+  bool welcomed;  /* OPENED has arrived */
+  bool vital;     /* others may need it: it is welcomed or the first process, and has not LEFT */
+  bool left;      /* in the current view it has left */
+  bool main;      /* LOST, and DMI_main was lost with it */
   bool busy;
-  bool ended;                /* ENDED came */
-  bool removed;              /* by the view change at work */
+  bool ended;                /* ENDED has arrived */
+  bool removed;              /* removed by the current view change */
   bool flushed;              /* STATE says so: FLUSHED may be lost */
-  struct dmi_caller welcome; /* waits for OPENED */
-  struct dmi_caller goodbye; /* waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
-  bool no_capacity; /* CLOSING, NO_HEIR: no member had capacity for its pages; until some may be
-                       free */
-  uint64_t capacity_changes; /* LEAVING: the coordinator's `capacity_changes` when it began. Not
-                                handed over */
+  struct dmi_caller welcome; /* the call that waits for OPENED */
+  /* the call that waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
+  struct dmi_caller goodbye;
+  /* CLOSING, NO_HEIR: no member had capacity for its pages, and none may have become free since */
+  bool no_capacity;
+  /* LEAVING: the coordinator's `capacity_changes` when it began; not handed over */
+  uint64_t capacity_changes;
   struct dmi_node_info info;
 };
 
-/* A JOIN that is in no view yet. */
+/* A joiner that is in no view yet. */
 struct dmi_join {
   uint32_t temp;
   struct dmi_peer peer; /* uid and dmi_id still 0 */
@@ -393,11 +397,11 @@ struct dmi_given {
 struct dmi_forget {
   uint64_t base;
   struct dmi_caller caller;
-  struct dmi_uid_set awaits; /* FORGOT has not come */
+  struct dmi_uid_set awaits; /* members whose FORGOT has not arrived */
 };
 
 struct dmi_adopt {
-  dmi_uid_t home; /* ADOPTED has not come */
+  dmi_uid_t home; /* the member whose ADOPTED has not arrived */
   struct dmi_caller caller;
   struct dmi_entry mapping;
 };
@@ -418,15 +422,16 @@ enum dmi_change {
 struct dmi_coord {
   uint64_t view; /* number of the newest view */
   dmi_uid_t next_uid;
-  uint64_t next_base;        /* where the next mapping goes */
+  uint64_t next_base;        /* address of the next mapping */
   bool ending;               /* END was sent */
-  bool retry;                /* look at `blocked_calls` again */
+  bool retry;                /* try `blocked_calls` again */
   uint64_t capacity_changes; /* how often capacity may have become free */
-  dmi_uid_t removing; /* FLUSHING and FLUSHED has not come, or EXIT and EXITED has not; 0: none */
+  /* the member that is FLUSHING without FLUSHED, or EXITING without EXITED; 0: none */
+  dmi_uid_t removing;
   DMI_LIST(struct dmi_record) records; /* by uid */
   DMI_LIST(struct dmi_queued) notices;
   DMI_LIST(struct dmi_caller) polls;
-  struct dmi_entry system;             /* the system mapping: there from the start, for ever */
+  struct dmi_entry system;             /* the system mapping: always exists */
   DMI_LIST(struct dmi_entry) mappings; /* all others, by base */
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
@@ -439,15 +444,15 @@ struct dmi_coord {
   DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
   DMI_LIST(struct dmi_queued) lost; /* whose loss is to be told at RESUME */
   enum dmi_change change;
-  dmi_uid_t successor;               /* HANDOVER */
-  struct dmi_uid_set awaits;         /* VIEW_TAKEN has not come */
-  struct dmi_uid_set last_requests;  /* members that send LAST_REQUEST to the one that leaves */
+  dmi_uid_t successor;               /* HANDOVER: the next coordinator */
+  struct dmi_uid_set awaits;         /* members whose VIEW_TAKEN has not arrived */
+  struct dmi_uid_set last_requests;  /* members that send LAST_REQUEST to the leaver */
   struct dmi_deferred_list deferred; /* HANDOVER: deferred until the successor has the role */
   DMI_LIST(struct dmi_join) joins;
 };
 
-/* The handlers of class MEMBER, of the coordinator role: `record` is of who sent it, and not LOST.
- * False: not from a correct peer. */
+/* The handlers of class MEMBER of the coordinator role. `record` is the sender's, and not LOST.
+ * False: a correct peer does not send it. */
 #define DMI_COORD_HANDLER(symbol, number, name, handler, ...) \
   bool handler(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg);
 DMI_MSGS_COORD(DMI_COORD_HANDLER)
@@ -457,17 +462,19 @@ struct dmi_coord *dmi_coord_new(void);
 void dmi_coord_free(struct dmi_coord *c);
 void dmi_coord_start(struct dmi_member *m); /* the first process */
 bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
-void dmi_coord_advance(struct dmi_member *m); /* after each event: begin what can begin */
+void dmi_coord_advance(struct dmi_member *m); /* after each event: begins what is possible */
 struct dmi_record *dmi_coord_find(const struct dmi_coord *c, dmi_uid_t uid);
-void dmi_record_move(struct dmi_record *record, enum dmi_life life); /* aborts if not allowed */
+/* aborts if the transition is not allowed */
+void dmi_record_move(struct dmi_record *record, enum dmi_life life);
 const char *dmi_life_name(enum dmi_life life);
-/* RESULT to the caller, and the caller is none. */
+/* Sends RESULT to the caller and empties `caller`. */
 void dmi_coord_answer(struct dmi_member *m, struct dmi_caller *caller, int error,
                       struct dmi_pack *body);
 bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, const char *why);
 
-/* At a handover our own messages may go to the next one already, but it is we who wait for the
- * VIEW_TAKEN of a process that was lost.  False: the program was ended. */
+/* Stops waiting for the VIEW_TAKEN of a lost process. At a handover our own messages may go to
+ * the next coordinator already, but this process still waits for VIEW_TAKEN. False: the program
+ * was ended. */
 bool dmi_coord_untake(struct dmi_member *m, dmi_uid_t uid, const char *why);
 
 /* coord_view.c */
@@ -476,7 +483,7 @@ void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
 bool dmi_coord_begin_change(struct dmi_member *m); /* false: there was nothing to do */
 void dmi_coord_end_view(struct dmi_member *m);     /* what follows once all have the newest view */
 void dmi_coord_replay(struct dmi_member *m, struct dmi_deferred_list *list);
-void dmi_coord_end_change(struct dmi_member *m); /* all have taken it; may free m->coord */
+void dmi_coord_end_change(struct dmi_member *m); /* all have taken the view; may free m->coord */
 
 /* coord_crash.c */
 void dmi_coord_crash(struct dmi_member *m); /* this process is the coordinator of a crash view */
@@ -492,7 +499,7 @@ void dmi_coord_leave_retry(struct dmi_member *m);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, dmi_uid_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, dmi_uid_t but);
 void dmi_coord_retry(struct dmi_member *m);
-void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record); /* all have the view */
+void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record); /* all have taken the view */
 void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record);
 void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record);
 bool dmi_coord_may_end(const struct dmi_coord *c);
@@ -503,14 +510,15 @@ void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record);
 void dmi_coord_notify(struct dmi_member *m, const struct dmi_record *record, uint32_t state);
 void dmi_coord_deliver(struct dmi_member *m);
 void dmi_coord_notify_lost(struct dmi_member *m, const struct dmi_queued *lost);
-void dmi_coord_unnotify(struct dmi_coord *c, dmi_uid_t uid); /* it is gone: no notices, no polls */
+/* it is removed: drops its notices and polls */
+void dmi_coord_unnotify(struct dmi_coord *c, dmi_uid_t uid);
 void dmi_coord_unpoll(struct dmi_coord *c, dmi_uid_t uid);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
-                                   dmi_id_t dmi_id); /* not once dismissed */
+                                   dmi_id_t dmi_id); /* NULL: none, or dismissed */
 
 /* directory.c */
 void dmi_directory_rename(struct dmi_coord *c, dmi_uid_t uid, dmi_uid_t heir);
-void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid); /* waits for no FORGOT of it */
+void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid); /* stops waiting for its FORGOT */
 
 /* coord_check.c: true if a correct coordinator could have handed this over */
 bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c);

@@ -1,10 +1,10 @@
 /*
- * member_join.c - becoming a member, and showing others the way.
+ * member_join.c - becoming a member, and redirecting other joiners.
  *
  * Happy path: CONNECT to the seed, JOIN, REDIRECT to the coordinator, JOIN, ACCEPT with the whole
- * view, JOINED when all others have taken it.  Failure: a coordinator that left meanwhile cannot
- * be reached; then back to the seed, which knows the new one by now.  A seed that cannot be
- * reached ends this process.
+ * view, JOINED when all others have taken it. Failure: a coordinator that left meanwhile cannot be
+ * reached; then this process asks the seed again, which knows the new one by then. If the seed
+ * cannot be reached, this process ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void dmi_member_found(struct dmi_member *m) {
   self->addr = m->own;
   self->info = m->info;
   self->voter = m->env.survive != NULL;
-  m->busy = 1; /* DMI_main */
+  m->busy = 1; /* DMI_main runs */
   m->busy_told = true;
   m->busy_seq = m->busy_acked = 1;
 
@@ -56,7 +56,7 @@ void dmi_member_found(struct dmi_member *m) {
 
 void dmi_member_seek(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_ASKING);
-  dmi_mout_add(m->out, DMI_MACT_CONNECT); /* address zero: the seed */
+  dmi_mout_add(m->out, DMI_MACT_CONNECT); /* an address of zeros: the seed */
 }
 
 void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
@@ -73,7 +73,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
 }
 
-/* The connection did not come about, or broke before ACCEPT. */
+/* The connection could not be made, or broke before ACCEPT. */
 void dmi_member_retry(struct dmi_member *m, const char *why) {
   if (m->phase != DMI_PHASE_ASKING) return;
   if (!m->redirected || m->retries == RETRIES_MAX) {
@@ -97,8 +97,8 @@ static bool is_loopback(const struct dmi_addr *addr) {
   return memcmp(addr->ip, mapped, sizeof(mapped)) == 0 || memcmp(addr->ip, one, sizeof(one)) == 0;
 }
 
-/* Makes an address that another process told us usable here: its own address (zero), or one that
- * only its host can use, becomes the one by which we reach that process. */
+/* Makes an address that another process sent usable here. If it is empty, or only usable on that
+ * process's host, uses the one by which we reach that process. */
 struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by) {
   struct dmi_addr result = *addr;
   if (dmi_member_addr_unsaid(addr) ||
@@ -131,7 +131,7 @@ bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_text(&body, text);
   if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
   for (char *c = text; *c; c++) {
-    if (*c < ' ' || *c > '~') *c = '?'; /* it goes to a terminal */
+    if (*c < ' ' || *c > '~') *c = '?'; /* the text is written to a terminal */
   }
   snprintf(said, sizeof(said), "the program to join refuses: \"%s\"", text);
   dmi_member_fatal(m, said);
@@ -213,7 +213,7 @@ void dmi_member_redirect(struct dmi_member *m, uint32_t temp, uint32_t uid) {
   dmi_pack_init(&body);
   dmi_member_pack_addr(&body, &peer->addr);
   dmi_member_send(m, temp, DMI_CTL_REDIRECT, 0, 0, &body);
-  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp; /* it closes its end, too */
+  dmi_mout_add(m->out, DMI_MACT_CLOSE_PEER)->id = temp; /* the other side closes its end, too */
 }
 
 void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
@@ -223,8 +223,8 @@ void dmi_member_refuse(struct dmi_member *m, uint32_t temp, const char *why) {
   dmi_member_send(m, temp, DMI_CTL_REFUSE, 0, 0, &body);
 }
 
-/* The coordinator admits, all others redirect; a process that does not know the coordinator yet, or
- * is going to be it, lets the stranger wait. */
+/* The coordinator admits a joiner, other members redirect it. A process that does not know the
+ * coordinator yet, or will become it, lets the joiner wait. */
 bool dmi_member_on_join(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   if (from < DMI_NET_TEMP) return false;
   if (m->coord) return dmi_coord_on_join(m, from, msg);

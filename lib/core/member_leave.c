@@ -1,5 +1,6 @@
 /*
- * member_leave.c - a member's way out, its part in the leaving of others, and the end.
+ * member_leave.c - how a member leaves, its part in the leaves of others, and the end of the
+ * program.
  *
  * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its
  * DRAIN_OK, DRAINED; the view in which it has left, FLUSH, LAST_REQUEST of all that may have sent
@@ -9,7 +10,7 @@
 #include "core/member_int.h"
 
 void dmi_member_ask_leave(struct dmi_member *m) {
-  if (m->phase != DMI_PHASE_JOINED) return; /* before: kept until JOINED */
+  if (m->phase != DMI_PHASE_JOINED) return; /* before JOINED it is only remembered */
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_ASK, 0, 0, NULL);
   dmi_mout_add(m->out, DMI_MACT_CLOSED);
 }
@@ -42,7 +43,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
   }
 }
 
-/* The first process may own something from the start, any other from its welcome on. */
+/* The first process may own pages from the start, others from their welcome on. */
 bool dmi_member_losable(const struct dmi_member *m) {
   if (DMI_BROKEN(m, DMI_MBREAK_LEFT) && m->phase >= DMI_PHASE_DRAINED && m->heir) return true;
   return m->left || (!m->first && !m->opened);
@@ -69,7 +70,7 @@ bool dmi_member_on_leave_go(struct dmi_member *m, uint32_t from, const struct dm
     dmi_member_move(m, DMI_PHASE_STOPPING);
     dmi_mout_add(m->out, DMI_MACT_STOP_THREADS);
   } else if (m->phase == DMI_PHASE_DRAINED && m->heir == 0 && heir) {
-    m->heir = heir; /* it kept its pages until a process came that can take them */
+    m->heir = heir; /* it kept its pages until now, when another process can take them */
     start_drain(m);
   } else if (m->env.survive && m->phase == DMI_PHASE_STOPPING) {
     m->heir = heir; /* the one before was lost */
@@ -94,16 +95,17 @@ void dmi_member_leave_stopped(struct dmi_member *m, bool stopped) {
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_EBUSY, NULL);
 }
 
-/* A process that was dismissed before keeps its pages. */
+/* A process that was already dismissed keeps its pages. */
 void dmi_member_leave_no_capacity(struct dmi_member *m) {
   if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
   m->heir = 0;
   m->no_capacity = true;
   if (!m->no_capacity_told) {
-    dmi_member_tell(m,
-                    "waiting for memory: cannot leave yet, as the other processes have no room for "
-                    "the pages of this one. Start one more process, or have the program free "
-                    "memory; then it leaves by itself");
+    dmi_member_tell(
+        m,
+        "waiting for memory: cannot leave yet, as the other processes have no memory for "
+        "the pages of this one. Start one more process, or have the program free "
+        "memory; then it leaves by itself");
   }
   m->no_capacity_told = true;
   dmi_member_move(m, m->left_shown ? DMI_PHASE_DRAINED : DMI_PHASE_JOINED);
@@ -127,8 +129,8 @@ static void send_drained(struct dmi_member *m) {
   if (!m->heir) show_left(m);
 }
 
-/* What the shell sent to the heir is received before DRAIN_END is, so the answer says that it is
- * safe. */
+/* The heir receives everything sent to it before DRAIN_END, so its answer says that it has all
+ * of it. */
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
   if (m->phase != DMI_PHASE_DRAINING) return;
   dmi_pack_free(&m->ended);
@@ -145,7 +147,7 @@ void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ende
   dmi_member_send(m, m->heir, DMI_CTL_DRAIN_END, 0, 0, NULL);
 }
 
-/* At the heir. */
+/* Handled at the heir. */
 bool dmi_member_on_drain_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   (void)msg;
   if (!dmi_member_find(m, from)) return false;
@@ -175,8 +177,8 @@ static void send_flushed(struct dmi_member *m) {
   dmi_member_send(m, m->coordinator, DMI_CTL_FLUSHED, 0, 0, NULL);
 }
 
-/* All have sent their last request: nothing will come that has to be forwarded or answered, so what
- * we have sent for others until now is the last of it. */
+/* All have sent their last request: nothing will arrive any more that must be forwarded or
+ * answered, so this process has sent everything that it had to send for others. */
 static void send_last_message(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LAST_MESSAGES);
   for (uint32_t i = 0; i < m->peers.num; i++) {
@@ -188,7 +190,7 @@ static void send_last_message(struct dmi_member *m) {
   if (m->awaits.num == 0) send_flushed(m);
 }
 
-/* One that it waited for has answered, or is lost. */
+/* Stops waiting for a member that has answered, or is lost. */
 static void no_more_of(struct dmi_member *m, uint32_t uid) {
   if (!dmi_uid_set_drop(&m->awaits, uid) || m->awaits.num > 0) return;
   if (m->phase == DMI_PHASE_LAST_REQUESTS) {
@@ -208,7 +210,7 @@ bool dmi_member_on_flush(struct dmi_member *m, uint32_t from, const struct dmi_m
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
-    if (!dmi_member_find(m, uid)) body.bad = true; /* its LAST_REQUEST would never come */
+    if (!dmi_member_find(m, uid)) body.bad = true; /* its LAST_REQUEST would never arrive */
     if (!body.bad && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
@@ -232,7 +234,7 @@ bool dmi_member_on_last_request(struct dmi_member *m, uint32_t from, const struc
   return true;
 }
 
-/* The leaver has sent everything it had to send for others. */
+/* The leaver has sent everything that it had to send for others. */
 bool dmi_member_on_last_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_peer *peer = dmi_member_find(m, from);
   (void)msg;
@@ -248,8 +250,7 @@ bool dmi_member_on_last_message_ok(struct dmi_member *m, uint32_t from, const st
   return true;
 }
 
-/* If the lost process was vital, the coordinator ends the program; otherwise we stop waiting for
- * it. */
+/* Stops waiting for a lost process. (If it was vital, the coordinator ends the program.) */
 void dmi_member_leave_lost(struct dmi_member *m, uint32_t uid) {
   if (DMI_BROKEN(m, DMI_MBREAK_AWAITS)) return;
   if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES)
@@ -324,7 +325,7 @@ void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base) {
 bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   (void)from, (void)msg;
   if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
-  if (m->busy_told) return false; /* user code runs, and the coordinator was told so */
+  if (m->busy_told) return false; /* user code runs, and the coordinator knows it */
   if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES) return false;
   dmi_member_end_calls(m);
   dmi_member_move(m, DMI_PHASE_ENDED);
@@ -346,7 +347,7 @@ bool dmi_member_on_abort(struct dmi_member *m, uint32_t from, const struct dmi_m
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_text(&body, text);
   if (!dmi_unpack_done(&body)) return false;
-  if (msg->member.error) { /* this process alone */
+  if (msg->member.error) { /* only this process ends */
     dmi_member_fatal(m, text);
   } else {
     dmi_member_fatal_lost(m, text);

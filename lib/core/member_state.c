@@ -1,5 +1,5 @@
 /*
- * member_state.c - what all of the membership core stands on: phases, lists, sending, packing.
+ * member_state.c - the basis of membership: phases, lists, sending, packing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define TO(phase) (1u << DMI_PHASE_##phase)
 
-/* From each phase, those that may follow. */
+/* The phases that may follow each phase. */
 static const uint32_t phase_next[DMI_PHASE_NUM] = {
     [DMI_PHASE_START] = TO(ASKING) | TO(JOINED),
     [DMI_PHASE_ASKING] = TO(ACCEPTED) | TO(FINISHED),
@@ -169,7 +169,7 @@ void dmi_member_fatal(struct dmi_member *m, const char *text) {
   if (m->phase == DMI_PHASE_FINISHED) return;
   act = dmi_mout_add(m->out, DMI_MACT_FATAL);
   act->text = dmi_xalloc_text(text);
-  m->phase = DMI_PHASE_FINISHED; /* from any phase */
+  m->phase = DMI_PHASE_FINISHED; /* allowed from any phase */
 }
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {

@@ -13,7 +13,7 @@ void dmi_view_free(struct dmi_view_body *view) {
   memset(view, 0, sizeof(*view));
 }
 
-/* The rest of an ACCEPT or VIEW.  False: malformed, nothing is held. */
+/* Reads the rest of an ACCEPT or VIEW. False: malformed, and nothing is allocated. */
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   uint8_t flags;
   memset(view, 0, sizeof(*view));
@@ -71,8 +71,8 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   dmi_uid_set_add(&m->viewing_lost, removed->uid);
 }
 
-/* Adds and removes; the shell does its part at VIEW and answers.  The lists of `view` move into
- * the action. */
+/* Adds and removes members. The caller does its part at VIEW and answers. The lists of `view`
+ * move into the action. */
 void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator) {
   struct dmi_mact *act;
@@ -87,8 +87,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
     if (peer->uid == m->uid) {
       peer->addr = m->own;
     }
-    /* The connection to the one that accepted, or that was accepted here, got its uid by RENAME.
-     */
+    /* The connection that accepted this process, or was accepted here, got its uid by RENAME. */
     add_peer(m, peer, m->coordinator == m->uid || peer->uid == m->coordinator);
   }
   for (uint32_t i = 0; i < view->removed_num; i++)
@@ -123,7 +122,7 @@ bool dmi_view_peers_good(const struct dmi_view_body *view) {
   return good;
 }
 
-/* The role moves in a view of its own, to one that has joined (and is welcomed). */
+/* The role moves in a separate view, to a member that has joined and is welcomed. */
 static bool handover_good(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (view->coordinator == m->coordinator) return true;
   if (view->added_num || view->removed_num) return false;
@@ -137,7 +136,7 @@ static bool becomes_voter(const struct dmi_member *m, const struct dmi_peer *bef
   return m->env.survive && !before->voter && !before->left && now->voter;
 }
 
-/* True if a correct coordinator could say so. */
+/* True if a correct coordinator could send this view. */
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   if (m->viewing || view->number != m->view + 1) return false;
   if (!dmi_view_peers_good(view)) return false;
@@ -191,9 +190,9 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return true;
 }
 
-/* The shell has done its part: nothing more is sent from here to those that have left, but answers,
- * LAST_REQUEST and LAST_MESSAGE_OK. Only now is it certain whether there is a connection to them.
- */
+/* The caller has done its part: from here on nothing is sent to members that have left except
+ * answers, LAST_REQUEST and LAST_MESSAGE_OK. Only now is it certain whether there is a
+ * connection to them. */
 void dmi_view_taken(struct dmi_member *m) {
   struct dmi_pack body;
   bool last_request = false;

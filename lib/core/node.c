@@ -1,9 +1,9 @@
 /*
  * node.c - the parts of one process's protocol, and what they ask of each other.
  *
- * An input goes to its part.  What that part asks for comes into one list; what is another part's
- * to do is done when its turn comes (dmi_node_next), so that everything happens in the order in
- * which it was decided, as if one loop carried out all.
+ * An input goes to its part. The actions of all parts go into one list. An action for another part
+ * is carried out when it is taken from the list (dmi_node_next), so everything happens in the order
+ * in which it was decided.
  */
 #include "core/node.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- Actions of membership ------------------------------------------------------------------ */
 
-/* Moves what an event of membership asks for into the list. */
+/* Moves the actions of an event of membership into the list. */
 void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out) {
   for (uint32_t i = 0; i < node->life.num; i++) {
     struct dmi_mact *act = &node->life.act[i];
@@ -44,8 +44,8 @@ void dmi_act_end(struct dmi_act *act) {
 
 /* ---- The handover --------------------------------------------------------------------------- */
 
-/* One small thing of the handover.  What is promised to others that leave comes first: they give it
- * back, or use it.  False: there is nothing to do, until something has happened. */
+/* Does one step of the handover. Promises to other leavers come first: they return them, or use
+ * them. False: nothing to do until something has happened. */
 static bool go_on(struct dmi_node *node, struct dmi_out *out) {
   if (!node->goes_on) return false;
   node->goes_on = false;
@@ -56,14 +56,14 @@ static bool go_on(struct dmi_node *node, struct dmi_out *out) {
   return true;
 }
 
-/* START_DRAIN. */
+/* Carries out START_DRAIN. */
 static void drain(struct dmi_node *node, uint32_t heir, struct dmi_out *out) {
   dmi_pressure_leave(node->pressure, heir);
   dmi_handover_begin(node->handover, heir, out);
   node->goes_on = true;
 }
 
-/* STAYS.  Returns whether the caller has to know: not if it was dismissed before. */
+/* Carries out STAYS. Returns whether the caller must know: not if it was dismissed before. */
 static bool stays(struct dmi_node *node, struct dmi_out *out) {
   dmi_pressure_stay(node->pressure);
   (void)dmi_out_add(out, DMI_ACT_LOOK);
@@ -72,7 +72,7 @@ static bool stays(struct dmi_node *node, struct dmi_out *out) {
          !DMI_BROKEN(node, DMI_NODE_BREAK_STAYS);
 }
 
-/* A mapping that the directory has told of. */
+/* Makes a mapping known that the directory has reported. */
 static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entry) {
   const struct dmi_handover_env *records = &node->env->records;
   struct dmi_map what = {.base = entry->base,
@@ -86,7 +86,7 @@ static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entr
   return records->find(records->arg, entry->base);
 }
 
-/* The result of a LOOKUP of the handover. */
+/* Handles the result of a LOOKUP of the handover. */
 static void found(struct dmi_node *node, const struct dmi_mact *result, struct dmi_out *out) {
   struct dmi_map *map = result->error == DMI_OK ? enter(node, &result->mapping) : NULL;
   dmi_handover_found(node->handover, result->op - DMI_NODE_OP, map, out);
@@ -94,8 +94,8 @@ static void found(struct dmi_node *node, const struct dmi_mact *result, struct d
 
 /* ---- Views ---------------------------------------------------------------------------------- */
 
-/* Before the caller publishes who is a member: the new homes are known by then, so what a thread
- * cannot send to one that has left any more finds its way. */
+/* Called before the caller publishes who is a member. So the new homes are known when threads
+ * can no longer send to a member that has left. */
 static void view_begins(struct dmi_node *node, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
@@ -114,7 +114,7 @@ static void view_ends(struct dmi_node *node, struct dmi_out *out) {
 
 /* ---- What is done in here ------------------------------------------------------------------- */
 
-/* False: the caller has (also) something to do. */
+/* Returns false if the caller has something to do (as well). */
 static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
   switch (act->type) {
     case DMI_MACT_SELF:
@@ -159,7 +159,7 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
     case DMI_ACT_PROMISED:
       if (!DMI_BROKEN(node, DMI_NODE_BREAK_TAKEN))
         dmi_pressure_taken(node->pressure, act->to, act->value);
-      node->goes_on = true; /* its own leave may wait for that */
+      node->goes_on = true; /* this process's own leave may wait for that */
       return true;
     case DMI_ACT_KEPT:
       dmi_pressure_kept(node->pressure, act->to);
@@ -167,7 +167,7 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
       return true;
     case DMI_ACT_STAYS:
       return !stays(node, out);
-    case DMI_ACT_FREED: /* some of its pages may have stalled */
+    case DMI_ACT_FREED: /* some of its pages may have been stalled */
       (void)dmi_out_add(out, DMI_ACT_LOOK);
       return false;
     default:
@@ -222,7 +222,7 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
   dmi_node_life_out(node, out);
 }
 
-/* Only membership talks with who is no member yet. */
+/* Only membership handles messages of processes that are not members yet. */
 static bool message(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out) {
   struct dmi_msg *msg = in->msg;
   bool good = false;
@@ -291,7 +291,7 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
     case DMI_IN_CALL:
       call(node, in, out);
       break;
-    default: /* a page's: not here */
+    default: /* messages about pages do not come here */
       return false;
   }
   return true;

@@ -1,31 +1,31 @@
 /*
- * node.h - one process's side of the whole protocol behind one entry: pages, the handover, room and
+ * node.h - one process's side of the whole protocol behind one entry: pages, handover, capacity and
  * membership.
  *
- * Pure: no sockets, threads, clocks or locks.  What one part asks of another (membership's
- * START_DRAIN of room, its promise of the handover, "drained" of membership, a view of all) happens
- * in here; the caller sees inputs and actions only:
+ * Pure: no sockets, threads, clocks or locks. Actions of one part for another (START_DRAIN of
+ * membership for the handover, "drained" back to membership, a view for all) are carried out in
+ * here; the caller sees only inputs and actions:
  *
  *   dmi_node_step(node, &input, &out);            may be called while actions are being carried out
  *   while (dmi_node_next(node, &out, &act)) {     ... but this loop runs once at a time
  *     carry out act;  dmi_act_end(&act);
  *   }
  *
- * Actions come one at a time, as an action may be an input to another part, whose own actions
- * follow in the same list.
+ * Actions are taken one at a time, because an action may be an input to another part, whose own
+ * actions follow in the same list.
  *
  * Who may call, with which lock:
- * - page: DMI_IN_PAGE, DMI_IN_BEGIN.  Any thread, with the page locked.  `out` is of this step, on
- *   the stack, and what it sends is queued before the page is unlocked.  These are
- *   dmi_page_message and dmi_page_begin, which lib/access calls directly.
- * - pager: what core/pressure.h marks so.  The pager's thread, no lock.
- * - daemon: all other inputs, and dmi_node_next.  The daemon's thread, no lock; one list, for ever.
- *   Pages are locked by way of dmi_handover_env.
+ *   - page: DMI_IN_PAGE, DMI_IN_BEGIN. Any thread, with the page locked. `out` is of this step
+ *     only, on the stack, and its messages are queued before the page is unlocked. These are
+ *     dmi_page_message and dmi_page_begin, which lib/access calls directly.
+ *   - pager: the functions that core/pressure.h marks "Pager". The pager's thread, no lock.
+ *   - daemon: all other inputs, and dmi_node_next. The daemon's thread, no lock; always the same
+ *     list. Pages are locked by functions of dmi_handover_env.
  *
  * The actions that the caller sees: SEND (not to itself), REPLAY, FREED, TAKEN, DRAINED, LOOK,
- * LEAVES, STAYS, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT.  Of these SELF,
- * START_DRAIN and FORGET are done but for what the network, or a log, has to know; VIEW: the homes
- * are, and there is no answer to give.
+ * LEAVES, STAYS, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT. SELF, START_DRAIN
+ * and FORGET are already carried out then, except for what the network or a log must know. After
+ * VIEW the homes are changed, and no answer is needed.
  */
 #ifndef DMI_CORE_NODE_H
 #define DMI_CORE_NODE_H
@@ -40,7 +40,7 @@
 
 struct dmi_node_env {
   void *arg;
-  struct dmi_member_env net;       /* what membership asks of the network */
+  struct dmi_member_env net;       /* functions of the network for membership */
   struct dmi_handover_env records; /* mappings and page records */
 };
 
@@ -48,29 +48,30 @@ struct dmi_node_env {
 
 enum dmi_input_type {
   /* ---- a page's ---- */
-  DMI_IN_PAGE,  /* `msg` of `id` for `page`; `req`: the operation it answers (dmi_page_message) */
+  /* `msg` from `id` for `page`; `req`: the operation that it answers (dmi_page_message) */
+  DMI_IN_PAGE,
   DMI_IN_BEGIN, /* the operation `req` on `page` begins (dmi_page_begin) */
   /* ---- the network's ---- */
-  DMI_IN_CONNECTED,     /* answer to CONNECT: temporary `id` */
-  DMI_IN_NOT_CONNECTED, /* ... `text`: why */
+  DMI_IN_CONNECTED,     /* answer to CONNECT: it has the temporary `id` */
+  DMI_IN_NOT_CONNECTED, /* answer to CONNECT: `text` says why not */
   DMI_IN_MESSAGE, /* `msg` of `class` MEMBER, HANDOVER or CAPACITY, from `id`, a uid or (MEMBER
                      only) a temporary one; its slices pass */
   DMI_IN_LOST,    /* the connection with `id` broke; `text`: why */
   /* ---- the life of this process ---------------------------------------------------------------
    */
-  DMI_IN_FIRST, /* it starts the program; `program_id` */
-  DMI_IN_JOIN,  /* it joins */
+  DMI_IN_FIRST, /* this process starts the program; `program_id` */
+  DMI_IN_JOIN,  /* this process joins a program */
   /* ---- the agreement's (core/pulse.h), with `survive` ---- */
   DMI_IN_AGREED,     /* DMI_PULSE_VIEW: `msg`->body, `yes`: a crash view */
   DMI_IN_MAY_CHANGE, /* dmi_member_may_change */
   DMI_IN_RECOVERED,  /* answer to DMI_MACT_RECOVER: `op` */
   /* ---- */
-  DMI_IN_LEAVE_ASKED, /* a signal */
+  DMI_IN_LEAVE_ASKED, /* a signal asks to leave */
   DMI_IN_STOPPED,     /* answer to STOP_THREADS: `yes` */
   DMI_IN_DRAINED,     /* answer to DMI_ACT_DRAINED: `ended` */
-  DMI_IN_STEPPED,     /* a step of some page is over, and this process leaves */
-  DMI_IN_BUSY,        /* one more reason to be; `op` */
-  DMI_IN_IDLE,        /* one less */
+  DMI_IN_STEPPED,     /* a step of some page has ended, while this process leaves */
+  DMI_IN_BUSY,        /* one more reason to be busy; `op` */
+  DMI_IN_IDLE,        /* one reason to be busy less */
   /* A call of this process: `call` is its message of class MEMBER, answered by RESULT(op).  POLL,
    * PEEK, NODES; WELCOME, GOODBYE: `dmi_id`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
    * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`. */
@@ -101,18 +102,18 @@ struct dmi_input {
 /* Deliberate faults in what one part hears of another, one each: base/mutation.h. */
 enum dmi_node_break {
   DMI_NODE_BREAK_NOTHING,
-  DMI_NODE_BREAK_OPEN,    /* room: this process may own pages */
-  DMI_NODE_BREAK_VIEW,    /* room: who the members are */
-  DMI_NODE_BREAK_TAKEN,   /* room: a page that was promised a place has come */
+  DMI_NODE_BREAK_OPEN,    /* pressure: this process may own pages */
+  DMI_NODE_BREAK_VIEW,    /* pressure: who the members are */
+  DMI_NODE_BREAK_TAKEN,   /* pressure: a page with promised memory has arrived */
   DMI_NODE_BREAK_MEMBERS, /* handover: who the members are */
   DMI_NODE_BREAK_REPORT,  /* handover: a promise */
-  DMI_NODE_BREAK_REFUSED, /* membership: there is no room for the leave */
-  DMI_NODE_BREAK_STAYS,   /* the caller: the same */
-  DMI_NODE_BREAK_TOLD,    /* membership: somebody has room now */
+  DMI_NODE_BREAK_REFUSED, /* membership: there is no memory for the leave */
+  DMI_NODE_BREAK_STAYS,   /* the caller: there is no memory for the leave */
+  DMI_NODE_BREAK_TOLD,    /* membership: some member has memory now */
   DMI_NODE_BREAK_FORGOT,  /* membership: a mapping is forgotten */
   DMI_NODE_BREAK_ADOPT,   /* handover: this process is the home of a mapping */
   DMI_NODE_BREAK_FOUND,   /* handover: the directory's answer */
-  DMI_NODE_BREAK_GO_ON,   /* handover: a step of some page is over */
+  DMI_NODE_BREAK_GO_ON,   /* handover: a step of some page has ended */
   DMI_NODE_BREAK_LAST
 };
 
@@ -120,7 +121,8 @@ enum dmi_node_break {
 
 struct dmi_node;
 
-/* `core`, `pressure` and `env` must live as long; `info` and `own` as for dmi_member_new. */
+/* `core`, `pressure` and `env` must live as long as the node; `info` and `own` as for
+ * dmi_member_new. */
 struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressure,
                               const struct dmi_node_env *env, const struct dmi_node_info *info,
                               const struct dmi_addr *own);
@@ -129,15 +131,15 @@ void dmi_node_free(struct dmi_node *node);
 void dmi_node_set_break(struct dmi_node *node, enum dmi_node_break broken);
 #endif
 
-/* Its parts, for who looks at them only (and tests that break a rule). */
+/* Its parts, only for reading (and for tests that break a rule). */
 struct dmi_member *dmi_node_member(const struct dmi_node *node);
 struct dmi_handover *dmi_node_handover(const struct dmi_node *node);
 struct dmi_core *dmi_node_core(const struct dmi_node *node);
 
-/* All inputs but a page's. */
+/* Handles all inputs except a page's. */
 bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out);
 
-/* A step.  False: the message is not from a correct peer. */
+/* Handles any input. False: the message is not from a correct peer. */
 static inline bool dmi_node_step(struct dmi_node *node, const struct dmi_input *in,
                                  struct dmi_out *out) {
   switch (in->type) {
@@ -151,9 +153,9 @@ static inline bool dmi_node_step(struct dmi_node *node, const struct dmi_input *
   }
 }
 
-/* The daemon's: the next action for the caller.  False: there is none. */
+/* Called by the daemon: the next action for the caller. False: there is none. */
 bool dmi_node_next(struct dmi_node *node, struct dmi_out *out, struct dmi_act *act);
-/* Frees what the action still has: of a SEND the slices, unless they are zero. */
+/* Frees what the action still holds: of a SEND the slices, unless they are zero. */
 void dmi_act_end(struct dmi_act *act);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * node_int.h - what the files of the node share; nobody else includes it.
+ * node_int.h - what the files of the node share; no other file includes it.
  */
 #ifndef DMI_CORE_NODE_INT_H
 #define DMI_CORE_NODE_INT_H
@@ -17,14 +17,14 @@ struct dmi_node {
   struct dmi_member *member;
   struct dmi_handover *handover;
   struct dmi_pressure *pressure;
-  struct dmi_mout life; /* of the event of membership at work */
+  struct dmi_mout life; /* actions of the current event of membership */
   bool first;           /* this process started the program */
-  bool viewed;          /* a VIEW was given to the caller, and is not answered */
-  bool goes_on;         /* the handover may have something to do, when the list is empty */
+  bool viewed;          /* the caller has got a VIEW that is not answered yet */
+  bool goes_on;         /* the handover may have something to do when the list is empty */
 };
 
 /* ---- node.c ---- */
-/* Moves what an event of membership asks for into the list. */
+/* Moves the actions of an event of membership into the list. */
 void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
 /* Calls an event function of core/member.h. */
 #define LIFE(node, out, event, ...)                  \
@@ -44,7 +44,7 @@ void dmi_node_pressure_open(struct dmi_node *node, struct dmi_out *out);
 DMI_MSGS_CAPACITY(DMI_CAPACITY_HANDLER)
 bool dmi_node_pressure_message(struct dmi_node *node, dmi_uid_t from, const struct dmi_msg *msg,
                                struct dmi_out *out);
-/* The view that was taken. */
+/* Tells core/pressure.h and the handover who the members are. */
 void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * node_pressure.c - memory for pages in the node: what it hears of the other members goes to
- * core/pressure.h and, as a leave asks them, to the handover.
+ * node_pressure.c - the node's part about memory for pages: messages and views go to
+ * core/pressure.h and, for a leave, to the handover.
  */
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struc
   }
 }
 
-/* All members but this process, and those that have left. */
+/* All members except this process and those that have left. */
 void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out) {
   uint32_t num, others = 0;
   const struct dmi_peer *peers = dmi_member_peers(node->member, &num);

@@ -1,11 +1,10 @@
 /*
- * page.c - one page's record in this process: its birth and end, its role, and what a thread may
- * read or write here and now.
+ * page.c - one page's record in this process: how it begins and ends, its role, and whether a
+ * thread can read or write at once.
  *
- * What goes on with a page is in the other files: own operations begin in page_begin.c, messages
- * arrive in page_message.c, the owner's side is page_owner.c and page_write.c, a copy's
- * page_copy.c, and the home's page_home.c. No sockets, threads, clocks or locks in any of them: see
- * page.h.
+ * The protocol is in other files: own operations begin in page_begin.c, messages arrive in
+ * page_message.c, the owner's side is in page_owner.c and page_write.c, a copy's in page_copy.c,
+ * and the home's in page_home.c. None of them uses sockets, threads, clocks or locks: see page.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
            (req = dmi_req_pop(&page->busy->queue))) {
       if (req->foreign) dmi_req_free(req);
     }
-    if (page->busy->current) { /* it waited for a process that was lost */
+    if (page->busy->current) { /* it waited for a lost process */
       if (page->busy->current->foreign) dmi_req_free(page->busy->current);
       dmi_slice_drop(&page->busy->bytes);
       dmi_frame_unref(page->busy->answer);
@@ -126,7 +125,7 @@ bool dmi_page_writable(const struct dmi_core *core, const struct dmi_page *page)
          (!busy->current && !busy->queue.first && !busy->holders && !busy->waiting_ops.first);
 }
 
-/* The bytes, ready for a write without an operation. False: no capacity, or no memory. */
+/* Makes the bytes ready for a write without an operation. False: no reservation, or no memory. */
 static bool own_now(struct dmi_core *core, struct dmi_page *page, bool whole) {
   if (dmi_page_own_frame(core, page, whole, false)) return true;
   dmi_reserve_settle(core, page);

@@ -1,6 +1,5 @@
 /*
- * page_begin.c - own operations: served at once, queued here, or on their way to the owner (R1,
- * R2).
+ * page_begin.c - own operations begin: served at once, queued here, or sent to the owner (R1, R2).
  */
 #include <string.h>
 
@@ -28,7 +27,7 @@ void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out 
   dmi_out_complete(out, req, DMI_OK);
 }
 
-/* R1: where a request goes first; the home when the hint cannot be used. */
+/* R1: sends a request to the hint, or to the home if the hint cannot be used. */
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
@@ -64,7 +63,7 @@ void dmi_own_send(struct dmi_core *core, struct dmi_page *page, bool nodata, str
   }
 }
 
-/* Sends the message that carries this own operation, which has no answer yet. */
+/* Sends the message for this own operation, whose answer is expected then. */
 static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      enum dmi_msg_type type, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
@@ -78,7 +77,7 @@ static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   dmi_request_send(core, page, &msg, out);
 }
 
-/* Sends READ, unless there is no memory for what it would bring (R12). */
+/* Sends READ, unless there is no memory for its answer (R12). */
 static bool fetch_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                         struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
@@ -109,7 +108,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   } else if (page->flags & DMI_PAGE_FROZEN) {
     dmi_req_push(&busy->waiters, req);
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
-    dmi_req_push(&busy->waiters, req); /* held, or GRANT will end the wait */
+    dmi_req_push(&busy->waiters, req); /* the copy is unreleased, or GRANT will end the wait */
   } else if (req->type == DMI_REQ_READ && !busy->puts && dmi_fetch_any(busy->fetch) &&
              (!busy->poisoned || DMI_BROKEN(core, DMI_BREAK_POISON))) {
     req->fetch = busy->fetch;
@@ -150,8 +149,7 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
       break;
     default:
       whole = req->type == DMI_REQ_EXCL && req->off == 0 && req->len == page->map->page_size;
-      /* The old bytes will not come with the ownership: the new ones must be here before it does.
-       */
+      /* GRANT will not bring the old bytes, so the new ones must be copied before it arrives. */
       if (whole && !req->src.frame) req->src = dmi_slice_copy(req->src.ptr, req->len);
       if (!req->src.ptr && req->len) {
         dmi_out_complete(out, req, DMI_ENOMEM);

@@ -1,9 +1,8 @@
 /*
- * page_block.c - a page that comes in BLOCKs, from a process that passes it on while it arrives
- * there (R13).
+ * page_block.c - a page that arrives in BLOCKs, from a delegate that is still receiving it (R13).
  *
- * The assembly is the frame that will be the page's bytes; BLOCKs come in order, from one sender:
- * one that passes the page on or, if it gave up, then the owner.
+ * The assembly is the frame that will become the page's bytes. BLOCKs arrive in order, from one
+ * sender: the delegate or, if that gave up, the owner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "core/page_int.h"
 
 struct dmi_assembly {
-  struct dmi_frame *frame; /* of the page's size; the first `got` bytes are right */
+  struct dmi_frame *frame; /* of the page's size; the first `got` bytes are valid */
   uint64_t got;
   dmi_version_t version;
   uint32_t from;  /* uid of the sender */
@@ -35,19 +34,19 @@ static bool well_formed(const struct dmi_page *page, const struct dmi_msg *msg) 
          msg->block.off <= size - msg->body.len;
 }
 
-/* True if it is about the fetch in flight. */
+/* True if the BLOCK is of the fetch in flight. */
 static bool wanted(const struct dmi_page *page, const struct dmi_msg *msg) {
   return page->busy && dmi_fetch_is(page->busy->fetch, msg->block.fetch) &&
          !(page->flags & DMI_PAGE_DEAD);
 }
 
-/* What a well-formed, wanted BLOCK is to the assembly. */
+/* How a valid BLOCK of the fetch fits the assembly. */
 enum belongs {
-  BELONGS_NEXT,  /* goes on with it */
-  BELONGS_FIRST, /* begins it, or begins it anew: the owner itself sends, since the one before gave
-                    up */
-  BELONGS_NOT,   /* is of a stream that was given up */
-  BELONGS_WRONG  /* is of its stream, but not what comes next: no correct peer sends that */
+  BELONGS_NEXT, /* continues it */
+  /* begins it, or begins it again: now the owner sends, since the delegate gave up */
+  BELONGS_FIRST,
+  BELONGS_NOT,  /* belongs to a stream that was given up */
+  BELONGS_WRONG /* belongs to its stream but is not the next one: no correct peer sends that */
 };
 
 static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
@@ -62,7 +61,7 @@ static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
   return blocks->delegated && !delegated && msg->block.off == 0 ? BELONGS_FIRST : BELONGS_NOT;
 }
 
-/* The assembly that it goes on with, or begins.  NULL: it does neither, or there is no memory. */
+/* The assembly that this BLOCK continues or begins. NULL: neither, or no memory. */
 static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
                                          const struct dmi_msg *msg, enum belongs how) {
   struct dmi_assembly *blocks;
@@ -92,7 +91,7 @@ unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page,
   return blocks->frame->bytes + msg->block.off;
 }
 
-/* The page is whole. */
+/* The page is complete: it becomes a copy. */
 static bool finish(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                    const struct dmi_msg *last, struct dmi_out *out) {
   struct dmi_frame *frame = dmi_frame_ref(page->busy->blocks->frame);

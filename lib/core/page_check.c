@@ -1,5 +1,5 @@
 /*
- * page_check.c - the invariants of a page (docs/protocol.md): what holds between any two steps.
+ * page_check.c - the invariants of a page (docs/protocol.md): they hold between any two steps.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,19 @@
     if (!(holds)) return what; \
   } while (0)
 
-/* R12.  All between the steps. */
+/* The invariants of R12. */
 static const char *capacity_wrong(const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   bool reserved = page->flags & DMI_PAGE_RESERVED, fetch = busy && dmi_fetch_any(busy->fetch);
   bool owner = page->role == DMI_ROLE_OWNER, pending = page->role == DMI_ROLE_PENDING;
-  REQUIRE(!reserved || !page->frame, "room set aside beside the bytes");
+  REQUIRE(!reserved || !page->frame, "a reservation although there are bytes");
   REQUIRE(!reserved || pending || fetch || (busy && busy->current),
-          "room set aside for nothing that is to come");
+          "a reservation, but no bytes will arrive");
   REQUIRE(reserved || page->frame || (!pending && !fetch) ||
               (pending && (page->flags & DMI_PAGE_ZEROS)),
-          "bytes are to come, and no room");
-  REQUIRE(reserved || page->frame || !busy || !busy->current, "a write at work without room");
+          "bytes will arrive, and no reservation");
+  REQUIRE(reserved || page->frame || !busy || !busy->current,
+          "a write in progress without a reservation");
   REQUIRE(!(page->flags & DMI_PAGE_OFFERED) || owner, "offered, and not the owner");
   REQUIRE(!(page->flags & DMI_PAGE_STALLED) ||
               (owner && !page->frame && busy && busy->queue.first && !busy->current),
@@ -35,13 +36,13 @@ static const char *capacity_wrong(const struct dmi_page *page) {
   return NULL;
 }
 
-/* What goes on with the page. */
+/* The invariants of the busy part. */
 static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   REQUIRE(busy->queue.first == NULL || page->role != DMI_ROLE_NONE,
           "operations queued at a process that is neither owner nor pending");
   REQUIRE(busy->current == NULL || page->role == DMI_ROLE_OWNER,
-          "a write at work, and not the owner");
+          "a write in progress, and not the owner");
   REQUIRE(busy->current == NULL || busy->acks > 0, "a write waits for nothing");
   REQUIRE(busy->current != NULL || busy->queue.first == NULL || page->role == DMI_ROLE_PENDING ||
               (page->flags & (DMI_PAGE_STALLED | DMI_PAGE_FROZEN)),
@@ -50,11 +51,13 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
   REQUIRE(busy->waiting_ops.first == NULL || page->role != DMI_ROLE_NONE,
           "operations wait at a process that is neither owner nor pending");
   REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, "reads wait at the owner");
-  REQUIRE(busy->delegated == NULL || dmi_fetch_any(busy->fetch), "passes wait for no fetch");
+  REQUIRE(busy->delegated == NULL || dmi_fetch_any(busy->fetch),
+          "delegated reads wait for no fetch");
   REQUIRE(!dmi_fetch_any(busy->fetch) || (page->role != DMI_ROLE_OWNER && !page->copy),
           "a fetch is in flight, and the bytes are here");
   REQUIRE(dmi_assembly_valid(page), "an assembly without a fetch, or of a whole page");
-#ifdef DMI_DEBUG /* as many steps as copies, at each message; copyset.c lets none in */
+/* only in debug builds: it checks all copies at each message; copyset.c prevents it */
+#ifdef DMI_DEBUG
   for (uint32_t i = 0; i < busy->holders; i++)
     REQUIRE(busy->holder[i].uid != core->self && busy->holder[i].depth > 0,
             "a copyset with its owner in it");
@@ -67,7 +70,7 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
 const char *dmi_page_wrong(const struct dmi_core *core, const struct dmi_page *page) {
   const char *what;
   REQUIRE(page->role != DMI_ROLE_OWNER || !page->copy, "an owner has a copy");
-  REQUIRE(!(page->flags & DMI_PAGE_UNRELEASED) || page->copy, "held without a copy");
+  REQUIRE(!(page->flags & DMI_PAGE_UNRELEASED) || page->copy, "unreleased without a copy");
   REQUIRE(!(page->flags & DMI_PAGE_NODATA) || page->role == DMI_ROLE_OWNER,
           "no data, and not the owner");
   REQUIRE(!(page->flags & DMI_PAGE_LOST) || (page->role == DMI_ROLE_OWNER && !page->frame),

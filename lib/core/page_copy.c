@@ -1,5 +1,5 @@
 /*
- * page_copy.c - at a process that does not own the page: its copy, and answers to its requests
+ * page_copy.c - at a process that does not own the page: its copy, and the answers to its requests
  * (R6).
  */
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "core/page_int.h"
 #include "core/ranges.h"
 
-/* The floor rises; bytes under way that are older must not become a copy. */
+/* Raises the floor: older bytes in flight must not become a copy. */
 static void raise_floor(struct dmi_page *page, dmi_version_t version) {
   if (!dmi_version_older(page->floor, version)) return;
   page->floor = version;
@@ -36,7 +36,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
   }
 }
 
-/* The bytes of a write into the copy: one range, or a list of `ranges`. */
+/* Writes the bytes of a write into the copy: one range, or a list of `ranges`. */
 static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
                        const unsigned char *bytes, uint64_t ranges, uint64_t off, uint64_t len) {
   unsigned char *to = page->frame->bytes;
@@ -49,7 +49,7 @@ static void take_bytes(const struct dmi_core *core, struct dmi_page *page,
   }
 }
 
-/* Is this write the next one after the bytes here? */
+/* True if this write is the next one after the bytes here. */
 static bool is_next(const struct dmi_core *core, const struct dmi_page *page,
                     dmi_version_t version) {
   return dmi_version_is(dmi_version_next(page->version), version) ||
@@ -72,7 +72,7 @@ static bool update_copy(struct dmi_core *core, struct dmi_page *page, const stru
   return true;
 }
 
-/* INVALIDATE, RELEASE; UPDATE once it was looked at */
+/* INVALIDATE, UPDATE, RELEASE */
 bool dmi_copy_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_msg reply;
@@ -140,7 +140,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   return true;
 }
 
-/* R6 DONE, the part about this process's copy.  `bytes`: the new ones of the range. */
+/* R6 DONE, the part about this process's copy. `bytes`: the new ones of the range. */
 static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                       const struct dmi_req *own, const unsigned char *bytes) {
   dmi_version_t version = msg->done.version;
@@ -151,7 +151,7 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
         dmi_page_own_frame(core, page, own->len == page->map->page_size, false)) {
       take_bytes(core, page, bytes, own->ranges, own->off, own->len);
       page->version = version;
-      /* In effect, so the RELEASE still on its way is of an older one. */
+      /* This write is in effect; a RELEASE still in flight is for an older one. */
       page->flags &= (uint16_t)~DMI_PAGE_UNRELEASED;
     } else {
       drop_copy(core, page);

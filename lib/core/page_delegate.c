@@ -1,23 +1,23 @@
 /*
- * page_delegate.c - a page is sent to a reader by a process that has a copy, or is receiving one
- * (R13).
+ * page_delegate.c - delegated reads: a process that has a copy, or is receiving one, sends the page
+ * to a reader (R13).
  *
- * The owner decides (dmi_delegate_decide); the one chosen sends its copy, lets the READ wait for
- * its own fetch, or sends it back to the owner with DIRECT.
+ * The owner chooses a delegate (dmi_delegate_decide). The delegate sends its copy, lets the READ
+ * wait for its own fetch, or sends it back to the owner with DIRECT.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/page_int.h"
 
-/* A READ of another process that waits here for this process's fetch. */
+/* A delegated read that waits here for this process's fetch. */
 struct dmi_delegated_read {
   struct dmi_delegated_read *next;
   uint32_t origin;       /* uid */
   uint8_t kind;          /* DMI_KIND_* */
-  dmi_fetch_t fetch;     /* the origin's */
-  dmi_version_t version; /* at which it was decided */
-  uint64_t sent;         /* bytes of the page that have gone as BLOCKs */
+  dmi_fetch_t fetch;     /* number of the origin's fetch */
+  dmi_version_t version; /* the page's version when the owner decided */
+  uint64_t sent;         /* bytes of the page that were sent as BLOCKs */
 };
 
 /* ---- At the owner --------------------------------------------------------------------------- */
@@ -29,12 +29,13 @@ bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dm
   struct dmi_msg msg;
   bool direct = (req->flags & DMI_F_DIRECT) && !DMI_BROKEN(core, DMI_BREAK_DIRECT);
   uint32_t depth = 1;
-  if (req->origin == core->self) return false; /* needless since we own it; nobody waits */
+  /* we are the owner, so it is not needed, and nobody waits */
+  if (req->origin == core->self) return false;
   if (!direct && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
   if (sharer) {
     msg = dmi_msg_about(core, page, DMI_MSG_DELEGATE);
     msg.origin = req->origin;
-    msg.pass = (struct dmi_msg_pass){
+    msg.delegate = (struct dmi_msg_delegate){
         .fetch = req->fetch, .kind = req->kind, .version = page->version, .after = sharer->fetch};
     dmi_out_send(out, sharer->uid, &msg);
     sharer->children++;
@@ -56,80 +57,80 @@ bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dm
 /* ---- At the one chosen ---------------------------------------------------------------------- */
 
 static struct dmi_msg answer(const struct dmi_core *core, const struct dmi_page *page,
-                             const struct dmi_delegated_read *pass, enum dmi_msg_type type) {
+                             const struct dmi_delegated_read *read, enum dmi_msg_type type) {
   struct dmi_msg msg = dmi_msg_about(core, page, type);
-  msg.origin = pass->origin;
+  msg.origin = read->origin;
   msg.flags = DMI_F_DELEGATED;
   return msg;
 }
 
-/* The whole page, NULL: zeros. */
+/* Sends the whole page; NULL: zeros. */
 static void send_data(struct dmi_core *core, struct dmi_page *page,
-                      const struct dmi_delegated_read *pass, struct dmi_frame *frame,
+                      const struct dmi_delegated_read *read, struct dmi_frame *frame,
                       struct dmi_out *out) {
-  struct dmi_msg msg = answer(core, page, pass, DMI_MSG_DATA);
+  struct dmi_msg msg = answer(core, page, read, DMI_MSG_DATA);
   msg.data =
-      (struct dmi_msg_data){.fetch = pass->fetch, .kind = pass->kind, .version = pass->version};
+      (struct dmi_msg_data){.fetch = read->fetch, .kind = read->kind, .version = read->version};
   if (frame) {
     msg.body = dmi_slice_of(frame, 0, page->map->page_size);
   } else {
     msg.flags |= DMI_F_ZERO;
   }
-  dmi_out_send(out, pass->origin, &msg);
+  dmi_out_send(out, read->origin, &msg);
 }
 
-/* What has come and has not been sent on, of a page of which `got` bytes are there: whole blocks,
- * and the rest when it is the end. */
+/* Sends on what has arrived, if `got` bytes of the page are here: whole blocks, and at the end
+ * the rest. */
 static void send_blocks(struct dmi_core *core, struct dmi_page *page,
-                        struct dmi_delegated_read *pass, struct dmi_frame *frame, uint64_t got,
+                        struct dmi_delegated_read *read, struct dmi_frame *frame, uint64_t got,
                         struct dmi_out *out) {
   uint64_t block = core->block ? core->block : DMI_BLOCK;
-  while (pass->sent < got) {
-    struct dmi_msg msg = answer(core, page, pass, DMI_MSG_BLOCK);
-    uint64_t len = got - pass->sent;
+  while (read->sent < got) {
+    struct dmi_msg msg = answer(core, page, read, DMI_MSG_BLOCK);
+    uint64_t len = got - read->sent;
     if (len > block) len = block;
     if (len < block && got < page->map->page_size) break;
     msg.block = (struct dmi_msg_block){
-        .fetch = pass->fetch, .kind = pass->kind, .version = pass->version, .off = pass->sent};
-    msg.body = dmi_slice_of(frame, pass->sent, len);
-    dmi_out_send(out, pass->origin, &msg);
-    pass->sent += len;
+        .fetch = read->fetch, .kind = read->kind, .version = read->version, .off = read->sent};
+    msg.body = dmi_slice_of(frame, read->sent, len);
+    dmi_out_send(out, read->origin, &msg);
+    read->sent += len;
   }
 }
 
-/* Back to the owner, wherever that is. */
+/* Sends the READ back to the owner, whichever process that is now. */
 static void send_back(struct dmi_core *core, struct dmi_page *page,
-                      const struct dmi_delegated_read *pass, struct dmi_out *out) {
+                      const struct dmi_delegated_read *read, struct dmi_out *out) {
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_READ);
-  msg.origin = pass->origin;
-  msg.read = (struct dmi_msg_read){.fetch = pass->fetch, .kind = pass->kind};
+  msg.origin = read->origin;
+  msg.read = (struct dmi_msg_read){.fetch = read->fetch, .kind = read->kind};
   msg.flags = DMI_F_DIRECT;
   dmi_request_arrives(core, page, core->self, &msg, out);
 }
 
 void dmi_delegate_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
                           struct dmi_out *out) {
-  struct dmi_delegated_read pass = {.origin = msg->origin,
-                                    .kind = (uint8_t)msg->pass.kind,
-                                    .fetch = msg->pass.fetch,
-                                    .version = msg->pass.version};
+  struct dmi_delegated_read read = {.origin = msg->origin,
+                                    .kind = (uint8_t)msg->delegate.kind,
+                                    .fetch = msg->delegate.fetch,
+                                    .version = msg->delegate.version};
   struct dmi_page_busy *busy = page->busy;
-  bool has =
-      page->copy &&
-      ((!(page->flags & DMI_PAGE_UNRELEASED) && dmi_version_is(page->version, msg->pass.version)) ||
-       DMI_BROKEN(core, DMI_BREAK_DELEGATE));
+  bool has = page->copy && ((!(page->flags & DMI_PAGE_UNRELEASED) &&
+                             dmi_version_is(page->version, msg->delegate.version)) ||
+                            DMI_BROKEN(core, DMI_BREAK_DELEGATE));
   if (has) {
-    send_data(core, page, &pass, page->frame, out);
+    send_data(core, page, &read, page->frame, out);
   } else if (busy && dmi_fetch_any(busy->fetch) &&
-             (dmi_fetch_is(busy->fetch, msg->pass.after) || DMI_BROKEN(core, DMI_BREAK_AFTER))) {
+             (dmi_fetch_is(busy->fetch, msg->delegate.after) ||
+              DMI_BROKEN(core, DMI_BREAK_AFTER))) {
     struct dmi_delegated_read *waits = dmi_xalloc(1, sizeof(*waits));
     struct dmi_delegated_read **end = &busy->delegated;
-    *waits = pass;
+    *waits = read;
     while (*end)
       end = &(*end)->next;
     *end = waits;
   } else {
-    send_back(core, page, &pass, out);
+    send_back(core, page, &read, out);
   }
 }
 
@@ -142,40 +143,40 @@ struct dmi_delegated_read *dmi_fetch_end(struct dmi_page_busy *busy) {
   return delegated;
 }
 
-static bool fits(const struct dmi_core *core, const struct dmi_delegated_read *pass,
+static bool fits(const struct dmi_core *core, const struct dmi_delegated_read *read,
                  dmi_version_t version) {
-  return dmi_version_is(pass->version, version) || DMI_BROKEN(core, DMI_BREAK_DATA);
+  return dmi_version_is(read->version, version) || DMI_BROKEN(core, DMI_BREAK_DATA);
 }
 
-/* The ways in which the wait of one ends. */
+/* Ends the wait of one delegated read. */
 
 static void answer_one(struct dmi_core *core, struct dmi_page *page,
-                       struct dmi_delegated_read *pass, const struct dmi_msg *data,
+                       struct dmi_delegated_read *read, const struct dmi_msg *data,
                        struct dmi_out *out) {
-  if (!fits(core, pass, data->data.version)) {
-    send_back(core, page, pass, out);
-  } else if (pass->sent && data->body.frame) {
-    send_blocks(core, page, pass, data->body.frame, page->map->page_size, out);
+  if (!fits(core, read, data->data.version)) {
+    send_back(core, page, read, out);
+  } else if (read->sent && data->body.frame) {
+    send_blocks(core, page, read, data->body.frame, page->map->page_size, out);
   } else {
-    send_data(core, page, pass, data->body.frame, out);
+    send_data(core, page, read, data->body.frame, out);
   }
 }
 
-static void end_one(struct dmi_core *core, struct dmi_page *page, struct dmi_delegated_read *pass,
+static void end_one(struct dmi_core *core, struct dmi_page *page, struct dmi_delegated_read *read,
                     const struct dmi_msg *data, struct dmi_out *out) {
   (void)data;
-  if (!DMI_BROKEN(core, DMI_BREAK_DELEGATED)) send_back(core, page, pass, out);
+  if (!DMI_BROKEN(core, DMI_BREAK_DELEGATED)) send_back(core, page, read, out);
 }
 
-static void fail_one(struct dmi_core *core, struct dmi_page *page, struct dmi_delegated_read *pass,
+static void fail_one(struct dmi_core *core, struct dmi_page *page, struct dmi_delegated_read *read,
                      const struct dmi_msg *data, struct dmi_out *out) {
   struct dmi_msg msg;
   (void)data;
   if (!out) return;
   msg = dmi_msg_about(core, page, DMI_MSG_FAIL);
-  msg.origin = pass->origin;
-  msg.fail = (struct dmi_msg_fail){.fetch = pass->fetch, .error = DMI_EADDR};
-  dmi_out_send(out, pass->origin, &msg);
+  msg.origin = read->origin;
+  msg.fail = (struct dmi_msg_fail){.fetch = read->fetch, .error = DMI_EADDR};
+  dmi_out_send(out, read->origin, &msg);
 }
 
 static void end_all(struct dmi_core *core, struct dmi_page *page,
@@ -219,8 +220,8 @@ void dmi_delegated_forget(struct dmi_page_busy *busy) {
 
 void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
                         dmi_version_t version, uint64_t got, struct dmi_out *out) {
-  for (struct dmi_delegated_read *pass = page->busy->delegated; pass; pass = pass->next) {
-    if (fits(core, pass, version)) send_blocks(core, page, pass, frame, got, out);
+  for (struct dmi_delegated_read *read = page->busy->delegated; read; read = read->next) {
+    if (fits(core, read, version)) send_blocks(core, page, read, frame, got, out);
   }
 }
 
@@ -231,7 +232,7 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
   if (!busy || !busy->delegated || !dmi_fetch_is(busy->fetch, data->data.fetch) ||
       (page->flags & DMI_PAGE_DEAD))
     return;
-  /* What is not as it must be is refused when it is whole. */
+  /* an invalid DATA is refused later, when it is complete */
   if (!frame || frame->size != page->map->page_size || data->body.ptr != frame->bytes) return;
   if (data->body.len != frame->size || got >= frame->size) return;
   dmi_delegated_part(core, page, frame, data->data.version, got, out);

@@ -1,7 +1,7 @@
 /*
- * page_home.c - the home of a mapping orders the moves of ownership (R1); leaving (R8, R9).
+ * page_home.c - the home of a mapping, which orders the moves of ownership (R1); leaving (R8, R9).
  *
- * Going over all pages and mappings, and the HOME_* and TAKE messages, are the caller's.
+ * The caller goes through pages and mappings, and handles the HOME_* and TAKE messages.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ void dmi_home_route(struct dmi_core *core, struct dmi_page *page, uint32_t from,
     msg->flags |= DMI_F_TAIL;
   }
   if (tail == core->self && page->role == DMI_ROLE_NONE) {
-    dmi_request_fails(msg, out); /* what came with HOME_TAILS, or a view, was not so */
+    dmi_request_fails(msg, out); /* HOME_TAILS, or a view, was wrong */
   } else if (tail == core->self) {
     dmi_queue_message(core, page, msg, out);
   } else {
@@ -44,9 +44,10 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
     page->flags &= (uint16_t)~DMI_PAGE_LISTED;
     return true;
   }
-  if (page->role == DMI_ROLE_OWNER) return true; /* made here since, as the home's */
-  if (page->copy) return false;                  /* of bytes that were asked for through the home */
-  /* Nobody ever asked the old home for this page: it is ours, and zero. */
+  if (page->role == DMI_ROLE_OWNER) return true; /* the record was made here since, at the home */
+  if (page->copy) return false;                  /* its bytes were requested through the home */
+  /* No process ever asked the old home for this page, so this process owns it, and it is all
+   * zero. */
   if (page->role == DMI_ROLE_PENDING) dmi_set_stale(core, page, true);
   page->tail = core->self;
   dmi_set_role(core, page, DMI_ROLE_OWNER);
@@ -63,8 +64,8 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
   return true;
 }
 
-/* A request for another process goes by way of the home; unless that is, or names, the one from
- * which it came back: then it would circulate for ever. */
+/* Sends another process's request to the home; but not if that is, or leads to, the process that
+ * sent it back: then it would circulate for ever. */
 static void send_home(struct dmi_core *core, struct dmi_page *page, uint32_t left,
                       struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
@@ -82,17 +83,17 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack, read;
-  if (page->flags & DMI_PAGE_FROZEN) { /* it counts as gone to the one that was lost */
+  if (page->flags & DMI_PAGE_FROZEN) { /* it counts as sent to the lost process */
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
     return;
   }
   switch (msg->type) {
-    case DMI_MSG_DELEGATE: /* we may be the owner still */
+    case DMI_MSG_DELEGATE: /* this process may still be the owner */
       read = dmi_msg_about(core, page, DMI_MSG_READ);
       read.origin = msg->origin;
       read.flags = DMI_F_DIRECT;
-      read.read = (struct dmi_msg_read){.fetch = msg->pass.fetch, .kind = msg->pass.kind};
+      read.read = (struct dmi_msg_read){.fetch = msg->delegate.fetch, .kind = msg->delegate.kind};
       dmi_request_arrives(core, page, core->self, &read, out);
       return;
     case DMI_MSG_GET:
@@ -100,7 +101,8 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
     case DMI_MSG_PUT:
     case DMI_MSG_ATOMIC:
     case DMI_MSG_OWN:
-      msg->flags &= (uint16_t)~DMI_F_WAITING; /* its place was at the process that left */
+      /* it was a waiting operation only at the process that left */
+      msg->flags &= (uint16_t)~DMI_F_WAITING;
       send_home(core, page, to, msg, out);
       return;
     case DMI_MSG_INVALIDATE:
@@ -115,7 +117,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       if ((msg->flags & DMI_F_MUST) && heir && heir != to) dmi_page_give(core, page, heir, out);
       break;
     default:
-      break; /* no thread is left there that waits for it */
+      break; /* no thread waits for it any more */
   }
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

@@ -1,6 +1,6 @@
 /*
- * page_message.c - messages about a page: whether a correct peer could have sent them, and who
- * handles them; requests on their way (R1); answers for a mapping that is not known here (R10).
+ * page_message.c - messages about a page: checks whether a correct peer could have sent them, and
+ * dispatches them; forwards requests (R1); answers for a mapping that is not known here (R10).
  */
 #include <string.h>
 
@@ -14,7 +14,8 @@ static bool in_page(const struct dmi_page *page, uint64_t off, uint64_t len) {
   return off <= size && len <= size - off;
 }
 
-/* One range or, with `ranges`, a list of so many, and `bytes` bytes that belong in the page. */
+/* True if the message has one valid range or, with `ranges`, a valid list of so many, and
+ * `bytes` bytes for the page. */
 static bool ranges_valid(const struct dmi_page *page, uint64_t off, uint64_t len, uint64_t ranges,
                          const struct dmi_slice *body, uint64_t bytes) {
   if (!ranges) return in_page(page, off, len) && body->len == bytes && (body->ptr || !bytes);
@@ -49,11 +50,11 @@ bool dmi_is_kind(uint64_t kind) {
   return kind == DMI_KIND_INVALIDATE || kind == DMI_KIND_UPDATE;
 }
 
-/* True if its origin is not in the view. Then no process waits for the answer; and a process that
- * was never a member must not become an owner, or get into a copyset. */
+/* True if its origin is not in the view. Then no process waits for the answer; and a process
+ * that was never a member must not become an owner or get into a copyset. */
 static bool origin_left(const struct dmi_core *core, const struct dmi_msg *msg) {
   if (msg->origin == core->self || core->is_member(core->arg, msg->origin)) return false;
-  /* One that has left goes on asking while its DMI_main runs. */
+  /* a process that has left still sends requests while its DMI_main runs */
   return !core->is_there || !core->is_there(core->arg, msg->origin);
 }
 
@@ -101,14 +102,15 @@ bool dmi_page_on_request(struct dmi_core *core, struct dmi_page *page, uint32_t 
   if (!dmi_request_valid(page, msg)) return false;
   if (origin_left(core, msg)) return true;
   dmi_request_arrives(core, page, from, msg, out);
-  *msg = (struct dmi_msg){0}; /* its slices went on */
+  *msg = (struct dmi_msg){0}; /* its slices were passed on */
   return true;
 }
 
 bool dmi_page_on_delegate(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                           struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   (void)from, (void)own;
-  if (!dmi_is_kind(msg->pass.kind) || msg->origin == core->self || !dmi_fetch_any(msg->pass.fetch))
+  if (!dmi_is_kind(msg->delegate.kind) || msg->origin == core->self ||
+      !dmi_fetch_any(msg->delegate.fetch))
     return false;
   if (!origin_left(core, msg)) dmi_delegate_arrives(core, page, msg, out);
   return true;
@@ -119,7 +121,7 @@ bool dmi_page_on_update(struct dmi_core *core, struct dmi_page *page, uint32_t f
   return update_valid(page, msg) && dmi_copy_message(core, page, from, msg, own, out);
 }
 
-/* A message about a mapping that is unmapped here (R10). */
+/* Handles a message about a mapping that is unmapped here (R10). */
 static bool dead_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   struct dmi_msg reply;
@@ -179,7 +181,7 @@ uint32_t dmi_page_unknown(uint32_t from, const struct dmi_msg *msg, struct dmi_m
       fail.fetch = msg->read.fetch;
       break;
     case DMI_MSG_DELEGATE:
-      fail.fetch = msg->pass.fetch;
+      fail.fetch = msg->delegate.fetch;
       break;
     case DMI_MSG_GET:
     case DMI_MSG_PUT:

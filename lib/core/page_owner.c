@@ -1,6 +1,6 @@
 /*
- * page_owner.c - at the owner: the queue of a page (R3), whose reads are answered here, and moving
- * ownership (R5).  Writes are in page_write.c.
+ * page_owner.c - at the owner: the queue of a page (R3), answering reads, and moving the ownership
+ * (R5). Writes are in page_write.c.
  */
 #include <stdlib.h>
 
@@ -8,15 +8,15 @@
 #include "core/ranges.h"
 #include "core/syncop.h"
 
-/* Passes a queued request of another process on as R1 says for a process without a role, so to the
- * home.  Not to the new owner: it may have an OWN in its queue already, and so may the next one,
- * and the request would run after the ownership for ever.  What the home sends to the tail is there
- * before any OWN. */
+/* Forwards a queued request of another process as R1 says for a process without a role: to the
+ * home. It is not sent to the new owner: that one, and the next owners, may have an OWN in the
+ * queue already, and the request could follow the ownership for ever. A request that the home
+ * sends to the tail arrives before any later OWN. */
 static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out) {
   uint32_t home = atomic_load(&page->map->home);
   struct dmi_msg msg = dmi_msg_of_req(core, page, req);
-  if (req->type == DMI_REQ_OWN) { /* a second one comes from a faulty home only */
+  if (req->type == DMI_REQ_OWN) { /* only a faulty home sends a second one */
     msg.flags |= DMI_F_TAIL;
     home = page->hint;
   }
@@ -30,7 +30,7 @@ static void pass_on(struct dmi_core *core, struct dmi_page *page, struct dmi_req
 
 /* ---- Bytes ---------------------------------------------------------------------------------- */
 
-/* Puts [off, off + len) of the page, or the flag that it is zero, into a message. */
+/* Puts bytes [off, off + len) of the page into a message, or the flag that they are zero. */
 static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, struct dmi_msg *msg) {
   if (page->frame && len) {
     msg->body = dmi_slice_of(page->frame, off, len);
@@ -41,7 +41,7 @@ static void attach_bytes(struct dmi_page *page, uint64_t off, uint64_t len, stru
 
 /* ---- Moving ownership, R5 ------------------------------------------------------------------- */
 
-/* What waits behind the OWN is passed on; own operations begin anew. */
+/* Forwards requests that waited behind the OWN; own operations begin again. */
 static void empty_queue(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_req_list own = {NULL, NULL};
   struct dmi_req *req;
@@ -178,8 +178,8 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
   dmi_req_free(req);
 }
 
-/* The operation that runs now, taken out of the queue.  NULL: none, or its head stalls (R12) and
- * nothing may pass it. */
+/* Takes the operation that runs next out of the queue. NULL: none, or the operation at the head
+ * is stalled (R12) and none may overtake it. */
 static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   const struct dmi_req *first = page->busy->queue.first;
   struct dmi_req *overtakes;
@@ -194,7 +194,7 @@ static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct
   return overtakes;
 }
 
-/* Of a LOST page: runs what needs none of its bytes, or brings all of them. */
+/* On a LOST page only operations may run that need none of its bytes, or write all of them. */
 static bool may_run_lost(const struct dmi_page *page, const struct dmi_req *req) {
   bool write = req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL;
   if (req->type == DMI_REQ_OWN) return true;
@@ -216,7 +216,7 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
         break;
       case DMI_REQ_OWN:
         if (req->origin == core->self) {
-          dmi_req_free(req); /* we are the owner already */
+          dmi_req_free(req); /* this process is the owner already */
         } else {
           grant(core, page, req, out);
         }

@@ -1,5 +1,5 @@
 /*
- * page_request.c - requests of other processes as operations, and operations as messages.
+ * page_request.c - makes operations of other processes' requests, and messages of operations.
  */
 #include <stdlib.h>
 #include <string.h>

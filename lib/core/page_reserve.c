@@ -1,9 +1,9 @@
 /*
- * page_reserve.c - reservations of memory for the bytes of a page, and what leaves when there is
- * none (R12).
+ * page_reserve.c - reservations of memory for the bytes of a page, and how a page leaves when there
+ * is none (R12).
  *
- * dmi_page_bytes is the one place where a page's bytes come and go, so that the account
- * (struct dmi_account) is right.  Which pages go where is decided elsewhere: docs/replacement.md.
+ * Only dmi_page_bytes sets and removes a page's bytes, so that the account (struct dmi_account) is
+ * right. Which pages leave, and where to, is decided elsewhere: docs/replacement.md.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ void dmi_page_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_fra
   page->frame = NULL;
   dmi_reserve_copies(core, page);
   if (old) {
-    /* The bytes that GRANT brings were to replace these. */
+    /* The bytes of GRANT were going to replace these: they need a reservation now. */
     if (!frame && page->role == DMI_ROLE_PENDING) (void)dmi_reserve_get(core, page, true);
     if (core->account) core->account->detach(core->arg, old);
     dmi_frame_unref(old);
@@ -100,7 +100,7 @@ static bool may_write(const struct dmi_req *req) {
 }
 
 bool dmi_reserve_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
-  /* If the first write of an owner without data failed, the page would be lost. */
+  /* If the first write of an owner without bytes failed, the page would be lost. */
   bool force = atomic_load(&core->heir) || (page->flags & DMI_PAGE_NODATA);
   if ((page->flags & DMI_PAGE_SPILLED) && !is_whole_write(page, req)) return true;
   return may_write(req) && !dmi_reserve_get(core, page, force);
@@ -129,7 +129,7 @@ bool dmi_page_unstall(struct dmi_core *core, struct dmi_page *page, int error,
   if (!(page->flags & DMI_PAGE_STALLED)) return false;
   if (error == DMI_OK) {
     if (spilled && !is_whole_write(page, first)) return false;
-    page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation */
+    page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation passes to the page */
     if (DMI_BROKEN(core, DMI_BREAK_STALL)) (void)dmi_req_pop(&page->busy->queue);
   } else {
     if (first->type == DMI_REQ_OWN) return false;
@@ -149,7 +149,7 @@ bool dmi_page_unstall(struct dmi_core *core, struct dmi_page *page, int error,
 
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page) {
   if (!page->copy || (page->flags & DMI_PAGE_UNRELEASED)) return false;
-  if (page->flags & DMI_PAGE_FROZEN) return false; /* nobody else may have these bytes any more */
+  if (page->flags & DMI_PAGE_FROZEN) return false; /* these may be the only bytes left */
   if (page->role != DMI_ROLE_NONE && !DMI_BROKEN(core, DMI_BREAK_DROP)) return false;
   if (page->busy && (dmi_fetch_any(page->busy->fetch) || page->busy->waiters.first)) return false;
   page->copy = 0;
@@ -162,7 +162,7 @@ bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page) {
   return !page->copy && (!page->busy || !dmi_fetch_any(page->busy->fetch));
 }
 
-/* TAKE for this one page. */
+/* Sends TAKE for this page. */
 static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
                       struct dmi_out *out) {
   bool has = page->frame || (page->flags & (DMI_PAGE_SPILLED | DMI_PAGE_NODATA));
@@ -189,8 +189,8 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
 
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
   if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return;
-  if (page->flags & DMI_PAGE_FROZEN) return; /* at RESUME */
-  /* It stalled before this process began to leave; now it takes the memory it needs. */
+  if (page->flags & DMI_PAGE_FROZEN) return; /* it is done at RESUME */
+  /* It was stalled before this process began to leave; a leaver takes the memory that it needs. */
   if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALLED;
     dmi_queue_run(core, page, out);
@@ -204,7 +204,7 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE) return true;
-  if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)) return true; /* it will be offered anew */
+  if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)) return true; /* it will be offered again */
   if (atomic_load(&core->heir) && !DMI_BROKEN(core, DMI_BREAK_LEAVER)) return false;
   if (must && zero) {
     page->flags |= DMI_PAGE_ZEROS;
@@ -241,7 +241,7 @@ bool dmi_page_unspill(struct dmi_core *core, struct dmi_page *page, struct dmi_f
                       struct dmi_out *out) {
   if (!(page->flags & DMI_PAGE_SPILLED)) return false;
   page->flags &= (uint16_t) ~(DMI_PAGE_SPILLED | DMI_PAGE_STALLED);
-  page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation */
+  page->flags |= DMI_PAGE_RESERVED; /* the caller's reservation passes to the page */
   dmi_page_bytes(core, page, frame);
   if (page->busy) dmi_queue_run(core, page, out);
   dmi_page_rest(core, page);

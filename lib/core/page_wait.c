@@ -1,8 +1,8 @@
 /*
- * page_wait.c - operations that wait at the owner until the bytes are what they wait for (R11).
+ * page_wait.c - operations that wait at the owner until the bytes meet their condition (R11).
  *
- * They are in one list of the page, in the order in which they came, and cost nothing until a write
- * touches their range.  What they wait for is in core/syncop.c.
+ * They are in a list of the page, in the order in which they arrived, and cost nothing until a
+ * write touches their range. core/syncop.c has their conditions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/page_int.h"
 #include "core/syncop.h"
 
-/* Answers it, its bytes being these.  False: no memory for the answer. */
+/* Answers the operation, whose bytes are these now. False: no memory for the answer. */
 static bool finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    const unsigned char *bytes, struct dmi_out *out) {
   struct dmi_frame *answer = dmi_frame_new(req->sizes.in);
@@ -39,7 +39,7 @@ static bool touches(const struct dmi_req *req, uint64_t off, uint64_t len) {
   return req->off < off + len && off < req->off + req->len;
 }
 
-/* Does anybody wait for this operation? */
+/* True if some process still waits for this operation. */
 static bool is_awaited(const struct dmi_core *core, const struct dmi_req *req) {
   if (!req->foreign || core->is_member(core->arg, req->origin)) return true;
   return core->is_there && core->is_there(core->arg, req->origin);
@@ -77,7 +77,7 @@ void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, uint32_t t
     msg.flags |= DMI_F_WAITING;
     if (req->foreign) {
       free(req);
-    } else { /* from now on it has an answer to get */
+    } else { /* from now on it expects an answer */
       atomic_store_explicit(&req->sent, true, memory_order_relaxed);
       if (msg.body.frame) dmi_frame_ref(msg.body.frame);
     }

@@ -1,5 +1,5 @@
 /*
- * page_write.c - at the owner: a write tells the copies, takes effect, and is answered (R4).
+ * page_write.c - at the owner: a write is sent to the copies, takes effect, and is answered (R4).
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/rmw.h"
 #include "core/syncop.h"
 
-/* Whose copy is brought up to date by the answer, so that nobody tells it; 0: nobody's. */
+/* The process whose copy the answer updates, so it gets no UPDATE; 0: none. */
 static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
   bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
               !DMI_BROKEN(core, DMI_BREAK_TOLD);
@@ -28,7 +28,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
   msg = dmi_msg_about(core, page, DMI_MSG_DONE);
   msg.origin = req->origin;
   msg.done = (struct dmi_msg_done){.op = req->op, .version = version, .answer = req->sizes.in};
-  if (apply) { /* behind the answer, since the writer has a copy to change */
+  if (apply) { /* after the answer, because the writer has a copy to change */
     struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
     if (!both) dmi_xalloc_fail(req->sizes.in + req->len);
     memcpy(both->bytes, answer->bytes, req->sizes.in);
@@ -42,7 +42,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
   dmi_req_free(req);
 }
 
-/* A write is answered, or an operation that has done its write begins to wait. */
+/* Answers a write; an operation whose write has run may begin to wait instead. */
 static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          const struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
                          struct dmi_out *out) {
@@ -73,7 +73,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
                          struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
   if (wrote) {
-    bool whole = req->off == 0 && req->len == page->map->page_size; /* a list never is */
+    bool whole = req->off == 0 && req->len == page->map->page_size; /* with a list, never */
     if (whole && bytes->frame && bytes->frame->size == req->len) {
       dmi_page_bytes(core, page, dmi_frame_ref(bytes->frame));
     } else {
@@ -91,7 +91,7 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
       msg.copy.version = page->version;
       dmi_out_send(out, busy->holder[i].uid, &msg);
     }
-    /* Before the writer: who was waiting has been so for longer. */
+    /* Before the writer's own wait begins: the others have waited for longer. */
     dmi_page_wait_look(core, page, req->ranges ? 0 : req->off,
                        req->ranges ? page->map->page_size : req->len, out);
   }
@@ -99,7 +99,8 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
   dmi_slice_drop(bytes);
 }
 
-/* Step 1: tells the copies.  Returns how many acknowledgements are to come. */
+/* Step 1: sends INVALIDATE or UPDATE to the copies. Returns how many acknowledgements are
+ * expected. */
 static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                             struct dmi_slice *bytes, struct dmi_out *out) {
   struct dmi_page_busy *busy = dmi_page_busy(page);
@@ -133,7 +134,7 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
   return acks;
 }
 
-/* The new bytes of a write that is about to begin.  Returns DMI_OK, or why it cannot. */
+/* Computes the new bytes of a write that is about to begin. Returns DMI_OK, or why it cannot. */
 static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
   struct dmi_frame *scratch;
@@ -198,8 +199,8 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   bool wrote;
   bool whole = req->off == 0 && req->len == page->map->page_size;
   int error = new_bytes(core, page, req, &bytes, &answer, &wrote);
-  /* A whole page in a frame takes the place of the old bytes.  Otherwise: with copies about, those
-   * are still read here until the write takes effect. */
+  /* A frame with the whole page replaces the old bytes. Otherwise, if there are copies, reads
+   * here get the old bytes until the write takes effect. */
   bool replaces = whole && error == DMI_OK && bytes.frame && bytes.frame->size == req->len;
   if (error == DMI_OK && wrote && !replaces &&
       !dmi_page_own_frame(core, page, whole && !busy->holders, false)) {
@@ -221,7 +222,7 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
 }
 
-/* The write at work is in effect. */
+/* The write in progress takes effect. */
 static void current_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;
   struct dmi_req *req = busy->current;

@@ -1,6 +1,6 @@
 /*
- * pressure.c - start and end, the marks of the pool, the order of stages, and the steps of
- * pages that the pager's actions consist of.
+ * pressure.c - start and end, the marks of the pool, the order of stages, and the page steps that
+ * the pager's actions need.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,13 +82,13 @@ uint64_t dmi_pressure_high(const struct dmi_pressure *p) {
   return mark(p, 8);
 }
 
-/* How low the pool has to fall so that a member that waits for memory here can have it; 0: none
+/* The use of the pool below which a member that waits for memory here can have it; 0: none
  * waits. */
 static uint64_t falls_for_others(const struct dmi_pressure *p) {
   uint64_t limit = dmi_pool_limit(p->pool), high = limit - dmi_pressure_high(p), fall = 0;
   uint64_t ahead, urgent;
   if (!dmi_pressure_can_give(p) || DMI_BROKEN(p, DMI_PRESSURE_BREAK_WATCH)) return 0;
-  /* Who has asked to leave and found no room takes nothing ahead of need. */
+  /* a process that asked to leave and found no memory takes no pages ahead of need */
   ahead = p->refused ? 0 : dmi_capacity_owed(p->capacity, DMI_CAPACITY_AHEAD);
   urgent = dmi_capacity_owed(p->capacity, DMI_CAPACITY_URGENT);
   if (ahead && ahead <= high) fall = high - ahead + 1;
@@ -99,13 +99,14 @@ static uint64_t falls_for_others(const struct dmi_pressure *p) {
 bool dmi_pressure_set_marks(const struct dmi_pressure *p) {
   uint64_t rise = dmi_pool_limit(p->pool) - dmi_pressure_low(p), used = dmi_pool_used(p->pool);
   uint64_t fall = falls_for_others(p);
-  if (used > rise) { /* and nothing can be done now */
+  if (used > rise) { /* above the mark, but nothing can be done now */
     if (rise > fall) fall = rise;
     rise = UINT64_MAX;
   }
   if (p->waiting.num || p->offered.num) {
     fall = used;
-    if (dmi_pool_transient_ended(p->pool) != p->ended) return false; /* since it looked */
+    /* some ended since this look began */
+    if (dmi_pool_transient_ended(p->pool) != p->ended) return false;
   }
   dmi_pool_watch(p->pool, rise, fall);
   used = dmi_pool_used(p->pool);
@@ -121,7 +122,7 @@ bool dmi_pressure_set_marks(const struct dmi_pressure *p) {
 #define TO_LEAVING (BIT(SWEEP) | TO_FINDING)
 #define TO_ANSWERING (BIT(COPIES) | BIT(ARM_COPIES) | TO_LEAVING)
 
-/* Where each stage may go.  What needs no action is passed over. */
+/* The allowed transitions. A stage that needs no action is skipped. */
 static const uint32_t allowed[DMI_STAGES] = {
     [DMI_STAGE_REST] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,
     [DMI_STAGE_SETTLE] = BIT(SETTLE) | BIT(CHECK) | TO_ANSWERING,

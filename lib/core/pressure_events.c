@@ -1,8 +1,8 @@
 /*
- * pressure_events.c - events: who stalls, who the members are, what they say of their memory, and
- * whether this process leaves.
+ * pressure_events.c - events: stalled pages, the members, reports about their memory, and whether
+ * this process leaves.
  *
- * Any thread: each changes what is guarded by the lock, and no more.
+ * Any thread: each function changes only what the lock guards.
  */
 #include "core/pressure_int.h"
 

@@ -1,11 +1,11 @@
 /*
  * pressure_look.c - what the pager does next.
  *
- * A look goes through its stages in one order (docs/replacement.md has the diagram): offers are
- * settled, pages that stall go on as far as there is room, members that ask are answered, and pages
- * leave if the pool is above its mark or somebody still waits.  If none can leave: the members are
- * asked for room, then the file takes pages, and when all of that is in vain the first write that
- * waits fails.  Whatever changes something begins a new look.
+ * A look goes through its stages in a fixed order (docs/replacement.md has the diagram): offers are
+ * settled, stalled pages go on as far as there is memory, members that ask are answered, and pages
+ * leave if the pool is above its mark or a page or member still waits. If none can leave, the
+ * members are asked for memory; then pages go to the file; and if that fails, too, the first
+ * waiting write fails. Each change begins a new look.
  */
 #include "core/pressure_int.h"
 #include "dmi_api.h"
@@ -29,7 +29,7 @@ static void go(struct step *step, enum dmi_pressure_stage stage, enum dmi_pressu
   step->action->sleep = step->action->expects = false;
 }
 
-/* Something has changed. */
+/* Something has changed: begins a new look. */
 static void look_again(struct step *step) {
   go(step, DMI_STAGE_REST, DMI_PRESSURE_REST, NULL);
 }
@@ -67,9 +67,9 @@ static void rest(struct step *step) {
 
 /* ---- Nothing can leave ---------------------------------------------------------------------- */
 
-/* True if some memory may become free although no member evicts a page.  Not for ever: only as long
- * as the transient use of the first look has not ended, whatever comes after it.  A process with a
- * spill file does not wait: others may wait for what is in it. */
+/* True if some memory may become free without evicting a page. This is limited: it ends when the
+ * transient use of the first look has ended, even if there is new transient use. A process with
+ * a spill file does not wait, because others may wait for what is in its file. */
 static bool memory_may_come(struct dmi_pressure *p) {
   uint64_t transient, ended, promised = dmi_capacity_promised(p->capacity);
   if (p->spills || DMI_BROKEN(p, DMI_PRESSURE_BREAK_PATIENCE)) return false;
@@ -87,12 +87,13 @@ static enum dmi_capacity_have ask_members(struct step *step) {
   return dmi_capacity_need(p->capacity, p->need ? p->need : p->without, p->unit, kind, step->out);
 }
 
-/* Is there room for the first that waits? */
+/* True if there is memory for the first waiting page. */
 static bool fits(const struct dmi_pressure *p) {
   return dmi_pool_used(p->pool) + p->without <= dmi_pool_limit(p->pool);
 }
 
-/* Is there room, or somebody who may have some, since this look began? */
+/* True if since the beginning of this look memory has become free, or a member has reported
+ * some. */
 static bool comes_late(struct step *step) {
   struct dmi_pressure *p = step->p;
   return fits(p) || (p->have == DMI_CAPACITY_NONE && ask_members(step) != DMI_CAPACITY_NONE);
@@ -116,7 +117,7 @@ static void nothing_leaves(struct step *step) {
     rest(step);
   } else if (p->busy_seen && DMI_BROKEN(p, DMI_PRESSURE_BREAK_STEP)) {
     rest(step);
-  } else if (p->busy_seen) { /* a page that could leave is only busy: look again when it is not */
+  } else if (p->busy_seen) { /* a page that could leave is busy: look again when it is idle */
     go(step, DMI_STAGE_ARM, DMI_PRESSURE_ARM, NULL);
   } else if (comes_late(step)) {
     look_again(step);
@@ -141,7 +142,7 @@ static void take(struct dmi_pressure *p, uint64_t num) {
   mark(p);
 }
 
-/* The first page that waits does not wait any more. */
+/* The first waiting page has failed: removes it. */
 static void failed(struct step *step) {
   step->action->release = step->p->waiting.page[0];
   take(step->p, 1);
@@ -149,8 +150,8 @@ static void failed(struct step *step) {
   look_again(step);
 }
 
-/* There is no memory anywhere for the first page that waits. What is in the file is not lost: it
- * comes back, even above the limit. */
+/* There is no memory anywhere for the first waiting page. It fails, but if its bytes are in the
+ * file it gets memory above the limit, so that they are not lost. */
 static void first_checked(struct step *step, enum dmi_pressure_fate fate) {
   struct dmi_pressure *p = step->p;
   struct dmi_page *page = p->waiting.page[0];
@@ -193,15 +194,15 @@ static void find_capacity(struct step *step) {
     rest(step);
   } else if (p->have == DMI_CAPACITY_NONE || DMI_BROKEN(p, DMI_PRESSURE_BREAK_ITSELF)) {
     spill_pages(step);
-  } else if (!itself) { /* since the sweep */
+  } else if (!itself) { /* not busy since the sweep */
     look_again(step);
-  } else { /* for the page that waits, but for no other */
+  } else { /* for the waiting page itself, not for other pages */
     p->kind = DMI_CAPACITY_URGENT;
     go(step, DMI_STAGE_OFFER, DMI_PRESSURE_OFFER, p->waiting.page[0]);
   }
 }
 
-/* Who had room may have left meanwhile. */
+/* The member with memory may have left meanwhile. */
 static void offered(struct step *step, enum dmi_pressure_offer offer) {
   if (offer == DMI_PRESSURE_OFFERED) {
     look_again(step);
@@ -213,7 +214,7 @@ static void offered(struct step *step, enum dmi_pressure_offer offer) {
 
 /* ---- Pages leave ---------------------------------------------------------------------------- */
 
-/* How many bytes are to leave. */
+/* How many bytes must leave. */
 static uint64_t to_leave(const struct dmi_pressure *p) {
   uint64_t used = dmi_pool_used(p->pool), limit = dmi_pool_limit(p->pool), need = 0;
   if (used > limit - dmi_pressure_low(p)) need = used - (limit - dmi_pressure_high(p));
@@ -233,7 +234,7 @@ static void swept(struct step *step, uint64_t made) {
     }
   } else if (made) {
     look_again(step);
-  } else if (p->offered.num) { /* until some are gone */
+  } else if (p->offered.num) { /* wait until some offers are settled */
     rest(step);
   } else {
     find_capacity(step);
@@ -274,7 +275,7 @@ static void answer(struct step *step) {
   }
 }
 
-/* What was free when it was decided how many have to go may be in use now. */
+/* Memory that was free when the need was computed may be in use now. */
 static void copies_dropped(struct step *step, uint64_t made) {
   struct dmi_pressure *p = step->p;
   uint64_t more = made ? dmi_pressure_copies_for_asker(p) : 0;
@@ -288,16 +289,17 @@ static void copies_dropped(struct step *step, uint64_t made) {
 
 /* ---- Pages that stall ----------------------------------------------------------------------- */
 
-/* As far as there is memory, in their order. */
+/* Lets waiting pages go on in order, as far as there is memory. */
 static void serve(struct step *step) {
   struct dmi_pressure *p = step->p;
   if (p->at < p->waiting.num && !p->without) {
     go(step, DMI_STAGE_CHECK, DMI_PRESSURE_CHECK, p->waiting.page[p->at]);
     return;
   }
-  if (p->at) p->patience = 0; /* another one is the first now */
+  if (p->at) p->patience = 0; /* another page is the first now */
   take(p, p->at);
-  if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0); /* some may have stalled again */
+  /* pages may have been stalled meanwhile */
+  if (!p->without) dmi_pool_close(p->pool, p->stalled.num != 0);
   dmi_capacity_again(p->capacity);
   p->arm = false;
   answer(step);

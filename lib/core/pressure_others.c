@@ -1,7 +1,7 @@
 /*
- * pressure_others.c - what members are told that ask for room.
+ * pressure_others.c - the answers to members that ask for memory.
  *
- * The pager's; with the lock.
+ * Called by the pager, with the lock held.
  */
 #include "core/pressure_int.h"
 
@@ -11,19 +11,19 @@ bool dmi_pressure_can_give(const struct dmi_pressure *p) {
   return open && !leaving && !p->waiting.num && !p->stalled.num;
 }
 
-/* How full the pool may become by pages of this kind from others. */
+/* How full the pool may become with pages of this kind from other members. */
 static uint64_t most(const struct dmi_pressure *p, enum dmi_capacity_kind kind) {
   return dmi_pool_limit(p->pool) - (kind == DMI_CAPACITY_AHEAD ? dmi_pressure_high(p) : 0);
 }
 
-/* What others can have now. */
+/* Bytes that other members can have now. */
 static uint64_t capacity_for(const struct dmi_pressure *p, enum dmi_capacity_kind kind) {
   uint64_t used = dmi_pool_used(p->pool), up_to = most(p, kind);
   if (!dmi_pressure_can_give(p) || (p->refused && kind == DMI_CAPACITY_AHEAD)) return 0;
   return used < up_to ? up_to - used : 0;
 }
 
-/* Reserves as much of what is asked for as there is, if it is enough for a page. */
+/* Reserves as much of the requested memory as there is, if it is enough for a page. */
 static uint64_t promise(const struct dmi_pressure *p) {
   for (;;) {
     uint64_t free_bytes = capacity_for(p, DMI_CAPACITY_PROMISE);
@@ -49,7 +49,7 @@ bool dmi_pressure_asker(struct dmi_pressure *p) {
   return true;
 }
 
-/* True if there is too little only for the moment. */
+/* True if there is too little only temporarily: the answer is deferred. */
 static bool defer(struct dmi_pressure *p) {
   enum dmi_capacity_kind kind = (enum dmi_capacity_kind)p->asker.kind;
   struct dmi_capacity_transient transient = {0};
@@ -71,7 +71,7 @@ void dmi_pressure_answer(struct dmi_pressure *p, struct dmi_capacity_out *out) {
   }
   bytes = kind == DMI_CAPACITY_PROMISE ? promise(p) : capacity_for(p, kind);
   if (!dmi_capacity_answer(p->capacity, &p->asker, bytes, out) && kind == DMI_CAPACITY_PROMISE)
-    dmi_pool_release(p->pool, bytes); /* it has left */
+    dmi_pool_release(p->pool, bytes); /* the member has left */
 }
 
 void dmi_pressure_tell(struct dmi_pressure *p, struct dmi_capacity_out *out) {

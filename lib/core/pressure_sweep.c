@@ -1,6 +1,6 @@
 /*
- * pressure_sweep.c - which pages may leave, and what becomes of each that the policy
- * (core/replace.h) picks: a copy is dropped, an owned page is offered to a member with room, or
+ * pressure_sweep.c - decides which pages may leave, and how each page leaves that the policy
+ * (core/replace.h) picks: a copy is dropped; an owned page is offered to a member with memory, or
  * goes to the file.
  */
 #include <stdlib.h>
@@ -8,13 +8,12 @@
 #include "base/xalloc.h"
 #include "core/pressure_int.h"
 
-/* Bytes of offers without an answer: enough to keep the network busy, but an eighth of the pool at
- * most, and one page at least. */
+/* Most bytes of offers in flight: enough to keep the network busy. But at most an eighth of the
+ * pool, and at least one page. */
 #define ON_THE_WAY (UINT64_C(16) << 20)
 
-/* A refusal costs its caller a message and an answer: the pager can look at so many records in that
- * time.
- */
+/* A refused reservation costs its caller a message and an answer. In that time the pager can
+ * look at this many records. */
 #define LOOKS_A_REFUSAL 256
 
 enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct dmi_look *look) {
@@ -28,7 +27,7 @@ enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct 
     look->droppable = page->copy && !(flags & DMI_PAGE_UNRELEASED) &&
                       !(busy && (dmi_fetch_any(busy->fetch) || busy->waiters.first));
   } else if (page->role == DMI_ROLE_OWNER) {
-    if (busy && busy->waiting_ops.first) /* waited for: for as long as that may last */
+    if (busy && busy->waiting_ops.first) /* operations wait for it, perhaps for long */
       return DMI_PRESSURE_IDLE;
     look->offerable = !(flags & DMI_PAGE_NODATA) && !(busy && (busy->current || busy->queue.first));
   }
@@ -38,7 +37,7 @@ enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct 
 
 /* ---- Offers --------------------------------------------------------------------------------- */
 
-/* Who may have a copy. */
+/* Collects the members that may have a copy. */
 static void holders_of(struct dmi_pressure *p, const struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   p->holders = 0;
@@ -69,7 +68,7 @@ static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look) {
   struct dmi_pressure *p = arg;
   enum dmi_pressure_busy busy = DMI_PRESSURE_IDLE;
   if (!p->env->look(p->env->arg, map, from, look, &busy)) return false;
-  if (look->saved) return true; /* it stays, busy or not */
+  if (look->saved) return true; /* it stays, even if it is idle */
   if (busy != DMI_PRESSURE_IDLE) p->busy_seen = true;
   if (busy == DMI_PRESSURE_BUSY_COPY) p->copy_seen = true;
   return true;

@@ -1,8 +1,8 @@
 /*
- * promise.c - the promises that a leaver gets, and who gets which of its pages.
+ * promise.c - the promises that a leaver gets, and which member gets which of its pages.
  *
- * One member after the other is asked, each for what is still missing, so that none reserves what
- * is not needed.  After each answer all is planned anew, in whole pages.
+ * The members are asked one after the other, each for what is still missing, so that none reserves
+ * memory that is not needed. After each answer the whole plan is made again, in whole pages.
  */
 #include "core/promise.h"
 
@@ -14,16 +14,16 @@
 
 struct peer {
   uint32_t uid;
-  bool heir;        /* is asked first */
+  bool heir;        /* it is the heir, which is asked first */
   uint64_t known;   /* bytes that it reported last */
-  uint64_t number;  /* of the question that it has not answered; 0: none */
-  uint64_t asked;   /* bytes */
-  uint64_t promise; /* bytes it has reserved for our pages, and that no page has used yet */
-  uint64_t planned; /* of them for pages in the list of shares */
+  uint64_t number;  /* number of the unanswered question; 0: none */
+  uint64_t asked;   /* bytes asked for */
+  uint64_t promise; /* bytes that it has reserved for our pages and that no page has used yet */
+  uint64_t planned; /* of these, bytes for pages in the list of shares */
   bool tried;       /* it was asked in this leave */
 };
 
-/* Pages of one size that one member is to get. */
+/* Pages of one size that one member will get. */
 struct share {
   uint32_t uid;
   uint64_t size, num;
@@ -34,13 +34,13 @@ struct dmi_promises {
 #ifdef DMI_MUTATIONS
   enum dmi_capacity_break broken;
 #endif
-  struct peer *peer; /* in the order in which they are asked, and get pages */
+  struct peer *peer; /* in the order in which they are asked and get pages */
   uint64_t num;
-  uint64_t last_number; /* of a question */
+  uint64_t last_number; /* number of the last question */
   uint32_t heir;
-  struct dmi_promise_size *sizes; /* what there was when the leave began; largest pages first */
+  struct dmi_promise_size *sizes; /* the pages when the leave began; largest pages first */
   uint64_t size_num;
-  struct share *share; /* who gets what, as far as was promised */
+  struct share *share; /* the plan: which member gets which pages, as far as promised */
   uint64_t shares;
 };
 
@@ -73,7 +73,7 @@ static struct peer *find(const struct dmi_promises *p, uint32_t uid) {
   return NULL;
 }
 
-/* The heir, then the members that reported the most memory. */
+/* Order: the heir, then the members that reported the most memory. */
 static int first_to_ask(const void *left, const void *right) {
   const struct peer *a = left, *b = right;
   if (a->heir != b->heir) return a->heir ? -1 : 1;
@@ -104,7 +104,7 @@ bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi
   const struct dmi_msg_capacity_report *report = &msg->capacity_report;
   struct peer *peer = find(p, from);
   if (report->kind > DMI_CAPACITY_PROMISE) return false;
-  if (!peer) return true; /* it has left the view, or is not in it yet */
+  if (!peer) return true; /* it is not in the view any more, or not yet */
   if (report->kind != DMI_CAPACITY_PROMISE) {
     peer->known = report->bytes;
     return true;
@@ -136,8 +136,8 @@ void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_
   order(p);
 }
 
-/* Who gets what, whole pages, larger ones first.  Returns the bytes of pages that fit nowhere,
- * *unit: the size of the smallest of them. */
+/* Plans which member gets which pages, larger pages first. Returns the bytes of pages that fit
+ * nowhere; *unit: size of the smallest of them. */
 static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
   uint64_t missing = 0;
   free(p->share);
@@ -188,7 +188,8 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out 
 
 /* ---- Giving --------------------------------------------------------------------------------- */
 
-/* What was promised beyond the pages that were counted: for those that got bytes since. */
+/* A member with promised memory that the plan does not need: for pages that got bytes after they
+ * were counted. */
 static struct peer *spare(const struct dmi_promises *p, uint64_t bytes) {
   struct peer *best = NULL;
   for (uint64_t i = 0; i < p->num; i++) {

@@ -1,9 +1,9 @@
 /*
- * promise.h - who takes the pages of this process when it leaves: the members are asked, one after
- * the other, to reserve memory for them, and it is planned which pages each of them gets
- * (docs/replacement.md, "Leaving").  What happens at those who promise is in core/capacity.h.
+ * promise.h - who takes the pages of this process when it leaves: it asks the members, one after
+ * the other, to reserve memory for them, and plans which pages each member gets
+ * (docs/replacement.md, "Leaving"). The members' side is in core/capacity.h.
  *
- * Pure: events in, messages out.  Of the daemon's thread alone, so it needs no lock.
+ * Pure: events in, messages out. Only the daemon's thread uses it, so it needs no lock.
  */
 #ifndef DMI_CORE_PROMISE_H
 #define DMI_CORE_PROMISE_H
@@ -14,7 +14,7 @@
 
 struct dmi_promises;
 
-/* `core` tells who this is; it must live as long.  Aborts without memory. */
+/* `core` tells this process's uid, and must live as long. Aborts if there is no memory. */
 struct dmi_promises *dmi_promises_new(const struct dmi_core *core);
 void dmi_promises_free(struct dmi_promises *promises);
 #ifdef DMI_MUTATIONS
@@ -24,36 +24,33 @@ void dmi_promises_set_break(struct dmi_promises *promises, enum dmi_capacity_bre
 /* The other members. */
 void dmi_promises_view(struct dmi_promises *promises, const dmi_uid_t *uid, uint64_t num);
 
-/* CAPACITY_REPORT of a member.  False, with nothing changed, when it cannot come from a correct
- * peer.
- */
+/* CAPACITY_REPORT from a member. False, with nothing changed: a correct peer does not send it. */
 bool dmi_promises_report(struct dmi_promises *promises, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* Pages of one size. */
 struct dmi_promise_size {
-  uint64_t size, num; /* bytes of each; pages */
+  uint64_t size, num; /* bytes of each; number of pages */
 };
 
-/* This process has these pages, each size once; `heir` is asked first. */
+/* A leave begins: this process has these pages, each size once; `heir` is asked first. */
 void dmi_promises_begin(struct dmi_promises *promises, dmi_uid_t heir,
                         const struct dmi_promise_size *sizes, uint64_t size_num);
 
 enum dmi_promises_state {
-  DMI_PROMISES_ASKED,     /* one more member was asked */
-  DMI_PROMISES_WAIT,      /* its answer is missing */
-  DMI_PROMISES_ENOUGH,    /* each page fits as a whole somewhere */
-  DMI_PROMISES_TOO_LITTLE /* ... and there is nobody left to ask */
+  DMI_PROMISES_ASKED,     /* another member was asked */
+  DMI_PROMISES_WAIT,      /* its answer has not arrived */
+  DMI_PROMISES_ENOUGH,    /* each page has a place */
+  DMI_PROMISES_TOO_LITTLE /* not enough, and no member is left to ask */
 };
-/* Asks the next one, if that is needed. */
+/* Asks the next member, if necessary. */
 enum dmi_promises_state dmi_promises_ask(struct dmi_promises *promises, struct dmi_out *out);
 
-/* The member that gets a page of `bytes`; in any order.  A page that was counted goes where it was
- * planned; another one (it got its bytes later) to a member that has promised more than is needed.
- * 0: there is none, it is for the heir. */
+/* The member that gets a page of `bytes`; pages may come in any order. A page that was counted
+ * goes where it was planned; another one (it got its bytes later) to a member that has promised
+ * more than planned. 0: there is none, so it goes to the heir. */
 dmi_uid_t dmi_promises_give(struct dmi_promises *promises, uint64_t bytes);
 
-/* All pages have been given away, or this process stays: what is left of the promises is returned.
- */
+/* All pages have been handed over, or this process stays: returns the rest of the promises. */
 void dmi_promises_end(struct dmi_promises *promises, struct dmi_out *out);
 
 #endif

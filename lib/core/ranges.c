@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(struct dmi_range) == 16, "a list travels as it lies in memory");
 
-/* Lists come from the wire as bytes and may lie anywhere. */
+/* Lists arrive as bytes and need not be aligned. */
 static struct dmi_range range_at(const unsigned char *list, uint64_t i) {
   struct dmi_range range;
   memcpy(&range, list + i * sizeof(range), sizeof(range));
@@ -23,8 +23,8 @@ bool dmi_ranges_valid(const struct dmi_slice *body, uint64_t num, uint64_t len, 
     struct dmi_range range = range_at(body->ptr, i);
     if (!range.len || range.off < next || range.off >= page_size) return false;
     if (range.len > page_size - range.off) return false;
-    total += range.len;               /* the ranges are apart: at most page_size */
-    next = range.off + range.len + 1; /* page_size is below 2^62 */
+    total += range.len;               /* ranges do not overlap, so this is at most page_size */
+    next = range.off + range.len + 1; /* no overflow: page_size is below 2^62 */
   }
   return total == len;
 }

@@ -1,12 +1,12 @@
 /*
  * replace.c - the replacement policy: a clock hand for each mapping, larger pages first.
  *
- * A sweep goes round all mappings once, those with the largest pages first.  Copies go as they are
- * met.  Owned pages are noted, as many as are needed, and go when it is known that there are no
- * more copies of this size.  A page with the bit USED only loses it; so if one round was not enough
- * everything is found in the second.
+ * A sweep goes round all mappings once, those with the largest pages first. Copies leave when they
+ * are found. Owned pages are noted, as many as are needed, and leave when there are no more copies
+ * of this size. A page with the bit USED only loses this bit, so if one round is not enough, the
+ * second one finds all pages.
  *
- * No locks, no page tables, no messages here.
+ * Must not use locks, page tables or messages.
  */
 #include "core/replace.h"
 
@@ -19,21 +19,21 @@ enum dmi_class dmi_replace_class(const struct dmi_look *look) {
   return look->shared ? DMI_CLASS_SHARED : DMI_CLASS_SOLE;
 }
 
-/* One sweep. */
+/* The state of a sweep. */
 struct sweep {
   struct dmi_replace *work;
   const struct dmi_replace_env *env;
   struct dmi_replace_map *map;
   uint64_t need, made;
   enum dmi_class last;
-  bool no_copies; /* `go` said NOWHERE for those of this size */
+  bool no_copies; /* `go` returned NOWHERE for copies of this size */
 };
 
 static bool enough(const struct sweep *sweep) {
   return sweep->made >= sweep->need;
 }
 
-/* Are as many noted of this class as could be needed? */
+/* True if as many pages of this class are noted as could be needed. */
 static bool noted_enough(const struct sweep *sweep, const struct dmi_replace_found *found,
                          uint64_t page_size) {
   uint64_t left = sweep->need - sweep->made;
@@ -46,7 +46,7 @@ static void note(struct dmi_replace_found *found, uint64_t map, uint64_t index) 
   found->num++;
 }
 
-/* Looks at one page.  False: it is of a class of which there are enough, and was not passed. */
+/* Handles one page. False: enough pages of its class are noted, so it was left as it is. */
 static bool pass(struct sweep *sweep, uint64_t at, const struct dmi_look *look) {
   struct dmi_replace_map *map = &sweep->map[at];
   enum dmi_class class = dmi_replace_class(look);
@@ -73,7 +73,7 @@ static bool pass(struct sweep *sweep, uint64_t at, const struct dmi_look *look) 
   return true;
 }
 
-/* Once round a mapping, from its hand on. */
+/* Goes round a mapping once, starting at its hand. */
 static void go_round(struct sweep *sweep, uint64_t at) {
   struct dmi_replace_map *map = &sweep->map[at];
   uint64_t start = *map->hand, from = start;
@@ -97,7 +97,7 @@ static void go_round(struct sweep *sweep, uint64_t at) {
   if (passed) *map->hand = from;
 }
 
-/* What was noted goes, until it is enough.  The hand goes back to the first that may stay. */
+/* Evicts the noted pages until it is enough. The hand goes back to the first page that stays. */
 static void go_noted(struct sweep *sweep, enum dmi_class class) {
   struct dmi_replace_found *found = &sweep->work->found[class - DMI_CLASS_SHARED];
   uint64_t i;

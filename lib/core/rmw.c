@@ -1,7 +1,7 @@
 /*
  * rmw.c - compare-and-swap, fetch-and-store, fetch-and-add and the user's DMI_function.
  *
- * Works on bytes that the caller made; does not touch pages.
+ * Works on a copy of the bytes made by the caller; does not touch pages.
  */
 #include "core/rmw.h"
 
@@ -33,7 +33,7 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
   }
 }
 
-/* Returns how many cells were not free, or not there. */
+/* Returns how many cells were not free, or out of range. */
 static uint64_t claim(unsigned char *bytes, uint64_t cells, const unsigned char *claims,
                       uint64_t num) {
   uint64_t taken = 0, old;
@@ -79,7 +79,7 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       return DMI_RMW_DONE;
     case DMI_RMW_USER:
       if (!core->function) return DMI_RMW_NO_FUNCTION;
-      /* The user's function may scribble on its inputs; they are ours or a copy, never shared. */
+      /* The user's function may change its inputs: they are our own or a copy, never shared. */
       core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
                      (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
                      (int64_t)req->sizes.in, req->tag);

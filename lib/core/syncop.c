@@ -1,8 +1,8 @@
 /*
- * syncop.c - tickets, rounds and watches: what they do to their bytes, and when a wait is over.
+ * syncop.c - tickets, rounds and watches: how they change their bytes, and when a wait ends.
  *
- * Works on bytes that the caller made; does not touch pages or lists.  The objects may lie at any
- * alignment, so they are copied out and in.
+ * Works on a copy of the bytes made by the caller; does not touch pages or lists. The objects need
+ * not be aligned, so they are copied to variables and back.
  */
 #include "core/syncop.h"
 
@@ -50,10 +50,11 @@ bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes
 
 /* ---- Counts --------------------------------------------------------------------------------- */
 
-#define COUNT_MOST (UINT64_C(1) << 52) /* ever reached: 10 million a second for 14 years */
-#define APART_MOST (INT64_C(1) << 31)  /* threads that hold and wait */
+/* counts stay below it: 10 million a second for 14 years */
+#define COUNT_MOST (UINT64_C(1) << 52)
+#define APART_MOST (INT64_C(1) << 31) /* most threads that hold or wait */
 
-/* By how many one stored number is ahead of another. */
+/* By how many steps one stored number is ahead of another. */
 static int64_t ahead(uint64_t number, uint64_t other) {
   return (int64_t)((number - other) * DMI_SYNC_COUNT);
 }
@@ -125,7 +126,7 @@ static bool turn_met(const unsigned char *bytes, const unsigned char *input) {
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
-/* Arrivals beyond the round are left out: the caller asks again for them. */
+/* Arrivals that do not fit into this round are not counted: the caller sends them again. */
 static enum dmi_rmw_end arrive(const struct dmi_req *req, unsigned char *bytes,
                                unsigned char *answer) {
   struct dmi_round round;

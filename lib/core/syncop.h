@@ -2,37 +2,38 @@
  * syncop.h - what mutexes, conditions and barriers do at the owner of their page (docs/protocol.md
  * R11).
  *
- * Each is a few numbers in global memory and a few read-modify-writes on them.  Some of these
- * operations wait: what they have to change is changed at once, and from then on they are a pure
- * wait (TURN, ROUND, WATCH), which changes nothing and is looked at after each write to its bytes.
+ * Each object is a few numbers in global memory, with a few read-modify-writes on them. Some of
+ * these operations wait: they make their change at once and then become a pure wait (TURN, ROUND,
+ * WATCH), which changes nothing. Its condition is checked after each write to its bytes.
  */
 #ifndef DMI_CORE_SYNCOP_H
 #define DMI_CORE_SYNCOP_H
 
 #include "core/rmw.h"
 
-/* What counts in these objects goes up by this number instead of 1: zero bytes are an object that
- * nobody uses, and bytes that are something else (small numbers, text, a repeated byte) are counts
- * that no object reaches, or that lie too far apart.  So an operation sees that there is none.
- * Counting goes on when 64 bits are full, as with 1: the number is odd. */
+/* Counters in these objects go up by this number instead of 1. Zero bytes are an unused object;
+ * other bytes (small numbers, text, a repeated byte) are values that no counter reaches, or that
+ * are too far apart. So an operation can tell that bytes are not such an object. Counting works
+ * after an overflow of 64 bits, as with 1, because the number is odd. */
 #define DMI_SYNC_UNIT UINT64_C(0x9e3779b97f4a7c15)
-/* The inverse: a difference of two stored numbers times this is how far they are apart. */
+/* The inverse of DMI_SYNC_UNIT modulo 2^64: a difference of two stored numbers times this is
+ * their distance in steps. */
 #define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d)
 
 /* Mutex, spin lock, condition. */
 struct dmi_tickets {
-  uint64_t next;    /* units: ticket that the next one to come gets */
-  uint64_t serving; /* units; mutex: the ticket that holds it, or may; condition: tickets below it
-                       may go */
+  uint64_t next; /* units: the next ticket to give out */
+  /* units; mutex: the ticket that holds it or may take it; condition: tickets below it may go on */
+  uint64_t serving;
 };
 
 /* Barrier: one round after another. */
 struct dmi_round {
-  uint64_t arrived;    /* units; of the round that is going on */
-  uint64_t generation; /* units; rounds that are over */
-  double sum;          /* of the last round that is over */
-  double adding;       /* of the round that is going on, so far */
-  uint64_t pnum;       /* as the first to arrive said, of the round that is going on */
+  uint64_t arrived;    /* units; arrivals in the current round */
+  uint64_t generation; /* units; rounds that have ended */
+  double sum;          /* of the last round that ended */
+  double adding;       /* of the current round so far */
+  uint64_t pnum;       /* of the current round, as its first arrival gave it */
 };
 
 /* Input of ARRIVE, followed by one double for each arrival. */
@@ -45,45 +46,46 @@ struct dmi_arrive {
 
 /* Answer of ARRIVE and ROUND. */
 struct dmi_arrived {
-  uint64_t taken; /* that many of the arrivals, the first ones, were of the round that is over now;
-                     0: the round is one of another pnum, nothing was changed */
+  /* so many of the arrivals, the first ones, belong to the round that has ended; 0: the round has
+   * another pnum, nothing was changed */
+  uint64_t taken;
   double sum;
-  uint64_t generation; /* units; rounds that are over, with this one */
+  uint64_t generation; /* units; rounds that have ended, this one included */
 };
 
 /* Input of ROUND. */
 struct dmi_await_round {
-  uint64_t generation; /* units; until that many rounds are over */
+  uint64_t generation; /* units; waits until so many rounds have ended */
   uint64_t taken;      /* for the answer */
   uint64_t none;
 };
 
-/* True if the bytes are such an object, initialised or zero. */
+/* True if the bytes are such an object, initialised or all zero. */
 bool dmi_tickets_valid(const struct dmi_tickets *tickets);
 bool dmi_round_valid(const struct dmi_round *round);
 
-/* True if it may wait at the owner. Its origin's copy is told of its write like any other copy, and
- * it does not count in `puts`. */
+/* True if it may wait at the owner. Its origin's copy gets its write like any other copy, and it
+ * is not counted in `puts`. */
 bool dmi_syncop_may_wait(uint8_t kind);
 
 /* True if it waits without changing anything. */
 bool dmi_syncop_is_wait(uint8_t kind);
 
-/* For the kinds from DMI_RMW_TRYLOCK on: as dmi_rmw_valid. */
+/* As dmi_rmw_valid, for the kinds from DMI_RMW_TRYLOCK on. */
 bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                       uint64_t input);
 
-/* Runs the operation on its bytes.  DMI_RMW_WAITS: `answer` is then the input of the pure wait that
- * it is from now on: see dmi_syncop_wait.  DMI_RMW_NO_OBJECT: nothing was changed. */
+/* Runs the operation on its bytes. DMI_RMW_WAITS: `answer` is the input of the pure wait that it
+ * becomes: see dmi_syncop_wait. DMI_RMW_NO_OBJECT: nothing was changed. */
 enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
                                 unsigned char *answer);
 
-/* The operation has to wait: makes the pure wait of it.  False: no memory, nothing was changed. */
+/* The operation has to wait: turns it into the pure wait. False: no memory, nothing was changed. */
 bool dmi_syncop_wait(struct dmi_req *req, const unsigned char *answer);
 
-/* Is the pure wait over, its bytes being these? */
+/* True if the pure wait ends with these bytes. */
 bool dmi_syncop_met(const struct dmi_req *req, const unsigned char *bytes);
-/* Then: its sizes.in bytes of answer. */
+/* Writes the answer of a wait that has ended, sizes.in bytes. */
 void dmi_syncop_answer(const struct dmi_req *req, const unsigned char *bytes,
                        unsigned char *answer);
 

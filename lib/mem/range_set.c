@@ -1,12 +1,12 @@
 /*
  * range_set.c - a set of numbers as a balanced tree of ranges.
  *
- * The ranges in the tree are disjoint and do not touch.  Ranges that overlap compare as equal, so
- * looking for one finds any range of the tree that overlaps it.  Bounds of a range in the tree are
- * changed in place where its neighbours stay on their sides.
+ * The ranges in the tree are disjoint and do not touch. Ranges that overlap compare as equal, so a
+ * search finds any range of the tree that overlaps the one searched for. The bounds of a range are
+ * changed in the tree if the order of the ranges stays the same.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* tdestroy */
+#define _GNU_SOURCE /* for tdestroy */
 #endif
 #include "mem/range_set.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 struct range {
-  uint64_t first, end; /* end is not in it */
+  uint64_t first, end; /* `end` is not part of the range */
 };
 
 static int compare(const void *a, const void *b) {
@@ -45,7 +45,7 @@ static void drop(struct dmi_range_set *ranges, struct range *range) {
 }
 
 bool dmi_range_set_add(struct dmi_range_set *ranges, uint64_t first, uint64_t end) {
-  /* A range that only touches is joined too. */
+  /* Ranges that only touch are merged as well. */
   uint64_t low = first ? first - 1 : 0, high = end < UINT64_MAX ? end + 1 : end;
   struct range *kept = find(ranges, low, high), *other;
   if (!kept) return insert(ranges, first, end);
@@ -68,7 +68,7 @@ bool dmi_range_set_remove(struct dmi_range_set *ranges, uint64_t first, uint64_t
     if (hit->first < first) {
       hit->end = first;
       if (hit_end > end && !insert(ranges, end, hit_end)) {
-        hit->end = hit_end; /* it is the only hit: nothing was changed before */
+        hit->end = hit_end; /* it was the only hit, so this undoes all changes */
         return false;
       }
     } else if (hit_end > end) {

@@ -1,6 +1,6 @@
 /*
- * spill.c - places in the spill file: a place that was given up is used again by the next page of
- * its size, the last one first; the file grows only when there is none.
+ * spill.c - places in the spill file. A free place is used again by the next page of its size, the
+ * one freed last first; the file grows only if there is none.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,10 +21,10 @@
 struct place {
   const void *page; /* key in `used` */
   uint64_t off, size;
-  struct place *next; /* free ones of a size */
+  struct place *next; /* next free place of this size */
 };
 
-/* Sizes of pages that ever were in the file: few. */
+/* A page size that was ever in the file; there are few. */
 struct size {
   uint64_t size;
   struct place *free;
@@ -34,9 +34,9 @@ struct size {
 struct dmi_spill {
   int file;
   _Atomic uint64_t total;
-  struct dmi_mutex lock; /* guards what is below */
-  uint64_t end;          /* of the file, bytes */
-  void *used;            /* by tsearch */
+  struct dmi_mutex lock; /* guards the fields below */
+  uint64_t end;          /* bytes of the file */
+  void *used;            /* places in use, by page; made by tsearch */
   struct size *sizes;
 };
 
@@ -46,13 +46,13 @@ static int compare(const void *a, const void *b) {
   return (uintptr_t)x->page < (uintptr_t)y->page ? -1 : 1;
 }
 
-/* The descriptor of a file without a name in `dir`; -1: errno. */
+/* Makes a file without a name in `dir`. Returns its descriptor, or -1 (errno). */
 static int make_file(const char *dir) {
   char name[4096];
   int file = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0) return file;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return -1;
-  /* Not every file system has such files. */
+  /* Not every file system has files without a name: make one and unlink it. */
   if (snprintf(name, sizeof(name), "%s/dmi-spill-XXXXXX", dir) >= (int)sizeof(name)) {
     errno = ENAMETOOLONG;
     return -1;
@@ -126,7 +126,7 @@ static struct place *place_new(struct dmi_spill *spill, uint64_t size) {
 }
 
 static void place_back(struct dmi_spill *spill, struct place *place) {
-  struct size *of = size_of(spill, place->size); /* it is there: the place has come from it */
+  struct size *of = size_of(spill, place->size); /* it exists, because the place is from it */
   place->next = of->free;
   of->free = place;
 }

@@ -6,10 +6,10 @@
 
 #include <stdint.h>
 
-/* Who somebody is: a uid below this, or, while it has none, a temporary id from here on. */
+/* Numbers below this are uids; from it on, temporary ids of processes that have no uid yet. */
 #define DMI_NET_TEMP 0x80000000u
 
-/* Where a process listens.  IPv4 is kept as ::ffff:a.b.c.d.  All zero: unknown. */
+/* Where a process listens. IPv4 is stored as ::ffff:a.b.c.d. All zero: unknown. */
 struct dmi_addr {
   uint8_t ip[16];
   uint16_t port;

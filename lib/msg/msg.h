@@ -1,7 +1,7 @@
 /*
  * msg.h - the messages of the page protocol as the core sees them (docs/protocol.md, "Messages").
  *
- * The wire layer turns them into bytes and back; the simulator passes them on as they are.
+ * wire.c turns them into bytes and back; the simulator passes them on unchanged.
  */
 #ifndef DMI_MSG_MSG_H
 #define DMI_MSG_MSG_H
@@ -13,81 +13,81 @@
 #include "msg/table.h"
 #include "msg/types.h"
 
-/* dmi_msg.flags: each bit has one meaning */
-#define DMI_F_ZERO 0x0001      /* GOT, DATA, GRANT: all bytes are zero, none are carried */
-#define DMI_F_HAVE 0x0002      /* OWN: `version` is that of my copy.  GRANT: use your copy */
-#define DMI_F_NODATA 0x0004    /* OWN: I overwrite the whole page.  GRANT: no bytes, as asked */
+/* dmi_msg.flags. In these comments "I" is the sender and "you" the receiver. */
+#define DMI_F_ZERO 0x0001      /* GOT, DATA, GRANT: all bytes are zero, so none are sent */
+#define DMI_F_HAVE 0x0002      /* OWN: `version` is that of my copy. GRANT: use your copy's bytes */
+#define DMI_F_NODATA 0x0004    /* OWN: I overwrite the whole page. GRANT: no bytes, as OWN asked */
 #define DMI_F_APPLY 0x0008     /* DONE: change your copy too */
 #define DMI_F_DROPPED 0x0010   /* UPDATED: I have no copy (any more) */
-#define DMI_F_DIRECT 0x0020    /* READ: the owner itself shall send it (R13) */
-#define DMI_F_DELEGATED 0x0040 /* DATA, BLOCK: not from the owner (R13) */
+#define DMI_F_DIRECT 0x0020    /* READ: the owner itself must send the page (R13) */
+#define DMI_F_DELEGATED 0x0040 /* DATA, BLOCK: not sent by the owner (R13) */
 #define DMI_F_TAIL 0x0080      /* OWN: the home sends it to the tail */
-#define DMI_F_WAITING 0x0100   /* ATOMIC: waits at the owner, and moves with the ownership (R11) */
-#define DMI_F_MUST                                                                               \
-  0x0200 /* TAKE: memory was promised, or you are the heir: take it; REFUSE_PAGE: answers such a \
-            TAKE */
-#define DMI_F_URGENT \
-  0x0400 /* CAPACITY_ASK: answer it at once, whatever is in use only transiently */
+#define DMI_F_WAITING 0x0100   /* ATOMIC: a waiting operation, moved with the ownership (R11) */
+/* TAKE: you must take it (memory was promised, or you are the heir). REFUSE_PAGE: answers such a
+ * TAKE */
+#define DMI_F_MUST 0x0200
+/* CAPACITY_ASK: answer it at once, even if memory is in transient use */
+#define DMI_F_URGENT 0x0400
 
-#define DMI_F_LOST                                                                            \
-  0x0800 /* GRANT: the page is LOST (docs/crashes-pages.md); HOME_BEGIN: so are pages without \
-            a record */
-#define DMI_F_AGAIN \
-  0x1000 /* calls of the coordinator: the one before may have done it, and is lost */
+/* GRANT: the page is LOST (docs/crashes-pages.md). HOME_BEGIN: so are pages without a record */
+#define DMI_F_LOST 0x0800
+/* calls of the coordinator: the one before may have done it, and is lost */
+#define DMI_F_AGAIN 0x1000
 
 /* Kinds of copies: in READ, DATA, DELEGATE and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
 #define DMI_KIND_UPDATE 2
 
-/* Kinds of PING */
-#define DMI_WIRE_ASK 1  /* does your daemon run? */
-#define DMI_WIRE_TELL 2 /* it does */
+/* Kinds of PING. */
+#define DMI_WIRE_ASK 1  /* asks whether the daemon runs */
+#define DMI_WIRE_TELL 2 /* answers that it does */
 
 /* One range of a list. */
 struct dmi_range {
-  uint64_t off; /* in the page */
+  uint64_t off; /* bytes from the page's start */
   uint64_t len; /* bytes */
 };
 
-/* What an ATOMIC does. */
+/* What an ATOMIC does to its bytes. */
 enum dmi_rmw {
   DMI_RMW_CAS = 1,
   DMI_RMW_FAS,
   DMI_RMW_FAD,
   DMI_RMW_USER,
-  DMI_RMW_CLAIM, /* fill free cells of a table: input dmi_claim[], answer: how many were not free */
-  DMI_RMW_HEAP,  /* a step of the allocator: core/heap.h */
-  /* core/syncop.h says what these do */
-  DMI_RMW_TRYLOCK, /* take the lock if nobody has it */
-  DMI_RMW_SIGNAL,  /* let waiters of a condition go */
-  DMI_RMW_TICKET,  /* take a ticket; the wait, TURN, is an operation of its own */
-  /* may wait at the owner (R11) */
-  DMI_RMW_LOCK,   /* take a ticket, then TURN */
-  DMI_RMW_ARRIVE, /* at a barrier, then ROUND */
-  /* only wait */
+  /* fill free cells of a table: input dmi_claim[]; answer: number of cells that were not free */
+  DMI_RMW_CLAIM,
+  DMI_RMW_HEAP, /* a step of the allocator: core/heap.h */
+  /* these are explained in core/syncop.h */
+  DMI_RMW_TRYLOCK, /* take the lock if it is free */
+  DMI_RMW_SIGNAL,  /* wake waiters of a condition */
+  DMI_RMW_TICKET,  /* take a ticket; TURN, the wait for it, is another operation */
+  /* these may wait at the owner (R11) */
+  DMI_RMW_LOCK,   /* take a ticket and wait as TURN */
+  DMI_RMW_ARRIVE, /* arrive at a barrier and wait as ROUND */
+  /* these only wait */
   DMI_RMW_TURN,  /* until a ticket is served */
-  DMI_RMW_ROUND, /* until a round is over */
-  DMI_RMW_WATCH  /* until the bytes differ from the input; answers them */
+  DMI_RMW_ROUND, /* until a round has ended */
+  DMI_RMW_WATCH  /* until the bytes differ from the input; the answer is the bytes */
 };
 
-/* One 64-bit cell, counted from the start of the operation's range, and what it shall be; it is
- * free while it is 0. */
+/* A 64-bit cell, by its index in the operation's range, and its new value; it is free while it
+ * is 0. */
 struct dmi_claim {
   uint64_t cell;
   uint64_t value;
 };
 
-/* One member of a copyset, as GRANT carries them in `list`. */
+/* A member of a copyset, in the `list` of GRANT. */
 struct dmi_holder {
   dmi_uid_t uid;
   uint32_t kind;
 };
 
-/* One page of a TAKE or REFUSE_PAGE (tail unused) or HOME_TAILS, in `list`. */
+/* A page, in the `list` of TAKE, REFUSE_PAGE (without tail) and HOME_TAILS. */
 struct dmi_tail {
   dmi_pageno_t page;
   dmi_uid_t tail;
-  uint32_t zero; /* TAKE with MUST: 1: the page has no bytes so far; else 0 */
+  uint32_t zero; /* TAKE with MUST: 1 if all bytes of the page are zero; else 0 */
 };
 
 /* One operation of a BACK. */
@@ -104,53 +104,52 @@ struct dmi_reported {
   uint32_t eligible;     /* 1: there is a copy, and it is exact */
 };
 
-/* Sizes that ATOMIC carries beside its range, in `list` (one element). */
+/* Sizes of an ATOMIC, in its `list` (one element). */
 struct dmi_rmw_sizes {
   uint64_t out1;
   uint64_t out2;
   uint64_t in;
 };
 
-/*
- * What each message carries beside the header and the bytes.  Laid out as it travels: all integers
- * little-endian, each field of 8 bytes (or two of 4 in their place), so that there is no padding.
- * One that ends with a single field of 4 bytes is DMI_MSG_CUT there: what is behind it must be zero
- * on the wire.
- */
+/* The fields of each message besides the header, list and body. Laid out as on the wire:
+ * integers are little-endian, and each field has 8 bytes (or two have 4), so that there is no
+ * padding. A struct that ends with a single field of 4 bytes is marked DMI_MSG_CUT: the 4 bytes
+ * after it must be zero on the wire. */
 #define DMI_MSG_CUT __attribute__((packed, aligned(4)))
 
-/* GET, PUT: bytes of a page are read, or written, at the owner. */
+/* GET, PUT: read or write bytes of a page at the owner. */
 struct dmi_msg_access {
-  dmi_op_t op;     /* the origin's number of the operation */
-  uint64_t off;    /* in the page; 0 with ranges */
-  uint64_t len;    /* bytes; those of all ranges together */
-  uint64_t ranges; /* 0, or so many struct dmi_range begin the body (docs/protocol.md, "Lists") */
+  dmi_op_t op;  /* number of the operation at its origin */
+  uint64_t off; /* bytes from the page's start; 0 with ranges */
+  uint64_t len; /* bytes, of all ranges together */
+  /* number of struct dmi_range at the start of the body, or 0 (docs/protocol.md, "Lists") */
+  uint64_t ranges;
 };
 
-/* READ: the page, to keep a copy. */
+/* READ: asks for a copy of the page. */
 struct dmi_msg_read {
-  dmi_fetch_t fetch; /* the origin's number of the fetch */
-  uint64_t kind;     /* DMI_KIND_*, of the copy */
+  dmi_fetch_t fetch; /* number of the fetch at its origin */
+  uint64_t kind;     /* DMI_KIND_* of the copy */
 };
 
-/* ATOMIC: read-modify-write at the owner; its inputs, out1 then out2, are the body. */
+/* ATOMIC: a read-modify-write at the owner; its inputs, out1 then out2, are the body. */
 struct dmi_msg_atomic {
   dmi_op_t op;
-  uint64_t off; /* in the page */
+  uint64_t off; /* bytes from the page's start */
   uint64_t len; /* bytes */
   uint32_t rmw; /* enum dmi_rmw */
-  int32_t tag;  /* DMI_RMW_USER: the user's, of 8 bits */
+  int32_t tag;  /* DMI_RMW_USER: the user's tag, 8 bits */
 };
 
-/* OWN: the ownership, asked of the home. */
+/* OWN: asks the home for the ownership. */
 struct dmi_msg_own {
-  dmi_version_t version; /* with HAVE: of the origin's copy */
+  dmi_version_t version; /* with HAVE: version of the origin's copy */
 };
 
 /* GOT: the bytes that GET asked for. */
 struct dmi_msg_got {
   dmi_op_t op;
-  uint64_t len; /* bytes, carried or ZERO */
+  uint64_t len; /* bytes, in the body or (ZERO) all zero */
 };
 
 /* DATA: the page that READ asked for. */
@@ -160,51 +159,54 @@ struct dmi_msg_data {
   dmi_version_t version; /* of the bytes */
 };
 
-/* BLOCK: a part of it (R13). */
+/* BLOCK: a part of a DATA (R13). */
 struct dmi_msg_block {
   dmi_fetch_t fetch;
   uint64_t kind;
   dmi_version_t version;
-  uint64_t off; /* in the page, of the body */
+  uint64_t off; /* where the body begins: bytes from the page's start */
 };
 
 /* DELEGATE: send your copy to the origin (R13). */
-struct dmi_msg_pass {
-  dmi_fetch_t fetch; /* the origin's */
+struct dmi_msg_delegate {
+  dmi_fetch_t fetch; /* the fetch of the origin */
   uint64_t kind;
-  dmi_version_t version; /* that the copy must have */
-  dmi_fetch_t after;     /* the receiver's fetch that the owner decided last; 0: not known */
+  dmi_version_t version; /* version that the copy must have */
+  /* the last fetch of the receiver that the owner answered or delegated; 0: unknown */
+  dmi_fetch_t after;
 };
 
 /* DONE: a PUT or ATOMIC has been carried out. */
 struct dmi_msg_done {
   dmi_op_t op;
-  dmi_version_t version; /* that it made; 0: none that concerns the origin's copy */
-  uint64_t answer; /* ATOMIC: bytes of the answer, which begins the body; with APPLY the new bytes
-                      of its range follow */
+  dmi_version_t version; /* version after it; 0: the origin's copy does not change */
+  /* ATOMIC: bytes of the answer, at the start of the body; with APPLY the new bytes of its range
+   * follow */
+  uint64_t answer;
 };
 
 /* FAIL: a request could not be carried out. */
 struct dmi_msg_fail {
-  dmi_op_t op;       /* 0 when it was a READ */
-  dmi_fetch_t fetch; /* of the READ; 0 when it was another */
+  dmi_op_t op;       /* 0 if it was a READ */
+  dmi_fetch_t fetch; /* the READ's fetch; 0 if it was not a READ */
   int32_t error;     /* DMI_E* */
 } DMI_MSG_CUT;
 
-/* GRANT: you are the owner. */
+/* GRANT: the receiver becomes the owner. */
 struct dmi_msg_grant {
   dmi_version_t version;
 };
 
-/* UPDATE: the copy takes this write, and is held. */
+/* UPDATE: a write for a copy, which is unreleased then. */
 struct dmi_msg_update {
-  dmi_version_t version; /* that the write makes */
-  uint64_t off;          /* in the page; 0 with ranges */
-  uint64_t len;          /* bytes; those of all ranges together */
+  dmi_version_t version; /* version after the write */
+  uint64_t off;          /* bytes from the page's start; 0 with ranges */
+  uint64_t len;          /* bytes, of all ranges together */
   uint64_t ranges;       /* as in PUT */
 };
 
-/* INVALIDATE, INVALIDATED, UPDATED, RELEASE: of the write that is about to be, or is, in effect. */
+/* INVALIDATE, INVALIDATED, UPDATED, RELEASE: about the write that is taking effect, or (RELEASE)
+ * has. */
 struct dmi_msg_copy {
   dmi_version_t version;
 };
@@ -213,7 +215,7 @@ struct dmi_msg_copy {
 struct dmi_msg_home {
   uint64_t page_size; /* bytes */
   uint64_t page_num;
-  uint64_t tag; /* what the directory keeps with the mapping */
+  uint64_t tag; /* the mapping's tag in the directory */
 };
 
 /* CUT, BACK, ASK, DECIDE, MARKED: of the recovery from a loss (docs/crashes-pages.md). */
@@ -280,22 +282,22 @@ struct dmi_msg_accepted {
   uint64_t force;
 };
 
-/* All messages of membership; what else they say is in the body (msg/pack.h). */
+/* All messages of membership; their other fields are in the body (msg/pack.h). */
 struct dmi_msg_member {
-  uint64_t op;   /* the asker's number of a call, which its answer repeats */
+  uint64_t op;   /* the asker's number of the call; the answer repeats it */
   int32_t error; /* DMI_E*, in answers */
 } DMI_MSG_CUT;
 
 /* CREATE */
 struct dmi_msg_create {
   uint64_t op; /* the caller's number of the call */
-  int64_t arg; /* of DMI_thread */
+  int64_t arg; /* the argument of DMI_thread */
 };
 
 /* CREATED */
 struct dmi_msg_created {
   uint64_t op;
-  uint64_t thread; /* its number in its process */
+  uint64_t thread; /* number of the thread in its process */
   int32_t error;
 } DMI_MSG_CUT;
 
@@ -312,7 +314,8 @@ struct dmi_msg_joined {
   int32_t error;
 } DMI_MSG_CUT;
 
-/* THREAD_JOINED, DETACHED: the thread's process has handed its results to the coordinator. */
+/* An error in THREAD_JOINED and DETACHED: the coordinator has the results of that process's
+ * threads now. */
 #define DMI_E_HANDED_OVER 1000
 
 /* DETACHED, WOKEN */
@@ -323,20 +326,20 @@ struct dmi_msg_answer {
 
 /* CAPACITY_ASK */
 struct dmi_msg_capacity_ask {
-  uint64_t number; /* the asker's, of the question */
+  uint64_t number; /* the asker's number of the question */
   uint64_t kind;   /* enum dmi_capacity_kind */
   uint64_t bytes;
-  uint64_t unit; /* bytes of a page: less is of no use */
+  uint64_t unit; /* bytes of a page: less memory is of no use */
 };
 
 /* CAPACITY_REPORT */
 struct dmi_msg_capacity_report {
-  uint64_t number; /* of the question; 0: nobody asked */
+  uint64_t number; /* number of the question; 0: not an answer */
   uint64_t kind;
   uint64_t bytes;
 };
 
-/* CAPACITY_RETURN: what was promised is not needed. */
+/* CAPACITY_RETURN: promised memory that is not needed. */
 struct dmi_msg_capacity_return {
   uint64_t bytes;
 };
@@ -348,7 +351,7 @@ struct dmi_msg {
   dmi_uid_t origin;  /* the process whose operation it is */
   uint64_t map;      /* base address of the mapping */
   dmi_pageno_t page; /* in the mapping */
-  union {            /* by type; what a message does not use is zero */
+  union {            /* by type; bytes that a message does not use are zero */
     uint64_t word[4];
     struct dmi_msg_access access;
     struct dmi_msg_read read;
@@ -357,7 +360,7 @@ struct dmi_msg {
     struct dmi_msg_got got;
     struct dmi_msg_data data;
     struct dmi_msg_block block;
-    struct dmi_msg_pass pass;
+    struct dmi_msg_delegate delegate;
     struct dmi_msg_done done;
     struct dmi_msg_fail fail;
     struct dmi_msg_grant grant;
@@ -387,10 +390,10 @@ struct dmi_msg {
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:
                             dmi_pageno_t[] */
-  struct dmi_slice body; /* bytes of the page, of a write, inputs, or an answer */
+  struct dmi_slice body; /* the page, a write's bytes, inputs, or an answer */
 };
 
-/* Does it answer an operation (not a READ), and which of its receiver's? */
+/* True if it answers an operation of its receiver that is not a READ; *op is the operation. */
 static inline bool dmi_msg_answers(const struct dmi_msg *msg, dmi_op_t *op) {
   switch (msg->type) {
     case DMI_MSG_GOT:

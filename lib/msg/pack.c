@@ -83,7 +83,7 @@ void dmi_unpack_init(struct dmi_unpack *unpack, const struct dmi_slice *body) {
   unpack->bad = !body->ptr && body->len > 0;
 }
 
-/* The next `len` bytes, or NULL. */
+/* The next `len` bytes, or NULL if there are not so many. */
 static const uint8_t *next(struct dmi_unpack *unpack, size_t len) {
   const uint8_t *ptr = unpack->ptr;
   if (unpack->bad || unpack->left < len) {
@@ -136,7 +136,7 @@ const uint8_t *dmi_unpack_bytes(struct dmi_unpack *unpack, size_t *len) {
   return ptr;
 }
 
-/* `len` bytes, and a final zero. */
+/* Copies `len` bytes and adds a final zero. */
 static void get_text(struct dmi_unpack *unpack, char *string, size_t len) {
   const uint8_t *ptr = next(unpack, len);
   string[0] = 0;

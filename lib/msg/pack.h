@@ -1,8 +1,8 @@
 /*
- * pack.h - bodies of control messages: little-endian fields, written in order, read with checks.
+ * pack.h - bodies of control messages: little-endian fields, written in order and read with checks.
  *
- * A reader never reads outside its bytes: past the end every get gives 0 and the reader stays bad.
- * The caller reads everything it expects, then asks dmi_unpack_done once.
+ * A reader never reads outside its bytes: after the end every get returns 0 and marks the reader as
+ * bad. The caller reads all fields that it expects, then calls dmi_unpack_done once.
  */
 #ifndef DMI_MSG_PACK_H
 #define DMI_MSG_PACK_H
@@ -13,7 +13,7 @@
 
 #include "base/frame.h"
 
-/* A writer.  Aborts when there is no memory. */
+/* A writer. Its functions abort if there is no memory. */
 struct dmi_pack {
   uint8_t *bytes;
   size_t len;
@@ -26,14 +26,14 @@ void dmi_pack_u16(struct dmi_pack *pack, uint16_t value);
 void dmi_pack_u32(struct dmi_pack *pack, uint32_t value);
 void dmi_pack_u64(struct dmi_pack *pack, uint64_t value);
 void dmi_pack_raw(struct dmi_pack *pack, const void *bytes, size_t len);
-/* u32 length, then the bytes. */
+/* Writes the length as u32, then the bytes. */
 void dmi_pack_bytes(struct dmi_pack *pack, const void *bytes, size_t len);
-/* u8 length, then the bytes: at most 255. */
+/* Writes the length as u8, then the bytes, at most 255. */
 void dmi_pack_string(struct dmi_pack *pack, const char *string);
-/* A sentence: u16 length, then the bytes, fewer than DMI_TEXT_SIZE. */
+/* Writes a sentence: the length as u16, then the bytes, fewer than DMI_TEXT_SIZE. */
 #define DMI_TEXT_SIZE 1024
 void dmi_pack_text(struct dmi_pack *pack, const char *text);
-/* What was written, in a frame of its own; the writer is empty again. */
+/* Returns what was written, in a new frame; the writer is empty afterwards. */
 struct dmi_slice dmi_pack_slice(struct dmi_pack *pack);
 void dmi_pack_free(struct dmi_pack *pack);
 
@@ -50,16 +50,17 @@ uint16_t dmi_unpack_u16(struct dmi_unpack *unpack);
 uint32_t dmi_unpack_u32(struct dmi_unpack *unpack);
 uint64_t dmi_unpack_u64(struct dmi_unpack *unpack);
 void dmi_unpack_raw(struct dmi_unpack *unpack, void *bytes, size_t len);
-/* As dmi_pack_bytes wrote: points into the body; NULL and *len = 0 when bad. */
+/* Reads what dmi_pack_bytes wrote; points into the body. NULL and *len = 0 if bad. */
 const uint8_t *dmi_unpack_bytes(struct dmi_unpack *unpack, size_t *len);
-/* As dmi_pack_string wrote: string has room for 256 bytes.  A zero inside is bad. */
+/* Reads what dmi_pack_string wrote; `string` has space for 256 bytes. Bad if it has a zero byte. */
 void dmi_unpack_string(struct dmi_unpack *unpack, char *string);
-/* As dmi_pack_text wrote.  A zero inside, or too long a text, is bad. */
+/* Reads what dmi_pack_text wrote. Bad if it has a zero byte or is too long. */
 void dmi_unpack_text(struct dmi_unpack *unpack, char text[DMI_TEXT_SIZE]);
-/* u32 number of elements of at least `size` bytes each, so that no number from outside makes us
- * allocate more than it sent: bad, and 0, when they do not fit in what is left. */
+/* Reads a u32, the number of elements that follow, each of at least `size` bytes. If so many do
+ * not fit into the rest: bad, and 0, so that a sender cannot make us allocate more than it has
+ * sent. */
 uint32_t dmi_unpack_count(struct dmi_unpack *unpack, size_t size);
-/* True if nothing was missing and nothing is left. */
+/* True if no bytes were missing and none are left. */
 bool dmi_unpack_done(const struct dmi_unpack *unpack);
 
 #endif

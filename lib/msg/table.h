@@ -1,13 +1,13 @@
 /*
- * table.h - THE TABLE of all messages: number, name, who handles it, who sends it to whom, what it
- * may carry, who may send it.  The enum of message numbers, names, checks, dispatch, prototypes of
- * the handlers and counters come from it; the table of docs/wire.md is compared with it by a test.
+ * table.h - THE TABLE of all messages: number, name, handler, sender and receiver, fields and
+ * limits, who may send it. The enum of message numbers, names, checks, dispatch, prototypes of the
+ * handlers and counters are made from it; a test compares it with the table of docs/wire.md.
  *
- * A new message: a row here, its struct in msg.h if no other fits, and its handler, a function in
- * any file of the folder that its rows belong to.  And a row in docs/wire.md, and the next
- * DMI_WIRE_VERSION.  Numbers that are not listed are no messages.
+ * A new message needs a row here, a struct in msg.h if no other fits, a handler in any file of the
+ * folder that handles its set, a row in docs/wire.md, and the next DMI_WIRE_VERSION. Numbers
+ * without a row are invalid.
  *
- * The rows of one set have handlers of one type; who dispatches them declares it:
+ * The rows of one set have handlers of one type, which these headers declare:
  *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
  *   PULSE core/pulse_int.h, THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h
  */
@@ -16,60 +16,61 @@
 
 #include <stdint.h>
 
-/* Changes whenever a header, a number or a layout does.  Both ends must have the same. */
+/* Must go up when a header, a number or a layout changes. Both ends of a connection must have
+ * the same. */
 #define DMI_WIRE_VERSION 11
 
 /* Who handles a message. */
 enum dmi_msg_class {
   DMI_CLASS_NOBODY,   /* not a message */
-  DMI_CLASS_NET,      /* the network layer itself; never handed up */
+  DMI_CLASS_NET,      /* lib/net itself; the handler does not get it */
   DMI_CLASS_PAGE,     /* a step of one page: core/page.h */
   DMI_CLASS_RECOVER,  /* the recovery from a loss: core/recover.h */
-  DMI_CLASS_HANDOVER, /* homes and pages that change hands: docs/protocol.md R8, R12 */
+  DMI_CLASS_HANDOVER, /* homes and pages that are handed over: docs/protocol.md R8, R12 */
   DMI_CLASS_MEMBER,   /* membership: core/member.h, docs/membership.md "Messages" */
   DMI_CLASS_THREAD,   /* threads of DMI: docs/threads.md */
-  DMI_CLASS_CAPACITY, /* capacity of members for pages: core/capacity.h, docs/replacement.md */
-  DMI_CLASS_PULSE     /* who is alive, and who goes on after a loss: core/pulse.h, docs/crashes.md */
+  DMI_CLASS_CAPACITY, /* free memory of members: core/capacity.h, docs/replacement.md */
+  DMI_CLASS_PULSE /* who is alive, and who goes on after a loss: core/pulse.h, docs/crashes.md */
 };
 
-/* Who sends a message, and to whom: what a process is to the page, mapping or program. */
+/* The sender or receiver of a message: its role for the page, mapping or program. */
 enum dmi_msg_role {
   DMI_ANY,    /* any member */
-  DMI_OWNER,  /* of the page, or who is believed to be it */
-  DMI_HOLDER, /* has a copy of it, or may have */
-  DMI_HOME,   /* of the mapping, and from there the tail */
-  DMI_ORIGIN, /* whose operation it is */
+  DMI_OWNER,  /* owner of the page, or the member that the hint names */
+  DMI_HOLDER, /* has a copy of the page, or may have one */
+  DMI_HOME,   /* home of the mapping, which forwards to the tail */
+  DMI_ORIGIN, /* the process whose operation it is */
   DMI_LEAVER,
-  DMI_HEIR,         /* of the leaver */
-  DMI_COORD,        /* the coordinator; as receiver it may be about to become it */
+  DMI_HEIR,         /* heir of the leaver */
+  DMI_COORD,        /* the coordinator; a receiver may become it soon */
   DMI_COORD_BEFORE, /* the coordinator until the last view */
-  DMI_JOINER        /* no member yet */
+  DMI_JOINER        /* not a member yet */
 };
 
-/* Who may send it: checked by the network. */
+/* Who may send it; lib/net checks this. */
 enum dmi_wire_from {
   DMI_WIRE_NOBODY, /* not a message */
   DMI_WIRE_MEMBER, /* processes of the program */
-  DMI_WIRE_ANYBODY /* also a process that has connected but is no member yet */
+  DMI_WIRE_ANYBODY /* also a process that is connected but not a member yet */
 };
 
 /* Limits in bytes. */
 #define DMI_WIRE_NONE ((uint64_t)0)
-#define DMI_WIRE_PAGE ((uint64_t)1 << 62)    /* bytes of a page */
-#define DMI_WIRE_LIST ((uint64_t)64 << 20)   /* TAKE, REFUSE_PAGE, HOME_TAILS; BACK to DECIDE */
+#define DMI_WIRE_PAGE ((uint64_t)1 << 62)     /* bytes of a page */
+#define DMI_WIRE_LIST ((uint64_t)64 << 20)    /* TAKE, REFUSE_PAGE, HOME_TAILS; BACK to DECIDE */
 #define DMI_WIRE_REPORTS ((uint64_t)48 << 20) /* REPORT: 2^21 pages */
-#define DMI_WIRE_HOLDERS ((uint64_t)8 << 20) /* GRANT: 2^20 members */
+#define DMI_WIRE_HOLDERS ((uint64_t)8 << 20)  /* GRANT: 2^20 members */
 #define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
-#define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* what grows with the members or mappings */
-#define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* of a process that is no member yet */
+#define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* bodies that grow with members or mappings */
+#define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* from a process that is not a member yet */
 
-/* What a message is for those who receive it. */
-#define DMI_BRINGS_PAGE 1 /* its body becomes a page of the receiver (those are counted) */
-#define DMI_LENDABLE 2 /* an answer: a thread that waits may receive it (docs/wire.md, "Turns") */
+/* Properties of a message for its receiver. */
+#define DMI_BRINGS_PAGE 1 /* its body becomes a page of the receiver; these are counted */
+#define DMI_LENDABLE 2    /* a thread that waits may receive it (docs/wire.md, "Turns") */
 
-/* Symbol, number, name, handler, class, sender, receiver; the member of struct dmi_msg with what is
- * its own, flags it may have, bytes of a list element (0: no list), most bytes of list, most bytes
- * of body, who may send it, DMI_BRINGS_PAGE, DMI_LENDABLE. */
+/* Symbol, number, name, handler, class, sender, receiver; its struct in struct dmi_msg, flags
+ * that it may have, bytes of a list element (0: no list), most bytes of the list, most bytes of
+ * the body, who may send it, DMI_BRINGS_PAGE, DMI_LENDABLE. */
 /* clang-format off */
 
 /* About a page. */
@@ -105,11 +106,11 @@ enum dmi_wire_from {
   X(DMI_MSG_RELEASE,     15, "RELEASE",     dmi_copy_message,        DMI_CLASS_PAGE, \
     DMI_OWNER,  DMI_HOLDER, SAYS(copy),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_DELEGATE,    22, "DELEGATE",    dmi_page_on_delegate,    DMI_CLASS_PAGE, \
-    DMI_OWNER,  DMI_HOLDER, SAYS(pass),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+    DMI_OWNER,  DMI_HOLDER, SAYS(delegate), 0,                                    0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_BLOCK,       23, "BLOCK",       dmi_block_arrives,       DMI_CLASS_PAGE, \
     DMI_ANY,    DMI_ORIGIN, SAYS(block),  DMI_F_DELEGATED,                        0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE | DMI_LENDABLE)
 
-/* About homes and pages that change hands. */
+/* About homes and pages that are handed over. */
 #define DMI_MSGS_HANDOVER(X) \
   X(DMI_MSG_TAKE,        16, "TAKE",        dmi_handover_on_take,        DMI_CLASS_HANDOVER, \
     DMI_OWNER,  DMI_ANY,    NOTHING,    DMI_F_MUST, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \

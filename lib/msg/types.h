@@ -1,9 +1,8 @@
 /*
- * types.h - numbers that must not be taken for one another.
+ * types.h - types of numbers that must not be mixed up.
  *
- * Those that travel side by side are structs of one number, so that the compiler refuses to mix
- * them; they are passed and compared at no cost.  `n` is for making, printing and packing them
- * only.
+ * Numbers that often appear together are structs with one member, so that the compiler does not let
+ * them be mixed; this costs nothing at run time. `n` is only for making, printing and packing them.
  */
 #ifndef DMI_MSG_TYPES_H
 #define DMI_MSG_TYPES_H
@@ -13,20 +12,20 @@
 
 #include "base/id.h" /* the public number of a process */
 
-typedef uint32_t dmi_uid_t;    /* of a process: counted up, never used again; 0: nobody */
-typedef uint64_t dmi_pageno_t; /* of a page in its mapping */
+typedef uint32_t dmi_uid_t;    /* of a process; consecutive, never used again; 0: no process */
+typedef uint64_t dmi_pageno_t; /* index of a page in its mapping */
 
-/* Of a page's bytes: the number of writes to it.  0 in DONE: nothing was written. */
+/* The version of a page's bytes: the number of its writes. In DONE 0 means: nothing was written. */
 typedef struct {
   uint64_t n;
 } dmi_version_t;
 
-/* Of a READ, given by its origin.  0: none. */
+/* The number of a READ, given by its origin. 0: none. */
 typedef struct {
   uint64_t n;
 } dmi_fetch_t;
 
-/* Of an operation other than READ, given by its origin. */
+/* The number of an operation other than READ, given by its origin. */
 typedef struct {
   uint64_t n;
 } dmi_op_t;
@@ -47,7 +46,7 @@ static inline bool dmi_fetch_any(dmi_fetch_t fetch) {
   return fetch.n != 0;
 }
 
-/* The same one, and not none. */
+/* True if they are equal and not 0. */
 static inline bool dmi_fetch_is(dmi_fetch_t a, dmi_fetch_t b) {
   return a.n != 0 && a.n == b.n;
 }

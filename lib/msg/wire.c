@@ -1,7 +1,8 @@
 /*
  * wire.c - the header of a message as bytes and back, and the limits of each type.
  *
- * Must not allocate, read beyond the header, or trust any field before dmi_wire_check has seen it.
+ * Must not allocate, read beyond the header, or trust any field before dmi_wire_check has checked
+ * it.
  */
 #include "msg/wire.h"
 
@@ -11,11 +12,11 @@ _Static_assert(sizeof(struct dmi_holder) == 8, "GRANT's list element");
 _Static_assert(sizeof(struct dmi_tail) == 16, "list element of TAKE, REFUSE_PAGE and HOME_TAILS");
 _Static_assert(sizeof(struct dmi_rmw_sizes) == 24, "ATOMIC's list element");
 
-/* Where the fields of the header are: it begins with struct dmi_msg as it lies in memory, up to the
+/* Offsets of the header's fields. The header begins with struct dmi_msg as in memory, up to the
  * slices. */
 enum {
   AT_LIST_LEN = 56,
-  AT_ZERO = 60, /* 4 bytes, zero: they show that both ends are at the same place of the stream */
+  AT_ZERO = 60, /* 4 bytes, zero: a check that both ends are at the same place in the stream */
   AT_BODY_LEN = 64
 };
 
@@ -23,13 +24,13 @@ _Static_assert(offsetof(struct dmi_msg, list) == AT_LIST_LEN, "what travels as i
 _Static_assert(sizeof(((struct dmi_msg *)0)->word) == 32, "each message's own fields fit");
 _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the last field");
 
-/* The bits of word `i` that a message does not use, of which `size` bytes are its own. */
+/* The bits of word `i` that a message does not use; `size` is the size of its own fields. */
 #define NOTHING 0
 #define SAYS(member) sizeof(((struct dmi_msg *)0)->member)
 #define OWN_WORD(size, i) \
   ((size) <= 8 * (i) ? UINT64_MAX : (size) >= 8 * (i) + 8 ? 0 : UINT64_MAX << 8 * ((size) % 8))
 
-/* Those of the header: who uses origin, map and page is a matter of the class. */
+/* The same for the header: the class decides whether origin, map and page are used. */
 #define HAS_ORIGIN(class) ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD)
 #define HAS_MAP(class) \
   ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER)
@@ -84,7 +85,7 @@ const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
 }
 
 void dmi_wire_put(unsigned char out[DMI_WIRE_HEADER], const struct dmi_msg *msg) {
-  uint32_t list_len = (uint32_t)msg->list.len; /* list_max of every row fits */
+  uint32_t list_len = (uint32_t)msg->list.len; /* the list_max of every row fits into 32 bits */
   memcpy(out, msg, AT_LIST_LEN);
   memcpy(out + AT_LIST_LEN, &list_len, sizeof list_len);
   memset(out + AT_ZERO, 0, AT_BODY_LEN - AT_ZERO);

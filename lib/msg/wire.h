@@ -1,12 +1,12 @@
 /*
- * wire.h - messages as bytes and back: the header, and what is checked before anything is read.
+ * wire.h - messages as bytes and back: the header, and the checks before anything else is read.
  *
  * A connection carries a handshake (proof.h, hello.h) and then messages: a header of
- * DMI_WIRE_HEADER bytes, `list_len` bytes of list, `body_len` bytes of body.  All integers are
- * little-endian.  Header and lists travel as the structs of msg/msg.h lie in memory: DMI runs on
- * little-endian machines only (checked below).
+ * DMI_WIRE_HEADER bytes, `list_len` bytes of list, `body_len` bytes of body. All integers are
+ * little-endian. Header and lists are sent as the structs of msg/msg.h are laid out in memory, so
+ * DMI runs on little-endian machines only (checked below).
  *
- * Pure: no sockets, no allocation, no upper layer.  docs/wire.md is the description for readers.
+ * Pure: no sockets, no allocation, no upper layer. docs/wire.md describes the format.
  */
 #ifndef DMI_MSG_WIRE_H
 #define DMI_MSG_WIRE_H
@@ -23,56 +23,54 @@
 
 #define DMI_WIRE_HEADER 72
 
-#define DMI_WIRE_WORDS 7 /* of 8 bytes, in struct dmi_msg before the slices */
+#define DMI_WIRE_WORDS 7 /* words of 8 bytes in struct dmi_msg before the slices */
 
 /* One row of the table. */
 struct dmi_wire_type {
   const char *name;              /* NULL: not a message */
-  uint32_t list_size;            /* bytes of an element */
+  uint32_t list_size;            /* bytes of a list element */
   uint8_t from;                  /* enum dmi_wire_from */
   uint8_t class;                 /* enum dmi_msg_class */
   uint8_t sender;                /* enum dmi_msg_role */
   uint8_t receiver;              /* enum dmi_msg_role */
   bool brings_page;              /* its body becomes a page of the receiver */
-  bool lendable;                 /* a thread that waits may receive it */
+  bool lendable;                 /* a waiting thread may receive it */
   uint64_t list_max;             /* bytes */
   uint64_t body_max;             /* bytes */
-  uint64_t zero[DMI_WIRE_WORDS]; /* the bits that it does not use */
+  uint64_t zero[DMI_WIRE_WORDS]; /* the bits that the message does not use */
 };
 
 extern const struct dmi_wire_type dmi_wire_rows[256];
 
-/* The row of a message number; .name is NULL when there is no such message.  Never NULL. */
+/* The row of a message number, never NULL; its .name is NULL if there is no such message. */
 static inline const struct dmi_wire_type *dmi_wire_type(uint8_t type) {
   return &dmi_wire_rows[type];
 }
 
-/* "JOIN"; "no message" for a number that is none. */
+/* The name, such as "JOIN"; "no message" for an unknown number. */
 const char *dmi_wire_name(uint8_t type);
 
-/* Who handles it. */
+/* The class of a message: which part handles it. */
 static inline enum dmi_msg_class dmi_wire_class(const struct dmi_msg *msg) {
   return (enum dmi_msg_class)dmi_wire_type(msg->type)->class;
 }
 
-/* Is it about a mapping, or a page of it? */
+/* True if the message is about a mapping or a page. */
 static inline bool dmi_wire_about_page(uint8_t type) {
   uint8_t class = dmi_wire_type(type)->class;
   return class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER;
 }
 
-/* NULL when the type, the lengths and the flags of `msg` are allowed and nothing is in fields that
- * it does not use, else a few words on what is not. `member`: its sender is a member. */
+/* Returns NULL if the type, the lengths and the flags of `msg` are allowed and unused fields are
+ * zero; otherwise a phrase that says what is wrong. `member`: the sender is a member. */
 const char *dmi_wire_check(const struct dmi_msg *msg, bool member);
 
-/* The header of `msg`. */
+/* Writes the header of `msg`. */
 void dmi_wire_put(unsigned char out[DMI_WIRE_HEADER], const struct dmi_msg *msg);
 
-/*
- * The message of a header.  list.len and body.len are set, their bytes are still to come (ptr and
- * frame NULL).  Returns NULL, or what is wrong with it as dmi_wire_check; then nothing that
- * follows on the connection can be understood.
- */
+/* Reads a message from its header. Sets list.len and body.len; their bytes have not arrived yet
+ * (ptr and frame are NULL). Returns NULL, or what is wrong, as dmi_wire_check; then nothing that
+ * follows on the connection can be understood. */
 const char *dmi_wire_get(struct dmi_msg *msg, const unsigned char in[DMI_WIRE_HEADER], bool member);
 
 #endif
