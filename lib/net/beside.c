@@ -10,8 +10,10 @@
  * event arrives that nobody wants. Therefore only the first one's daemon closes links. The second
  * one ends its direction, which the other process sees at once, and gives the link back.
  *
- * Failure modes: if this process has no second network yet, or none any more, the connection is
- * closed, and the other process tries again.
+ * Failure modes: if this process has no second network yet, or none any more, or DMI_NET_CALLED
+ * connections wait for its thread, the connection is closed, and the other process tries again.
+ * Without that limit those that wait for a thread that is stuck would take all descriptors: they
+ * have no time limit meanwhile, and no place in accept.c's table.
  *
  * Must not decide who may connect (handshake.c).
  */
@@ -34,7 +36,9 @@ void dmi_beside_give(struct dmi_handshake *handshake) {
   dmi_handshake_stop(handshake);
   dmi_mutex_lock(&first->beside_lock);
   struct dmi_net *net = first->beside;
+  if (net != NULL && net->given_num >= DMI_NET_CALLED) net = NULL;
   if (net != NULL) {
+    net->given_num++;
     handshake->next = net->given;
     net->given = handshake;
     ev_async_send(net->loop, &net->wake); /* with the lock held: after it `net` may be freed */
@@ -46,7 +50,10 @@ void dmi_beside_give(struct dmi_handshake *handshake) {
 static struct dmi_handshake *take_one(struct dmi_net *net) {
   dmi_mutex_lock(&net->first->beside_lock);
   struct dmi_handshake *handshake = net->given;
-  if (handshake != NULL) net->given = handshake->next;
+  if (handshake != NULL) {
+    net->given = handshake->next;
+    net->given_num--;
+  }
   dmi_mutex_unlock(&net->first->beside_lock);
   return handshake;
 }

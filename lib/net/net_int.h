@@ -257,6 +257,7 @@ struct dmi_net {
   struct dmi_mutex beside_lock;
   struct dmi_net *beside;      /* [B] the network for which this one accepts; NULL: none */
   struct dmi_handshake *given; /* [B] of `first`: accepted there, to be continued here */
+  uint32_t given_num;          /* [B] of `first`: how many, at most DMI_NET_CALLED */
   struct dmi_link
       *unused; /* [B] of the first one: links that the second one does not need any more */
 };

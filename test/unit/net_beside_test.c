@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <semaphore.h>
 
+#include "net/net_int.h"
 #include "net_node.h"
 
 static struct memory_net *memory;
@@ -245,6 +246,57 @@ static void test_signal(void **state) {
   node_free(&two.first);
 }
 
+static int closed_num;
+
+static void count_close(struct dmi_link *link) {
+  free(link);
+  closed_num++;
+}
+
+static void no_finish(struct dmi_link *link) {
+  (void)link;
+}
+
+/* An accepted connection that is given to the second network. */
+static void give_one(struct dmi_net *net) {
+  static const struct dmi_transport_ops ops = {.close = count_close, .finish = no_finish};
+  static struct dmi_net_peer holder;
+  struct dmi_handshake *handshake = calloc(1, sizeof *handshake);
+  struct dmi_link *link = calloc(1, sizeof *link);
+  assert_non_null(handshake);
+  assert_non_null(link);
+  link->ops = &ops;
+  handshake->net = net;
+  handshake->link = link;
+  handshake->holder = &holder;
+  holder.deferred = handshake;
+  dmi_beside_give(handshake);
+}
+
+/* The second network's thread does not run, or is stuck: what is given to it does not grow without
+ * limit, and is closed when it ends. */
+static void test_given(void **state) {
+  (void)state;
+  struct two two;
+  node_open(&two.first, 1);
+  node_init(&two.beside, 1);
+  run_open_beside(&two.first, &two);
+  assert_non_null(two.beside.net);
+  closed_num = 0;
+  for (int i = 0; i < DMI_NET_CALLED; i++)
+    give_one(two.first.net);
+  assert_int_equal(closed_num, 0);
+  for (int i = 1; i < 4; i++) {
+    give_one(two.first.net);
+    assert_int_equal(closed_num, i);
+  }
+  node_free(&two.beside);
+  give_one(two.first.net);
+  assert_int_equal(closed_num, 4);
+  node_free(&two.first);
+  assert_int_equal(closed_num, 4 + DMI_NET_CALLED);
+}
+
 /* In order: nobody is lost. */
 static void test_closed(void **state) {
   (void)state;
@@ -271,7 +323,7 @@ int main(void) {
       cmocka_unit_test(test_apart),   cmocka_unit_test(test_busy_daemon),
       cmocka_unit_test(test_not_yet), cmocka_unit_test(test_again),
       cmocka_unit_test(test_closed),  cmocka_unit_test(test_send_fails),
-      cmocka_unit_test(test_signal)};
+      cmocka_unit_test(test_signal),  cmocka_unit_test(test_given)};
   memory = memory_net_new();
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   memory_net_free(memory);
