@@ -3,8 +3,9 @@
 use strict;
 use warnings;
 use FindBin;
-use lib "$FindBin::Bin/lib";
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../../bin/lib";
 use DMITest;
+use DMI::Set ();
 
 my $t = DMITest->new(timeout => 100, wait => 40);
 my $program = $t->compile('test/multi/lost_dmi.c');
@@ -33,7 +34,9 @@ for my $again (0, 1) {
     $mw->expect_err(qr{^localhost/2: === joined ===$}m);
     kill KILL => pid_of($set, 'localhost/2');
     my $said = $mw->expect_err(qr{^(dmimw: localhost/2: died of signal 9.*)$}m);
-    is($said, 'dmimw: localhost/2: died of signal 9' . ($again ? '; it is started again' : ''), 'what it says');
+    my $pause = 2 ** $time;    # although it had joined
+    is($said, 'dmimw: localhost/2: died of signal 9' . ($again ? "; it is started again in $pause s" : ''),
+      'what it says');
   }
   if ($again) {
     $mw->expect_err(qr{^localhost/2: === joined ===$}m);
@@ -42,4 +45,11 @@ for my $again (0, 1) {
   close $_ for $reader, $in;    # DMI_main returns
   $mw->wait_exit($again ? 0 : 1);
 }
+
+# Seconds before the next start, by what the last one came to.
+is(DMI::Set::_pause({ since => 100 }), 1, 'the first time');
+is(DMI::Set::_pause({ since => 100, pause => 8 }), 16, 'it did not join');
+is(DMI::Set::_pause({ since => 100, joined => 41, pause => 8 }), 16, 'it was a member for a short time');
+is(DMI::Set::_pause({ since => 100, joined => 40, pause => 8 }), 1, 'it was a member for a minute');
+is(DMI::Set::_pause({ since => 100, pause => 40 }), 60, 'the longest one');
 $t->done;

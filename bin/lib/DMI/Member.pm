@@ -52,7 +52,7 @@ sub _enter {
   my ($self, $state) = @_;
   return if $rank{$state} <= $self->rank || $self->is_final;
   @$self{qw(state since)} = ($state, time);
-  $self->{has_joined} = 1 if $state =~ /^(?:joined|opened|closed|left)\z/;
+  $self->{joined} //= time if $state =~ /^(?:joined|opened|closed|left)\z/;
   $self->{changed}->($self);
   return;
 }

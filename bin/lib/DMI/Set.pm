@@ -23,6 +23,7 @@ use Sys::Hostname ();
 
 my $news = 3;                   # seconds by which the end of one process may be reported later than another's
 my @restart = (1, 60);          # seconds until a process is started again: at first, and at most
+my $settled = 60;               # seconds as a member after which the pauses begin anew
 my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
@@ -253,7 +254,7 @@ sub _judge {
   }
   $member->{again} = $self->_is_to_be_restarted($member);
   # When all are killed, the death of one is not reported.
-  $self->say("$name: $problem" . ($member->{again} ? '; it is started again' : ''))
+  $self->say("$name: $problem" . ($member->{again} ? '; it is started again in ' . _pause($member) . ' s' : ''))
     unless $self->{aborted} && $member->state eq 'ended';
   return $self->_restart($member) if $member->{again};
   $self->{failures}++;
@@ -269,13 +270,20 @@ sub _is_to_be_restarted {
   return $self->{outside} || grep { $_->is_door } @{ $self->{members} };
 }
 
-# When nothing is left of it; sooner its name is not free.  One that does not get as far as joining waits
-# longer each time: its host may be down.
+# Seconds before it is started again: twice as long each time, unless it had been a member for some time.
+# Its host may be down, or its program may fail at once.
+sub _pause {
+  my ($member) = @_;
+  my $joined = $member->{joined};
+  my $pause = defined $joined && $member->{since} - $joined >= $settled ? 0 : 2 * ($member->{pause} // 0);
+  return $pause < $restart[0] ? $restart[0] : $pause > $restart[1] ? $restart[1] : $pause;
+}
+
+# When nothing is left of it; sooner its name is not free.
 sub _restart {
   my ($self, $member) = @_;
   return unless $member->is_gone && delete $member->{again};
-  my $pause = $member->{has_joined} ? 0 : 2 * ($member->{pause} // 0);
-  $pause = $pause < $restart[0] ? $restart[0] : $pause > $restart[1] ? $restart[1] : $pause;
+  my $pause = _pause($member);
   $self->{restarting}++;
   $self->{loop}->after($pause, sub {
     $self->{restarting}--;
