@@ -37,7 +37,7 @@ struct dmi_node_info {
 struct dmi_notice {
   uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED of dmi_api.h */
   dmi_id_t dmi_id; /* the process it is about */
-  uint32_t uid;    /* likewise */
+  dmi_uid_t uid;   /* likewise */
   struct dmi_node_info info;
 };
 

@@ -110,7 +110,7 @@ struct dmi_member_call {
 };
 
 struct dmi_queued {
-  uint32_t uid; /* the process that the notice is about */
+  dmi_uid_t uid; /* the process that the notice is about */
   struct dmi_notice notice;
 };
 
@@ -122,7 +122,7 @@ struct dmi_agreed {
 
 /* A notice that this process was given. */
 struct dmi_got {
-  uint32_t uid;
+  dmi_uid_t uid;
   uint32_t state;
 };
 
@@ -291,7 +291,7 @@ struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
                                             const struct dmi_view_body *view);
 void dmi_member_crash_taken(struct dmi_member *m); /* the answer to VIEW, of a crash view */
 void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer);
-void dmi_member_note_got(struct dmi_member *m, uint32_t uid, uint32_t state);
+void dmi_member_note_got(struct dmi_member *m, dmi_uid_t uid, uint32_t state);
 void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash);
 bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 void dmi_member_next_agreed(struct dmi_member *m);

@@ -13,8 +13,8 @@
 void dmi_stall_begin(struct dmi_process *process);
 /* For half of dead_after nothing has come of this member, not even pulses (core/pulse.h): it is
  * named as those that are waited for; false: something has come. */
-void dmi_stall_silent(struct dmi_process *process, uint32_t uid, bool silent);
-void dmi_stall_lost(struct dmi_process *process, uint32_t uid); /* it is waited for no more */
-void dmi_stall_end(struct dmi_process *process);                /* frees it */
+void dmi_stall_silent(struct dmi_process *process, dmi_uid_t uid, bool silent);
+void dmi_stall_lost(struct dmi_process *process, dmi_uid_t uid); /* it is waited for no more */
+void dmi_stall_end(struct dmi_process *process);                 /* frees it */
 
 #endif
