@@ -366,6 +366,8 @@ void sim_pager_view(struct sim_proc *proc);
 void sim_pager_joined(struct sim *sim);
 void sim_pager_open(struct sim_proc *proc);
 bool sim_pager_is_open(const struct sim_proc *proc);
+/* True if it is between two looks, where the product's thread may end. */
+bool sim_pager_rests(const struct sim_proc *proc);
 void sim_pager_message(struct sim_proc *proc, uint32_t from, const struct dmi_msg *msg);
 void sim_pager_stalled(struct sim_proc *proc, struct dmi_page *page);
 void sim_pager_stepped(struct sim_proc *proc);

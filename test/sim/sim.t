@@ -46,7 +46,7 @@ my @rules = (
   [DROP => 400], [LEAVER => 200], [REOFFER => 20], [STALL => 20], [BEHIND => 400],
   [REFUSE => 200], [RESERVE => 20], [RETURN => 20], [SPILL => 20],
   [DELEGATE => 2000], [AFTER => 40], [DELEGATED => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
-  [HOME_END => 20], [HOME_LIST => 20], [HOME_RECORD => 20], [HOME_PAGES => 20], [HOME_DONE => 2000],
+  [HOME_END => 20], [HOME_LIST => 20], [HOME_RECORD => 20], [HOME_PAGES => 100], [HOME_DONE => 2000],
   [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_PARK => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
   [HOME_LOOKUP => 40], [HOME_KEEP => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
 );

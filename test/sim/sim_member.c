@@ -144,7 +144,8 @@ void sim_member_view_now(struct sim_proc *proc) {
 
 static bool may_go(const struct sim_proc *proc) {
   return proc->stage == SIM_DRAINED && proc->byes == proc->byes_wanted &&
-         proc->views == proc->sim->views && sim_net_idle(proc->sim, proc->slot);
+         (!proc->pager || sim_pager_rests(proc)) && proc->views == proc->sim->views &&
+         sim_net_idle(proc->sim, proc->slot);
 }
 
 /* ---- What happens next ---------------------------------------------------------------------- */

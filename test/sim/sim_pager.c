@@ -264,6 +264,10 @@ static void carry_out(struct sim_proc *proc, struct dmi_pressure_result *result)
   }
 }
 
+bool sim_pager_rests(const struct sim_proc *proc) {
+  return proc->pager->action.type == DMI_PRESSURE_REST;
+}
+
 bool sim_pager_sleeps(const struct sim_proc *proc) {
   const struct sim_pager *pager = proc->pager;
   return pager->action.type == DMI_PRESSURE_REST && pager->action.sleep &&
