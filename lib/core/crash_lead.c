@@ -84,7 +84,18 @@ static void ask(struct dmi_pulse *p) {
   }
 }
 
+/* Only faulty processes can have counted so far. */
+static void no_rounds_left(struct dmi_pulse *p) {
+  dmi_pulse_end(p,
+                "this process ends, as the numbers of attempts to lead are used up: one of the "
+                "processes must be faulty");
+}
+
 static void prepare(struct dmi_pulse *p) {
+  if (p->round + 1 >= DMI_ROUNDS) {
+    no_rounds_left(p);
+    return;
+  }
   dmi_crash_forget_said(p);
   p->awaits_role = p->outrun = p->waits = false;
   p->attempt = DMI_MS_NEVER;
@@ -100,7 +111,8 @@ bool dmi_crash_on_promise(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
   struct dmi_unpack body;
   bool good;
   dmi_unpack_init(&body, &msg->body);
-  good = msg->promise.force <= 1 && dmi_crash_chain_unpack(&body, &said.chain) &&
+  good = msg->promise.force <= 1 && dmi_crash_ballot_good(msg->promise.promised) &&
+         dmi_crash_chain_unpack(&body, &said.chain) &&
          dmi_crash_proposal_unpack(&body, &said.accepted) && dmi_unpack_done(&body);
   if (good && peer) {
     dmi_pulse_heard(p, peer);
@@ -298,7 +310,7 @@ static void look_prepares(struct dmi_pulse *p) {
 
 bool dmi_crash_on_accepted(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, from);
-  if (msg->accepted.force > 1) return false;
+  if (msg->accepted.force > 1 || msg->accepted.left > DMI_MS_NEVER) return false;
   if (!peer) return true;
   dmi_pulse_heard(p, peer);
   if (p->lead != DMI_LEAD_PROPOSES || msg->accepted.ballot != p->promised ||
@@ -306,7 +318,6 @@ bool dmi_crash_on_accepted(struct dmi_pulse *p, dmi_uid_t from, const struct dmi
     return true;
   peer->accepted = true;
   peer->force = msg->accepted.force;
-  if (msg->accepted.left > DMI_MS_NEVER) return false;
   if (p->now + msg->accepted.left > p->lapse) p->lapse = p->now + msg->accepted.left;
   return true;
 }
