@@ -467,7 +467,7 @@ void sim_proc_change(struct sim *sim, struct sim_proc *proc) {
   user(daemon);
   if (what < 3 && unborn && alive < 6 && daemon->joined) {
     sim->seed_of = (uint32_t)(proc - sim->proc);
-    sim_proc_start(sim, unborn, rng_below(&sim->rng, HOSTS));
+    sim_proc_start(sim, unborn, rng_below(&sim->rng, sim->hosts));
   } else if (what == 7 && alive > 3 && daemon->opened && !daemon->asked &&
              rng_once_in(&sim->rng, 3)) {
     sim_log(sim, "p%u is asked to leave", proc->uid);

@@ -271,7 +271,7 @@ static bool change_view(struct sim *sim, struct sim_proc *proc, struct sim_view 
   dmi_uid_t uid = unborn(sim);
   uint32_t choice = rng_below(&sim->rng, 10);
   if (choice < 4 && uid && view->view.num < 6) {
-    sim_proc_start(sim, uid, rng_below(&sim->rng, HOSTS));
+    sim_proc_start(sim, uid, rng_below(&sim->rng, sim->hosts));
     view->member[view->view.num++] = (struct dmi_pulse_member){uid, false};
     sim->totals->joins++;
   } else if (!one->voter && proc->left[one->uid]) {

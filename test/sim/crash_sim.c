@@ -92,6 +92,24 @@ static void break_link(struct sim *sim) {
   sim_lane_end(sim, (dmi_uid_t)(b - sim->proc), (dmi_uid_t)(a - sim->proc));
 }
 
+static void run_until(struct sim *sim, uint64_t until);
+
+/* One is stopped for long; while the others go on without it they die, one after the other. */
+static void leave_one(struct sim *sim) {
+  struct sim_proc *last = some(sim);
+  if (!last) return;
+  last->stopped = last->trouble = sim->now + rng_range(&sim->rng, 2, 4) * DEAD_AFTER * MS;
+  run_until(sim, sim->now + rng_below(&sim->rng, 3 * DEAD_AFTER) * (uint64_t)MS);
+  for (dmi_uid_t at = 1; at < PROCS && !sim->bad; at++) {
+    struct sim_proc *proc = &sim->proc[at];
+    if (proc == last || !proc->alive) continue;
+    sim->totals->kills++;
+    sim_log(sim, "p%u (host %u): killed, p%u is to be the last", proc->uid, proc->host, last->uid);
+    sim_proc_die(sim, proc);
+    run_until(sim, sim->now + rng_below(&sim->rng, DEAD_AFTER / 2) * (uint64_t)MS);
+  }
+}
+
 static void happen(struct sim *sim) {
   uint32_t what = rng_below(&sim->rng, 8);
   struct sim_proc *proc = some(sim);
@@ -103,6 +121,8 @@ static void happen(struct sim *sim) {
     cut_some(sim);
   } else if (what == 3 && (sim->mode & LINKS)) {
     break_link(sim);
+  } else if (what == 4 && (sim->mode & KILLS) && (sim->mode & STOPS) && rng_once_in(&sim->rng, 8)) {
+    leave_one(sim);
   } else {
     for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
       proc = &sim->proc[uid];
@@ -173,6 +193,7 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
   sim->verbose = verbose;
   sim->totals = totals;
   sim->mode = rng_below(&sim->rng, 16);
+  sim->hosts = rng_range(&sim->rng, 1, HOSTS);
   sim->slow = rng_range(&sim->rng, 5, 100);
   sim_begin(sim);
   for (uint32_t i = 0; i < 40 && !sim->bad; i++) { /* some processes, before anything goes wrong */

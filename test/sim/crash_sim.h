@@ -88,8 +88,9 @@ struct sim {
   enum dmi_pulse_break broken;
   bool verbose, bad, resting;
   char why[300];
-  uint32_t mode; /* bits: kills, stops, cuts, links */
-  uint32_t slow; /* ms, of a letter at most */
+  uint32_t mode;  /* bits: kills, stops, cuts, links */
+  uint32_t hosts; /* that processes are on */
+  uint32_t slow;  /* ms, of a letter at most */
   uint32_t attempts,
       seed_of; /* crash_member.c: numbers given; who is asked by the next that joins */
   struct sim_proc proc[PROCS];
