@@ -205,6 +205,25 @@ static void no_lease_for_ever(void **state) {
   done(pulse);
 }
 
+/* Where nobody leads, a pulse that says nothing new is answered, and brings no pulse of this
+ * process forward: two processes would send pulses to each other as fast as they can. */
+static void no_echo(void **state) {
+  static const dmi_uid_t uid[] = {1, 2};
+  struct dmi_pulse_config config = {.self = 2, .dead_after = AFTER};
+  struct dmi_pulse_view view = view_of(3, 1, uid, 2);
+  struct dmi_pulse *pulse = dmi_pulse_new(&config);
+  (void)state;
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(pulse, BEGIN, &view, BALLOT(0, 1), &out);
+  until(pulse, BEGIN + 50);
+  dmi_pulse_out_clear(&out);
+  assert_true(says_pulse(pulse, BEGIN + 50, 1, BALLOT(0, 1), 3));
+  until(pulse, BEGIN + 50);
+  assert_non_null(sent(DMI_CTL_PULSE_OK, 1));
+  assert_null(sent(DMI_CTL_PULSE, 1));
+  done(pulse);
+}
+
 /* ---- Ballots --------------------------------------------------------------------------------- */
 
 /* The coordinator is dead: which round does process 2 try? */
@@ -375,10 +394,11 @@ static void bad_proposal(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lease_and_views), cmocka_unit_test(no_lease_for_ever),
-      cmocka_unit_test(too_high),        cmocka_unit_test(used_up),
-      cmocka_unit_test(below_its_base),  cmocka_unit_test(in_order),
-      cmocka_unit_test(about_nobody),    cmocka_unit_test(bad_acceptance),
-      cmocka_unit_test(bad_proposal),    cmocka_unit_test(many_members),
+      cmocka_unit_test(no_echo),         cmocka_unit_test(too_high),
+      cmocka_unit_test(used_up),         cmocka_unit_test(below_its_base),
+      cmocka_unit_test(in_order),        cmocka_unit_test(about_nobody),
+      cmocka_unit_test(bad_acceptance),  cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(many_members),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
