@@ -20,6 +20,8 @@ struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
                                   const struct dmi_node_info *info, const struct dmi_addr *own) {
   struct dmi_member *m = dmi_xalloc(1, sizeof(*m));
   m->env = *env;
+  m->agreement = env->survive;
+  dmi_member_settle(m, &env->settings);
   m->info = *info;
   m->info.host[DMI_HOST_MAX] = 0;
   m->own = *own;

@@ -85,6 +85,7 @@ enum dmi_mact_type {
   DMI_MACT_CONNECT,    /* dmi_net_join_addr(&addr); addr all zero: dmi_net_join(seed host, port).
                           Answer: dmi_member_connected or dmi_member_not_connected */
   DMI_MACT_SELF,       /* dmi_net_set_self(id, program_id) */
+  DMI_MACT_SETTINGS,   /* the program that accepts this process has dmi_member_settings */
   DMI_MACT_RENAME,     /* dmi_net_rename(id, uid) */
   DMI_MACT_ADD_PEER,   /* dmi_net_add_peer(uid, &addr) */
   DMI_MACT_CLOSE_PEER, /* dmi_net_close(id): uid or temporary id */
@@ -161,6 +162,14 @@ void dmi_mout_free(struct dmi_mout *out);
 
 /* ---- The member ---------------------------------------------------------------------------- */
 
+/* What the first process decides for all of the program; the others get it with ACCEPT. */
+struct dmi_settings {
+  bool survive;        /* the program goes on without processes that are lost */
+  uint32_t dead_after; /* seconds after which a silent process is lost; 0: never.  The same in all
+                          processes, as how long a lease lasts follows from it */
+};
+#define DMI_DEAD_AFTER_MAX 999999999u
+
 /* Functions of the caller; they answer at once. */
 struct dmi_member_env {
   void *arg;
@@ -168,8 +177,10 @@ struct dmi_member_env {
   bool (*connected)(void *arg, dmi_uid_t uid);
   /* dmi_net_addrs: both ends of an established connection */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
-  const struct dmi_member_survive *survive; /* NULL: the loss of a vital process ends the program */
+  /* Used if the program survives losses (its settings).  NULL: this process cannot. */
+  const struct dmi_member_survive *survive;
   void *survive_arg;
+  struct dmi_settings settings; /* of a program that this process starts */
 };
 
 /* What membership tells the agreement (core/pulse.h), when the program is to survive losses. */
@@ -340,6 +351,9 @@ bool dmi_member_is_coordinator(const struct dmi_member *m);
  * event. */
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, dmi_uid_t uid);
 const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *num);
+
+/* Of the program; before ACCEPT: what this process was given. */
+struct dmi_settings dmi_member_settings(const struct dmi_member *m);
 
 /* Calls `visit` for each member for which this process waits, with what cannot go on meanwhile:
  * members whose daemons send a message at once, if they run. A member may be visited more than

@@ -134,7 +134,8 @@ struct dmi_busy_wait {
 struct dmi_coord;
 
 struct dmi_member {
-  struct dmi_member_env env;
+  struct dmi_member_env env; /* .survive: NULL unless the program survives losses */
+  const struct dmi_member_survive *agreement; /* what that is then */
   struct dmi_node_info info;
   struct dmi_addr own; /* where this process listens; ip of zeros: as others see it */
 #ifdef DMI_MUTATIONS
@@ -214,6 +215,10 @@ bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg
 /* member_state.c */
 /* aborts if the transition is not allowed */
 void dmi_member_move(struct dmi_member *m, enum dmi_phase phase);
+/* These are the settings of the program. */
+void dmi_member_settle(struct dmi_member *m, const struct dmi_settings *settings);
+void dmi_settings_pack(struct dmi_pack *pack, const struct dmi_settings *settings);
+void dmi_settings_unpack(struct dmi_unpack *unpack, struct dmi_settings *settings);
 struct dmi_mact *dmi_mout_add(struct dmi_mout *out, enum dmi_mact_type type);
 /* Sends a message. Takes over the content of body (may be NULL). */
 void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, uint64_t op,

@@ -143,6 +143,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_view_body view;
   struct dmi_addr ours, theirs;
   struct dmi_mact *act;
+  struct dmi_settings settings;
   struct dmi_slice made = {0}; /* the view that lets it join, as the others got it */
   size_t len;
   uint8_t program_id[16];
@@ -152,6 +153,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_raw(&body, program_id, sizeof(program_id));
   uid = dmi_unpack_u32(&body);
+  dmi_settings_unpack(&body, &settings);
   made.ptr = dmi_unpack_bytes(&body, &len);
   made.len = len;
   if (!dmi_view_unpack(&body, &view)) return false;
@@ -164,12 +166,14 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
     dmi_view_free(&view);
     return false;
   }
+  dmi_member_settle(m, &settings);
   memcpy(m->program_id, program_id, sizeof(program_id));
   m->uid = uid;
   m->coordinator = view.coordinator;
   act = dmi_mout_add(m->out, DMI_MACT_SELF);
   act->id = uid;
   memcpy(act->program_id, program_id, sizeof(program_id));
+  dmi_mout_add(m->out, DMI_MACT_SETTINGS);
   act = dmi_mout_add(m->out, DMI_MACT_RENAME);
   act->id = from;
   act->uid = view.coordinator;

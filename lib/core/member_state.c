@@ -194,6 +194,10 @@ uint32_t dmi_member_uid(const struct dmi_member *m) {
   return m->uid;
 }
 
+struct dmi_settings dmi_member_settings(const struct dmi_member *m) {
+  return m->env.settings;
+}
+
 dmi_id_t dmi_member_dmi_id(const struct dmi_member *m) {
   return m->dmi_id;
 }
@@ -233,6 +237,22 @@ bool dmi_member_unpack_flag(struct dmi_unpack *unpack) {
   uint8_t flag = dmi_unpack_u8(unpack);
   if (flag > 1) unpack->bad = true;
   return flag == 1;
+}
+
+void dmi_member_settle(struct dmi_member *m, const struct dmi_settings *settings) {
+  m->env.settings = *settings;
+  m->env.survive = settings->survive ? m->agreement : NULL;
+}
+
+void dmi_settings_pack(struct dmi_pack *pack, const struct dmi_settings *settings) {
+  dmi_pack_u8(pack, settings->survive);
+  dmi_pack_u32(pack, settings->dead_after);
+}
+
+void dmi_settings_unpack(struct dmi_unpack *unpack, struct dmi_settings *settings) {
+  settings->survive = dmi_member_unpack_flag(unpack);
+  settings->dead_after = dmi_unpack_u32(unpack);
+  if (settings->dead_after > DMI_DEAD_AFTER_MAX) unpack->bad = true;
 }
 
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info) {

@@ -91,6 +91,16 @@ void dmi_alive_open(struct dmi_net *net) {
   atomic_store(&net->watching, net->config.dead_after == 0);
 }
 
+void dmi_net_set_dead_after(struct dmi_net *net, uint32_t seconds) {
+  if (seconds == net->config.dead_after) return;
+  net->config.dead_after = net->transport->dead_after = seconds;
+  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
+    conn->link->ops->keep(conn->link);
+  ev_timer_stop(net->loop, &net->alive);
+  atomic_store(&net->watching, true);
+  dmi_alive_begin(net); /* as something may be in flight already */
+}
+
 void dmi_alive_close(struct dmi_net *net) {
   ev_timer_stop(net->loop, &net->alive);
 }

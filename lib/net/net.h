@@ -95,6 +95,9 @@ uint16_t dmi_net_port(const struct dmi_net *net);
 struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
                                     const char **why);
 
+/* Changes dead_after of this network.  One beside it that is opened later has it, too. */
+void dmi_net_set_dead_after(struct dmi_net *net, uint32_t seconds);
+
 /* Runs the loop in the calling thread until dmi_net_stop. When it returns, no thread borrows a
  * connection any more. */
 void dmi_net_run(struct dmi_net *net);

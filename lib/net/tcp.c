@@ -76,7 +76,7 @@ static int within(int value, int most) {
 static void keep_alive(const struct tcp *tcp, int fd) {
   int on = 1, after = (int)tcp->transport.dead_after;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  if (after == 0) return;
+  if (after == 0) after = KEEPALIVE_MOST;
   int times = after > 3 ? 3 : after > 1 ? after - 1 : 1;
   int pause = within(after / 6, KEEPALIVE_MOST);
   int idle = within(after - times * pause, KEEPALIVE_MOST);

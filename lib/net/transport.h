@@ -40,7 +40,7 @@ struct dmi_transport {
   const struct dmi_transport_ops *ops;
   struct dmi_addr here; /* the address at which it listens */
   int incoming;         /* readable while accept has a result; -1: it does not listen */
-  uint32_t dead_after;  /* set before `listen`: see dmi_net_config */
+  uint32_t dead_after;  /* set before `listen`, and later by the daemon: see dmi_net_config */
 };
 
 struct dmi_link {
@@ -73,7 +73,7 @@ struct dmi_transport_ops {
   /* 0: end of the stream */
   ssize_t (*receive)(struct dmi_link *link, struct iovec *iov, size_t num);
   /* The link does not belong to a stranger any more: large buffers, keep-alive, and an orderly
-   * end. */
+   * end.  Again when `dead_after` has changed. */
   void (*keep)(struct dmi_link *link);
   /* ends sending: the other side receives the end of the stream */
   void (*finish)(struct dmi_link *link);

@@ -6,6 +6,7 @@
  */
 #include "node/actions.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,6 +274,22 @@ static void joined(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_status_done(&process->member_now, DMI_OK);
 }
 
+/* Those of the program that has accepted this process.  Who has asked for others is told. */
+static void settings(struct dmi_process *process) {
+  const struct dmi_config *own = &process->config;
+  struct dmi_settings theirs = dmi_member_settings(process->member);
+  dmi_net_set_dead_after(process->access.net, theirs.dead_after);
+  if (own->dead_after_set && (uint32_t)own->dead_after != theirs.dead_after) {
+    dmi_say(&process->stream, DMI_LOG_WARN, "member",
+            "--dead-after %d does not count: this program has %" PRIu32 ", from its first process",
+            own->dead_after, theirs.dead_after);
+  }
+  if (own->survive && !theirs.survive) {
+    dmi_say(&process->stream, DMI_LOG_WARN, "member",
+            "--survive does not count: the first process of this program does not have it");
+  }
+}
+
 static void act_member(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_CONNECT:
@@ -280,6 +297,9 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_SELF:
       dmi_net_set_self(process->access.net, act->id, act->program_id);
+      break;
+    case DMI_MACT_SETTINGS:
+      settings(process);
       break;
     case DMI_MACT_RENAME:
       dmi_net_rename(process->access.net, act->id, act->uid);

@@ -11,6 +11,10 @@
 
 #include "node/option_table.h"
 
+/* Default value of dead_after with --survive.  Without it the program ends with the first lost
+ * process, so machines that swap or are moved have more time. */
+#define DEAD_AFTER_SURVIVE 5
+
 enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR };
 
 struct row {
@@ -119,6 +123,13 @@ bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, co
     }
     if (text && !parse(row, text, &value, good ? wrong : later)) good = false;
     store(field, row->type, value);
+    if (text && field == &config->dead_after) config->dead_after_set = true;
   }
   return good;
+}
+
+struct dmi_settings dmi_config_settings(const struct dmi_config *config) {
+  struct dmi_settings settings = {config->survive, (uint32_t)config->dead_after};
+  if (config->survive && !config->dead_after_set) settings.dead_after = DEAD_AFTER_SURVIVE;
+  return settings;
 }

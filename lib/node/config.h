@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "core/member.h"
 
 struct dmi_config {
   const char *join_host;    /* DMI_JOIN_HOST; NULL: start a new program */
@@ -34,7 +35,9 @@ struct dmi_config {
   const char *key_file; /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
   bool encrypt;         /* DMI_ENCRYPT */
+  bool survive;         /* DMI_SURVIVE */
   int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */
+  bool dead_after_set;  /* it is not the default value */
 };
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */
@@ -43,5 +46,8 @@ struct dmi_config {
  * is a message about the first one.  The others are read all the same. */
 bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, const char *name),
                      void *arg, char wrong[DMI_CONFIG_WRONG]);
+
+/* What a program that this process starts would have.  One that it joins has its own. */
+struct dmi_settings dmi_config_settings(const struct dmi_config *config);
 
 #endif

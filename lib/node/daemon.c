@@ -236,5 +236,8 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
 }
 
 struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
-  return (struct dmi_member_env){.arg = process, .connected = env_connected, .addrs = env_addrs};
+  return (struct dmi_member_env){.arg = process,
+                                 .connected = env_connected,
+                                 .addrs = env_addrs,
+                                 .settings = dmi_config_settings(&process->config)};
 }

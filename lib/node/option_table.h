@@ -57,8 +57,11 @@
   OPTION(bind, DMI_BIND, TEXT, 0, 0, "--bind", "addr", CLEARED, \
     "listen on this address only, and connect from it (default: all; a process that joins\n" \
     "through one that listens on 127.0.0.1 listens on 127.0.0.1 itself)") \
+  OPTION(survive, DMI_SURVIVE, YES, 0, 0, "--survive", "", PROGRAM, \
+    "the program goes on without processes that are lost; for the first process") \
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
-    "a process that is silent for so long is lost (default 60; 0: never)") \
+    "a process that is silent for so long is lost (default 60, with --survive 5; 0: never);\n" \
+    "for the first process") \
   OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \

@@ -375,7 +375,8 @@ static struct dmi_pulser *begin(struct dmi_process *process, const char **why) {
                                           .posted = on_posted,
                                           .log = on_log};
   const struct dmi_pulse_config config = {
-      .self = process->access.core.self, .dead_after = (dmi_ms_t)process->config.dead_after * 1000};
+      .self = process->access.core.self,
+      .dead_after = (dmi_ms_t)dmi_member_settings(process->member).dead_after * 1000};
   pulser->process = process;
   pulser->post.run = hear;
   dmi_mutex_init(&pulser->lock, DMI_RANK_LEAF);

@@ -15,6 +15,7 @@
  */
 #include "node/stall.h"
 
+#include <inttypes.h>
 #include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,11 +191,11 @@ void dmi_stall_silent(struct dmi_process *process, uint32_t uid, bool silent) {
   if (!one) return;
   one->silent = silent;
   if (silent && !one->said) {
+    uint32_t after = dmi_member_settings(process->member).dead_after;
     snprintf(one->lost, sizeof(one->lost),
-             "it is lost when it is silent for %d s (dmirun --dead-after)",
-             process->config.dead_after);
+             "it is lost when it is silent for %" PRIu32 " s (dmirun --dead-after)", after);
     one->what = one->lost;
-    one->since = time(NULL) - process->config.dead_after / 2;
+    one->since = time(NULL) - after / 2;
     say_waiting(stall, one);
   } else if (!silent && one->said) {
     say_back(stall, one);

@@ -447,7 +447,7 @@ static bool coordinator_attack(struct dmi_net *net, struct dmi_msg *msg) {
       send_view(net, view + 1, attacks == VIEW_TWICE);
       return true;
     case ACCEPT_WITHOUT:
-      return msg->type == DMI_CTL_ACCEPT && lie(msg, 32, 50, 4);
+      return msg->type == DMI_CTL_ACCEPT && lie(msg, 37, 50, 4);
     case OUT_FOR_EVER:
       if (msg->type != DMI_CTL_EXIT) return false;
       dmi_slice_drop(&msg->body);

@@ -87,6 +87,7 @@ static int memory_accept(struct dmi_transport *transport, struct dmi_link **link
       memory->waiting_last = &memory->waiting;
       memory_event_clear(transport->incoming);
     }
+    pair->end[1].transport = transport;
     pair->end[1].dead_after = transport->dead_after;
     *link = &pair->end[1].link;
     *from = memory_net_addr(pair->end[0].machine, pair->end[0].port);
@@ -109,6 +110,7 @@ static int memory_connect(struct dmi_transport *transport, struct dmi_link **lin
   pair->way[0] = memory_way(net, memory->machine, machine);
   pair->way[1] = memory_way(net, machine, memory->machine);
   pair->end[0].in_use = pair->end[0].kept = true;
+  pair->end[0].transport = transport;
   pair->end[0].dead_after = transport->dead_after;
   for (int side = 0; side < 2; side++) {
     memory_flow_clear(&pair->flow[side]);
@@ -214,6 +216,7 @@ static ssize_t memory_receive(struct dmi_link *link, struct iovec *iov, size_t n
 static void memory_keep(struct dmi_link *link) {
   struct end *end = lock_end(link);
   end->kept = true;
+  end->dead_after = end->transport->dead_after;
   unlock_end(end);
 }
 

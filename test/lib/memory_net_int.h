@@ -46,11 +46,12 @@ struct end {
   struct pair *pair;
   uint32_t machine;
   uint16_t port;
-  uint32_t dead_after;
-  int error;          /* an errno if it is broken, else 0 */
-  bool in_use;        /* its process uses it */
-  bool kept;          /* of an accepted connection: `keep` was called */
-  bool is_in, is_out; /* readiness that the descriptors show */
+  const struct dmi_transport *transport;
+  uint32_t dead_after; /* as of `keep` */
+  int error;           /* an errno if it is broken, else 0 */
+  bool in_use;         /* its process uses it */
+  bool kept;           /* of an accepted connection: `keep` was called */
+  bool is_in, is_out;  /* readiness that the descriptors show */
 };
 
 /* A connection: end 0 has connected to end 1. */

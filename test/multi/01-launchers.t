@@ -212,6 +212,7 @@ hands_on('--key plain ./show', "DMI_KEY_FILE=$dir/plain $l args: \n");
 hands_on('--key-fd 0 ./show < plain', "DMI_KEY_FD=0 $l args: \n");
 hands_on('--encrypt ./show', "DMI_ENCRYPT=1 $l args: \n");
 hands_on('--bind 127.0.0.1 ./show', "DMI_BIND=127.0.0.1 $l args: \n");
+hands_on('--survive ./show', "$l DMI_SURVIVE=1 args: \n");
 hands_on('--dead-after 5 ./show', "DMI_DEAD_AFTER=5 $l args: \n");
 hands_on('--dead-after 000 ./show', "DMI_DEAD_AFTER=0 $l args: \n");
 {

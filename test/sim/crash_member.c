@@ -324,7 +324,8 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
   static const uint8_t program_id[16] = {1};
   struct sim_proc *proc = &sim->proc[at];
   struct daemon *daemon = dmi_xalloc(1, sizeof(*daemon));
-  struct dmi_member_env env = {daemon, env_connected, env_addrs, &survive, daemon};
+  struct dmi_member_env env = {daemon,   env_connected, env_addrs,
+                               &survive, daemon,        {true, DEAD_AFTER / 1000}};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};
   proc->host = host;

@@ -37,7 +37,8 @@ static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr
 }
 
 static struct dmi_member *make(void) {
-  struct dmi_member_env env = {.connected = connected, .addrs = addrs};
+  struct dmi_member_env env = {
+      .connected = connected, .addrs = addrs, .settings = {.dead_after = 3}};
   struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   dmi_mout_clear(&out);
   return dmi_member_new(&env, &info, &(struct dmi_addr){.port = 7880});
@@ -447,7 +448,7 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr addr = {{0}, 0};
-  uint8_t id[24];
+  uint8_t id[29];
   dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
   dmi_unpack_raw(&body, id, skip);
   assert_true(dmi_view_unpack(&body, &view));
@@ -483,7 +484,7 @@ static void test_advertise(void **state) {
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
   assert_memory_equal(&got, &there, sizeof(there));
-  got = sent_addr(3, DMI_CTL_ACCEPT, 24);
+  got = sent_addr(3, DMI_CTL_ACCEPT, 29);
   assert_memory_equal(&got, &own, sizeof(own));
   assert_int_equal(dmi_member_peer(m, 2)->addr.ip[12], 10);
   end(m);
@@ -572,24 +573,56 @@ static bool give_uids(struct dmi_member *m, uint8_t type, uint32_t num, const ui
   return give(m, 1, type, 0, &body);
 }
 
+/* The rest of ACCEPT: a view of 1 to 3. */
+static void pack_three(struct dmi_pack *body) {
+  dmi_pack_u32(body, 0); /* without `survive` */
+  dmi_pack_u64(body, 9); /* the view: number, coordinator, members */
+  dmi_pack_u32(body, 1);
+  dmi_pack_u32(body, 3);
+  for (uint32_t uid = 1; uid <= 3; uid++) {
+    struct dmi_peer peer = {
+        .uid = uid, .dmi_id = {uid - 1}, .info = {.cores = 1, .memory = 1, .host = "h"}};
+    dmi_member_pack_peer(body, &peer);
+  }
+  dmi_pack_u32(body, 0);
+}
+
 /* The program accepts it as uid 2, of 1 to 3. */
 static void accept_as_2(struct dmi_member *m) {
+  const struct dmi_settings theirs = {.dead_after = 7};
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_raw(&body, program_id, sizeof(program_id));
   dmi_pack_u32(&body, 2);
-  dmi_pack_u32(&body, 0); /* without `survive` */
-  dmi_pack_u64(&body, 9); /* the view: number, coordinator, members */
-  dmi_pack_u32(&body, 1);
-  dmi_pack_u32(&body, 3);
-  for (uint32_t uid = 1; uid <= 3; uid++) {
-    struct dmi_peer peer = {
-        .uid = uid, .dmi_id = {uid - 1}, .info = {.cores = 1, .memory = 1, .host = "h"}};
-    dmi_member_pack_peer(&body, &peer);
-  }
-  dmi_pack_u32(&body, 0);
+  dmi_settings_pack(&body, &theirs);
+  pack_three(&body);
   assert_true(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));
   dmi_member_viewed(m, &out);
+}
+
+/* The program's settings count, not its own. */
+static void test_settings(void **state) {
+  struct dmi_member *m = make();
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_start_join(m, &out);
+  dmi_member_connected(m, TEMP, &out);
+  assert_int_equal(dmi_member_settings(m).dead_after, 3);
+  dmi_mout_clear(&out);
+  for (uint32_t wrong = 0; wrong < 2; wrong++) {
+    dmi_pack_init(&body);
+    dmi_pack_raw(&body, program_id, sizeof(program_id));
+    dmi_pack_u32(&body, 2);
+    dmi_pack_u8(&body, wrong ? 0 : 2);
+    dmi_pack_u32(&body, wrong ? DMI_DEAD_AFTER_MAX + 1 : 5);
+    pack_three(&body);
+    assert_false(give(m, TEMP, DMI_CTL_ACCEPT, 0, &body));
+  }
+  accept_as_2(m);
+  expect(DMI_MACT_SETTINGS);
+  assert_int_equal(dmi_member_settings(m).dead_after, 7);
+  assert_false(dmi_member_settings(m).survive);
+  dmi_member_free(m);
 }
 
 /* Others go on without a process that lives: it is told so, and ends alone. */
@@ -679,6 +712,7 @@ int main(void) {
       cmocka_unit_test(test_end),
       cmocka_unit_test(test_busy_keeps_the_program),
       cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_settings),
       cmocka_unit_test(test_taken_for_lost),
       cmocka_unit_test(test_whole_sentences),
       cmocka_unit_test(test_rubbish),

@@ -18,6 +18,7 @@ my %variable = (
   '--spill' => 'DMI_SPILL_DIR',
   '--contact' => 'DMI_CONTACT_FILE',
   '--dead-after' => 'DMI_DEAD_AFTER',
+  '--survive' => 'DMI_SURVIVE',
   '--on-error' => 'DMI_ON_ERROR', # of all nodes that begin from then on
 );
 my %unit = (K => 1 << 10, M => 1 << 20, G => 1 << 30);
@@ -64,6 +65,10 @@ sub start {
   @env{qw(DMI_JOIN_HOST DMI_JOIN_PORT)} = ($opt{join}->host, $opt{join}->port) if $opt{join};
   my @opts = @{ $opt{opts} // [] };
   while (my ($option, $value) = splice @opts, 0, 2) {
+    if ($option eq '--survive') {    # has no value
+      unshift @opts, $value if defined $value;
+      $value = 1;
+    }
     if ($option eq '-i' && $value =~ /^\@(.*)/) {
       $env{DMI_JOIN_FILE} = $1;
       next;
