@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "hunt.h"
+#include "msg/wire.h"
 
 static const struct {
   const char *name;
@@ -236,6 +237,26 @@ static bool parse(int argc, char **argv, struct args *args) {
   return args->first <= args->last;
 }
 
+#define N(field) (unsigned long long)t->field
+
+void hunt_print_work(const struct sim_totals *t) {
+  printf(
+      "messages %llu delivered, %llu to self, %llu deferred, %llu dropped, %llu sent back; "
+      "hops of one request at most %u (%u while nobody leaves)",
+      N(messages), N(self_messages), N(deferred), N(dropped), N(bounced), t->hops_max,
+      t->hops_calm_max);
+  int any = 0;
+  for (uint32_t i = 1; i < DMI_MSG_NUMBERS; i++) {
+    if (t->by_type[i])
+      printf("%s %s %llu", any++ ? "" : "\n", dmi_wire_name((uint8_t)i), N(by_type[i]));
+  }
+  printf("\n%llu operations waited, %llu waits ended by a kick\n", N(waited), N(kicks));
+  printf(
+      "little memory: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu "
+      "of them refused, %llu spilled, %llu read back",
+      N(no_capacity), N(stalls), N(refused), N(offers), N(refused_pages), N(spills), N(unspills));
+}
+
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
   static const char *const kinds[] = {"reads", "writes", "cas",    "fas",    "fad",
                                       "user",  "try",    "signal", "ticket", "lock",
@@ -243,13 +264,11 @@ static void print_totals(const struct sim_totals *t, double seconds, uint64_t ba
   printf(
       "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
       "unmapping)\n ",
-      (unsigned long long)t->seeds, (unsigned long long)t->ops, (unsigned long long)t->list_ops,
-      (unsigned long long)t->fast_ops, (unsigned long long)t->failed_ops);
+      N(seeds), N(ops), N(list_ops), N(fast_ops), N(failed_ops));
   for (int i = 0; i < HIST_DIFFERS; i++)
-    printf(" %s %llu", kinds[i], (unsigned long long)t->by_kind[i]);
+    printf(" %s %llu", kinds[i], N(by_kind[i]));
   hunt_simulator.print(t);
-  printf("\n%llu checks of operations, %llu tries\n", (unsigned long long)t->checked,
-         (unsigned long long)t->tries);
+  printf("\n%llu checks of operations, %llu tries\n", N(checked), N(tries));
   printf("%.1f s, %.0f operations/s, violations %llu\n", seconds, (double)t->ops / seconds,
          (unsigned long long)bad);
 }

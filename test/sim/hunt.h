@@ -55,4 +55,7 @@ struct hunt_simulator {
 
 extern const struct hunt_simulator hunt_simulator;
 
+/* Prints the counts of messages, waits and memory, which both have. */
+void hunt_print_work(const struct sim_totals *totals);
+
 #endif

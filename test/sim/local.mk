@@ -11,6 +11,24 @@ libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources)
 sim_libs = libdmi_mutant.la $(DMI_LIBS)
 sim_cppflags = $(AM_CPPFLAGS) -DDMI_MUTATIONS
 
+# Both simulators with pages have these; each compiles them for itself (simulator.h).
+both_sources = \
+	test/sim/both.h \
+	test/sim/checker.c \
+	test/sim/checker.h \
+	test/sim/draw.c \
+	test/sim/history.c \
+	test/sim/history.h \
+	test/sim/hunt.c \
+	test/sim/hunt.h \
+	test/sim/ops.c \
+	test/sim/pager_judge.c \
+	test/sim/pager_judge.h \
+	test/sim/pages.c \
+	test/sim/rng.h \
+	test/sim/shrink.c \
+	test/sim/simulator.h
+
 check_PROGRAMS += test/sim/checker_test
 test_sim_checker_test_SOURCES = \
 	test/sim/checker.c \
@@ -22,17 +40,8 @@ test_sim_checker_test_SOURCES = \
 
 check_PROGRAMS += test/sim/sim
 test_sim_sim_SOURCES = \
-	test/sim/checker.c \
-	test/sim/checker.h \
-	test/sim/history.c \
-	test/sim/history.h \
-	test/sim/hunt.c \
-	test/sim/hunt.h \
+	$(both_sources) \
 	test/sim/main.c \
-	test/sim/pager_judge.c \
-	test/sim/pager_judge.h \
-	test/sim/rng.h \
-	test/sim/shrink.c \
 	test/sim/sim.h \
 	test/sim/sim_check.c \
 	test/sim/sim_crash.c \
@@ -52,12 +61,7 @@ test_sim_sim_LDADD = $(sim_libs)
 
 check_PROGRAMS += test/sim/node_sim
 test_sim_node_sim_SOURCES = \
-	test/sim/checker.c \
-	test/sim/checker.h \
-	test/sim/history.c \
-	test/sim/history.h \
-	test/sim/hunt.c \
-	test/sim/hunt.h \
+	$(both_sources) \
 	test/sim/node_call.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \
@@ -69,18 +73,13 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_ops.c \
 	test/sim/node_page.c \
 	test/sim/node_pager.c \
-	test/sim/node_pick.c \
 	test/sim/node_proc.c \
 	test/sim/node_records.c \
 	test/sim/node_pressure.c \
 	test/sim/node_run.c \
 	test/sim/node_sim.h \
-	test/sim/node_user.c \
-	test/sim/pager_judge.c \
-	test/sim/pager_judge.h \
-	test/sim/rng.h \
-	test/sim/shrink.c
-test_sim_node_sim_CPPFLAGS = $(sim_cppflags)
+	test/sim/node_user.c
+test_sim_node_sim_CPPFLAGS = $(sim_cppflags) -DSIM_WHOLE_NODES
 test_sim_node_sim_LDADD = $(sim_libs)
 
 check_PROGRAMS += test/sim/crash_sim

@@ -1,84 +1,53 @@
 /*
- * node_ops.c - page operations of the threads of virtual nodes: begins, records and completes them,
- * and ends waits.
+ * node_ops.c - page operations of the threads of virtual nodes: on which page, when, and what their
+ * end means.
  */
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/ranges.h"
-#include "core/syncop.h"
 #include "dmi_api.h"
 #include "node_sim.h"
 
-/* A hit, as the product does it, with no message and no request. */
-static bool fast_path(struct node *node, struct sim_thread *thread, struct dmi_page *page,
-                      enum hist_kind kind) {
-  struct dmi_req *req = &thread->req;
-  if (page->flags & DMI_PAGE_DEAD || rng_once_in(&node->sim->rng, 6)) return false;
-  if (kind == HIST_READ && req->ranges && dmi_page_readable(&node->core, page)) {
-    dmi_parts_read(req->part, req->parts, page->frame ? page->frame->bytes : NULL, thread->dst);
-    return true;
-  }
-  if (kind == HIST_WRITE && req->ranges) {
-    return dmi_page_writable(&node->core, page) &&
-           dmi_page_write_parts_now(&node->core, page, req->part, req->parts, thread->src);
-  }
-  if (kind == HIST_READ && dmi_page_readable(&node->core, page)) {
-    memset(thread->dst, 0, req->len);
-    if (page->frame) memcpy(thread->dst, page->frame->bytes + req->off, req->len);
-    return true;
-  }
-  return kind == HIST_WRITE && dmi_page_writable(&node->core, page) &&
-         dmi_page_write_now(&node->core, page, req->off, thread->src, req->len);
+void sim_ops_retune(struct sim *sim) {
+  struct rng *rng = &sim->rng;
+  sim_draw_mix(sim);
+  sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 500, 2500) : rng_range(rng, 0, 300);
+  sim->mix.freeze = rng_once_in(rng, 4) ? rng_range(rng, 1, 30) : 0;
+  sim_draw_readers(sim);
 }
 
-/* The kind of the second half of an operation that waits; HIST_DIFFERS: it has none. */
-static enum hist_kind second_half(enum hist_kind kind) {
-  if (kind == HIST_LOCK) return HIST_TURN;
-  return kind == HIST_ARRIVE ? HIST_ROUND : HIST_DIFFERS;
-}
-
-static void record(struct node *node, struct sim_thread *thread, enum hist_kind kind,
-                   uint64_t input, uint64_t answer) {
+/* Chooses a mapping that this process knows, preferably the hot one, which its threads look up if
+ * it is not known; sometimes one that it has forgotten, of which page 0 is left.  False: there is
+ * none. */
+static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
   struct sim *sim = node->sim;
-  const struct dmi_req *req = &thread->req;
-  struct hist *hist = &sim->map[thread->map].hist[thread->page];
-  struct hist_op op = {.call = ++sim->now,
-                       .mode = sim_ops_mode(req),
-                       .uid = node->uid,
-                       .thread = (uint8_t)(thread - node->thread),
-                       .kind = (uint8_t)kind,
-                       .off = (uint8_t)thread->from,
-                       .len = (uint8_t)thread->span,
-                       .mask = thread->mask,
-                       .in_len = (uint16_t)input,
-                       .out_len = (uint16_t)answer,
-                       .out1_len = (uint16_t)req->sizes.out1,
-                       .tag = req->tag};
-  thread->hist = hist_call(hist, &op, thread->src);
-  thread->hist_wait = SIM_NO_WAIT;
-  thread->waits = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind);
-  sim->totals->by_kind[kind]++;
-  if (req->ranges) sim->totals->list_ops++;
-  if (second_half(kind) == HIST_DIFFERS) return;
-  op.call = ++sim->now;
-  op.kind = (uint8_t)second_half(kind);
-  op.in_len = 0;
-  thread->hist_wait = hist_call(hist, &op, NULL);
-  sim->totals->by_kind[op.kind]++;
-}
-
-static void back(struct sim *sim, const struct sim_thread *thread) {
-  struct hist *hist = &sim->map[thread->map].hist[thread->page];
-  hist_back(hist, thread->hist, ++sim->now, thread->dst);
-  if (thread->hist_wait != SIM_NO_WAIT) {
-    hist_back(hist, thread->hist_wait, ++sim->now, thread->dst);
+  uint32_t start = rng_below(&sim->rng, sim->maps);
+  *page = rng_below(&sim->rng, SIM_PAGES);
+  if (rng_below(&sim->rng, 100) < sim->mix.hot) {
+    start = sim->mix.hot_map % sim->maps;
+    if (sim->mix.hot_page < SIM_PAGES) *page = sim->mix.hot_page;
   }
+  for (uint32_t i = 0; i < sim->maps; i++) {
+    struct sim_pmap *pmap = &node->pmap[ *map = (start + i) % sim->maps];
+    if (pmap->known == SIM_KNOWN && sim->map[*map].made) {
+      if (*page >= sim->map[*map].page_num) *page = 0;
+      return true;
+    }
+    if (pmap->known == SIM_UNKNOWN && !pmap->asked && sim->map[*map].made &&
+        !sim->map[*map].unmapped && rng_once_in(&sim->rng, 2)) {
+      pmap->asked = true;
+      node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0);
+      return false;
+    }
+    if (pmap->known == SIM_FORGOTTEN && pmap->page[0] && rng_once_in(&sim->rng, 200)) {
+      *page = 0;
+      return true;
+    }
+  }
+  return false;
 }
 
 /* True while homes or views change. */
-static bool anybody_leaves(const struct sim *sim) {
+bool sim_leaving(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (sim->live[i] && sim->live[i]->m->phase != DMI_PHASE_JOINED) return true;
   }
@@ -86,64 +55,25 @@ static bool anybody_leaves(const struct sim *sim) {
 }
 
 /* Begins the operation that was chosen for `thread`. */
-static void launch(struct node *node, struct sim_thread *thread, enum hist_kind kind,
-                   uint64_t input, uint64_t answer) {
-  struct sim *sim = node->sim;
-  struct dmi_out out;
+static void launch(struct node *node, struct sim_thread *thread, const struct sim_drawn *drawn) {
   struct dmi_page *page = node_page(node, thread->map, thread->page);
-  struct dmi_req *req = &thread->req;
-  record(node, thread, kind, input, answer);
-  sim->begun++;
-  sim->totals->ops++;
-  sim_log(sim, "p%u.%u begins %s: map %u page %u [%u,%u) op %llu", node->uid,
-          (unsigned)(thread - node->thread), sim_ops_mode(req), thread->map, thread->page,
-          thread->from, thread->from + thread->span, (unsigned long long)req->op.n);
-  if (fast_path(node, thread, page, kind)) {
-    sim_ops_hint(sim, thread);
-    back(sim, thread);
-    sim->totals->fast_ops++;
-    return;
-  }
-  thread->out = true;
-  thread->hops = 0;
-  thread->calm = anybody_leaves(sim) ? UINT64_MAX : sim->stir;
-  sim->out++;
-  if (req->ranges) input = sim_ops_pack(thread, thread->src, kind == HIST_WRITE);
-  thread->frame = (kind != HIST_READ || req->ranges) && rng_once_in(&sim->rng, 2);
-  req->src = thread->frame ? dmi_slice_copy(thread->src, input)
-                           : (struct dmi_slice){NULL, thread->src, input};
-  memset(thread->dst, 0xee, sizeof(thread->dst));
+  uint32_t num = (uint32_t)(thread - node->thread);
+  struct dmi_out out;
+  if (sim_ops_call(node->sim, &node->core, thread, num, page, drawn)) return;
   dmi_out_init(&out);
   node->by_thread = true;
-  dmi_page_begin(&node->core, page, req, &out);
+  dmi_page_begin(&node->core, page, &thread->req, &out);
   node_act(node, thread->map, thread->page, &out);
   node->by_thread = false;
 }
 
 static void begin(struct node *node, struct sim_thread *thread) {
-  enum hist_kind kind;
-  uint64_t input, answer;
-  if (sim_ops_pick(node, thread, &kind, &input, &answer)) launch(node, thread, kind, input, answer);
-}
-
-void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
-  struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
-  if (!op->hint) op->hint = ++sim->effects;
-}
-
-/* True if the operation was rightly refused, because there are no tickets, or no barrier. */
-static bool refused(struct sim *sim, const struct sim_thread *thread) {
-  struct hist *hist = &sim->map[thread->map].hist[thread->page];
-  const struct dmi_req *req = &thread->req;
-  if (req->error != DMI_EINVAL || req->type != DMI_REQ_ATOMIC || req->kind < DMI_RMW_TRYLOCK ||
-      req->kind > DMI_RMW_ARRIVE) {
-    return false;
-  }
-  hist->op[thread->hist].kind = HIST_NONE;
-  hist_back(hist, thread->hist, ++sim->now, thread->dst);
-  if (thread->hist_wait != SIM_NO_WAIT) hist_failed(hist, thread->hist_wait);
-  sim->totals->by_kind[HIST_NONE]++;
-  return true;
+  struct sim *sim = node->sim;
+  struct sim_drawn drawn;
+  uint32_t map, page;
+  if (!sim->maps || !pick_map(node, &map, &page)) return;
+  sim_draw_op(sim, thread, map, page, (dmi_op_t){++node->ops}, &drawn);
+  launch(node, thread, &drawn);
 }
 
 void sim_ops_complete(struct node *node, struct dmi_req *req) {
@@ -161,27 +91,23 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
   sim_log(sim, "p%u.%u completes op %llu, error %d", node->uid, (unsigned)(thread - node->thread),
           (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
-  if (req->error && refused(sim, thread)) {
+  if (req->error && sim_ops_refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {
-    struct hist *hist = &sim->map[thread->map].hist[thread->page];
     sim->totals->failed_ops++;
     if (req->error == DMI_ENOMEM && sim->pools && req->type > DMI_REQ_READ) {
       sim->totals->refused++;
       sim->kicks_refused += thread == &node->thread[SIM_THREADS];
-      hist_failed(hist, thread->hist);
-      if (thread->hist_wait != SIM_NO_WAIT) hist_failed(hist, thread->hist_wait);
+      sim_ops_failed(sim, thread);
     } else if (!map->unmapping) {
       sim_bad(sim, "p%u: an operation on a living mapping fails with %d", node->uid, req->error);
     }
   } else {
     sim_ops_hint(sim, thread);
-    back(sim, thread);
+    sim_ops_back(sim, thread);
     if (thread == &node->thread[SIM_THREADS]) sim->kicks_refused = 0;
   }
-  dmi_slice_drop(&req->src);
-  thread->frame = false;
-  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may read it any more */
+  sim_ops_end(thread);
 }
 
 bool node_ops_begin(struct node *node) {
@@ -226,49 +152,10 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t o
   return NULL;
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
-
-void sim_ops_waits(struct sim *sim, const struct dmi_page *page) {
-  if (!page->busy) return;
-  for (const struct dmi_req *req = page->busy->waiting_ops.first; req; req = req->next) {
-    struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
-    if (!thread || thread->hist_wait == SIM_NO_WAIT) continue;
-    struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
-    if (op->hint) continue;
-    sim->totals->waited++;
-    sim_ops_hint(sim, thread);
-  }
-}
-
-/* The waiting operation number `which`, counted over all pages; NULL: there are fewer. */
-static const struct dmi_req *waiting_at(const struct sim *sim, uint32_t which, uint32_t *map,
-                                        uint32_t *page) {
-  for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    for (uint32_t m = 0; sim->live[i] && m < sim->maps; m++) {
-      for (uint32_t p = 0; p < SIM_PAGES; p++) {
-        const struct dmi_page *at = sim->live[i]->pmap[m].page[p];
-        const struct dmi_req *req = at && at->busy ? at->busy->waiting_ops.first : NULL;
-        for (; req; req = req->next) {
-          *map = m;
-          *page = p;
-          if (which-- == 0) return req;
-        }
-      }
-    }
-  }
-  return NULL;
-}
-
-static uint32_t deferred_num(const struct sim *sim) {
-  uint32_t num = 0, map, page;
-  while (waiting_at(sim, num, &map, &page))
-    num++;
-  return num;
-}
-
 bool sim_ops_kick(struct sim *sim) {
-  uint32_t num = deferred_num(sim), map = 0, page = 0, start = rng_below(&sim->rng, SIM_LIVING);
-  const struct dmi_req *req = num ? waiting_at(sim, rng_below(&sim->rng, num), &map, &page) : NULL;
+  uint32_t map = 0, page = 0, start = rng_below(&sim->rng, SIM_LIVING);
+  const struct dmi_req *req = sim_ops_waiting(sim, &map, &page);
+  struct sim_drawn drawn;
   for (uint32_t i = 0; req && i < SIM_LIVING; i++) {
     struct node *node = sim->live[(start + i) % SIM_LIVING];
     if (!node || node->over || (!node_has_user(node) && !node->idle_owed) ||
@@ -276,26 +163,9 @@ bool sim_ops_kick(struct sim *sim) {
       continue;
     struct sim_thread *thread = &node->thread[SIM_THREADS];
     if (thread->out) continue;
-    memset(&thread->req, 0, sizeof(thread->req));
-    thread->map = (uint8_t)map;
-    thread->page = (uint8_t)page;
-    thread->req.type = rng_once_in(&sim->rng, 2) ? DMI_REQ_PUT : DMI_REQ_EXCL;
-    thread->req.op.n = ++node->ops;
-    thread->req.dst = thread->dst;
-    thread->req.off = req->off;
-    if (req->kind == DMI_RMW_WATCH) {
-      thread->req.len = 1;
-      thread->src[0] = req->src.ptr[0] ^ 0x5a;
-    } else { /* it waits until the second number of its object is the first one of its input */
-      thread->req.off += 8;
-      thread->req.len = 8;
-      memcpy(thread->src, req->src.ptr, 8);
-    }
-    thread->mask = 0;
-    thread->from = (uint32_t)thread->req.off;
-    thread->span = (uint32_t)thread->req.len;
+    sim_draw_kick(sim, thread, map, page, (dmi_op_t){++node->ops}, req, &drawn);
     sim->totals->kicks++;
-    launch(node, thread, HIST_WRITE, thread->req.len, 0);
+    launch(node, thread, &drawn);
     return true;
   }
   return false;

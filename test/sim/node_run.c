@@ -1,7 +1,6 @@
 /*
  * node_run.c - one run: a program from its first process to its end; a seed decides every step.
  */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,16 +8,6 @@
 
 #define QUIET_STEPS_MAX 400000u /* messages after which nothing may be in flight any more */
 #define KICKS_REFUSED_MAX 50u   /* in a row */
-
-void sim_log(struct sim *sim, const char *format, ...) {
-  va_list args;
-  if (!sim->opt.verbose) return;
-  printf("%8llu ", (unsigned long long)sim->now);
-  va_start(args, format);
-  vprintf(format, args);
-  va_end(args);
-  printf("\n");
-}
 
 bool sim_leave_look(struct node *node) {
   const struct dmi_input in = {.type = DMI_IN_STEPPED};
@@ -89,7 +78,7 @@ static void step(struct sim *sim) {
   } else if (!go_on(sim)) {
     if (!sim_ops_begin(sim) && !sim_ops_kick(sim)) sim_user_step(sim);
   }
-  sim_check_touched(sim);
+  sim_pages_touched(sim);
 }
 
 /* Ends waits; if no process has memory for the write that would end them, they are given up. */
@@ -113,7 +102,7 @@ static void come_to_rest(struct sim *sim) {
       sim_check_waits(sim);
       more = !sim->bad && kick(sim);
     }
-    sim_check_touched(sim);
+    sim_pages_touched(sim);
     if (++steps > QUIET_STEPS_MAX)
       sim_bad(sim, "does not come to rest: messages go round for ever");
   }

@@ -9,9 +9,9 @@
 #define SIM_NODE_SIM_H
 
 #include "base/pool.h"
+#include "both.h"
 #include "core/member_int.h"
 #include "core/node.h"
-#include "history.h"
 #include "hunt.h"
 #include "node_net.h"
 #include "rng.h"
@@ -19,11 +19,7 @@
 #define SIM_LIVING 9u  /* processes at a time, at most */
 #define SIM_NODES 512u /* ever, in one run; also uids */
 #define SIM_HOSTS 3u
-#define SIM_MAPS 96u   /* ever, in one run */
-#define SIM_PAGES 4u   /* per mapping, at most */
-#define SIM_THREADS 3u /* with page operations, per process, at most */
-#define SIM_RANGES 6u  /* of one operation, at most */
-#define SIM_NO_WAIT UINT32_MAX
+#define SIM_MAPS 96u /* ever, in one run */
 
 /* Messages between the shells: the product's are those of class THREAD. */
 enum {
@@ -32,26 +28,6 @@ enum {
 };
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
-
-struct sim_thread {
-  bool out;      /* its operation is not complete */
-  bool ghost;    /* it was not when its process was lost */
-  bool frame;    /* its bytes are in a frame, not in src */
-  bool waits;    /* it is a kind that may wait at the owner */
-  bool given_up; /* nobody has room for the write that would end its wait */
-  uint8_t map, page;
-  uint32_t hist;      /* number in the page's history */
-  uint32_t hist_wait; /* of its second half, NO_WAIT: has none */
-  uint32_t hops;      /* times its request was sent */
-  uint64_t calm;      /* sim.stir when it began */
-  struct dmi_req req;
-  /* Of several ranges: each is a part; `mask` has a bit for each of their bytes, from `from` on. */
-  uint64_t mask;
-  uint32_t from, span; /* the bytes from the first range to the last */
-  struct dmi_part part[SIM_RANGES];
-  unsigned char src[2 * HIST_PAGE_MAX + SIM_RANGES * sizeof(struct dmi_range)];
-  unsigned char dst[HIST_PAGE_MAX];
-};
 
 enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
 
@@ -182,38 +158,11 @@ struct node {
   struct sim_notes notes;
 };
 
-/* ---- Mappings, for the judge ---------------------------------------------------------------- */
-
-struct sim_map {
-  bool made;      /* DMI_mmap has returned */
-  bool unmapping; /* DMI_munmap was called */
-  bool unmapped;  /* and has returned */
-  uint64_t base, page_size, page_num;
-  bool sync; /* its pages begin with tickets, or a barrier if they are large enough */
-  struct hist hist[SIM_PAGES];
-  uint32_t grants[SIM_PAGES]; /* GRANTs in flight */
-  bool owned[SIM_PAGES];      /* a process has been its owner */
-};
-
 /* A result of a thread whose process has left. */
 struct sim_departed {
   uint32_t uid;
   uint64_t seq;
   bool asked; /* a call is in flight or was answered */
-};
-
-/* How often things happen; chosen anew from time to time. */
-struct sim_mix {
-  uint32_t issue;             /* of 1000 steps, how many begin an operation */
-  uint32_t weight[6];         /* by enum dmi_req_type */
-  uint32_t hot;               /* of 100 operations, how many go to the hot page */
-  uint32_t hot_map, hot_page; /* SIM_PAGES: any page of it */
-  uint32_t whole, small;      /* of 100 ranges */
-  uint32_t drop;              /* of 10000 steps, how many drop a copy */
-  uint32_t kick;              /* of 10000 steps, how many end a wait */
-  uint32_t paging;            /* of 10000 steps, how many offer a page without need */
-  uint32_t churn;             /* of 10000 steps, how many change members or mappings */
-  uint32_t freeze;            /* of 10000 steps, how many stop a process for a while */
 };
 
 struct sim {
@@ -255,6 +204,20 @@ struct sim {
   bool bad;     /* a rule was broken; `why` says which */
   char why[400];
 };
+
+/* ---- For the files of both simulators ---- */
+typedef struct node sim_process_t;
+#define SIM_PLACES SIM_LIVING
+
+static inline struct node *sim_at(const struct sim *sim, uint32_t place) {
+  return sim->live[place]; /* NULL: free */
+}
+
+/* NULL: there is no record of the page. */
+static inline struct dmi_page *sim_record_at(const struct sim *sim, uint32_t place, uint32_t map,
+                                             uint32_t page) {
+  return sim->live[place] ? sim->live[place]->pmap[map].page[page] : NULL;
+}
 
 /* ---- node_proc.c: a process, its mappings and records; node_page.c: the page protocol in it ----
  */
@@ -339,40 +302,23 @@ void sim_user_end_all(struct sim *sim);
 uint32_t sim_living(const struct sim *sim);
 struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
 
-/* ---- node_pick.c, node_ops.c: page operations of threads ------------------------------------ */
+/* ---- node_ops.c: page operations of threads ------------------------------------------------- */
 void sim_ops_retune(struct sim *sim);
-bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
-                  uint64_t *input, uint64_t *answer);
-uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write);
-const char *sim_ops_mode(const struct dmi_req *req);
 bool sim_ops_begin(struct sim *sim);
-bool node_ops_begin(struct node *node); /* by a thread of this process, if one is free */
-/* Notes that an operation on the page seems to take effect now, if none was noted before. */
-void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
+bool sim_leaving(const struct sim *sim); /* true while homes or views change */
+bool node_ops_begin(struct node *node);  /* by a thread of this process, if one is free */
 void sim_ops_complete(struct node *node, struct dmi_req *req);
 uint32_t sim_ops_num(const struct node *node); /* operations in flight that were not given up */
 /* gives up operations that wait; they may still be answered */
 void sim_ops_give_up(struct sim *sim);
-/* Notes that operations that wait on this page have done their first half. */
-void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
 /* Makes a thread write what an operation waits for.  False: none waits. */
 bool sim_ops_kick(struct sim *sim);
 void sim_ops_fini(struct node *node);
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
-/* ---- node_check.c: what must hold of pages; node_judge.c: of members, notices and calls ----- */
-/* Notes why this run is bad; the first reason stays. */
-void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After each step: each page has one owner, and the core's own checks pass. */
-void sim_check_touched(struct sim *sim);
-/* When no message is in flight: each operation that waits has a reason. */
-void sim_check_waits(struct sim *sim);
-/* When nothing is in flight: nothing waits, and every copy equals the owner's bytes. */
-void sim_check_quiet(struct sim *sim);
-/* Records a last read of the owner's bytes. */
-void sim_check_last(struct sim *sim);
-/* Checks the histories. */
-void sim_check_histories(struct sim *sim);
+/* ---- node_check.c: when what must hold of pages is checked; node_judge.c: what must hold of
+ * members, notices and calls ---- */
+void sim_check_quiet(struct sim *sim); /* when nothing is in flight */
 /* Checks the coordinator's queue of notices after an event there. */
 void sim_judge_watch(struct node *node);
 void sim_judge_quiet(struct sim *sim);
@@ -390,9 +336,6 @@ void sim_judge_pool(struct node *node);        /* when nothing is under way */
 struct node *sim_coordinator(struct sim *sim); /* NULL: the role is being handed over */
 
 /* ---- node_run.c ----------------------------------------------------------------------------- */
-void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Notes that this step concerns the page, so that its rules are checked after the step. */
-void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
 /* Lets a process that leaves check its pages.  False: nothing has changed. */
 bool sim_leave_look(struct node *node);
 /* Does one run.  False: it is bad; sim->why and the history were printed. */

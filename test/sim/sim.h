@@ -11,21 +11,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "both.h"
 #include "core/handover.h"
 #include "core/page.h"
 #include "core/pressure.h"
 #include "core/recover.h"
-#include "history.h"
 #include "hunt.h"
 #include "rng.h"
 
-#define SIM_PROCS 8u   /* at most, alive at the same time */
-#define SIM_UIDS 512u  /* in all, in one run */
-#define SIM_MAPS 32u   /* in all, in one run */
-#define SIM_PAGES 4u   /* per mapping, at most */
-#define SIM_THREADS 3u /* per process, at most */
-#define SIM_RANGES 6u  /* of one operation, at most */
-#define SIM_NO_WAIT UINT32_MAX
+#define SIM_PROCS 8u          /* at most, alive at the same time */
+#define SIM_UIDS 512u         /* in all, in one run */
+#define SIM_MAPS 32u          /* in all, in one run */
 #define SIM_LAST_REQUEST 0xff /* dmi_msg.type of the last message to a leaving process */
 #define SIM_FOUND 0xfe        /* the directory's answer about a mapping */
 
@@ -58,25 +54,6 @@ struct sim_net {
 };
 
 /* ---- Processes ---- */
-
-struct sim_thread {
-  bool out;   /* its operation is not complete */
-  bool frame; /* its bytes are in a frame, not in src */
-  uint8_t map, page;
-  uint32_t hist;      /* number in the page's history */
-  uint32_t hist_wait; /* of its second half; NO_WAIT: it has none */
-  bool waits;         /* it is a kind that may wait at the owner */
-  uint32_t hops;      /* times its request was sent */
-  uint64_t calm;      /* sim.stir when it began */
-  struct dmi_req req;
-  /* With several ranges: `part` has one entry for each; `mask` has a bit for each of their bytes,
-   * beginning at `from`. */
-  uint64_t mask;
-  uint32_t from, span; /* the bytes from the first range to the last */
-  struct dmi_part part[SIM_RANGES];
-  unsigned char src[2 * HIST_PAGE_MAX + SIM_RANGES * sizeof(struct dmi_range)];
-  unsigned char dst[HIST_PAGE_MAX];
-};
 
 enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
 
@@ -146,22 +123,7 @@ struct sim_proc {
   bool away; /* its operations that fail now had gone to a lost process */
 };
 
-/* ---- Mappings, for the coordinator and the judge ---- */
-
-struct sim_map {
-  bool made, unmapping, gone;
-  uint32_t creator; /* uid */
-  uint64_t base, page_size, page_num;
-  bool sync; /* its pages begin with tickets, or a barrier if they are large enough */
-  struct hist hist[SIM_PAGES];
-  uint32_t grants[SIM_PAGES]; /* GRANTs in flight */
-  bool owned[SIM_PAGES];      /* a process has been its owner */
-  struct {
-    uint32_t hist;    /* the write at work at an owner that was lost, + 1; 0: none */
-    uint64_t version; /* that it makes */
-  } at_work[SIM_PAGES];
-  bool orphan[SIM_PAGES]; /* its owner, or a GRANT, is lost, and it has no owner so far */
-};
+/* ---- Views, for the coordinator and the judge ---- */
 
 /* The view without `uid`, whose heir is `heir`. */
 struct sim_view {
@@ -199,23 +161,14 @@ struct sim {
   } * open; /* calls that stay open, until all have recovered */
   uint32_t open_num, open_capacity;
   bool ready; /* all that were left at the last loss had sent READY */
-  /* workload, redrawn now and then */
-  uint32_t issue;             /* of 1000 steps, how many begin an operation */
-  uint32_t weight[6];         /* by enum dmi_req_type */
-  uint32_t hot;               /* of 100 operations, how many go to the hot page */
-  uint32_t hot_map, hot_page; /* SIM_PAGES: any page of it */
-  uint32_t whole, small;      /* of 100 ranges */
-  uint32_t drop;              /* of 10000 steps, how many drop a copy */
-  uint32_t kick;              /* of 10000 steps, how many end a wait */
-  uint32_t paging;            /* of 10000 steps, how many free memory, or ask for it */
-  bool pools;                 /* processes lend little memory: R12 */
-  uint64_t refusals;          /* operations that were refused for lack of memory, not complete */
-  bool fetch_refused;         /* a READ was refused, so reads may fail */
-  uint32_t churn;             /* of 10000 steps, how many change members or mappings */
-  uint64_t hop, block;        /* of all processes: dmi_core */
-  uint64_t begun;             /* operations */
-  uint64_t stir;              /* counts the beginnings of leaves */
-  uint32_t out;               /* operations not complete */
+  struct sim_mix mix;
+  bool pools;          /* processes lend little memory: R12 */
+  uint64_t refusals;   /* operations that were refused for lack of memory, not complete */
+  bool fetch_refused;  /* a READ was refused, so reads may fail */
+  uint64_t hop, block; /* of all processes: dmi_core */
+  uint64_t begun;      /* operations */
+  uint64_t stir;       /* counts the beginnings of leaves */
+  uint32_t out;        /* operations not complete */
   struct sim_totals *totals;
   uint64_t hash; /* hash of all histories */
   struct {
@@ -225,6 +178,20 @@ struct sim {
   bool bad; /* a rule was broken; `why` says which */
   char why[256];
 };
+
+/* ---- For the files of both simulators ---- */
+typedef struct sim_proc sim_process_t;
+#define SIM_PLACES SIM_PROCS
+
+static inline struct sim_proc *sim_at(const struct sim *sim, uint32_t place) {
+  return sim->proc[place]; /* NULL: free */
+}
+
+/* NULL: there is no record of the page. */
+static inline struct dmi_page *sim_record_at(const struct sim *sim, uint32_t place, uint32_t map,
+                                             uint32_t page) {
+  return sim->proc[place] ? sim->proc[place]->pmap[map].page[page] : NULL;
+}
 
 /* ---- sim_net.c ---- */
 void sim_net_init(struct sim *sim);
@@ -321,12 +288,8 @@ bool sim_crash_to_nobody(struct sim *sim, struct dmi_msg *msg);
 /* ---- sim_ops.c: what threads do ---- */
 void sim_ops_retune(struct sim *sim);
 bool sim_ops_begin(struct sim *sim);
-/* Notes that an operation on the page seems to take effect now, if none was noted before. */
-void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req);
 void sim_ops_fini(struct sim_thread *thread);
-/* Notes that operations that wait on this page have done their first half. */
-void sim_ops_waits(struct sim *sim, const struct dmi_page *page);
 /* Makes a thread write what an operation waits for.  False: none waits. */
 bool sim_ops_kick(struct sim *sim);
 /* Makes a leaver give up an operation that waits and has changed nothing. */
@@ -385,22 +348,13 @@ void sim_pager_stays(struct sim_proc *proc);
 /* A message of class CAPACITY is to be sent. */
 void sim_pager_sends(struct sim_proc *proc, uint32_t to, const struct dmi_msg *msg);
 
-/* ---- sim_check.c: what must hold between processes ---- */
-/* Notes why this run is bad; the first reason stays. */
-void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After each step: each page has one owner, and the core's own checks pass. */
+/* ---- sim_check.c: when what must hold is checked ---- */
+/* After each step. */
 void sim_check_touched(struct sim *sim);
-/* When no message is in flight: each operation that waits has a reason. */
-void sim_check_waits(struct sim *sim);
-/* When nothing is in flight: nothing waits, and every copy equals the owner's bytes. */
+/* When nothing is in flight. */
 void sim_check_quiet(struct sim *sim);
-/* At the end: records a last read of the owner's bytes, and checks the histories. */
-void sim_check_histories(struct sim *sim);
 
 /* ---- sim_run.c ---- */
-void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Notes that this step concerns the page, so that its rules are checked after the step. */
-void sim_touch(struct sim *sim, uint32_t map, uint32_t page);
 /* Does one run.  False: it is bad; sim->why and the history were printed. */
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
              uint64_t *hash);

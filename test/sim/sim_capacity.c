@@ -123,7 +123,7 @@ void sim_capacity_check(struct sim_proc *proc, bool quiet) {
       if (page->frame && page->role == DMI_ROLE_NONE) copied += (int64_t)page->map->page_size;
       if (!(page->flags & DMI_PAGE_SPILLED) != !proc->pmap[m].disk[p]) {
         sim_bad(sim, "p%u: map %u page %u is spilled and has no bytes, or the other way round",
-                proc->core.self, m + 1, p);
+                proc->core.self, m, p);
       }
     }
   }
@@ -168,7 +168,7 @@ struct place {
 static struct place any_page(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   struct place at = {proc, NULL, rng_below(&sim->rng, sim->maps), rng_below(&sim->rng, SIM_PAGES)};
-  if (rng_once_in(&sim->rng, 2)) at.map = sim->hot_map;
+  if (rng_once_in(&sim->rng, 2)) at.map = sim->mix.hot_map;
   at.page = proc->pmap[at.map].page[at.num];
   if (at.page) sim_touch(sim, at.map, at.num);
   return at;
@@ -181,7 +181,7 @@ static void act(const struct place *at, struct dmi_out *out) {
 static bool drop_copy(const struct place *at) {
   if (!dmi_page_drop(&at->proc->core, at->page)) return false;
   at->proc->sim->totals->drops++;
-  sim_log(at->proc->sim, "p%u drops its copy: map %u page %u", at->proc->core.self, at->map + 1,
+  sim_log(at->proc->sim, "p%u drops its copy: map %u page %u", at->proc->core.self, at->map,
           at->num);
   return true;
 }
@@ -229,7 +229,7 @@ static bool spill(const struct place *at) {
   *disk = dmi_page_spill(&at->proc->core, at->page);
   if (!*disk) return false;
   at->proc->sim->totals->spills++;
-  sim_log(at->proc->sim, "p%u spills map %u page %u", at->proc->core.self, at->map + 1, at->num);
+  sim_log(at->proc->sim, "p%u spills map %u page %u", at->proc->core.self, at->map, at->num);
   return true;
 }
 
@@ -351,7 +351,7 @@ static void check_refused(const struct place *at) {
     const struct sim_proc *proc = sim->proc[i];
     if (!proc || !proc->pool.reserved) continue;
     sim_bad(at->proc->sim, "p%u: a write to map %u page %u fails, but p%u has %llu bytes reserved",
-            at->proc->core.self, at->map + 1, at->num, proc->core.self,
+            at->proc->core.self, at->map, at->num, proc->core.self,
             (unsigned long long)proc->pool.reserved);
   }
 }

@@ -106,7 +106,7 @@ static void check_lost(struct sim *sim, uint32_t map, uint32_t page) {
     const struct dmi_page *at = sim->proc[i] ? sim->proc[i]->pmap[map].page[page] : NULL;
     if (!at || !(at->flags & DMI_PAGE_FROZEN)) continue;
     if (at->copy && (!at->busy || !at->busy->puts))
-      sim_bad(sim, "map %u page %u is given up, and p%u has an exact copy", map + 1, page,
+      sim_bad(sim, "map %u page %u is given up, and p%u has an exact copy", map, page,
               sim->proc[i]->core.self);
   }
 }

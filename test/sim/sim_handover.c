@@ -137,7 +137,7 @@ void sim_handover_fini(struct sim_proc *proc) {
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
     if (proc->pmap[m].refs == 0) continue;
     sim_bad(proc->sim, "p%u keeps %d references to mapping %u", proc->core.self, proc->pmap[m].refs,
-            m + 1);
+            m);
   }
 }
 
@@ -169,16 +169,16 @@ static void check_drained(struct sim_proc *proc) {
     const struct sim_pmap *pmap = &proc->pmap[m];
     if (pmap->known != SIM_KNOWN) continue;
     if (atomic_load(&pmap->map.home) == proc->core.self)
-      sim_bad(proc->sim, "p%u is drained and home of mapping %u", proc->core.self, m + 1);
+      sim_bad(proc->sim, "p%u is drained and home of mapping %u", proc->core.self, m);
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       const struct dmi_page *page = pmap->page[p];
       if (!page) continue;
       if (page->role != DMI_ROLE_NONE)
         sim_bad(proc->sim, "p%u is drained and owns, or will own, map %u page %u", proc->core.self,
-                m + 1, p);
+                m, p);
       if (page->copy || (page->busy && dmi_fetch_any(page->busy->fetch)))
         sim_bad(proc->sim, "p%u is drained and has, or will have, a copy of map %u page %u",
-                proc->core.self, m + 1, p);
+                proc->core.self, m, p);
     }
   }
 }

@@ -70,12 +70,12 @@ static uint32_t maps_alive(const struct sim *sim) {
 static void forget(struct sim_proc *proc, uint32_t map) {
   struct sim *sim = proc->sim;
   bool all = true;
-  sim_log(sim, "p%u forgets mapping %u", proc->core.self, map + 1);
+  sim_log(sim, "p%u forgets mapping %u", proc->core.self, map);
   sim_handover_forget(proc, map);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i] && sim->proc[i]->pmap[map].known != SIM_FORGOTTEN) all = false;
   }
-  sim->map[map].gone = all;
+  sim->map[map].unmapped = all;
 }
 
 /* The home of a mapping according to the directory. */
@@ -207,10 +207,10 @@ static void begin_leave(struct sim *sim) {
   if (rng_once_in(&sim->rng, 3) && maps_alive(sim) < 5 && sim->maps < SIM_MAPS) {
     /* So that pages are used for the first time while their home leaves: R8.2, R9. */
     sim_map_new(sim, proc);
-    sim->hot_map = sim->maps - 1;
-    sim->hot_page = SIM_PAGES;
-    sim->hot = 80;
-    sim->weight[DMI_REQ_EXCL] += 10;
+    sim->mix.hot_map = sim->maps - 1;
+    sim->mix.hot_page = SIM_PAGES;
+    sim->mix.hot = 80;
+    sim->mix.weight[DMI_REQ_EXCL] += 10;
     if (rng_once_in(&sim->rng, 2)) {
       sim->net.strategy = SIM_LAG;
       sim->net.chan[heir->slot][proc->slot].slow = true;

@@ -102,7 +102,7 @@ void sim_pager_check(struct sim_proc *proc, bool quiet) {
       if (proc->pmap[m].disk[p]) disk += page->map->page_size;
       if (!(page->flags & DMI_PAGE_SPILLED) != !proc->pmap[m].disk[p])
         sim_bad(sim, "p%u: map %u page %u is spilled and has no bytes, or the other way round",
-                proc->core.self, m + 1, p);
+                proc->core.self, m, p);
     }
   }
   if (pager->disk_used != disk)

@@ -198,7 +198,7 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
         sim_crash_hold(proc, act->to, &act->msg);
         break;
       case DMI_ACT_STALLED:
-        sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map + 1, page);
+        sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map, page);
         proc->sim->totals->stalls++;
         if (proc->pager) sim_pager_stalled(proc, proc->pmap[map].page[page]);
         break;

@@ -1,23 +1,12 @@
 /*
  * sim_run.c - one run, in which a seed decides every step.
  */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
 #define QUIET_STEPS_MAX 300000u /* messages after which nothing may be in flight any more */
-
-void sim_log(struct sim *sim, const char *format, ...) {
-  va_list args;
-  if (!sim->opt.verbose) return;
-  printf("%8llu ", (unsigned long long)sim->now);
-  va_start(args, format);
-  vprintf(format, args);
-  va_end(args);
-  printf("\n");
-}
 
 static bool deliver_one(struct sim *sim) {
   uint32_t from, to;
@@ -41,17 +30,17 @@ static void step(struct sim *sim) {
   sim->now++;
   if (sim->opt.pagers && rng_once_in(&sim->rng, 3)) {
     sim_pager_step(sim);
-  } else if (rng_below(&sim->rng, 10000) < sim->churn) {
+  } else if (rng_below(&sim->rng, 10000) < sim->mix.churn) {
     (void)sim_member_step(sim);
-  } else if (rng_below(&sim->rng, 10000) < 2 * sim->churn + 100) {
+  } else if (rng_below(&sim->rng, 10000) < 2 * sim->mix.churn + 100) {
     (void)sim_member_go_on(sim);
-  } else if (sim->drop && rng_below(&sim->rng, 10000) < sim->drop) {
+  } else if (sim->mix.drop && rng_below(&sim->rng, 10000) < sim->mix.drop) {
     sim_capacity_drop(sim);
-  } else if (sim->pools && !sim->opt.pagers && rng_below(&sim->rng, 10000) < sim->paging) {
+  } else if (sim->pools && !sim->opt.pagers && rng_below(&sim->rng, 10000) < sim->mix.paging) {
     sim_capacity_step(sim);
-  } else if (dice < sim->issue) {
+  } else if (dice < sim->mix.issue) {
     if (!sim_ops_begin(sim)) (void)deliver_one(sim);
-  } else if (sim->kick && rng_below(&sim->rng, 10000) < sim->kick) {
+  } else if (sim->mix.kick && rng_below(&sim->rng, 10000) < sim->mix.kick) {
     (void)sim_ops_kick(sim);
   } else if (!deliver_one(sim)) {
     /* Leaves go first, since they may delay operations that have memory reserved; then look for
@@ -134,6 +123,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
     if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
   }
   if (!sim->bad) come_to_rest(sim);
+  if (!sim->bad) sim_check_last(sim);
   /* Also after a broken rule: the hash covers what happened until then. */
   sim_check_histories(sim);
   bool good = !sim->bad;

@@ -1,15 +1,14 @@
 /*
- * node_pick.c - chooses the next operation of a thread of a virtual node: any mode, any range, with
- * changing mixes and hot pages.
+ * draw.c - chooses what a thread of a virtual process does next: any mode, any range, with changing
+ * mixes and hot pages.
  */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/ranges.h"
 #include "core/syncop.h"
 #include "dmi_api.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 static const char *const mode_names[] = {
     [DMI_REQ_GET] = "GET",        [DMI_REQ_READ] = "READ",  [DMI_REQ_PUT] = "PUT",
@@ -18,7 +17,7 @@ static const char *const mode_names[] = {
 
 /* Chooses a new mix: only some of the modes, on a hot page or spread, few or many operations at
  * once. */
-void sim_ops_retune(struct sim *sim) {
+void sim_draw_mix(struct sim *sim) {
   struct rng *rng = &sim->rng;
   uint32_t sum = 0;
   for (uint32_t i = 0; i < 6; i++) {
@@ -35,13 +34,14 @@ void sim_ops_retune(struct sim *sim) {
   sim->mix.kick = rng_once_in(rng, 2) ? rng_range(rng, 0, 300) : 0;
   sim->mix.drop = rng_once_in(rng, 3) ? rng_range(rng, 0, 300) : 0;
   sim->mix.paging = rng_once_in(rng, 4) ? 0 : rng_range(rng, 10, 2000);
-  sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 500, 2500) : rng_range(rng, 0, 300);
-  sim->mix.freeze = rng_once_in(rng, 4) ? rng_range(rng, 1, 30) : 0;
-  if (rng_once_in(rng, 3)) { /* many threads fetch the same page several times: R13 */
-    sim->mix.weight[DMI_REQ_READ] = 40;
-    sim->mix.hot = rng_range(rng, 60, 100);
-    sim->mix.drop = rng_range(rng, 100, 2000);
-  }
+}
+
+void sim_draw_readers(struct sim *sim) {
+  struct rng *rng = &sim->rng;
+  if (!rng_once_in(rng, 3)) return;
+  sim->mix.weight[DMI_REQ_READ] = 40;
+  sim->mix.hot = rng_range(rng, 60, 100);
+  sim->mix.drop = rng_range(rng, 100, 2000);
 }
 
 static uint32_t pick_type(struct sim *sim) {
@@ -102,22 +102,6 @@ static bool pick_ranges(struct sim *sim, struct sim_thread *thread, uint64_t siz
   return true;
 }
 
-/* Packs what the operation carries: the list and, for a write, the bytes of the ranges, taken from
- * `flat`, which has all bytes from the first range to the last.  Returns how many bytes. */
-uint64_t sim_ops_pack(struct sim_thread *thread, const unsigned char *flat, bool write) {
-  uint64_t num = thread->req.ranges, at = num * sizeof(struct dmi_range);
-  unsigned char packed[sizeof(thread->src)];
-  for (uint64_t i = 0; i < num; i++) {
-    const struct dmi_part *part = &thread->part[i];
-    struct dmi_range range = {part->off, part->len};
-    memcpy(packed + i * sizeof(range), &range, sizeof(range));
-    if (write) memcpy(packed + at + part->at, flat + part->to, part->len);
-  }
-  if (write) at += thread->req.len;
-  memcpy(thread->src, packed, at);
-  return at;
-}
-
 static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
   bool zero = rng_once_in(&sim->rng, 16);
   for (uint64_t i = 0; i < len; i++)
@@ -128,8 +112,8 @@ static void random_bytes(struct sim *sim, unsigned char *bytes, uint64_t len) {
 static void peek(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_req *req,
                  unsigned char *bytes) {
   memset(bytes, 0, req->len);
-  for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct dmi_page *at = sim->live[i] ? sim->live[i]->pmap[map].page[page] : NULL;
+  for (uint32_t i = 0; i < SIM_PLACES; i++) {
+    const struct dmi_page *at = sim_record_at(sim, i, map, page);
     if (at && at->role == DMI_ROLE_OWNER && at->frame) {
       memcpy(bytes, at->frame->bytes + req->off, req->len);
     }
@@ -246,56 +230,58 @@ static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   return HIST_WATCH;
 }
 
-/* Chooses a mapping that this process knows, preferably the hot one, which its threads look up if
- * it is not known; sometimes one that it has forgotten, of which page 0 is left.  False: there is
- * none. */
-static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
-  struct sim *sim = node->sim;
-  uint32_t start = rng_below(&sim->rng, sim->maps);
-  *page = rng_below(&sim->rng, SIM_PAGES);
-  if (rng_below(&sim->rng, 100) < sim->mix.hot) {
-    start = sim->mix.hot_map % sim->maps;
-    if (sim->mix.hot_page < SIM_PAGES) *page = sim->mix.hot_page;
+/* Chooses the bytes and the kind of a request whose type and range are chosen. */
+static void draw_input(struct sim *sim, struct sim_thread *thread, struct sim_drawn *drawn) {
+  struct dmi_req *req = &thread->req;
+  const struct sim_map *map = &sim->map[thread->map];
+  *drawn = (struct sim_drawn){0};
+  if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
+    req->kind = rng_once_in(&sim->rng, 2) ? DMI_KIND_INVALIDATE : DMI_KIND_UPDATE;
+    drawn->kind = HIST_READ;
+    drawn->answer = thread->span;
+    return;
   }
-  for (uint32_t i = 0; i < sim->maps; i++) {
-    struct sim_pmap *pmap = &node->pmap[ *map = (start + i) % sim->maps];
-    if (pmap->known == SIM_KNOWN && sim->map[*map].made) {
-      if (*page >= sim->map[*map].page_num) *page = 0;
-      return true;
-    }
-    if (pmap->known == SIM_UNKNOWN && !pmap->asked && sim->map[*map].made &&
-        !sim->map[*map].unmapped && rng_once_in(&sim->rng, 2)) {
-      pmap->asked = true;
-      node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0);
-      return false;
-    }
-    if (pmap->known == SIM_FORGOTTEN && pmap->page[0] && rng_once_in(&sim->rng, 200)) {
-      *page = 0;
-      return true;
-    }
+  if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
+    drawn->kind = HIST_WRITE;
+    drawn->input = thread->span;
+    random_bytes(sim, thread->src, thread->span);
+    return;
   }
-  return false;
+  bool exclusive = req->type == DMI_REQ_ATOMIC_EXCL;
+  if (!exclusive && rng_once_in(&sim->rng, 6)) {
+    drawn->kind = pick_watch(sim, thread);
+  } else if (map->sync && !rng_once_in(&sim->rng, 20)) {
+    drawn->kind = pick_object(sim, thread, map->page_size, exclusive);
+  } else {
+    drawn->kind = pick_atomic(sim, thread, map->page_size);
+  }
+  thread->from = (uint32_t)req->off; /* some have chosen another one */
+  thread->span = (uint32_t)req->len;
+  drawn->input = req->sizes.out1 + req->sizes.out2;
+  drawn->answer = req->sizes.in;
 }
 
-bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *kind,
-                  uint64_t *input, uint64_t *answer) {
-  struct sim *sim = node->sim;
-  struct dmi_req *req = &thread->req;
-  uint32_t map, page;
-  if (!sim->maps || !pick_map(node, &map, &page)) return false;
-  uint64_t size = sim->map[map].page_size;
-  memset(req, 0, sizeof(*req));
+/* Begins a request of this thread. */
+static void begin(struct sim_thread *thread, uint32_t map, uint32_t page, dmi_op_t op) {
+  memset(&thread->req, 0, sizeof(thread->req));
   thread->map = (uint8_t)map;
   thread->page = (uint8_t)page;
+  thread->mask = 0;
+  thread->req.op = op;
+  thread->req.dst = thread->dst;
+}
+
+void sim_draw_op(struct sim *sim, struct sim_thread *thread, uint32_t map, uint32_t page,
+                 dmi_op_t op, struct sim_drawn *drawn) {
+  struct dmi_req *req = &thread->req;
+  uint64_t size = sim->map[map].page_size;
+  begin(thread, map, page, op);
   req->type = (uint8_t)pick_type(sim);
   if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
     if (req->type == DMI_REQ_PUT) req->type = DMI_REQ_ATOMIC;
     if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_ATOMIC_EXCL;
   }
-  req->op.n = ++node->ops;
-  req->dst = thread->dst;
   pick_range(sim, size, req);
-  thread->mask = 0;
   if (req->type < DMI_REQ_EXCL && rng_once_in(&sim->rng, 3)) {
     struct dmi_req one = *req;
     if (!pick_ranges(sim, thread, size)) *req = one;
@@ -304,33 +290,28 @@ bool sim_ops_pick(struct node *node, struct sim_thread *thread, enum hist_kind *
     thread->from = (uint32_t)req->off;
     thread->span = (uint32_t)req->len;
   }
-  *input = *answer = 0;
-  if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
-    req->kind = rng_once_in(&sim->rng, 2) ? DMI_KIND_INVALIDATE : DMI_KIND_UPDATE;
-    *kind = HIST_READ;
-    *answer = thread->span;
-  } else if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
-    *kind = HIST_WRITE;
-    *input = thread->span;
-    random_bytes(sim, thread->src, thread->span);
-  } else {
-    bool exclusive = req->type == DMI_REQ_ATOMIC_EXCL;
-    if (!exclusive && rng_once_in(&sim->rng, 6)) {
-      *kind = pick_watch(sim, thread);
-    } else if (sim->map[map].sync && !rng_once_in(&sim->rng, 20)) {
-      *kind = pick_object(sim, thread, size, exclusive);
-    } else {
-      *kind = pick_atomic(sim, thread, size);
-    }
-    thread->from = (uint32_t)req->off; /* some have chosen another one */
-    thread->span = (uint32_t)req->len;
-    *input = req->sizes.out1 + req->sizes.out2;
-    *answer = req->sizes.in;
-  }
-  return true;
+  draw_input(sim, thread, drawn);
 }
 
-const char *sim_ops_mode(const struct dmi_req *req) {
+void sim_draw_kick(struct sim *sim, struct sim_thread *thread, uint32_t map, uint32_t page,
+                   dmi_op_t op, const struct dmi_req *req, struct sim_drawn *drawn) {
+  begin(thread, map, page, op);
+  thread->req.type = rng_once_in(&sim->rng, 2) ? DMI_REQ_PUT : DMI_REQ_EXCL;
+  thread->req.off = req->off;
+  if (req->kind == DMI_RMW_WATCH) {
+    thread->req.len = 1;
+    thread->src[0] = req->src.ptr[0] ^ 0x5a;
+  } else { /* it waits until the second number of its object is the first one of its input */
+    thread->req.off += 8;
+    thread->req.len = 8;
+    memcpy(thread->src, req->src.ptr, 8);
+  }
+  thread->from = (uint32_t)thread->req.off;
+  thread->span = (uint32_t)thread->req.len;
+  *drawn = (struct sim_drawn){.kind = HIST_WRITE, .input = thread->req.len};
+}
+
+const char *sim_draw_mode(const struct dmi_req *req) {
   if (req->type == DMI_REQ_READ) return req->kind == DMI_KIND_UPDATE ? "UPDATE" : "INVALIDATE";
   return mode_names[req->type];
 }
