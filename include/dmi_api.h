@@ -156,10 +156,11 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
 #define DMI_OPEN 1   /* DMI_node_t.state: asks to join */
 #define DMI_CLOSE 2  /* asks to leave */
 #define DMI_OPENED 3 /* DMI_nodes only: a member that has been welcomed */
+#define DMI_LOST 4   /* lost, in a program that survives losses (dmirun --survive) */
 
 /* A global object: keeps its meaning in other processes. */
 typedef struct DMI_node_t {
-  int32_t state;          /* DMI_OPEN, DMI_CLOSE or DMI_OPENED */
+  int32_t state;          /* DMI_OPEN, DMI_CLOSE, DMI_OPENED or DMI_LOST */
   int32_t dmi_id;         /* small number, unique among living processes, may be used again later */
   int32_t core;           /* processor cores that the process may use */
   int64_t memory;         /* bytes of its memory pool (dmirun -s) */
@@ -171,6 +172,11 @@ typedef struct DMI_node_t {
  * Each notice of the program is given to exactly one caller, in the order in which the processes
  * asked.  The first notice of a program is the DMI_OPEN of its first process: it is welcomed, and
  * gets threads, like any other.
+ *
+ * In a program that survives losses (dmirun --survive) DMI_LOST says that a process was lost whose
+ * DMI_OPEN was given, and that has not left.  It is no member any more: there is nothing to answer,
+ * and its id is used again only after this notice was given.  If the caller that was given a notice
+ * is lost itself, another one gets that notice.
  *
  * Errors: DMI_EINVAL for NULL.
  *
@@ -232,7 +238,8 @@ typedef struct {
  * Every thread must be joined or detached at some time; until then its result is kept, also after
  * its process has left.
  *
- * Errors: DMI_EINVAL when `thread_ptr` is NULL.  DMI_EMEMBER when no member has this id.
+ * Errors: DMI_EINVAL when `thread_ptr` is NULL.  DMI_EMEMBER when no member has this id.  DMI_ELOST
+ * when the process was lost before it answered: whether the thread has run is not known.
  * DMI_ELEAVING when that process is not welcome yet, or has been dismissed.  DMI_ENOFUNC when the
  * program has no DMI_thread.  DMI_ENOMEM when that process, or its system, allows no more threads.
  */
@@ -241,16 +248,20 @@ int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
 
 /*
  * Waits for the end of a thread; *addr_ptr (may be NULL) gets what DMI_thread returned.  Each
- * thread can be joined once, by any thread of any process, also when its own process has left.
+ * thread can be joined once, by any thread of any process, also when its own process has left.  If
+ * a process that waits for the end of a thread is lost, the thread can be joined again.
  *
  * Errors: DMI_ETHREAD when the thread is unknown, detached, has been joined, or is the calling one.
+ * DMI_ELOST when it was lost with its process; or when its process has left, and its result was
+ * lost with the coordinator, which kept it.
  */
 int32_t DMI_join(DMI_thread_t thread, int64_t *addr_ptr, DMI_local_status_t *status);
 
 /*
  * Says that nobody will join this thread; it is forgotten when it ends.
  *
- * Errors: DMI_ETHREAD when the thread is unknown, detached, or has been joined.
+ * Errors: DMI_ETHREAD when the thread is unknown, detached, or has been joined.  DMI_ELOST: as for
+ * DMI_join.
  */
 int32_t DMI_detach(DMI_thread_t thread, DMI_local_status_t *status);
 
@@ -269,7 +280,7 @@ int32_t DMI_suspend(void);
 
 /* Wakes `thread` from DMI_suspend; if it does not sleep, its next DMI_suspend returns at once.  Any
  * thread of any process may call it.  Complete once the wake has taken effect there.  DMI_ETHREAD:
- * the thread is unknown, or has ended. */
+ * the thread is unknown, has ended, or was lost with its process. */
 int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
 
 /* ---- Memory (chapter 4) --------------------------------------------------------------------- */

@@ -73,6 +73,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   dmi_deferred_free(&c->deferred);
   dmi_uid_set_free(&c->awaits);
   dmi_uid_set_free(&c->last_requests);
+  dmi_uid_set_free(&c->dead);
   free(c);
 }
 

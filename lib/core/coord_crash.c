@@ -52,11 +52,12 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   if (known) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
     queued->uid = uid;
-    queued->notice.state = DMI_NOTICE_LOST;
+    queued->notice.state = DMI_LOST;
     queued->notice.dmi_id = record->dmi_id;
     queued->notice.uid = uid;
     queued->notice.info = record->info;
   }
+  dmi_uid_set_add(&c->dead, uid);
   if (c->removing == uid) c->removing = 0;
   dmi_uid_set_drop(&c->last_requests, uid);
   dmi_coord_unnotify(c, uid);
@@ -98,6 +99,7 @@ static void rebuild(struct dmi_member *m) {
     if (c->next_uid <= m->losses.at[i].uid) c->next_uid = m->losses.at[i].uid + 1;
   }
   c->next_uid += UIDS_AHEAD;
+  c->since = c->next_uid;
 }
 
 void dmi_coord_crash(struct dmi_member *m) {
@@ -276,7 +278,7 @@ static void rebuild_notices(struct dmi_member *m) {
   }
   for (uint32_t i = 0; i < m->losses.num; i++) {
     uint32_t uid = m->losses.at[i].uid;
-    if (has_got(c, uid, DMI_OPEN) && !has_got(c, uid, DMI_NOTICE_LOST))
+    if (has_got(c, uid, DMI_OPEN) && !has_got(c, uid, DMI_LOST))
       *DMI_LIST_ADD(&c->lost) = m->losses.at[i];
   }
 }

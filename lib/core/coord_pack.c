@@ -142,6 +142,8 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u64(pack, c->view);
   dmi_pack_u32(pack, c->next_uid);
   dmi_pack_u64(pack, c->next_base);
+  dmi_pack_u32(pack, c->since);
+  pack_uids(pack, &c->dead);
   dmi_pack_u32(pack, c->records.num);
   for (uint32_t i = 0; i < c->records.num; i++)
     pack_record(pack, &c->records.at[i]);
@@ -195,6 +197,8 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);
+  c->since = dmi_unpack_u32(unpack);
+  unpack_uids(unpack, &c->dead);
   num = dmi_unpack_count(unpack, RECORD_BYTES);
   for (uint32_t i = 0; i < num; i++)
     unpack_record(unpack, DMI_LIST_ADD(&c->records));

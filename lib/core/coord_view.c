@@ -67,18 +67,30 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
   }
 }
 
-static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
-  for (dmi_id_t id = {0};; id.n++) {
-    bool used = false;
-    for (uint32_t i = 0; i < c->notices.num; i++) { /* its loss is to be told first */
-      const struct dmi_notice *notice = &c->notices.at[i].notice;
-      if (notice->state == DMI_NOTICE_LOST && dmi_id_is(notice->dmi_id, id)) used = true;
-    }
-    for (uint32_t i = 0; i < c->records.num; i++) {
-      if (dmi_id_is(c->records.at[i].dmi_id, id)) used = true;
-    }
-    if (!used) return id;
+/* Is this the notice of a loss, of a process with this id? */
+static bool tells_loss(const struct dmi_queued *queued, dmi_id_t id) {
+  return queued->notice.state == DMI_LOST && dmi_id_is(queued->notice.dmi_id, id);
+}
+
+/* Used, or its loss has still to be told. */
+static bool is_used(const struct dmi_coord *c, dmi_id_t id) {
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (dmi_id_is(c->records.at[i].dmi_id, id)) return true;
   }
+  for (uint32_t i = 0; i < c->notices.num; i++) {
+    if (tells_loss(&c->notices.at[i], id)) return true;
+  }
+  for (uint32_t i = 0; i < c->given.num; i++) { /* who was given it may be lost */
+    if (tells_loss(&c->given.at[i].queued, id)) return true;
+  }
+  return false;
+}
+
+static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
+  dmi_id_t id = {0};
+  while (is_used(c, id))
+    id.n++;
+  return id;
 }
 
 /* Does its vote count after a loss, in the view that is being made? */

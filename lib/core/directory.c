@@ -242,11 +242,26 @@ void dmi_directory_exited(struct dmi_member *m, uint32_t uid) {
 
 /* ---- Results of threads -------------------------------------------------------------------- */
 
+/* Why there is no result of a thread of process `uid`, which is not a member any more. */
+static int no_result(const struct dmi_coord *c, uint32_t uid) {
+  bool unknown = uid < c->since && !dmi_coord_find(c, uid);
+  if (unknown || dmi_uid_set_has(&c->dead, uid)) return DMI_ELOST;
+  return DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD);
+}
+
+/* Will it be known later whether there is a result? */
+static bool is_early(const struct dmi_member *m, uint32_t uid) {
+  const struct dmi_record *home = dmi_coord_find(m->coord, uid);
+  if (!home) return false;
+  if (home->life == DMI_LIFE_LEAVING) return true; /* it has said "moved": DRAINED is in flight */
+  /* the caller has taken the crash view without it, and this process has not yet */
+  return m->env.survive && home->life < DMI_LIFE_LEAVING;
+}
+
 bool dmi_directory_on_thread(struct dmi_member *m, struct dmi_record *record,
                              const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->member.op};
-  const struct dmi_record *home;
   struct dmi_unpack body;
   uint32_t uid;
   uint64_t seq;
@@ -263,12 +278,10 @@ bool dmi_directory_on_thread(struct dmi_member *m, struct dmi_record *record,
     dmi_coord_answer(m, &caller, DMI_OK, &out);
     return true;
   }
-  home = dmi_coord_find(c, uid);
-  if (home && home->life == DMI_LIFE_LEAVING) {
-    dmi_deferred_add(&c->blocked_calls, record->uid,
-                     msg); /* it has answered "moved", so DRAINED is in flight */
+  if (is_early(m, uid)) {
+    dmi_deferred_add(&c->blocked_calls, record->uid, msg);
   } else {
-    dmi_coord_answer(m, &caller, DMI_WHY(DMI_ETHREAD, DMI_WHY_NO_THREAD), NULL);
+    dmi_coord_answer(m, &caller, no_result(c, uid), NULL);
   }
   return true;
 }

@@ -35,13 +35,11 @@ struct dmi_node_info {
 
 /* A notice, or an element of DMI_nodes. */
 struct dmi_notice {
-  uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED of dmi_api.h */
+  uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED, DMI_LOST of dmi_api.h */
   dmi_id_t dmi_id; /* the process it is about */
   dmi_uid_t uid;   /* likewise */
   struct dmi_node_info info;
 };
-
-#define DMI_NOTICE_LOST 4 /* state: a process that the program knew was lost */
 
 /* A member, as every member knows it. */
 struct dmi_peer {
@@ -331,7 +329,7 @@ void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct 
 void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
                            struct dmi_mout *out);
 /* Result: value, the result of a thread whose process has left (or answered "moved"), which is
- * removed there; DMI_ETHREAD. */
+ * removed there; DMI_ETHREAD; DMI_ELOST: lost with its process, or with a coordinator. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,
                        struct dmi_mout *out);
 

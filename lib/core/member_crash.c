@@ -107,7 +107,7 @@ void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer)
   if (peer->left) return; /* it was none any more, for the program */
   queued = DMI_LIST_ADD(&m->losses);
   queued->uid = peer->uid;
-  queued->notice.state = DMI_NOTICE_LOST;
+  queued->notice.state = DMI_LOST;
   queued->notice.dmi_id = peer->dmi_id;
   queued->notice.uid = peer->uid;
   queued->notice.info = peer->info;

@@ -441,6 +441,8 @@ struct dmi_coord {
   DMI_LIST(struct dmi_forget) forgets;
   DMI_LIST(struct dmi_adopt) adopts;
   DMI_LIST(struct dmi_result) results;
+  struct dmi_uid_set dead; /* lost by crash views */
+  dmi_uid_t since;         /* of those with lower uids that are gone nothing is known */
   struct dmi_deferred_list
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */

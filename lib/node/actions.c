@@ -173,7 +173,8 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < act->removed_num; i++) {
     if (act->removed[i].uid != process->access.core.self)
       dmi_net_bar(process->access.net, act->removed[i].uid);
-    if (act->removed[i].heir == 0) dmi_threads_lost(process, act->removed[i].uid);
+    if (act->removed[i].heir == 0)
+      dmi_threads_lost(process, act->removed[i].uid, act->removed[i].lost);
   }
   if (!dmi_pulser_view(process, act)) give_up(process);
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {

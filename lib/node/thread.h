@@ -44,8 +44,8 @@ int32_t dmi_thread_suspend(void);
 bool dmi_thread_message(struct dmi_process *process, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* The daemon, after the view without it was published: process `uid` is lost.  Its answers will not
- * come, and it joins no thread. */
-void dmi_threads_lost(struct dmi_process *process, dmi_uid_t uid);
+ * come, and it joins no thread.  `crashed`: it may have run threads (a crash view removed it). */
+void dmi_threads_lost(struct dmi_process *process, dmi_uid_t uid, bool crashed);
 
 /* This process has been welcomed: threads can be created here from now on. */
 void dmi_threads_open(struct dmi_threads *threads);

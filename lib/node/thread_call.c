@@ -120,17 +120,18 @@ static struct dmi_thread_call *take_call_to(struct dmi_threads *threads, uint32_
   return found;
 }
 
-/* What the call is answered that `uid` cannot answer any more. */
-static int32_t error_when_lost(const struct dmi_thread_call *call) {
-  if (call->expect == DMI_SVC_CREATED) return DMI_EMEMBER;
+/* What the call is answered that `uid` cannot answer any more.  The coordinator knows whether there
+ * is a result of a thread that it ran. */
+static int32_t error_when_lost(const struct dmi_thread_call *call, bool crashed) {
+  if (call->expect == DMI_SVC_CREATED) return crashed ? DMI_ELOST : DMI_EMEMBER;
   return call->expect == DMI_SVC_WOKEN ? DMI_ETHREAD : DMI_E_HANDED_OVER;
 }
 
-void dmi_threads_lost(struct dmi_process *process, uint32_t uid) {
+void dmi_threads_lost(struct dmi_process *process, uint32_t uid, bool crashed) {
   struct dmi_thread_call *call;
   while ((call = take_call_to(process->threads, uid))) {
     bool created = call->expect == DMI_SVC_CREATED;
-    call->done(call->arg, error_when_lost(call), 0);
+    call->done(call->arg, error_when_lost(call, crashed), 0);
     free(call);
     if (created) dmi_runtime_idle(process);
   }

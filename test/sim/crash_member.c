@@ -519,13 +519,13 @@ void sim_check_members(struct sim *sim) {
       coordinators += dmi_member_is_coordinator(daemon_of(proc)->m);
     } else if (proc->uid && !proc->ended && daemon_of(proc)->m->phase < DMI_PHASE_DRAINED &&
                given(sim, proc->uid, DMI_OPEN, false) &&
-               (given(sim, proc->uid, DMI_NOTICE_LOST, true) == 0 ||
-                given(sim, proc->uid, DMI_NOTICE_LOST, false) > 1)) {
+               (given(sim, proc->uid, DMI_LOST, true) == 0 ||
+                given(sim, proc->uid, DMI_LOST, false) > 1)) {
       sim_bad(sim, "the loss of p%u was told to %u, of which %u live", proc->uid,
-              given(sim, proc->uid, DMI_NOTICE_LOST, true),
-              given(sim, proc->uid, DMI_NOTICE_LOST, false));
+              given(sim, proc->uid, DMI_LOST, true),
+              given(sim, proc->uid, DMI_LOST, false));
     }
-    sim->totals->notices += given(sim, proc->uid, DMI_NOTICE_LOST, true);
+    sim->totals->notices += given(sim, proc->uid, DMI_LOST, true);
   }
   if (alive && coordinators != 1) sim_bad(sim, "%u coordinators", coordinators);
 }

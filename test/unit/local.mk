@@ -129,6 +129,10 @@ check_PROGRAMS += test/unit/member_test
 test_unit_member_test_SOURCES = test/unit/member_test.c
 test_unit_member_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/member_crash_test
+test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c
+test_unit_member_crash_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/claim_test
 test_unit_claim_test_SOURCES = test/unit/claim_test.c
 test_unit_claim_test_LDADD = $(unit_libs)
