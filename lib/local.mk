@@ -132,6 +132,7 @@ core_sources = \
 	lib/core/node.c \
 	lib/core/node.h \
 	lib/core/node_int.h \
+	lib/core/node_crash.c \
 	lib/core/node_pressure.c \
 	lib/core/out.c \
 	lib/core/out.h \

@@ -103,9 +103,9 @@ enum dmi_mact_type {
   /* === left ===. From dmi_member_drained on, calls about threads that ended here get the answer
    * "moved": the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
-  /* removed[removed_num] were lost in the crash view `op` (VIEW has come before); `heir` is now
-   * home of what each was home of: recover the pages (docs/crashes-pages.md).  What was being
-   * recovered for an older view is void.  Answer: dmi_member_recovered */
+  /* removed[removed_num] were lost in the crash view `op`, or before it (VIEW has come before);
+   * `heir` is now home of what each was home of: recover the pages (docs/crashes-pages.md).  What
+   * was being recovered for an older view is void.  Answer: dmi_member_recovered */
   DMI_MACT_RECOVER,
   DMI_MACT_RESUME, /* all are ready: go on */
   DMI_MACT_ADOPT,  /* this process is now the home of `mapping`, as if it had mapped it */
@@ -125,7 +125,7 @@ enum dmi_mact_type {
 /* Unused fields of an action are zero. */
 struct dmi_mact {
   uint8_t type;             /* enum dmi_mact_type */
-  bool flag;                /* RESULT of peek: a notice was there */
+  bool flag;                /* RESULT of peek: a notice was there; VIEW: it is a crash view */
   int error;                /* RESULT */
   uint32_t id;              /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
   dmi_uid_t uid;            /* RENAME, ADD_PEER, JOINED, START_DRAIN */

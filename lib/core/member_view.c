@@ -96,6 +96,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   m->coordinator_next = view->coordinator;
   m->viewing = true;
   act = dmi_mout_add(m->out, DMI_MACT_VIEW);
+  act->flag = m->crash == view->number;
   act->peers = view->added;
   act->peer_num = view->added_num;
   act->removed = view->removed;

@@ -47,7 +47,7 @@ void dmi_act_end(struct dmi_act *act) {
 /* Does one step of the handover. Promises to other leavers come first: they return them, or use
  * them. False: nothing to do until something has happened. */
 static bool go_on(struct dmi_node *node, struct dmi_out *out) {
-  if (!node->goes_on) return false;
+  if (!node->goes_on || atomic_load(&node->core->frozen)) return false;
   node->goes_on = false;
   if (dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS &&
       dmi_pressure_promised(node->pressure))
@@ -96,7 +96,8 @@ static void found(struct dmi_node *node, const struct dmi_mact *result, struct d
 
 /* Called before the caller publishes who is a member. So the new homes are known when threads
  * can no longer send to a member that has left. */
-static void view_begins(struct dmi_node *node, const struct dmi_mact *act) {
+static void view_begins(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
+  if (act->flag) dmi_node_crash_view(node, out);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
     if (removed->uid != node->core->self)
@@ -121,7 +122,13 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
       node->core->self = act->id;
       return false;
     case DMI_MACT_VIEW:
-      view_begins(node, act);
+      view_begins(node, act, out);
+      return false;
+    case DMI_MACT_RECOVER:
+      dmi_node_crash_recover(node, act, out);
+      return false;
+    case DMI_MACT_RESUME:
+      dmi_node_crash_resume(node, out);
       return false;
     case DMI_MACT_JOINED:
       if (node->first) dmi_node_pressure_open(node, out);
@@ -167,6 +174,9 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
       return true;
     case DMI_ACT_STAYS:
       return !stays(node, out);
+    case DMI_ACT_READY:
+      dmi_node_crash_ready(node, act->number, out);
+      return true;
     case DMI_ACT_FREED: /* some of its pages may have been stalled */
       (void)dmi_out_add(out, DMI_ACT_LOOK);
       return false;
@@ -230,8 +240,11 @@ static bool message(struct dmi_node *node, const struct dmi_input *in, struct dm
     good = dmi_member_message(node->member, in->id, msg, &node->life);
     dmi_node_life_out(node, out);
   } else if (in->class == DMI_CLASS_HANDOVER && in->id < DMI_NET_TEMP) {
+    if (dmi_node_crash_holds(node, in->id, msg, out)) return true;
     node->goes_on = true;
     return dmi_handover_message(node->handover, in->id, msg, out);
+  } else if (in->class == DMI_CLASS_RECOVER && in->id < DMI_NET_TEMP && node->env->net.survive) {
+    return dmi_recover_message(node->recover, in->id, msg, out);
   } else if (in->class == DMI_CLASS_CAPACITY && in->id < DMI_NET_TEMP) {
     good = dmi_node_pressure_message(node, in->id, msg, out);
   }
@@ -266,9 +279,6 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
       break;
     case DMI_IN_MAY_CHANGE:
       LIFE(node, out, may_change, life);
-      break;
-    case DMI_IN_RECOVERED:
-      LIFE(node, out, recovered, in->op, life);
       break;
     case DMI_IN_LEAVE_ASKED:
       LIFE(node, out, leave_asked, life);
@@ -309,11 +319,13 @@ struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressu
   node->handover = dmi_handover_new(core, &env->records);
   node->member = dmi_member_new(&env->net, info, own_addr);
   dmi_mout_init(&node->life);
+  dmi_node_crash_init(node);
   return node;
 }
 
 void dmi_node_free(struct dmi_node *node) {
   if (!node) return;
+  dmi_recover_free(node->recover);
   dmi_handover_free(node->handover);
   dmi_member_free(node->member);
   dmi_mout_free(&node->life);
@@ -336,4 +348,8 @@ struct dmi_handover *dmi_node_handover(const struct dmi_node *node) {
 
 struct dmi_core *dmi_node_core(const struct dmi_node *node) {
   return node->core;
+}
+
+struct dmi_recover *dmi_node_recover(const struct dmi_node *node) {
+  return node->recover;
 }

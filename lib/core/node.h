@@ -23,9 +23,15 @@
  *     list. Pages are locked by functions of dmi_handover_env.
  *
  * The actions that the caller sees: SEND (not to itself), REPLAY, FREED, TAKEN, DRAINED, LOOK,
- * LEAVES, STAYS, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT. SELF, START_DRAIN
- * and FORGET are already carried out then, except for what the network or a log must know. After
- * VIEW the homes are changed, and no answer is needed.
+ * LEAVES, STAYS, HOLD, RESUMED, and MEMBER with any of enum dmi_mact_type but SEND and ADOPT. SELF,
+ * START_DRAIN, FORGET, RECOVER and RESUME are already carried out then, except for what the network
+ * or a log must know. After VIEW the homes are changed, and no answer is needed.
+ *
+ * A crash view (VIEW with `flag`) finds all pages frozen; when it is carried out nothing is handled
+ * any more that a removed process has sent. From then until RESUMED steps of pages and the node say
+ * HOLD: that message of `to` is kept, in the order of all that are held, and at RESUMED given again
+ * (DMI_IN_PAGE or DMI_IN_MESSAGE) before anything else of its sender. A page message about a
+ * mapping that is not known here, while dmi_core.frozen: dmi_recover_unknown of dmi_node_recover.
  */
 #ifndef DMI_CORE_NODE_H
 #define DMI_CORE_NODE_H
@@ -35,6 +41,7 @@
 #include "core/out.h"
 #include "core/page.h"
 #include "core/pressure.h"
+#include "core/recover.h"
 
 /* ---- Surroundings --------------------------------------------------------------------------- */
 
@@ -42,6 +49,7 @@ struct dmi_node_env {
   void *arg;
   struct dmi_member_env net;       /* functions of the network for membership */
   struct dmi_handover_env records; /* mappings and page records */
+  struct dmi_recover_env ops;      /* own operations; only with `net.survive` */
 };
 
 /* ---- Inputs --------------------------------------------------------------------------------- */
@@ -54,8 +62,8 @@ enum dmi_input_type {
   /* ---- the network's ---- */
   DMI_IN_CONNECTED,     /* answer to CONNECT: it has the temporary `id` */
   DMI_IN_NOT_CONNECTED, /* answer to CONNECT: `text` says why not */
-  DMI_IN_MESSAGE, /* `msg` of `class` MEMBER, HANDOVER or CAPACITY, from `id`, a uid or (MEMBER
-                     only) a temporary one; its slices pass */
+  DMI_IN_MESSAGE, /* `msg` of `class` MEMBER, HANDOVER, RECOVER or CAPACITY, from `id`, a uid or
+                     (MEMBER only) a temporary one; its slices pass */
   DMI_IN_LOST,    /* the connection with `id` broke; `text`: why */
   /* ---- the life of this process ---------------------------------------------------------------
    */
@@ -64,7 +72,6 @@ enum dmi_input_type {
   /* ---- the agreement's (core/pulse.h), with `survive` ---- */
   DMI_IN_AGREED,     /* DMI_PULSE_VIEW: `msg`->body, `yes`: a crash view */
   DMI_IN_MAY_CHANGE, /* dmi_member_may_change */
-  DMI_IN_RECOVERED,  /* answer to DMI_MACT_RECOVER: `op` */
   /* ---- */
   DMI_IN_LEAVE_ASKED, /* a signal asks to leave */
   DMI_IN_STOPPED,     /* answer to STOP_THREADS: `yes` */
@@ -114,6 +121,11 @@ enum dmi_node_break {
   DMI_NODE_BREAK_ADOPT,   /* handover: this process is the home of a mapping */
   DMI_NODE_BREAK_FOUND,   /* handover: the directory's answer */
   DMI_NODE_BREAK_GO_ON,   /* handover: a step of some page has ended */
+  DMI_NODE_BREAK_FREEZE,  /* recovery: a crash view was taken */
+  DMI_NODE_BREAK_RECOVER, /* recovery: all have taken it */
+  DMI_NODE_BREAK_READY,   /* membership: the pages here are recovered */
+  DMI_NODE_BREAK_RESUME,  /* recovery: those of all are */
+  DMI_NODE_BREAK_HOLD,    /* the caller: a message of the handover came behind CUT */
   DMI_NODE_BREAK_LAST
 };
 
@@ -135,6 +147,7 @@ void dmi_node_set_break(struct dmi_node *node, enum dmi_node_break broken);
 struct dmi_member *dmi_node_member(const struct dmi_node *node);
 struct dmi_handover *dmi_node_handover(const struct dmi_node *node);
 struct dmi_core *dmi_node_core(const struct dmi_node *node);
+struct dmi_recover *dmi_node_recover(const struct dmi_node *node);
 
 /* Handles all inputs except a page's. */
 bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dmi_out *out);

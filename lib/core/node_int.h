@@ -17,6 +17,7 @@ struct dmi_node {
   struct dmi_member *member;
   struct dmi_handover *handover;
   struct dmi_pressure *pressure;
+  struct dmi_recover *recover;
   struct dmi_mout life; /* actions of the current event of membership */
   bool first;           /* this process started the program */
   bool viewed;          /* the caller has got a VIEW that is not answered yet */
@@ -32,6 +33,18 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
     dmi_member_##event((node)->member, __VA_ARGS__); \
     dmi_node_life_out((node), (out));                \
   } while (0)
+
+/* ---- node_crash.c: core/recover.h in the node ---- */
+void dmi_node_crash_init(struct dmi_node *node);
+/* A crash view was taken. */
+void dmi_node_crash_view(struct dmi_node *node, struct dmi_out *out);
+/* Carries out RECOVER, READY and RESUME. */
+void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out);
+void dmi_node_crash_ready(struct dmi_node *node, uint64_t number, struct dmi_out *out);
+void dmi_node_crash_resume(struct dmi_node *node, struct dmi_out *out);
+/* A message of the handover arrives. True: it is held. */
+bool dmi_node_crash_holds(struct dmi_node *node, dmi_uid_t from, struct dmi_msg *msg,
+                          struct dmi_out *out);
 
 /* ---- node_pressure.c: core/pressure.h in the node ---- */
 /* This process may own pages from now on. */

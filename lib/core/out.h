@@ -24,8 +24,8 @@ enum dmi_act_type {
   /* msg from `to` needs the home, which is arriving: keep it, and give it to dmi_page_message again
      after HOME_END */
   DMI_ACT_DEFER,
-  /* msg from `to` arrived after its CUT: give it to dmi_page_message again after RESUME
-     (docs/crashes-pages.md) */
+  /* msg from `to` arrived after its CUT: give it to dmi_page_message, or (one of the handover) to
+     the node again after RESUMED (docs/crashes-pages.md) */
   DMI_ACT_HOLD,
   /* this page is stalled (R12): call dmi_page_unstall, or dmi_page_unspill, later */
   DMI_ACT_STALLED,
@@ -66,7 +66,7 @@ struct dmi_act {
     struct dmi_req *req;     /* COMPLETE */
     struct dmi_map *map;     /* REPLAY, FREED */
     struct dmi_mact *member; /* MEMBER; dmi_act_end frees it */
-    uint64_t number;         /* LOOKUP */
+    uint64_t number;         /* LOOKUP; READY: of the view */
   };
   uint64_t value;
   struct dmi_msg msg; /* whoever carries out the action frees its slices */
@@ -91,6 +91,8 @@ bool dmi_out_take(struct dmi_out *out, struct dmi_act *act);
 /* ---- For the steps ---- */
 
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg);
+/* Takes the message over. Its list may be borrowed from the connection that received it. */
+void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg);
 /* Appends an action without a message; its fields are zero. */
 struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type);
 

@@ -246,10 +246,11 @@ struct dmi_core {
   bool (*is_there)(void *arg, dmi_uid_t uid);
   /* For a recovery (docs/crashes-pages.md), called with the page locked, only between
    * dmi_page_freeze and dmi_page_resume. is_cut: has this process's CUT arrived? The others: a
-   * request was dropped; an operation is kept here. */
-  bool (*is_cut)(void *arg, dmi_uid_t uid);
-  void (*dropped)(void *arg, dmi_uid_t origin, dmi_op_t op);
-  void (*held)(void *arg, dmi_uid_t origin, dmi_op_t op);
+   * request was dropped; an operation is kept here. Their first argument is `recover`. */
+  bool (*is_cut)(void *recover, dmi_uid_t uid);
+  void (*dropped)(void *recover, dmi_uid_t origin, dmi_op_t op);
+  void (*held)(void *recover, dmi_uid_t origin, dmi_op_t op);
+  void *recover;
   /* The program's DMI_function, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);

@@ -28,7 +28,7 @@ static void drop_requests(struct dmi_core *core, struct dmi_req_list *queue) {
       dmi_req_push(queue, req);
       continue;
     }
-    if (is_counted(req)) core->dropped(core->arg, req->origin, req->op);
+    if (is_counted(req)) core->dropped(core->recover, req->origin, req->op);
     dmi_req_free(req);
   }
 }
@@ -51,9 +51,9 @@ static bool absorb_request(struct dmi_core *core, struct dmi_page *page, struct 
     dmi_page_wait_arrives(page, msg);
     *msg = (struct dmi_msg){0}; /* its slices went on */
   } else if (msg->type == DMI_MSG_ATOMIC) {
-    core->dropped(core->arg, msg->origin, msg->atomic.op);
+    core->dropped(core->recover, msg->origin, msg->atomic.op);
   } else if (msg->type == DMI_MSG_PUT) {
-    core->dropped(core->arg, msg->origin, msg->access.op);
+    core->dropped(core->recover, msg->origin, msg->access.op);
   }
   return true;
 }
@@ -61,7 +61,7 @@ static bool absorb_request(struct dmi_core *core, struct dmi_page *page, struct 
 bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool good = true;
-  if (core->is_cut(core->arg, from)) {
+  if (core->is_cut(core->recover, from)) {
     dmi_out_hold(out, from, msg);
     return true;
   }
@@ -104,9 +104,9 @@ void dmi_page_held(struct dmi_core *core, struct dmi_page *page) {
   const struct dmi_page_busy *busy = page->busy;
   if (!busy) return;
   if (busy->current && busy->current->foreign)
-    core->held(core->arg, busy->current->origin, busy->current->op);
+    core->held(core->recover, busy->current->origin, busy->current->op);
   for (const struct dmi_req *req = busy->waiting_ops.first; req; req = req->next) {
-    if (req->foreign) core->held(core->arg, req->origin, req->op);
+    if (req->foreign) core->held(core->recover, req->origin, req->op);
   }
 }
 

@@ -23,9 +23,7 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* Adds DMI_ACT_STALLED. */
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page);
 void dmi_out_defer(struct dmi_out *out, dmi_uid_t from, const struct dmi_msg *msg);
-/* The same until RESUME; takes over the slices. */
 void dmi_out_hold(struct dmi_out *out, dmi_uid_t from, struct dmi_msg *msg);
-
 /* A message about this page; its other fields are zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type);

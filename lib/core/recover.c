@@ -86,45 +86,68 @@ void dmi_recover_held(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op) {
   note(r, origin, op, DMI_OP_HELD);
 }
 
-/* ---- Freeze, CUT ---------------------------------------------------------------------------- */
-
-bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base) {
-  for (uint64_t i = 0; i < r->rebuilt_num; i++) {
-    if (r->rebuilt[i] == base) return true;
-  }
+bool dmi_recover_unknown(struct dmi_recover *r, dmi_uid_t from, const struct dmi_msg *msg) {
+  if (dmi_recover_is_cut(r, from)) return true;
+  if (msg->type == DMI_MSG_PUT) dmi_recover_dropped(r, msg->origin, msg->access.op);
+  if (msg->type == DMI_MSG_ATOMIC) dmi_recover_dropped(r, msg->origin, msg->atomic.op);
   return false;
 }
 
-void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base) {
+/* ---- Freeze, CUT ---------------------------------------------------------------------------- */
+
+static const struct dmi_recover_rebuilt *rebuilt(const struct dmi_recover *r, uint64_t base) {
+  for (uint64_t i = 0; i < r->rebuilt_num; i++) {
+    if (r->rebuilt[i].base == base) return &r->rebuilt[i];
+  }
+  return NULL;
+}
+
+bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base) {
+  return rebuilt(r, base) != NULL;
+}
+
+void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost) {
   if (dmi_recover_is_rebuilt(r, base)) return;
   DMI_XALLOC_GROW(r->rebuilt, r->rebuilt_num, r->rebuilt_capacity);
-  r->rebuilt[r->rebuilt_num++] = base;
+  r->rebuilt[r->rebuilt_num++] = (struct dmi_recover_rebuilt){base, lost};
+}
+
+/* The lost process to which the home of this mapping belonged, or whose handover of it is
+ * incomplete here.  NULL: the home lives. */
+static const struct dmi_homeless *home_of(const struct dmi_recover *r, const struct dmi_map *map,
+                                          const struct dmi_recover_view *view) {
+  const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
+  dmi_uid_t home = atomic_load(&map->home), from = atomic_load(&map->arriving);
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    dmi_uid_t lost = view->removed[i].uid;
+    /* In a recovery that was not completed another heir may have been named. */
+    if (home == lost || from == lost || (known && (!known->lost || known->lost == lost)))
+      return &view->removed[i];
+  }
+  return NULL;
 }
 
 /* Homes of the lost go to their heirs.  There, no record is made an OWNER's until RESUME. */
-static void move_home(struct dmi_recover *r, struct dmi_map *map, const struct dmi_homeless *lost,
-                      struct dmi_out *out) {
-  bool arriving = atomic_load(&map->arriving) == lost->uid;
-  if (atomic_load(&map->home) != lost->uid && !arriving) return;
-  dmi_recover_rebuild(r, map->base);
+static void move_home(struct dmi_recover *r, struct dmi_map *map,
+                      const struct dmi_recover_view *view, struct dmi_out *out) {
+  const struct dmi_homeless *lost = home_of(r, map, view);
+  if (!lost) return;
+  dmi_recover_rebuild(r, map->base, lost->uid);
   ENV(r, hold, map);
-  if (arriving) {
+  if (atomic_load(&map->arriving)) {
     ENV(r, arrived, map);
     dmi_out_add(out, DMI_ACT_REPLAY)->map = map; /* to be dropped: the pages are frozen */
   }
-  if (arriving || lost->heir == r->core->self) atomic_store(&map->arriving, r->core->self);
-  if (!arriving) atomic_store(&map->home, lost->heir);
+  if (lost->heir == r->core->self) atomic_store(&map->arriving, r->core->self);
+  atomic_store(&map->home, lost->heir);
   ENV(r, release, map);
 }
 
-static void freeze_all(struct dmi_recover *r, const struct dmi_recover_view *view,
-                       struct dmi_out *out) {
+static void freeze_all(struct dmi_recover *r) {
   struct dmi_map *map;
   struct dmi_page *page;
   atomic_store(&r->core->frozen, true);
   EACH_MAP(r, map) {
-    for (uint32_t i = 0; i < view->removed_num; i++)
-      move_home(r, map, &view->removed[i], out);
     ENV(r, hold, map); /* a record made before `frozen` was set is among those gone through */
     ENV(r, release, map);
     EACH_RECORD(r, map, page) {
@@ -219,6 +242,7 @@ static bool all_back(const struct dmi_recover *r) {
 static void go_on(struct dmi_recover *r, struct dmi_out *out) {
   if (r->state == DMI_RECOVER_CUTS && all_cut(r)) {
     r->state = DMI_RECOVER_BACKS;
+    if (r->ops->settle) r->ops->settle(r->ops->arg);
     send_backs(r, out);
   }
   if (r->state == DMI_RECOVER_BACKS && all_back(r)) {
@@ -246,7 +270,7 @@ void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out) {
     drop_early(r);
   }
   r->state = DMI_RECOVER_READY;
-  (void)dmi_out_add(out, DMI_ACT_READY);
+  dmi_out_add(out, DMI_ACT_READY)->number = r->number;
 }
 
 /* ---- Events --------------------------------------------------------------------------------- */
@@ -273,15 +297,27 @@ static void set_peers(struct dmi_recover *r, const struct dmi_recover_view *view
   unlock(r);
 }
 
+void dmi_recover_freeze(struct dmi_recover *r) {
+  lock(r);
+  r->state = DMI_RECOVER_FROZEN;
+  r->peer_num = 0; /* no CUT has come */
+  unlock(r);
+  freeze_all(r);
+}
+
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
                        struct dmi_out *out) {
+  struct dmi_map *map;
+  if (r->state != DMI_RECOVER_FROZEN) dmi_recover_freeze(r);
   r->number = view->number;
   r->state = DMI_RECOVER_CUTS;
   r->asked = false;
   r->marking = 0;
   r->place_num = r->said_num = r->mark_num = 0;
   set_peers(r, view);
-  freeze_all(r, view, out);
+  EACH_MAP(r, map) {
+    move_home(r, map, view, out);
+  }
   send_all(r, DMI_MSG_CHANNEL_CUT, out);
   replay_early(r, out);
   go_on(r, out);
@@ -309,7 +345,7 @@ bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *m
     r->early[r->early_num++] = (struct dmi_recover_early){from, *msg};
     return true;
   }
-  if (msg->recover.number == r->number && r->state != DMI_RECOVER_RUNS)
+  if (msg->recover.number == r->number && r->state > DMI_RECOVER_FROZEN)
     good = find(r, from) && handle(r, from, msg, out);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

@@ -6,9 +6,12 @@
  * way of `struct dmi_handover_env`.  Only one thread calls (the daemon), but for is_cut, dropped
  * and held: those answer dmi_core's functions of the same names, in any thread with a page locked.
  *
- *          begin             CUT of all        BACK of all      all is decided       resume
- *   RUNS --------> CUTS ----------------> BACKS -----------> DECIDES ---------> READY -------->
- * RUNS a second crash: begin, from any state, and again from CUTS
+ *        freeze          begin         CUT of all         BACK of all       all is decided
+ *   RUNS -------> FROZEN -------> CUTS ------------> BACKS -------------> DECIDES ----------> READY
+ *    ^                                                                                         |
+ *    +------------------------------------- resume --------------------------------------------+
+ *
+ * A second crash: freeze, from any state.  (begin without freeze does both.)
  */
 #ifndef DMI_CORE_RECOVER_H
 #define DMI_CORE_RECOVER_H
@@ -23,6 +26,9 @@ struct dmi_recover_env {
   /* The first own operation from place *at on that has been sent and has no answer, its page
    * locked; *at becomes the place behind it.  NULL: there is none. */
   struct dmi_req *(*next_op)(void *arg, uint64_t *at, struct dmi_page **page);
+  /* Gives the pages what this process has sent to itself (DMI_ACT_SEND) and has not handled yet:
+   * an operation that has its answer there would be taken for lost.  NULL: that is done at once. */
+  void (*settle)(void *arg);
   /* Guards what is_cut, dropped and held use; taken behind a page's lock, for a few instructions.
    * NULL: all calls are of one thread. */
   void (*lock)(void *arg);
@@ -34,8 +40,8 @@ struct dmi_homeless {
   dmi_uid_t uid, heir;
 };
 
-/* Who goes on, and who does not.  The crash view without them has been published, so that
- * dmi_core.is_member knows it. */
+/* Who goes on, and who does not: all that were lost since the last resume.  The crash view without
+ * them has been published, so that dmi_core.is_member knows it. */
 struct dmi_recover_view {
   uint64_t number; /* of the view; grows */
   uint32_t member_num;
@@ -46,6 +52,7 @@ struct dmi_recover_view {
 
 enum dmi_recover_state {
   DMI_RECOVER_RUNS,    /* no recovery */
+  DMI_RECOVER_FROZEN,  /* a crash view was taken; begin follows */
   DMI_RECOVER_CUTS,    /* waits for CUT of all */
   DMI_RECOVER_BACKS,   /* waits for BACK of all */
   DMI_RECOVER_DECIDES, /* waits, as a home, for REPORTs and MARKED; or has sent its own */
@@ -62,17 +69,22 @@ enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r);
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-/* The crash view was taken.  READY answers it, once, if no other begin or resume comes before.  If
- * the marks of the recovery before are in doubt, resume comes first, with its actions. */
+/* A crash view is taken, and is to be published behind this.  From here on nothing is sent.  If the
+ * marks of the recovery before are in doubt, resume comes first. */
+void dmi_recover_freeze(struct dmi_recover *r);
+/* All have taken the crash view.  READY answers it, once, if no other freeze or begin comes before.
+ */
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
                        struct dmi_out *out);
 /* CUT, BACK, REPORT, ASK, DECIDE, MARKED.  Takes the slices over.  False: not from a correct peer.
  */
 bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
                          struct dmi_out *out);
-/* RESUME, after READY: RESUMED asks the caller to give what was held (HOLD) to the pages, in order.
- */
+/* In state READY: RESUMED asks the caller to give what was held (HOLD) to the pages, in order. */
 void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out);
+/* A page message about a mapping that is not known here, while dmi_core.frozen.  True: it is to be
+ * held, as with HOLD.  False: it is noted, and dropped by the caller. */
+bool dmi_recover_unknown(struct dmi_recover *r, dmi_uid_t from, const struct dmi_msg *msg);
 
 /* READY: will this page, whose home is here, be LOST?  For tests. */
 bool dmi_recover_gives_up(const struct dmi_recover *r, const struct dmi_map *map,

@@ -88,7 +88,7 @@ static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg 
   atomic_init(&what.home, r->core->self);
   atomic_init(&what.arriving, r->core->self);
   ENV(r, enter, &what);
-  dmi_recover_rebuild(r, msg->map);
+  dmi_recover_rebuild(r, msg->map, 0);
   return ENV(r, find, msg->map);
 }
 

@@ -40,6 +40,12 @@ struct dmi_recover_mark {
   struct dmi_page_mark mark;
 };
 
+/* A mapping whose home was lost since the last RESUME. */
+struct dmi_recover_rebuilt {
+  uint64_t base;
+  dmi_uid_t lost; /* its home; 0: not known, as the mapping was not in use here */
+};
+
 /* A message with a list that is being filled. */
 struct dmi_recover_list {
   struct dmi_msg msg;
@@ -74,7 +80,7 @@ struct dmi_recover {
   uint64_t mark_num, mark_capacity;
   struct dmi_recover_mark *mark;
   uint64_t rebuilt_num, rebuilt_capacity;
-  uint64_t *rebuilt; /* mappings whose home was lost since the last RESUME */
+  struct dmi_recover_rebuilt *rebuilt;
   uint64_t early_num, early_capacity;
   struct dmi_recover_early *early; /* of a recovery whose view was not taken here so far */
 };
@@ -88,7 +94,7 @@ struct dmi_recover {
 
 /* ---- recover.c ---- */
 bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base);
-void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base);
+void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost);
 void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out);
 
 /* ---- recover_list.c ---- */

@@ -12,19 +12,16 @@
 
 /* ---- What the recovery asks for ------------------------------------------------------------- */
 
-static bool is_cut(void *arg, uint32_t uid) {
-  const struct sim_proc *proc = arg;
-  return dmi_recover_is_cut(proc->recover, uid);
+static bool is_cut(void *recover, uint32_t uid) {
+  return dmi_recover_is_cut(recover, uid);
 }
 
-static void dropped(void *arg, uint32_t origin, dmi_op_t op) {
-  struct sim_proc *proc = arg;
-  dmi_recover_dropped(proc->recover, origin, op);
+static void dropped(void *recover, uint32_t origin, dmi_op_t op) {
+  dmi_recover_dropped(recover, origin, op);
 }
 
-static void held(void *arg, uint32_t origin, dmi_op_t op) {
-  struct sim_proc *proc = arg;
-  dmi_recover_held(proc->recover, origin, op);
+static void held(void *recover, uint32_t origin, dmi_op_t op) {
+  dmi_recover_held(recover, origin, op);
 }
 
 static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) {
@@ -46,6 +43,7 @@ void sim_crash_init(struct sim_proc *proc) {
   proc->core.held = held;
   proc->recover_env = (struct dmi_recover_env){.arg = proc, .next_op = next_op};
   proc->recover = dmi_recover_new(&proc->core, &proc->env, &proc->recover_env);
+  proc->core.recover = proc->recover;
 }
 
 void sim_crash_fini(struct sim_proc *proc) {

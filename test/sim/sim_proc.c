@@ -316,12 +316,10 @@ static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *ms
 
 /* A mapping that was not in use here becomes known after RESUME only. */
 static void frozen_unknown(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
-  if (dmi_recover_is_cut(proc->recover, from)) {
+  if (dmi_recover_unknown(proc->recover, from, msg)) {
     sim_crash_hold(proc, from, msg);
     return;
   }
-  if (msg->type == DMI_MSG_PUT) dmi_recover_dropped(proc->recover, msg->origin, msg->access.op);
-  if (msg->type == DMI_MSG_ATOMIC) dmi_recover_dropped(proc->recover, msg->origin, msg->atomic.op);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
 }

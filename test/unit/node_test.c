@@ -67,6 +67,18 @@ static bool goodbye(struct proc *first, struct proc *p) {
   return world_dismiss(first, DMI_CTL_GOODBYE, dmi_member_dmi_id(dmi_node_member(p->node)));
 }
 
+/* An own operation begins.  False: it is complete at once. */
+static bool begin(struct proc *p, uint64_t base, uint64_t page, struct dmi_req *req) {
+  struct dmi_input in = {.type = DMI_IN_BEGIN, .req = req};
+  struct dmi_out out;
+  dmi_out_init(&out);
+  in.page = p->req_page = env_record(p, env_find(p, base), page, true);
+  p->req = req;
+  (void)dmi_node_step(p->node, &in, &out);
+  env_step_end(p, in.page, &out);
+  return p->req != NULL;
+}
+
 /* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------ */
 
 /* A process leaves; its heir has memory.  Meanwhile the leaver makes a mapping. */
@@ -187,8 +199,62 @@ static const char *unmapped(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
+/* A process with a mapping is lost.  Another one has a copy of one of its pages, and waits for a
+ * write of another one. */
+static const char *lost(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *other = &w->proc[1], *p = &w->proc[2];
+  unsigned char bytes[SIZE] = {0}, copy[SIZE] = {0};
+  const struct dmi_part part = {.len = SIZE};
+  struct dmi_req get = {.type = DMI_REQ_READ,
+                        .kind = DMI_KIND_INVALIDATE,
+                        .len = SIZE,
+                        .origin = 2,
+                        .op = {7},
+                        .dst = copy,
+                        .part = &part,
+                        .parts = 1};
+  struct dmi_req put = {.type = DMI_REQ_PUT, .len = 1, .origin = 2, .op = {8}};
+  struct dmi_msg take = {.type = DMI_MSG_TAKE};
+  struct dmi_tail entry = {0};
+  uint64_t base;
+  const char *bad;
+  w->survive = true;
+  bad = join(w, 0, 16, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = join(w, 2, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  BAD(!world_call(other, DMI_CTL_LOOKUP, base, 0) || other->error, "does not find the mapping");
+  BAD(!begin(other, base, 2, &get), "does not begin to read");
+  world_run(w);
+  BAD(other->req || copy[5] != p->uid, "does not read");
+  put.src = dmi_slice_copy(bytes, 1);
+  BAD(!begin(other, base, 1, &put), "does not begin to write");
+  world_kill(w, 2);
+  BAD(!first->froze || !other->froze, "not frozen when the view is taken");
+  while (w->first < w->last && !dmi_recover_is_cut(dmi_node_recover(other->node), first->uid))
+    deliver(w);
+  take.map = base;
+  take.list = (struct dmi_slice){.ptr = (unsigned char *)&entry, .len = sizeof(entry)};
+  BAD(w->first == w->last, "does not recover");
+  world_input(
+      other,
+      &(struct dmi_input){
+          .type = DMI_IN_MESSAGE, .id = first->uid, .msg = &take, .class = DMI_CLASS_HANDOVER});
+  BAD(other->held_num != 1, "what comes behind CUT is not held");
+  other->held_num = 0;
+  world_run(w);
+  dmi_slice_drop(&put.src);
+  BAD(!first->resumed || !other->resumed, "does not resume");
+  BAD(atomic_load(&first->core.frozen) || atomic_load(&other->core.frozen), "is frozen for ever");
+  BAD(other->req || put.error != DMI_ELOST, "the write did not fail");
+  BAD(owned(other, base, p->uid) != 1, "the copy is not the page");
+  BAD(!(env_record(first, env_find(first, base), 3, true)->flags & DMI_PAGE_LOST), "not LOST");
+  return NULL;
+}
+
 static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
-    leave, moved, refused, told, unmapped};
+    leave, moved, refused, told, unmapped, lost};
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static const char *play(uint32_t i, enum dmi_node_break broken) {

@@ -13,6 +13,7 @@
 #include "base/pool.h"
 #include "core/node.h"
 #include "dmi_api.h"
+#include "msg/pack.h"
 #include "msg/wire.h"
 
 #define NODES 3
@@ -21,6 +22,7 @@
 #define SIZE 64
 #define NAMES 16
 #define LINE 512
+#define HELD 16
 #define PORT 7u /* of the first process */
 
 struct world;
@@ -61,6 +63,15 @@ struct proc {
   int error;
   struct dmi_entry mapping;
   struct dmi_notice notice;
+  /* after a loss */
+  bool froze, resumed;
+  struct dmi_req *req; /* an own operation, and its page; NULL: none */
+  struct dmi_page *req_page;
+  struct held {
+    uint32_t from;
+    struct dmi_msg msg;
+  } held[HELD];
+  uint32_t held_num;
 };
 
 struct world {
@@ -71,6 +82,7 @@ struct world {
   } line[LINE];
   uint32_t first, last;
   uint32_t sent[256]; /* by type */
+  bool survive;
 };
 
 /* ---- Records -------------------------------------------------------------------------------- */
@@ -161,11 +173,23 @@ static void env_unlock(void *arg, struct dmi_page *page) {
 
 static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg);
 
+static void world_hold(struct proc *p, uint32_t from, const struct dmi_msg *msg) {
+  assert_true(p->held_num < HELD);
+  p->held[p->held_num++] = (struct held){from, *msg};
+}
+
 static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   struct proc *p = arg;
   (void)page;
   for (uint32_t i = 0; i < out->num; i++) {
-    if (out->act[i].type == DMI_ACT_COMPLETE) continue; /* the test checks the page */
+    if (out->act[i].type == DMI_ACT_COMPLETE) { /* the test checks the page */
+      p->req = NULL;
+      continue;
+    }
+    if (out->act[i].type == DMI_ACT_HOLD) {
+      world_hold(p, out->act[i].to, &out->act[i].msg);
+      continue;
+    }
     assert_int_equal(out->act[i].type, DMI_ACT_SEND);
     world_send(p, out->act[i].to, &out->act[i].msg);
   }
@@ -273,6 +297,7 @@ static void act_member(struct proc *p, const struct dmi_mact *act) {
       if (name_find(p, act->id)) name_find(p, act->id)->id = 0;
       break;
     case DMI_MACT_VIEW:
+      if (act->flag) p->froze = atomic_load(&p->core.frozen);
       see_view(p);
       break;
     case DMI_MACT_JOINED:
@@ -298,6 +323,8 @@ static void act_member(struct proc *p, const struct dmi_mact *act) {
   }
 }
 
+static void world_replay(struct proc *p);
+
 static void act_one(struct proc *p, struct dmi_act *act) {
   switch (act->type) {
     case DMI_ACT_SEND:
@@ -318,6 +345,13 @@ static void act_one(struct proc *p, struct dmi_act *act) {
       break;
     case DMI_ACT_STAYS:
       p->stays = true;
+      break;
+    case DMI_ACT_HOLD:
+      world_hold(p, act->to, &act->msg);
+      break;
+    case DMI_ACT_RESUMED:
+      p->resumed = true;
+      world_replay(p);
       break;
     case DMI_ACT_DRAINED:
       p->leaves = false;
@@ -403,6 +437,25 @@ static void page_message(struct proc *p, uint32_t from, struct dmi_msg *msg) {
   world_carry(p);
 }
 
+static void world_give(struct proc *p, uint32_t from, struct dmi_msg *msg) {
+  if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {
+    page_message(p, from, msg);
+  } else {
+    world_input(p,
+                &(struct dmi_input){
+                    .type = DMI_IN_MESSAGE, .id = from, .msg = msg, .class = dmi_wire_class(msg)});
+  }
+}
+
+static void world_replay(struct proc *p) {
+  struct held held[HELD];
+  uint32_t num = p->held_num;
+  memcpy(held, p->held, sizeof(held));
+  p->held_num = 0;
+  for (uint32_t i = 0; i < num; i++)
+    world_give(p, held[i].from, &held[i].msg);
+}
+
 static void deliver(struct world *w) {
   struct line line = w->line[w->first++];
   struct proc *p = &w->proc[line.to];
@@ -411,13 +464,11 @@ static void deliver(struct world *w) {
   for (uint32_t i = 0; i < NAMES; i++) {
     if (p->name[i].id && p->name[i].of == line.from) id = p->name[i].id;
   }
-  if (dmi_wire_class(&line.msg) == DMI_CLASS_PAGE) {
-    page_message(p, id, &line.msg);
+  if (!p->alive) {
+    dmi_slice_drop(&line.msg.list);
+    dmi_slice_drop(&line.msg.body);
   } else {
-    world_input(p, &(struct dmi_input){.type = DMI_IN_MESSAGE,
-                                       .id = id,
-                                       .msg = &line.msg,
-                                       .class = dmi_wire_class(&line.msg)});
+    world_give(p, id, &line.msg);
   }
 }
 
@@ -451,8 +502,9 @@ static void world_run(struct world *w) {
     if (more) deliver(w);
     for (uint32_t i = 0; i < NODES; i++) {
       struct proc *p = &w->proc[i];
+      if (!p->alive) continue;
       more |= p->connects || p->stops || p->look;
-      if (p->alive) answer(p);
+      answer(p);
     }
   }
 }
@@ -474,6 +526,77 @@ static bool world_call(struct proc *p, enum dmi_msg_type type, uint64_t a, uint6
 /* DMI_welcome or DMI_goodbye. */
 static bool world_dismiss(struct proc *p, enum dmi_msg_type type, dmi_id_t id) {
   return world_answers(p, (struct dmi_input){.call = type, .dmi_id = id});
+}
+
+/* ---- Losses --------------------------------------------------------------------------------- */
+
+static void agree_start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
+  (void)arg, (void)view, (void)ballot;
+}
+
+static bool agree_take(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
+  (void)arg, (void)view, (void)ballot;
+  return true;
+}
+
+static uint64_t agree_may_change(void *arg) {
+  (void)arg;
+  return 1;
+}
+
+static void agree_change(void *arg, const struct dmi_pulse_view *view) {
+  (void)arg, (void)view;
+}
+
+static uint32_t agree_tie(void *arg) {
+  (void)arg;
+  return 1;
+}
+
+static void agree_all_taken(void *arg, uint64_t number) {
+  (void)arg, (void)number;
+}
+
+static const struct dmi_member_survive agree_always = {.start = agree_start,
+                                                       .take = agree_take,
+                                                       .may_change = agree_may_change,
+                                                       .change = agree_change,
+                                                       .tie = agree_tie,
+                                                       .all_taken = agree_all_taken};
+
+static struct dmi_req *ops_next(void *arg, uint64_t *at, struct dmi_page **page) {
+  struct proc *p = arg;
+  if ((*at)++ || !p->req || !atomic_load(&p->req->sent)) return NULL;
+  *page = p->req_page;
+  return p->req;
+}
+
+/* Process `i` is lost, with all that is in flight to and from it.  The others have agreed on that;
+ * they take the view one after the other. */
+static void world_kill(struct world *w, uint32_t i) {
+  struct proc *dead = &w->proc[i];
+  uint64_t number = dmi_member_view(dmi_node_member(dead->node)) + 1;
+  dead->alive = false;
+  for (uint32_t k = w->first; k < w->last; k++) {
+    if (w->line[k].from == i) w->line[k].to = i; /* to nobody */
+  }
+  for (uint32_t k = 0; k < NODES; k++) {
+    struct proc *p = &w->proc[k];
+    struct dmi_msg msg = {0};
+    struct dmi_pack body;
+    if (!p->alive) continue;
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, number);
+    dmi_pack_u32(&body, w->proc[0].uid);
+    dmi_pack_u32(&body, 0);
+    dmi_pack_u32(&body, 1);
+    dmi_pack_u32(&body, dead->uid);
+    dmi_pack_u32(&body, 0);
+    dmi_pack_u8(&body, 2);
+    msg.body = (struct dmi_slice){.ptr = body.bytes, .len = body.len};
+    world_input(p, &(struct dmi_input){.type = DMI_IN_AGREED, .msg = &msg, .yes = true});
+    dmi_pack_free(&body);
+  }
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
@@ -500,6 +623,8 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->pager.type = DMI_PRESSURE_REST;
   p->env.arg = p;
   p->env.net = (struct dmi_member_env){.arg = p, .connected = env_connected, .addrs = env_addrs};
+  if (w->survive) p->env.net.survive = &agree_always;
+  p->env.ops = (struct dmi_recover_env){.arg = p, .next_op = ops_next};
   p->env.records = (struct dmi_handover_env){.arg = p,
                                              .find = env_find,
                                              .enter = env_enter,
@@ -539,7 +664,7 @@ static void world_close(struct world *w) {
   }
   for (uint32_t i = 0; i < NODES; i++) {
     struct proc *p = &w->proc[i];
-    if (!p->alive) continue;
+    if (!p->node) continue;
     while (dmi_out_take(&p->out, &act))
       dmi_act_end(&act);
     dmi_out_free(&p->out);

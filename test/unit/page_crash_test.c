@@ -61,6 +61,7 @@ static void begin(struct world *world, uint32_t home) {
                                   .is_cut = is_cut,
                                   .dropped = dropped,
                                   .held = held,
+                                  .recover = world,
                                   .arg = world};
   world->map = (struct dmi_map){.base = MAP, .page_size = PAGE, .page_num = 1};
   atomic_init(&world->map.home, home);

@@ -1,0 +1,87 @@
+/*
+ * node_crash.c - the node's part when a member was lost: membership says when, core/recover.h
+ * recovers the pages, and both hear of each other (docs/crashes.md, "A member's life in a crash").
+ */
+#include <stdlib.h>
+
+#include "core/node_int.h"
+
+/* ---- For dmi_core, with a page locked -------------------------------------------------------- */
+
+static bool is_cut(void *recover, dmi_uid_t uid) {
+  return dmi_recover_is_cut(recover, uid);
+}
+
+static void dropped(void *recover, dmi_uid_t origin, dmi_op_t op) {
+  dmi_recover_dropped(recover, origin, op);
+}
+
+static void held(void *recover, dmi_uid_t origin, dmi_op_t op) {
+  dmi_recover_held(recover, origin, op);
+}
+
+void dmi_node_crash_init(struct dmi_node *node) {
+  node->recover = dmi_recover_new(node->core, &node->env->records, &node->env->ops);
+  node->core->is_cut = is_cut;
+  node->core->dropped = dropped;
+  node->core->held = held;
+  node->core->recover = node->recover;
+}
+
+/* ---- From step to step ---------------------------------------------------------------------- */
+
+/* The handover of a home that has begun is sent to its end: in half of one no REPORT has a place.
+ */
+static void end_home(struct dmi_node *node, struct dmi_out *out) {
+  enum dmi_handover_state state = dmi_handover_state(node->handover);
+  while (state == DMI_HANDOVER_BEGUN || state == DMI_HANDOVER_TAILS) {
+    (void)dmi_handover_go_on(node->handover, out);
+    state = dmi_handover_state(node->handover);
+  }
+}
+
+/* The marks of a recovery that this process has not seen the end of are carried out: others may
+ * have seen it, and gone on. */
+void dmi_node_crash_view(struct dmi_node *node, struct dmi_out *out) {
+  if (DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) return;
+  end_home(node, out);
+  if (dmi_recover_state(node->recover) == DMI_RECOVER_READY) dmi_recover_resume(node->recover, out);
+  dmi_recover_freeze(node->recover);
+}
+
+void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
+                            struct dmi_out *out) {
+  struct dmi_recover_view view = {.number = act->op, .removed_num = act->removed_num};
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(node->member, &num);
+  dmi_uid_t *member = dmi_xalloc(num + 1, sizeof(*member));
+  struct dmi_homeless *removed = dmi_xalloc(act->removed_num + 1, sizeof(*removed));
+  for (uint32_t i = 0; i < num; i++)
+    member[view.member_num++] = peers[i].uid;
+  for (uint32_t i = 0; i < act->removed_num; i++)
+    removed[i] = (struct dmi_homeless){act->removed[i].uid, act->removed[i].heir};
+  view.member = member;
+  view.removed = removed;
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_RECOVER)) dmi_recover_begin(node->recover, &view, out);
+  free(member);
+  free(removed);
+}
+
+void dmi_node_crash_ready(struct dmi_node *node, uint64_t number, struct dmi_out *out) {
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_READY)) LIFE(node, out, recovered, number, &node->life);
+}
+
+void dmi_node_crash_resume(struct dmi_node *node, struct dmi_out *out) {
+  if (dmi_recover_state(node->recover) != DMI_RECOVER_READY) return;
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_RESUME)) dmi_recover_resume(node->recover, out);
+  node->goes_on = true;
+  (void)dmi_out_add(out, DMI_ACT_LOOK);
+}
+
+bool dmi_node_crash_holds(struct dmi_node *node, dmi_uid_t from, struct dmi_msg *msg,
+                          struct dmi_out *out) {
+  if (!atomic_load(&node->core->frozen) || !dmi_recover_is_cut(node->recover, from)) return false;
+  if (DMI_BROKEN(node, DMI_NODE_BREAK_HOLD)) return false;
+  dmi_out_hold(out, from, msg);
+  return true;
+}
