@@ -231,8 +231,10 @@ bool dmi_crash_on_decided(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
 /* ---- Views that the coordinator makes alone -------------------------------------------------- */
 
 /* Who takes a view in which the role is handed over promises the new coordinator a ballot of its
- * own by that: nothing else can have been accepted behind this view. */
+ * own by that: nothing else can have been accepted behind this view.  Without `survive` there are
+ * no ballots. */
 static void handed_over(struct dmi_pulse *p, const struct dmi_crash_view *view) {
+  if (!p->config.survive) return;
   p->awaits_role = false;
   if (DMI_BALLOT_UID(view->ballot) == view->coordinator) return;
   dmi_crash_promise(p, DMI_BALLOT(DMI_BALLOT_ROUND(view->ballot) + 1, view->coordinator));

@@ -83,6 +83,32 @@ static void silence(void **state) {
   done(pulse);
 }
 
+/* Members come and go, with the coordinator's role: who is watched follows each view. */
+static void follows_views(void **state) {
+  const struct dmi_pulse_config config = {.self = 1, .dead_after = AFTER};
+  const struct dmi_pulse_member members[][2] = {
+      {{1, true}}, {{1, true}, {2, true}}, {{1, true}, {3, true}}, {{1, true}, {4, true}}};
+  static const dmi_uid_t coordinators[] = {1, 1, 3, 1};
+  struct dmi_pulse *pulse = dmi_pulse_new(&config);
+  (void)state;
+  dmi_pulse_out_init(&out);
+  for (uint32_t i = 0; i < 4; i++) {
+    struct dmi_pulse_view view = {
+        .number = i + 1, .coordinator = coordinators[i], .num = i ? 2 : 1, .members = members[i]};
+    if (i == 0) {
+      dmi_pulse_start(pulse, 5000, &view, 0, &out);
+    } else {
+      assert_true(dmi_pulse_take(pulse, 5000 + i, &view, 0, &out));
+    }
+    dmi_pulse_all_taken(pulse, 5000 + i, view.number, &out);
+  }
+  while (dmi_pulse_wake(pulse) <= 6100)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  assert_int_equal(count(DMI_PULSE_SILENT, 2) + count(DMI_PULSE_SILENT, 3), 0);
+  assert_int_equal(count(DMI_PULSE_LOST, 4), 1);
+  done(pulse);
+}
+
 static void comes_back(void **state) {
   struct dmi_pulse *pulse = coordinator(AFTER, false);
   struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK, .origin = 2};
@@ -202,9 +228,9 @@ static void rubbish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(silence), cmocka_unit_test(comes_back), cmocka_unit_test(probed),
-      cmocka_unit_test(never),   cmocka_unit_test(late),       cmocka_unit_test(survives),
-      cmocka_unit_test(lease),   cmocka_unit_test(rubbish),
+      cmocka_unit_test(silence),       cmocka_unit_test(comes_back), cmocka_unit_test(probed),
+      cmocka_unit_test(never),         cmocka_unit_test(late),       cmocka_unit_test(survives),
+      cmocka_unit_test(follows_views), cmocka_unit_test(lease),      cmocka_unit_test(rubbish),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
