@@ -115,10 +115,12 @@ __attribute__((unused)) static void verdict(const char *name, int64_t addr) {
 __attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...) {
   va_list args;
   va_start(args, format);
+  flockfile(stdout); /* threads may say something at the same time */
   vprintf(format, args);
   va_end(args);
   putchar('\n');
   fflush(stdout);
+  funlockfile(stdout);
 }
 
 /* ---- How much to do ------------------------------------------------------------------------ */
