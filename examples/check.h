@@ -20,12 +20,22 @@ static inline void check_call(int32_t ok, const char *call, const char *file, in
   exit(EXIT_FAILURE);
 }
 
+/* The same for calls that may fail because a process was lost (dmirun --survive): false then. */
+#define CHECK_LOST(call) check_lost((call), #call, __FILE__, __LINE__)
+
+static inline int check_lost(int32_t ok, const char *call, const char *file, int line) {
+  if (ok == DMI_TRUE) return 1;
+  if (DMI_errno() != DMI_ELOST && DMI_errno() != DMI_EMEMBER) check_call(ok, call, file, line);
+  return 0;
+}
+
 /* Dismisses a process that has asked to leave.  False: not now, since no other process has memory
  * for its pages.  Then nothing has changed, and its DMI_CLOSE comes again when there may be memory.
+ * Or it was lost meanwhile: then DMI_LOST comes.
  */
 static inline int32_t check_goodbye(int32_t dmi_id) {
   if (DMI_goodbye(dmi_id) == DMI_TRUE) return 1;
-  if (DMI_errno() != DMI_ENOMEM) check_call(DMI_FALSE, "DMI_goodbye", __FILE__, __LINE__);
+  if (DMI_errno() != DMI_ENOMEM) (void)check_lost(DMI_FALSE, "DMI_goodbye", __FILE__, __LINE__);
   return 0;
 }
 

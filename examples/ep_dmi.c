@@ -10,8 +10,8 @@
  * uniform random numbers become pairs of Gaussian deviates (Marsaglia's polar method); their sums,
  * and how many of them fall into each square ring, are the result.  A task is 2^16 pairs; the
  * random numbers of any task can be reached at once.  Threads take tasks with DMI_fad (farm.h), and
- * add to the result with DMI_atomic when they return: one message, in which DMI_function adds the
- * twelve numbers of a thread to those in global memory, at the process that owns them.
+ * report each with its twelve numbers; DMI_main adds them, in the order of the tasks, so that the
+ * sums are the same to the last bit whoever has done what.
  */
 #include "npb.h"
 #include "farm.h"
@@ -21,8 +21,6 @@
 #define RINGS 10
 #define EPSILON 1e-8
 
-enum { ADD_RESULT }; /* tag of DMI_function */
-
 typedef struct {
   double sx, sy;        /* sums of the deviates */
   double counts[RINGS]; /* pairs with floor(max(|X|, |Y|)) == ring; whole numbers below 2^53 */
@@ -31,7 +29,6 @@ typedef struct {
 /* The work, in global memory. */
 typedef struct {
   farm_t farm;
-  result_t result;
 } job_t;
 
 static const char class_names[] = "SWAB";
@@ -75,33 +72,25 @@ static void do_task(int64_t task, result_t *result) {
   }
 }
 
-void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_size, void *out2_ptr,
-                  int64_t out2_size, void *in_ptr, int64_t in_size, int8_t tag) {
-  (void)size, (void)out1_size, (void)out2_ptr, (void)out2_size;
-  (void)in_ptr, (void)in_size, (void)tag; /* ADD_RESULT is the only one */
-  result_t total, part;
-  memcpy(&total, page_ptr, sizeof(total));
-  memcpy(&part, out1_ptr, sizeof(part));
-  total.sx += part.sx;
-  total.sy += part.sy;
+static void add_result(result_t *total, const result_t *part) {
+  total->sx += part->sx;
+  total->sy += part->sy;
   for (int ring = 0; ring < RINGS; ring++)
-    total.counts[ring] += part.counts[ring];
-  memcpy(page_ptr, &total, sizeof(total));
+    total->counts[ring] += part->counts[ring];
 }
 
 int64_t DMI_thread(int64_t addr) {
   team_arg_t arg;
   job_t job;
-  result_t result = {0};
-  int64_t task, num = 0;
+  int64_t task;
   CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
 
-  for (; farm_take(&arg, job.farm.tasks, &task); num++)
+  while (farm_take(&arg, &job.farm, &task)) {
+    result_t result = {0};
     do_task(task, &result);
-  CHECK(DMI_atomic(arg.job_addr + (int64_t)offsetof(job_t, result), sizeof(result), &result,
-                   sizeof(result), NULL, 0, NULL, 0, ADD_RESULT, DMI_PUT_ATOMIC, NULL));
-  farm_report(&arg, job.farm.tasks, num);
+    farm_report(&arg, &job.farm, task, &result);
+  }
   return DMI_NULL;
 }
 
@@ -115,15 +104,21 @@ void DMI_main(int argc, char **argv) {
   const int class = npb_class(argv[1], class_names);
   const int32_t process_num = argc > 2 ? check_number("processes", argv[2], 1) : 1;
   const int64_t pairs = (int64_t)1 << classes[class].pairs_log;
-  job_t job = {.farm = {.tasks = pairs >> TASK_LOG}};
+  job_t job;
   int64_t job_addr;
 
+  farm_init(&job.farm, pairs >> TASK_LOG, sizeof(result_t));
   CHECK(DMI_mmap(&job_addr, sizeof(job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
-  const farm_end_t end = farm_run(job_addr, process_num);
-  CHECK(DMI_read(job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
+  const farm_end_t end = farm_run(job_addr, process_num, NULL, NULL);
+  result_t total = {0};
+  for (int64_t task = 0; task < job.farm.tasks; task++) {
+    result_t part;
+    farm_result(&job.farm, task, &part);
+    add_result(&total, &part);
+  }
 
-  const result_t *result = &job.result;
+  const result_t *result = &total;
   for (int ring = 0; ring < RINGS; ring++)
     printf("ring %d: %.0f\n", ring, result->counts[ring]);
   printf("sums %.15e %.15e\n", result->sx, result->sy);
@@ -132,6 +127,7 @@ void DMI_main(int argc, char **argv) {
                        npb_close(result->sy, classes[class].sy, EPSILON);
   npb_report("EP", class_names[class], 2 * pairs, end.seconds, 2.0 * (double)pairs, verified);
   CHECK(DMI_munmap(job_addr, NULL));
+  farm_destroy(&job.farm);
   if (!verified) exit(EXIT_FAILURE);
   farm_leave(end);
 }

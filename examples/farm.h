@@ -5,15 +5,25 @@
  * numbers from it with DMI_fad until none is left, so none is done twice; a thread that is told to
  * stop does so between two tasks, so none is lost.
  *
- * A program's job, the structure that its threads find at arg.job_addr, begins with a farm_t whose
- * `tasks` is set and whose counters are 0.  Its DMI_thread:
+ * A program's job, the structure that its threads find at arg.job_addr, begins with a farm_t that
+ * farm_init has filled.  Its DMI_thread:
  *
- *   while (farm_take(&arg, job.farm.tasks, &task)) { do it; num++; }
- *   put the results into global memory
- *   farm_report(&arg, job.farm.tasks, num)
+ *   while (farm_take(&arg, &job.farm, &task)) {
+ *     do it
+ *     farm_report(&arg, &job.farm, task, &result)
+ *   }
  *
- * It may report after each task or once at its end; what it reports must be in global memory.
- * DMI_main calls farm_run, which returns when all tasks have been reported.
+ * The result has as many bytes as farm_init was told; it may be none, if the thread puts its
+ * results into global memory itself before it reports.  DMI_main calls farm_run, which returns when
+ * all tasks have been reported, and then farm_result for each.
+ *
+ * A process that is lost (dmirun --survive).  What its threads had taken and not reported must be
+ * done again.  DMI_main gets the notice DMI_LOST, stops the threads of all other processes (they
+ * finish the task in hand), makes a list of the tasks whose results are not there, and starts the
+ * threads again, which now take their numbers from that list.  A result and the mark that it is
+ * there are one page, written at once, at DMI_main's process; so a task counts once, whenever its
+ * process is lost.  What a thread has put into global memory itself may be lost later, with the
+ * process that owns the page: so farm_run asks the program for each task at the end.
  *
  * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end must
  * be a notice: the thread that reports the last task makes its own process ask to leave, with the
@@ -21,8 +31,8 @@
  * threads there), and after each of them looks whether all tasks are done.  This misses no end: the
  * process of that thread is either not leaving, and the signal brings a new notice; or it is
  * leaving already, and then farm_run has not handled its notice yet, or is still joining its
- * threads, because one of them has only just reported its tasks.  There is no sleeping and no
- * polling.
+ * threads, because one of them has only just reported its tasks; or it is lost, which is a notice,
+ * too.  There is no sleeping and no polling.
  *
  * Ctrl+C in the first process stops the threads there.  DMI_main stays, because it alone handles
  * notices: that process is dismissed when the work is complete, which is done by the others.  When
@@ -39,10 +49,18 @@
 
 /* In global memory, at the begin of the program's job. */
 typedef struct {
-  int64_t tasks; /* how many there are: numbers 0 to tasks - 1 */
-  int64_t next;  /* counter: the next task to be taken */
-  int64_t done;  /* counter: tasks whose results are in global memory */
+  int64_t tasks;       /* how many there are: numbers 0 to tasks - 1 */
+  int64_t result_size; /* bytes of a task's result */
+  int64_t result_addr; /* a page for each task: int64_t, not 0: done; the result */
+  int64_t list_addr;   /* int64_t each: the tasks to do, if `listed` */
+  int64_t listed;      /* 0: all tasks, in their order */
+  int64_t num;         /* how many are to do */
+  int64_t next;        /* counter: the next of these to be taken */
+  int64_t done;        /* counter: those of them whose results are in global memory */
 } farm_t;
+
+/* Whether what a task has put into global memory is still there; false: it must be done again. */
+typedef int (*farm_there_t)(void *arg, int64_t task);
 
 /* The result of farm_run. */
 typedef struct {
@@ -52,26 +70,63 @@ typedef struct {
 
 /* ---- The threads ---------------------------------------------------------------------------- */
 
-/* Takes the next task.  False when there is none, or when this thread is to return. */
-static inline int farm_take(const team_arg_t *arg, int64_t tasks, int64_t *task) {
-  const int64_t next_addr = arg->job_addr + (int64_t)offsetof(farm_t, next);
-  if (team_stopped(arg)) return 0;
-  CHECK(DMI_fad(next_addr, 1, task, DMI_PUT_ATOMIC, NULL));
-  return *task < tasks;
+static inline int64_t farm_page(const farm_t *farm, int64_t task) {
+  return farm->result_addr + task * ((int64_t)sizeof(int64_t) + farm->result_size);
 }
 
-/* Says that the results of `num` more tasks are in global memory. */
-static inline void farm_report(const team_arg_t *arg, int64_t tasks, int64_t num) {
+/* Takes the next task.  False when there is none, or when this thread is to return. */
+static inline int farm_take(const team_arg_t *arg, const farm_t *farm, int64_t *task) {
+  const int64_t next_addr = arg->job_addr + (int64_t)offsetof(farm_t, next);
+  int64_t next;
+  if (team_stopped(arg)) return 0;
+  CHECK(DMI_fad(next_addr, 1, &next, DMI_PUT_ATOMIC, NULL));
+  *task = next;
+  if (next >= farm->num) return 0;
+  if (farm->listed)
+    CHECK(DMI_read(farm->list_addr + next * (int64_t)sizeof(*task), sizeof(*task), task,
+                   DMI_INVALIDATE_READ, NULL));
+  return 1;
+}
+
+/* Says that a task is done.  Its result may be NULL if it has no bytes. */
+static inline void farm_report(const team_arg_t *arg, const farm_t *farm, int64_t task,
+                               const void *result) {
   const int64_t done_addr = arg->job_addr + (int64_t)offsetof(farm_t, done);
+  const int64_t yes = 1;
+  const size_t size = sizeof(yes) + (size_t)farm->result_size;
+  char *page = my_malloc(size);
   int64_t before;
-  if (num == 0) return;
-  CHECK(DMI_fad(done_addr, num, &before, DMI_PUT_ATOMIC, NULL));
+  memcpy(page, &yes, sizeof(yes));
+  if (result != NULL) memcpy(page + sizeof(yes), result, (size_t)farm->result_size);
+  CHECK(DMI_write(farm_page(farm, task), (int64_t)size, page, DMI_PUT_WRITE, NULL));
+  my_free(page);
+  CHECK(DMI_fad(done_addr, 1, &before, DMI_PUT_ATOMIC, NULL));
   /* If this thread was told to stop, DMI_main is about to join it and then checks.  The signal goes
    * to the process, not to this thread: the runtime may have it blocked here. */
-  if (before + num == tasks && !team_stopped(arg)) kill(getpid(), SIGINT);
+  if (before + 1 == farm->num && !team_stopped(arg)) kill(getpid(), SIGINT);
 }
 
 /* ---- The first process ---------------------------------------------------------------------- */
+
+/* Before the job is written into global memory. */
+static inline void farm_init(farm_t *farm, int64_t tasks, int64_t result_size) {
+  *farm = (farm_t){.tasks = tasks, .num = tasks, .result_size = result_size};
+  if (tasks == 0) return;
+  CHECK(DMI_mmap(&farm->result_addr, (int64_t)sizeof(int64_t) + result_size, tasks, NULL));
+  CHECK(DMI_mmap(&farm->list_addr, tasks * (int64_t)sizeof(int64_t), 1, NULL));
+}
+
+static inline void farm_destroy(const farm_t *farm) {
+  if (farm->tasks == 0) return;
+  CHECK(DMI_munmap(farm->result_addr, NULL));
+  CHECK(DMI_munmap(farm->list_addr, NULL));
+}
+
+/* The result that a thread has reported. */
+static inline void farm_result(const farm_t *farm, int64_t task, void *result) {
+  CHECK(DMI_read(farm_page(farm, task) + (int64_t)sizeof(int64_t), farm->result_size, result,
+                 DMI_GET_READ, NULL));
+}
 
 static inline double farm_clock(void) {
   struct timespec now;
@@ -79,71 +134,131 @@ static inline double farm_clock(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static inline int farm_is_done(int64_t job_addr) {
+static inline farm_t farm_read(int64_t job_addr) {
   farm_t farm;
   CHECK(DMI_read(job_addr, sizeof(farm), &farm, DMI_GET_READ, NULL));
-  return farm.done == farm.tasks;
+  return farm;
 }
 
-/* Starts a team on each of the first processes, `but` excepted (-1: on all). */
-static inline void farm_begin(teams_t *teams, int32_t process_num, int32_t but, int64_t job_addr) {
-  DMI_node_t *nodes = my_malloc((size_t)process_num * sizeof(*nodes));
-  int32_t num;
-  CHECK(DMI_nodes(nodes, &num, process_num));
-  for (int32_t i = 0; i < num; i++) {
-    if (nodes[i].dmi_id != but) teams_start(teams, &nodes[i], job_addr);
+/* No thread runs: lists the tasks that are to be done, again or still; returns how many. */
+static inline int64_t farm_list(int64_t job_addr, farm_there_t there, void *arg) {
+  farm_t farm = farm_read(job_addr);
+  int64_t *list = my_malloc((size_t)farm.tasks * sizeof(*list));
+  farm.num = farm.next = farm.done = 0;
+  farm.listed = 1;
+  for (int64_t task = 0; task < farm.tasks; task++) {
+    int64_t done;
+    CHECK(DMI_read(farm_page(&farm, task), sizeof(done), &done, DMI_GET_READ, NULL));
+    if (!done || (there != NULL && !there(arg, task))) list[farm.num++] = task;
   }
-  my_free(nodes);
+  CHECK(DMI_write(farm.list_addr, farm.tasks * (int64_t)sizeof(*list), list, DMI_EXCLUSIVE_WRITE,
+                  NULL));
+  CHECK(DMI_write(job_addr, sizeof(farm), &farm, DMI_EXCLUSIVE_WRITE, NULL));
+  my_free(list);
+  return farm.num;
+}
+
+/* Starts a team on each process that was welcomed and has not asked to leave, `but` excepted (-1:
+ * on all). */
+static inline void farm_begin(teams_t *teams, int32_t but, int64_t job_addr) {
+  for (int32_t room = 16, num = 0;; room *= 2) {
+    DMI_node_t *nodes = my_malloc((size_t)room * sizeof(*nodes));
+    CHECK(DMI_nodes(nodes, &num, room));
+    for (int32_t i = 0; num < room && i < num; i++) {
+      if (nodes[i].state == DMI_OPENED && nodes[i].dmi_id != but)
+        teams_start(teams, &nodes[i], job_addr);
+    }
+    my_free(nodes);
+    if (num < room) return; /* that were all */
+  }
+}
+
+/* What farm_run knows. */
+typedef struct {
+  teams_t teams;
+  int64_t job_addr;
+  farm_there_t there;
+  void *there_arg;
+  int32_t my_dmi_id;
+  int32_t present; /* processes that were welcomed */
+  int begun;
+  double begin;
+  farm_end_t end;
+} farm_run_t;
+
+static inline void farm_say(const char *what, int32_t dmi_id) {
+  printf("%s %d!\n", what, dmi_id);
+  fflush(stdout);
+}
+
+/* Threads on all processes, for what there is to do. */
+static inline void farm_start(farm_run_t *run) {
+  farm_begin(&run->teams, run->end.leaving ? run->my_dmi_id : -1, run->job_addr);
+}
+
+static inline void farm_opened(farm_run_t *run, const DMI_node_t *node, int32_t process_num) {
+  farm_say("welcome", node->dmi_id);
+  if (!CHECK_LOST(DMI_welcome(node->dmi_id))) return;
+  run->present++;
+  if (run->begun) {
+    teams_start(&run->teams, node, run->job_addr);
+  } else if (run->present == process_num) {
+    run->begun = 1;
+    run->begin = farm_clock();
+    farm_start(run);
+  }
+}
+
+/* All tasks were done, or a process is lost: ends all threads, and begins what is missing.  True if
+ * nothing is. */
+static inline int farm_over(farm_run_t *run) {
+  run->end.seconds = farm_clock() - run->begin;
+  teams_stop_all(&run->teams);
+  if (farm_list(run->job_addr, run->there, run->there_arg) == 0) return 1;
+  farm_start(run);
+  return 0;
+}
+
+static inline int farm_closed(farm_run_t *run, const DMI_node_t *node) {
+  teams_stop(&run->teams, node->dmi_id);
+  const farm_t farm = farm_read(run->job_addr);
+  const int done = farm.done == farm.num;
+  farm_say("goodbye", node->dmi_id);
+  if (node->dmi_id == run->my_dmi_id) {
+    run->end.leaving = 1;
+  } else {
+    /* If it cannot leave now it stays, without threads. */
+    run->present -= check_goodbye(node->dmi_id);
+  }
+  return done && farm_over(run);
 }
 
 /* Waits for `process_num` processes, lets them begin at the same time, and then lets processes join
- * and leave until all tasks are done. Prints a line for each that does. */
-static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num) {
-  teams_t teams = {0};
-  farm_end_t end = {0};
-  double begin = 0;
-  int32_t my_dmi_id, present = 0;
-  int begun = 0;
-
-  CHECK(DMI_rank(&my_dmi_id));
-  for (;;) {
+ * and leave until all tasks are done. Prints a line for each that does.  `there` may be NULL: what
+ * the threads reported is all there is. */
+static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num, farm_there_t there,
+                                  void *there_arg) {
+  farm_run_t run = {.job_addr = job_addr, .there = there, .there_arg = there_arg};
+  int over = 0;
+  CHECK(DMI_rank(&run.my_dmi_id));
+  while (!over) {
     DMI_node_t node;
     CHECK(DMI_poll(&node));
     if (node.state == DMI_OPEN) {
-      printf("welcome %d!\n", node.dmi_id);
-      fflush(stdout);
-      CHECK(DMI_welcome(node.dmi_id));
-      present++;
-      if (begun) {
-        teams_start(&teams, &node, job_addr);
-      } else if (present == process_num) {
-        begun = 1;
-        begin = farm_clock();
-        farm_begin(&teams, present, end.leaving ? my_dmi_id : -1, job_addr);
-      }
+      farm_opened(&run, &node, process_num);
+    } else if (node.state == DMI_LOST) {
+      farm_say("lost", node.dmi_id);
+      run.present--;
+      over = run.begun && farm_over(&run);
     } else {
-      teams_stop(&teams, node.dmi_id);
-      const int done = farm_is_done(job_addr);
-      if (done) end.seconds = farm_clock() - begin;
-      printf("goodbye %d!\n", node.dmi_id);
+      over = farm_closed(&run, &node);
+    }
+    if (!over && run.begun && run.teams.num == 0) {
+      printf("waiting for a process to join\n");
       fflush(stdout);
-      if (node.dmi_id == my_dmi_id) {
-        end.leaving = 1;
-      } else {
-        /* If it cannot leave now it stays, without threads; farm_begin would start threads there
-         * again. */
-        present -= check_goodbye(node.dmi_id);
-      }
-      if (done) break;
-      if (begun && teams.num == 0) {
-        printf("waiting for a process to join\n");
-        fflush(stdout);
-      }
     }
   }
-  /* The threads of other processes have found no task left and return. */
-  teams_join_all(&teams);
-  return end;
+  return run.end;
 }
 
 /* The last call of DMI_main: dismisses this process, too, if it has asked for that.  No DMI thread

@@ -13,7 +13,8 @@
  * writes who computed which task and when.
  *
  * farm.h lets processes join and leave.  A page of the image is owned by the process that computed
- * it; when that process leaves, DMI_goodbye hands the page on.
+ * it; when that process leaves, DMI_goodbye hands the page on.  With dmirun --survive processes may
+ * also be lost: the page is, too, and another one computes it again.
  */
 #include <math.h>
 #include <png.h>
@@ -29,13 +30,12 @@ typedef struct {
   int32_t width, height; /* pixels */
   int32_t tasks;
   int32_t max_iterations;
-  int64_t image_page;  /* bytes of image for one task, the longest */
-  int64_t image_addr;  /* a page per task: iterations of its pixels, int32_t */
-  int64_t record_addr; /* record_t per task */
-  int64_t begin_us;    /* wall clock when the program began */
+  int64_t image_page; /* bytes of image for one task, the longest */
+  int64_t image_addr; /* a page per task: iterations of its pixels, int32_t */
+  int64_t begin_us;   /* wall clock when the program began */
 } job_t;
 
-/* Who computed a task, and when. */
+/* Who computed a task, and when: its result for farm.h. */
 typedef struct {
   int32_t dmi_id;
   int32_t thread;
@@ -96,18 +96,16 @@ int64_t DMI_thread(int64_t addr) {
 
   printf("started\n");
   fflush(stdout);
-  while (farm_take(&arg, job.tasks, &task)) {
+  while (farm_take(&arg, &job.farm, &task)) {
     record_t record = {.dmi_id = arg.dmi_id, .thread = arg.thread};
     record.start_us = clock_us() - job.begin_us;
     compute_task(&job, task, counts);
     record.end_us = clock_us() - job.begin_us;
     CHECK(DMI_write(job.image_addr + task * job.image_page, job.image_page, counts,
                     DMI_EXCLUSIVE_WRITE, NULL));
-    CHECK(DMI_write(job.record_addr + task * (int64_t)sizeof(record), sizeof(record), &record,
-                    DMI_PUT_WRITE, NULL));
     printf("%lld ", (long long)task);
     fflush(stdout);
-    farm_report(&arg, job.tasks, 1);
+    farm_report(&arg, &job.farm, task, &record);
   }
   printf("finished\n");
   fflush(stdout);
@@ -165,15 +163,30 @@ static int write_png(FILE *file, const job_t *job, png_byte **rows) {
   return 1;
 }
 
-static void save_picture(const job_t *job) {
-  const int64_t bytes = job->image_page * job->tasks;
-  char *pages = my_malloc((size_t)bytes);
+/* What DMI_main has of the image. */
+typedef struct {
+  const job_t *job;
+  char *pages;
+  char *fetched; /* per task: it has the page */
+} image_t;
+
+/* Fetches the page of a task that is done.  False: it was lost with its process. */
+static int fetch_page(void *arg, int64_t task) {
+  const image_t *image = arg;
+  const int64_t size = image->job->image_page;
+  if (!image->fetched[task])
+    image->fetched[task] =
+        (char)CHECK_LOST(DMI_read(image->job->image_addr + task * size, size,
+                                  image->pages + task * size, DMI_GET_READ, NULL));
+  return image->fetched[task];
+}
+
+static void save_picture(const job_t *job, const char *pages) {
   png_byte *pixels = my_malloc((size_t)task_begin(job, job->tasks));
   png_byte **rows = my_malloc((size_t)job->height * sizeof(*rows));
 
-  CHECK(DMI_read(job->image_addr, bytes, pages, DMI_GET_READ, NULL));
   for (int64_t task = 0; task < job->tasks; task++) {
-    const int32_t *counts = (const int32_t *)(void *)(pages + task * job->image_page);
+    const int32_t *counts = (const int32_t *)(const void *)(pages + task * job->image_page);
     const int64_t begin = task_begin(job, task), end = task_begin(job, task + 1);
     for (int64_t pixel = begin; pixel < end; pixel++) {
       pixels[pixel] = colour_of(counts[pixel - begin], job->max_iterations);
@@ -192,24 +205,20 @@ static void save_picture(const job_t *job) {
   fflush(stdout);
   my_free(rows);
   my_free(pixels);
-  my_free(pages);
 }
 
 static void save_timeline(const job_t *job, const char *path) {
-  const int64_t bytes = (int64_t)sizeof(record_t) * job->tasks;
-  record_t *records = my_malloc((size_t)bytes);
-  CHECK(DMI_read(job->record_addr, bytes, records, DMI_GET_READ, NULL));
   FILE *file = fopen(path, "w");
   if (file != NULL) {
     fprintf(file, "task\tdmi_id\tthread\tstart_us\tend_us\n");
     for (int32_t task = 0; task < job->tasks; task++) {
-      const record_t *r = &records[task];
-      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r->dmi_id, r->thread, (long long)r->start_us,
-              (long long)r->end_us);
+      record_t r;
+      farm_result(&job->farm, task, &r);
+      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r.dmi_id, r.thread, (long long)r.start_us,
+              (long long)r.end_us);
     }
   }
   if (file == NULL || fclose(file) != 0) perror(path); /* the picture matters more: go on */
-  my_free(records);
 }
 
 /* ---- The first process ---------------------------------------------------------------------- */
@@ -219,10 +228,9 @@ static int64_t create_job(job_t *job) {
   int64_t job_addr;
   const int64_t pixels = (int64_t)job->width * job->height;
   job->image_page = (pixels + job->tasks - 1) / job->tasks * (int64_t)sizeof(int32_t);
-  job->farm = (farm_t){.tasks = job->tasks};
+  farm_init(&job->farm, job->tasks, sizeof(record_t));
   job->begin_us = clock_us();
   CHECK(DMI_mmap(&job->image_addr, job->image_page, job->tasks, NULL));
-  CHECK(DMI_mmap(&job->record_addr, sizeof(record_t), job->tasks, NULL));
   CHECK(DMI_mmap(&job_addr, sizeof(*job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(*job), job, DMI_EXCLUSIVE_WRITE, NULL));
   return job_addr;
@@ -252,13 +260,19 @@ void DMI_main(int argc, char **argv) {
   }
 
   const int64_t job_addr = create_job(&job);
-  const farm_end_t end = farm_run(job_addr, 1);
+  image_t image = {.job = &job,
+                   .pages = my_malloc((size_t)(job.image_page * job.tasks)),
+                   .fetched = my_malloc((size_t)job.tasks)};
+  memset(image.fetched, 0, (size_t)job.tasks);
+  const farm_end_t end = farm_run(job_addr, 1, fetch_page, &image);
   const char *timeline = getenv("MANDEL_TIMELINE");
-  save_picture(&job);
+  save_picture(&job, image.pages);
   if (timeline != NULL) save_timeline(&job, timeline);
 
   CHECK(DMI_munmap(job_addr, NULL));
-  CHECK(DMI_munmap(job.record_addr, NULL));
   CHECK(DMI_munmap(job.image_addr, NULL));
+  farm_destroy(&job.farm);
+  my_free(image.fetched);
+  my_free(image.pages);
   farm_leave(end);
 }

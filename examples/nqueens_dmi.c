@@ -12,8 +12,9 @@
  * taken with DMI_fad (farm.h).  Each placement and its mirror image have as many solutions: only
  * those whose first queen stands in the left half (or, once, in the middle) are tasks.
  *
- * A thread counts locally and adds its count to the total with one DMI_fad when it returns.  So a
- * task costs only one message and its answer: the DMI_fad that takes it.
+ * A thread reports each task with its count, and DMI_main adds them.  (A total to which the threads
+ * add would be wrong when a process is lost behind its addition and before its report, as another
+ * one would do the task again.)
  */
 #include "farm.h"
 
@@ -22,7 +23,6 @@
 /* The work, in global memory. */
 typedef struct {
   farm_t farm;
-  int64_t solutions; /* counter */
   int32_t n;
   int32_t rows; /* filled by a task */
 } job_t;
@@ -85,19 +85,17 @@ static int64_t count_solutions(board_t board, uint32_t all) {
 int64_t DMI_thread(int64_t addr) {
   team_arg_t arg;
   job_t job;
-  int64_t task, num = 0, solutions = 0;
+  int64_t task;
   CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
   tasks_t tasks = {.items = my_malloc((size_t)job.farm.tasks * sizeof(task_t))};
   list_all(&tasks, &job);
 
-  for (; farm_take(&arg, job.farm.tasks, &task); num++) {
+  while (farm_take(&arg, &job.farm, &task)) {
     const task_t *item = &tasks.items[task];
-    solutions += item->weight * count_solutions(item->board, (1u << job.n) - 1);
+    const int64_t solutions = item->weight * count_solutions(item->board, (1u << job.n) - 1);
+    farm_report(&arg, &job.farm, task, &solutions);
   }
-  CHECK(DMI_fad(arg.job_addr + (int64_t)offsetof(job_t, solutions), solutions, NULL, DMI_PUT_ATOMIC,
-                NULL));
-  farm_report(&arg, job.farm.tasks, num);
   my_free(tasks.items);
   return DMI_NULL;
 }
@@ -119,15 +117,21 @@ void DMI_main(int argc, char **argv) {
   tasks_t tasks = {0};
   int64_t job_addr;
   list_all(&tasks, &job);
-  job.farm.tasks = tasks.num;
+  farm_init(&job.farm, tasks.num, sizeof(int64_t));
   CHECK(DMI_mmap(&job_addr, sizeof(job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
   farm_end_t end = {0};
-  if (tasks.num > 0) end = farm_run(job_addr, process_num);
-  CHECK(DMI_read(job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  printf("%d queens: %lld solutions, %lld tasks, %.3f s\n", job.n, (long long)job.solutions,
+  if (tasks.num > 0) end = farm_run(job_addr, process_num, NULL, NULL);
+  int64_t total = 0;
+  for (int64_t task = 0; task < tasks.num; task++) {
+    int64_t solutions;
+    farm_result(&job.farm, task, &solutions);
+    total += solutions;
+  }
+  printf("%d queens: %lld solutions, %lld tasks, %.3f s\n", job.n, (long long)total,
          (long long)job.farm.tasks, end.seconds);
   fflush(stdout);
   CHECK(DMI_munmap(job_addr, NULL));
+  farm_destroy(&job.farm);
   farm_leave(end);
 }

@@ -67,11 +67,12 @@ static inline void teams_start(teams_t *teams, const DMI_node_t *node, int64_t j
   }
 }
 
-/* Waits for the threads of the last team in the array and forgets it. */
+/* Waits for the threads of the last team in the array and forgets it.  Those of a process that was
+ * lost have ended. */
 static inline void teams_join_last(teams_t *teams) {
   team_t *team = &teams->items[--teams->num];
   for (int32_t i = 0; i < team->thread_num; i++)
-    CHECK(DMI_join(team->threads[i], NULL, NULL));
+    (void)CHECK_LOST(DMI_join(team->threads[i], NULL, NULL));
   CHECK(DMI_munmap(team->addr, NULL));
   my_free(team->threads);
 }
@@ -97,6 +98,14 @@ static inline void teams_join_all(teams_t *teams) {
     teams_join_last(teams);
   free(teams->items);
   *teams = (teams_t){0};
+}
+
+/* Tells all threads to stop after the present piece of work, and waits until they have. */
+static inline void teams_stop_all(teams_t *teams) {
+  const int32_t stop = 1;
+  for (int32_t i = 0; i < teams->num; i++)
+    CHECK(DMI_write(teams->items[i].addr, sizeof(stop), &stop, DMI_PUT_WRITE, NULL));
+  teams_join_all(teams);
 }
 
 /* Whether the calling thread has been told to stop. */
