@@ -22,16 +22,18 @@
 /* ---- States --------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << DMI_HANDOVER_##state)
+#define ANEW (TO(STAYS) | TO(NO_HEIR)) /* there is no memory, or the heir is lost */
 
 static const uint32_t may[DMI_HANDOVER_STATES] = {
     [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(ASKS),
     [DMI_HANDOVER_NO_HEIR] = TO(ASKS),
-    [DMI_HANDOVER_ASKS] = TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
-    [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES),
+    [DMI_HANDOVER_ASKS] = TO(HOMES) | ANEW,
+    [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES) | ANEW,
     [DMI_HANDOVER_BEGUN] = TO(TAILS),
     [DMI_HANDOVER_TAILS] = TO(HOMES),
-    [DMI_HANDOVER_PAGES] = TO(COPIES),
-    [DMI_HANDOVER_COPIES] = TO(DRAINED),
+    [DMI_HANDOVER_PAGES] = TO(COPIES) | TO(HOMES) | ANEW,
+    [DMI_HANDOVER_COPIES] = TO(DRAINED) | TO(HOMES) | ANEW,
+    [DMI_HANDOVER_DRAINED] = ANEW,
 };
 
 bool dmi_handover_may(enum dmi_handover_state from, enum dmi_handover_state to) {
@@ -378,6 +380,41 @@ bool dmi_handover_go_on(struct dmi_handover *h, struct dmi_out *out) {
     default:
       return false;
   }
+}
+
+/* ---- Who is lost ---------------------------------------------------------------------------- */
+
+static bool is_among(const dmi_uid_t *uid, uint32_t num, dmi_uid_t of) {
+  for (uint32_t i = 0; i < num; i++) {
+    if (uid[i] == of) return true;
+  }
+  return false;
+}
+
+void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t num,
+                       struct dmi_out *out) {
+  bool leaves = h->state != DMI_HANDOVER_STAYS && h->state != DMI_HANDOVER_NO_HEIR;
+  if (!leaves || !is_among(uid, num, h->heir)) return;
+  if (h->home) ENV(h, unref, h->home);
+  h->home = NULL;
+  h->home_from = 0;
+  h->tail_num = h->tail_next = 0;
+  h->homes_in_flight = 0;
+  forget_pages(h);
+  dmi_promises_end(h->promises, out);
+  atomic_store(&h->core->heir, 0);
+  h->heir = 0;
+  move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
+}
+
+/* This process may own more pages than before, or be home of more mappings; what it had offered was
+ * not taken. */
+void dmi_handover_resumed(struct dmi_handover *h) {
+  bool moves = h->state == DMI_HANDOVER_PAGES || h->state == DMI_HANDOVER_COPIES;
+  if (!moves && h->state != DMI_HANDOVER_HOMES) return;
+  forget_pages(h);
+  h->home_from = 0;
+  if (moves) move(h, DMI_HANDOVER_HOMES);
 }
 
 /* ---- Who has left, and what is unmapped ----------------------------------------------------- */

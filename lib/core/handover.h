@@ -18,6 +18,8 @@
  *   NO_HEIR --------------+              | no home is left
  *                                        v   nothing owned, HOME_DONE for each    no copy
  *                                      PAGES --------------------------> COPIES ---------> DRAINED
+ *   HOMES, PAGES, COPIES: RESUME after a loss: HOMES
+ *   ASKS ... DRAINED, not BEGUN, TAILS: the heir is lost: STAYS, or NO_HEIR if it was in that
  */
 #ifndef DMI_CORE_HANDOVER_H
 #define DMI_CORE_HANDOVER_H
@@ -145,6 +147,12 @@ bool dmi_handover_message(struct dmi_handover *h, dmi_uid_t from, struct dmi_msg
 void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
                         struct dmi_out *out);
 
+/* These were lost, and all pages are frozen.  If the heir is among them, the leave is forgotten,
+ * until it begins anew with another one: it may have been in any state. */
+void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t num,
+                       struct dmi_out *out);
+/* RESUME: a leave that goes on begins again with what this process has now. */
+void dmi_handover_resumed(struct dmi_handover *h);
 /* A view without `uid`, whose homes go to `heir` (0: it had none). */
 void dmi_handover_removed(struct dmi_handover *h, dmi_uid_t uid, dmi_uid_t heir);
 /* FORGET: the mapping is unmapped. Does nothing if it is not known here. */

@@ -97,7 +97,7 @@ static void found(struct dmi_node *node, const struct dmi_mact *result, struct d
 /* Called before the caller publishes who is a member. So the new homes are known when threads
  * can no longer send to a member that has left. */
 static void view_begins(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
-  if (act->flag) dmi_node_crash_view(node, out);
+  if (act->flag) dmi_node_crash_view(node, act, out);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
     if (removed->uid != node->core->self)
@@ -243,7 +243,8 @@ static bool message(struct dmi_node *node, const struct dmi_input *in, struct dm
     if (dmi_node_crash_holds(node, in->id, msg, out)) return true;
     node->goes_on = true;
     return dmi_handover_message(node->handover, in->id, msg, out);
-  } else if (in->class == DMI_CLASS_RECOVER && in->id < DMI_NET_TEMP && node->env->net.survive) {
+  } else if (in->class == DMI_CLASS_RECOVER && in->id < DMI_NET_TEMP &&
+             dmi_member_settings(node->member).survive) {
     return dmi_recover_message(node->recover, in->id, msg, out);
   } else if (in->class == DMI_CLASS_CAPACITY && in->id < DMI_NET_TEMP) {
     good = dmi_node_pressure_message(node, in->id, msg, out);

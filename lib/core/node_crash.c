@@ -40,13 +40,33 @@ static void end_home(struct dmi_node *node, struct dmi_out *out) {
   }
 }
 
+/* The leave of this process, if its heir is lost.  For one that has left the heir is only a name,
+ * by which it knows that it owns nothing any more. */
+static void lose_heir(struct dmi_node *node, const dmi_uid_t *lost, uint32_t num,
+                      struct dmi_out *out) {
+  const struct dmi_peer *self = dmi_member_peer(node->member, node->core->self);
+  if (!self || !self->left) {
+    dmi_handover_lost(node->handover, lost, num, out);
+    return;
+  }
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_uid_t heir = lost[i];
+    (void)atomic_compare_exchange_strong(&node->core->heir, &heir,
+                                         dmi_member_coordinator_next(node->member));
+  }
+}
+
 /* The marks of a recovery that this process has not seen the end of are carried out: others may
  * have seen it, and gone on. */
-void dmi_node_crash_view(struct dmi_node *node, struct dmi_out *out) {
-  if (DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) return;
+void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
+  dmi_uid_t *lost = dmi_xalloc(act->removed_num + 1, sizeof(*lost));
+  for (uint32_t i = 0; i < act->removed_num; i++)
+    lost[i] = act->removed[i].uid;
   end_home(node, out);
   if (dmi_recover_state(node->recover) == DMI_RECOVER_READY) dmi_recover_resume(node->recover, out);
-  dmi_recover_freeze(node->recover);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) dmi_recover_freeze(node->recover);
+  lose_heir(node, lost, act->removed_num, out);
+  free(lost);
 }
 
 void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
@@ -73,7 +93,9 @@ void dmi_node_crash_ready(struct dmi_node *node, uint64_t number, struct dmi_out
 
 void dmi_node_crash_resume(struct dmi_node *node, struct dmi_out *out) {
   if (dmi_recover_state(node->recover) != DMI_RECOVER_READY) return;
-  if (!DMI_BROKEN(node, DMI_NODE_BREAK_RESUME)) dmi_recover_resume(node->recover, out);
+  if (DMI_BROKEN(node, DMI_NODE_BREAK_RESUME)) return;
+  dmi_recover_resume(node->recover, out);
+  dmi_handover_resumed(node->handover);
   node->goes_on = true;
   (void)dmi_out_add(out, DMI_ACT_LOOK);
 }

@@ -37,7 +37,7 @@ void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
 /* ---- node_crash.c: core/recover.h in the node ---- */
 void dmi_node_crash_init(struct dmi_node *node);
 /* A crash view was taken. */
-void dmi_node_crash_view(struct dmi_node *node, struct dmi_out *out);
+void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out);
 /* Carries out RECOVER, READY and RESUME. */
 void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out);
 void dmi_node_crash_ready(struct dmi_node *node, uint64_t number, struct dmi_out *out);

@@ -24,6 +24,7 @@ void dmi_page_init(struct dmi_core *core, struct dmi_map *map, struct dmi_page *
     if (atomic_load(&map->hole)) page->flags |= DMI_PAGE_LOST;
   }
   if (atomic_load(&core->frozen)) page->flags |= DMI_PAGE_FROZEN;
+  if (atomic_load(&core->paused)) page->flags |= DMI_PAGE_PAUSED;
 }
 
 void dmi_page_fini(struct dmi_core *core, struct dmi_page *page) {
@@ -110,7 +111,7 @@ bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page)
     if (!(page->flags & (DMI_PAGE_NODATA | DMI_PAGE_SPILLED | DMI_PAGE_LOST))) return true;
     return (page->flags & DMI_PAGE_SPILLED) && DMI_BROKEN(core, DMI_BREAK_SPILL);
   }
-  if (!page->copy || (page->flags & (DMI_PAGE_UNRELEASED | DMI_PAGE_FROZEN))) {
+  if (!page->copy || (page->flags & (DMI_PAGE_UNRELEASED | DMI_PAGE_FROZEN | DMI_PAGE_PAUSED))) {
     return page->copy && !(page->flags & DMI_PAGE_UNRELEASED) && DMI_BROKEN(core, DMI_BREAK_FREEZE);
   }
   return !page->busy || !page->busy->puts || DMI_BROKEN(core, DMI_BREAK_PUTS);

@@ -85,7 +85,7 @@ struct dmi_sharer {
 /* State that exists only while operations or copies exist. */
 struct dmi_page_busy {
   struct dmi_req_list queue;            /* owner, pending: operations that have not begun */
-  struct dmi_req_list waiters;          /* own reads that wait; frozen: waiting own operations */
+  struct dmi_req_list waiters;          /* own reads that wait; frozen, paused: own operations */
   struct dmi_req_list waiting_ops;      /* owner, pending: waiting operations (R11) */
   struct dmi_req *current;              /* the write in progress */
   struct dmi_slice bytes;               /* its new bytes */
@@ -146,6 +146,8 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 /* docs/crashes-pages.md */
 /* owner: the bytes are lost; only a write of the whole page can run */
 #define DMI_PAGE_LOST 0x1000
+#define DMI_PAGE_PAUSED \
+  0x2000 /* this process has no lease: copies are not read, nothing is asked */
 #define DMI_PAGE_FROZEN 0x8000 /* between a crash view and RESUME: nothing is sent */
 
 /* What the core needs of a mapping. */
@@ -263,6 +265,7 @@ struct dmi_core {
   _Atomic dmi_uid_t heir;   /* uid, not 0: this process is leaving, R8 */
   _Atomic uint64_t fetches; /* the last fetch number given out */
   _Atomic bool frozen;      /* new records are FROZEN */
+  _Atomic bool paused;      /* new records are PAUSED */
 };
 
 /* Initialises a new page record: OWNER of a page of zeros if this process is the home (and the

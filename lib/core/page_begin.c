@@ -105,7 +105,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   if (page->role != DMI_ROLE_NONE && !page->copy) {
     dmi_req_push(&busy->queue, req);
     dmi_queue_run(core, page, out);
-  } else if (page->flags & DMI_PAGE_FROZEN) {
+  } else if (page->flags & (DMI_PAGE_FROZEN | DMI_PAGE_PAUSED)) {
     dmi_req_push(&busy->waiters, req);
   } else if (page->copy && (page->role != DMI_ROLE_NONE || !busy->puts)) {
     dmi_req_push(&busy->waiters, req); /* the copy is unreleased, or GRANT will end the wait */
@@ -131,7 +131,7 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     dmi_queue_run(core, page, out);
     return;
   }
-  if (page->flags & DMI_PAGE_FROZEN) {
+  if (page->flags & (DMI_PAGE_FROZEN | DMI_PAGE_PAUSED)) {
     dmi_req_push(&dmi_page_busy(page)->waiters, req);
     return;
   }

@@ -12,6 +12,19 @@
 #include "core/page_int.h"
 #include "core/syncop.h"
 
+/* ---- Without a lease ------------------------------------------------------------------------ */
+
+void dmi_page_pause(struct dmi_page *page) {
+  page->flags |= DMI_PAGE_PAUSED;
+}
+
+void dmi_page_unpause(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  if (!(page->flags & DMI_PAGE_PAUSED)) return;
+  page->flags &= (uint16_t)~DMI_PAGE_PAUSED;
+  if (!(page->flags & DMI_PAGE_FROZEN)) dmi_waiters_look(core, page, out);
+  dmi_page_rest(core, page);
+}
+
 /* ---- Freeze --------------------------------------------------------------------------------- */
 
 /* True if its origin must be told what became of it; others begin anew by themselves. */
@@ -240,6 +253,5 @@ void dmi_page_resume(struct dmi_core *core, struct dmi_page *page, const struct 
   } else if (page->role == DMI_ROLE_PENDING) { /* it was offered, and nobody waits for it */
     dmi_own_send(core, page, false, out);
   }
-  if (page->role == DMI_ROLE_OWNER) dmi_page_give(core, page, atomic_load(&core->heir), out);
   dmi_page_rest(core, page);
 }

@@ -3,7 +3,7 @@
  *
  * Pure, as core/page.h, and called as that is: with the page locked.  The order of calls, for all
  * pages and operations of a process, is core/recover.h's: freeze; (messages are absorbed); held;
- * op_away; report; op_resume; resume.
+ * op_away; report; op_resume; resume.  pause and unpause may come at any time between.
  */
 #ifndef DMI_CORE_PAGE_CRASH_H
 #define DMI_CORE_PAGE_CRASH_H
@@ -32,6 +32,13 @@ struct dmi_page_mark {
   bool home;     /* it is the home, and `tail` was decided */
   dmi_uid_t tail;
 };
+
+/* This process has no lease, and may have been removed: until unpause its copies are not readable,
+ * and own operations that must ask others wait in the record.  Messages are handled as ever, so
+ * nothing is lost if it gets its lease back; it may freeze, and resume, meanwhile.  The caller sets
+ * core->paused before it goes over the records, and clears it before it does so again. */
+void dmi_page_pause(struct dmi_page *page);
+void dmi_page_unpause(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
 /* The walk at the beginning; again at a second crash.  Requests of others are dropped; PUT and
  * ATOMIC are told to core->dropped. */

@@ -31,7 +31,7 @@ struct sim_totals {
   uint64_t deferred, self_messages, dropped, bounced;
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
-  uint64_t crashes, second_crashes, doubts, orphans, held, elost, away; /* losses */
+  uint64_t crashes, second_crashes, pauses, doubts, orphans, held, elost, away; /* losses */
   uint64_t waited, kicks, abandoned, given_up; /* waits: ended by sim_ops_kick; given up */
   uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
   uint64_t capacity_messages, failed_for_capacity, leaves_refused; /* real pagers */

@@ -45,6 +45,7 @@ test_sim_sim_SOURCES = \
 	test/sim/sim.h \
 	test/sim/sim_check.c \
 	test/sim/sim_crash.c \
+	test/sim/sim_pause.c \
 	test/sim/sim_handover.c \
 	test/sim/sim_member.c \
 	test/sim/sim_net.c \

@@ -16,8 +16,9 @@ static void print(const struct sim_totals *t) {
     printf(
         "\nlosses: %llu, %llu of them during a recovery; marks in doubt %llu times; %llu pages "
         "without an owner, %llu operations DMI_ELOST (%llu of them away), %llu messages held until "
-        "RESUME",
-        N(crashes), N(second_crashes), N(doubts), N(orphans), N(elost), N(away), N(held));
+        "RESUME; without a lease %llu times",
+        N(crashes), N(second_crashes), N(doubts), N(orphans), N(elost), N(away), N(held),
+        N(pauses));
   }
   if (t->capacity_messages) {
     printf(

@@ -260,6 +260,12 @@ void sim_handover_gone(struct sim_proc *proc);
 
 void sim_handover_replay(struct sim_proc *proc, uint32_t map);
 
+/* ---- sim_pause.c: processes without a lease; only with --crashes ---- */
+/* Some process has none from now on.  False: not now. */
+bool sim_pause(struct sim *sim);
+/* One that has none gets one again.  False: all have. */
+bool sim_unpause(struct sim *sim);
+
 /* ---- sim_crash.c: losses; nothing of it without --crashes ---- */
 void sim_crash_init(struct sim_proc *proc);
 void sim_crash_fini(struct sim_proc *proc);

@@ -362,6 +362,7 @@ static void lose(struct sim_proc *proc) {
 
 bool sim_crash(struct sim *sim) {
   struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  if (rng_once_in(&sim->rng, 2) && sim_pause(sim)) return true;
   if (!proc || sim_living(sim) < 2 || sim->views + 1 >= SIM_UIDS) return false;
   if (!sim_crash_calm(sim) && !rng_once_in(&sim->rng, 20)) return false;
   lose(proc);
@@ -410,6 +411,7 @@ bool sim_crash_go_on(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_PROCS);
   bool some = false;
   if (!sim->opt.crashes) return false;
+  if (rng_once_in(&sim->rng, 10) && sim_unpause(sim)) return true;
   if (sim->open_num && sim_crash_calm(sim)) close_calls(sim);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
@@ -422,5 +424,5 @@ bool sim_crash_go_on(struct sim *sim) {
     }
     if (some && !rng_once_in(&sim->rng, 3)) return true; /* else the next one at once */
   }
-  return some;
+  return some || sim_unpause(sim);
 }

@@ -253,8 +253,72 @@ static const char *lost(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
+static bool owns(struct proc *p, uint64_t base, uint64_t i) {
+  const struct dmi_map *map = env_find(p, base);
+  const struct dmi_page *page = map ? env_record(p, env_find(p, base), i, false) : NULL;
+  return page && page->role == DMI_ROLE_OWNER && page->frame;
+}
+
+static bool views_agree(const struct world *w) {
+  uint64_t view = dmi_member_view(dmi_node_member(w->proc[0].node));
+  for (uint32_t i = 1; i < NODES; i++) {
+    if (dmi_member_view(dmi_node_member(w->proc[i].node)) != view) return false;
+  }
+  return true;
+}
+
+/* A process leaves, and its heir is lost when `steps` messages have come: it leaves with another
+ * one, which gets all that was still here. */
+static const char *heir_lost_at(struct world *w, enum dmi_node_break broken, uint32_t steps,
+                                bool *over) {
+  struct proc *p = &w->proc[0], *heir = &w->proc[1], *other = &w->proc[2];
+  struct dmi_input goodbye_of = {.type = DMI_IN_CALL, .call = DMI_CTL_GOODBYE};
+  bool owned_here[PAGES];
+  uint64_t base;
+  const char *bad;
+  w->survive = true;
+  for (uint32_t i = 0; i < NODES; i++) {
+    bad = join(w, i, 16, broken);
+    if (bad) return bad;
+  }
+  bad = fill(p, &base);
+  if (bad) return bad;
+  world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+  world_run(w);
+  BAD(!world_call(other, DMI_CTL_POLL, 0, 0), "no notice");
+  goodbye_of.op = ++other->op;
+  goodbye_of.dmi_id = dmi_member_dmi_id(dmi_node_member(p->node));
+  world_input(other, &goodbye_of);
+  for (; steps && w->first < w->last; steps--)
+    world_step(w);
+  *over = w->first == w->last || !views_agree(w);
+  if (*over) return NULL;
+  for (uint64_t i = 0; i < PAGES; i++)
+    owned_here[i] = owns(p, base, i);
+  world_kill(w, 1);
+  world_run(w);
+  BAD(!p->left, "does not leave with another heir");
+  BAD(env_find(heir, base) && atomic_load(&p->core.owned), "keeps pages");
+  for (uint64_t i = 0; i < PAGES; i++)
+    BAD(owned_here[i] && !owns(other, base, i), "a page that was here is lost");
+  return NULL;
+}
+
+static const char *heir_lost(struct world *w, enum dmi_node_break broken) {
+  const char *bad = NULL;
+  bool over = false;
+  (void)w;
+  for (uint32_t steps = 1; !bad && !over; steps++) {
+    struct world *one = calloc(1, sizeof(*one));
+    bad = heir_lost_at(one, broken, steps, &over);
+    world_close(one);
+    free(one);
+  }
+  return bad;
+}
+
 static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
-    leave, moved, refused, told, unmapped, lost};
+    leave, moved, refused, told, unmapped, lost, heir_lost};
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static const char *play(uint32_t i, enum dmi_node_break broken) {

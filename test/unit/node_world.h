@@ -494,19 +494,23 @@ static void answer(struct proc *p) {
   }
 }
 
+/* Delivers a message, and lets processes do what they have to.  False: there is nothing. */
+static bool world_step(struct world *w) {
+  bool more = w->first < w->last;
+  if (more) deliver(w);
+  for (uint32_t i = 0; i < NODES; i++) {
+    struct proc *p = &w->proc[i];
+    if (!p->alive) continue;
+    more |= p->connects || p->stops || p->look;
+    answer(p);
+  }
+  return more;
+}
+
 /* Runs until nothing is in flight. */
 static void world_run(struct world *w) {
-  bool more = true;
-  while (more) {
-    more = w->first < w->last;
-    if (more) deliver(w);
-    for (uint32_t i = 0; i < NODES; i++) {
-      struct proc *p = &w->proc[i];
-      if (!p->alive) continue;
-      more |= p->connects || p->stops || p->look;
-      answer(p);
-    }
-  }
+  while (world_step(w))
+    ;
 }
 
 /* Makes a call of this process and runs until its answer, or until nothing moves.  False: there is
@@ -623,7 +627,8 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->pager.type = DMI_PRESSURE_REST;
   p->env.arg = p;
   p->env.net = (struct dmi_member_env){.arg = p, .connected = env_connected, .addrs = env_addrs};
-  if (w->survive) p->env.net.survive = &agree_always;
+  p->env.net.survive = &agree_always;
+  p->env.net.settings.survive = w->survive;
   p->env.ops = (struct dmi_recover_env){.arg = p, .next_op = ops_next};
   p->env.records = (struct dmi_handover_env){.arg = p,
                                              .find = env_find,

@@ -545,6 +545,60 @@ static void lost_travels(void **state) {
   end(&w);
 }
 
+/* ---- Without a lease ------------------------------------------------------------------------ */
+
+static void paused(void **state) {
+  struct world w;
+  struct dmi_req read = {.type = DMI_REQ_GET, .op = {6}, .len = 8}, write = put(5);
+  unsigned char dst[8];
+  struct dmi_msg invalidate = about(DMI_MSG_INVALIDATE, 4);
+  (void)state;
+  read.dst = dst;
+  begin(&w, 1);
+  copy_comes(&w, 4, 7, 'x');
+  dmi_page_pause(&w.page);
+  assert_false(dmi_page_readable(&w.core, &w.page));
+  dmi_page_begin(&w.core, &w.page, &read, &w.out);
+  dmi_page_begin(&w.core, &w.page, &write, &w.out);
+  assert_int_equal(w.out.num, 0);
+  invalidate.copy.version.n = 8; /* messages are handled: nothing is dropped or held */
+  take(&w, 4, &invalidate, NULL);
+  assert_non_null(sent(&w, DMI_MSG_INVALIDATED));
+  assert_int_equal(w.page.copy, 0);
+  assert_int_equal(w.dropped, 0);
+  assert_null(sent(&w, DMI_MSG_GET));
+  freeze(&w); /* it is removed from the program's view, or another process is */
+  resume(&w, (struct dmi_page_mark){0});
+  assert_null(sent(&w, DMI_MSG_GET));
+  freeze(&w);
+  dmi_page_unpause(&w.core, &w.page, &w.out);
+  assert_null(sent(&w, DMI_MSG_GET));
+  resume(&w, (struct dmi_page_mark){0});
+  assert_non_null(sent(&w, DMI_MSG_GET));
+  assert_non_null(sent(&w, DMI_MSG_PUT));
+  end(&w);
+}
+
+static void unpaused(void **state) {
+  struct world w;
+  struct dmi_req read = {.type = DMI_REQ_GET, .op = {6}, .len = 8};
+  unsigned char dst[8];
+  (void)state;
+  read.dst = dst;
+  begin(&w, 1);
+  copy_comes(&w, 4, 7, 'x');
+  dmi_page_pause(&w.page);
+  dmi_page_begin(&w.core, &w.page, &read, &w.out);
+  dmi_page_unpause(&w.core, &w.page, &w.out);
+  assert_true(completed(&w, &read, DMI_OK));
+  assert_int_equal(dst[3], 'x');
+  end(&w);
+  atomic_store(&w.core.paused, true);
+  dmi_page_init(&w.core, &w.map, &w.page, 0);
+  assert_true(w.page.flags & DMI_PAGE_PAUSED);
+  end(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copy_is_frozen_and_promoted),
@@ -563,6 +617,8 @@ int main(void) {
       cmocka_unit_test(wait_without_grant),
       cmocka_unit_test(lost),
       cmocka_unit_test(lost_travels),
+      cmocka_unit_test(paused),
+      cmocka_unit_test(unpaused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,48 @@
+/*
+ * sim_pause.c - processes without a lease: for a while their copies are not readable, and they ask
+ * nobody (core/page_crash.h, pause).
+ *
+ * It may come at any time, also while pages are recovered, and costs nothing but time.
+ */
+#include "sim.h"
+
+static void pause_one(struct sim_proc *proc) {
+  sim_log(proc->sim, "p%u has no lease", proc->core.self);
+  proc->sim->totals->pauses++;
+  atomic_store(&proc->core.paused, true);
+  for (uint32_t m = 0; m < proc->sim->maps; m++) {
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      if (proc->pmap[m].page[p]) dmi_page_pause(proc->pmap[m].page[p]);
+    }
+  }
+}
+
+static void unpause_one(struct sim_proc *proc) {
+  sim_log(proc->sim, "p%u has a lease again", proc->core.self);
+  atomic_store(&proc->core.paused, false);
+  for (uint32_t m = 0; m < proc->sim->maps; m++) {
+    for (uint32_t p = 0; p < SIM_PAGES; p++) {
+      struct dmi_out out;
+      if (!proc->pmap[m].page[p]) continue;
+      dmi_out_init(&out);
+      dmi_page_unpause(&proc->core, proc->pmap[m].page[p], &out);
+      sim_act(proc, m, p, &out);
+    }
+  }
+}
+
+bool sim_pause(struct sim *sim) {
+  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  if (!proc || atomic_load(&proc->core.paused)) return false;
+  pause_one(proc);
+  return true;
+}
+
+bool sim_unpause(struct sim *sim) {
+  for (uint32_t i = 0; i < SIM_PROCS; i++) {
+    if (!sim->proc[i] || !atomic_load(&sim->proc[i]->core.paused)) continue;
+    unpause_one(sim->proc[i]);
+    return true;
+  }
+  return false;
+}
