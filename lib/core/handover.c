@@ -22,18 +22,17 @@
 /* ---- States --------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << DMI_HANDOVER_##state)
-#define ANEW (TO(STAYS) | TO(NO_HEIR)) /* there is no memory, or the heir is lost */
 
 static const uint32_t may[DMI_HANDOVER_STATES] = {
     [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(ASKS),
     [DMI_HANDOVER_NO_HEIR] = TO(ASKS),
-    [DMI_HANDOVER_ASKS] = TO(HOMES) | ANEW,
-    [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES) | ANEW,
+    [DMI_HANDOVER_ASKS] = TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
+    [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES) | TO(STAYS) | TO(NO_HEIR),
     [DMI_HANDOVER_BEGUN] = TO(TAILS),
     [DMI_HANDOVER_TAILS] = TO(HOMES),
-    [DMI_HANDOVER_PAGES] = TO(COPIES) | TO(HOMES) | ANEW,
-    [DMI_HANDOVER_COPIES] = TO(DRAINED) | TO(HOMES) | ANEW,
-    [DMI_HANDOVER_DRAINED] = ANEW,
+    [DMI_HANDOVER_PAGES] = TO(COPIES) | TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
+    [DMI_HANDOVER_COPIES] = TO(DRAINED) | TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
+    [DMI_HANDOVER_DRAINED] = TO(STAYS) | TO(NO_HEIR),
 };
 
 bool dmi_handover_may(enum dmi_handover_state from, enum dmi_handover_state to) {

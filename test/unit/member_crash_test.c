@@ -118,6 +118,7 @@ static struct dmi_member *make(void) {
 
 /* The process with uid `uid` of four, a member since view 9; the coordinator is uid 1. */
 static struct dmi_member *member(dmi_uid_t uid) {
+  const struct dmi_settings settings = {.survive = true, .dead_after = 1};
   struct dmi_member *m = make();
   struct dmi_pack body, made;
   dmi_member_start_join(m, &out);
@@ -128,6 +129,7 @@ static struct dmi_member *member(dmi_uid_t uid) {
     if (i) {
       dmi_pack_raw(view, program_id, sizeof(program_id));
       dmi_pack_u32(view, uid);
+      dmi_settings_pack(view, &settings);
       dmi_pack_bytes(view, made.bytes, made.len);
     }
     dmi_pack_u64(view, 9);
