@@ -210,8 +210,10 @@ bool dmi_member_on_flush(struct dmi_member *m, uint32_t from, const struct dmi_m
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
-    if (!dmi_member_find(m, uid)) body.bad = true; /* its LAST_REQUEST would never arrive */
-    if (!body.bad && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
+    bool there = dmi_member_find(m, uid) != NULL;
+    /* Its LAST_REQUEST would never arrive; a crash view may have come before this. */
+    if (!there && !m->env.survive) body.bad = true;
+    if (there && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
     dmi_uid_set_free(&m->awaits);

@@ -23,7 +23,8 @@
 #define NAMES 16
 #define LINE 512
 #define HELD 16
-#define PORT 7u /* of the first process */
+#define VIEWS 64 /* numbers of views, at most */
+#define PORT 7u  /* of the first process */
 
 struct world;
 
@@ -54,7 +55,7 @@ struct proc {
   uint32_t members; /* bits, by uid */
   struct known at[MAPS];
   /* what has happened */
-  bool joined, opened, closed, left, stays, leaves, drained;
+  bool joined, opened, closed, left, stays, leaves, drained, finished;
   /* to be answered */
   bool connects, stops, look, maps_when_stopped;
   struct dmi_pressure_action pager;
@@ -83,6 +84,12 @@ struct world {
   uint32_t first, last;
   uint32_t sent[256]; /* by type */
   bool survive;
+  struct change { /* by number; bytes NULL: none, or a crash view */
+    unsigned char *bytes;
+    uint64_t len;
+    uint32_t coordinator; /* uid */
+  } change[VIEWS];
+  uint64_t newest; /* its number */
 };
 
 /* ---- Records -------------------------------------------------------------------------------- */
@@ -314,6 +321,9 @@ static void act_member(struct proc *p, const struct dmi_mact *act) {
       break;
     case DMI_MACT_LEFT:
       p->left = true;
+      break;
+    case DMI_MACT_FINISH:
+      p->finished = true;
       break;
     case DMI_MACT_RESULT:
       got_result(p, act);
@@ -549,7 +559,24 @@ static uint64_t agree_may_change(void *arg) {
 }
 
 static void agree_change(void *arg, const struct dmi_pulse_view *view) {
-  (void)arg, (void)view;
+  struct world *w = ((struct proc *)arg)->world;
+  struct change *change = &w->change[view->number];
+  assert_true(view->number < VIEWS && !change->bytes);
+  w->newest = view->number;
+  change->coordinator = view->coordinator;
+  change->len = view->body.len;
+  change->bytes = malloc(change->len);
+  memcpy(change->bytes, view->body.ptr, change->len);
+}
+
+/* The agreement gives a member the changes that it has not taken, too. */
+static void take_changes(struct proc *p) {
+  uint64_t number = dmi_member_view(dmi_node_member(p->node));
+  while (++number <= p->world->newest) {
+    const struct change *change = &p->world->change[number];
+    struct dmi_msg msg = {.body = {.ptr = change->bytes, .len = change->len}};
+    world_input(p, &(struct dmi_input){.type = DMI_IN_AGREED, .msg = &msg});
+  }
 }
 
 static uint32_t agree_tie(void *arg) {
@@ -579,7 +606,8 @@ static struct dmi_req *ops_next(void *arg, uint64_t *at, struct dmi_page **page)
  * they take the view one after the other. */
 static void world_kill(struct world *w, uint32_t i) {
   struct proc *dead = &w->proc[i];
-  uint64_t number = dmi_member_view(dmi_node_member(dead->node)) + 1;
+  uint64_t number = w->newest + 1;
+  assert_true(number < VIEWS);
   dead->alive = false;
   for (uint32_t k = w->first; k < w->last; k++) {
     if (w->line[k].from == i) w->line[k].to = i; /* to nobody */
@@ -589,6 +617,7 @@ static void world_kill(struct world *w, uint32_t i) {
     struct dmi_msg msg = {0};
     struct dmi_pack body;
     if (!p->alive) continue;
+    take_changes(p);
     dmi_pack_init(&body);
     dmi_pack_u64(&body, number);
     dmi_pack_u32(&body, w->proc[0].uid);
@@ -601,6 +630,8 @@ static void world_kill(struct world *w, uint32_t i) {
     world_input(p, &(struct dmi_input){.type = DMI_IN_AGREED, .msg = &msg, .yes = true});
     dmi_pack_free(&body);
   }
+  w->newest = number;
+  w->change[number].coordinator = w->proc[0].uid;
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
@@ -628,6 +659,7 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->env.arg = p;
   p->env.net = (struct dmi_member_env){.arg = p, .connected = env_connected, .addrs = env_addrs};
   p->env.net.survive = &agree_always;
+  p->env.net.survive_arg = p;
   p->env.net.settings.survive = w->survive;
   p->env.ops = (struct dmi_recover_env){.arg = p, .next_op = ops_next};
   p->env.records = (struct dmi_handover_env){.arg = p,
@@ -663,6 +695,8 @@ static void let_go(void *arg, struct dmi_page *page) {
 
 static void world_close(struct world *w) {
   struct dmi_act act;
+  for (uint32_t i = 0; i < VIEWS; i++)
+    free(w->change[i].bytes);
   for (; w->first < w->last; w->first++) {
     dmi_slice_drop(&w->line[w->first].msg.list);
     dmi_slice_drop(&w->line[w->first].msg.body);
