@@ -73,7 +73,11 @@ extern "C" {
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 #define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or locks it a second time */
 #define DMI_ERWSET 15    /* wrong read-write-set: see DMI_rwset_decompose, DMI_local_rwset_init */
-#define DMI_ELOST 16     /* it was lost with a process; of a write: whether it was done is not known */
+#define DMI_ELOST                                                                \
+  16 /* it was lost with a process; of a write: whether it was done is not known \
+      */
+#define DMI_EOWNERDEAD 17 /* a process was lost that held this lock; the caller holds it now */
+#define DMI_EBROKEN 18    /* a process was lost: the round of the barrier does not end */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
@@ -665,6 +669,13 @@ int32_t DMI_atomic(int64_t addr, int64_t size, const void *out1_ptr, int64_t out
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped while the thread waits. DMI_ERANGE
  * when the object is not in one page.  DMI_EINVAL when the bytes at `addr` are not a mutex: neither
  * initialised nor zero; they are not changed.
+ *
+ * When a process is lost (and the program goes on) a mutex that one of its threads held goes to the
+ * next thread that waits or comes.  Its call (DMI_mutex_lock, DMI_mutex_trylock, DMI_cond_wait)
+ * fails with DMI_EOWNERDEAD, but it holds the mutex: what this guards may be half changed.  It
+ * mends that and calls DMI_mutex_consistent; until then each lock of the mutex, also after an
+ * unlock, gives DMI_EOWNERDEAD.  Threads that were waiting keep their order.  DMI_ELOST: the page
+ * of the mutex was lost.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */
@@ -701,6 +712,15 @@ int32_t DMI_mutex_unlock(int64_t addr);
  * calling thread got it, else DMI_FALSE.  DMI_EINVAL when `flag_ptr` is NULL. */
 int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
 
+/*
+ * After DMI_EOWNERDEAD: says that what the mutex guards is consistent again, so the next thread
+ * locks it without an error.  The calling thread goes on holding it.
+ *
+ * Errors: DMI_EHOLDER when the calling thread does not hold the mutex.  DMI_EINVAL when its last
+ * lock did not fail with DMI_EOWNERDEAD, or this was called since.
+ */
+int32_t DMI_mutex_consistent(int64_t addr);
+
 /* ---- Conditions (chapter 5, "conditions") --------------------------------------------------- */
 
 /*
@@ -731,8 +751,10 @@ int32_t DMI_cond_destroy(int64_t addr);
  * one step for threads that signal while they hold the mutex: no signal gets lost between them.
  *
  * Each return is caused by one DMI_cond_signal or by a DMI_cond_broadcast; there are no spurious
- * wake-ups.  Threads are woken in the order in which they came.  Another thread may have held the
- * mutex in between, so the condition must still be tested in a loop.
+ * wake-ups, unless a process was lost: from then on a signal may wake more threads than one, so
+ * that none is spent on a thread of a lost process.  Threads are woken in the order in which they
+ * came.  Another thread may have held the mutex in between, so the condition must still be tested
+ * in a loop.
  *
  * Errors: DMI_EHOLDER when the calling thread does not hold the mutex: nothing changes.  After
  * DMI_EADDR because the condition was unmapped, the thread holds the mutex.
@@ -778,6 +800,11 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
  * Errors: DMI_EADDR when the barrier's address is in no mapping, or is unmapped while the thread
  * waits.  DMI_ERANGE when it is not in one page.  DMI_EINVAL when the bytes are not a barrier:
  * neither initialised nor zero.
+ *
+ * When a process is lost (and the program goes on) no round that has begun ends.  Each thread that
+ * waits gets DMI_EBROKEN, and each other one gets it at its next call, for each DMI_local_barrier_t
+ * once after a loss; so may a thread of a process that has joined since.  Then all threads that are
+ * left arrive anew, with a `pnum` without those that are lost.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */

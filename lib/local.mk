@@ -181,7 +181,9 @@ core_sources = \
 	lib/core/capacity.c \
 	lib/core/capacity.h \
 	lib/core/syncop.c \
-	lib/core/syncop.h
+	lib/core/syncop.h \
+	lib/core/syncop_int.h \
+	lib/core/syncop_lock.c
 
 # 5 access: a user thread's way to global memory: mappings, reads, writes, read-modify-writes, groups
 access_sources = \

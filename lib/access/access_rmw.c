@@ -140,3 +140,22 @@ int32_t dmi_access_fad(struct dmi_access *access, int64_t addr, int64_t add, int
                                     .mode = mode};
   return dmi_access_rmw(access, &call, status);
 }
+
+uint64_t dmi_access_waiting(struct dmi_access *access, int64_t addr) {
+  int32_t error = DMI_OK;
+  uint64_t off, num = 0;
+  struct dmi_mapping *mapping = dmi_access_mapping(access, addr, 1, &error);
+  struct dmi_page *page = NULL;
+  if (!mapping) return 0;
+  page = dmi_mapping_get(&access->core, mapping, dmi_mapping_index(mapping, (uint64_t)addr, &off),
+                         &error);
+  if (page) {
+    dmi_lock(&page->lock, DMI_RANK_PAGE);
+    for (const struct dmi_req *req = page->busy ? page->busy->waiting_ops.first : NULL; req;
+         req = req->next)
+      num += req->off <= off && off - req->off < req->len;
+    dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  }
+  dmi_mapping_unref(&access->core, mapping);
+  return num;
+}

@@ -10,9 +10,9 @@
 #include "node/runtime.h"
 #include "sync/sync.h"
 
-_Static_assert(sizeof(DMI_mutex_t) == sizeof(struct dmi_tickets) &&
+_Static_assert(sizeof(DMI_mutex_t) == sizeof(struct dmi_locked_by) &&
                    sizeof(DMI_cond_t) == sizeof(struct dmi_tickets) &&
-                   sizeof(DMI_spin_t) == sizeof(struct dmi_tickets) &&
+                   sizeof(DMI_spin_t) == sizeof(struct dmi_locked_by) &&
                    sizeof(DMI_barrier_t) == sizeof(struct dmi_round),
                "public and private sizes are the same");
 
@@ -25,7 +25,7 @@ static int32_t init(int64_t addr, int64_t size) {
 
 static int32_t destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return process ? dmi_sync_destroy(process->sync, addr) : DMI_FALSE;
+  return process ? dmi_sync_destroy_lock(process->sync, addr) : DMI_FALSE;
 }
 
 static int32_t lock(int64_t addr, bool spin) {
@@ -65,6 +65,12 @@ int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr) {
   return DMI_REPORTED(trylock(addr, flag_ptr), DMI_RANGE(addr, sizeof(DMI_mutex_t)));
 }
 
+int32_t DMI_mutex_consistent(int64_t addr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(process ? dmi_sync_consistent(process->sync, addr) : DMI_FALSE,
+                      DMI_RANGE(addr, sizeof(DMI_mutex_t)));
+}
+
 int32_t DMI_spin_init(int64_t addr) {
   return DMI_REPORTED(init(addr, sizeof(DMI_spin_t)), DMI_RANGE(addr, sizeof(DMI_spin_t)));
 }
@@ -92,7 +98,9 @@ int32_t DMI_cond_init(int64_t addr) {
 }
 
 int32_t DMI_cond_destroy(int64_t addr) {
-  return DMI_REPORTED(destroy(addr), DMI_RANGE(addr, sizeof(DMI_cond_t)));
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(process ? dmi_sync_destroy_cond(process->sync, addr) : DMI_FALSE,
+                      DMI_RANGE(addr, sizeof(DMI_cond_t)));
 }
 
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr) {
@@ -128,16 +136,16 @@ int32_t DMI_barrier_destroy(int64_t addr) {
 
 /* dmi_private[0] is the barrier's part in this process, [1] its complement: this shows whether the
  * object was initialised and not destroyed. */
-static struct dmi_barrier *part_of(const DMI_local_barrier_t *barrier) {
+static struct dmi_barrier_part *part_of(const DMI_local_barrier_t *barrier) {
   if (!barrier || !barrier->dmi_private[0] || barrier->dmi_private[1] != ~barrier->dmi_private[0]) {
     return NULL;
   }
-  return (struct dmi_barrier *)(uintptr_t)barrier->dmi_private[0];
+  return (struct dmi_barrier_part *)(uintptr_t)barrier->dmi_private[0];
 }
 
 static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  struct dmi_barrier *barrier;
+  struct dmi_barrier_part *barrier;
   if (!process) return DMI_FALSE;
   if (!barrier_ptr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
   if (addr <= 0) return dmi_fail(DMI_EADDR);
@@ -160,7 +168,7 @@ static int32_t no_part(void) {
 }
 
 static int32_t part_destroy(DMI_local_barrier_t *barrier_ptr) {
-  struct dmi_barrier *barrier = part_of(barrier_ptr);
+  struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part();
   barrier_ptr->dmi_private[0] = barrier_ptr->dmi_private[1] = 0;
@@ -174,7 +182,7 @@ int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr) {
 
 static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum, double *sum_ptr,
                          int32_t pnum) {
-  struct dmi_barrier *barrier = part_of(barrier_ptr);
+  struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part();
   if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
@@ -183,7 +191,7 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
 
 /* The address of the barrier, for a report. */
 static int64_t place_of(const DMI_local_barrier_t *barrier_ptr) {
-  const struct dmi_barrier *barrier = part_of(barrier_ptr);
+  const struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   return barrier ? dmi_barrier_addr(barrier) : DMI_NULL;
 }
 

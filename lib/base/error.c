@@ -76,7 +76,9 @@ const char *dmi_error_name(int32_t error) {
                                       [DMI_EINACTIVE] = "DMI_EINACTIVE",
                                       [DMI_EHOLDER] = "DMI_EHOLDER",
                                       [DMI_ERWSET] = "DMI_ERWSET",
-                                      [DMI_ELOST] = "DMI_ELOST"};
+                                      [DMI_ELOST] = "DMI_ELOST",
+                                      [DMI_EOWNERDEAD] = "DMI_EOWNERDEAD",
+                                      [DMI_EBROKEN] = "DMI_EBROKEN"};
   if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
   return names[error];
 }
@@ -128,6 +130,12 @@ const char *dmi_error_text(int32_t error) {
       return "a process was lost, and the bytes with it; of a write or read-modify-write: whether "
              "it "
              "was done is not known";
+    case DMI_EOWNERDEAD:
+      return "a process was lost that held this lock; the calling thread holds it now, and what "
+             "the "
+             "lock guards may be half changed (DMI_mutex_consistent)";
+    case DMI_EBROKEN:
+      return "a process was lost: no thread passes this round of the barrier, all arrive anew";
     default:
       return "unknown error number";
   }

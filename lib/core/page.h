@@ -208,7 +208,13 @@ enum dmi_break {
   DMI_BREAK_FLOOR_KEPT, /* the floor is not reset */
   DMI_BREAK_DROP_EARLY, /* copies are dropped as soon as an owner is decided */
   DMI_BREAK_DOUBT,      /* marks of operations that may have run are forgotten */
-  DMI_BREAK_LAST
+  DMI_BREAK_LAST,
+  /* what waits for a lost process; test/sim/lock_sim shows these */
+  DMI_BREAK_HOLDER,   /* a lock stays with a lost holder */
+  DMI_BREAK_UNMARKED, /* a lost holder's lock is not marked */
+  DMI_BREAK_AGAIN,    /* a LOCK that is sent again does not find itself as the holder */
+  DMI_BREAK_SWALLOW,  /* a signal is spent on the ticket of a lost process */
+  DMI_BREAK_ROUND     /* arrivals of before a loss count in a round */
 };
 
 /* The account of the memory for page bytes (R12). `bytes` is the page size. The functions are
@@ -266,6 +272,8 @@ struct dmi_core {
   _Atomic uint64_t fetches; /* the last fetch number given out */
   _Atomic bool frozen;      /* new records are FROZEN */
   _Atomic bool paused;      /* new records are PAUSED */
+  /* number of the last crash view (modulo 2^32) that this process knows of, 0: none */
+  _Atomic uint32_t losses;
 };
 
 /* Initialises a new page record: OWNER of a page of zeros if this process is the home (and the

@@ -137,17 +137,18 @@ bool dmi_page_report(const struct dmi_core *core, const struct dmi_page *page,
 
 /* ---- Resume: operations --------------------------------------------------------------------- */
 
-/* Can it be begun anew without a second effect?  (LOCK and ARRIVE have changed bytes, once they
- * wait.) */
-static bool changes_nothing(const struct dmi_req *req) {
-  return dmi_is_read(req) || (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind));
+/* Can it be begun anew, whether it was done or not? */
+static bool repeats(const struct dmi_req *req) {
+  return dmi_is_read(req) || (req->type == DMI_REQ_ATOMIC && dmi_syncop_repeats(req->kind));
 }
 
 void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                         enum dmi_op_place place, struct dmi_out *out) {
   if (place == DMI_OP_HELD) return;
   if (dmi_counts_in_puts(req) && page->busy && page->busy->puts) page->busy->puts--;
-  if (place == DMI_OP_DROPPED || changes_nothing(req) || DMI_BROKEN(core, DMI_BREAK_BACK)) {
+  if (req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_ROUND) {
+    dmi_out_complete(out, req, DMI_EBROKEN);
+  } else if (place == DMI_OP_DROPPED || repeats(req) || DMI_BROKEN(core, DMI_BREAK_BACK)) {
     atomic_store_explicit(&req->sent, false, memory_order_relaxed);
     req->fetch = (dmi_fetch_t){0};
     dmi_req_push(&dmi_page_busy(page)->waiters, req); /* until the page resumes */
@@ -158,25 +159,25 @@ void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi
 
 /* ---- Resume: the page ----------------------------------------------------------------------- */
 
-static bool is_awaited(const struct dmi_core *core, const struct dmi_req *req) {
-  if (!req->foreign || req->origin == core->self) return true;
-  return core->is_member(core->arg, req->origin) ||
-         (core->is_there && core->is_there(core->arg, req->origin));
-}
-
 /* What waits here, of processes that live: stays, fails, or goes to the owner by way of the home,
- * when the GRANT behind it was lost. */
+ * when the GRANT behind it was lost.  A LOCK runs again, before what waits in the queue: the holder
+ * may be lost. */
 static void resume_waits(struct dmi_core *core, struct dmi_page *page, bool promoted,
                          struct dmi_out *out) {
-  struct dmi_req_list all = page->busy->waiting_ops;
+  struct dmi_req_list all = page->busy->waiting_ops, queue = page->busy->queue;
   struct dmi_req *req;
-  page->busy->waiting_ops = (struct dmi_req_list){NULL, NULL};
+  page->busy->waiting_ops = page->busy->queue = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
     struct dmi_msg msg;
-    if (!is_awaited(core, req)) {
+    if (!dmi_syncop_lives(core, req->origin)) {
       dmi_req_free(req);
     } else if (page->flags & DMI_PAGE_LOST) {
       dmi_req_fail(core, page, req, DMI_ELOST, out);
+    } else if (req->kind == DMI_RMW_ROUND && !DMI_BROKEN(core, DMI_BREAK_ROUND)) {
+      dmi_req_fail(core, page, req, DMI_EBROKEN, out);
+    } else if (page->role == DMI_ROLE_OWNER && req->kind == DMI_RMW_LOCK &&
+               !DMI_BROKEN(core, DMI_BREAK_HOLDER)) {
+      dmi_req_push(&page->busy->queue, req);
     } else if (page->role == DMI_ROLE_OWNER || !req->foreign || DMI_BROKEN(core, DMI_BREAK_WAITS)) {
       dmi_req_push(&page->busy->waiting_ops, req);
     } else {
@@ -185,6 +186,8 @@ static void resume_waits(struct dmi_core *core, struct dmi_page *page, bool prom
       dmi_request_send(core, page, &msg, out);
     }
   }
+  while ((req = dmi_req_pop(&queue)))
+    dmi_req_push(&page->busy->queue, req);
   if (promoted && page->frame) dmi_page_wait_look(core, page, 0, page->map->page_size, out);
 }
 

@@ -43,7 +43,7 @@ static bool atomic_valid(const struct dmi_page *page, const struct dmi_msg *msg)
   return (msg->body.ptr || msg->body.len == 0) &&
          dmi_rmw_valid((enum dmi_rmw)atomic->rmw, atomic->len, &sizes, msg->body.len) &&
          (!(msg->flags & DMI_F_WAITING) ||
-          (page->role == DMI_ROLE_PENDING && dmi_syncop_is_wait((uint8_t)atomic->rmw)));
+          (page->role == DMI_ROLE_PENDING && dmi_syncop_may_move((uint8_t)atomic->rmw)));
 }
 
 bool dmi_is_kind(uint64_t kind) {

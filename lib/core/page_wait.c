@@ -10,14 +10,17 @@
 #include "core/page_int.h"
 #include "core/syncop.h"
 
-/* Answers the operation, whose bytes are these now. False: no memory for the answer. */
-static bool finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+/* Answers the operation, whose bytes are these now. */
+static void finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    const unsigned char *bytes, struct dmi_out *out) {
   struct dmi_frame *answer = dmi_frame_new(req->sizes.in);
-  if (!answer) return false;
-  dmi_syncop_answer(req, bytes, answer->bytes);
-  dmi_atomic_answer(core, page, req, (dmi_version_t){0}, answer, NULL, out);
-  return true;
+  int error = answer ? dmi_syncop_answer(req, bytes, answer->bytes) : DMI_ENOMEM;
+  if (error == DMI_OK) {
+    dmi_atomic_answer(core, page, req, (dmi_version_t){0}, answer, NULL, out);
+  } else {
+    dmi_frame_unref(answer);
+    dmi_req_fail(core, page, req, error, out);
+  }
 }
 
 void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -29,20 +32,14 @@ void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dm
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
   } else if (!dmi_syncop_met(req, bytes)) {
     dmi_req_push(&dmi_page_busy(page)->waiting_ops, req);
-  } else if (!finish(core, page, req, bytes, out)) {
-    dmi_req_fail(core, page, req, DMI_ENOMEM, out);
+  } else {
+    finish(core, page, req, bytes, out);
   }
   dmi_frame_unref(zeros);
 }
 
 static bool touches(const struct dmi_req *req, uint64_t off, uint64_t len) {
   return req->off < off + len && off < req->off + req->len;
-}
-
-/* True if some process still waits for this operation. */
-static bool is_awaited(const struct dmi_core *core, const struct dmi_req *req) {
-  if (!req->foreign || core->is_member(core->arg, req->origin)) return true;
-  return core->is_there && core->is_there(core->arg, req->origin);
 }
 
 void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t off, uint64_t len,
@@ -54,12 +51,12 @@ void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t o
   page->busy->waiting_ops = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
     const unsigned char *bytes = page->frame->bytes + req->off;
-    if (!is_awaited(core, req)) {
+    if (!dmi_syncop_lives(core, req->origin)) { /* nobody waits for it any more */
       dmi_req_free(req);
     } else if (!touches(req, off, len) || !dmi_syncop_met(req, bytes)) {
       dmi_req_push(&page->busy->waiting_ops, req);
-    } else if (!finish(core, page, req, bytes, out)) {
-      dmi_req_fail(core, page, req, DMI_ENOMEM, out);
+    } else {
+      finish(core, page, req, bytes, out);
     }
   }
 }

@@ -42,7 +42,7 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
   dmi_req_free(req);
 }
 
-/* Answers a write; an operation whose write has run may begin to wait instead. */
+/* Answers a write; an ATOMIC without an answer begins to wait instead. */
 static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          const struct dmi_slice *bytes, struct dmi_frame *answer, bool wrote,
                          struct dmi_out *out) {
@@ -51,7 +51,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
   dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
   struct dmi_msg msg;
-  if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
+  if (req->type == DMI_REQ_ATOMIC && !answer) {
     dmi_req_push(&busy->waiting_ops, req);
   } else if (answer) {
     dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
@@ -162,7 +162,8 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
   if (page->frame) memcpy(scratch->bytes, page->frame->bytes + req->off, req->len);
   *bytes = (struct dmi_slice){scratch, scratch->bytes, req->len};
-  switch (dmi_rmw_run(core, req, scratch->bytes, (*answer)->bytes)) {
+  switch (dmi_rmw_run(core, page->busy ? page->busy->waiting_ops.first : NULL, req, scratch->bytes,
+                      (*answer)->bytes)) {
     case DMI_RMW_DONE:
       break;
     case DMI_RMW_WAITS:

@@ -310,6 +310,7 @@ void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *vie
   struct dmi_map *map;
   if (r->state != DMI_RECOVER_FROZEN) dmi_recover_freeze(r);
   r->number = view->number;
+  atomic_store(&r->core->losses, (uint32_t)view->number);
   r->state = DMI_RECOVER_CUTS;
   r->asked = false;
   r->marking = 0;

@@ -51,8 +51,9 @@ static uint64_t claim(unsigned char *bytes, uint64_t cells, const unsigned char 
   return taken;
 }
 
-enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req,
-                             unsigned char *bytes, unsigned char *answer) {
+enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *waiting,
+                             const struct dmi_req *req, unsigned char *bytes,
+                             unsigned char *answer) {
   const unsigned char *out1 = req->src.ptr;
   const unsigned char *out2 = out1 + req->sizes.out1;
   uint64_t old, add;
@@ -88,6 +89,6 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       dmi_heap_step(bytes, req->len, out1, answer, req->sizes.in);
       return DMI_RMW_DONE;
     default:
-      return dmi_syncop_run(req, bytes, answer);
+      return dmi_syncop_run(core, waiting, req, bytes, answer);
   }
 }

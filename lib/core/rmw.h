@@ -21,8 +21,10 @@ enum dmi_rmw_end {
   DMI_RMW_NO_OBJECT    /* these bytes are not a mutex, condition or barrier */
 };
 
-/* Runs the operation on bytes[0, len), writing sizes->in bytes of answer (zeroed before). */
-enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *req,
-                             unsigned char *bytes, unsigned char *answer);
+/* Runs the operation on bytes[0, len), writing sizes->in bytes of answer (zeroed before);
+ * `waiting`: see dmi_syncop_run. */
+enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *waiting,
+                             const struct dmi_req *req, unsigned char *bytes,
+                             unsigned char *answer);
 
 #endif

@@ -20,11 +20,34 @@
  * their distance in steps. */
 #define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d)
 
-/* Mutex, spin lock, condition. */
+/* Mutex, spin lock.  It names the operation LOCK or TRYLOCK that took it, so that each may be sent
+ * again when its answer was lost.  Who waits for it is in the page's list of waiting operations,
+ * nowhere else. */
+struct dmi_locked_by {
+  uint64_t op;   /* dmi_op_t of that operation; 0: free */
+  dmi_uid_t uid; /* its process; 0: free */
+  /* a hash of these: so other bytes are no lock; another one if the lock is marked: a holder was
+   * lost, and nobody has said since that the data are consistent */
+  uint32_t check;
+};
+
+/* Answer of LOCK and TRYLOCK. */
+struct dmi_locked {
+  uint64_t op; /* what UNLOCK and MEND must give */
+  uint32_t how;
+  uint32_t none;
+};
+
+enum dmi_locked_how {
+  DMI_LOCKED_NOT, /* TRYLOCK: another thread holds it */
+  DMI_LOCKED_YES,
+  DMI_LOCKED_MARKED /* yes, and it is marked */
+};
+
+/* Condition. */
 struct dmi_tickets {
-  uint64_t next; /* units: the next ticket to give out */
-  /* units; mutex: the ticket that holds it or may take it; condition: tickets below it may go on */
-  uint64_t serving;
+  uint64_t next;    /* units: the next ticket to give out */
+  uint64_t serving; /* units: tickets below it may go on */
 };
 
 /* Barrier: one round after another. */
@@ -33,12 +56,14 @@ struct dmi_round {
   uint64_t generation; /* units; rounds that have ended */
   double sum;          /* of the last round that ended */
   double adding;       /* of the current round so far */
-  uint64_t pnum;       /* of the current round, as its first arrival gave it */
+  uint32_t pnum;       /* of the current round, as its first arrival gave it */
+  uint32_t losses;     /* dmi_core.losses, of the current round */
 };
 
 /* Input of ARRIVE, followed by one double for each arrival. */
 struct dmi_arrive {
-  uint64_t pnum;
+  uint32_t pnum;
+  uint32_t losses; /* dmi_core.losses, when the threads came */
 };
 
 /* Most bytes of input of an ARRIVE. */
@@ -50,17 +75,21 @@ struct dmi_arrived {
    * another pnum, nothing was changed */
   uint64_t taken;
   double sum;
-  uint64_t generation; /* units; rounds that have ended, this one included */
+  uint64_t generation; /* units; rounds that have ended, this one included; LATE: the last loss */
 };
+
+/* dmi_arrived.taken: a process was lost since the threads came; nothing was changed */
+#define DMI_ARRIVED_LATE UINT64_MAX
 
 /* Input of ROUND. */
 struct dmi_await_round {
   uint64_t generation; /* units; waits until so many rounds have ended */
   uint64_t taken;      /* for the answer */
-  uint64_t none;
+  uint64_t losses;     /* of the round */
 };
 
 /* True if the bytes are such an object, initialised or all zero. */
+bool dmi_locked_by_valid(const struct dmi_locked_by *holder);
 bool dmi_tickets_valid(const struct dmi_tickets *tickets);
 bool dmi_round_valid(const struct dmi_round *round);
 
@@ -68,25 +97,37 @@ bool dmi_round_valid(const struct dmi_round *round);
  * is not counted in `puts`. */
 bool dmi_syncop_may_wait(uint8_t kind);
 
-/* True if it waits without changing anything. */
+/* True if it only waits, and never changes anything. */
 bool dmi_syncop_is_wait(uint8_t kind);
+
+/* True if it may come to the next owner with the flag WAITING. */
+bool dmi_syncop_may_move(uint8_t kind);
+
+/* True if it may be sent again when it is not known whether it was done. */
+bool dmi_syncop_repeats(uint8_t kind);
+
+/* True if a process with this uid may still hold or wait: a member, or one that has left whose
+ * DMI_main may still run. */
+bool dmi_syncop_lives(const struct dmi_core *core, dmi_uid_t uid);
 
 /* As dmi_rmw_valid, for the kinds from DMI_RMW_TRYLOCK on. */
 bool dmi_syncop_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *sizes,
                       uint64_t input);
 
-/* Runs the operation on its bytes. DMI_RMW_WAITS: `answer` is the input of the pure wait that it
- * becomes: see dmi_syncop_wait. DMI_RMW_NO_OBJECT: nothing was changed. */
-enum dmi_rmw_end dmi_syncop_run(const struct dmi_req *req, unsigned char *bytes,
+/* Runs the operation on its bytes; `waiting`: the first of those that wait for bytes of this page.
+ * DMI_RMW_WAITS: `answer` is the input of the pure wait that it becomes: see dmi_syncop_wait.
+ * DMI_RMW_NO_OBJECT: nothing was changed. */
+enum dmi_rmw_end dmi_syncop_run(const struct dmi_core *core, const struct dmi_req *waiting,
+                                const struct dmi_req *req, unsigned char *bytes,
                                 unsigned char *answer);
 
 /* The operation has to wait: turns it into the pure wait. False: no memory, nothing was changed. */
 bool dmi_syncop_wait(struct dmi_req *req, const unsigned char *answer);
 
-/* True if the pure wait ends with these bytes. */
+/* True if the wait ends with these bytes. */
 bool dmi_syncop_met(const struct dmi_req *req, const unsigned char *bytes);
-/* Writes the answer of a wait that has ended, sizes.in bytes. */
-void dmi_syncop_answer(const struct dmi_req *req, const unsigned char *bytes,
-                       unsigned char *answer);
+/* Writes the answer of a wait that has ended, sizes.in bytes.  Returns DMI_OK, or the error that
+ * it ends with. */
+int dmi_syncop_answer(const struct dmi_req *req, const unsigned char *bytes, unsigned char *answer);
 
 #endif

@@ -59,10 +59,12 @@ enum dmi_rmw {
   DMI_RMW_HEAP, /* a step of the allocator: core/heap.h */
   /* these are explained in core/syncop.h */
   DMI_RMW_TRYLOCK, /* take the lock if it is free */
+  DMI_RMW_UNLOCK,  /* give it to the operation LOCK that has waited longest */
+  DMI_RMW_MEND,    /* the data behind the lock are consistent again */
   DMI_RMW_SIGNAL,  /* wake waiters of a condition */
   DMI_RMW_TICKET,  /* take a ticket; TURN, the wait for it, is another operation */
   /* these may wait at the owner (R11) */
-  DMI_RMW_LOCK,   /* take a ticket and wait as TURN */
+  DMI_RMW_LOCK,   /* take the lock, or wait until it is given to this operation */
   DMI_RMW_ARRIVE, /* arrive at a barrier and wait as ROUND */
   /* these only wait */
   DMI_RMW_TURN,  /* until a ticket is served */

@@ -17,6 +17,10 @@
  *             +--others----------------------------------------------+  +-> it took only the
  *                                                                           first few: the others
  *                                                                           arrive anew
+ *
+ * When a process is lost no round that has begun ends: who waits gets DMI_EBROKEN, and who comes
+ * later gets it at the call, once.  So all know of it before they meet again.  A batch carries the
+ * loss that its threads know of; the owner refuses one of before the last.
  */
 #include "sync/barrier.h"
 
@@ -41,14 +45,14 @@
 /* Threads that arrive together.  The last of them frees it. */
 struct batch {
   uint64_t users, num, capacity; /* guarded by the barrier's lock */
-  int32_t pnum;
+  struct dmi_arrive head;
   unsigned char *input;      /* of ARRIVE; guarded by the lock until the batch is closed */
   struct dmi_arrived answer; /* valid when the status is done without error */
   DMI_local_status_t status; /* of the ARRIVE; begun with the batch, so that all can wait for it */
 };
 
 /* A barrier that threads of this process use. */
-struct dmi_barrier {
+struct barrier {
   UT_hash_handle hh;
   struct dmi_barriers *all;
   int64_t addr;          /* key */
@@ -61,10 +65,15 @@ struct dmi_barrier {
   struct batch *open;    /* the batch that still takes threads; NULL: none */
 };
 
+struct dmi_barrier_part {
+  struct barrier *barrier;
+  uint32_t losses; /* dmi_core.losses, when its thread last learned of it here */
+};
+
 struct dmi_barriers {
   struct dmi_access *access;
   _Atomic uint32_t lock; /* guards `all` and the users of each */
-  struct dmi_barrier *all;
+  struct barrier *all;
 };
 
 struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
@@ -74,7 +83,7 @@ struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
 }
 
 void dmi_barriers_free(struct dmi_barriers *barriers) {
-  struct dmi_barrier *barrier, *next;
+  struct barrier *barrier, *next;
   if (!barriers) return;
   HASH_ITER(hh, barriers->all, barrier, next) { /* a program need not destroy its local barriers */
     HASH_DEL(barriers->all, barrier);
@@ -83,8 +92,14 @@ void dmi_barriers_free(struct dmi_barriers *barriers) {
   free(barriers);
 }
 
-struct dmi_barrier *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
-  struct dmi_barrier *barrier;
+static uint32_t losses_of(const struct dmi_barriers *barriers) {
+  return atomic_load(&barriers->access->core.losses);
+}
+
+struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
+  struct barrier *barrier;
+  struct dmi_barrier_part *part = malloc(sizeof(*part));
+  if (!part) return NULL;
   dmi_lock(&barriers->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, barriers->all, &addr, sizeof(addr), barrier);
   if (!barrier && (barrier = calloc(1, sizeof(*barrier)))) {
@@ -94,15 +109,21 @@ struct dmi_barrier *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr
   }
   if (barrier) barrier->users++;
   dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
-  if (!barrier) return NULL;
+  if (!barrier) {
+    free(part);
+    return NULL;
+  }
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = ++barrier->registered;
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
-  return barrier;
+  *part = (struct dmi_barrier_part){barrier, losses_of(barriers)};
+  return part;
 }
 
-void dmi_barrier_part(struct dmi_barrier *barrier) {
+void dmi_barrier_part(struct dmi_barrier_part *part) {
+  struct barrier *barrier = part->barrier;
   struct dmi_barriers *barriers = barrier->all;
+  free(part);
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = --barrier->registered;
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
@@ -118,17 +139,17 @@ void dmi_barrier_part(struct dmi_barrier *barrier) {
 
 /* ---- A batch, with the lock held ------------------------------------------------------------ */
 
-static struct batch *batch_new(int32_t pnum) {
+static struct batch *batch_new(const struct dmi_arrive *head) {
   struct batch *batch = calloc(1, sizeof(*batch));
   if (!batch) return NULL;
-  batch->pnum = pnum;
+  batch->head = *head;
   dmi_status_begin(dmi_status_of(&batch->status));
   return batch;
 }
 
 /* False: no memory. */
 static bool batch_add(struct batch *batch, double value) {
-  const struct dmi_arrive head = {(uint64_t)batch->pnum};
+  const struct dmi_arrive head = batch->head;
   if (batch->num == batch->capacity) {
     uint64_t capacity = batch->capacity ? 2 * batch->capacity : 8;
     unsigned char *more = realloc(batch->input, sizeof(head) + capacity * sizeof(value));
@@ -151,10 +172,11 @@ static void batch_leave(struct batch *batch) {
 
 /* Adds a thread to the open batch, or begins one.  `*index`: its place there; `*sends`: the batch
  * is closed now, and this thread has to send it.  NULL: no memory. */
-static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pnum, uint64_t *index,
-                           bool *sends) {
+static struct batch *enter(struct barrier *barrier, double value, const struct dmi_arrive *head,
+                           uint64_t *index, bool *sends) {
   struct batch *batch = barrier->open;
-  if (!batch || batch->pnum != pnum) batch = batch_new(pnum);
+  if (!batch || batch->head.pnum != head->pnum || batch->head.losses != head->losses)
+    batch = batch_new(head);
   if (!batch) return NULL;
   *index = batch->num;
   if (!batch_add(batch, value)) {
@@ -164,13 +186,13 @@ static struct batch *enter(struct dmi_barrier *barrier, double value, int32_t pn
   if (!barrier->open) barrier->open = batch;
   if (++barrier->arrived > barrier->expected) barrier->expected = barrier->arrived;
   *sends = batch != barrier->open || barrier->arrived >= barrier->expected ||
-           batch->num >= (uint64_t)batch->pnum || batch->num >= BATCH_MOST;
+           batch->num >= batch->head.pnum || batch->num >= BATCH_MOST;
   if (*sends && barrier->open == batch) barrier->open = NULL;
   return batch;
 }
 
 /* PATIENCE is over: closes the batch.  False: another thread has closed it. */
-static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
+static bool take_over(struct barrier *barrier, const struct batch *batch) {
   if (barrier->open != batch) return false;
   barrier->open = NULL;
   barrier->expected = barrier->arrived;
@@ -178,7 +200,7 @@ static bool take_over(struct dmi_barrier *barrier, const struct batch *batch) {
 }
 
 /* A round is known to be over: counts the arrivals of the next one. */
-static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
+static void count_end(struct barrier *barrier, uint64_t generation) {
   if (generation == barrier->generation) return;
   barrier->generation = generation;
   barrier->arrived = barrier->open ? barrier->open->num : 0;
@@ -187,7 +209,7 @@ static void count_end(struct dmi_barrier *barrier, uint64_t generation) {
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 /* Sends a closed batch; its status is done when the answer is here, or it failed. */
-static void batch_send(const struct dmi_barrier *barrier, struct batch *batch) {
+static void batch_send(const struct barrier *barrier, struct batch *batch) {
   struct dmi_rmw_call call = {
       .rmw = DMI_RMW_ARRIVE,
       .addr = barrier->addr,
@@ -201,15 +223,16 @@ static void batch_send(const struct dmi_barrier *barrier, struct batch *batch) {
 }
 
 /* Arrives once.  `*again`: the round was complete with the first threads of the batch, and this
- * thread was not among them: it must arrive again, in the next round. */
-static int32_t arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum,
+ * thread was not among them: it must arrive again, in the next round.  DMI_EBROKEN: a process that
+ * joined behind a loss may learn of it here, as head->losses. */
+static int32_t arrive(struct barrier *barrier, double value, double *sum, struct dmi_arrive *head,
                       bool *again) {
   struct batch *batch;
   uint64_t index;
   int32_t error;
   bool sends;
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
-  batch = enter(barrier, value, pnum, &index, &sends);
+  batch = enter(barrier, value, head, &index, &sends);
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   if (!batch) return DMI_ENOMEM;
   if (!sends && index == 0 && !dmi_status_wait_for(dmi_status_of(&batch->status), PATIENCE)) {
@@ -222,6 +245,10 @@ static int32_t arrive(struct dmi_barrier *barrier, double value, double *sum, in
     error = dmi_access_wait(barrier->all->access, dmi_status_of(&batch->status));
   } else {
     error = dmi_status_wait(dmi_status_of(&batch->status));
+  }
+  if (error == DMI_OK && batch->answer.taken == DMI_ARRIVED_LATE) {
+    head->losses = (uint32_t)batch->answer.generation;
+    error = DMI_EBROKEN;
   }
   if (error == DMI_OK && !batch->answer.taken) {
     error = dmi_because(DMI_EINVAL, "the round that goes on was begun with another pnum");
@@ -239,17 +266,26 @@ static int32_t arrive(struct dmi_barrier *barrier, double value, double *sum, in
   return error;
 }
 
-int32_t dmi_barrier_arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum) {
-  bool again = true;
-  while (again) {
-    int32_t error = arrive(barrier, value, sum, pnum, &again);
-    if (error != DMI_OK) return dmi_fail(error);
-  }
-  return DMI_TRUE;
+static bool is_newer(uint32_t losses, uint32_t other) {
+  return (int32_t)(losses - other) > 0;
 }
 
-int64_t dmi_barrier_addr(const struct dmi_barrier *barrier) {
-  return barrier->addr;
+int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, double value, double *sum, int32_t pnum) {
+  struct dmi_arrive head = {(uint32_t)pnum, part->losses};
+  uint32_t known = losses_of(part->barrier->all);
+  bool again = true;
+  int32_t error = is_newer(known, part->losses) ? DMI_EBROKEN : DMI_OK;
+  while (again && error == DMI_OK)
+    error = arrive(part->barrier, value, sum, &head, &again);
+  if (error == DMI_EBROKEN) {
+    part->losses = losses_of(part->barrier->all);
+    if (is_newer(head.losses, part->losses)) part->losses = head.losses;
+  }
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+int64_t dmi_barrier_addr(const struct dmi_barrier_part *part) {
+  return part->barrier->addr;
 }
 
 int32_t dmi_barrier_destroy(struct dmi_barriers *barriers, int64_t addr) {
@@ -257,5 +293,5 @@ int32_t dmi_barrier_destroy(struct dmi_barriers *barriers, int64_t addr) {
   if (!dmi_access_read(barriers->access, addr, sizeof(round), &round, DMI_GET_READ, NULL))
     return DMI_FALSE;
   if (!dmi_round_valid(&round)) return dmi_fail(DMI_EINVAL);
-  return round.arrived ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
+  return round.arrived && round.losses == losses_of(barriers) ? dmi_fail(DMI_EBUSY) : DMI_TRUE;
 }

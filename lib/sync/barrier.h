@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 struct dmi_access;
-struct dmi_barrier;
 struct dmi_barriers;
+struct dmi_barrier_part; /* one thread's part in a barrier */
 
 /* The barriers that threads of this process use.  NULL: no memory. */
 struct dmi_barriers *dmi_barriers_new(struct dmi_access *access);
@@ -17,14 +17,14 @@ void dmi_barriers_free(struct dmi_barriers *barriers);
 
 /* One more thread of this process will use the barrier at addr, until dmi_barrier_part.  NULL: no
  * memory. */
-struct dmi_barrier *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr);
-void dmi_barrier_part(struct dmi_barrier *barrier);
+struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr);
+void dmi_barrier_part(struct dmi_barrier_part *part);
 
-int64_t dmi_barrier_addr(const struct dmi_barrier *barrier);
+int64_t dmi_barrier_addr(const struct dmi_barrier_part *part);
 
 /* Waits until pnum threads have arrived.  DMI_TRUE: *sum is the sum of their values; DMI_FALSE:
- * DMI_errno() is set. */
-int32_t dmi_barrier_arrive(struct dmi_barrier *barrier, double value, double *sum, int32_t pnum);
+ * DMI_errno() is set.  DMI_EBROKEN comes once to each part after a loss. */
+int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, double value, double *sum, int32_t pnum);
 
 int32_t dmi_barrier_destroy(struct dmi_barriers *barriers, int64_t addr);
 

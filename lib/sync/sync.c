@@ -1,16 +1,17 @@
 /*
  * sync.c - see sync.h.
  *
- * The happy path: a lock is one read-modify-write, which takes a ticket and is answered when the
- * ticket's turn has come, at once or later; an unlock is another one, which serves the next ticket.
- * The process of the holder notes who holds a lock, so that an unlock by another thread fails
+ * The happy path: a lock is one read-modify-write, which is answered when the lock is given to it,
+ * at once or later; an unlock is another one, which gives it to the next.  The process of the
+ * holder notes who holds a lock, and by which operation, so that an unlock by another thread fails
  * without a message.
  *
- * Failure modes: those of any read-modify-write (not mapped, not in one page, the program is over).
+ * Failure modes: those of any read-modify-write (not mapped, not in one page, the program is over,
+ * the page is lost).  A holder is lost with its process: the next one holds the lock, and its call
+ * fails with DMI_EOWNERDEAD.
  */
 #include "sync/sync.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 #include <uthash.h>
@@ -25,6 +26,8 @@ struct held {
   UT_hash_handle hh;
   int64_t addr;    /* key */
   uint64_t thread; /* thread_number() of its holder */
+  uint64_t op;     /* the operation that took it */
+  bool marked;     /* DMI_EOWNERDEAD, and no DMI_mutex_consistent since */
 };
 
 struct dmi_sync {
@@ -59,21 +62,31 @@ static uint64_t thread_number(void) {
   return mine;
 }
 
-static bool holds(struct dmi_sync *sync, int64_t addr) {
+/* The note of a lock that this thread holds; NULL: it does not.  With the lock of the list held. */
+static struct held *find(const struct dmi_sync *sync, int64_t addr) {
   struct held *held;
-  bool mine;
-  dmi_lock(&sync->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), held);
-  mine = held && held->thread == thread_number();
+  return held && held->thread == thread_number() ? held : NULL;
+}
+
+/* Does this thread hold the lock?  Then *copy (may be NULL) gets the note. */
+static bool holds(struct dmi_sync *sync, int64_t addr, struct held *copy) {
+  const struct held *held;
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
+  held = find(sync, addr);
+  if (held && copy) *copy = *held;
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);
-  return mine;
+  return held != NULL;
 }
 
 /* Notes that this thread holds the lock.  `held` is new memory for the note. */
-static void hold(struct dmi_sync *sync, struct held *held, int64_t addr) {
+static void hold(struct dmi_sync *sync, struct held *held, int64_t addr,
+                 const struct dmi_locked *locked) {
   struct held *old;
   held->addr = addr;
   held->thread = thread_number();
+  held->op = locked->op;
+  held->marked = locked->how == DMI_LOCKED_MARKED;
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
   /* There is an old note only if the program initialised a lock that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);
@@ -83,13 +96,15 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr) {
   free(old);
 }
 
-/* Deletes the note.  False: this thread does not hold the lock. */
-static bool let_go(struct dmi_sync *sync, int64_t addr) {
+/* Deletes the note.  False: this thread does not hold the lock.  *op gets the operation. */
+static bool let_go(struct dmi_sync *sync, int64_t addr, uint64_t *op) {
   struct held *held;
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
-  HASH_FIND(hh, sync->held, &addr, sizeof(addr), held);
-  if (held && held->thread != thread_number()) held = NULL;
-  if (held) HASH_DEL(sync->held, held);
+  held = find(sync, addr);
+  if (held) {
+    *op = held->op;
+    HASH_DEL(sync->held, held);
+  }
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   free(held);
   return held != NULL;
@@ -97,16 +112,22 @@ static bool let_go(struct dmi_sync *sync, int64_t addr) {
 
 /* ---- Read-modify-writes --------------------------------------------------------------------- */
 
-/* A read-modify-write of a pair of tickets. */
-static struct dmi_rmw_call on_tickets(enum dmi_rmw rmw, int64_t addr) {
+_Static_assert(sizeof(struct dmi_locked_by) == sizeof(struct dmi_tickets), "on_object serves both");
+
+/* A read-modify-write of a lock or a condition. */
+static struct dmi_rmw_call on_object(enum dmi_rmw rmw, int64_t addr) {
   struct dmi_rmw_call call = {
       .rmw = rmw, .addr = addr, .size = sizeof(struct dmi_tickets), .mode = DMI_PUT_ATOMIC};
   return call;
 }
 
-static int32_t serve_next(struct dmi_sync *sync, int64_t addr, DMI_local_status_t *status) {
-  return dmi_access_fad(sync->access, addr + (int64_t)offsetof(struct dmi_tickets, serving),
-                        (int64_t)DMI_SYNC_UNIT, NULL, DMI_PUT_ATOMIC, status);
+/* UNLOCK or MEND by the thread whose operation `op` took the lock. */
+static int32_t as_holder(struct dmi_sync *sync, enum dmi_rmw rmw, int64_t addr, uint64_t op,
+                         DMI_local_status_t *status) {
+  struct dmi_rmw_call call = on_object(rmw, addr);
+  call.out1 = &op;
+  call.sizes.out1 = sizeof(op);
+  return dmi_access_rmw(sync->access, &call, status);
 }
 
 int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size) {
@@ -121,21 +142,36 @@ int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size) {
   return dmi_access_rmw(sync->access, &call, NULL);
 }
 
-int32_t dmi_sync_destroy(struct dmi_sync *sync, int64_t addr) {
-  struct dmi_tickets tickets;
-  if (!dmi_access_read(sync->access, addr, sizeof(tickets), &tickets, DMI_GET_READ, NULL)) {
+int32_t dmi_sync_destroy_lock(struct dmi_sync *sync, int64_t addr) {
+  struct dmi_locked_by holder;
+  if (!dmi_access_read(sync->access, addr, sizeof(holder), &holder, DMI_GET_READ, NULL))
     return DMI_FALSE;
-  }
+  if (!dmi_locked_by_valid(&holder)) return dmi_fail(DMI_EINVAL);
+  if (holder.uid && dmi_syncop_lives(&sync->access->core, holder.uid)) return dmi_fail(DMI_EBUSY);
+  return DMI_TRUE;
+}
+
+int32_t dmi_sync_destroy_cond(struct dmi_sync *sync, int64_t addr) {
+  struct dmi_tickets tickets;
+  if (!dmi_access_read(sync->access, addr, sizeof(tickets), &tickets, DMI_GET_READ, NULL))
+    return DMI_FALSE;
   if (!dmi_tickets_valid(&tickets)) return dmi_fail(DMI_EINVAL);
   return tickets.next == tickets.serving ? DMI_TRUE : dmi_fail(DMI_EBUSY);
 }
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
+/* What a call returns whose thread holds the lock now. */
+static int32_t held_result(const struct dmi_locked *locked) {
+  return locked->how == DMI_LOCKED_MARKED ? dmi_fail(DMI_EOWNERDEAD) : DMI_TRUE;
+}
+
 /* Locks.  `held` is new memory, which this function keeps or frees. */
 static int32_t lock(struct dmi_sync *sync, int64_t addr, bool spin, struct held *held) {
-  struct dmi_rmw_call call = on_tickets(DMI_RMW_LOCK, addr);
-  call.sizes.in = sizeof(uint64_t);
+  struct dmi_rmw_call call = on_object(DMI_RMW_LOCK, addr);
+  struct dmi_locked locked = {0};
+  call.in = &locked;
+  call.sizes.in = sizeof(locked);
   call.spin = spin;
   uint64_t begin = dmi_stream_clock(sync->access->stream, DMI_EVENT_lock_taken);
   if (!dmi_access_rmw(sync->access, &call, NULL)) {
@@ -144,75 +180,95 @@ static int32_t lock(struct dmi_sync *sync, int64_t addr, bool spin, struct held 
   }
   dmi_emit(sync->access->stream, lock_taken, .lock = (uint64_t)addr,
            .waited = dmi_stream_clock(sync->access->stream, DMI_EVENT_lock_taken) - begin);
-  hold(sync, held, addr);
-  return DMI_TRUE;
+  hold(sync, held, addr, &locked);
+  return held_result(&locked);
 }
 
 int32_t dmi_sync_lock(struct dmi_sync *sync, int64_t addr, bool spin) {
   struct held *held;
-  if (holds(sync, addr)) return dmi_fail(DMI_EHOLDER);
+  if (holds(sync, addr, NULL)) return dmi_fail(DMI_EHOLDER);
   held = malloc(sizeof(*held));
   return held ? lock(sync, addr, spin, held) : dmi_fail(DMI_ENOMEM);
 }
 
 int32_t dmi_sync_trylock(struct dmi_sync *sync, int64_t addr, int32_t *flag) {
-  struct dmi_rmw_call call = on_tickets(DMI_RMW_TRYLOCK, addr);
+  struct dmi_rmw_call call = on_object(DMI_RMW_TRYLOCK, addr);
+  struct dmi_locked locked = {0};
   struct held *held = malloc(sizeof(*held));
-  int8_t got = 0;
   if (!held) return dmi_fail(DMI_ENOMEM);
-  call.in = &got;
-  call.sizes.in = sizeof(got);
+  call.in = &locked;
+  call.sizes.in = sizeof(locked);
   if (!dmi_access_rmw(sync->access, &call, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  *flag = got ? DMI_TRUE : DMI_FALSE;
-  if (got) {
-    hold(sync, held, addr);
+  *flag = locked.how == DMI_LOCKED_NOT ? DMI_FALSE : DMI_TRUE;
+  if (*flag) {
+    hold(sync, held, addr, &locked);
   } else {
     free(held);
   }
-  return DMI_TRUE;
+  return held_result(&locked);
 }
 
 int32_t dmi_sync_unlock(struct dmi_sync *sync, int64_t addr) {
+  uint64_t op;
   /* The note goes first: the next holder may be another thread of this process, and notes itself as
    * soon as it is served. */
-  if (!let_go(sync, addr)) return dmi_fail(DMI_EHOLDER);
-  return serve_next(sync, addr, NULL);
+  if (!let_go(sync, addr, &op)) return dmi_fail(DMI_EHOLDER);
+  return as_holder(sync, DMI_RMW_UNLOCK, addr, op, NULL);
+}
+
+int32_t dmi_sync_consistent(struct dmi_sync *sync, int64_t addr) {
+  struct held copy, *held;
+  if (!holds(sync, addr, &copy)) return dmi_fail(DMI_EHOLDER);
+  if (!copy.marked)
+    return dmi_fail(dmi_because(DMI_EINVAL, "no process was lost that held this mutex"));
+  if (!as_holder(sync, DMI_RMW_MEND, addr, copy.op, NULL)) return DMI_FALSE;
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
+  held = find(sync, addr);
+  if (held) held->marked = false;
+  dmi_unlock(&sync->lock, DMI_RANK_LEAF);
+  return DMI_TRUE;
 }
 
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
+/* Takes a ticket: the number that is served when its turn has come. */
+static int32_t take_ticket(struct dmi_sync *sync, int64_t cond, uint64_t *ticket) {
+  struct dmi_rmw_call take = on_object(DMI_RMW_TICKET, cond);
+  take.in = ticket;
+  take.sizes.in = sizeof(*ticket);
+  if (!dmi_access_rmw(sync->access, &take, NULL)) return DMI_FALSE;
+  *ticket += DMI_SYNC_UNIT;
+  return DMI_TRUE;
+}
+
 int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex) {
-  struct dmi_rmw_call turn = on_tickets(DMI_RMW_TURN, cond);
-  struct dmi_rmw_call take = on_tickets(DMI_RMW_TICKET, cond);
+  struct dmi_rmw_call turn = on_object(DMI_RMW_TURN, cond);
   DMI_local_status_t unlocked;
-  struct held *held;
-  uint64_t ticket;
+  struct held *held, copy;
+  uint64_t ticket, op;
   int32_t woken, error;
   bool later;
-  if (!holds(sync, mutex)) return dmi_fail(DMI_EHOLDER);
+  if (!holds(sync, mutex, &copy)) return dmi_fail(DMI_EHOLDER);
   /* Now: once it has a ticket, this thread must not fail for lack of memory. */
   held = malloc(sizeof(*held));
   if (!held) return dmi_fail(DMI_ENOMEM);
   /* From here on this thread counts as waiting.  Threads that lock the mutex to signal come after
    * the unlock, so no signal is lost. */
-  take.in = &ticket;
-  take.sizes.in = sizeof(ticket);
-  if (!dmi_access_rmw(sync->access, &take, NULL)) {
+  if (!take_ticket(sync, cond, &ticket)) {
     free(held);
     return DMI_FALSE;
   }
-  ticket += DMI_SYNC_UNIT; /* the ticket's turn has come when the next one is served */
   /* The unlock and the wait are in flight at the same time.  If there is no memory for that, unlock
    * and wait for it: that needs none. */
-  later = serve_next(sync, mutex, &unlocked);
-  if (!later && !serve_next(sync, mutex, NULL)) {
+  later = as_holder(sync, DMI_RMW_UNLOCK, mutex, copy.op, &unlocked);
+  if (!later && !as_holder(sync, DMI_RMW_UNLOCK, mutex, copy.op, NULL)) {
     free(held);
     return DMI_FALSE;
   }
-  let_go(sync, mutex); /* does nothing if another thread of this process holds it by now */
+  let_go(sync, mutex, &op); /* does nothing if another thread of this process holds it by now */
   turn.out1 = &ticket;
   turn.sizes = (struct dmi_rmw_sizes){sizeof(ticket), 0, sizeof(ticket)};
   woken = dmi_access_rmw(sync->access, &turn, NULL);
@@ -223,7 +279,7 @@ int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex) {
 }
 
 int32_t dmi_sync_signal(struct dmi_sync *sync, int64_t cond, uint64_t most) {
-  struct dmi_rmw_call call = on_tickets(DMI_RMW_SIGNAL, cond);
+  struct dmi_rmw_call call = on_object(DMI_RMW_SIGNAL, cond);
   call.out1 = &most;
   call.sizes.out1 = sizeof(most);
   return dmi_access_rmw(sync->access, &call, NULL);

@@ -23,12 +23,17 @@ void dmi_sync_free(struct dmi_sync *sync);
 /* Makes a new object of any kind: writes `size` zero bytes, which must lie in one page. */
 int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size);
 
-/* Ends a mutex or a condition.  DMI_EBUSY while a thread holds it or waits for it. */
-int32_t dmi_sync_destroy(struct dmi_sync *sync, int64_t addr);
+/* End a lock, or a condition.  DMI_EBUSY while a thread holds it or waits for it. */
+int32_t dmi_sync_destroy_lock(struct dmi_sync *sync, int64_t addr);
+int32_t dmi_sync_destroy_cond(struct dmi_sync *sync, int64_t addr);
 
+/* DMI_EOWNERDEAD: the calling thread holds the lock (with dmi_sync_trylock: if *flag says so), and
+ * a process was lost that held it. */
 int32_t dmi_sync_lock(struct dmi_sync *sync, int64_t addr, bool spin);
 int32_t dmi_sync_trylock(struct dmi_sync *sync, int64_t addr, int32_t *flag);
 int32_t dmi_sync_unlock(struct dmi_sync *sync, int64_t addr);
+/* After DMI_EOWNERDEAD: what the lock guards is consistent again. */
+int32_t dmi_sync_consistent(struct dmi_sync *sync, int64_t addr);
 
 int32_t dmi_sync_cond_wait(struct dmi_sync *sync, int64_t cond, int64_t mutex);
 /* Wakes at most so many waiting threads. */

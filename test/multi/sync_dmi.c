@@ -42,6 +42,7 @@ enum what {
   WATCH,
   FORGET,
   OWN_PAGE,
+  BRING,
   LOSER
 };
 
@@ -55,6 +56,7 @@ struct job {
 struct dmi_access;
 struct dmi_access *dmi_runtime_access(void);
 uint64_t dmi_access_sent(const struct dmi_access *access, int type);
+uint64_t dmi_access_waiting(struct dmi_access *access, int64_t addr);
 #define MSG_LAST 15
 #define DMI_SYNC_COUNT UINT64_C(0xf1de83e19937733d) /* lib/core/syncop.h */
 
@@ -76,8 +78,8 @@ static int64_t add(int64_t addr, int64_t num) {
   return old;
 }
 
-/* The first number of a mutex or condition: how many tickets were taken; of a barrier: how many
- * have arrived. */
+/* The first number of a condition: how many tickets were taken; of a barrier: how many have
+ * arrived. */
 static int64_t count_at(int64_t addr) {
   return (int64_t)((uint64_t)get_int64(addr) * DMI_SYNC_COUNT);
 }
@@ -85,6 +87,16 @@ static int64_t count_at(int64_t addr) {
 static void wait_for_tickets(int64_t addr, int64_t wanted) {
   for (int64_t looks = 0; count_at(addr) < wanted; looks++)
     look_again(looks);
+}
+
+/* Until so many threads wait for the mutex.  The page comes to this process, and they with it. */
+static void wait_for_queue(int64_t mutex, int64_t wanted) {
+  int64_t now = 0, last;
+  for (int64_t looks = 0; now < wanted; looks++) {
+    look_again(looks);
+    MUST(DMI_fad(mutex, 0, &last, DMI_EXCLUSIVE_ATOMIC, NULL));
+    now = (int64_t)dmi_access_waiting(dmi_runtime_access(), mutex);
+  }
 }
 
 /* ---- What threads do ----------------------------------------------------------------------- */
@@ -305,6 +317,9 @@ int64_t DMI_thread(int64_t addr) {
     case FORGET:
       job_forget(&job);
       break;
+    case BRING:
+      MUST(DMI_fad(FIELD(job.addr, mutex), 0, NULL, DMI_EXCLUSIVE_ATOMIC, NULL));
+      break;
     case LOSER:
       job_loser(&job);
       break;
@@ -356,13 +371,11 @@ static int64_t new_page(int32_t where) {
 
 static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
   DMI_thread_t threads[2] = {begin(COST, 0, where, 0, addr)};
-  int64_t tickets;
   for (int64_t looks = 0; get_int64(FIELD(addr, turn)) == 0; looks++)
     look_again(looks);
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
-  tickets = count_at(FIELD(addr, mutex));
   put_int64(FIELD(addr, watched), 5);
-  wait_for_tickets(FIELD(addr, mutex), tickets + 1);
+  wait_for_queue(FIELD(addr, mutex), 1);
   for (int64_t i = 0; i < 20; i++) /* writes that are none of its business */
     put_int64(FIELD(addr, spun), 0);
   OK(DMI_mutex_unlock(FIELD(addr, mutex)));
@@ -385,13 +398,13 @@ static void test_count(int64_t addr, int64_t rounds) {
 
 static void test_fifo(int64_t addr) {
   DMI_thread_t threads[CREW];
-  int64_t mutex = FIELD(addr, mutex), first = count_at(mutex);
+  int64_t mutex = FIELD(addr, mutex);
   put_int64(FIELD(addr, num), 0);
   OK(DMI_mutex_lock(mutex));
   for (int32_t i = 0; i < CREW; i++) {
     int32_t number = (i * 5 + 2) % CREW; /* some order */
     threads[i] = begin(QUEUE, number, number % PROCESSES, 0, addr);
-    wait_for_tickets(mutex, first + 2 + i);
+    wait_for_queue(mutex, 1 + i);
   }
   EQ(get_int64(FIELD(addr, num)), 0);
   OK(DMI_mutex_unlock(mutex));
@@ -450,7 +463,7 @@ static void test_bad(void) {
   addr = new_page(0);
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
   thread = begin(LOSER, 1, 1, 0, addr);
-  wait_for_tickets(FIELD(addr, mutex), 2);
+  wait_for_queue(FIELD(addr, mutex), 1);
   OK(DMI_munmap(addr, NULL));
   end_all(&thread, 1);
   FAILS(DMI_mutex_unlock(FIELD(addr, mutex)), DMI_EADDR);
@@ -604,16 +617,17 @@ static void test_watch(int64_t addr, int64_t rounds) {
 
 /* The owner of the page leaves; mutex, barrier, condition and watch go on. */
 static void test_leave(int64_t scale) {
-  int64_t addr = new_page(2), mutex = FIELD(addr, mutex), first;
-  DMI_thread_t count[CREW], more[3];
+  int64_t addr = new_page(2), mutex = FIELD(addr, mutex);
+  DMI_thread_t count[CREW], more[3], bring;
   DMI_node_t node;
   int64_t old = 0, value = 0;
   DMI_local_status_t status;
   int32_t ret = 7;
   OK(DMI_mutex_lock(mutex));
-  first = count_at(mutex);
   begin_all(count, COUNT, 2, 100 * scale, addr);
-  wait_for_tickets(mutex, first + CREW); /* all of them wait at the process that leaves */
+  wait_for_queue(mutex, CREW);
+  bring = begin(BRING, 0, 2, 0, addr);
+  end_all(&bring, 1); /* all of them wait at the process that leaves */
   OK(DMI_watch(FIELD(addr, watched), sizeof(old), &old, &value, &status));
   say("leave now");
   do {

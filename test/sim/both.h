@@ -75,6 +75,7 @@ struct sim_mix {
   uint32_t paging;            /* of 10000 steps, how many free memory, or ask for it */
   uint32_t churn;             /* of 10000 steps, how many change members or mappings */
   uint32_t freeze;            /* of 10000 steps, how many stop a process for a while */
+  bool once;                  /* processes are lost: no operation that may take effect twice */
 };
 
 /* ---- draw.c: chooses what a thread does next ---- */

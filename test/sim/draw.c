@@ -151,17 +151,31 @@ static enum hist_kind pick_atomic(struct sim *sim, struct sim_thread *thread, ui
   }
 }
 
+/* Waits for one of the tickets that are served next. */
+static enum hist_kind pick_turn(struct sim *sim, struct sim_thread *thread) {
+  struct dmi_req *req = &thread->req;
+  struct dmi_tickets now;
+  uint64_t number;
+  peek(sim, thread->map, thread->page, req, (unsigned char *)&now);
+  number = now.serving + rng_below(&sim->rng, 3) * DMI_SYNC_UNIT;
+  req->kind = DMI_RMW_TURN;
+  req->sizes = (struct dmi_rmw_sizes){8, 0, 8};
+  memcpy(thread->src, &number, 8);
+  return HIST_TURN;
+}
+
 /* On pages that begin with tickets or a barrier: chooses an operation on these.  `exclusive`: none
  * that may wait. */
 static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                 bool exclusive) {
   struct dmi_req *req = &thread->req;
   struct rng *rng = &sim->rng;
-  bool barrier = size >= sizeof(struct dmi_round) && rng_once_in(rng, 2);
+  bool barrier = size >= sizeof(struct dmi_round) && !sim->mix.once && rng_once_in(rng, 2);
   uint64_t num, most = rng_once_in(rng, 3) ? UINT64_MAX : 1;
+  struct dmi_arrive head;
   req->off = size >= 64 ? 40 : 0;
   req->len = sizeof(struct dmi_tickets);
-  if (exclusive || (!barrier && rng_once_in(rng, 3))) { /* unlock, or count: FAD of one number */
+  if (exclusive || (!barrier && rng_once_in(rng, 3))) { /* signal, or count: FAD of one number */
     req->kind = DMI_RMW_FAD;
     req->off += rng_once_in(rng, 8) ? 0 : 8;
     req->len = 8;
@@ -180,28 +194,23 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
       double value = rng_below(rng, 1000);
       memcpy(thread->src + 8 + 8 * i, &value, 8);
     }
-    num = rng_once_in(rng, 10) ? 2 : 3; /* pnum */
-    memcpy(thread->src, &num, 8);
+    head = (struct dmi_arrive){rng_once_in(rng, 10) ? 2 : 3, 0};
+    memcpy(thread->src, &head, sizeof(head));
     return HIST_ARRIVE;
   }
-  switch (rng_below(rng, 5)) {
+  switch (sim->mix.once ? 4 : rng_below(rng, 5)) {
     case 0:
+    case 1:
       req->kind = DMI_RMW_TICKET;
       req->sizes.in = 8;
       return HIST_TICKET;
-    case 1:
-      req->kind = DMI_RMW_TRYLOCK;
-      req->sizes.in = 1;
-      return HIST_TRY;
     case 2:
       req->kind = DMI_RMW_SIGNAL;
       req->sizes.out1 = 8;
       memcpy(thread->src, &most, 8);
       return HIST_SIGNAL;
     default:
-      req->kind = DMI_RMW_LOCK;
-      req->sizes.in = 8;
-      return HIST_LOCK;
+      return pick_turn(sim, thread);
   }
 }
 

@@ -111,7 +111,6 @@ bool hist_is_pure(const struct hist *hist, const struct hist_op *op) {
     case HIST_DIFFERS:
       return true;
     case HIST_CAS:
-    case HIST_TRY:
       return op->back != HIST_OPEN && !hist->bytes[op->out];
     default:
       return false;
@@ -136,7 +135,8 @@ bool hist_is_object(const unsigned char *bytes, uint32_t len) {
   uint64_t first = number_at(bytes, 0) * INVERSE, second = number_at(bytes, 1) * INVERSE;
   const uint64_t threads = UINT64_C(1) << 31, ever = UINT64_C(1) << 52;
   if (len == 16) return first < ever && first - second + threads - 1 < 2 * threads - 1;
-  return second < ever && first < threads && (first == 0 || number_at(bytes, 4) < threads);
+  return second < ever && first < threads &&
+         (first == 0 || (number_at(bytes, 4) & UINT32_MAX) < threads);
 }
 
 /* Tickets: [0] next, [1] serving.  Implemented a second time, since the core's own code is being
@@ -147,17 +147,12 @@ static bool apply_tickets(const struct hist *hist, const struct hist_op *op, uns
   uint64_t next = number_at(at, 0), serving = number_at(at, 1), most, waiting;
   if (op->kind != HIST_TURN && !hist_is_object(at, 16)) return !known;
   switch ((enum hist_kind)op->kind) {
-    case HIST_TRY:
-      if (known && (next == serving) != (out[0] == 1)) return false;
-      if (next == serving) number_put(at, 0, next + UNIT);
-      return true;
     case HIST_SIGNAL:
       most = number_at(in, 0);
       waiting = (next - serving) * INVERSE;
       number_put(at, 1, waiting < most ? next : serving + most * UNIT);
       return true;
     case HIST_TICKET:
-    case HIST_LOCK:
       if (known && number_at(out, 0) != next) return false;
       number_put(at, 0, next + UNIT);
       return true;
@@ -166,16 +161,21 @@ static bool apply_tickets(const struct hist *hist, const struct hist_op *op, uns
   }
 }
 
-/* Rounds: [0] arrived, [1] generation, [2] sum, [3] adding, [4] pnum. */
+/* Rounds: [0] arrived, [1] generation, [2] sum, [3] adding, [4] pnum and, in the upper half, the
+ * last loss that it knows of. */
 static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
   uint64_t arrived = number_at(at, 0) * INVERSE, num = op->in_len / 8u - 1, taken = 0;
-  uint64_t pnum = arrived ? number_at(at, 4) : number_at(in, 0);
+  uint64_t head = number_at(in, 0), round = number_at(at, 4), pnum;
   double sum, value;
-  if (!hist_is_object(at, 40)) return !known;
-  if (number_at(in, 0) == pnum && arrived < pnum)
-    taken = pnum - arrived < num ? pnum - arrived : num;
+  int32_t newer = (int32_t)((uint32_t)(head >> 32) - (uint32_t)(round >> 32));
+  if (!hist_is_object(at, 40) || (arrived && newer < 0))
+    return !known || number_at(out, 0) == UINT64_MAX; /* it comes too late */
+  if (newer > 0) arrived = 0;
+  if (!arrived) round = head;
+  pnum = round & UINT32_MAX;
+  if (head == round && arrived < pnum) taken = pnum - arrived < num ? pnum - arrived : num;
   if (known && number_at(out, 0) != taken) return false;
   if (!taken) return true;
   memcpy(&sum, at + 24, 8);
@@ -185,7 +185,7 @@ static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsi
     sum += value;
   }
   memcpy(at + 24, &sum, 8);
-  number_put(at, 4, pnum);
+  number_put(at, 4, round);
   number_put(at, 0, (arrived + taken) * UNIT);
   if (arrived + taken < pnum) return true;
   if (known && memcmp(out + 8, &sum, 8) != 0) return false;
@@ -248,16 +248,15 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
       return true;
     case HIST_USER:
       return apply_user(hist, op, page);
-    case HIST_TRY:
     case HIST_SIGNAL:
     case HIST_TICKET:
-    case HIST_LOCK:
     case HIST_TURN:
       return apply_tickets(hist, op, at);
     case HIST_ARRIVE:
       return apply_arrive(hist, op, at);
     case HIST_ROUND:
-      return !known || !number_at(out, 0) || memcmp(at + 16, out + 8, 8) == 0;
+      return !known || !number_at(out, 0) || number_at(out, 0) == UINT64_MAX ||
+             memcmp(at + 16, out + 8, 8) == 0;
     case HIST_WATCH:
       return !known || (memcmp(at, out, op->len) == 0 && memcmp(in, out, op->len) != 0);
     case HIST_NONE:
@@ -294,8 +293,8 @@ static int by_time(const void *a, const void *b) {
 }
 
 static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file) {
-  static const char *const name[] = {"read",  "write",  "cas",    "fas",  "fad",  "user",
-                                     "try",   "signal", "ticket", "lock", "turn", "arrive",
+  static const char *const name[] = {"read",  "write",  "cas",    "fas",  "fad",
+                                     "user",  "signal", "ticket", "turn", "arrive",
                                      "round", "watch",  "none",   "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {

@@ -26,11 +26,9 @@ enum hist_kind {
   HIST_FAS,
   HIST_FAD,
   HIST_USER,
-  HIST_TRY,    /* lock a pair of tickets if it is free */
   HIST_SIGNAL, /* wake waiters */
   HIST_TICKET, /* take a ticket, and do not wait */
-  HIST_LOCK,   /* take a ticket */
-  HIST_TURN,   /* the ticket is served; the second half of an operation that waits */
+  HIST_TURN,   /* the ticket is served */
   HIST_ARRIVE, /* arrive at a barrier; the sum in its answer is known only if it ended the round */
   HIST_ROUND,  /* get the sum of a round that is over */
   HIST_WATCH,  /* get bytes that differ from those given */

@@ -105,6 +105,11 @@ test_sim_member_sim_SOURCES = \
 test_sim_member_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_member_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/lock_sim
+test_sim_lock_sim_SOURCES = test/sim/lock_sim.c test/sim/rng.h
+test_sim_lock_sim_CPPFLAGS = $(sim_cppflags)
+test_sim_lock_sim_LDADD = $(sim_libs)
+
 check_PROGRAMS += test/sim/heap_sim
 test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
 test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)

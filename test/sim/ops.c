@@ -33,7 +33,6 @@ static bool fast_path(struct sim *sim, struct dmi_core *core, struct sim_thread 
 
 /* The kind of the second half of an operation that waits; HIST_DIFFERS: it has none. */
 static enum hist_kind second_half(enum hist_kind kind) {
-  if (kind == HIST_LOCK) return HIST_TURN;
   return kind == HIST_ARRIVE ? HIST_ROUND : HIST_DIFFERS;
 }
 
@@ -133,6 +132,10 @@ void sim_ops_failed(struct sim *sim, const struct sim_thread *thread) {
 bool sim_ops_refused(struct sim *sim, const struct sim_thread *thread) {
   struct hist *hist = &sim->map[thread->map].hist[thread->page];
   const struct dmi_req *req = &thread->req;
+  if (req->error == DMI_EBROKEN) { /* a write has changed the number of the last loss */
+    if (!hist->op[thread->hist].hint) sim_ops_failed(sim, thread);
+    return true;
+  }
   if (req->error != DMI_EINVAL || req->type != DMI_REQ_ATOMIC || req->kind < DMI_RMW_TRYLOCK ||
       req->kind > DMI_RMW_ARRIVE) {
     return false;

@@ -10,6 +10,7 @@
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
   sim_draw_mix(sim);
+  sim->mix.once = sim->opt.crashes;
   sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 50, 300) : rng_range(rng, 0, 30);
   sim_draw_readers(sim);
 }

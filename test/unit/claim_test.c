@@ -25,7 +25,7 @@ static uint64_t run(uint64_t *cell, const struct dmi_claim *claim, uint64_t num)
   req.sizes = (struct dmi_rmw_sizes){num * sizeof(*claim), 0, sizeof(taken)};
   req.src = (struct dmi_slice){NULL, (const unsigned char *)claim, num * sizeof(*claim)};
   assert_true(dmi_rmw_valid(DMI_RMW_CLAIM, req.len, &req.sizes, req.src.len));
-  assert_int_equal(dmi_rmw_run(&core, &req, (unsigned char *)cell, (unsigned char *)&taken),
+  assert_int_equal(dmi_rmw_run(&core, NULL, &req, (unsigned char *)cell, (unsigned char *)&taken),
                    DMI_RMW_DONE);
   return taken;
 }

@@ -32,7 +32,7 @@ struct proc {
 struct own {
   struct dmi_req req;
   bool done;
-  unsigned char answer[24], input[128];
+  unsigned char answer[24], input[128]; /* of a lock: struct dmi_locked */
 };
 
 struct world {
@@ -112,13 +112,16 @@ static void begin_with(struct world *w, uint32_t who, struct own *own, const voi
 }
 
 static struct own begin_lock_into(void) {
-  return rmw(DMI_RMW_LOCK, 3, sizeof(struct dmi_tickets), 0, 8);
+  return rmw(DMI_RMW_LOCK, 3, sizeof(struct dmi_locked_by), 0, sizeof(struct dmi_locked));
 }
 
-static void unlock(struct world *w, uint32_t who, struct own *own) {
-  const uint64_t one = DMI_SYNC_UNIT;
-  *own = rmw(DMI_RMW_FAD, 3 + 8, 8, 8, 8);
-  begin_with(w, who, own, &one);
+/* By the process of the thread that holds it: `lock` has taken it. */
+static void unlock(struct world *w, const struct own *lock, struct own *own) {
+  struct dmi_locked locked;
+  memcpy(&locked, lock->answer, sizeof(locked));
+  assert_int_equal(locked.how, DMI_LOCKED_YES);
+  *own = rmw(DMI_RMW_UNLOCK, 3, sizeof(struct dmi_locked_by), 8, 0);
+  begin_with(w, lock->req.origin - 1, own, &locked.op);
 }
 
 static int setup(void **state) {
@@ -147,7 +150,7 @@ static void uncontended(void **state) {
   begin_with(w, 1, &lock, NULL);
   assert_int_equal(settle(w), 2);
   assert_true(lock.done);
-  unlock(w, 1, &done);
+  unlock(w, &lock, &done);
   assert_int_equal(settle(w), 2);
   assert_true(done.done);
   assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], 2);
@@ -167,20 +170,19 @@ static void hand_over(void **state) {
     assert_int_equal(settle(w), i % PROCS ? 1 : 0);
     assert_false(wait[i].done);
   }
-  unlock(w, 0, &done);
+  unlock(w, &held, &done);
   for (uint32_t i = 0; i < 4; i++) {
-    uint64_t ticket;
+    bool other = i % PROCS != 0;
     (void)settle(w);
     for (uint32_t k = 0; k < 4; k++)
       assert_int_equal(wait[k].done, k <= i);
-    memcpy(&ticket, wait[i].answer, 8);
-    assert_true(ticket == (i + 1) * DMI_SYNC_UNIT);
     w->line.sent[DMI_MSG_DONE] = w->line.sent[DMI_MSG_ATOMIC] = 0;
-    unlock(w, 2, &done);
+    unlock(w, &wait[i], &done);
     (void)settle(w);
-    /* the request of the unlock, its answer, and one DONE if the next one is not the owner's */
-    assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], 1);
-    assert_int_equal(w->line.sent[DMI_MSG_DONE], 1 + (i + 1 < 4 && (i + 1) % PROCS != 0));
+    /* the request of the unlock and its answer, unless it is the owner's, and one DONE if the next
+     * one is not */
+    assert_int_equal(w->line.sent[DMI_MSG_ATOMIC], other);
+    assert_int_equal(w->line.sent[DMI_MSG_DONE], other + (i + 1 < 4 && (i + 1) % PROCS != 0));
   }
   assert_int_equal(w->line.sent[DMI_MSG_GET] + w->line.sent[DMI_MSG_READ], 0);
 }
@@ -204,7 +206,7 @@ static void moves(void **state) {
     if (w->line.msg[i].type == DMI_MSG_GRANT) grant = i;
     if (w->line.msg[i].flags & DMI_F_WAITING) {
       waiting++;
-      assert_int_equal(w->line.msg[i].atomic.rmw, DMI_RMW_TURN);
+      assert_int_equal(w->line.msg[i].atomic.rmw, DMI_RMW_LOCK);
       assert_int_equal(w->line.msg[i].origin, waiting); /* 1 came before 2 */
       assert_int_equal(grant, 0);
     }
@@ -213,10 +215,10 @@ static void moves(void **state) {
   assert_int_not_equal(grant, 0);
   (void)settle(w);
   assert_true(done.done && !own.done && !other.done);
-  unlock(w, 0, &done);
+  unlock(w, &held, &done);
   (void)settle(w);
   assert_true(own.done && !other.done);
-  unlock(w, 0, &done);
+  unlock(w, &own, &done);
   (void)settle(w);
   assert_true(other.done);
 }
@@ -292,10 +294,12 @@ static void no_object(struct world *w, const void *bytes) {
   static const struct {
     enum dmi_rmw kind;
     uint64_t len, input, in;
-  } ops[] = {{DMI_RMW_TRYLOCK, 16, 0, 1},
+  } ops[] = {{DMI_RMW_TRYLOCK, 16, 0, 16},
+             {DMI_RMW_UNLOCK, 16, 8, 0},
+             {DMI_RMW_MEND, 16, 8, 0},
              {DMI_RMW_SIGNAL, 16, 8, 0},
              {DMI_RMW_TICKET, 16, 0, 8},
-             {DMI_RMW_LOCK, 16, 0, 8},
+             {DMI_RMW_LOCK, 16, 0, 16},
              {DMI_RMW_ARRIVE, sizeof(struct dmi_round), 16, sizeof(struct dmi_arrived)}};
   const uint64_t input[] = {2, 0};
   write_bytes(w, bytes, sizeof(struct dmi_round));
@@ -336,16 +340,18 @@ static void no_objects(void **state) {
 /* Counting goes on when 64 bits overflow. */
 static void full_counts(void **state) {
   struct world *w = *state;
-  struct dmi_tickets tickets = {(UINT64_C(1) << 51) * DMI_SYNC_UNIT,
-                                (UINT64_C(1) << 51) * DMI_SYNC_UNIT};
-  struct own held = begin_lock_into(), wait = begin_lock_into(), done;
+  const uint64_t last = (UINT64_C(1) << 51) * DMI_SYNC_UNIT, two = 2;
+  const uint64_t turn = last + DMI_SYNC_UNIT;
+  struct dmi_tickets tickets = {last, last};
+  struct own take = rmw(DMI_RMW_TICKET, 3, sizeof(tickets), 0, 8);
+  struct own wait = rmw(DMI_RMW_TURN, 3, sizeof(tickets), 8, 8);
+  struct own signal = rmw(DMI_RMW_SIGNAL, 3, sizeof(tickets), 8, 0);
   write_bytes(w, &tickets, sizeof(tickets));
-  begin_with(w, 0, &held, NULL);
-  assert_true(held.done && held.req.error == DMI_OK);
-  begin_with(w, 1, &wait, NULL);
+  begin_with(w, 1, &take, NULL);
+  begin_with(w, 1, &wait, &turn);
   (void)settle(w);
-  assert_false(wait.done);
-  unlock(w, 0, &done);
+  assert_true(take.done && take.req.error == DMI_OK && !wait.done);
+  begin_with(w, 0, &signal, &two);
   (void)settle(w);
   assert_true(wait.done && wait.req.error == DMI_OK);
 }
