@@ -184,6 +184,11 @@ static bool is_free(struct dmi_heap *heap, uint32_t holder) {
   return !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_HOLDER) && !heap->env.is_member(heap->env.arg, holder);
 }
 
+/* True if the process that has reserved an entry will not go on. */
+static bool is_lost(struct dmi_heap *heap, uint32_t holder) {
+  return holder && holder != heap->env.self && !heap->env.is_member(heap->env.arg, holder);
+}
+
 /* True if it has no objects. False also if it does not exist any more: then there is nothing to
  * do. */
 static bool is_empty(struct dmi_heap *heap, const struct arena *arena) {
@@ -223,6 +228,20 @@ static void retire(struct dmi_heap *heap, const struct arena *arena) {
     }
     (void)entry(heap, arena->number, DMI_HEAP_LET, arena->base, 0, NULL);
   } while (is_empty(heap, arena));
+}
+
+/* Its control page is lost: nobody finds room in it any more. The objects stay; they are never
+ * freed. */
+static int32_t abandon(struct dmi_heap *heap, const struct arena *arena) {
+  struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
+  struct dmi_heap_entry now;
+  uint64_t k = arena->number & 0xffu;
+  int32_t error;
+  current_drop(heap, arena);
+  error = heap->env.step(heap->env.arg, arena->number - k, k * sizeof(now), sizeof(now), &in, &now,
+                         sizeof(now), false);
+  if (error != DMI_OK || now.base != arena->base) return error;
+  return entry(heap, arena->number, DMI_HEAP_SHUT, arena->base, now.version >> 1, NULL);
 }
 
 /* Makes an arena that this process holds the current one. If another thread of this process was
@@ -271,9 +290,9 @@ static int32_t arena_make(struct dmi_heap *heap, struct arena *arena) {
 struct found {
   /* number of an arena with spare slots, or of a free entry; 0: nothing was found */
   uint64_t number;
-  uint64_t base; /* 0: a free entry */
-  uint32_t holder;
-  bool end; /* no entry after these was ever used */
+  uint64_t base;   /* 0: a free entry */
+  uint32_t holder; /* of a free entry: the lost process that has reserved it, or 0 */
+  bool end;        /* no entry after these was ever used */
 };
 
 /* Searches one page of entries. */
@@ -287,8 +306,10 @@ static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *f
   for (uint32_t k = 1; k <= DMI_HEAP_ENTRIES && error == DMI_OK && !found->end; k++) {
     const struct dmi_heap_entry *at = &entries[k];
     if (at->base == 0) {
-      if (!found->number) found->number = first + k;
+      if (!found->number) *found = (struct found){.number = first + k};
       found->end = at->version == 0;
+    } else if (at->base == 1 && is_lost(heap, at->holder)) {
+      if (!found->number) *found = (struct found){.number = first + k, .holder = at->holder};
     } else if (at->base > 1 && (at->version & 1) && is_free(heap, at->holder)) {
       *found = (struct found){first + k, at->base, at->holder, true};
     }
@@ -313,7 +334,7 @@ static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_s
     if (found.base) {
       error = entry(heap, found.number, DMI_HEAP_HOLD, found.base, found.holder, &done);
     } else {
-      error = entry(heap, found.number, DMI_HEAP_RESERVE, 0, 0, &done);
+      error = entry(heap, found.number, DMI_HEAP_RESERVE, 0, found.holder, &done);
       if (error == DMI_OK && done) error = arena_make(heap, &arena);
     }
     if (error != DMI_OK) return error;
@@ -344,6 +365,11 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
       continue;
     }
     error = control(heap, &arena, DMI_HEAP_TAKE, 0, true, &out);
+    if (error == DMI_ELOST) {
+      error = abandon(heap, &arena);
+      if (error != DMI_OK) return error;
+      continue;
+    }
     if (error != DMI_OK) return error;
     if (out.result == DMI_HEAP_OK) {
       if (out.a >= arena.shape.slots) return DMI_EINVAL; /* the owner's bytes are inconsistent */
@@ -380,6 +406,7 @@ int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size
   if (!locate(number, page_size, base, offset, &arena, &slot)) return DMI_EADDR;
   mine = current_is(heap, &arena);
   error = control(heap, &arena, DMI_HEAP_GIVE, slot, mine, &out);
+  if (error == DMI_ELOST) return DMI_OK; /* the slot is lost with the control page */
   if (error != DMI_OK) return error;
   if (out.result != DMI_HEAP_OK) return DMI_EADDR;
   if ((out.flags & DMI_HEAP_REOPENED) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_SPARE)) {
@@ -397,6 +424,7 @@ int32_t dmi_heap_has(struct dmi_heap *heap, uint64_t number, uint64_t page_size,
   int32_t error;
   if (!locate(number, page_size, base, offset, &arena, &slot)) return DMI_EADDR;
   error = control(heap, &arena, DMI_HEAP_HAS, slot, false, &out);
+  if (error == DMI_ELOST) return DMI_OK; /* nobody can tell: it is believed */
   if (error != DMI_OK) return error;
   return out.result == DMI_HEAP_OK ? DMI_OK : DMI_EADDR;
 }

@@ -77,7 +77,7 @@ enum dmi_heap_op {
   DMI_HEAP_KILL,     /* base */
   /* on an entry, 16 bytes */
   DMI_HEAP_LOOK,
-  DMI_HEAP_RESERVE, /* self */
+  DMI_HEAP_RESERVE, /* self, a: 0, or the lost process that has reserved it */
   DMI_HEAP_OPEN,    /* self, base */
   DMI_HEAP_HOLD,    /* self, base, a: holder so far */
   DMI_HEAP_SEIZE,   /* self, base, a: holder so far */

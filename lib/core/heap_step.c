@@ -133,7 +133,7 @@ static bool entry_change(struct dmi_heap_entry *entry, const struct dmi_heap_in 
   bool same = entry->base == in->base, mine = entry->holder == in->self;
   switch ((enum dmi_heap_op)in->op) {
     case DMI_HEAP_RESERVE:
-      if (entry->base != 0) return false;
+      if (entry->base != 0 && !(entry->base == 1 && in->a && entry->holder == in->a)) return false;
       *entry = (struct dmi_heap_entry){1, in->self, 0};
       return true;
     case DMI_HEAP_OPEN:

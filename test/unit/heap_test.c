@@ -222,12 +222,106 @@ static void test_wrong_numbers(void **state) {
   dmi_heap_free(heap);
 }
 
+/* ---- Losses --------------------------------------------------------------------------------- */
+
+/* The pages of the system mapping that the test uses; process 9 is lost. */
+struct memory {
+  uint64_t index[16], num, lost, maps; /* lost: the page that is; page 0 is not */
+  unsigned char bytes[16][DMI_SYSTEM_PAGE];
+};
+
+static unsigned char *page_of(struct memory *memory, uint64_t index) {
+  for (uint64_t i = 0; i < memory->num; i++) {
+    if (memory->index[i] == index) return memory->bytes[i];
+  }
+  assert_true(memory->num < 16);
+  memory->index[memory->num] = index;
+  return memory->bytes[memory->num++];
+}
+
+static int32_t memory_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
+                           const struct dmi_heap_in *in, void *answer, uint64_t answer_size,
+                           bool here) {
+  struct memory *memory = arg;
+  (void)here;
+  if (page && page == memory->lost) return DMI_ELOST;
+  dmi_heap_step(page_of(memory, page) + off, len, (const unsigned char *)in, answer, answer_size);
+  return DMI_OK;
+}
+
+static int32_t memory_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag,
+                          uint64_t *base) {
+  struct memory *memory = arg;
+  (void)page_size, (void)page_num, (void)tag;
+  *base = ++memory->maps << 40;
+  return DMI_OK;
+}
+
+static bool memory_member(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid != 9;
+}
+
+/* The control page is lost: objects come from another arena, and those there
+ * can be freed. */
+static void test_lost(void **state) {
+  struct memory *memory = calloc(1, sizeof(*memory));
+  struct dmi_heap_env env = {
+      .arg = memory, .self = 1, .step = memory_step, .map = memory_map, .is_member = memory_member};
+  struct dmi_heap *heap = dmi_heap_new(&env);
+  struct dmi_heap_entry entry;
+  uint64_t first, second, third, bin;
+  uint8_t cls;
+  (void)state;
+  assert_true(dmi_heap_class(64, 4096, &cls));
+  bin = dmi_heap_bin(1, cls);
+  assert_int_equal(dmi_heap_take(heap, 64, 4096, &first), DMI_OK);
+  memory->lost = bin + 1;
+  assert_int_equal(dmi_heap_take(heap, 64, 4096, &second), DMI_OK);
+  assert_int_equal(first >> 40, 1);
+  assert_int_equal(second >> 40, 2);
+  memcpy(&entry, page_of(memory, bin) + sizeof(entry), sizeof(entry));
+  assert_int_equal(entry.version & 1, 0); /* no room */
+  assert_int_equal(dmi_heap_has(heap, bin + 1, 4096, UINT64_C(1) << 40, 0), DMI_OK);
+  assert_int_equal(dmi_heap_give(heap, bin + 1, 4096, UINT64_C(1) << 40, 0), DMI_OK);
+  assert_int_equal(dmi_heap_take(heap, 64, 4096, &third), DMI_OK);
+  assert_int_equal(third >> 40, 2);
+  dmi_heap_free(heap);
+  free(memory);
+}
+
+/* An entry that a lost process has reserved is free again; that of a living one
+ * is not. */
+static void test_reserved(void **state) {
+  (void)state;
+  for (uint32_t holder = 8; holder <= 9; holder++) {
+    struct memory *memory = calloc(1, sizeof(*memory));
+    struct dmi_heap_env env = {.arg = memory,
+                               .self = 1,
+                               .step = memory_step,
+                               .map = memory_map,
+                               .is_member = memory_member};
+    struct dmi_heap *heap = dmi_heap_new(&env);
+    struct dmi_heap_entry entry = {1, holder, 0};
+    uint64_t addr, bin;
+    uint8_t cls;
+    assert_true(dmi_heap_class(64, 4096, &cls));
+    bin = dmi_heap_bin(1, cls);
+    memcpy(page_of(memory, bin) + sizeof(entry), &entry, sizeof(entry));
+    assert_int_equal(dmi_heap_take(heap, 64, 4096, &addr), DMI_OK);
+    memcpy(&entry, page_of(memory, bin) + sizeof(entry), sizeof(entry));
+    assert_int_equal(entry.holder, holder == 9 ? 1 : 8);
+    assert_int_equal(entry.base, holder == 9 ? addr >> 40 << 40 : 1);
+    dmi_heap_free(heap);
+    free(memory);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_wrong_numbers),
-      cmocka_unit_test(test_control),
-      cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_shapes),  cmocka_unit_test(test_wrong_numbers),
+      cmocka_unit_test(test_control), cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_lost),    cmocka_unit_test(test_reserved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
