@@ -193,8 +193,15 @@ static void welcome_member(struct dmi_handshake *handshake, const char *there) {
   }
   dmi_mutex_lock(&peer->lock);
   enum dmi_peer_state state = peer->state;
+  bool fenced = peer->fenced;
   dmi_mutex_unlock(&peer->lock);
-  if (state == DMI_PEER_LOST) {
+  if (fenced) {
+    snprintf(why, sizeof why,
+             "member %u at %s was lost, and the others have gone on without it: it has to join "
+             "again",
+             peer->id, there);
+    refuse(handshake, why);
+  } else if (state == DMI_PEER_LOST) {
     snprintf(why, sizeof why, "the connection with member %u at %s was lost before", peer->id,
              there);
     refuse(handshake, why);

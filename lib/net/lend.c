@@ -8,7 +8,7 @@
  * fails while it is lent (the borrower leaves that to the daemon).
  *
  * Must not: log, free or end a connection in a borrower; wait for a borrower in the daemon while
- * the loop runs.
+ * the loop runs, but for dmi_net_keep: a borrower handles answers only, and waits for nobody.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,6 +30,8 @@
  * only once. */
 #define ARMED EPOLLIN
 #define DISARMED EPOLLET
+
+#define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
@@ -132,14 +134,32 @@ bool dmi_lend_take(struct dmi_conn *conn) {
   return !lent;
 }
 
-void dmi_lend_settle(struct dmi_net *net) {
+/* Lends no more, and waits until all is given back. */
+static void call_back(struct dmi_net *net, uint32_t why) {
   uint32_t left;
-  atomic_fetch_or(&net->lent, DMI_NET_ENDED);
+  atomic_fetch_or(&net->lent, why);
   for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
     if (peer->conn != NULL) dmi_lend_take(peer->conn);
   }
-  while ((left = atomic_load(&net->lent)) != DMI_NET_ENDED)
+  while (((left = atomic_load(&net->lent)) & ~NOT_LENT) != 0)
     dmi_futex_wait(&net->lent, left);
+}
+
+void dmi_lend_settle(struct dmi_net *net) {
+  call_back(net, DMI_NET_ENDED);
+}
+
+void dmi_net_keep(struct dmi_net *net) {
+  call_back(net, DMI_NET_KEPT);
+}
+
+void dmi_net_lend(struct dmi_net *net) {
+  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
+    dmi_mutex_lock(&conn->peer->turn_lock);
+    conn->wanted = false;
+    dmi_mutex_unlock(&conn->peer->turn_lock);
+  }
+  atomic_fetch_and(&net->lent, ~DMI_NET_KEPT);
 }
 
 /* ---- The borrower's side --------------------------------------------------------------------- */
@@ -157,7 +177,7 @@ static bool can_borrow(struct dmi_net_peer *peer) {
   if (conn == NULL || conn->turn != DMI_TURN_FREE || conn->wanted) return false;
   if (!conn->member || !conn->spoken) return false;
   if (!dmi_receive_can_lend(conn)) return false;
-  if ((atomic_load(&peer->net->lent) & DMI_NET_ENDED) != 0 || rests(peer)) return false;
+  if ((atomic_load(&peer->net->lent) & NOT_LENT) != 0 || rests(peer)) return false;
   if (peer->nudge < 0) peer->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   return peer->nudge >= 0;
 }
@@ -223,7 +243,8 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
   dmi_mutex_unlock(&peer->turn_lock);
   if (wake) dmi_net_wake(net);
   /* The last access to the net: after it dmi_net_run may return. */
-  if (atomic_fetch_sub(&net->lent, 1) == (DMI_NET_ENDED | 1)) dmi_futex_wake(&net->lent, 1);
+  uint32_t left = atomic_fetch_sub(&net->lent, 1) - 1;
+  if ((left & NOT_LENT) != 0 && (left & ~NOT_LENT) == 0) dmi_futex_wake(&net->lent, 1);
 }
 
 void dmi_net_nudge(int nudge) {

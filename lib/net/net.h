@@ -180,6 +180,11 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
  * queued before them. */
 void dmi_net_bar(struct dmi_net *net, dmi_uid_t uid);
 
+/* The daemon, after dmi_net_keep: this uid was removed, though it may live.  From now on nothing of
+ * it comes to the handler (but `lost`, at most once), what is sent to it is dropped, and it cannot
+ * connect again. */
+void dmi_net_fence(struct dmi_net *net, dmi_uid_t uid);
+
 /* Writes what can be written now; the daemon writes the rest. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
 
@@ -204,6 +209,11 @@ void dmi_net_give_back(struct dmi_net_loan *loan);
 /* Makes the borrower read its word again. Call it after changing the word in another thread. A
  * late call does no harm, before dmi_net_free. */
 void dmi_net_nudge(int nudge);
+
+/* The daemon: from here to dmi_net_lend no connection is lent, so that all messages come in its
+ * thread.  Those that are lent are called back and waited for. */
+void dmi_net_keep(struct dmi_net *net);
+void dmi_net_lend(struct dmi_net *net);
 
 /* Makes the daemon thread call `posted`. */
 void dmi_net_post(struct dmi_net *net);

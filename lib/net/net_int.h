@@ -109,6 +109,7 @@ struct dmi_net_peer {
   int broken;   /* [L] errno of a failed write, 0: none; the daemon ends the connection */
   bool closing; /* [L] dmi_net_close was called: no more messages */
   bool barred;  /* [L] dmi_net_bar was called: other threads send no more requests */
+  bool fenced;  /* [L] dmi_net_fence was called: it was removed, and cannot come back */
   bool writing; /* [L] a thread is writing from `head` on; it checks the queue again */
   bool blocked; /* [L] the socket is full: the daemon waits for it */
   bool ended;   /* [L] FIN is in the queue or sent */
@@ -217,7 +218,7 @@ struct dmi_net {
   struct ev_io ready;                    /* watches `epoll` */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* connections being served; NULL: ended meanwhile */
   int batch_num;
-  _Atomic uint32_t lent;    /* [A] connections that are lent, and DMI_NET_ENDED */
+  _Atomic uint32_t lent;    /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
   struct ev_async wake;     /* there is work, posted or stop */
   struct ev_prepare before; /* flushes what the daemon sent */
   struct ev_timer alive;    /* checks data in flight: alive.c */
@@ -345,7 +346,9 @@ bool dmi_receive_can_lend(struct dmi_conn *conn);
 bool dmi_receive_lent(struct dmi_conn *conn);
 
 /* lend.c: all called by the daemon */
-#define DMI_NET_ENDED 0x80000000u /* in net->lent: the loop has ended, no thread may borrow */
+/* In net->lent: no thread may borrow, as the loop has ended, or as the daemon keeps them. */
+#define DMI_NET_ENDED 0x80000000u
+#define DMI_NET_KEPT 0x40000000u
 bool dmi_lend_open(struct dmi_net *net);
 void dmi_lend_close(struct dmi_net *net);
 bool dmi_lend_begin(struct dmi_conn *conn); /* for a new connection; false: no memory */

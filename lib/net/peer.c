@@ -371,6 +371,46 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
   dmi_send_flush(peer);
 }
 
+#define REMOVED "the others have gone on without it"
+
+/* Ends its connections, but not one whose message is being handled: that brings no more. */
+static void fence_connections(struct dmi_net_peer *peer) {
+  struct dmi_conn *conn = peer->net->conns;
+  while (conn != NULL) {
+    if (conn->peer != peer || conn->turn == DMI_TURN_DAEMON) {
+      if (conn->peer == peer) conn->got_end = true;
+      conn = conn->next;
+    } else {
+      dmi_conn_lose(conn, REMOVED);
+      conn = peer->net->conns; /* the handler was called */
+    }
+  }
+}
+
+void dmi_net_fence(struct dmi_net *net, dmi_uid_t uid) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  if (peer == NULL && (peer = dmi_peer_new(net, uid)) != NULL) peer->announced = true;
+  if (peer == NULL) {
+    dmi_net_log(net, DMI_ABOUT_OURS, "no memory to take note of member %u", uid);
+    return;
+  }
+  dmi_mutex_lock(&peer->lock);
+  peer->fenced = true;
+  dmi_mutex_unlock(&peer->lock);
+  fence_connections(peer);
+  if (peer->deferred != NULL) dmi_handshake_drop(peer->deferred);
+  if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
+  dmi_mutex_lock(&peer->lock);
+  bool open = peer->state < DMI_PEER_SHUT, handled = peer->conn != NULL, wake = false;
+  if (open && handled) {
+    peer->broken = ECONNABORTED;
+    wake = dmi_net_need_daemon(peer);
+  }
+  dmi_mutex_unlock(&peer->lock);
+  if (open && !handled) dmi_peer_lost(peer, REMOVED);
+  if (wake) dmi_net_wake(net);
+}
+
 void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
                    struct dmi_addr *theirs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, id);

@@ -231,7 +231,7 @@ static void start_waiting(struct node *nodes, struct waiter *waiter) {
 
 /* The connection is over, so it has gone on to wait in another way. */
 static void waiter_end(struct waiter *waiter) {
-  while ((atomic_load(&waiter->node->net->lent) & ~DMI_NET_ENDED) != 0)
+  while ((atomic_load(&waiter->node->net->lent) & ~(DMI_NET_ENDED | DMI_NET_KEPT)) != 0)
     sched_yield();
   dmi_status_done(&sides[waiter->node->uid].call[0].status, DMI_OK);
   pthread_join(waiter->thread, NULL);
@@ -624,6 +624,78 @@ static void test_moves(void **state) {
   assert_true(aborts(DMI_PEER_LOST, DMI_PEER_IDLE));
 }
 
+static void run_keep(struct node *node, void *arg) {
+  (void)arg;
+  dmi_net_keep(node->net);
+}
+
+static void run_lend(struct node *node, void *arg) {
+  (void)arg;
+  dmi_net_lend(node->net);
+}
+
+/* The daemon keeps the connections for a while: what is lent comes back, and all is received by it.
+ */
+static void test_keep(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct waiter waiter;
+  struct call *call = &sides[1].call[1];
+  start_waiting(nodes, &waiter);
+  node_do(&nodes[0], run_keep, NULL);
+  assert_int_equal(atomic_load(&nodes[0].net->lent), DMI_NET_KEPT);
+  uint64_t lent = sides[1].lent, by_daemon = sides[1].by_daemon;
+  for (uint64_t i = 0; i < 20; i++)
+    call_out(&nodes[0], call, 2, 2, (uint64_t)1 << 32 | i, 0);
+  assert_int_equal(sides[1].lent, lent);
+  assert_int_equal(sides[1].by_daemon, by_daemon + 20);
+  node_do(&nodes[0], run_lend, NULL);
+  for (uint64_t i = 20; sides[1].lent == lent; i++) /* as soon as giving back pays again */
+    call_out(&nodes[0], call, 2, 2, (uint64_t)1 << 32 | i, 0);
+  waiter_end(&waiter);
+  finish(nodes, 2);
+}
+
+static void run_fence(struct node *node, void *arg) {
+  dmi_net_keep(node->net);
+  dmi_net_fence(node->net, *(uint32_t *)arg);
+  dmi_net_lend(node->net);
+}
+
+/* The second was removed, and lives: nothing of it comes to the first any more. */
+static void test_fence(void **state) {
+  (void)state;
+  struct node nodes[3];
+  struct waiter waiter;
+  uint32_t two = 2;
+  start(nodes, 3);
+  waiter_start(&waiter, &nodes[0], 2);
+  node_do(&nodes[0], run_fence, &two);
+  waiter_end(&waiter);
+  NODE_WAIT(&nodes[1], lost_num, 1);
+  assert_true(NODE_NOW(&nodes[0], lost_num) <= 1);
+  node_do(&nodes[0], run_fence, &two);                           /* again */
+  side_send(&nodes[0], 2, (struct dmi_msg){.type = FOR_DAEMON}); /* dropped */
+  speak(&nodes[0], 3);                                           /* others are not concerned */
+  assert_true(NODE_NOW(&nodes[0], lost_num) <= 1);
+  sides[1].sent[2] = sides[2].seen[1];
+  finish(nodes, 3);
+}
+
+/* It was removed before it connected: it is refused. */
+static void test_fence_early(void **state) {
+  (void)state;
+  struct node nodes[2];
+  uint32_t two = 2;
+  start(nodes, 2);
+  node_do(&nodes[0], run_fence, &two);
+  side_send(&nodes[1], 1, (struct dmi_msg){.type = FOR_DAEMON});
+  NODE_WAIT(&nodes[1], lost_num, 1);
+  assert_non_null(strstr(nodes[1].lost_why, "gone on without it"));
+  assert_int_equal(NODE_NOW(&nodes[0], messages), 0);
+  finish(nodes, 2);
+}
+
 static struct memory_net *memory;
 
 static struct dmi_transport *open_memory(uint32_t machine) {
@@ -639,7 +711,8 @@ int main(void) {
       cmocka_unit_test(test_tampered),   cmocka_unit_test(test_malformed),
       cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
       cmocka_unit_test(test_stop),       cmocka_unit_test(test_rest),
-      cmocka_unit_test(test_middle)};
+      cmocka_unit_test(test_middle),     cmocka_unit_test(test_keep),
+      cmocka_unit_test(test_fence),      cmocka_unit_test(test_fence_early)};
   const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
   alarm(LIMIT);
   int failed = cmocka_run_group_tests(moves, NULL, NULL);
