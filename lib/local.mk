@@ -255,6 +255,9 @@ node_sources = \
 	lib/node/program.h \
 	lib/node/pulser.c \
 	lib/node/pulser.h \
+	lib/node/pulser_int.h \
+	lib/node/pulser_news.c \
+	lib/node/pulser_survive.c \
 	lib/node/records.c \
 	lib/node/records.h \
 	lib/node/report.c \

@@ -25,6 +25,7 @@ void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *a
   dmi_mutex_init(&access->self_lock, DMI_RANK_LEAF);
   dmi_mutex_init(&access->deferred_lock, DMI_RANK_LEAF);
   access->selfs_end = &access->selfs;
+  access->held_end = &access->held;
 }
 
 uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type) {
@@ -58,6 +59,7 @@ static void drop(struct dmi_op *op, void *arg) {
 }
 
 void dmi_access_end(struct dmi_access *access) {
+  dmi_access_free_held(dmi_access_take_held(access));
   dmi_space_end(&access->space, &access->core);
   /* before the pages are freed, which may list these operations */
   dmi_ops_each(access->ops, give_up, access);
@@ -116,6 +118,25 @@ void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op) {
   if (op->heap) free(op);
   dmi_access_call_finish(call);
   if (atomic_load(&access->idle_owed) && !dmi_ops_any(access->ops)) dmi_net_post(access->net);
+}
+
+struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at,
+                                   struct dmi_page **page) {
+  struct dmi_mapping *mapping;
+  dmi_op_t number;
+  while ((*page = dmi_ops_next(access->ops, at, &number, &mapping))) {
+    struct dmi_op *op;
+    dmi_lock(&(*page)->lock, DMI_RANK_PAGE);
+    op = dmi_ops_find(access->ops, number, *page);
+    if (op) {
+      dmi_mapping_unref(&access->core, mapping); /* the operation has one, and cannot end now */
+      op->claimed = false; /* the connection that was bringing its answer is over */
+      return &op->req;
+    }
+    dmi_unlock(&(*page)->lock, DMI_RANK_PAGE);
+    dmi_mapping_unref(&access->core, mapping);
+  }
+  return NULL;
 }
 
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {

@@ -17,6 +17,7 @@
 #include "net/net.h"
 
 struct dmi_access;
+struct dmi_deferred_request;
 struct dmi_group;
 struct dmi_self_msg;
 
@@ -69,8 +70,10 @@ struct dmi_access {
   struct dmi_self_msg *selfs, **selfs_end;
 
   struct dmi_mutex
-      /* guards dmi_mapping.deferred of all mappings, and setting map.arriving to 0 */
+      /* guards dmi_mapping.deferred of all mappings, setting map.arriving to 0, and `held` */
       deferred_lock;
+  struct dmi_deferred_request *held,
+      **held_end; /* until all have recovered from a loss; in order */
 };
 
 /* Initialises a struct of zero bytes.  The caller fills in `core`, `net`, `active`, and `stream` if
@@ -234,6 +237,18 @@ void *dmi_access_body(struct dmi_access *access, dmi_uid_t from, struct dmi_msg 
 void dmi_access_post_self(struct dmi_access *access, const struct dmi_msg *msg);
 /* Delivers these answers. */
 void dmi_access_self(struct dmi_access *access);
+
+/* Keeps a message until RESUMED (DMI_ACT_HOLD); takes over its slices.  Any thread, with any page
+ * locked. */
+void dmi_access_hold(struct dmi_access *access, dmi_uid_t from, const struct dmi_msg *msg);
+/* Takes out all that were kept, in order. */
+struct dmi_deferred_request *dmi_access_take_held(struct dmi_access *access);
+void dmi_access_free_held(struct dmi_deferred_request *held);
+
+/* struct dmi_recover_env: the first own operation from place *at on that was sent and has no
+ * answer, its page locked.  All connections on which an answer to it might be arriving are over, or
+ * have been read up to CUT. */
+struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at, struct dmi_page **page);
 
 /* A step of the core on this page.  The beginning locks the page and empties `out`; the end carries
  * out the actions in `out` and unlocks the page.  Any thread. */

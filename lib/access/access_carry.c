@@ -35,6 +35,18 @@ static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t fro
   if (!item) dmi_page_message(&access->core, page, from, msg, NULL, out);
 }
 
+void dmi_access_hold(struct dmi_access *access, dmi_uid_t from, const struct dmi_msg *msg) {
+  struct dmi_deferred_request *item = dmi_xalloc(1, sizeof(*item));
+  item->from = from;
+  item->msg = *msg;
+  if (msg->list.len && !msg->list.frame) /* borrowed from the connection that received it */
+    item->msg.list = dmi_slice_xcopy(msg->list.ptr, msg->list.len);
+  dmi_mutex_lock(&access->deferred_lock);
+  *access->held_end = item;
+  access->held_end = &item->next;
+  dmi_mutex_unlock(&access->deferred_lock);
+}
+
 /* A GRANT is sent: the page may be one that is stalled here, or was offered. */
 static void grants(struct dmi_access *access) {
   if (atomic_load(&access->pager_expects) && atomic_exchange(&access->pager_expects, 0))
@@ -106,6 +118,9 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
         break;
       case DMI_ACT_DEFER:
         defer(access, page, to, &msg, out);
+        break;
+      case DMI_ACT_HOLD:
+        dmi_access_hold(access, to, &msg);
         break;
       case DMI_ACT_STALLED:
         stalled(access, page);

@@ -11,6 +11,7 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
+#include "core/recover.h"
 #include "core/rmw.h"
 #include "core/syncop.h"
 
@@ -205,6 +206,18 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   return good;
 }
 
+/* About a mapping that is not known here, while this process recovers from a loss: it may be about
+ * to become its home. */
+static bool unknown_frozen(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
+  if (dmi_recover_unknown(access->core.recover, from, msg)) {
+    dmi_access_hold(access, from, msg);
+  } else {
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+  }
+  return true;
+}
+
 bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   struct dmi_mapping *mapping;
   struct dmi_page *page = answered_page(access, msg, &mapping);
@@ -216,6 +229,7 @@ bool dmi_access_message(struct dmi_access *access, uint32_t from, struct dmi_msg
     if (mapping && (mapping->map.base != msg->map || !dmi_mapping_ref(mapping))) mapping = NULL;
     dmi_epoch_leave();
   }
+  if (!mapping && atomic_load(&access->core.frozen)) return unknown_frozen(access, from, msg);
   if (!mapping) return refuse(access, from, msg, DMI_EADDR);
   if (msg->page >= mapping->map.page_num) {
     good = false;
@@ -254,6 +268,29 @@ void dmi_access_self(struct dmi_access *access) {
     dmi_mutex_unlock(&access->self_lock);
     if (!item) return;
     (void)dmi_access_message(access, access->core.self, &item->msg);
+    free(item);
+  }
+}
+
+/* ---- What was held until all have recovered from a loss ---------------------------------------
+ */
+
+struct dmi_deferred_request *dmi_access_take_held(struct dmi_access *access) {
+  struct dmi_deferred_request *held;
+  dmi_mutex_lock(&access->deferred_lock);
+  held = access->held;
+  access->held = NULL;
+  access->held_end = &access->held;
+  dmi_mutex_unlock(&access->deferred_lock);
+  return held;
+}
+
+void dmi_access_free_held(struct dmi_deferred_request *held) {
+  while (held) {
+    struct dmi_deferred_request *item = held;
+    held = item->next;
+    dmi_slice_drop(&item->msg.list);
+    dmi_slice_drop(&item->msg.body);
     free(item);
   }
 }

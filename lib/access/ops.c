@@ -124,6 +124,21 @@ struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_m
   return page;
 }
 
+struct dmi_page *dmi_ops_next(struct dmi_ops *ops, uint64_t *at, dmi_op_t *number,
+                              struct dmi_mapping **mapping) {
+  struct dmi_page *page = NULL;
+  dmi_lock(&ops->lock, DMI_RANK_LEAF);
+  for (; !page && *at < ops->num; (*at)++) {
+    struct dmi_op *op = ops->slot[*at].op;
+    if (!op || !dmi_mapping_ref(op->mapping)) continue;
+    page = op->page;
+    *number = op->req.op;
+    *mapping = op->mapping;
+  }
+  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
+  return page;
+}
+
 bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op) {
   bool waits;
   dmi_lock(&ops->lock, DMI_RANK_LEAF);

@@ -42,6 +42,11 @@ void dmi_ops_each(struct dmi_ops *ops, void (*visit)(struct dmi_op *op, void *ar
  * been unmapped meanwhile.  NULL: there is no such operation (any more). */
 struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_mapping **mapping);
 
+/* The page of the first operation from place *at on, its number, and its mapping with a further
+ * reference; *at becomes the place behind it.  NULL: there is none. */
+struct dmi_page *dmi_ops_next(struct dmi_ops *ops, uint64_t *at, dmi_op_t *number,
+                              struct dmi_mapping **mapping);
+
 /* True if the operation is still in flight.  With its page locked. */
 bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op);
 

@@ -290,3 +290,7 @@ dmi_uid_t dmi_pulse_tie(const struct dmi_pulse *p) {
 uint64_t dmi_pulse_ballot(const struct dmi_pulse *p) {
   return p->chain.at[p->chain.num - 1].ballot;
 }
+
+uint64_t dmi_pulse_promised(const struct dmi_pulse *p) {
+  return p->promised;
+}

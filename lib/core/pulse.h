@@ -176,5 +176,7 @@ dmi_ms_t dmi_pulse_lease(const struct dmi_pulse *pulse, dmi_ms_t now); /* what i
 /* For ACCEPT: whose vote is the heavier one, and the ballot of the newest view. */
 dmi_uid_t dmi_pulse_tie(const struct dmi_pulse *pulse);
 uint64_t dmi_pulse_ballot(const struct dmi_pulse *pulse);
+/* The ballot of a view that it makes now. */
+uint64_t dmi_pulse_promised(const struct dmi_pulse *pulse);
 
 #endif

@@ -163,10 +163,28 @@ static void give_up(struct dmi_process *process) {
   dmi_net_stop(process->access.net);
 }
 
+/* Nothing of those that the others have removed may come any more, also if they live.  Until all
+ * have recovered, all messages come in this thread: so what was held is handled before what comes
+ * behind it. */
+static void fence(struct dmi_process *process, const struct dmi_mact *view) {
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    if (!view->removed[i].lost) continue;
+    dmi_net_keep(process->access.net);
+    dmi_net_fence(process->access.net, view->removed[i].uid);
+    dmi_stall_lost(process, view->removed[i].uid);
+  }
+}
+
+static void resumed(struct dmi_process *process) {
+  dmi_records_replay_held(process);
+  dmi_net_lend(process->access.net);
+}
+
 /* Publishes who is a member now.  Mappings whose home left have a new home already.  From now on no
  * thread sends anything but answers to processes that left. */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
   struct dmi_uids *uids = members(process), *old;
+  fence(process, act);
   tell_view(process, act, uids->num);
   old = atomic_exchange(&process->uids, uids);
   dmi_epoch_retire(old, free);
@@ -238,8 +256,8 @@ static void drained(struct dmi_process *process) {
   free(list.ended);
 }
 
-static void fatal(struct dmi_process *process, const struct dmi_mact *act) {
-  dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", act->text);
+void dmi_actions_fatal(struct dmi_process *process, const char *why) {
+  dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", why);
   process->exit_code = 1;
   /* User code that runs cannot be stopped: the process ends without it, once all messages for
    * others are sent. */
@@ -351,7 +369,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       dmi_net_stop(process->access.net);
       break;
     case DMI_MACT_FATAL:
-      fatal(process, act);
+      dmi_actions_fatal(process, act->text);
       break;
     default:
       break;
@@ -396,6 +414,12 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       break;
     case DMI_ACT_DRAINED:
       drained(process);
+      break;
+    case DMI_ACT_HOLD:
+      dmi_access_hold(&process->access, act->to, &act->msg);
+      break;
+    case DMI_ACT_RESUMED:
+      resumed(process);
       break;
     default: /* actions of pages, or of the node itself */
       break;

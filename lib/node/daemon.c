@@ -18,6 +18,7 @@
 #include "node/actions.h"
 #include "node/pager.h"
 #include "node/parent.h"
+#include "node/pulser.h"
 #include "node/runtime.h"
 #include "node/stall.h"
 
@@ -86,6 +87,7 @@ static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, u
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
+  if (id < DMI_NET_TEMP) dmi_pulser_broken(process, id);
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
 }
 
@@ -239,5 +241,7 @@ struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
   return (struct dmi_member_env){.arg = process,
                                  .connected = env_connected,
                                  .addrs = env_addrs,
+                                 .survive = &dmi_pulser_survive,
+                                 .survive_arg = process,
                                  .settings = dmi_config_settings(&process->config)};
 }

@@ -73,6 +73,7 @@ struct dmi_process {
   struct dmi_barriers *barriers; /* barriers in use here; own lock */
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   struct dmi_pager *pager;       /* own lock */
+  struct dmi_mutex recover_lock; /* of struct dmi_recover_env */
 
   struct dmi_mutex post_lock; /* guards posts */
   struct dmi_post *posts, **posts_end;

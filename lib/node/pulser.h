@@ -15,6 +15,13 @@
  * cannot take part. */
 bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view);
 
+/* What membership asks of it, if the program survives losses; its argument is the process. */
+extern const struct dmi_member_survive dmi_pulser_survive;
+
+/* A connection of the daemon's with this member ended unexpectedly.  Does nothing unless the
+ * program survives losses. */
+void dmi_pulser_broken(struct dmi_process *process, dmi_uid_t uid);
+
 /* The program ends for this process: from now on nobody is missed. */
 void dmi_pulser_ending(struct dmi_process *process);
 

@@ -10,7 +10,9 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
+#include "msg/wire.h"
 #include "node/records.h"
+#include "node/runtime.h"
 
 static struct dmi_mapping *of(struct dmi_map *map) {
   return (struct dmi_mapping *)map;
@@ -141,4 +143,57 @@ void dmi_records_replay(struct dmi_process *process, struct dmi_map *map) {
 
 void dmi_records_freed(struct dmi_process *process, struct dmi_map *map) {
   dmi_mapping_unref(&process->access.core, of(map));
+}
+
+/* ---- The recovery from a loss ---------------------------------------------------------------- */
+
+static struct dmi_req *ops_next(void *arg, uint64_t *at, struct dmi_page **page) {
+  return dmi_access_next_op(&((struct dmi_process *)arg)->access, at, page);
+}
+
+static void ops_settle(void *arg) {
+  dmi_access_self(&((struct dmi_process *)arg)->access);
+}
+
+static void ops_lock(void *arg) {
+  dmi_mutex_lock(&((struct dmi_process *)arg)->recover_lock);
+}
+
+static void ops_unlock(void *arg) {
+  dmi_mutex_unlock(&((struct dmi_process *)arg)->recover_lock);
+}
+
+void dmi_records_ops(struct dmi_process *process, struct dmi_recover_env *env) {
+  *env = (struct dmi_recover_env){.arg = process,
+                                  .next_op = ops_next,
+                                  .settle = ops_settle,
+                                  .lock = ops_lock,
+                                  .unlock = ops_unlock};
+}
+
+/* What a process has sent that was lost meanwhile is not given to anybody. */
+static bool is_there(const struct dmi_core *core, dmi_uid_t uid) {
+  return core->is_member(core->arg, uid) || core->is_there(core->arg, uid);
+}
+
+void dmi_records_replay_held(struct dmi_process *process) {
+  struct dmi_deferred_request *held = dmi_access_take_held(&process->access);
+  while (held) {
+    struct dmi_deferred_request *item = held;
+    enum dmi_msg_class class = dmi_wire_class(&item->msg);
+    held = item->next;
+    item->next = NULL;
+    if (!is_there(&process->access.core, item->from)) {
+      dmi_access_free_held(item);
+      continue;
+    }
+    if (class == DMI_CLASS_PAGE) {
+      (void)dmi_access_message(&process->access, item->from, &item->msg);
+    } else {
+      struct dmi_input in = {
+          .type = DMI_IN_MESSAGE, .id = item->from, .msg = &item->msg, .class = class};
+      (void)dmi_actions_input(process, &in);
+    }
+    free(item);
+  }
 }

@@ -86,6 +86,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   if (!process->threads || !process->alloc || !process->sync || !process->barriers) abort();
   atomic_init(&process->uids, uids);
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
+  dmi_mutex_init(&process->recover_lock, DMI_RANK_LEAF);
   process->posts_end = &process->posts;
   return process;
 }
@@ -126,6 +127,7 @@ static void process_end(struct dmi_process *process) {
   dmi_access_fini(&process->access);
   dmi_machine_free(&process->machine);
   dmi_mutex_destroy(&process->post_lock);
+  dmi_mutex_destroy(&process->recover_lock);
   process->ended = true;
 }
 
@@ -153,6 +155,7 @@ static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_n
   env->arg = process;
   env->net = dmi_daemon_member_env(process);
   dmi_records_env(process, &env->records);
+  dmi_records_ops(process, &env->ops);
   return dmi_node_new(&process->access.core, dmi_pager_pressure(process->pager), env, info, addr);
 }
 

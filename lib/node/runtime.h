@@ -77,6 +77,8 @@ bool dmi_actions_input(struct dmi_process *process, const struct dmi_input *in);
 /* The list of actions, and what carries it out. */
 struct dmi_out *dmi_actions(struct dmi_process *process);
 void dmi_actions_carry(struct dmi_process *process);
+/* This process cannot go on: a line says why, and it ends with status 1. */
+void dmi_actions_fatal(struct dmi_process *process, const char *why);
 /* The seed could not be reached.  True: the contact file names another one, which is tried now. */
 bool dmi_actions_seed_moved(struct dmi_process *process);
 
