@@ -153,7 +153,7 @@ static enum dmi_life leaver_life(const struct dmi_record *record, const struct s
 static void set_life(struct dmi_member *m, struct dmi_record *record, const struct state *state) {
   bool opened = state->flags & DMI_STATE_OPENED;
   record->welcomed = opened;
-  record->heir = state->heir;
+  record->heir = state->phase > DMI_PHASE_JOINED ? state->heir : 0; /* else of an attempt before */
   record->no_capacity = state->flags & DMI_STATE_NO_CAPACITY;
   if (state->phase == DMI_PHASE_ACCEPTED) {
     record->life = DMI_LIFE_JOINING;

@@ -136,7 +136,9 @@ bool dmi_coord_on_leave_ask(struct dmi_member *m, struct dmi_record *record,
  * when there may be memory: dmi_coord_leave_retry. */
 bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg) {
-  bool dismissed = record->goodbye.uid == 0;
+  /* One that does run threads was not dismissed: who called DMI_goodbye was lost. */
+  bool orphan = m->env.survive && msg->member.error == DMI_EBUSY;
+  bool dismissed = record->goodbye.uid == 0 && !orphan;
   if (record->life != DMI_LIFE_LEAVING || msg->body.len > 0) return false;
   if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || dismissed))
     return false;

@@ -137,6 +137,15 @@ static void coordinating(struct dmi_process *process) {
   dmi_emit(&process->stream, coordinating, .view = dmi_member_view(process->member));
 }
 
+/* This process is the coordinator, or another one is (again). */
+static void coordinator(struct dmi_process *process) {
+  if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
+    coordinating(process);
+  } else {
+    events(process)->coordinating = false;
+  }
+}
+
 /* The members that lib/access gets to know.  This process is always one of them, also when it has
  * left. */
 static struct dmi_uids *members(struct dmi_process *process) {
@@ -175,11 +184,6 @@ static void fence(struct dmi_process *process, const struct dmi_mact *view) {
   }
 }
 
-static void resumed(struct dmi_process *process) {
-  dmi_records_replay_held(process);
-  dmi_net_lend(process->access.net);
-}
-
 /* Publishes who is a member now.  Mappings whose home left have a new home already.  From now on no
  * thread sends anything but answers to processes that left. */
 static void view(struct dmi_process *process, const struct dmi_mact *act) {
@@ -195,9 +199,14 @@ static void view(struct dmi_process *process, const struct dmi_mact *act) {
       dmi_threads_lost(process, act->removed[i].uid, act->removed[i].lost);
   }
   if (!dmi_pulser_view(process, act)) give_up(process);
-  if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
-    coordinating(process);
-  }
+  coordinator(process);
+}
+
+/* All have recovered from a loss. */
+static void resumed(struct dmi_process *process) {
+  coordinator(process); /* it may have been lost, and this process have its role */
+  dmi_records_replay_held(process);
+  dmi_net_lend(process->access.net);
 }
 
 static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {

@@ -21,7 +21,7 @@ enum dmi_pulser_order_type {
 /* From the daemon to the pulse thread. */
 struct dmi_pulser_order {
   enum dmi_pulser_order_type type;
-  uint32_t uid;
+  dmi_uid_t uid;
   struct dmi_addr addr; /* ADD, and so is this */
   struct dmi_birth birth;
   struct dmi_msg msg; /* SEND */
@@ -69,7 +69,7 @@ void dmi_pulser_hear(struct dmi_process *process, struct dmi_post *post);
 void dmi_pulser_carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool thread, bool told);
 /* With the lock held. */
 struct dmi_pulser_order *dmi_pulser_order(struct dmi_pulser *pulser,
-                                          enum dmi_pulser_order_type type, uint32_t uid);
+                                          enum dmi_pulser_order_type type, dmi_uid_t uid);
 void dmi_pulser_orders_free(struct dmi_pulser_order *orders, uint32_t num);
 void dmi_pulser_news_free(struct dmi_pulser_news *news, uint32_t num);
 

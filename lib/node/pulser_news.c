@@ -119,7 +119,7 @@ static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool
 }
 
 struct dmi_pulser_order *dmi_pulser_order(struct dmi_pulser *pulser,
-                                          enum dmi_pulser_order_type type, uint32_t uid) {
+                                          enum dmi_pulser_order_type type, dmi_uid_t uid) {
   DMI_XALLOC_GROW(pulser->orders, pulser->order_num, pulser->order_capacity);
   pulser->orders[pulser->order_num] = (struct dmi_pulser_order){.type = type, .uid = uid};
   return &pulser->orders[pulser->order_num++];

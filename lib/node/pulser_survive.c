@@ -80,7 +80,7 @@ const struct dmi_member_survive dmi_pulser_survive = {
     .all_taken = on_all_taken,
 };
 
-void dmi_pulser_broken(struct dmi_process *process, uint32_t uid) {
+void dmi_pulser_broken(struct dmi_process *process, dmi_uid_t uid) {
   struct dmi_pulser *pulser = process->pulser;
   struct dmi_pulse_out out;
   if (!pulser || !pulser->survive) return; /* else the daemon ends the program, or need not */

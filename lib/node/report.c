@@ -179,6 +179,26 @@ static void about_range(char *text, const struct dmi_report *report) {
   dmi_epoch_leave();
 }
 
+/* Which page is, or may be, lost. */
+static void about_lost(char *text, const struct dmi_report *report) {
+  const struct dmi_mapping *in, *above;
+  uint64_t addr = (uint64_t)report->addr, off;
+  char where[TEXT / 2];
+  snprintf(text, TEXT, "%s", dmi_error_text(DMI_ELOST));
+  if (report->size == DMI_REPORT_NOTHING || report->addr <= 0) return;
+  dmi_epoch_enter();
+  near(addr, &in, &above);
+  if (in && addr < in->end) {
+    put_mapping(where, sizeof(where), in);
+    snprintf(text, TEXT,
+             "a process was lost, and with it the bytes of page %" PRIu64
+             " of %s, until all of it is written; or only the answer to a write, which may have "
+             "been done",
+             dmi_mapping_index(in, addr, &off), where);
+  }
+  dmi_epoch_leave();
+}
+
 static void about_memory(char *text, const struct dmi_report *report) {
   const uint64_t mib = 1 << 20;
   const struct dmi_process *process = dmi_runtime_process();
@@ -256,6 +276,8 @@ static void reason_of(char *text, const struct dmi_report *report, int32_t error
     about_range(text, report);
   } else if (error == DMI_ENOMEM) {
     about_memory(text, report);
+  } else if (error == DMI_ELOST) {
+    about_lost(text, report);
   } else if (error == DMI_EINVAL) {
     about_object(text, report);
   } else {
