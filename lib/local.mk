@@ -243,6 +243,8 @@ node_sources = \
 	lib/node/actions.h \
 	lib/node/key.c \
 	lib/node/key.h \
+	lib/node/lease.c \
+	lib/node/lease.h \
 	lib/node/main.c \
 	lib/node/option_table.h \
 	lib/node/pager.c \

@@ -11,6 +11,7 @@
 #define DMI_BASE_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "base/futex.h"
 
@@ -53,6 +54,16 @@ static inline void dmi_lock(_Atomic uint32_t *lock, enum dmi_rank rank) {
                                                memory_order_relaxed)) {
     dmi_lock_slow(lock);
   }
+}
+
+/* False: another thread has it. */
+static inline bool dmi_lock_try(_Atomic uint32_t *lock, enum dmi_rank rank) {
+  uint32_t expected = DMI_LOCK_FREE;
+  if (!atomic_compare_exchange_strong_explicit(lock, &expected, DMI_LOCK_HELD, memory_order_acquire,
+                                               memory_order_relaxed))
+    return false;
+  dmi_lock_taken(rank);
+  return true;
 }
 
 static inline void dmi_unlock(_Atomic uint32_t *lock, enum dmi_rank rank) {

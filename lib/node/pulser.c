@@ -26,6 +26,7 @@
 
 #include "base/xalloc.h"
 #include "msg/wire.h"
+#include "node/lease.h"
 #include "node/pulser_int.h"
 #include "node/runtime.h"
 
@@ -257,6 +258,17 @@ static bool open_net(struct dmi_pulser *pulser, const char **why) {
   return pulser->net != NULL;
 }
 
+/* The first lease may have run out already. */
+static bool start_lease(struct dmi_pulser *pulser) {
+  struct dmi_lease *lease = pulser->survive ? dmi_lease_new(pulser->process) : NULL;
+  if (!pulser->survive || !lease) return !pulser->survive;
+  dmi_mutex_lock(&pulser->lock);
+  pulser->lease = lease;
+  dmi_lease_set(lease, dmi_pulse_frozen(pulser->core));
+  dmi_mutex_unlock(&pulser->lock);
+  return true;
+}
+
 /* Of the view that this process has taken. */
 static struct dmi_pulse_view view_of(struct dmi_process *process) {
   struct dmi_pulse_view view = {.number = dmi_member_view(process->member),
@@ -318,7 +330,7 @@ bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view) {
     if (!pulser->survive) tell_view(pulser, first, &out);
     dmi_pulser_carry(pulser, &out, false, false);
     why = "the system allows no more threads (ulimit -u)";
-    pulser->failed = begins && !start_thread(pulser);
+    pulser->failed = begins && !(start_lease(pulser) && start_thread(pulser));
   }
   if (!pulser->failed) return true;
   dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
@@ -347,6 +359,7 @@ void dmi_pulser_end(struct dmi_process *process) {
       forget(pulser, &pulser->neighbours);
   }
   if (pulser->net) dmi_net_free(pulser->net);
+  dmi_lease_free(pulser->lease);
   dmi_pulse_free(pulser->core);
   dmi_pulser_news_free(pulser->news, pulser->news_num);
   dmi_pulser_orders_free(pulser->orders, pulser->order_num);

@@ -38,9 +38,10 @@ struct dmi_pulser_neighbour;
 
 struct dmi_pulser {
   struct dmi_process *process;
-  bool survive;        /* of the program; not changed */
-  struct dmi_net *net; /* the second one; its daemon is the pulse thread.  NULL: not yet */
-  bool failed;         /* there is no thread */
+  bool survive;            /* of the program; not changed */
+  struct dmi_net *net;     /* the second one; its daemon is the pulse thread.  NULL: not yet */
+  bool failed;             /* there is no thread */
+  struct dmi_lease *lease; /* with `survive`, since there is a network */
   pthread_t thread;
   struct ev_timer timer;                   /* the thread's: what is due next */
   struct dmi_pulser_neighbour *neighbours; /* the thread's */

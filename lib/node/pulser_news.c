@@ -10,6 +10,7 @@
 
 #include "base/xalloc.h"
 #include "node/actions.h"
+#include "node/lease.h"
 #include "node/pulser_int.h"
 #include "node/runtime.h"
 #include "node/stall.h"
@@ -98,12 +99,20 @@ static struct dmi_pulser_news *add_news(struct dmi_pulser *pulser, enum dmi_puls
   return &pulser->news[pulser->news_num++];
 }
 
+/* Pages are paused at once, also if the daemon is busy. */
+static bool is_lease(struct dmi_pulser *pulser, const struct dmi_pulse_act *act) {
+  if (act->type != DMI_PULSE_FREEZE && act->type != DMI_PULSE_THAW) return false;
+  if (pulser->lease) dmi_lease_set(pulser->lease, act->type == DMI_PULSE_FREEZE);
+  return true;
+}
+
 /* With the lock held: all but SEND becomes news.  True: the daemon must be told. */
 static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool told) {
   bool tell;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_pulser_news *news;
     if (out->act[i].type == DMI_PULSE_SEND) continue;
+    if (is_lease(pulser, &out->act[i])) continue;
     news = add_news(pulser, DMI_NEWS_ACT);
     news->act = out->act[i];
     news->told = told;

@@ -109,6 +109,10 @@ check_PROGRAMS += test/unit/delegate_test
 test_unit_delegate_test_SOURCES = test/unit/delegate_test.c test/unit/page_line.h
 test_unit_delegate_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/lease_test
+test_unit_lease_test_SOURCES = test/unit/lease_test.c
+test_unit_lease_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/early_test
 test_unit_early_test_SOURCES = test/unit/early_test.c
 test_unit_early_test_LDADD = $(unit_libs)
