@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# farm.t - examples/nqueens_dmi: known counts, by any number of processes that come and go.
+# farm.t - examples/nqueens_dmi: known counts, by any number of processes that come and go, or are
+# killed; examples/mandel_dmi: the same picture.
 use strict;
 use warnings;
 use FindBin;
@@ -69,5 +70,58 @@ for my $n (@sizes) {
   $_->expect_event('opened') for @others;
   $_->signal('INT') for grep { $_->running } @others[0, 1];
   ends_right($n, $first, @others);
+}
+# Some are killed in the middle of their tasks: these are done by others, and each counts once.
+my @survive = (opts => ['--survive', '--dead-after', 10]);
+{
+  my $n = $soak ? 16 : $small ? 14 : 15;
+  my $first = $t->start($program, args => [$n, 1, 4], @survive, name => 'killed 1');
+  my @others = map { $t->start($program, join => $first, name => "killed $_") } 2 .. 4;
+  $first->expect_out(qr/^welcome 3!/m);
+  $_->kill_now for @others[0, 1];
+  my ($count) = $first->expect_out(qr/^$n queens: (\d+) solutions/m);
+  is($count, $solutions{$n}, "$n queens, and two of four were killed");
+  # A fast machine may have done all before they died.
+  note(scalar(() = $first->out =~ /\blost \d!$/mg) . ' of them were known to be lost in time');
+  $_->wait_exit(0) for $first, $others[2];
+  $_->wait_exit(signal => 'KILL') for @others[0, 1];
+}
+
+# What a process reads, and where to write for it; when only the first is asked for, Enter is pressed.
+sub enter {
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  $writer->autoflush(1);
+  return ($reader, $writer) if wantarray;
+  print $writer "\n";
+  return $reader;
+}
+
+# A picture, byte for byte.  The pages of the one that is killed are lost with it.
+SKIP: {
+  my $mandel = $t->build . '/examples/mandel_dmi';
+  skip('mandel_dmi is not built: no libpng', 1) unless -x $mandel;
+  my @args = (args => [200, 200, 100, $small ? 40000 : 100000, 1]);
+  my $picture = sub {
+    open my $in, '<:raw', $t->dir . '/mandelbrot.png' or die "no picture: $!\n";
+    local $/;
+    return scalar <$in>;
+  };
+  chdir $t->dir or die;
+  my $alone = $t->start($mandel, @args, name => 'alone', stdin => scalar enter());
+  $alone->wait_exit(0);
+  my $wanted = $picture->();
+  unlink 'mandelbrot.png' or die;
+  my ($enter, $press) = enter();
+  my $first = $t->start($mandel, @args, @survive, name => 'mandel 1', stdin => $enter);
+  my ($second, $third) = map { $t->start($mandel, join => $first, name => "mandel $_") } 2, 3;
+  $_->expect_event('joined') for $second, $third;
+  print $press "\n";    # now all begin at the same time
+  $second->expect_out(qr/^started\n(?:\d+ ){3}/m);    # it has done some, and owns their pages
+  $second->kill_now;
+  $first->expect_out(qr/\blost \d!$/m);
+  $first->expect_out(qr/^wrote mandelbrot.png$/m);
+  ok($picture->() eq $wanted, 'the picture is the same, byte for byte');
+  $_->wait_exit(0) for $first, $third;
+  $second->wait_exit(signal => 'KILL');
 }
 $t->done;

@@ -1,13 +1,26 @@
 #!/usr/bin/perl
-# survive.t - processes are killed, and the program goes on (dmirun --survive).
+# survive.t - processes are killed, stopped, and killed again while others recover; the program goes on
+# (dmirun --survive).
+#
+#   survive.t [kills [ways]]    only ways that match; DMI_TEST_SEED chooses who is killed, and when
 use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 use DMISurvivors;
+use POSIX qw(WUNTRACED);
+use Time::HiRes qw(time);
 
-my $t = DMITest->new(timeout => 300, wait => 30);
+my $soak = DMITest::scale() eq 'soak';
+my $kills = shift // ($soak ? 1000 : DMITest::scale() eq 'small' ? 10 : 50);
+my $ways = shift // '.';
+my $seed = $ENV{DMI_TEST_SEED} // int(time);
+srand $seed;
+
+my $t = DMITest->new(timeout => 120 + 10 * $kills, wait => 40);
+# Who is killed is known to be dead at once; a busy machine must not be taken for one.
+my @survive = (opts => ['--survive', '--dead-after', 10]);
 
 # Nobody is lost: all calls succeed, also those about pages of a process that leaves.
 {
@@ -18,7 +31,6 @@ my $t = DMITest->new(timeout => 300, wait => 30);
   $s->leave($s->{members}[1]);
   $s->finish;
   is($s->{elost} // 0, 0, 'nothing was lost');
-  note("$s->{done} calls");
 }
 
 # The checks can fail: an addition that is done twice, words that go back, a worker that hangs.
@@ -39,4 +51,162 @@ for my $fault ([1, qr/^FAIL .*: slot \d+: worker \d+ has added/m], [2, qr/^FAIL 
   $_->{process}->kill_now for $p, $q;
   $_->{process}->wait_exit(signal => 'KILL') for $p, $q;
 }
+
+# ---- Whom, and when ----------------------------------------------------------------------------
+
+# So many processes at least.
+sub fill { my ($s, $num) = @_; $s->add while $s->members < $num }
+
+# Until this process has reported the event.
+sub happened {
+  my ($p, $event) = @_;
+  $t->wait_until(sub { $p->{process}->events($event) || !$p->{process}->running }, "$p->{process}{name}: $event");
+}
+
+sub views { my $num = 0; $num += $_->{process}->events('view') for @_; return $num }
+
+# Those that may be killed: not DMI_main's process while DMI_main runs.
+sub mortals { my ($s) = @_; my @all = $s->members; return $s->{main} ? @all[1 .. $#all] : @all }
+
+# Each chooses whom to kill.
+my %ways = (
+  'the youngest' => sub { (mortals($_[0]))[-1] },
+  'the oldest' => sub { (mortals($_[0]))[0] },    # the coordinator, when DMI_main has returned
+  'any' => sub { my @all = mortals($_[0]); $all[rand @all] },
+  'two at once' => sub { my @all = mortals($_[0]); (splice(@all, rand @all, 1), splice(@all, rand @all, 1)) },
+);
+
+# One more, when one of the others has taken the view without the first.
+sub kill_in_recovery {
+  my ($s) = @_;
+  my @all = mortals($s);
+  my $first = splice @all, rand @all, 1;
+  my @others = $s->others($first);
+  my $before = views(@others);
+  $first->{process}->kill_now;
+  $t->wait_until(sub { views(@others) > $before }, 'somebody has a view without it');
+  $s->kill($first, $all[rand @all]);
+}
+
+# A process that joins is killed in each phase.
+sub kill_joiner {
+  my ($s, $phase) = @_;
+  my $p = $s->start(($s->members)[rand $s->members]);
+  happened($p, $phase eq 'start' ? 'initialized' : 'joined');
+  $s->open($p) if $phase eq 'open';
+  $s->invite($p) if $phase eq 'welcome';
+  $s->kill($p);
+}
+
+# A process that leaves.
+sub kill_leaver {
+  my ($s, $phase) = @_;
+  my $p = ($s->members)[-1];
+  my ($by) = $s->others($p);
+  $p->{process}->signal('INT');
+  if ($phase ne 'asks') {
+    $s->notice('close', $by);
+    $s->empty($p);
+    $p->{goodbye} = [$by, $s->order($by, goodbye => $p->{id})];
+    happened($p, $phase) if $phase ne 'goodbye';
+  }
+  $s->kill($p);
+}
+
+# The process that takes over from one that leaves, which then leaves all the same.
+sub kill_heir {
+  my ($s) = @_;
+  my $p = ($s->members)[-1];
+  my ($by) = $s->others($p);
+  $p->{process}->signal('INT');
+  $s->notice('close', $by);
+  $s->empty($p);
+  my $order = $s->order($by, goodbye => $p->{id});
+  happened($p, 'dismissed');
+  my ($event) = $p->{process}->events('dismissed');
+  my ($heir) = grep { $_->{member} == $event->{heir} } $s->others($p, $by);
+  $s->kill($heir) if $heir && grep { $_ == $heir } mortals($s);
+  like($s->answer($by, $order, 'goodbye'), qr/^ok/, 'it leaves without its first heir');
+  $s->has_left($p, $by);
+}
+
+# ---- kill -9 -----------------------------------------------------------------------------------
+
+my @plan = (
+  (map { [$_ => $ways{$_}] } 'the youngest', 'the oldest', 'any', 'two at once'),
+  ['one more during recovery' => \&kill_in_recovery],
+  (map { my $phase = $_; ["a joiner ($phase)" => sub { kill_joiner($_[0], $phase) }] } qw(start joined open welcome)),
+  (map { my $phase = $_; ["a leaver ($phase)" => sub { kill_leaver($_[0], $phase) }] } qw(asks goodbye dismissed)),
+  ['the heir of a leaver' => \&kill_heir],
+);
+
+@plan = grep { $_->[0] =~ /$ways/ } @plan;
+
+# In turn, so that each comes; in the long form in any order.
+sub run {
+  my ($num, @first) = @_;
+  my $s = DMISurvivors->new($t, @survive);
+  $s->begin(@first);
+  $s->{main} = @first;
+  my $turn = 0;
+  while ($s->{kills} < $num) {
+    fill($s, $soak ? 4 + int rand 5 : 4);
+    my ($what, $how) = @{ $plan[$soak ? rand @plan : $turn++ % @plan] };
+    my $before = $s->{kills};
+    note("kill $before: $what");
+    $t->_pump(rand 0.05) if rand() < 0.5;
+    my @victims = $how->($s);
+    $s->kill(@victims) if $s->{kills} == $before && $what !~ /joiner|leaver|recovery/;
+  }
+  $s->finish;
+  my @took = sort { $a <=> $b } @{ $s->{took} };
+  note(sprintf '%d kills, seed %d: %d calls, %d of them lost something; pages kept %d, renewed %d; '
+    . 'all went on after %.2f s (median), %.2f s at most', $s->{kills}, $seed, $s->{done}, $s->{elost} // 0,
+    $s->{kept} // 0, $s->{renewed} // 0, $took[@took / 2], $took[-1]);
+}
+
+
+
+
+# ---- Stopped -----------------------------------------------------------------------------------
+
+# Until all its threads have stopped.
+sub stop { $_[0]{process}->signal('STOP'); waitpid $_[0]{process}->pid, WUNTRACED }
+
+# How many members the newest view has that this process has taken.
+sub members_of { my ($p) = @_; my @views = $p->{process}->events('view'); return $views[-1]{members} }
+
+# For a third of --dead-after: nobody is removed.  For longer: it is, and ends with a line when it goes
+# on; what it would still do changes nothing.
+sub stopped {
+  my $after = $ENV{DMI_TEST_SLOW} // 1;
+  my $s = DMISurvivors->new($t, opts => ['--survive', '--dead-after', $after]);
+  $s->begin('main');
+  $s->add for 2 .. 4;
+  $s->go_on('four');
+  my $p = ($s->members)[2];
+  my $views = views($s->members);
+  stop($p);
+  my $until = time + 0.3 * $after;
+  while (time < $until) { $t->_pump($until - time) }
+  $p->{process}->signal('CONT');
+  $s->go_on('after a short stop');
+  is(views($s->members), $views, 'a short stop removes nobody');
+
+  stop($p);
+  my @others = $s->others($p);
+  $t->wait_until(sub { !grep { members_of($_) > 3 } @others }, 'all have a view without it');
+  $s->{members} = \@others;
+  $s->go_on('while it is stopped');
+  $p->{process}->signal('CONT');
+  $p->{process}->expect_err(qr/^dmi: .*(?:this process ends|gone on without this process)/m);
+  $p->{process}->wait_exit(1);
+  $s->survive($p);
+  $s->finish;
+}
+
+# DMI_main runs on in the first process; or it has returned, and the coordinator may be killed.
+run($kills, 'main') if @plan;
+run($kills) if @plan && $soak;
+stopped() if 'stopped' =~ /$ways/;
 $t->done;

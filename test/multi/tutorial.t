@@ -5,7 +5,7 @@
 #   ```c             a program, when its first line is `/* NAME.c ...`; else a fragment
 #   ```console       `first$ dmicc ...` compiles; `first$ dmirun ...` starts a process there; the lines
 #                    below it are what it prints (=== ... === on stderr), in this order, other lines
-#                    may come between; `...` stands for anything; ^C asks it to leave
+#                    may come between; `...` stands for anything; ^C asks it to leave, `Killed` means kill -9
 #   ```console second   goes on with the process in that terminal
 #
 # When `first$` starts the next program, all processes of the one before must end with status 0.
@@ -84,6 +84,10 @@ sub act {
     elsif ($line =~ /^(\w+)\$ dmirun (.*)/) { start($name = $1, $2) }
     elsif ($line =~ /^\w+\$/) { $t->fail_now("understood: $line") }
     elsif ($line eq '^C') { $terminal{$name}->signal('INT') }
+    elsif ($line eq 'Killed') {
+      $terminal{$name}->signal('KILL');
+      (delete $terminal{$name})->wait_exit(signal => 'KILL');
+    }
     elsif ($line =~ /\S/) {
       my $process = $terminal{$name} or $t->fail_now("there is a terminal $name");
       my $expected = join '.*', map { quotemeta } split /\.\.\./, $line, -1;

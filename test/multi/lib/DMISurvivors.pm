@@ -16,7 +16,7 @@ use DMITest;
 use Time::HiRes qw(time);
 
 # opts => options of all processes; start => how one is started, if not by DMITest::start: called with
-# (name, [options of dmirun], [arguments], stdin)
+# (name, process to join, [arguments], stdin), gives the DMITest::Process, and what else is to be known
 sub new {
   my ($class, $t, %opt) = @_;
   return bless {
@@ -80,10 +80,10 @@ sub start {
   pipe my $reader, my $in or die "no pipe: $!\n";
   my $name = 's' . (1 + @{ $self->{all} });
   my @join = $join ? (join => $join->{process}) : ();
-  my $process = $self->{start} ? $self->{start}->($name, $join, \@args, $reader)
+  my ($process, %more) = $self->{start} ? $self->{start}->($name, $join, \@args, $reader)
     : $self->{t}->start($self->{program}, name => $name, opts => $self->{opts}, args => \@args,
       stdin => $reader, @join);
-  push @{ $self->{all} }, my $p = { process => $process, in => $in, orders => 0 };
+  push @{ $self->{all} }, my $p = { process => $process, in => $in, orders => 0, %more };
   return $p;
 }
 
@@ -96,26 +96,40 @@ sub begin {
   return $p;
 }
 
-# The next notice of this kind; the id of the process it is about.  Notices of losses that come
-# before are noted.
+# The next notice of this kind, about this process if one is named; its id.  Notices of losses that
+# come before are noted; so is that of a process which was lost before anybody could welcome it.
 sub notice {
-  my ($self, $kind, $p) = @_;
+  my ($self, $kind, $p, $wanted) = @_;
   $p //= $self->{members}[0];
   while (1) {
     my ($found, $id) = split ' ', $self->have($p, 'poll');
-    return $id if $found eq $kind;
-    $self->{t}->fail_now("notice $kind comes, and not $found $id") unless $found eq 'lost';
-    $self->{told}{$id}++;
+    return $id if $found eq $kind && $id == ($wanted // $id);
+    $self->{told}{$id}++ if $found eq 'lost';
+    $self->{opened}{$id}++ if $found eq 'open';
+    $self->{t}->fail_now("notice $kind comes, and not $found $id") unless $found =~ /^(?:lost|open)$/;
   }
 }
 
-# A process that has joined gets an agent, a slot of its own and workers.
-sub welcome {
+# The notice of a process that has joined.
+sub open {
+  my ($self, $p) = @_;
+  my ($joined) = map { $_->{id} } $p->{process}->expect_event('joined');
+  $p->{id} = $self->notice('open', $self->{members}[0], $joined);
+}
+
+# It is welcomed, and an agent runs there.
+sub invite {
   my ($self, $p) = @_;
   my $by = $self->{members}[0];
-  $p->{id} = $self->notice('open', $by);
+  $self->open($p);
   $self->have($by, 'welcome', $p->{id});
   $self->have($by, 'create', $p->{id}, 0);
+}
+
+# And has a slot of its own, and workers.
+sub welcome {
+  my ($self, $p) = @_;
+  $self->invite($p);
   $self->settle($p);
   return $p;
 }
@@ -179,16 +193,25 @@ sub survive {
   my %lost = map { $_ => 1 } @victims;
   my $begin = time;
   $self->{members} = [$self->others(@victims)];
-  $_->{process}->wait_exit(signal => 'KILL') for @victims;
+  $self->{t}->wait_until(sub { !$_->{process}->running }, "$_->{process}{name} ends") for @victims;
   $self->{kills} += @victims;
   $self->go_on('after the loss of ' . join ' ', map { $_->{process}{name} } @victims);
   my $took = time - $begin;
   push @{ $self->{took} }, $took;
-  $self->told_of($_) for @victims;
+  $self->told_of($_) for grep { !$self->left_before($_) } @victims;
   $self->{mortal}{$_} = 1 for grep { $self->{slots}{$_}{roams} || $lost{ $self->{slots}{$_}{owner} } } keys %{ $self->{slots} };
   $self->inherit($_) for grep { $lost{ $self->{slots}{$_}{owner} } } sort keys %{ $self->{slots} };
   push @{ $self->{free} }, map { $_->{number} } map { @{ $_->{workers} // [] } } @victims;
   return $took;
+}
+
+# One that was leaving had left before it was killed: DMI_goodbye says so.
+sub left_before {
+  my ($self, $victim) = @_;
+  my $goodbye = $victim->{goodbye} or return 0;
+  my $answer = $self->answer(@$goodbye, 'goodbye') // 'nothing';
+  $self->{t}->fail_now("goodbye answers DMI_EMEMBER, not $answer") unless $answer =~ /^(?:ok|DMI_EMEMBER)/;
+  return $answer eq 'ok';
 }
 
 # DMI_poll tells of it, once.
@@ -234,9 +257,15 @@ sub leave {
   $p->{process}->signal('INT');
   my ($by) = $self->others($p);
   $self->notice('close', $by) == $p->{id} or $self->{t}->fail_now("$p->{process}{name} asks to leave");
-  $self->{members} = [$self->others($p)];
   $self->empty($p);
   $self->have($by, goodbye => $p->{id});
+  $self->has_left($p, $by);
+}
+
+# Nothing that it had is lost.
+sub has_left {
+  my ($self, $p, $by) = @_;
+  $self->{members} = [$self->others($p)];
   $p->{process}->wait_exit(0);
   for my $number (grep { $self->{slots}{$_}{owner} == $p } keys %{ $self->{slots} }) {
     $self->inherit($number, $by) eq 'kept' or $self->{t}->fail_now("slot $number has not left");
