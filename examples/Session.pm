@@ -70,6 +70,7 @@ sub dir { return $_[0]{dir} }
 
 # Starts `dmirun COMMAND`.  join => a process: joins its program.  cwd, env => {...}: as they say.
 # core => number: runs on that processor core only.  opts => [...]: more options of dmirun.
+# dies => 1: how it ends does not matter.
 sub start {
   my ($session, $name, $command, %options) = @_;
   my @join =
@@ -107,6 +108,7 @@ sub start {
   close $events_end;
   my $process = bless {
     name      => $name,
+    dies      => $options{dies},
     pid       => $pid,
     started   => $time,
     out       => '',
@@ -133,7 +135,7 @@ sub await {
   while (1) {
     if (my $value = $condition->()) { return $value }
     for my $process (@{ $session->{processes} }) {
-      next if !defined $process->{status} || $process->{status} == 0;
+      next if !defined $process->{status} || $process->{status} == 0 || $process->{dies};
       $session->fail("$process->{name} ended with " . $process->ending
           . ", while waiting for $what");
     }
@@ -222,6 +224,13 @@ sub out { return $_[0]{out} }
 sub told {
   my ($process, $name) = @_;
   return $process->{told}{$name};
+}
+
+# All events of this name so far.
+sub all_told {
+  my ($process, $name) = @_;
+  return grep { $_->{event} eq $name } map { JSON::PP::decode_json($_) }
+    $process->{events} =~ /^(.*)\n/mg;
 }
 
 # Seconds from the start of the launcher until that event was read here.

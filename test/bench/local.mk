@@ -10,7 +10,7 @@ test_bench_raw_echo_SOURCES = test/bench/raw_echo.c test/bench/raw_tcp.h test/be
 test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
-bench_dmi_programs = test/bench/bench_group_dmi test/bench/bench_join_dmi \
+bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
 	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_sync_dmi \
 	test/bench/bench_tree_dmi
 
