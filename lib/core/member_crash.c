@@ -111,6 +111,8 @@ void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer)
   queued->notice.dmi_id = peer->dmi_id;
   queued->notice.uid = peer->uid;
   queued->notice.info = peer->info;
+  /* It was welcomed, so its DMI_OPEN was given, perhaps to one that is lost, too. */
+  if (peer->voter) dmi_member_note_got(m, peer->uid, DMI_OPEN);
 }
 
 /* ---- STATE ----------------------------------------------------------------------------------- */
