@@ -48,7 +48,8 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller welcome = record->welcome, goodbye = record->goodbye;
   uint32_t uid = record->uid;
-  bool known = !record->left && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
+  bool left = record->left; /* its pages are with others: for the program it has gone in order */
+  bool known = !left && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
   if (known) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
     queued->uid = uid;
@@ -64,7 +65,7 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   take_back(c, uid);
   DMI_LIST_DROP(&c->records, record - c->records.at);
   dmi_coord_answer(m, &welcome, DMI_EMEMBER, NULL);
-  dmi_coord_answer(m, &goodbye, DMI_EMEMBER, NULL);
+  dmi_coord_answer(m, &goodbye, left ? DMI_OK : DMI_EMEMBER, NULL);
   dmi_directory_exited(m, uid);
 }
 
