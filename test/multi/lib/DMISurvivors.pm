@@ -201,6 +201,7 @@ sub survive {
   $self->told_of($_) for grep { !$self->left_before($_) } @victims;
   $self->{mortal}{$_} = 1 for grep { $self->{slots}{$_}{roams} || $lost{ $self->{slots}{$_}{owner} } } keys %{ $self->{slots} };
   $self->inherit($_) for grep { $lost{ $self->{slots}{$_}{owner} } } sort keys %{ $self->{slots} };
+  $self->retire;
   push @{ $self->{free} }, map { $_->{number} } map { @{ $_->{workers} // [] } } @victims;
   return $took;
 }
@@ -222,6 +223,16 @@ sub told_of {
   my $by = ($self->members)[rand $self->members];
   $self->{told}{ $self->notice('lost', $by) }++ until $self->{told}{$id};
   $self->{t}->fail_now("process $id is lost once") if --$self->{told}{$id};
+}
+
+# No more slots than a round takes little time for: the oldest one is not used any more.
+sub retire {
+  my ($self) = @_;
+  my @fixed = grep { !$self->{slots}{$_}{roams} } keys %{ $self->{slots} };
+  my ($oldest) = sort { $self->{slots}{$a}{addr} <=> $self->{slots}{$b}{addr} } @fixed;
+  return if @fixed <= 16;
+  delete $self->{slots}{$oldest};
+  $self->have($_, slot => $oldest, 0, 0) for $self->members;
 }
 
 # A slot whose owner has gone gets another: "kept", or "renewed" if it was lost.
