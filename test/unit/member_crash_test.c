@@ -120,7 +120,6 @@ static struct dmi_member *make(void) {
 static struct dmi_member *member(dmi_uid_t uid) {
   const struct dmi_settings settings = {.survive = true, .dead_after = 1};
   struct dmi_member *m = make();
-  const struct dmi_settings settings = {.survive = true, .dead_after = 5};
   struct dmi_pack body, made;
   dmi_member_start_join(m, &out);
   dmi_member_connected(m, DMI_NET_TEMP, &out);
