@@ -110,6 +110,7 @@ SKIP: {
   my $alone = $t->start($mandel, @args, name => 'alone', stdin => scalar enter());
   $alone->wait_exit(0);
   my $wanted = $picture->();
+  cmp_ok(length $wanted, '>', 2500, 'there is something in the picture');    # a black one has 200 bytes
   unlink 'mandelbrot.png' or die;
   my ($enter, $press) = enter();
   my $first = $t->start($mandel, @args, @survive, name => 'mandel 1', stdin => $enter);
