@@ -61,7 +61,9 @@ static void report_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_ou
     }
     ENV(r, unlock, page);
   }
-  dmi_recover_send(&list, false, out);
+  /* The heir may not have used the mapping, so it must hear of it even if there is no page here:
+   * else it would take all pages for untouched ones, and not for LOST. */
+  dmi_recover_send(&list, all && !mine, out);
   dmi_recover_list_free(&list);
 }
 
@@ -94,7 +96,7 @@ static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg 
 
 bool dmi_recover_on_report(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
                            struct dmi_out *out) {
-  const struct dmi_map *map = msg->list.len ? reported_map(r, msg) : NULL;
+  const struct dmi_map *map = msg->map ? reported_map(r, msg) : NULL;
   struct dmi_reported entry;
   for (uint64_t at = 0; map && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
     struct dmi_page_report report;
@@ -104,7 +106,7 @@ bool dmi_recover_on_report(struct dmi_recover *r, uint32_t from, struct dmi_msg 
         .role = (uint8_t)entry.role, .eligible = entry.eligible != 0, .version = entry.version};
     say(r, map->base, entry.page, from, &report);
   }
-  for (uint32_t i = 0; !msg->list.len && i < r->peer_num; i++) {
+  for (uint32_t i = 0; !msg->map && i < r->peer_num; i++) {
     if (r->peer[i].uid == from) r->peer[i].reports++;
   }
   dmi_recover_reported(r, out);

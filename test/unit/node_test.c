@@ -253,6 +253,26 @@ static const char *lost(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
+/* The heir has never used the mapping of a lost process, and another one has, but has nothing of
+ * it: its pages are not taken for untouched. */
+static const char *lost_unknown(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *other = &w->proc[1], *p = &w->proc[2];
+  const char *bad = NULL;
+  uint64_t base;
+  w->survive = true;
+  for (uint32_t i = 0; !bad && i < NODES; i++)
+    bad = join(w, i, 16, broken);
+  if (!bad) bad = fill(p, &base);
+  if (bad) return bad;
+  BAD(!world_call(other, DMI_CTL_LOOKUP, base, 0) || other->error, "does not find the mapping");
+  world_kill(w, 2);
+  world_run(w);
+  BAD(!first->resumed || !other->resumed, "does not resume");
+  BAD(!env_find(first, base), "the heir does not hear of the mapping");
+  BAD(!(env_record(first, env_find(first, base), 3, true)->flags & DMI_PAGE_LOST), "not LOST");
+  return NULL;
+}
+
 static bool owns(struct proc *p, uint64_t base, uint64_t i) {
   const struct dmi_map *map = env_find(p, base);
   const struct dmi_page *page = map ? env_record(p, env_find(p, base), i, false) : NULL;
@@ -365,7 +385,7 @@ static const char *lost_in_leave(struct world *w, enum dmi_node_break broken) {
 }
 
 static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
-    leave, moved, refused, told, unmapped, lost, lost_in_leave};
+    leave, moved, refused, told, unmapped, lost, lost_unknown, lost_in_leave};
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static const char *play(uint32_t i, enum dmi_node_break broken) {
