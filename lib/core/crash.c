@@ -167,7 +167,7 @@ static void accept_from(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   msg = dmi_pulse_send(p, from, DMI_CTL_ACCEPTED);
   msg->accepted.ballot = proposal->ballot;
   msg->accepted.number = proposal->view.number;
-  msg->accepted.left = dmi_pulse_given(p, &proposal->view);
+  msg->accepted.left = dmi_pulse_given(p, &proposal->view, from);
   msg->accepted.force = p->now < p->lease;
 }
 

@@ -244,7 +244,7 @@ static void propose(struct dmi_pulse *p) {
   dmi_crash_accept(p, &p->proposal);
   p->lead = DMI_LEAD_PROPOSES;
   p->patience = p->now + dmi_pulse_span(p, DMI_SPAN_ANSWER);
-  p->lapse = p->now + dmi_pulse_given(p, &p->proposal.view);
+  p->lapse = p->now + dmi_pulse_given(p, &p->proposal.view, p->config.self);
   for (uint32_t i = 0; i < p->peers.num; i++) {
     struct dmi_pulse_peer *peer = &p->peers.at[i];
     peer->accepted = false;

@@ -104,6 +104,7 @@ enum dmi_pulse_break {
   DMI_PULSE_BREAK_NO_LEASE,         /* who is left alone need not have a lease */
   DMI_PULSE_BREAK_NO_LEADER,        /* views are made without a quorum */
   DMI_PULSE_BREAK_NO_WAIT,          /* decided before the leases of the lost have run out */
+  DMI_PULSE_BREAK_GIVER,            /* ... or those that a leader gave that was lost then */
   DMI_PULSE_BREAK_LEFT,             /* a lease may outlast that of who gave it */
   DMI_PULSE_BREAK_LATE,             /* who comes late itself forgives nobody */
   DMI_PULSE_BREAK_LAST

@@ -77,6 +77,7 @@ struct dmi_pulse_peer {
   enum dmi_pulse_doubt doubt;
   /* leases */
   dmi_ms_t given;  /* until when it may have a lease, by what was answered to it from here */
+  dmi_ms_t led;    /* likewise, as a leader, which could give leases to others by that */
   dmi_ms_t pulsed; /* when the last pulse was sent from here that it has answered; 0: none */
   /* an attempt of this process */
   bool chosen;  /* scratch: in a set that is looked at */
@@ -219,8 +220,10 @@ void dmi_pulse_look_pulse(struct dmi_pulse *p); /* sends those that are due */
 void dmi_pulse_look_lease(struct dmi_pulse *p); /* freezes, thaws, or gives up */
 dmi_ms_t dmi_pulse_lease_wake(const struct dmi_pulse *p);
 void dmi_pulse_give_all(struct dmi_pulse *p); /* it has taken a view */
-/* How long those that `view` removes may still hold leases, by what was answered from here. */
-dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view);
+/* How long those that `view` removes may still hold leases, by what was answered from here.
+ * `proposer` itself says what it has given. */
+dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view,
+                         dmi_uid_t proposer);
 
 /* ---- crash_view.c --------------------------------------------------------------------------- */
 

@@ -93,6 +93,7 @@ bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
     return true; /* it is to be removed, so it gets no lease any more */
   if (!leader || left > span) left = span;
   peer->given = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
+  if (follows) peer->led = peer->given;
   answer = dmi_pulse_send(p, from, DMI_CTL_PULSE_OK);
   answer->pulse_ok.sent = msg->pulse.sent;
   answer->pulse_ok.ballot = msg->pulse.ballot;
@@ -124,20 +125,26 @@ bool dmi_pulse_on_pulse_ok(struct dmi_pulse *p, dmi_uid_t from, const struct dmi
 void dmi_pulse_give_all(struct dmi_pulse *p) {
   for (uint32_t i = 0; i < p->peers.num; i++) {
     struct dmi_pulse_peer *peer = &p->peers.at[i];
-    if (peer->in) peer->given = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
+    if (peer->in) peer->given = peer->led = after(p->now, dmi_pulse_limit(p, DMI_SPAN_GIVEN));
   }
 }
 
-dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view) {
-  dmi_ms_t left = 0;
+/* A leader that stays in the view, or is thought to, may be dead, and those that are removed may
+ * have leases that it gave: none of these lasts longer than its own. */
+dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view,
+                         dmi_uid_t proposer) {
+  dmi_ms_t until = 0;
   bool all_dead = true;
   for (uint32_t i = 0; i < p->peers.num; i++) {
     const struct dmi_pulse_peer *peer = &p->peers.at[i];
-    if (!peer->in || dmi_crash_member(view, peer->uid)) continue;
-    if (peer->doubt != DMI_DOUBT_DEAD) all_dead = false;
-    if (peer->given > p->now && peer->given - p->now > left) left = peer->given - p->now;
+    bool stays = dmi_crash_member(view, peer->uid) != NULL;
+    dmi_ms_t given = stays ? peer->led : peer->given;
+    if (!peer->in || peer->uid == proposer) continue;
+    if (!stays && peer->doubt != DMI_DOUBT_DEAD) all_dead = false;
+    if (stays && DMI_BROKEN(p, DMI_PULSE_BREAK_GIVER)) continue;
+    if (given > until) until = given;
   }
-  return all_dead ? 0 : left;
+  return all_dead || until < p->now ? 0 : until - p->now;
 }
 
 /* ---- Without a lease ------------------------------------------------------------------------ */

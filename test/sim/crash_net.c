@@ -9,6 +9,7 @@
 
 #include "base/xalloc.h"
 #include "crash_sim.h"
+#include "msg/wire.h"
 
 void sim_bad(struct sim *sim, const char *format, ...) {
   va_list args;
@@ -27,6 +28,14 @@ void sim_log(const struct sim *sim, const char *format, ...) {
   vprintf(format, args);
   va_end(args);
   printf("\n");
+}
+
+/* What a process says to agree with others; pulses are too many. */
+void sim_log_said(const struct sim *sim, const struct sim_proc *proc,
+                  const struct dmi_pulse_act *act) {
+  if (act->msg.type <= DMI_CTL_PULSE_OK) return;
+  sim_log(sim, "p%u sends %s to p%u: %llx %llx", proc->uid, dmi_wire_name(act->msg.type), act->uid,
+          (unsigned long long)act->msg.word[0], (unsigned long long)act->msg.word[1]);
 }
 
 static void drop(struct sim_letter *letter) {

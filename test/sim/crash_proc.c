@@ -122,10 +122,7 @@ static void carry(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_out *
     struct sim_letter letter = {.said = SAID_PULSE, .msg = act->msg};
     switch (act->type) {
       case DMI_PULSE_SEND:
-        if (act->msg.type > DMI_CTL_PULSE_OK)
-          sim_log(sim, "p%u sends %s to p%u: %llx %llx", proc->uid, dmi_wire_name(act->msg.type),
-                  act->uid, (unsigned long long)act->msg.word[0],
-                  (unsigned long long)act->msg.word[1]);
+        sim_log_said(sim, proc, act);
         sim_letter(sim, proc->uid, act->uid, LANE_PULSE, letter);
         memset(&act->msg, 0, sizeof(act->msg));
         break;

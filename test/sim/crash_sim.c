@@ -21,6 +21,7 @@ static const char *const breaks[] = {"NOTHING",
                                      "NO_LEASE",
                                      "NO_LEADER",
                                      "NO_WAIT",
+                                     "GIVER",
                                      "LEFT",
                                      "LATE"};
 _Static_assert(sizeof(breaks) / sizeof(breaks[0]) == DMI_PULSE_BREAK_LAST, "each has a name");
@@ -37,6 +38,12 @@ static struct sim_proc *some(struct sim *sim) {
   return found;
 }
 
+/* Something is wrong with it until then.  It may be cut off for longer by what happened before: the
+ * end of a connection is noticed when the cut has healed. */
+static void trouble(struct sim_proc *proc, uint64_t until) {
+  if (proc->trouble < until) proc->trouble = until;
+}
+
 static void kill_one(struct sim *sim) {
   struct sim_proc *proc = some(sim);
   if (!proc) return;
@@ -51,13 +58,15 @@ static void stop_one(struct sim *sim) {
   if (!proc) return;
   sim_log(sim, "p%u: stopped for %u ms", proc->uid, span);
   sim->totals->stops++;
-  proc->stopped = proc->trouble = sim->now + span * MS;
+  proc->stopped = sim->now + span * MS;
+  trouble(proc, proc->stopped);
 }
 
 static void cut_lanes(struct sim *sim, dmi_uid_t a, dmi_uid_t b, uint64_t until) {
   for (uint32_t i = 0; i < LANES - 1; i++)
     sim->lane[a][b][i].cut = until;
-  sim->proc[a].trouble = sim->proc[b].trouble = until;
+  trouble(&sim->proc[a], until);
+  trouble(&sim->proc[b], until);
 }
 
 /* A part of the processes, or one pair, one way or both. */
@@ -87,7 +96,8 @@ static void break_link(struct sim *sim) {
   if (!a || !b || a == b || !a->started || !b->started) return;
   sim_log(sim, "the connection of p%u and p%u ends", a->uid, b->uid);
   sim->totals->links++;
-  a->trouble = b->trouble = sim->now;
+  trouble(a, sim->now);
+  trouble(b, sim->now);
   sim_lane_end(sim, (dmi_uid_t)(a - sim->proc), (dmi_uid_t)(b - sim->proc));
   sim_lane_end(sim, (dmi_uid_t)(b - sim->proc), (dmi_uid_t)(a - sim->proc));
 }
@@ -98,7 +108,8 @@ static void run_until(struct sim *sim, uint64_t until);
 static void leave_one(struct sim *sim) {
   struct sim_proc *last = some(sim);
   if (!last) return;
-  last->stopped = last->trouble = sim->now + rng_range(&sim->rng, 2, 4) * DEAD_AFTER * MS;
+  last->stopped = sim->now + rng_range(&sim->rng, 2, 4) * DEAD_AFTER * MS;
+  trouble(last, last->stopped);
   run_until(sim, sim->now + rng_below(&sim->rng, 3 * DEAD_AFTER) * (uint64_t)MS);
   for (dmi_uid_t at = 1; at < PROCS && !sim->bad; at++) {
     struct sim_proc *proc = &sim->proc[at];
@@ -283,8 +294,7 @@ static bool parse(int argc, char **argv, struct args *args) {
 }
 
 int main(int argc, char **argv) {
-  /* Seed 16 of member_sim is known to break a rule: docs/crashes.md, "Open". */
-  struct args args = {.first = 17, .last = 110};
+  struct args args = {.first = 1, .last = 110};
   struct sim_totals totals = {0};
   bool good = true;
   const char *scale = getenv("DMI_TEST_SCALE");

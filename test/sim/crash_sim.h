@@ -104,6 +104,8 @@ struct sim {
 /* ---- crash_net.c ---- */
 void sim_bad(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_log(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_log_said(const struct sim *sim, const struct sim_proc *proc,
+                  const struct dmi_pulse_act *act);
 void sim_letter(struct sim *sim, dmi_uid_t from, dmi_uid_t to, uint32_t lane,
                 struct sim_letter letter);
 /* The next that arrives; false: nothing will. */

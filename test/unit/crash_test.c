@@ -192,6 +192,32 @@ static void lease_and_views(void **state) {
   done(pulse);
 }
 
+/* 1 leads, and has proposed a view without 5, when it is lost: 3 proposes it again, in which 1
+ * still is.  5 may have a lease that 1 gave, as 4 gave 1 one. */
+static void lease_of_lost_leader(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3, 4, 5};
+  struct dmi_pulse *pulse = started(4, AFTER, uid, 5);
+  struct dmi_msg msg = {.type = DMI_CTL_PROPOSE};
+  struct dmi_pack body;
+  (void)state;
+  until(pulse, BEGIN + 500);
+  assert_true(says_pulse(pulse, BEGIN + 500, 1, BALLOT(0, 1), 3));
+  assert_non_null(sent(DMI_CTL_PULSE_OK, 1));
+  dmi_pulse_dead(pulse, BEGIN + 550, 1, &out);
+  msg.propose.ballot = BALLOT(2, 3);
+  msg.propose.told = 1;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 5);
+  dmi_pack_u8(&body, 1);
+  dmi_pack_u64(&body, BALLOT(2, 3));
+  pack_view(&body, 4, BALLOT(0, 1), true, 1, 1, 4);
+  assert_true(says(pulse, BEGIN + 600, 3, msg, &body));
+  assert_non_null(sent(DMI_CTL_ACCEPTED, 3));
+  assert_int_equal(sent(DMI_CTL_ACCEPTED, 3)->accepted.left, 740); /* 840 from that pulse on */
+  done(pulse);
+}
+
 /* Who is never lost is waited for, without a lease, too; but not busily. */
 static void no_lease_for_ever(void **state) {
   static const dmi_uid_t uid[] = {1, 2};
@@ -393,12 +419,12 @@ static void bad_proposal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lease_and_views), cmocka_unit_test(no_lease_for_ever),
-      cmocka_unit_test(no_echo),         cmocka_unit_test(too_high),
-      cmocka_unit_test(used_up),         cmocka_unit_test(below_its_base),
-      cmocka_unit_test(in_order),        cmocka_unit_test(about_nobody),
-      cmocka_unit_test(bad_acceptance),  cmocka_unit_test(bad_proposal),
-      cmocka_unit_test(many_members),
+      cmocka_unit_test(lease_and_views),   cmocka_unit_test(lease_of_lost_leader),
+      cmocka_unit_test(no_lease_for_ever), cmocka_unit_test(no_echo),
+      cmocka_unit_test(too_high),          cmocka_unit_test(used_up),
+      cmocka_unit_test(below_its_base),    cmocka_unit_test(in_order),
+      cmocka_unit_test(about_nobody),      cmocka_unit_test(bad_acceptance),
+      cmocka_unit_test(bad_proposal),      cmocka_unit_test(many_members),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
