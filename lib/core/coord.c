@@ -153,7 +153,7 @@ static void forget_lost(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_coord *c = m->coord;
   record->main = record->life == DMI_LIFE_LEFT && record->busy;
   dmi_record_move(record, DMI_LIFE_LOST);
-  if (c->removing == record->uid) c->removing = 0;
+  dmi_coord_look_removing(c);
   dmi_uid_set_drop(&c->last_requests, record->uid);
   record->heir = 0;
   record->busy = false;

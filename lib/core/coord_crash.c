@@ -59,11 +59,11 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
     queued->notice.info = record->info;
   }
   dmi_uid_set_add(&c->dead, uid);
-  if (c->removing == uid) c->removing = 0;
   dmi_uid_set_drop(&c->last_requests, uid);
   dmi_coord_unnotify(c, uid);
   take_back(c, uid);
   DMI_LIST_DROP(&c->records, record - c->records.at);
+  dmi_coord_look_removing(c);
   dmi_coord_answer(m, &welcome, DMI_EMEMBER, NULL);
   dmi_coord_answer(m, &goodbye, left ? DMI_OK : DMI_EMEMBER, NULL);
   dmi_directory_exited(m, uid);
@@ -167,7 +167,7 @@ static void set_life(struct dmi_member *m, struct dmi_record *record, const stru
   }
   record->vital = (opened || (state->flags & DMI_STATE_FIRST)) && record->life != DMI_LIFE_LEFT;
   record->flushed = state->phase == DMI_PHASE_LEFT && !(state->flags & DMI_STATE_LEFT);
-  if (record->life == DMI_LIFE_FLUSHING) m->coord->removing = record->uid;
+  dmi_coord_look_removing(m->coord);
 }
 
 /* What it said before STATE is in STATE, or comes again. */
@@ -206,10 +206,7 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
     c->got.num = before;
     return true; /* of a crash before this one */
   }
-  if (state.last_request_to) {
-    const struct dmi_record *leaver = dmi_coord_find(c, state.last_request_to);
-    if (leaver && leaver->left) dmi_uid_set_add(&c->last_requests, record->uid);
-  }
+  record->last_request_to = state.last_request_to;
   if (!c->rebuilds) return true;
   set_life(m, record, &state);
   forget_before(&c->deferred, record->uid);
@@ -284,25 +281,55 @@ static void rebuild_notices(struct dmi_member *m) {
   }
 }
 
+/* A member tells to whom it gave its pages; that one may have left since, and given them to its own
+ * heir.  0: that one is lost. */
+static uint32_t last_heir(const struct dmi_coord *c, uint32_t uid) {
+  const struct dmi_record *heir = dmi_coord_find(c, uid);
+  for (uint32_t i = 0; heir && heir->left && i < c->records.num; i++)
+    heir = dmi_coord_find(c, heir->heir);
+  return heir && !heir->left ? heir->uid : 0;
+}
+
+static void follow_heirs(struct dmi_coord *c) {
+  DMI_LIST(uint32_t) last = {0};
+  for (uint32_t i = 0; i < c->records.num; i++)
+    *DMI_LIST_ADD(&last) = last_heir(c, c->records.at[i].heir);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    if (last.at[i]) c->records.at[i].heir = last.at[i];
+  }
+  free(last.at);
+}
+
+static void leave_anew(struct dmi_member *m, struct dmi_record *record) {
+  const struct dmi_record *heir = dmi_coord_heir(m->coord, record->uid);
+  struct dmi_pack body;
+  record->heir = heir ? heir->uid : 0;
+  record->life = DMI_LIFE_LEAVING;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, record->heir);
+  dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
+}
+
 /* Who was giving its pages to one that is lost gets another heir, and begins anew; for one that has
  * left already it is only a name. */
 static void new_heirs(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    const struct dmi_record *heir;
-    struct dmi_pack body;
-    if (!record->heir || dmi_coord_find(c, record->heir)) continue;
-    if (record->left) {
-      record->heir = m->uid;
-      continue;
-    }
-    heir = dmi_coord_heir(c, record->uid);
-    record->heir = heir ? heir->uid : 0;
-    record->life = DMI_LIFE_LEAVING;
-    dmi_pack_init(&body);
-    dmi_pack_u32(&body, record->heir);
-    dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
+    if (record->heir && !record->left && !last_heir(c, record->heir)) leave_anew(m, record);
+  }
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    struct dmi_record *record = &c->records.at[i];
+    if (record->heir && record->left && !last_heir(c, record->heir)) record->heir = m->uid;
+  }
+}
+
+/* Who has sent LAST_REQUEST to one that has still to be told FLUSH. */
+static void gather_last_requests(struct dmi_coord *c) {
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *leaver = dmi_coord_find(c, c->records.at[i].last_request_to);
+    if (leaver && leaver->left && leaver->life == DMI_LIFE_DRAINED)
+      dmi_uid_set_add(&c->last_requests, c->records.at[i].uid);
   }
 }
 
@@ -319,12 +346,14 @@ void dmi_coord_end_ready(struct dmi_member *m) {
     dmi_pack_u64(&body, c->view);
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RESUME, 0, 0, &body);
   }
+  gather_last_requests(c);
+  if (rebuilds) rebuild_notices(m); /* first: those that join now are announced by the next line */
   dmi_coord_end_view(m);
   for (uint32_t i = 0; rebuilds && i < c->records.num; i++) {
     if (c->records.at[i].flushed) (void)dmi_coord_on_flushed(m, &c->records.at[i], NULL);
   }
+  if (rebuilds) follow_heirs(c);
   new_heirs(m);
-  if (rebuilds) rebuild_notices(m);
   for (uint32_t i = 0; i < c->lost.num; i++)
     dmi_coord_notify_lost(m, &c->lost.at[i]);
   c->lost.num = 0;

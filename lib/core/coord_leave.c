@@ -132,6 +132,13 @@ bool dmi_coord_on_leave_ask(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
+/* The answers to LEAVE_GO name its heir.  Is it an answer to one that came before a crash, since
+ * which the leaver has got another heir? */
+static bool answers_before(const struct dmi_member *m, const struct dmi_record *record,
+                           const struct dmi_msg *msg) {
+  return m->env.survive && msg->member.op != record->heir;
+}
+
 /* The second time, after NO_HEIR, no DMI_goodbye waits for an answer; the leave is tried again
  * when there may be memory: dmi_coord_leave_retry. */
 bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
@@ -139,7 +146,9 @@ bool dmi_coord_on_leave_no(struct dmi_member *m, struct dmi_record *record,
   /* One that does run threads was not dismissed: who called DMI_goodbye was lost. */
   bool orphan = m->env.survive && msg->member.error == DMI_EBUSY;
   bool dismissed = record->goodbye.uid == 0 && !orphan;
-  if (record->life != DMI_LIFE_LEAVING || msg->body.len > 0) return false;
+  if (answers_before(m, record, msg)) return true;
+  if (record->life != DMI_LIFE_LEAVING || msg->member.op != record->heir || msg->body.len > 0)
+    return false;
   if (msg->member.error != DMI_ENOMEM && (msg->member.error != DMI_EBUSY || dismissed))
     return false;
   dmi_record_move(record, dismissed ? DMI_LIFE_NO_HEIR : DMI_LIFE_CLOSING);
@@ -165,7 +174,8 @@ bool dmi_coord_on_drained(struct dmi_member *m, struct dmi_record *record,
   struct dmi_coord *c = m->coord;
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;
-  if (record->life != DMI_LIFE_LEAVING) return false;
+  if (answers_before(m, record, msg)) return true;
+  if (record->life != DMI_LIFE_LEAVING || msg->member.op != record->heir) return false;
   dmi_unpack_init(&body, &msg->body);
   num = dmi_unpack_count(&body, 16);
   for (uint32_t i = 0; i < num; i++) {
@@ -199,6 +209,14 @@ void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record) {
   dmi_member_send(m, record->uid, DMI_CTL_FLUSH, 0, 0, &body);
 }
 
+void dmi_coord_look_removing(struct dmi_coord *c) {
+  c->removing = 0;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    enum dmi_life life = c->records.at[i].life;
+    if (life == DMI_LIFE_FLUSHING || life == DMI_LIFE_EXITING) c->removing = c->records.at[i].uid;
+  }
+}
+
 /* Everything that it had to forward or answer has arrived: from now on its loss does no harm. */
 bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
                           const struct dmi_msg *msg) {
@@ -206,7 +224,7 @@ bool dmi_coord_on_flushed(struct dmi_member *m, struct dmi_record *record,
   if (record->life != DMI_LIFE_FLUSHING || (msg && msg->body.len > 0)) return false;
   dmi_record_move(record, DMI_LIFE_LEFT);
   record->vital = DMI_BROKEN(m, DMI_MBREAK_LOST);
-  c->removing = 0;
+  dmi_coord_look_removing(c);
   dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);
   dmi_member_send(m, record->uid, DMI_CTL_LEFT, 0, 0, NULL);
   return true;
@@ -225,7 +243,7 @@ void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record) {
   dmi_record_move(record, DMI_LIFE_LOST);
   record->heir = 0;
   record->busy = false;
-  m->coord->removing = 0;
+  dmi_coord_look_removing(m->coord);
   dmi_directory_exited(m, record->uid);
 }
 

@@ -12,7 +12,7 @@
 #define FORGET_BYTES 24u
 #define ADOPT_BYTES 52u
 #define RESULT_BYTES 20u
-#define DEFERRED_BYTES 21u
+#define DEFERRED_BYTES 22u
 
 #define WELCOMED 0x01u
 #define BUSY 0x02u
@@ -78,6 +78,7 @@ static void pack_deferred(struct dmi_pack *pack, const struct dmi_deferred_list 
     const struct dmi_deferred *item = &list->at[i];
     dmi_pack_u32(pack, item->from);
     dmi_pack_u8(pack, item->msg.type);
+    dmi_pack_u8(pack, (item->msg.flags & DMI_F_AGAIN) != 0);
     dmi_pack_u64(pack, item->msg.member.op);
     dmi_pack_u32(pack, (uint32_t)item->msg.member.error);
     dmi_pack_bytes(pack, item->msg.body.ptr, item->msg.body.len);
@@ -91,6 +92,7 @@ static void unpack_deferred(struct dmi_unpack *unpack, struct dmi_deferred_list 
     uint32_t from = dmi_unpack_u32(unpack);
     size_t len;
     msg.type = dmi_unpack_u8(unpack);
+    if (dmi_member_unpack_flag(unpack)) msg.flags = DMI_F_AGAIN;
     msg.member.op = dmi_unpack_u64(unpack);
     msg.member.error = (int32_t)dmi_unpack_u32(unpack);
     msg.body.ptr = dmi_unpack_bytes(unpack, &len);

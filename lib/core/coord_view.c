@@ -321,12 +321,11 @@ bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,
   number = dmi_unpack_u64(&body);
   last_request = dmi_unpack_u8(&body);
   if (!dmi_unpack_done(&body) || last_request > 1) return false;
-  if (m->env.survive && (number != c->view || dmi_coord_recovers(c)))
-    return true; /* STATE says it */
-  if (m->env.survive && c->change == DMI_CHANGE_NONE) return true;
-  if (c->change == DMI_CHANGE_NONE || number != c->view) return false;
-  if (!dmi_uid_set_drop(&c->awaits, record->uid))
-    return m->env.survive; /* one that was told to end: the agreement has given it the view, too */
+  if (m->env.survive && number < c->view) return true; /* STATE says it */
+  /* one that was told to end: the agreement has given it the view, too */
+  if (m->env.survive && number == c->view && record->life == DMI_LIFE_EXITING) return true;
+  if (c->change == DMI_CHANGE_NONE || number != c->view || dmi_coord_recovers(c)) return false;
+  if (!dmi_uid_set_drop(&c->awaits, record->uid)) return false;
   if (last_request) dmi_uid_set_add(&c->last_requests, record->uid);
   if (DMI_BROKEN(m, DMI_MBREAK_TAKEN) && record->life == DMI_LIFE_JOINING) become_joined(m, record);
   return true;
@@ -399,13 +398,16 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   struct dmi_unpack body;
   struct dmi_coord *c;
   struct dmi_deferred_list list;
-  if (m->coord || m->uid == 0 || m->coordinator != m->uid || from != m->coordinator_before) {
-    return m->env.survive != NULL; /* a crash view has come between */
-  }
+  if (m->uid == 0) return false;
   dmi_unpack_init(&body, &msg->body);
   c = dmi_coord_unpack(&body);
   if (!c) return false;
-  if (!dmi_coord_good(m, c)) {
+  if (m->env.survive && c->view < m->view) { /* a crash view has come between */
+    dmi_coord_free(c);
+    return true;
+  }
+  if (m->coord || m->coordinator != m->uid || from != m->coordinator_before ||
+      !dmi_coord_good(m, c)) {
     dmi_coord_free(c);
     return false;
   }

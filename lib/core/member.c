@@ -91,6 +91,7 @@ bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg
   if (row->sender == DMI_COORD && row->receiver != DMI_JOINER &&
       (from != m->coordinator || m->uid == 0))
     return m->env.survive && m->uid; /* it has been deposed, and may not know */
+  if (row->sender == DMI_COORD && dmi_member_is_late(m, msg)) return true;
   switch (msg->type) {
 #define HANDLE(symbol, number, name, handler, ...) \
   case symbol:                                     \

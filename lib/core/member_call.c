@@ -127,8 +127,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
     look_idle(m);
     return true;
   }
-  /* completed with DMI_EINACTIVE, or asked again while the answer was in flight */
-  return !dmi_member_is_active(m) || m->env.survive;
+  return !dmi_member_is_active(m); /* completed with DMI_EINACTIVE */
 }
 
 void dmi_member_end_calls(struct dmi_member *m) {

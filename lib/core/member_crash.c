@@ -115,6 +115,13 @@ void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer)
   if (peer->voter) dmi_member_note_got(m, peer->uid, DMI_OPEN);
 }
 
+bool dmi_member_crash_lost(const struct dmi_member *m, uint32_t uid) {
+  for (uint32_t i = 0; i < m->lost.num; i++) {
+    if (m->lost.at[i].uid == uid) return true;
+  }
+  return false;
+}
+
 /* ---- STATE ----------------------------------------------------------------------------------- */
 
 void dmi_member_note_got(struct dmi_member *m, uint32_t uid, uint32_t state) {
@@ -164,9 +171,17 @@ static void replay_early(struct dmi_member *m) {
   dmi_deferred_free(&list);
 }
 
+/* The coordinator of a crash view is not the one before: it may have led once and been deposed, and
+ * what it said then may still be on its way.  What it says now begins with RECOVER, as it waits for
+ * this process's STATE first. */
+bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg) {
+  return m->unheard && msg->type != DMI_CTL_RECOVER;
+}
+
 /* A coordinator that makes its state anew forgets what came before STATE; one that has it ignores
  * what is sent again. */
 void dmi_member_crash_taken(struct dmi_member *m) {
+  if (m->coordinator != m->coordinator_next) m->unheard = true;
   m->coordinator = m->coordinator_next;
   m->coordinator_before = 0;
   if (m->coordinator == m->uid) dmi_coord_crash(m);
@@ -198,7 +213,10 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
     act->removed[i].lost = true;
     if (!dmi_member_find(m, act->removed[i].heir)) body.bad = true;
   }
-  if (dmi_unpack_done(&body) && number == m->crash) return true;
+  if (dmi_unpack_done(&body) && number == m->crash) {
+    m->unheard = false;
+    return true;
+  }
   free(act->removed);
   m->out->num--;
   return dmi_unpack_done(&body); /* of a recovery that begins anew */

@@ -166,6 +166,7 @@ struct dmi_member {
   /* with `survive` */
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
   uint64_t crash; /* number of the crash view that is being recovered from; 0: none */
+  bool unheard;   /* its coordinator is another one than before, and has not said RECOVER */
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   DMI_LIST(struct dmi_got) got;
@@ -296,9 +297,14 @@ struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
                                             const struct dmi_view_body *view);
 void dmi_member_crash_taken(struct dmi_member *m); /* the answer to VIEW, of a crash view */
 void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer);
+/* Has a crash view removed it that is being recovered from? */
+bool dmi_member_crash_lost(const struct dmi_member *m, dmi_uid_t uid);
 void dmi_member_note_got(struct dmi_member *m, dmi_uid_t uid, uint32_t state);
 void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash);
 bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
+/* A message of the coordinator: is it of a time before a crash, when it was the coordinator, too?
+ */
+bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_next_agreed(struct dmi_member *m);
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
@@ -377,6 +383,7 @@ struct dmi_record {
   bool ended;                /* ENDED has arrived */
   bool removed;              /* removed by the current view change */
   bool flushed;              /* STATE says so: FLUSHED may be lost */
+  dmi_uid_t last_request_to; /* STATE: the last one that had left to which it sent LAST_REQUEST */
   struct dmi_caller welcome; /* the call that waits for OPENED */
   /* the call that waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
   struct dmi_caller goodbye;
@@ -506,6 +513,9 @@ void dmi_coord_leave_retry(struct dmi_member *m);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, dmi_uid_t but); /* NULL: none */
 struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, dmi_uid_t but);
 void dmi_coord_retry(struct dmi_member *m);
+/* After a crash there may be two: one that is FLUSHED, as another coordinator had heard, and the
+ * next one. */
+void dmi_coord_look_removing(struct dmi_coord *c);
 void dmi_coord_flush(struct dmi_member *m, struct dmi_record *record); /* all have taken the view */
 void dmi_coord_exit(struct dmi_member *m, struct dmi_record *record);
 void dmi_coord_exited(struct dmi_member *m, struct dmi_record *record);

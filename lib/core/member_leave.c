@@ -92,12 +92,13 @@ void dmi_member_leave_stopped(struct dmi_member *m, bool stopped) {
     return;
   }
   dmi_member_move(m, DMI_PHASE_JOINED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_EBUSY, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, m->heir, DMI_EBUSY, NULL);
 }
 
 /* A process that was already dismissed keeps its pages. */
 void dmi_member_leave_no_capacity(struct dmi_member *m) {
-  if (m->phase != DMI_PHASE_DRAINING || !m->heir) return;
+  uint32_t heir = m->heir;
+  if (m->phase != DMI_PHASE_DRAINING || !heir) return;
   m->heir = 0;
   m->no_capacity = true;
   if (!m->no_capacity_told) {
@@ -109,7 +110,7 @@ void dmi_member_leave_no_capacity(struct dmi_member *m) {
   }
   m->no_capacity_told = true;
   dmi_member_move(m, m->left_shown ? DMI_PHASE_DRAINED : DMI_PHASE_JOINED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, 0, DMI_ENOMEM, NULL);
+  dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, heir, DMI_ENOMEM, NULL);
 }
 
 void dmi_member_leave_retry_said(struct dmi_member *m) {
@@ -125,7 +126,7 @@ static void show_left(struct dmi_member *m) {
 
 static void send_drained(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_DRAINED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, 0, 0, &m->ended);
+  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, m->heir, 0, &m->ended);
   if (!m->heir) show_left(m);
 }
 
@@ -210,10 +211,9 @@ bool dmi_member_on_flush(struct dmi_member *m, uint32_t from, const struct dmi_m
   num = dmi_unpack_count(&body, 4);
   for (uint32_t i = 0; i < num; i++) {
     uint32_t uid = dmi_unpack_u32(&body);
-    bool there = dmi_member_find(m, uid) != NULL;
-    /* Its LAST_REQUEST would never arrive; a crash view may have come before this. */
-    if (!there && !m->env.survive) body.bad = true;
-    if (there && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
+    if (dmi_member_crash_lost(m, uid)) continue;   /* the coordinator has not heard of it yet */
+    if (!dmi_member_find(m, uid)) body.bad = true; /* its LAST_REQUEST would never arrive */
+    if (!body.bad && !dmi_uid_set_has(&m->last_requests, uid)) dmi_uid_set_add(&m->awaits, uid);
   }
   if (!dmi_unpack_done(&body)) {
     dmi_uid_set_free(&m->awaits);

@@ -23,6 +23,7 @@ struct daemon {
   struct dmi_member *m;
   struct dmi_mout out;
   bool carrying, joined, opened, asked, over;
+  bool stopped;  /* its users have ended: the program may end without hearing of it */
   uint32_t seed; /* index */
   uint32_t attempts;
   uint32_t temp;
@@ -149,6 +150,7 @@ static void carry_pulse(struct daemon *daemon, struct dmi_pulse_out *out) {
     switch (act->type) {
       case DMI_PULSE_SEND:
         if (!to) break;
+        sim_log_said(sim, proc, act);
         sim_letter(sim, self, to, LANE_PULSE, letter);
         memset(&act->msg, 0, sizeof(act->msg));
         break;
@@ -217,6 +219,7 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
   sim_log(sim, "p%u is given: state %u of p%u", daemon->proc->uid, notice->state, notice->uid);
   if (daemon->got_num < GOT_MAX)
     daemon->got[daemon->got_num++] = (struct got){notice->uid, notice->state};
+  if (daemon->stopped) return;
   if (notice->state == DMI_OPEN) {
     daemon->calls++;
     dmi_member_welcome(daemon->m, 2 * ++sim->attempts, notice->dmi_id, &daemon->out);
@@ -269,6 +272,7 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       dmi_member_busy(daemon->m, 2 * ++sim->attempts, &daemon->out);
       break;
     case DMI_MACT_STOP_THREADS:
+      daemon->stopped = true;
       if (daemon->opened && daemon->m->busy) dmi_member_idle(daemon->m, &daemon->out);
       dmi_member_stopped(daemon->m, true, &daemon->out);
       break;
@@ -449,7 +453,7 @@ void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
 
 static void user(struct daemon *daemon) {
   struct sim *sim = daemon->sim;
-  if (!daemon->joined || daemon->over) return;
+  if (!daemon->joined || daemon->over || daemon->stopped) return;
   if (!daemon->polls && (daemon->opened || daemon->m->first)) {
     daemon->polls++;
     dmi_member_poll(daemon->m, 2 * ++sim->attempts + 1, &daemon->out);
@@ -499,6 +503,15 @@ static uint32_t given(const struct sim *sim, uint32_t uid, uint32_t state, bool 
   return num;
 }
 
+/* Does a user poll? */
+static bool anybody_polls(const struct sim *sim) {
+  for (uint32_t i = 1; i < PROCS; i++) {
+    const struct daemon *daemon = sim->proc[i].daemon;
+    if (daemon && sim->proc[i].alive && daemon->polls && !daemon->stopped) return true;
+  }
+  return false;
+}
+
 static void check_one(struct sim *sim, const struct sim_proc *proc) {
   const struct daemon *daemon = proc->daemon;
   if (!daemon->joined) sim_bad(sim, "process %u joins for ever", (unsigned)(proc - sim->proc));
@@ -519,7 +532,7 @@ void sim_check_members(struct sim *sim) {
       coordinators += dmi_member_is_coordinator(daemon_of(proc)->m);
     } else if (proc->uid && !proc->ended && daemon_of(proc)->m->phase < DMI_PHASE_DRAINED &&
                given(sim, proc->uid, DMI_OPEN, false) &&
-               (given(sim, proc->uid, DMI_LOST, true) == 0 ||
+               ((given(sim, proc->uid, DMI_LOST, true) == 0 && anybody_polls(sim)) ||
                 given(sim, proc->uid, DMI_LOST, false) > 1)) {
       sim_bad(sim, "the loss of p%u was told to %u, of which %u live", proc->uid,
               given(sim, proc->uid, DMI_LOST, true),

@@ -194,6 +194,7 @@ static void test_welcome_waits_for_opened(void **state) {
 
 static bool leave_no(struct dmi_member *m, uint32_t from, int32_t error) {
   struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO};
+  msg.member.op = 1; /* the heir in LEAVE_GO */
   msg.member.error = error;
   dmi_mout_clear(&out);
   return dmi_member_message(m, from, &msg, &out);
@@ -228,7 +229,7 @@ static void test_goodbye(void **state) {
   dmi_pack_u32(&body, 1);
   dmi_pack_u64(&body, 17); /* thread */
   dmi_pack_u64(&body, 99); /* its result */
-  assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
+  assert_true(give(m, 2, DMI_CTL_DRAINED, 1, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->removed[0].heir, 1);
   dmi_mout_clear(&out);
   dmi_member_goodbye(m, 50, (dmi_id_t){1}, &out); /* the other one has no answer yet */
@@ -546,7 +547,7 @@ static void test_coordinator_awaits(void **state) {
   AWAITS(m, "2 ");
   dmi_pack_init(&body);
   dmi_pack_u32(&body, 0);
-  assert_true(give(m, 2, DMI_CTL_DRAINED, 0, &body));
+  assert_true(give(m, 2, DMI_CTL_DRAINED, 1, &body));
   dmi_member_viewed(m, &out);
   AWAITS(m, "2 "); /* it takes the view, too */
   assert_true(give_taken(m, 2, 3));
