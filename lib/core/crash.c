@@ -270,8 +270,7 @@ void dmi_crash_change(struct dmi_pulse *p, const struct dmi_pulse_view *view) {
 void dmi_crash_known(struct dmi_pulse *p, uint64_t known) {
   for (uint32_t i = 0; i < p->chain.num; i++) {
     if (p->chain.at[i].number != known) continue;
-    /* Nothing new. Where nobody leads, a pulse now would be answered by one, and so on for ever. */
-    if (i == 0 && !p->config.survive) return;
+    if (i == 0) return; /* nothing new: a pulse now would be answered by one, and so on for ever */
     dmi_crash_chain_drop(&p->chain, i);
     dmi_pulse_viewed(p);
     return;

@@ -27,14 +27,14 @@ static uint32_t rank(struct dmi_pulse *p) {
   return num;
 }
 
-static dmi_ms_t later(struct dmi_pulse *p, uint32_t hundredths) {
-  return p->now + dmi_pulse_span(p, hundredths) + rank(p) * dmi_pulse_span(p, DMI_SPAN_RANK);
+static dmi_ms_t later(struct dmi_pulse *p, dmi_ms_t span) {
+  return p->now + span + rank(p) * dmi_pulse_short(p, DMI_SPAN_RANK);
 }
 
 /* Whom it follows may have to wait for leases. */
 void dmi_crash_follow(struct dmi_pulse *p) {
   p->lead = DMI_LEAD_NOT;
-  p->attempt = later(p, DMI_SPAN_GIVEN + DMI_SPAN_ANSWER);
+  p->attempt = later(p, dmi_pulse_span(p, DMI_SPAN_GIVEN + DMI_SPAN_ANSWER));
   p->waits = true;
 }
 
@@ -303,7 +303,7 @@ static void look_prepares(struct dmi_pulse *p) {
   if (!all && p->now < p->patience) return;
   if ((!refused && choose(p)) || p->now < p->patience) return;
   p->lead = DMI_LEAD_NOT;
-  p->attempt = later(p, DMI_SPAN_ANSWER);
+  p->attempt = later(p, dmi_pulse_span(p, DMI_SPAN_ANSWER));
 }
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
@@ -394,7 +394,8 @@ static void look_leads(struct dmi_pulse *p) {
     return;
   }
   if (p->patience == DMI_MS_NEVER)
-    p->patience = p->now + dmi_pulse_span(p, p->outrun ? DMI_SPAN_ANSWER : DMI_SPAN_GATHER);
+    p->patience = p->now + (p->outrun ? dmi_pulse_span(p, DMI_SPAN_ANSWER)
+                                      : dmi_pulse_short(p, DMI_SPAN_GATHER));
   if (p->now < p->patience) return;
   if (p->outrun) {
     prepare(p);
@@ -431,7 +432,7 @@ static void look_once(struct dmi_pulse *p) {
         p->attempt = DMI_MS_NEVER;
       } else if (p->attempt == DMI_MS_NEVER || (p->waits && gone(p, DMI_BALLOT_UID(p->promised)))) {
         p->waits = false;
-        p->attempt = later(p, DMI_SPAN_GATHER);
+        p->attempt = later(p, dmi_pulse_short(p, DMI_SPAN_GATHER));
       } else if (p->now >= p->attempt) {
         prepare(p);
       }

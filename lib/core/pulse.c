@@ -152,8 +152,10 @@ static bool begin(struct dmi_pulse *p, dmi_ms_t now, struct dmi_pulse_out *out) 
   if (now > p->now) p->now = now;
   p->out = out;
   if (!p->started || p->ending || p->over) return false;
-  if (late > dmi_pulse_span(p, DMI_SPAN_LATE) && !DMI_BROKEN(p, DMI_PULSE_BREAK_LATE))
+  if (late > dmi_pulse_span(p, DMI_SPAN_LATE) && !DMI_BROKEN(p, DMI_PULSE_BREAK_LATE)) {
+    p->woke = p->now;
     dmi_pulse_forgive(p, late);
+  }
   dmi_pulse_look_lease(p);
   return !p->over;
 }

@@ -128,6 +128,7 @@ struct dmi_pulse {
   dmi_ms_t due; /* as dmi_pulse_wake said last */
   dmi_ms_t next_pulse;
   dmi_ms_t lease; /* until then */
+  dmi_ms_t woke;  /* when it came late last: what the others have said since may not be here yet */
   bool frozen;
   struct {
     struct dmi_pulse_asker *at;
@@ -165,7 +166,9 @@ struct dmi_pulse {
 
 /* So many hundredths of dead_after; it is never: of five seconds. */
 dmi_ms_t dmi_pulse_span(const struct dmi_pulse *p, uint32_t hundredths);
-/* The same; never: NEVER. */
+/* The same, but not more than when dead_after is a second: what is waited for takes no longer. */
+dmi_ms_t dmi_pulse_short(const struct dmi_pulse *p, uint32_t hundredths);
+/* As dmi_pulse_span; never: NEVER. */
 dmi_ms_t dmi_pulse_limit(const struct dmi_pulse *p, uint32_t hundredths);
 #define DMI_SPAN_PULSE 10  /* between pulses */
 #define DMI_SPAN_SILENT 50 /* people hear of it */

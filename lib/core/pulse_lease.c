@@ -167,6 +167,12 @@ static void give_up(struct dmi_pulse *p) {
   dmi_pulse_end(p, text);
 }
 
+/* Who was stopped itself hears first why the others have gone on. */
+static dmi_ms_t end_at(const struct dmi_pulse *p) {
+  dmi_ms_t since = p->lease > p->woke ? p->lease : p->woke;
+  return after(since, dmi_pulse_limit(p, DMI_SPAN_END));
+}
+
 void dmi_pulse_look_lease(struct dmi_pulse *p) {
   struct dmi_pulse_peer *coordinator = dmi_pulse_peer(p, dmi_pulse_top(p)->coordinator);
   bool frozen;
@@ -178,13 +184,13 @@ void dmi_pulse_look_lease(struct dmi_pulse *p) {
     p->frozen = frozen;
     (void)dmi_pulse_act(p, frozen ? DMI_PULSE_FREEZE : DMI_PULSE_THAW);
   }
-  if (p->now >= after(p->lease, dmi_pulse_limit(p, DMI_SPAN_END))) give_up(p);
+  if (p->now >= end_at(p)) give_up(p);
 }
 
 dmi_ms_t dmi_pulse_lease_wake(const struct dmi_pulse *p) {
   dmi_ms_t wake = p->next_pulse, end;
   if (!p->config.survive || p->lease >= DMI_MS_NEVER) return wake;
   if (p->lease > p->now) return p->lease < wake ? p->lease : wake;
-  end = after(p->lease, dmi_pulse_limit(p, DMI_SPAN_END));
+  end = end_at(p);
   return end < wake ? end : wake;
 }

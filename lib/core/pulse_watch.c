@@ -19,6 +19,11 @@ dmi_ms_t dmi_pulse_span(const struct dmi_pulse *p, uint32_t hundredths) {
   return all * hundredths / 100;
 }
 
+dmi_ms_t dmi_pulse_short(const struct dmi_pulse *p, uint32_t hundredths) {
+  dmi_ms_t span = dmi_pulse_span(p, hundredths), most = 10 * hundredths;
+  return span < most ? span : most;
+}
+
 dmi_ms_t dmi_pulse_limit(const struct dmi_pulse *p, uint32_t hundredths) {
   return p->config.dead_after ? dmi_pulse_span(p, hundredths) : DMI_MS_NEVER;
 }
@@ -233,7 +238,7 @@ void dmi_pulse_look_links(struct dmi_pulse *p) {
     struct dmi_pulse_bad_link link = p->links.at[i];
     struct dmi_pulse_peer *a = dmi_pulse_peer(p, link.a), *b = dmi_pulse_peer(p, link.b);
     bool moot = !a || !b || !a->in || !b->in || a->doubt || b->doubt;
-    if (!moot && p->now < link.since + dmi_pulse_span(p, DMI_SPAN_LINK)) {
+    if (!moot && p->now < link.since + dmi_pulse_short(p, DMI_SPAN_LINK)) {
       i++;
       continue;
     }
@@ -261,7 +266,7 @@ dmi_ms_t dmi_pulse_watch_wake(const struct dmi_pulse *p) {
     if (look_wake(p, peer) < wake) wake = look_wake(p, peer);
   }
   for (uint32_t i = 0; i < p->links.num; i++) {
-    dmi_ms_t at = p->links.at[i].since + dmi_pulse_span(p, DMI_SPAN_LINK);
+    dmi_ms_t at = p->links.at[i].since + dmi_pulse_short(p, DMI_SPAN_LINK);
     if (at < wake) wake = at;
   }
   return wake;

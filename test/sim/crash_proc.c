@@ -105,13 +105,16 @@ static void say_taken(struct sim *sim, struct sim_proc *proc, dmi_uid_t maker) {
   }
 }
 
-static void take_crash(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_act *act) {
+/* A join, leave or handover that it learns of by the agreement was made by the coordinator before.
+ */
+static void take_agreed(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_act *act) {
+  dmi_uid_t maker = proc->view.view.coordinator;
   read_view(sim, proc, &act->body);
   sim_log(sim, "p%u takes %sview %u of p%u", proc->uid, act->crash ? "crash " : "",
           (unsigned)proc->view.view.number, proc->view.view.coordinator);
   if (act->crash) sim_check_view(sim, proc, false);
   if (act->crash) proc->role = false;
-  say_taken(sim, proc, proc->view.view.coordinator);
+  say_taken(sim, proc, act->crash ? proc->view.view.coordinator : maker);
 }
 
 /* ---- Actions of the core -------------------------------------------------------------------- */
@@ -127,7 +130,7 @@ static void carry(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_out *
         memset(&act->msg, 0, sizeof(act->msg));
         break;
       case DMI_PULSE_VIEW:
-        take_crash(sim, proc, act);
+        take_agreed(sim, proc, act);
         break;
       case DMI_PULSE_END:
         sim_log(sim, "p%u ends: %s", proc->uid, act->text);

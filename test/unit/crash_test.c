@@ -231,11 +231,11 @@ static void no_lease_for_ever(void **state) {
   done(pulse);
 }
 
-/* Where nobody leads, a pulse that says nothing new is answered, and brings no pulse of this
- * process forward: two processes would send pulses to each other as fast as they can. */
-static void no_echo(void **state) {
+/* A pulse that says nothing new is answered, and brings no pulse of this process forward: two
+ * processes would send pulses to each other as fast as they can, or twice as many as are needed. */
+static void no_echo(void **state, bool survive) {
   static const dmi_uid_t uid[] = {1, 2};
-  struct dmi_pulse_config config = {.self = 2, .dead_after = AFTER};
+  struct dmi_pulse_config config = {.self = 2, .dead_after = AFTER, .survive = survive};
   struct dmi_pulse_view view = view_of(3, 1, uid, 2);
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
   (void)state;
@@ -248,6 +248,14 @@ static void no_echo(void **state) {
   assert_non_null(sent(DMI_CTL_PULSE_OK, 1));
   assert_null(sent(DMI_CTL_PULSE, 1));
   done(pulse);
+}
+
+static void no_echo_alone(void **state) {
+  no_echo(state, false);
+}
+
+static void no_echo_survive(void **state) {
+  no_echo(state, true);
 }
 
 /* ---- Ballots --------------------------------------------------------------------------------- */
@@ -420,11 +428,12 @@ static void bad_proposal(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lease_and_views),   cmocka_unit_test(lease_of_lost_leader),
-      cmocka_unit_test(no_lease_for_ever), cmocka_unit_test(no_echo),
-      cmocka_unit_test(too_high),          cmocka_unit_test(used_up),
-      cmocka_unit_test(below_its_base),    cmocka_unit_test(in_order),
-      cmocka_unit_test(about_nobody),      cmocka_unit_test(bad_acceptance),
-      cmocka_unit_test(bad_proposal),      cmocka_unit_test(many_members),
+      cmocka_unit_test(no_lease_for_ever), cmocka_unit_test(no_echo_alone),
+      cmocka_unit_test(no_echo_survive),   cmocka_unit_test(too_high),
+      cmocka_unit_test(used_up),           cmocka_unit_test(below_its_base),
+      cmocka_unit_test(in_order),          cmocka_unit_test(about_nobody),
+      cmocka_unit_test(bad_acceptance),    cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(many_members),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

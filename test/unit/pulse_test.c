@@ -198,9 +198,39 @@ static void lease(void **state) {
   dmi_pulse_tick(pulse, 5810, &out);
   assert_true(dmi_pulse_frozen(pulse));
   assert_int_equal(count(DMI_PULSE_END, 0), 0);
+  while (dmi_pulse_wake(pulse) < 8010)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  assert_int_equal(count(DMI_PULSE_END, 0), 0);
   dmi_pulse_tick(pulse, 8010, &out);
   assert_int_equal(count(DMI_PULSE_END, 0), 1);
   assert_int_equal(dmi_pulse_wake(pulse), DMI_MS_NEVER);
+  done(pulse);
+}
+
+/* Who was stopped for long is to hear first what the others have decided, which says why it ends.
+ */
+static void stopped(void **state) {
+  struct dmi_pulse *pulse = coordinator(AFTER, true);
+  (void)state;
+  dmi_pulse_tick(pulse, 20000, &out);
+  assert_true(dmi_pulse_frozen(pulse));
+  while (dmi_pulse_wake(pulse) < 22200)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  assert_int_equal(count(DMI_PULSE_END, 0), 0);
+  dmi_pulse_tick(pulse, 22200, &out);
+  assert_int_equal(count(DMI_PULSE_END, 0), 1);
+  done(pulse);
+}
+
+/* Proof of death needs no time, however long silence is borne. */
+static void at_once(void **state) {
+  struct dmi_pulse *pulse = coordinator(60 * AFTER, true);
+  (void)state;
+  dmi_pulse_all_taken(pulse, 5000, 3, &out);
+  dmi_pulse_dead(pulse, 5100, 2, &out);
+  while (dmi_pulse_wake(pulse) <= 5120)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  assert_int_equal(sent(DMI_CTL_PROPOSE, 3), 1);
   done(pulse);
 }
 
@@ -230,7 +260,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(silence),       cmocka_unit_test(comes_back), cmocka_unit_test(probed),
       cmocka_unit_test(never),         cmocka_unit_test(late),       cmocka_unit_test(survives),
-      cmocka_unit_test(follows_views), cmocka_unit_test(lease),      cmocka_unit_test(rubbish),
+      cmocka_unit_test(follows_views), cmocka_unit_test(lease),      cmocka_unit_test(stopped),
+      cmocka_unit_test(at_once),       cmocka_unit_test(rubbish),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
