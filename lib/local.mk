@@ -96,7 +96,7 @@ net_sources = \
 	lib/net/tcp.c \
 	lib/net/transport.h
 
-# 4 core: the pure protocol: pages, membership, room, replacement policy
+# 4 core: the pure protocol: pages, membership, memory, replacement policy
 core_sources = \
 	lib/core/coord.c \
 	lib/core/coord_check.c \

@@ -1,6 +1,6 @@
 /*
  * access.h - reads, writes and read-modify-writes of this process's threads, and page messages of
- * other processes: the shell around the page protocol in lib/core.
+ * other processes: what is around the page protocol of lib/core.
  *
  * Must not include anything of the layers above; what it needs from them is in struct
  * dmi_access_above.

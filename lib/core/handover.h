@@ -71,20 +71,20 @@ struct dmi_handover_env {
 /* Deliberate faults, one rule switched off each: base/mutation.h. */
 enum dmi_handover_break {
   DMI_HBREAK_NOTHING,
-  DMI_HBREAK_END,    /* R8.1: HOME_END goes before the tails */
-  DMI_HBREAK_LIST,   /* R8.1: the list is made before the heir is the home */
-  DMI_HBREAK_RECORD, /* R8.1: only tails other than the leaver are sent */
-  DMI_HBREAK_PAGES,  /* R8.3: pages are collected before all homes are handed over */
-  DMI_HBREAK_DONE,   /* R8.4: it does not wait for HOME_DONE */
-  DMI_HBREAK_OWNED,  /* R8.4: it does not wait until nothing is owned */
-  DMI_HBREAK_COPY,   /* R8.4: it is drained although it has a copy */
-  DMI_HBREAK_PARK,   /* R8.2: the heir does not wait for HOME_END before it decides */
-  DMI_HBREAK_REPLAY, /* R8.2: messages kept until HOME_END are forgotten */
-  DMI_HBREAK_NEVER,  /* R8.2: a page that no process asked for does not become the heir's */
-  DMI_HBREAK_LOOKUP, /* TAKE of an unknown mapping is accepted without asking the directory */
-  DMI_HBREAK_KEEP,   /* a refused page is not reported */
-  DMI_HBREAK_HEIR,   /* homes of a member that left do not go to its heir */
-  DMI_HBREAK_KILL,   /* R10: what waits for pages of a forgotten mapping gets no answer */
+  DMI_HBREAK_END,     /* R8.1: HOME_END goes before the tails */
+  DMI_HBREAK_LIST,    /* R8.1: the list is made before the heir is the home */
+  DMI_HBREAK_RECORD,  /* R8.1: only tails other than the leaver are sent */
+  DMI_HBREAK_PAGES,   /* R8.3: pages are collected before all homes are handed over */
+  DMI_HBREAK_DONE,    /* R8.4: it does not wait for HOME_DONE */
+  DMI_HBREAK_OWNED,   /* R8.4: it does not wait until nothing is owned */
+  DMI_HBREAK_COPY,    /* R8.4: it is drained although it has a copy */
+  DMI_HBREAK_DEFER,   /* R8.2: the heir does not wait for HOME_END before it decides */
+  DMI_HBREAK_REPLAY,  /* R8.2: messages kept until HOME_END are forgotten */
+  DMI_HBREAK_NEVER,   /* R8.2: a page that no process asked for does not become the heir's */
+  DMI_HBREAK_LOOKUP,  /* TAKE of an unknown mapping is accepted without asking the directory */
+  DMI_HBREAK_REFUSED, /* a refused page is not reported */
+  DMI_HBREAK_HEIR,    /* homes of a member that left do not go to its heir */
+  DMI_HBREAK_KILL,    /* R10: what waits for pages of a forgotten mapping gets no answer */
   DMI_HBREAK_LAST
 };
 

@@ -20,7 +20,7 @@ static bool is_mapping(uint64_t base, uint64_t page_size, uint64_t page_num) {
 bool dmi_handover_on_home_begin(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
                                 struct dmi_out *out) {
   struct dmi_map *map = ENV(h, find, msg->map);
-  uint32_t arriving = DMI_BROKEN(h, DMI_HBREAK_PARK) ? 0 : from;
+  uint32_t arriving = DMI_BROKEN(h, DMI_HBREAK_DEFER) ? 0 : from;
   (void)out;
   if (!is_mapping(msg->map, msg->home.page_size, msg->home.page_num)) return false;
   if (!map) {
@@ -60,7 +60,7 @@ static bool tail_arrives(struct dmi_handover *h, struct dmi_page *page, bool lis
 static struct dmi_map *arriving(struct dmi_handover *h, uint64_t base, uint32_t from) {
   struct dmi_map *map = ENV(h, find, base);
   bool is = map && atomic_load(&map->arriving) == from;
-  return is || (map && DMI_BROKEN(h, DMI_HBREAK_PARK)) ? map : NULL;
+  return is || (map && DMI_BROKEN(h, DMI_HBREAK_DEFER)) ? map : NULL;
 }
 
 bool dmi_handover_on_home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
@@ -160,7 +160,7 @@ static void take_pages(struct dmi_handover *h, struct dmi_map *map,
   }
   if (take->must) refusal.flags = DMI_F_MUST;
   if (!refusal.list.len) return;
-  if (DMI_BROKEN(h, DMI_HBREAK_KEEP)) {
+  if (DMI_BROKEN(h, DMI_HBREAK_REFUSED)) {
     dmi_slice_drop(&refusal.list);
   } else {
     dmi_out_send(out, take->from, &refusal);

@@ -400,7 +400,7 @@ struct dmi_join {
   struct dmi_peer peer; /* uid and dmi_id still 0 */
 };
 
-/* A notice on its way to a caller, with `survive`. */
+/* A notice in flight to a caller, with `survive`. */
 struct dmi_given {
   struct dmi_caller caller;
   struct dmi_queued queued;

@@ -356,7 +356,7 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool
 void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from, bool must,
                       struct dmi_out *out);
 
-/* ---- Room (R12; page_reserve.c): the caller decides what leaves, docs/replacement.md ---- */
+/* ---- Memory (R12; page_reserve.c): the caller decides what leaves, docs/replacement.md ---- */
 
 /* Drops a copy.  False: there is none, or it must stay for now. */
 bool dmi_page_drop(struct dmi_core *core, struct dmi_page *page);

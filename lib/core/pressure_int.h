@@ -98,7 +98,7 @@ bool dmi_pressure_set_marks(const struct dmi_pressure *pressure);
 /* In debug builds: aborts if `to` must not follow `from`. */
 void dmi_pressure_check_move(enum dmi_pressure_stage from, enum dmi_pressure_stage to);
 
-/* ---- pressure_others.c: members that ask for room ---- */
+/* ---- pressure_others.c: members that ask for memory ---- */
 /* True if other members may be given memory now. */
 bool dmi_pressure_can_give(const struct dmi_pressure *pressure);
 /* Finds the next member to answer: p->asker. False: there are no more. */

@@ -302,7 +302,7 @@ static bool consume_all(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY])
     if (!consume(conn, lent, why)) return false;
     more = conn->opener != NULL;
     if (more && !open_record(conn, &more)) {
-      snprintf(why, DMI_NET_WHY, "what came from it was changed on its way");
+      snprintf(why, DMI_NET_WHY, "what came from it was changed on the way");
       return false;
     }
   }

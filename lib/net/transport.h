@@ -81,7 +81,7 @@ struct dmi_transport_ops {
   void (*ends)(struct dmi_link *link, struct dmi_addr *ours, struct dmi_addr *theirs);
 
   /* ---- Does the other machine live? ----
-   * With `dead_after` set, a link on which nothing is on its way breaks (an error of which
+   * With `dead_after` set, a link on which nothing is in flight breaks (an error of which
    * dmi_alive_is_silence is true) when its machine has not answered for so long.  While something
    * is, alive.c asks these. */
   /* bytes sent that the other machine has not acknowledged */

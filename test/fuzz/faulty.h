@@ -33,7 +33,7 @@ enum attack {
   ACCEPT_WITHOUT,   /* a first view that the coordinator is not in */
   OUT_FOR_EVER,     /* wait for the LAST_REQUEST of a process that is not there */
   END_EARLY,        /* the program is over, while threads run */
-  COORD_LIES,       /* the coordinator's state is changed on its way */
+  COORD_LIES,       /* the coordinator's state is changed as it is sent */
   ATTACKS
 };
 

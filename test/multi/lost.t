@@ -21,7 +21,7 @@ my $program = $t->compile('test/multi/lost_dmi.c');
   $second->signal('STOP');
   waitpid $second->pid, WUNTRACED;
   print $in "go\n";
-  # The call is on its way when the one that it waits for is named.
+  # The call is in flight when the one that it waits for is named.
   $first->expect_err(qr/^dmi: waiting for process 1 .*: it does not answer; a call of DMI waits for it$/m);
   $second->kill_now;
   $first->expect_out(qr/^create: no process with this id takes part in the program$/m);

@@ -178,7 +178,7 @@ static void test_wrong(void) {
   FAILS(DMI_realloc(small, &addr, 8, -1), DMI_ESIZE);
   FAILS(DMI_realloc(small, &addr, INT64_MAX, 1), DMI_ESIZE);
   EQ(addr, 5);
-  OK(DMI_realloc(small, &addr, 110, 4096)); /* has the room */
+  OK(DMI_realloc(small, &addr, 110, 4096)); /* its slot is large enough */
   EQ(addr, small);
   OK(DMI_free(small));
   OK(DMI_free(large));

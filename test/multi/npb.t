@@ -61,8 +61,8 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   $_->wait_exit(0) for @all;
 }
 
-# The same with so little memory that the second process cannot go: its pages find no room.  Nobody
-# ends for that; when a third one brings room, the second leaves by itself.
+# The same with so little memory that the second process cannot go: its pages find no memory.  Nobody
+# ends for that; when a third one brings memory, the second leaves by itself.
 if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
   my $program = $t->build . '/examples/is_dmi';
   my ($class, $pool) = $t->scale eq 'small' ? ('W', '3M') : ('A', '26M');
@@ -75,7 +75,7 @@ if (!@ARGV || grep { $_ eq 'is' } @ARGV) {
     diag('is was too fast to be left');
   } else {
     $all[1]->expect_err(qr/^dmi: waiting for memory: .*$/m);
-    is(scalar $all[1]->events('left'), 0, 'no room for its pages: it has not left');
+    is(scalar $all[1]->events('left'), 0, 'no memory for its pages: it has not left');
     ok($_->running, $_->name . ' has not ended') for @all;
     push @all, $t->start($program, join => $all[0], name => 'full 3');
     $all[1]->expect_event('left');

@@ -1,14 +1,14 @@
 /*
  * pressure_dmi.c - mappings larger than what one process lends: every byte right, no pool above its
- * limit, and clean failure where there is no room.  pressure.t starts the processes.
+ * limit, and clean failure where there is no memory.  pressure.t starts the processes.
  *
  *   fill PROCS MIB KIB     pages of KIB KiB, MIB MiB together.  The first process writes, reads and
  *                          writes them again, alone; then all do, while the second leaves and
  *                          another joins
- *   full PROCS MIB KIB     more than there is room for: writes fail at its end
- *   leave PROCS MIB KIB    the second cannot leave, as there is no room for its pages; then it can
- *   save PROCS MIB KIB     copies that are saved stay, others go
- *   spill PROCS MIB KIB    the first one has a file for what nobody has room for
+ *   full PROCS MIB KIB     more than there is memory for: writes fail at its end
+ *   leave PROCS MIB KIB    the second cannot leave, as there is no memory for its pages; then it
+ * can save PROCS MIB KIB     copies that are saved stay, others go spill PROCS MIB KIB    the first
+ * one has a file for what nobody has memory for
  */
 #include "multi.h"
 
@@ -182,7 +182,7 @@ static void case_full(int32_t procs) {
   }
   while (written < job.pages && write_page(&job, written, 1, any_write(&rng), buf))
     written++;
-  check_that(written < job.pages, AT, "there was room for all");
+  check_that(written < job.pages, AT, "there was memory for all");
   EQ(DMI_errno(), DMI_ENOMEM);
   IS(strstr(DMI_strerror(DMI_ENOMEM), "-s") != NULL);
   IS(strstr(DMI_strerror(DMI_ENOMEM), "--spill") != NULL);
@@ -204,11 +204,11 @@ static void case_full(int32_t procs) {
                DMI_strerror(DMI_errno()));
   for (int64_t i = 0; i < written; i++)
     verify_page(&job, i, 2, any_read(&rng), buf);
-  /* And once there is room again, so can the rest. */
+  /* And once there is memory again, so can the rest. */
   OK(DMI_munmap(small, NULL));
   for (int64_t i = written; i < job.pages - 20 && more < 12; i++)
     more += write_page(&job, i, 2, DMI_EXCLUSIVE_WRITE, buf);
-  check_that(more >= 8, AT, "%" PRId64 " of 16 pages have room after DMI_munmap", more);
+  check_that(more >= 8, AT, "%" PRId64 " of 16 pages have memory after DMI_munmap", more);
   check_pool(&job, "the first process");
   my_free(buf);
 }
@@ -220,7 +220,7 @@ static void case_leave(void) {
   int32_t again = DMI_TRUE, asked = 0;
   struct job keep = job;
   MUST(DMI_mmap(&other, job.size, job.pages, NULL));
-  alone(1); /* half of what there is room for */
+  alone(1); /* half of what there is memory for */
   keep.addr = other;
   keep.step = 1;
   keep.round = keep.verify = 5;
@@ -230,8 +230,8 @@ static void case_leave(void) {
   EQ(node.state, DMI_CLOSE);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
-  /* There is no more room than before, but for copies that were in use just then: it asks again for
-   * these, perhaps, but not again and again. */
+  /* There is no more memory than before, but for copies that were in use just then: it asks again
+   * for these, perhaps, but not again and again. */
   for (; again && asked < 8; asked++) {
     OK(DMI_peek(&node, &again));
     if (again) FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
@@ -299,8 +299,8 @@ static void until_gone(int64_t first, int64_t num, int64_t other, int64_t others
   } while (missing(first, num, buf) <= num / 2);
 }
 
-/* The second process owns all; the first reads much more than it has room for, and again and again
- * what it has saved, or not. */
+/* The second process owns all; the first reads much more than it has memory for, and again and
+ * again what it has saved, or not. */
 static void case_save(void) {
   DMI_thread_t thread[1];
   DMI_pool_t pool;

@@ -71,7 +71,7 @@ static void one_page(void) {
   wr(&h, 1, 10, 1, 0, "a");
   rd(&h, 2, 3, 2, 0, "a");
   rd(&h, 4, 5, 3, 0, ".");
-  expect("the new value, then the old one, while the write is on its way", &h, false);
+  expect("the new value, then the old one, while the write is in flight", &h, false);
   hist_fini(&h);
 
   hist_init(&h, 8);

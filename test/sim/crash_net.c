@@ -98,7 +98,7 @@ bool sim_next_letter(struct sim *sim, uint64_t *at, struct sim_lane **next, dmi_
   return found;
 }
 
-/* Some of what was on its way does not arrive. */
+/* Some of what was in flight does not arrive. */
 void sim_lane_end(struct sim *sim, dmi_uid_t from, dmi_uid_t to) {
   struct sim_letter end = {.said = SAID_EOF};
   for (uint32_t i = LANE_PULSE; i <= LANE_DAEMON; i++) {

@@ -360,7 +360,7 @@ static void check_arena(const struct mapping *mapping) {
     return;
   }
   if (control.used != mapping->live) fail("slots taken and objects differ in number");
-  if (!control.closed && !(entry.version & 1)) fail("room that nobody can find");
+  if (!control.closed && !(entry.version & 1)) fail("spare slots that nobody can find");
   for (int i = 0; i < PROCESSES; i++) {
     used |= dmi_heap_uses(world.process[i].heap, mapping->tag, mapping->base);
     lives |= entry.holder == world.process[i].env.self;
@@ -368,7 +368,7 @@ static void check_arena(const struct mapping *mapping) {
   if (!control.used && !used && !mapping->left && (lives || !entry.holder))
     fail("an empty arena that nobody uses");
   if (control.closed && (control.slots - control.used) * 8 >= control.slots) {
-    fail("an arena with room is closed");
+    fail("an arena with spare slots is closed");
   }
 }
 
@@ -460,7 +460,7 @@ static const char *run(uint64_t seed, bool verbose) {
 }
 
 static const char *const breaks[] = {
-    [DMI_HEAP_BREAK_SPARE] = "room",    [DMI_HEAP_BREAK_VERSION] = "version",
+    [DMI_HEAP_BREAK_SPARE] = "spare",   [DMI_HEAP_BREAK_VERSION] = "version",
     [DMI_HEAP_BREAK_HOLDER] = "holder", [DMI_HEAP_BREAK_KILL] = "kill",
     [DMI_HEAP_BREAK_BASE] = "base",     [DMI_HEAP_BREAK_EMPTY] = "empty",
 };

@@ -287,7 +287,7 @@ static void nobody_takes(struct sim *sim, struct node *node, struct sim_end *end
   struct node *other = sim_net_other(end)->node;
   if (end->queue.num && !node->killed && !node->over && node->uid && end->id < DMI_NET_TEMP &&
       !other->killed)
-    sim_bad(sim, "p%u has ended, and %s from p%u is on its way to it", node->uid,
+    sim_bad(sim, "p%u has ended, and %s from p%u is in flight to it", node->uid,
             dmi_wire_name(sim_queue_head(&end->queue)->type), end->id);
   end->closed = end->dead = true;
   sim_queue_drop(sim, &end->queue);

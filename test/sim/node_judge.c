@@ -175,7 +175,8 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
   if (error == DMI_OK && notes->dismissed) sim_bad(sim, "p%u was dismissed twice", about->uid);
   if (error == DMI_OK) notes->dismissed = true;
   if (error == DMI_EBUSY && !notes->refused_stop) sim_bad(sim, "p%u was not busy", about->uid);
-  if (error == DMI_ENOMEM && !notes->refused_capacity) sim_bad(sim, "p%u had room", about->uid);
+  if (error == DMI_ENOMEM && !notes->refused_capacity)
+    sim_bad(sim, "others had memory for p%u", about->uid);
   if (error && error != DMI_EBUSY && error != DMI_ENOMEM && sole)
     sim_bad(sim, "the only goodbye of p%u fails: %d", about->uid, error);
 }
@@ -238,7 +239,7 @@ void sim_judge_forget(struct sim *sim, uint64_t base) {
   }
 }
 
-/* ---- Quiet: everything that was on its way has come ----------------------------------------- */
+/* ---- Quiet: nothing is in flight ----------------------------------------- */
 
 static uint32_t check_calls(struct sim *sim, const struct node *node) {
   uint32_t polls = 0;
@@ -288,10 +289,10 @@ static void check_refused(struct sim *sim, const struct node *node) {
   if (!node->m->no_capacity || !record) return;
   if (record->no_capacity &&
       (sim->retry_event > notes->refused_at || notes->retry_at > notes->refused_at))
-    sim_bad(sim, "there may be room for p%u, and nobody is told", node->uid);
+    sim_bad(sim, "there may be memory for p%u, and nobody is told", node->uid);
   if (!sim->notices_lost && !record->no_capacity && record->life == DMI_LIFE_CLOSING &&
       close_notices(sim, node) <= notes->close_base)
-    sim_bad(sim, "p%u found no room and was forgotten", node->uid);
+    sim_bad(sim, "p%u found no memory and was forgotten", node->uid);
 }
 
 static void check_member(struct sim *sim, const struct node *node) {
@@ -360,7 +361,7 @@ void sim_judge_print(struct sim *sim) {
   }
 }
 
-/* ---- Room ----------------------------------------------------------------------------------- */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 void sim_judge_told(struct node *node) {
   enum dmi_phase phase = node->m->phase;

@@ -54,7 +54,7 @@ static bool about_capacity(const struct dmi_msg *msg) {
 static void sends_back(struct node *node, uint32_t to, const struct dmi_msg *msg) {
   if (!(msg->flags & DMI_F_MUST) || !node_pmap(node, msg->map)) return;
   if (dmi_capacity_promised(node->pressure->capacity))
-    sim_bad(node->sim, "p%u sends a page back to p%u, and has promised room", node->uid, to);
+    sim_bad(node->sim, "p%u sends a page back to p%u, and has promised memory", node->uid, to);
 }
 
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg) {
@@ -120,7 +120,7 @@ void node_room_fails(struct node *node, const struct dmi_page *page) {
     sim_bad(sim, "p%u: what needs a spilled page fails", node->uid);
   if (node->hope) sim_bad(sim, "p%u: a write fails, and %s", node->uid, node->hope);
   if (node->has_capacity)
-    sim_bad(sim, "p%u: a write fails, and p%u has room", node->uid, node->has_capacity);
+    sim_bad(sim, "p%u: a write fails, and p%u has memory", node->uid, node->has_capacity);
 }
 
 void node_room_look(struct node *node) {

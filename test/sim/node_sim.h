@@ -21,7 +21,7 @@
 #define SIM_HOSTS 3u
 #define SIM_MAPS 96u /* ever, in one run */
 
-/* Messages between the shells: the product's are those of class THREAD. */
+/* Messages of user code; the product's are those of class THREAD. */
 enum {
   SIM_CREATE = 200, /* op; flags 1: the target is welcome, must not say otherwise */
   SIM_CREATED       /* op */
@@ -151,7 +151,7 @@ struct node {
   uint8_t lost[SIM_NODES]; /* by uid: bool, its connection broke */
   DMI_LIST(struct sim_addr) addrs;
   struct sim_conn *self_conn;
-  /* the shell */
+  /* what it has entered of views and mappings */
   uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
   uint32_t maps;           /* number of the last one that was entered, plus 1 */
   struct sim_pmap pmap[SIM_MAPS];

@@ -367,7 +367,7 @@ void sim_user_end_all(struct sim *sim) {
     if (end_steps(sim)) moved = true;
     if (!moved && !sim_user_code(sim) && !anything_due(sim)) {
       sim_judge_print(sim);
-      sim_bad(sim, "nothing runs, nothing is on its way, and %u processes have not ended",
+      sim_bad(sim, "nothing runs, nothing is in flight, and %u processes have not ended",
               sim_living(sim));
     }
     if (--limit == 0) {

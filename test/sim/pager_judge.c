@@ -259,7 +259,7 @@ void pager_judge_rests(struct pager_judge *judge, bool armed) {
     judge->patience.transient += promised(judge);
   } else if (dmi_pool_transient_ended(judge->pool) - judge->patience.ended >
              judge->patience.transient + judge->patient->map->page_size) {
-    bad(judge, "a write waits for room that always others get");
+    bad(judge, "a write waits for memory that always others get");
   }
 }
 
@@ -280,11 +280,11 @@ void pager_judge_sleeps(const struct pager_judge *judge) {
 }
 
 const char *pager_judge_hopes(const struct pager_judge *judge, const struct dmi_page *page) {
-  if (page->map->page_size <= left(judge)) return "it has room itself";
+  if (page->map->page_size <= left(judge)) return "it has memory itself";
   for (uint64_t i = 0; i < judge->stalls; i++) {
     if (judge->stall[i].page != page) continue;
     if (!judge->pressure->spills && goes_on(judge, &judge->stall[i].since))
-      return "room in use in passing will be free";
+      return "transient use will end";
   }
   return NULL;
 }

@@ -47,17 +47,17 @@ my @rules = (
   [REFUSE => 200], [RESERVE => 20], [RETURN => 20], [SPILL => 20],
   [DELEGATE => 2000], [AFTER => 40], [DELEGATED => 200], [DATA => 300], [DECIDE => 20], [DIRECT => 40],
   [HOME_END => 20], [HOME_LIST => 20], [HOME_RECORD => 20], [HOME_PAGES => 100], [HOME_DONE => 2000],
-  [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_PARK => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
-  [HOME_LOOKUP => 40], [HOME_KEEP => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
+  [HOME_OWNED => 40], [HOME_COPY => 20], [HOME_DEFER => 20], [HOME_REPLAY => 20], [HOME_NEVER => 20],
+  [HOME_LOOKUP => 40], [HOME_REFUSED => 100], [HOME_HEIR => 20], [HOME_KILL => 100],
 );
 # The same for what real pagers must do (docs/replacement.md).
 my @pager_rules = (
   [PAGER_STALLED => 20], [PAGER_SETTLE => 20], [PAGER_PATIENCE => 300], [PAGER_FOREVER => 2000],
   [PAGER_COPIES => 20], [PAGER_LEAVING => 20], [PAGER_OPEN => 20], [PAGER_FULL => 40],
   [PAGER_STEP => 300], [PAGER_WATCH => 1000], [PAGER_SPILLED => 60], [PAGER_PROMISE => 20],
-  [PAGER_OTHERS => 40], [PAGER_ITSELF => 20], [PAGER_BEFORE => 20], [ROOM_OWED => 80], [ROOM_REFUSED => 20],
-  [ROOM_GIVE_UP => 40], [ROOM_GONE => 40], [ROOM_WORD => 20], [ROOM_HOLD => 20],
-  [ROOM_WHOLE => 20],
+  [PAGER_OTHERS => 40], [PAGER_ITSELF => 20], [PAGER_BEFORE => 20], [CAPACITY_OWED => 80], [CAPACITY_REFUSED => 20],
+  [CAPACITY_GIVE_UP => 40], [CAPACITY_GONE => 40], [CAPACITY_KNOWN => 20], [CAPACITY_DEFER => 20],
+  [CAPACITY_WHOLE => 20],
 );
 # And for the recovery from losses (docs/crashes-pages.md).
 my @crash_rules = (

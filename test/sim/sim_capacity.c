@@ -50,7 +50,7 @@ static bool reserve(void *arg, uint64_t bytes, bool force) {
 static void release(void *arg, uint64_t bytes) {
   struct sim_proc *proc = arg;
   if (proc->pool.reserved < bytes) {
-    sim_bad(proc->sim, "p%u gives back room that it has not", proc->core.self);
+    sim_bad(proc->sim, "p%u gives back memory that it has not taken", proc->core.self);
     return;
   }
   proc->pool.reserved -= bytes;

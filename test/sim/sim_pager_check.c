@@ -41,7 +41,7 @@ void sim_pager_judge(struct sim_proc *proc) {
 void sim_pager_sends_back(struct sim_proc *proc, uint32_t from, bool must) {
   proc->sim->totals->refused_pages++;
   if (must && dmi_capacity_promised(proc->pager->core->capacity))
-    sim_bad(proc->sim, "p%u sends a page back to p%u, and has promised room", proc->core.self,
+    sim_bad(proc->sim, "p%u sends a page back to p%u, and has promised memory", proc->core.self,
             from);
 }
 

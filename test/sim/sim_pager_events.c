@@ -103,7 +103,7 @@ bool sim_pager_has_promised(const struct sim_proc *proc) {
 }
 
 void sim_pager_stays(struct sim_proc *proc) {
-  sim_log(proc->sim, "p%u finds no room and stays", proc->core.self);
+  sim_log(proc->sim, "p%u finds no memory and stays", proc->core.self);
   dmi_pressure_stay(proc->pager->core);
   proc->pager->events++;
   proc->sim->totals->leaves_refused++;

@@ -401,7 +401,7 @@ static void check_rest(struct world *world) {
       const struct proc *other = &world->proc[j];
       if (j == i || !other->member) continue;
       if ((proc->kind == DMI_CAPACITY_AHEAD ? ahead(other) : urgent(other)) >= proc->unit)
-        bad(world, "waits for room that is there");
+        bad(world, "waits for memory that is there");
     }
   }
 }

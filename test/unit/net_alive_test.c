@@ -359,7 +359,7 @@ static void test_ping_unanswered(void **state) {
   end(&a);
 }
 
-/* A process that is stopped with data on its way to it: its machine closes the window, and answers
+/* A process that is stopped with data in flight to it: its machine closes the window, and answers
  * probes.  That is not silence. */
 static void test_closed_window(void **state) {
   (void)state;

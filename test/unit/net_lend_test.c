@@ -440,7 +440,7 @@ static void test_tampered(void **state) {
   assert_int_equal(dmi_link_send(link_to(&nodes[1], 1), record, sizeof record), sizeof record);
   NODE_WAIT(&nodes[0], lost_num, 1);
   waiter_end(&waiter);
-  assert_true(node_wait_log(&nodes[0], "was changed on its way"));
+  assert_true(node_wait_log(&nodes[0], "was changed on the way"));
   finish(nodes, 2);
 }
 

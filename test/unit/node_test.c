@@ -39,7 +39,7 @@ static const char *fill(struct proc *p, uint64_t *base) {
   for (uint64_t i = 0; i < PAGES; i++) {
     struct dmi_page *page = env_record(p, map, i, true);
     BAD(page->role != DMI_ROLE_OWNER, "does not own what it maps");
-    BAD(!dmi_page_write_now(&p->core, page, 5, &byte, 1), "no room for a write");
+    BAD(!dmi_page_write_now(&p->core, page, 5, &byte, 1), "no memory for a write");
   }
   return NULL;
 }
@@ -94,9 +94,10 @@ static const char *leave(struct world *w, enum dmi_node_break broken) {
   BAD(!goodbye(first, p) || first->error, "the goodbye fails");
   BAD(!p->closed || !p->drained || !p->left, "has not left");
   BAD(owned(first, base, p->uid) != PAGES, "the heir has not all pages");
-  BAD(used(first) != PAGES, "another use of room at the heir");
-  BAD(used(p) != 0, "the leaver uses room");
-  BAD(dmi_pool_peak(first->pool) > (PAGES + 1) * SIZE, "room is set aside for pages that are here");
+  BAD(used(first) != PAGES, "another use of memory at the heir");
+  BAD(used(p) != 0, "the leaver uses memory");
+  BAD(dmi_pool_peak(first->pool) > (PAGES + 1) * SIZE,
+      "memory is set aside for pages that are here");
   BAD(p->answered != p->op || p->error, "no mapping for a leaver");
   map = env_find(first, p->mapping.base);
   BAD(!map || atomic_load(&map->home) != first->uid, "the heir is not home of that mapping");
@@ -131,7 +132,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
   dmi_slice_drop(&req.src);
   BAD(first->answered != first->op || first->error, "the goodbye fails");
   BAD(owned(first, base, p->uid) != PAGES - 1, "the heir has not the other pages");
-  BAD(used(first) != PAGES, "another use of room at the heir");
+  BAD(used(first) != PAGES, "another use of memory at the heir");
   BAD(w->sent[DMI_SVC_CAPACITY_RETURN] != 1, "the promise is not given back");
   return NULL;
 }
@@ -145,19 +146,19 @@ static const char *refused(struct world *w, enum dmi_node_break broken) {
   if (!bad) bad = fill(p, &base);
   if (bad) return bad;
   BAD(!goodbye(first, p), "the goodbye is not answered");
-  BAD(first->error != DMI_ENOMEM, "the goodbye does not fail for lack of room");
+  BAD(first->error != DMI_ENOMEM, "the goodbye does not fail for lack of memory");
   BAD(!p->stays || p->leaves || p->drained, "the leaver does not go on");
   BAD(used(first) != 0, "promises are not given back");
   bad = join(w, 2, PAGES, broken);
   if (bad) return bad;
-  BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice that there may be room");
+  BAD(!world_call(first, DMI_CTL_POLL, 0, 0), "no notice that there may be memory");
   BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
   BAD(!world_dismiss(first, DMI_CTL_GOODBYE, first->notice.dmi_id), "the second is not answered");
   BAD(first->error, "the second goodbye fails");
   BAD(!p->left, "has not left");
   BAD(owned(first, base, p->uid) != PAGES / 2, "the heir has not half of the pages");
   BAD(owned(&w->proc[2], base, p->uid) != PAGES / 2, "the third has not the other half");
-  BAD(used(first) != PAGES / 2 || used(&w->proc[2]) != PAGES / 2, "another use of room");
+  BAD(used(first) != PAGES / 2 || used(&w->proc[2]) != PAGES / 2, "another use of memory");
   return NULL;
 }
 
@@ -179,7 +180,7 @@ static const char *told(struct world *w, enum dmi_node_break broken) {
     page->flags &= (uint16_t)~DMI_PAGE_SPILLED;
   }
   world_run(w);
-  BAD(first->answered != first->op, "no notice of more room");
+  BAD(first->answered != first->op, "no notice of more memory");
   BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
   return NULL;
 }

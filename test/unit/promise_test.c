@@ -178,7 +178,7 @@ static void one_leaves(void **state) {
   becomes(w, DMI_PROMISES_WAIT);
   dmi_promises_view(w->promises, rest, 2);
   becomes(w, DMI_PROMISES_TOO_LITTLE);
-  assert_true(report(w, 4, DMI_CAPACITY_PROMISE, 3, 20)); /* on its way before */
+  assert_true(report(w, 4, DMI_CAPACITY_PROMISE, 3, 20)); /* in flight before */
   becomes(w, DMI_PROMISES_TOO_LITTLE);
 }
 

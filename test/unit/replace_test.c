@@ -418,7 +418,7 @@ static void test_hits(void **state) {
   printf("zipf: %.3f of the accesses are hits, %.3f with pages dropped at random\n", clock, random);
   /* It has clearly fewer misses than random replacement. */
   assert_true(1 - clock < 0.93 * (1 - random));
-  printf("loop over 1.5 times the room: %.3f, %.3f at random\n", hits(false, true),
+  printf("loop over 1.5 times the memory: %.3f, %.3f at random\n", hits(false, true),
          hits(true, true));
 }
 
@@ -429,10 +429,10 @@ static void test_target(void **state) {
   const uint32_t poor[] = {5}, some[] = {5, 3}, two[] = {3, 9}, stranger[] = {8}, late[] = {9};
   (void)state;
   assert_int_equal(dmi_replace_target(member, 4, NULL, 0, 100), 7);  /* the most memory */
-  assert_int_equal(dmi_replace_target(member, 4, some, 2, 4096), 3); /* has a copy, and room */
-  assert_int_equal(dmi_replace_target(member, 4, two, 2, 4096), 9);  /* of those, the most room */
+  assert_int_equal(dmi_replace_target(member, 4, some, 2, 4096), 3); /* has a copy, and memory */
+  assert_int_equal(dmi_replace_target(member, 4, two, 2, 4096), 9);  /* of those, the most memory */
   assert_int_equal(dmi_replace_target(member, 4, late, 1, 4096), 9);
-  assert_int_equal(dmi_replace_target(member, 4, poor, 1, 4096), 7); /* a copy but no room */
+  assert_int_equal(dmi_replace_target(member, 4, poor, 1, 4096), 7); /* a copy but no memory */
   assert_int_equal(dmi_replace_target(member, 4, stranger, 1, 4096), 7);
   assert_int_equal(dmi_replace_target(member, 4, two, 2, 8192), 7);
   assert_int_equal(dmi_replace_target(member, 4, NULL, 0, 8193), 0);

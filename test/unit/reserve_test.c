@@ -149,7 +149,7 @@ static void test_what_needs_no_room_passes_a_stall(void **state) {
   assert_int_equal(get.bytes[0] | read.bytes[0], 0);
   expect(two, 0, 0, 0); /* so there is memory for the write */
   assert_true(one->page.flags & DMI_PAGE_STALLED);
-  assert_int_equal(one->stalls, 1); /* the shell knows */
+  assert_int_equal(one->stalls, 1); /* the caller knows */
   assert_true(offer(w, 1, 2));
   settle(w);
   assert_true(write.done);
