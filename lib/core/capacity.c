@@ -30,7 +30,8 @@ struct question {
   uint64_t until;
 };
 
-struct peer {
+/* What this process and another one told each other. */
+struct lender {
   uint32_t uid;
   uint64_t known;                  /* bytes it reported, less what it was offered since then */
   uint8_t known_kind;              /* the kind for which they are; AHEAD: for both */
@@ -43,7 +44,7 @@ struct peer {
 };
 
 struct dmi_capacity {
-  struct peer *peer;
+  struct lender *peer;
   uint64_t num;
   uint64_t last_number;
 #ifdef DMI_MUTATIONS
@@ -99,14 +100,14 @@ static void report(struct dmi_capacity_out *out, uint32_t to, uint8_t kind, uint
   send(out, to, msg);
 }
 
-static struct peer *find(const struct dmi_capacity *capacity, uint32_t uid) {
+static struct lender *find(const struct dmi_capacity *capacity, uint32_t uid) {
   for (uint64_t i = 0; i < capacity->num; i++) {
     if (capacity->peer[i].uid == uid) return &capacity->peer[i];
   }
   return NULL;
 }
 
-static void ask(struct dmi_capacity *capacity, struct peer *peer, enum dmi_capacity_kind kind,
+static void ask(struct dmi_capacity *capacity, struct lender *peer, enum dmi_capacity_kind kind,
                 uint64_t bytes, uint64_t unit, struct dmi_capacity_out *out) {
   struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK};
   peer->asked = (struct question){
@@ -120,7 +121,7 @@ static void ask(struct dmi_capacity *capacity, struct peer *peer, enum dmi_capac
 /* ---- Promises to others ---------------------------------------------------------------------- */
 
 uint64_t dmi_capacity_taken(struct dmi_capacity *capacity, uint32_t from, uint64_t bytes) {
-  struct peer *peer = find(capacity, from);
+  struct lender *peer = find(capacity, from);
   if (!peer) return 0;
   if (bytes > peer->promised) bytes = peer->promised;
   peer->promised -= bytes;
@@ -137,10 +138,10 @@ uint64_t dmi_capacity_promised(const struct dmi_capacity *capacity) {
 /* ---- The members ---------------------------------------------------------------------------- */
 
 uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, uint64_t num) {
-  struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
+  struct lender *fresh = dmi_xalloc(num, sizeof(*fresh));
   uint64_t freed = dmi_capacity_promised(capacity);
   for (uint64_t i = 0; i < num; i++) {
-    const struct peer *old = find(capacity, uid[i]);
+    const struct lender *old = find(capacity, uid[i]);
     if (old) {
       fresh[i] = *old;
     } else {
@@ -162,7 +163,7 @@ uint64_t dmi_capacity_view(struct dmi_capacity *capacity, const uint32_t *uid, u
   return freed;
 }
 
-static bool on_ask(struct peer *peer, const struct dmi_msg_capacity_ask *said, bool now) {
+static bool on_ask(struct lender *peer, const struct dmi_msg_capacity_ask *said, bool now) {
   struct question *asks;
   if (said->kind > DMI_CAPACITY_PROMISE) return false;
   if (!peer) return true;
@@ -178,7 +179,7 @@ static bool on_ask(struct peer *peer, const struct dmi_msg_capacity_ask *said, b
 
 /* Memory for AHEAD can be used for URGENT as well; and if there is none for URGENT, there is
  * none for AHEAD. */
-static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
+static bool on_report(struct dmi_capacity *capacity, struct lender *peer,
                       const struct dmi_msg_capacity_report *said) {
   struct question *asked;
   uint64_t unit = 1;
@@ -208,7 +209,7 @@ static bool on_report(struct dmi_capacity *capacity, struct peer *peer,
 /* An unknown sender is not in the view any more, and only forwards; or is not in it yet. */
 bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const struct dmi_msg *msg,
                           uint64_t *freed) {
-  struct peer *peer = find(capacity, from);
+  struct lender *peer = find(capacity, from);
   *freed = 0;
   switch (msg->type) {
     case DMI_SVC_CAPACITY_ASK:
@@ -224,7 +225,7 @@ bool dmi_capacity_message(struct dmi_capacity *capacity, uint32_t from, const st
 }
 
 void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from) {
-  struct peer *peer = find(capacity, from);
+  struct lender *peer = find(capacity, from);
   if (peer) peer->known = 0;
 }
 
@@ -232,7 +233,7 @@ void dmi_capacity_refused(struct dmi_capacity *capacity, uint32_t from) {
  */
 
 /* Bytes of this kind that the member can take, as far as known. */
-static uint64_t usable(const struct peer *peer, enum dmi_capacity_kind kind) {
+static uint64_t usable(const struct lender *peer, enum dmi_capacity_kind kind) {
   return peer->known_kind <= kind ? peer->known : 0;
 }
 
@@ -244,7 +245,7 @@ enum dmi_capacity_have dmi_capacity_need(struct dmi_capacity *capacity, uint64_t
     if (usable(&capacity->peer[i], kind) >= unit) return DMI_CAPACITY_SOME;
   }
   for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
+    struct lender *peer = &capacity->peer[i];
     if (!peer->asked.number && unit < peer->refused[kind])
       ask(capacity, peer, kind, bytes > unit ? bytes : unit, unit, out);
     if (peer->asked.number) have = DMI_CAPACITY_ASKED;
@@ -259,7 +260,7 @@ uint64_t dmi_capacity_asked(const struct dmi_capacity *capacity) {
 bool dmi_capacity_forget(struct dmi_capacity *capacity, uint64_t number) {
   bool any = false;
   for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
+    struct lender *peer = &capacity->peer[i];
     if (peer->refused[DMI_CAPACITY_URGENT] == UINT64_MAX ||
         peer->refused_by[DMI_CAPACITY_URGENT] > number)
       continue;
@@ -303,7 +304,7 @@ bool dmi_capacity_asker(const struct dmi_capacity *capacity, struct dmi_capacity
 bool dmi_capacity_defer(struct dmi_capacity *capacity, const struct dmi_capacity_asker *asker,
                         uint64_t bytes, const struct dmi_capacity_transient *transient) {
   bool promise = asker->kind == DMI_CAPACITY_PROMISE;
-  struct peer *peer = find(capacity, asker->uid);
+  struct lender *peer = find(capacity, asker->uid);
   struct question *asks = peer ? &peer->asks[promise ? LEAVE : ORDINARY] : NULL;
   if (!asks || asks->now || asker->kind == DMI_CAPACITY_AHEAD) return false;
   if (bytes >= (promise ? asks->bytes : asks->unit)) return false;
@@ -323,7 +324,7 @@ void dmi_capacity_again(struct dmi_capacity *capacity) {
 
 bool dmi_capacity_answer(struct dmi_capacity *capacity, const struct dmi_capacity_asker *asker,
                          uint64_t bytes, struct dmi_capacity_out *out) {
-  struct peer *peer = find(capacity, asker->uid);
+  struct lender *peer = find(capacity, asker->uid);
   struct question *asks =
       peer ? &peer->asks[asker->kind == DMI_CAPACITY_PROMISE ? LEAVE : ORDINARY] : NULL;
   if (!asks || !asks->number) return false;
@@ -355,7 +356,7 @@ uint64_t dmi_capacity_owed(const struct dmi_capacity *capacity, enum dmi_capacit
 void dmi_capacity_freed(struct dmi_capacity *capacity, uint64_t ahead, uint64_t urgent,
                         struct dmi_capacity_out *out) {
   for (uint64_t i = 0; i < capacity->num; i++) {
-    struct peer *peer = &capacity->peer[i];
+    struct lender *peer = &capacity->peer[i];
     uint64_t *owed = peer->owed;
     if (owed[DMI_CAPACITY_AHEAD] && ahead >= owed[DMI_CAPACITY_AHEAD]) {
       report(out, peer->uid, DMI_CAPACITY_AHEAD, 0, ahead);

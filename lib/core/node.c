@@ -50,7 +50,7 @@ static bool go_on(struct dmi_node *node, struct dmi_out *out) {
   if (!node->goes_on || atomic_load(&node->core->frozen)) return false;
   node->goes_on = false;
   if (dmi_handover_state(node->handover) == DMI_HANDOVER_ASKS &&
-      dmi_pressure_promised(node->pressure))
+      dmi_pressure_promised(node->pressure) && !DMI_BROKEN(node, DMI_NODE_BREAK_PROMISED))
     return false;
   if (dmi_handover_go_on(node->handover, out)) node->goes_on = true;
   return true;

@@ -109,23 +109,24 @@ struct dmi_input {
 /* Deliberate faults in what one part hears of another, one each: base/mutation.h. */
 enum dmi_node_break {
   DMI_NODE_BREAK_NOTHING,
-  DMI_NODE_BREAK_OPEN,    /* pressure: this process may own pages */
-  DMI_NODE_BREAK_VIEW,    /* pressure: who the members are */
-  DMI_NODE_BREAK_TAKEN,   /* pressure: a page with promised memory has arrived */
-  DMI_NODE_BREAK_MEMBERS, /* handover: who the members are */
-  DMI_NODE_BREAK_REPORT,  /* handover: a promise */
-  DMI_NODE_BREAK_REFUSED, /* membership: there is no memory for the leave */
-  DMI_NODE_BREAK_STAYS,   /* the caller: there is no memory for the leave */
-  DMI_NODE_BREAK_TOLD,    /* membership: some member has memory now */
-  DMI_NODE_BREAK_FORGOT,  /* membership: a mapping is forgotten */
-  DMI_NODE_BREAK_ADOPT,   /* handover: this process is the home of a mapping */
-  DMI_NODE_BREAK_FOUND,   /* handover: the directory's answer */
-  DMI_NODE_BREAK_GO_ON,   /* handover: a step of some page has ended */
-  DMI_NODE_BREAK_FREEZE,  /* recovery: a crash view was taken */
-  DMI_NODE_BREAK_RECOVER, /* recovery: all have taken it */
-  DMI_NODE_BREAK_READY,   /* membership: the pages here are recovered */
-  DMI_NODE_BREAK_RESUME,  /* recovery: those of all are */
-  DMI_NODE_BREAK_HOLD,    /* the caller: a message of the handover came behind CUT */
+  DMI_NODE_BREAK_OPEN,     /* pressure: this process may own pages */
+  DMI_NODE_BREAK_VIEW,     /* pressure: who the members are */
+  DMI_NODE_BREAK_TAKEN,    /* pressure: a page with promised memory has arrived */
+  DMI_NODE_BREAK_MEMBERS,  /* handover: who the members are */
+  DMI_NODE_BREAK_REPORT,   /* handover: a promise */
+  DMI_NODE_BREAK_REFUSED,  /* membership: there is no memory for the leave */
+  DMI_NODE_BREAK_STAYS,    /* the caller: there is no memory for the leave */
+  DMI_NODE_BREAK_TOLD,     /* membership: some member has memory now */
+  DMI_NODE_BREAK_FORGOT,   /* membership: a mapping is forgotten */
+  DMI_NODE_BREAK_ADOPT,    /* handover: this process is the home of a mapping */
+  DMI_NODE_BREAK_FOUND,    /* handover: the directory's answer */
+  DMI_NODE_BREAK_GO_ON,    /* handover: a step of some page has ended */
+  DMI_NODE_BREAK_PROMISED, /* handover: memory here is promised to others that leave */
+  DMI_NODE_BREAK_FREEZE,   /* recovery: a crash view was taken */
+  DMI_NODE_BREAK_RECOVER,  /* recovery: all have taken it */
+  DMI_NODE_BREAK_READY,    /* membership: the pages here are recovered */
+  DMI_NODE_BREAK_RESUME,   /* recovery: those of all are */
+  DMI_NODE_BREAK_HOLD,     /* the caller: a message of the handover came behind CUT */
   DMI_NODE_BREAK_LAST
 };
 

@@ -12,7 +12,8 @@
 #include "base/mutation.h"
 #include "base/xalloc.h"
 
-struct peer {
+/* A member that may take pages of this process. */
+struct promiser {
   uint32_t uid;
   bool heir;        /* it is the heir, which is asked first */
   uint64_t known;   /* bytes that it reported last */
@@ -34,7 +35,7 @@ struct dmi_promises {
 #ifdef DMI_MUTATIONS
   enum dmi_capacity_break broken;
 #endif
-  struct peer *peer; /* in the order in which they are asked and get pages */
+  struct promiser *peer; /* in the order in which they are asked and get pages */
   uint64_t num;
   uint64_t last_number; /* number of the last question */
   uint32_t heir;
@@ -66,7 +67,7 @@ void dmi_promises_set_break(struct dmi_promises *p, enum dmi_capacity_break brok
 
 /* ---- The members ---------------------------------------------------------------------------- */
 
-static struct peer *find(const struct dmi_promises *p, uint32_t uid) {
+static struct promiser *find(const struct dmi_promises *p, uint32_t uid) {
   for (uint64_t i = 0; i < p->num; i++) {
     if (p->peer[i].uid == uid) return &p->peer[i];
   }
@@ -75,7 +76,7 @@ static struct peer *find(const struct dmi_promises *p, uint32_t uid) {
 
 /* Order: the heir, then the members that reported the most memory. */
 static int first_to_ask(const void *left, const void *right) {
-  const struct peer *a = left, *b = right;
+  const struct promiser *a = left, *b = right;
   if (a->heir != b->heir) return a->heir ? -1 : 1;
   if (a->known != b->known) return a->known > b->known ? -1 : 1;
   return a->uid < b->uid ? -1 : 1;
@@ -88,9 +89,9 @@ static void order(struct dmi_promises *p) {
 }
 
 void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num) {
-  struct peer *fresh = dmi_xalloc(num, sizeof(*fresh));
+  struct promiser *fresh = dmi_xalloc(num, sizeof(*fresh));
   for (uint64_t i = 0; i < num; i++) {
-    const struct peer *old = find(p, uid[i]);
+    const struct promiser *old = find(p, uid[i]);
     if (old) fresh[i] = *old;
     fresh[i].uid = uid[i];
   }
@@ -102,7 +103,7 @@ void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num
 
 bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_msg_capacity_report *report = &msg->capacity_report;
-  struct peer *peer = find(p, from);
+  struct promiser *peer = find(p, from);
   if (report->kind > DMI_CAPACITY_PROMISE) return false;
   if (!peer) return true; /* it is not in the view any more, or not yet */
   if (report->kind != DMI_CAPACITY_PROMISE) {
@@ -148,7 +149,7 @@ static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
   for (uint64_t s = 0; s < p->size_num; s++) {
     uint64_t size = p->sizes[s].size, left = p->sizes[s].num;
     for (uint64_t i = 0; i < p->num; i++) {
-      struct peer *peer = &p->peer[i];
+      struct promiser *peer = &p->peer[i];
       uint64_t fit = (peer->promise - peer->planned) / size;
       if (fit > left) fit = left;
       if (!fit) continue;
@@ -168,7 +169,7 @@ static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
 
 enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out *out) {
   struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK, .origin = p->core->self};
-  struct peer *next = NULL;
+  struct promiser *next = NULL;
   uint64_t missing, unit = 0;
   for (uint64_t i = 0; i < p->num; i++) {
     if (p->peer[i].number) return DMI_PROMISES_WAIT;
@@ -190,10 +191,10 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out 
 
 /* A member with promised memory that the plan does not need: for pages that got bytes after they
  * were counted. */
-static struct peer *spare(const struct dmi_promises *p, uint64_t bytes) {
-  struct peer *best = NULL;
+static struct promiser *spare(const struct dmi_promises *p, uint64_t bytes) {
+  struct promiser *best = NULL;
   for (uint64_t i = 0; i < p->num; i++) {
-    struct peer *peer = &p->peer[i];
+    struct promiser *peer = &p->peer[i];
     uint64_t left = peer->promise - peer->planned;
     if (left < bytes) continue;
     if (peer->heir) return peer;
@@ -203,7 +204,7 @@ static struct peer *spare(const struct dmi_promises *p, uint64_t bytes) {
 }
 
 uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
-  struct peer *peer;
+  struct promiser *peer;
   for (uint64_t i = 0; i < p->shares; i++) {
     struct share *at = &p->share[i];
     peer = at->size == bytes ? find(p, at->uid) : NULL;
@@ -224,7 +225,7 @@ void dmi_promises_end(struct dmi_promises *p, struct dmi_out *out) {
   if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;
   for (uint64_t i = 0; i < p->num; i++) {
     struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_RETURN, .origin = p->core->self};
-    struct peer *peer = &p->peer[i];
+    struct promiser *peer = &p->peer[i];
     msg.capacity_return.bytes = peer->promise;
     if (peer->promise) dmi_out_send(out, peer->uid, &msg);
     peer->promise = peer->planned = 0;

@@ -79,6 +79,14 @@ static bool begin(struct proc *p, uint64_t base, uint64_t page, struct dmi_req *
   return p->req != NULL;
 }
 
+/* Begins DMI_goodbye for a process that has asked to leave. */
+static void dismiss(struct proc *first, struct proc *p) {
+  world_input(first, &(struct dmi_input){.type = DMI_IN_CALL,
+                                         .call = DMI_CTL_GOODBYE,
+                                         .op = ++first->op,
+                                         .dmi_id = dmi_member_dmi_id(dmi_node_member(p->node))});
+}
+
 /* ---- Scenarios: NULL, or what is wrong ------------------------------------------------------ */
 
 /* A process leaves; its heir has memory.  Meanwhile the leaver makes a mapping. */
@@ -121,10 +129,7 @@ static const char *moved(struct world *w, enum dmi_node_break broken) {
   in.page = env_record(first, env_find(first, base), 2, true);
   world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
   world_run(w);
-  world_input(first, &(struct dmi_input){.type = DMI_IN_CALL,
-                                         .call = DMI_CTL_GOODBYE,
-                                         .op = ++first->op,
-                                         .dmi_id = dmi_member_dmi_id(dmi_node_member(p->node))});
+  dismiss(first, p);
   dmi_out_init(&out);
   (void)dmi_node_step(first->node, &in, &out); /* after LEAVE_GO */
   env_step_end(first, in.page, &out);
@@ -182,6 +187,31 @@ static const char *told(struct world *w, enum dmi_node_break broken) {
   world_run(w);
   BAD(first->answered != first->op, "no notice of more memory");
   BAD(first->notice.state != DMI_CLOSE, "another notice than CLOSE");
+  return NULL;
+}
+
+/* A process is dismissed when it has promised memory to another one that leaves: it hands over
+ * those pages, too, and nobody has memory for them. */
+static const char *promised(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *p = &w->proc[1], *other = &w->proc[2];
+  uint64_t base;
+  const char *bad = join(w, 0, 1, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (!bad) bad = join(w, 2, 16, broken);
+  if (!bad) bad = fill(other, &base);
+  if (bad) return bad;
+  world_input(p, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+  world_input(other, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+  world_run(w);
+  dismiss(first, other);
+  while (!dmi_pressure_promised(p->pressure) && world_step(w))
+    continue;
+  BAD(!dmi_pressure_promised(p->pressure), "no promise");
+  dismiss(first, p);
+  world_run(w);
+  BAD(!other->left, "the first leaver has not left");
+  BAD(owned(p, base, other->uid) != PAGES - 1, "the promised pages have not come");
+  BAD(!p->stays || p->drained, "it leaves, though nobody has memory for these pages");
   return NULL;
 }
 
@@ -386,7 +416,7 @@ static const char *lost_in_leave(struct world *w, enum dmi_node_break broken) {
 }
 
 static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
-    leave, moved, refused, told, unmapped, lost, lost_unknown, lost_in_leave};
+    leave, moved, refused, told, promised, unmapped, lost, lost_unknown, lost_in_leave};
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static const char *play(uint32_t i, enum dmi_node_break broken) {
