@@ -189,7 +189,7 @@ static void measure_first_read_fresh(figure_t *figure, const plan_t *plan, char 
   }
 }
 
-/* Has the owner write a word in each page of a batch, so that all copies are void. */
+/* Makes the owner write a number in each page of a batch, so that all copies become invalid. */
 static void touch_batch(const plan_t *plan, int64_t page_addr) {
   plan_t order = *plan;
   DMI_thread_t thread;

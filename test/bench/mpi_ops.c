@@ -186,7 +186,7 @@ static int64_t bytes_read(void) {
   return bytes;
 }
 
-/* That what is measured is what it is said to be. */
+/* Checks that what is measured is what the name says. */
 static void check_transport(const plan_t *plan) {
   const int64_t before = bytes_read();
   many_get_1m(plan, 1);

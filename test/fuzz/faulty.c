@@ -485,7 +485,7 @@ static bool carry_out(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
 /* ---- Its way out -------------------------------------------------------------------------------
  */
 
-/* With the lock held: something in place of, or beside, this message. */
+/* With the lock held: sends something instead of this message, or in addition to it. */
 static void misbehave(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   static struct dmi_msg held;
   static uint32_t held_to;

@@ -18,7 +18,7 @@
 #define SOAK 400000
 #define OPEN 200 /* silent ones kept open, more than a process holds for strangers */
 #ifdef __SANITIZE_ADDRESS__
-#define GROWTH_KB (512 << 10) /* it keeps what was freed for a while */
+#define GROWTH_KB (512 << 10) /* it keeps freed memory for a while */
 #else
 #define GROWTH_KB 4096
 #endif

@@ -240,7 +240,7 @@ static void pick(uint64_t *rng, int64_t *off, int64_t *size) {
       *off = (int64_t)(first * page);
       *size = (int64_t)(num * page);
       break;
-    case 4: /* over a border */
+    case 4: /* across a page border */
       *off = (int64_t)(first * page + page - 1);
       *size = *off + 2 <= model.size ? 2 : 1;
       break;
@@ -274,7 +274,7 @@ static void op_one(uint64_t *rng, bool real) {
   memcpy(model.bytes + off, model.buf, (size_t)size);
 }
 
-/* Asynchronous ones, several out at once, on ranges that do not overlap. */
+/* Asynchronous ones, several in flight at a time, on ranges that do not overlap. */
 static void op_flight(uint64_t *rng, bool real) {
   DMI_local_status_t status[FLIGHT];
   unsigned char *read_buf[FLIGHT] = {NULL};
@@ -571,7 +571,7 @@ static void test_big(void) {
 
 /* ---- Read-modify-write --------------------------------------------------------------------- */
 
-#define RMW_PAGE 64 /* bytes; the word under test is at an odd place in it */
+#define RMW_PAGE 64 /* bytes; the number under test is at an odd address in it */
 #define RMW_AT 13
 
 static void job_fad(const struct job *job) {
@@ -644,7 +644,7 @@ static void test_rmw_shared(void) {
   job.what = FAS;
   sum = run_everywhere(&job);
   OK(DMI_read(job.addr, 8, value, DMI_GET_READ, NULL));
-  EQ(value[0], sum); /* all that went in came out, but for what is there */
+  EQ(value[0], sum); /* everything that was put in came out again, except what is there now */
 
   value[0] = 0;
   OK(DMI_write(job.addr, 8, value, DMI_EXCLUSIVE_WRITE, NULL));
@@ -655,7 +655,7 @@ static void test_rmw_shared(void) {
   OK(DMI_munmap(job.addr - RMW_AT, NULL));
 }
 
-/* One call of each kind, all arguments looked at. */
+/* One call of each kind, with all results checked. */
 static void test_rmw_calls(int8_t mode) {
   unsigned char page[RMW_PAGE], want[RMW_PAGE], buf[RMW_PAGE], other[RMW_PAGE];
   int64_t addr, value, add, factor, answer[4];

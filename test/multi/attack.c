@@ -115,7 +115,7 @@ static void tell_program(void) {
   puts(sodium_bin2hex(text, sizeof text, mine.program, sizeof mine.program));
 }
 
-/* Says these bytes on `count` connections, one after the other; keeps them if `hold`. */
+/* Sends these bytes on `count` connections, one after the other; leaves these open if `hold`. */
 static int many(int count, const unsigned char *bytes, size_t size, bool hold) {
   int done = 0;
   for (int i = 0; i < count; i++) {
@@ -163,7 +163,7 @@ static int replay(int count) {
   return done;
 }
 
-/* CALLs with this key, that differ. */
+/* Different CALLs with this key. */
 static void make_calls(unsigned char *texts, uint32_t num, const uint8_t *key) {
   struct dmi_proof proof;
   for (uint32_t i = 0; i < num; i++)

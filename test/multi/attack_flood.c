@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define OPEN 6000   /* at most so many at a time: then the oldest goes */
-#define AT_ONCE 200 /* begun without looking at the others, when it is behind its time */
+#define AT_ONCE 200 /* begun without a look at the others, when it is late */
 #define EVENTS 256
 #define FILES 20000 /* descriptors, at most */
 

@@ -73,7 +73,7 @@ static void test_refused_status(int64_t addr) {
     int64_t value = 1;
     int8_t flag;
     int32_t ret;
-    memset(&status, 0xff, sizeof(status)); /* as it is, it would be waited for without end */
+    memset(&status, 0xff, sizeof(status)); /* otherwise a wait for it would never end */
     ret = i == 0   ? DMI_cas(addr, 8, NULL, &value, &flag, DMI_PUT_ATOMIC, &status)
           : i == 1 ? DMI_fas(addr, 8, NULL, &value, DMI_PUT_ATOMIC, &status)
           : i == 2 ? DMI_atomic(addr, 8, NULL, 1, NULL, 0, NULL, 0, 0, DMI_PUT_ATOMIC, &status)
@@ -127,7 +127,7 @@ static void test_addresses(void) {
   FAILS(DMI_munmap(addr + 1, NULL), DMI_EADDR);
   FAILS(DMI_munmap(addr + 10, NULL), DMI_EADDR);
 
-  /* Ranges that leave the mapping: nothing of them is read or written. */
+  /* Ranges that exceed the mapping: nothing of them is read or written. */
   const int64_t off[] = {0, 0, 49, 43, 1, 10, 49};
   const int64_t size[] = {51, INT64_MAX, 2, 8, 50, (int64_t)1 << 62, INT64_MAX};
   for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
@@ -262,7 +262,7 @@ static void test_arguments(void) {
   }
   value = -1;
   OK(DMI_read(addr, 8, &value, DMI_GET_READ, NULL));
-  EQ(value, 0); /* none of all that changed anything */
+  EQ(value, 0); /* nothing of this has changed anything */
   OK(DMI_munmap(addr, NULL));
 }
 
@@ -311,7 +311,8 @@ static void test_errors(void) {
   IS(DMI_strerror(INT32_MIN) != NULL && DMI_strerror(INT32_MAX) != NULL);
 }
 
-/* ---- A mapping that goes away under its users ---------------------------------------------- */
+/* ---- A mapping that is unmapped while it is used ----------------------------------------------
+ */
 
 static void run(struct job *job, int32_t id, DMI_thread_t *thread) {
   int64_t addr;
@@ -321,7 +322,7 @@ static void run(struct job *job, int32_t id, DMI_thread_t *thread) {
   MUST(DMI_create(thread, id, addr, NULL));
 }
 
-/* Reads, writes and adds until it may not any more; returns how often it did. */
+/* Reads, writes and adds until a call fails; returns how many succeeded. */
 static int64_t job_loop(const struct job *job) {
   uint64_t rng = (uint64_t)job->number;
   unsigned char buf[4096];
@@ -358,7 +359,7 @@ static int64_t job_loop(const struct job *job) {
   return rounds;
 }
 
-/* Takes a copy; says so; or finds that it is of no use any more. */
+/* Fetches a copy and says so, or finds that the mapping is gone. */
 static void job_touch(const struct job *job) {
   int64_t value = -1;
   if (job->number < 3) {
@@ -512,7 +513,7 @@ static void test_fourth(void) {
   OK(DMI_fad(job.gate, 1000, &value, DMI_PUT_ATOMIC, NULL));
   OK(DMI_join(thread, &value, NULL));
   EQ(value, 43);
-  /* Threads are still made there while it is told to go. */
+  /* Threads are still created there while it is told to leave. */
   job.what = CREATE;
   job.number = id;
   run(&job, ids[1], &creator);

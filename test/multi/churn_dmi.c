@@ -18,11 +18,11 @@
 #define COUNTERS 5
 #define PAGES 6
 
-/* ---- What lies in global memory ------------------------------------------------------------ */
+/* ---- What is in global memory ------------------------------------------------------------ */
 
 /* Of each process, by dmi_id. */
 struct team {
-  int64_t stop; /* not 0: its workers end.  A page of its own for this structure */
+  int64_t stop; /* not 0: its workers end.  This structure has a page of its own */
   DMI_thread_t workers[WORKERS];
 };
 
@@ -89,8 +89,8 @@ static void page_fill(const struct world *world, int page, int64_t number, uint6
   memcpy(buf, &head, sizeof(head));
 }
 
-/* Gets the page's lock if it is free, and writes the next contents: nobody else may have, so the
- * number in the page and the one kept beside it go up together, by one. */
+/* Takes the page's lock if it is free, and writes the next contents. No other thread may have done
+ * so: the number in the page and the one that is stored beside it grow together, by one. */
 static int64_t page_rewrite(const struct world *world, int page, unsigned char *buf,
                             uint64_t *rng) {
   int64_t lock = world->locks + 8 * page, zero = 0, one = 1, number;
@@ -191,7 +191,7 @@ static void team_stop(const struct world *world, int32_t dmi_id) {
   }
 }
 
-/* Dismisses a process beside other work: several leave at once. */
+/* Dismisses a process in a thread of its own, so that several leave at the same time. */
 static void *dismiss(void *arg) {
   struct team_key *key = arg;
   team_stop(key->world, key->dmi_id);

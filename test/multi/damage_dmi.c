@@ -27,7 +27,7 @@ static int64_t make_set(int64_t at) {
   return at;
 }
 
-/* Reads and writes of both domains into buffers that have not a byte too much. */
+/* Reads and writes of both domains, into buffers of exactly the right size. */
 static int32_t use_set(int64_t at) {
   int64_t *values = my_malloc(WRITTEN * sizeof *values), *in = my_malloc(READ * sizeof *in);
   int32_t good = 0;
@@ -49,7 +49,7 @@ static const int64_t nearly[] = {0,         -1,        1,    2,         INT32_MA
                                  16,        32,        9,    ELEMENTS,  1LL << 40};
 #define NEARLY ((int)(sizeof nearly / sizeof nearly[0]))
 
-/* Damages, uses, has it refused, and heals. */
+/* Damages the object, uses it, checks that this is refused, and repairs it. */
 static void each_field(int64_t at) {
   int64_t whole[8], wrong[8];
   MUST(DMI_read(at, sizeof whole, whole, DMI_GET_READ, NULL));

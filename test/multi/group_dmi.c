@@ -449,7 +449,7 @@ static void set_stop(int64_t addr, int64_t value) {
   MUST(DMI_write(addr, 8, &value, DMI_PUT_WRITE, NULL));
 }
 
-/* Each process in turn; the others have copies and take pages away. */
+/* One process after the other; the others have copies, and take pages over. */
 static void test_values(struct job *job) {
   for (int64_t at = 0; at < 3; at++) {
     DMI_thread_t one, other[2];

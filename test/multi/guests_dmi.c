@@ -64,7 +64,7 @@ int64_t DMI_thread(int64_t addr) {
     if (job.number) continue;
     put_int64(FIELD(due), due);
     put_int64(FIELD(rounds), rounds);
-    put_int64(FIELD(size), size); /* lets guests in: the round before is over */
+    put_int64(FIELD(size), size); /* welcomes guests: the previous round is over */
   }
   OK(DMI_local_barrier_destroy(&barrier));
   check_report(job.report);

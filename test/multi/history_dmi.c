@@ -88,7 +88,7 @@ static void draw(uint64_t *rng, struct note *note) {
   note->mask = rng_next(rng) & rng_next(rng) & (((uint64_t)1 << note->len) - 1);
 }
 
-/* Each byte whose bit is set, as an item of its own. */
+/* Each byte whose bit is set is an item. */
 static void run_group(int64_t addr, struct note *note) {
   int64_t addrs[PAGE], sizes[PAGE], offs[PAGE];
   DMI_local_group_t group;

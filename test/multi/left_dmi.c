@@ -143,8 +143,8 @@ void DMI_main(int argc, char **argv) {
   for (int64_t i = 0; goes_on; i++) {
     MUST(DMI_fad(order.own, 1, &value, DMI_EXCLUSIVE_ATOMIC, NULL));
     if (value != i) say("FAIL: the counter of DMI_main is %" PRId64 ", not %" PRId64, value, i);
-    /* The copies that it has when it leaves must not be read when others do not tell it of their
-     * writes any more. */
+    /* The copies that it has when it leaves must not be read after others have stopped telling it
+     * of their writes. */
     MUST(DMI_fad(counter_at(order.counters, LATER), 0, &later, DMI_PUT_ATOMIC, NULL));
     MUST(DMI_read(counter_at(order.counters, EARLIER), sizeof(earlier), &earlier, DMI_UPDATE_READ,
                   NULL));

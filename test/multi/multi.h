@@ -87,7 +87,7 @@ __attribute__((unused)) static bool check_same(const void *got, const void *want
                     what, bad, size, at, a[at], b[at]);
 }
 
-/* What a test cannot go on without: a line, and the end of the process. */
+/* If this fails the test cannot go on: prints a line and ends the process. */
 #define MUST(call)                                                                                 \
   do {                                                                                             \
     if ((call) != DMI_TRUE) {                                                                      \
@@ -230,6 +230,19 @@ __attribute__((unused)) static void gather(int32_t num, int32_t *ids) {
     MUST(DMI_welcome(node.dmi_id));
     ids[i++] = node.dmi_id;
   }
+}
+
+/* The body of a thread that lets processes in and out for as long as the program runs. */
+__attribute__((unused)) static void *admit(void *arg) {
+  DMI_node_t node;
+  while (DMI_poll(&node) == DMI_TRUE) {
+    if (node.state == DMI_OPEN)
+      DMI_welcome(node.dmi_id);
+    else
+      DMI_goodbye(node.dmi_id);
+    say("%s %d", node.state == DMI_OPEN ? "in" : "out", node.dmi_id);
+  }
+  return arg;
 }
 
 #endif

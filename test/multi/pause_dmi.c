@@ -53,7 +53,7 @@ static void read_on(const struct job *job) {
     out.reads[phase]++;
     if (took > out.longest[phase]) out.longest[phase] = took;
     phase = next;
-    /* The n-th word of a page needs no other: splitmix64 counts. */
+    /* The n-th number of a page can be computed without those before it: splitmix64 counts. */
     rng_fill(seed_of(page) + (uint64_t)off / 8 * 0x9e3779b97f4a7c15u, want, PIECE);
     SAME(got, want, PIECE);
   }

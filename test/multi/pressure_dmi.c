@@ -41,7 +41,7 @@ static void contents(unsigned char *bytes, int64_t size, int64_t page, int64_t r
   }
 }
 
-/* All pages once, in an order of its own for each seed. */
+/* All pages once, in an order that depends on the seed. */
 static int64_t in_order(const struct job *at, uint64_t seed, int64_t i) {
   static const int64_t primes[] = {7919, 104729, 15485863, 32452843};
   int64_t prime = primes[seed % 4]; /* prime, and no page count is a multiple of it */
@@ -188,7 +188,7 @@ static void case_full(int32_t procs) {
   IS(strstr(DMI_strerror(DMI_ENOMEM), "--spill") != NULL);
   say("full: %" PRId64 " MiB written of %" PRId64, (written + 16) * job.size / MIB,
       job.pages * job.size / MIB);
-  /* But for a few pages all that is lent was used. */
+  /* All that is lent was used, except for a few pages. */
   check_that((written + 16) * job.size > pool.limit * procs / 16 * 15, AT, "%" PRId64 " pages",
              written);
   for (int64_t i = job.pages - 20; i < job.pages; i++)
@@ -230,8 +230,8 @@ static void case_leave(void) {
   EQ(node.state, DMI_CLOSE);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
   FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
-  /* There is no more memory than before, but for copies that were in use just then: it asks again
-   * for these, perhaps, but not again and again. */
+  /* There is no more memory than before, except that copies may have been in use just then: it may
+   * ask again for these, but not again and again. */
   for (; again && asked < 8; asked++) {
     OK(DMI_peek(&node, &again));
     if (again) FAILS(DMI_goodbye(ids[1]), DMI_ENOMEM);
@@ -266,8 +266,11 @@ static void case_spill(int32_t procs) {
   all(ids, procs, 0, 3, thread);
   join(thread, procs);
   OK(DMI_munmap(job.addr, NULL));
-  OK(DMI_pool(&pool));
-  check_that(pool.spilled < 65536, AT, "%" PRId64 " bytes are left in the file", pool.spilled);
+  /* The thread that evicts may just be writing a page, which it takes out again when it has. */
+  for (int64_t looks = 0; looks == 0 || pool.spilled >= 65536; looks++) {
+    OK(DMI_pool(&pool));
+    look_again(looks);
+  }
   check_pool(&job, "the first process");
 }
 

@@ -52,19 +52,6 @@ static void busy(int64_t ms) {
   verdict("pulse", 0);
 }
 
-/* Lets processes in for as long as the program runs. */
-static void *admit(void *arg) {
-  DMI_node_t node;
-  while (DMI_poll(&node) == DMI_TRUE) {
-    if (node.state == DMI_OPEN)
-      DMI_welcome(node.dmi_id);
-    else
-      DMI_goodbye(node.dmi_id);
-    say("%s %d", node.state == DMI_OPEN ? "in" : "out", node.dmi_id);
-  }
-  return arg;
-}
-
 void DMI_main(int argc, char **argv) {
   char line[16];
   pthread_t admitter;

@@ -56,7 +56,7 @@ static int32_t write_set(int64_t number, int64_t *element) {
   return num;
 }
 
-/* A few hundred of anybody's, some twice. */
+/* A few hundred elements of any domain, some of them twice. */
 static int32_t read_set(int64_t number, int64_t *element) {
   uint64_t rng = (uint64_t)number + 5;
   for (int32_t i = 0; i < 700; i++)
@@ -118,8 +118,8 @@ static void run_domain(const struct job *job) {
   my_free(writes);
 }
 
-/* All domains decompose at the same time, and two of them have one element in common: every one of
- * them is told, in every round.  In every third round they have none. */
+/* All domains decompose at the same time, and two of them have one element in common: each is told
+ * so, in each round.  In every third round they have none. */
 static void run_contest(const struct job *job) {
   int64_t round = 0, writes[40];
   DMI_local_rwset_t local;

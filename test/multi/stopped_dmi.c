@@ -39,7 +39,7 @@ int64_t DMI_thread(int64_t addr) {
   if (job.what == 'w' || job.what == 'r') {
     touch(job.addr, job.size, job.what == 'w');
     say("%s", job.what == 'w' ? "written" : "read");
-  } else if (job.what == 's') { /* waits for the word to change */
+  } else if (job.what == 's') { /* waits for the number to change */
     int64_t zero = 0, value;
     MUST(DMI_watch(job.addr, sizeof(zero), &zero, &value, NULL));
   } else {
@@ -59,19 +59,6 @@ static void run_and_join(int64_t what, int32_t id) {
   DMI_thread_t thread;
   run(what, id, page, 8, &thread);
   MUST(DMI_join(thread, NULL, NULL));
-}
-
-/* Lets processes in and out for as long as the program runs. */
-static void *admit(void *arg) {
-  DMI_node_t node;
-  while (DMI_poll(&node) == DMI_TRUE) {
-    if (node.state == DMI_OPEN)
-      DMI_welcome(node.dmi_id);
-    else
-      DMI_goodbye(node.dmi_id);
-    say("%s %d", node.state == DMI_OPEN ? "in" : "out", node.dmi_id);
-  }
-  return arg;
 }
 
 static void ask(void) {

@@ -15,7 +15,7 @@ struct job {
   int64_t what;
   int64_t rounds;
   int64_t report;
-  int64_t self;        /* where this job lies */
+  int64_t self;        /* where this job is */
   int64_t ready;       /* COUNT: times it has returned from DMI_suspend; written by the thread */
   int64_t turn;        /* PING: address of a 64-bit counter that both add to */
   int64_t odd;         /* PING: this one plays the odd numbers */
@@ -61,7 +61,8 @@ static void wake(DMI_thread_t thread, bool async) {
 static void job_ping(const struct job *job) {
   struct job now;
   int64_t old;
-  /* Both know each other: not by a wake, which could fall together with the partner's first. */
+  /* Both know each other.  A wake cannot tell this: it could coincide with the partner's first one.
+   */
   wait_for(field(job->self, offsetof(struct job, ready)), 1);
   OK(DMI_read(job->self, sizeof(now), &now, DMI_GET_READ, NULL));
   for (int64_t i = 0; i < job->rounds; i++) {
@@ -70,7 +71,7 @@ static void job_ping(const struct job *job) {
     EQ(old, 2 * i + job->odd);
     wake(now.thread, job->async);
   }
-  /* the even one is woken once more than it waits */
+  /* the even one is woken one time more than it waits */
   if (!job->odd) OK(DMI_suspend());
 }
 

@@ -165,8 +165,8 @@ static double round_value(int64_t round, int64_t number) {
   return (double)(int64_t)(rng_of(5, (uint64_t)round, (uint64_t)number) % 1000000) - 500000;
 }
 
-/* Threads 0 .. size - 1 take part in a round; one that was not in the round before must not come
- * before that is over. */
+/* Threads 0 to size - 1 take part in a round. One that was not in the round before must not come
+ * before that one is over. */
 static void job_rounds(const struct job *job) {
   DMI_local_barrier_t barrier;
   int64_t all = 0, over = 0, was_in = 1;
@@ -208,8 +208,8 @@ static void job_meet(const struct job *job) {
   OK(DMI_local_barrier_destroy(&barrier));
 }
 
-/* What it costs in messages, where the page is another process's and nobody else is at work here:
- * a request for each call, also for those that wait. */
+/* What a call costs in messages if another process owns the page and no other thread works
+ * here: one request, also for a call that waits. */
 static void job_cost(const struct job *job) {
   int64_t all = sent_all(), zero = 0, now;
   int32_t flag;
@@ -255,7 +255,7 @@ static void job_watch(const struct job *job) {
   IS(times > 0);
 }
 
-/* Leaves a watch behind that is never answered: neither process nor program waits for it. */
+/* Begins a watch that is never answered: neither the process nor the program waits for it. */
 static void job_forget(const struct job *job) {
   static DMI_local_status_t status[8];
   static int64_t out[8];
@@ -376,7 +376,7 @@ static void test_cost(int64_t addr, int32_t where, int64_t rounds) {
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
   put_int64(FIELD(addr, watched), 5);
   wait_for_queue(FIELD(addr, mutex), 1);
-  for (int64_t i = 0; i < 20; i++) /* writes that are none of its business */
+  for (int64_t i = 0; i < 20; i++) /* writes to other bytes */
     put_int64(FIELD(addr, spun), 0);
   OK(DMI_mutex_unlock(FIELD(addr, mutex)));
   end_all(threads, 1);
@@ -509,7 +509,8 @@ static void test_no_object(int64_t addr, const void *bytes, int64_t sent) {
   OK(DMI_local_barrier_destroy(&barrier));
 }
 
-/* Bytes that nobody has made a mutex of, and what was made of them afterwards. */
+/* Bytes that were never initialized as a mutex, and the same bytes afterwards, when they are one.
+ */
 static void test_no_objects(int32_t where, int64_t sent) {
   const int64_t addr = new_page(where);
   const int64_t zeros[5] = {0};

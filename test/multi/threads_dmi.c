@@ -15,7 +15,7 @@ struct job {
   int64_t number;
   int64_t report;
   int64_t gate; /* 64-bit number that GATE waits for */
-  int64_t self; /* where this job lies */
+  int64_t self; /* where this job is */
   int32_t ids[4];
   DMI_thread_t thread; /* JOIN: that one.  SELF: who the thread says it is */
 };
@@ -223,7 +223,7 @@ static void test_left(void) {
   for (job.number = 0; job.number < 9; job.number++) {
     OK(DMI_create(&threads[job.number], last, job_put(jobs, &job), NULL));
   }
-  OK(DMI_join(threads[8], &value, NULL)); /* this one is taken before */
+  OK(DMI_join(threads[8], &value, NULL)); /* this notice is taken first */
   EQ(value, result(8));
   say("leave now");
   OK(DMI_poll(&node));
@@ -265,7 +265,7 @@ static void test_left(void) {
   EQ(value, result(5));
   OK(DMI_join(threads[0], &value, NULL));
   EQ(value, result(10));
-  /* threads 6 and 7 are never joined; that keeps nobody from ending */
+  /* threads 6 and 7 are never joined; the program can end without that */
   OK(DMI_munmap(jobs, NULL));
 }
 

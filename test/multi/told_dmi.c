@@ -153,7 +153,7 @@ __attribute__((noinline)) static void later(void) {
     }
     EQ(ret, DMI_FALSE);
   }
-  /* One that is refused at once says so itself, and waiting for it nothing more. */
+  /* A call that is refused at once says so itself; waiting for it says nothing more. */
   REFUSED(DMI_cas(addr, 8, &value, NULL, NULL, DMI_PUT_ATOMIC, &status), "a pointer is NULL$");
   DMI_wait(&status, &ret);
   EQ(ret, DMI_FALSE);

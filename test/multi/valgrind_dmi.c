@@ -1,5 +1,5 @@
 /*
- * valgrind_dmi.c - a little of everything, in two processes, for memcheck.
+ * valgrind_dmi.c - some calls of each kind, in two processes, for memcheck.
  *
  *   dmirun valgrind_dmi      the first gathers the second
  */

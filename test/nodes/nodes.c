@@ -118,7 +118,7 @@ static const char *get(void *arg, const char *name) {
   return NULL;
 }
 
-/* Each node is at a machine of its own. */
+/* Each node is on a machine of its own. */
 static struct dmi_transport *machine(void *node) {
   return memory_net_open(memory, (uint32_t)((struct node *)node)->number);
 }

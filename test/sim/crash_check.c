@@ -1,6 +1,6 @@
 /*
- * crash_check.c - what must hold of processes that agree: one history; nobody goes on without a
- * lease; nobody is removed that did nothing wrong; in the end those that are left agree.
+ * crash_check.c - what must hold of processes that agree: one history; none goes on without a
+ * lease; none is removed without a reason; in the end those that are left agree.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ void sim_check_view(struct sim *sim, struct sim_proc *proc, bool complete) {
   }
 }
 
-/* Who may go on, and has been removed? */
+/* Finds a process that may go on although it has been removed. */
 void sim_check_leases(struct sim *sim) {
   for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
     const struct sim_proc *proc = &sim->proc[uid];

@@ -214,7 +214,7 @@ static enum hist_kind pick_sync(struct sim *sim, struct sim_thread *thread, uint
   }
 }
 
-/* The same; if the bytes are not an object any more, usually makes one again. */
+/* The same; if the bytes are no longer an object, usually makes them one again. */
 static enum hist_kind pick_object(struct sim *sim, struct sim_thread *thread, uint64_t size,
                                   bool exclusive) {
   enum hist_kind kind = pick_sync(sim, thread, size, exclusive);

@@ -299,7 +299,7 @@ static bool run_broken(uint64_t seed, const struct args *args, char *why, size_t
   close(fds[1]);
   while ((num = read(fds[0], why + got, capacity - 1 - got)) > 0) {
     got += (size_t)num;
-    if (got > capacity / 2) { /* keep the end, which says most */
+    if (got > capacity / 2) { /* keep the end, which is what matters */
       memmove(why, why + got - capacity / 4, capacity / 4);
       got = capacity / 4;
     }

@@ -23,7 +23,7 @@ static const struct dmi_record *record_of(struct sim *sim, const struct node *no
   return at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
 }
 
-/* It was told to end: no user code runs there, and it need not learn anything any more. */
+/* It was told to end: no user code runs there, and it need not be told anything. */
 static bool is_exiting(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
   return record && record->life == DMI_LIFE_EXITING;

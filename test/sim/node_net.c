@@ -52,7 +52,7 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(msg.map)].grants[msg.page]--;
   list = receive(&msg, copied);
   node_message(node, from, &msg);
-  if (list) memset(list->bytes, 0xdd, list->size); /* nobody may read it any more */
+  if (list) memset(list->bytes, 0xdd, list->size); /* it must not be read again */
   dmi_frame_unref(list);
 }
 

@@ -26,7 +26,7 @@ struct sim_end {
   struct node *node;
   uint32_t id;   /* by which the process at this end names the other */
   bool closed;   /* this end has shut its direction, or has ended */
-  bool dead;     /* nothing is delivered here any more */
+  bool dead;     /* no more messages are delivered here */
   bool last;     /* this end has sent LAST_MESSAGE */
   bool slow;     /* strategy LAG: delivers only when nothing else can */
   bool late;     /* `bulk` delivers only when nothing else is in flight to here */

@@ -6,7 +6,7 @@
 
 #include "node_sim.h"
 
-#define QUIET_STEPS_MAX 400000u /* messages after which nothing may be in flight any more */
+#define QUIET_STEPS_MAX 400000u /* after so many messages nothing may be in flight */
 #define KICKS_REFUSED_MAX 50u   /* in a row */
 
 bool sim_leave_look(struct node *node) {

@@ -34,7 +34,7 @@ enum sim_known { SIM_UNKNOWN, SIM_KNOWN, SIM_FORGOTTEN };
 /* A mapping, as one process sees it. */
 struct sim_pmap {
   enum sim_known known;
-  bool asked; /* a LOOKUP of its threads is out */
+  bool asked; /* a LOOKUP of its threads is in flight */
   struct dmi_map map;
   struct dmi_page *page[SIM_PAGES];  /* NULL: no record */
   int32_t refs;                      /* of the handover and the pager */
@@ -223,7 +223,7 @@ static inline struct dmi_page *sim_record_at(const struct sim *sim, uint32_t pla
  */
 struct node *node_new(struct sim *sim, struct node *seed);
 void node_free(struct node *node);
-void node_end(struct node *node);  /* it does not exist any more; its notes stay */
+void node_end(struct node *node);  /* it has ended; its notes stay */
 void node_bury(struct node *node); /* frees what it had */
 bool node_frozen(const struct node *node);
 struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */

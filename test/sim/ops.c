@@ -150,7 +150,7 @@ bool sim_ops_refused(struct sim *sim, const struct sim_thread *thread) {
 void sim_ops_end(struct sim_thread *thread) {
   dmi_slice_drop(&thread->req.src);
   thread->frame = false;
-  memset(thread->src, 0xdd, sizeof(thread->src)); /* nobody may read it any more */
+  memset(thread->src, 0xdd, sizeof(thread->src)); /* these bytes must not be read again */
 }
 
 /* ---- Waiting -------------------------------------------------------------------------------- */

@@ -19,8 +19,9 @@ static inline uint64_t rng_next(struct rng *rng) {
   return z ^ (z >> 31);
 }
 
-/* A stream of its own for each seed.  The states after draws are a step apart, so seeds that were
- * multiples of that step would be places in one and the same stream, where runs meet. */
+/* A stream of its own for each seed.  The states after draws are a step apart: if seeds were
+ * multiples of that step, they would be places in one stream, and several runs would draw the same
+ * numbers. */
 static inline void rng_seed(struct rng *rng, uint64_t seed) {
   rng->state = seed ^ UINT64_C(0x5851f42d4c957f2d);
   rng->state = rng_next(rng);

@@ -6,7 +6,7 @@
 
 #include "sim.h"
 
-#define QUIET_STEPS_MAX 300000u /* messages after which nothing may be in flight any more */
+#define QUIET_STEPS_MAX 300000u /* after so many messages nothing may be in flight */
 
 static bool deliver_one(struct sim *sim) {
   uint32_t from, to;
