@@ -110,6 +110,7 @@ core_sources = \
 	lib/core/crash_lead.c \
 	lib/core/crash_view.c \
 	lib/core/directory.c \
+	lib/core/directory_crash.c \
 	lib/core/handover.c \
 	lib/core/handover.h \
 	lib/core/handover_heir.c \
@@ -127,6 +128,7 @@ core_sources = \
 	lib/core/member_int.h \
 	lib/core/member_join.c \
 	lib/core/member_leave.c \
+	lib/core/member_mapping.c \
 	lib/core/member_state.c \
 	lib/core/member_view.c \
 	lib/core/node.c \

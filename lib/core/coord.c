@@ -74,6 +74,8 @@ void dmi_coord_free(struct dmi_coord *c) {
   dmi_uid_set_free(&c->awaits);
   dmi_uid_set_free(&c->last_requests);
   dmi_uid_set_free(&c->dead);
+  dmi_uid_set_free(&c->reserves);
+  dmi_directory_known_free(&c->known);
   free(c);
 }
 
@@ -83,6 +85,8 @@ void dmi_coord_start(struct dmi_member *m) {
   m->coord = dmi_coord_new();
   m->coord->view = m->view;
   m->coord->next_uid = m->uid + 1;
+  m->limit = m->env.survive ? dmi_directory_limit(DMI_FIRST_BASE) : DMI_SYSTEM_BASE;
+  m->coord->limit = m->limit;
   record = DMI_LIST_ADD(&m->coord->records);
   record->uid = m->uid;
   record->dmi_id = m->dmi_id;

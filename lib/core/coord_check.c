@@ -61,7 +61,7 @@ static bool mappings_good(const struct dmi_coord *c) {
       c->system.page_num != DMI_SYSTEM_NUM || !is_there(c, c->system.home)) {
     return false;
   }
-  return end <= c->next_base && c->next_base <= DMI_SYSTEM_BASE;
+  return end <= c->next_base && c->next_base <= c->limit && c->limit <= DMI_SYSTEM_BASE;
 }
 
 /* It waits only for members, so what it waits for will arrive. */

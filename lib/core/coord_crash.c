@@ -66,7 +66,7 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   dmi_coord_look_removing(c);
   dmi_coord_answer(m, &welcome, DMI_EMEMBER, NULL);
   dmi_coord_answer(m, &goodbye, left ? DMI_OK : DMI_EMEMBER, NULL);
-  dmi_directory_exited(m, uid);
+  dmi_directory_lost(m, uid);
 }
 
 /* ---- Becoming the coordinator -----------------------------------------------------------------
@@ -101,6 +101,7 @@ static void rebuild(struct dmi_member *m) {
   }
   c->next_uid += UIDS_AHEAD;
   c->since = c->next_uid;
+  c->next_forget = m->view << 32; /* behind all of the coordinators before */
 }
 
 void dmi_coord_crash(struct dmi_member *m) {
@@ -121,6 +122,7 @@ void dmi_coord_crash(struct dmi_member *m) {
   c->view = m->view;
   c->change = DMI_CHANGE_STATES;
   c->got.num = 0;
+  dmi_directory_known_free(&c->known);
   dmi_uid_set_free(&c->awaits);
   for (uint32_t i = 0; i < c->records.num; i++)
     dmi_uid_set_add(&c->awaits, c->records.at[i].uid);
@@ -197,15 +199,20 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
     got->uid = dmi_unpack_u32(&body);
     got->state = dmi_unpack_u32(&body);
   }
-  if (!dmi_unpack_done(&body) || phase < DMI_PHASE_ACCEPTED || phase > DMI_PHASE_LEFT) {
+  if (body.bad || phase < DMI_PHASE_ACCEPTED || phase > DMI_PHASE_LEFT) {
     c->got.num = before;
     return false;
   }
   if (c->change != DMI_CHANGE_STATES || state.number != c->view ||
-      !dmi_uid_set_drop(&c->awaits, record->uid)) {
+      !dmi_uid_set_has(&c->awaits, record->uid)) {
     c->got.num = before;
     return true; /* of a crash before this one */
   }
+  if (!dmi_directory_unpack_state(&c->known, record->uid, &body)) {
+    c->got.num = before;
+    return false;
+  }
+  dmi_uid_set_drop(&c->awaits, record->uid);
   record->last_request_to = state.last_request_to;
   if (!c->rebuilds) return true;
   set_life(m, record, &state);
@@ -231,9 +238,9 @@ static const struct dmi_record *choose_heir(struct dmi_member *m) {
 void dmi_coord_end_states(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   const struct dmi_record *heir = choose_heir(m);
-  if (c->rebuilds) c->system.home = heir->uid; /* until the directory is rebuilt, too */
+  dmi_directory_rebuild(c, m->lost.num ? m->lost.at[0].uid : 0);
   for (uint32_t i = 0; i < m->lost.num; i++)
-    dmi_directory_rename(c, m->lost.at[i].uid, heir->uid);
+    m->lost.at[i].heir = heir->uid;
   c->change = DMI_CHANGE_READY;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
@@ -244,9 +251,12 @@ void dmi_coord_end_states(struct dmi_member *m) {
       dmi_pack_u32(&body, m->lost.at[k].uid);
       dmi_pack_u32(&body, heir->uid);
     }
+    dmi_pack_u64(&body, c->limit);
+    dmi_directory_pack_homes(&body, c, c->records.at[i].uid, m->lost.at, m->lost.num);
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RECOVER, 0, 0, &body);
     dmi_uid_set_add(&c->awaits, c->records.at[i].uid);
   }
+  dmi_directory_inherit(c, m->lost.at, m->lost.num, heir->uid);
 }
 
 /* ---- READY ----------------------------------------------------------------------------------- */
@@ -358,12 +368,14 @@ void dmi_coord_end_ready(struct dmi_member *m) {
     dmi_coord_notify_lost(m, &c->lost.at[i]);
   c->lost.num = 0;
   c->retry = true;
+  dmi_directory_resume(m);
   dmi_coord_replay(m, &list);
   if (!m->coord) return;
   list = m->deferred; /* those that came before this process was the coordinator */
   memset(&m->deferred, 0, sizeof(m->deferred));
   m->deferred_bytes = 0;
   dmi_coord_replay(m, &list);
+  if (m->coord) dmi_directory_known_free(&m->coord->known);
 }
 
 /* ---- Calls that were under way -------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #define RECORD_BYTES 51u /* least packed bytes of a record */
 #define QUEUED_BYTES 29u
 #define CALLER_BYTES 12u
-#define FORGET_BYTES 24u
+#define FORGET_BYTES 32u
 #define ADOPT_BYTES 52u
 #define RESULT_BYTES 20u
 #define DEFERRED_BYTES 22u
@@ -24,16 +24,6 @@
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
-static void pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller) {
-  dmi_pack_u32(pack, caller->uid);
-  dmi_pack_u64(pack, caller->op);
-}
-
-static void unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller) {
-  caller->uid = dmi_unpack_u32(unpack);
-  caller->op = dmi_unpack_u64(unpack);
-}
-
 static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) {
   dmi_pack_u32(pack, record->uid);
   dmi_pack_u32(pack, record->dmi_id.n);
@@ -43,8 +33,8 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
               (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
                         (record->vital ? VITAL : 0u) | (record->no_capacity ? NO_CAPACITY : 0u) |
                         (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
-  pack_caller(pack, &record->welcome);
-  pack_caller(pack, &record->goodbye);
+  dmi_member_pack_caller(pack, &record->welcome);
+  dmi_member_pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
 }
 
@@ -62,8 +52,8 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) 
   record->no_capacity = flags & NO_CAPACITY;
   record->left = flags & LEFT;
   record->main = flags & MAIN;
-  unpack_caller(unpack, &record->welcome);
-  unpack_caller(unpack, &record->goodbye);
+  dmi_member_unpack_caller(unpack, &record->welcome);
+  dmi_member_unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);
   /* no change is under way when the role moves */
   if (life >= DMI_LIFE_NONE || life == DMI_LIFE_JOINING || life == DMI_LIFE_FLUSHING ||
@@ -123,13 +113,14 @@ static void pack_lists(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u32(pack, c->forgets.num);
   for (uint32_t i = 0; i < c->forgets.num; i++) {
     dmi_pack_u64(pack, c->forgets.at[i].base);
-    pack_caller(pack, &c->forgets.at[i].caller);
+    dmi_pack_u64(pack, c->forgets.at[i].number);
+    dmi_member_pack_caller(pack, &c->forgets.at[i].caller);
     pack_uids(pack, &c->forgets.at[i].awaits);
   }
   dmi_pack_u32(pack, c->adopts.num);
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     dmi_pack_u32(pack, c->adopts.at[i].home);
-    pack_caller(pack, &c->adopts.at[i].caller);
+    dmi_member_pack_caller(pack, &c->adopts.at[i].caller);
     dmi_member_pack_mapping(pack, &c->adopts.at[i].mapping);
   }
   dmi_pack_u32(pack, c->results.num);
@@ -144,6 +135,8 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   dmi_pack_u64(pack, c->view);
   dmi_pack_u32(pack, c->next_uid);
   dmi_pack_u64(pack, c->next_base);
+  dmi_pack_u64(pack, c->limit);
+  dmi_pack_u64(pack, c->next_forget);
   dmi_pack_u32(pack, c->since);
   pack_uids(pack, &c->dead);
   dmi_pack_u32(pack, c->records.num);
@@ -156,7 +149,7 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   }
   dmi_pack_u32(pack, c->polls.num);
   for (uint32_t i = 0; i < c->polls.num; i++)
-    pack_caller(pack, &c->polls.at[i]);
+    dmi_member_pack_caller(pack, &c->polls.at[i]);
   pack_lists(pack, c);
   pack_deferred(pack, &c->blocked_calls);
   pack_deferred(pack, &c->deferred);
@@ -172,14 +165,15 @@ static void unpack_lists(struct dmi_unpack *unpack, struct dmi_coord *c) {
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
     forget->base = dmi_unpack_u64(unpack);
-    unpack_caller(unpack, &forget->caller);
+    forget->number = dmi_unpack_u64(unpack);
+    dmi_member_unpack_caller(unpack, &forget->caller);
     unpack_uids(unpack, &forget->awaits);
   }
   num = dmi_unpack_count(unpack, ADOPT_BYTES);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_adopt *adopt = DMI_LIST_ADD(&c->adopts);
     adopt->home = dmi_unpack_u32(unpack);
-    unpack_caller(unpack, &adopt->caller);
+    dmi_member_unpack_caller(unpack, &adopt->caller);
     dmi_member_unpack_mapping(unpack, &adopt->mapping);
   }
   num = dmi_unpack_count(unpack, RESULT_BYTES);
@@ -199,6 +193,8 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   c->view = dmi_unpack_u64(unpack);
   c->next_uid = dmi_unpack_u32(unpack);
   c->next_base = dmi_unpack_u64(unpack);
+  c->limit = dmi_unpack_u64(unpack);
+  c->next_forget = dmi_unpack_u64(unpack);
   c->since = dmi_unpack_u32(unpack);
   unpack_uids(unpack, &c->dead);
   num = dmi_unpack_count(unpack, RECORD_BYTES);
@@ -212,7 +208,7 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   }
   num = dmi_unpack_count(unpack, CALLER_BYTES);
   for (uint32_t i = 0; i < num; i++)
-    unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
+    dmi_member_unpack_caller(unpack, DMI_LIST_ADD(&c->polls));
   unpack_lists(unpack, c);
   unpack_deferred(unpack, &c->blocked_calls);
   unpack_deferred(unpack, &c->deferred);

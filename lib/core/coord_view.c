@@ -306,8 +306,9 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
 /* ---- All have taken it --------------------------------------------------------------------- */
 
 static void become_joined(struct dmi_member *m, struct dmi_record *record) {
+  uint64_t limit = m->coord->reserve ? m->coord->reserve : m->coord->limit;
   dmi_record_move(record, DMI_LIFE_JOINED);
-  dmi_member_send(m, record->uid, DMI_CTL_JOINED, 0, 0, NULL);
+  dmi_member_send(m, record->uid, DMI_CTL_JOINED, limit, 0, NULL);
   dmi_coord_notify(m, record, DMI_OPEN);
 }
 

@@ -11,6 +11,7 @@
 #define GAP 65536u                   /* bytes after each range that are in no mapping */
 #define SIZE_END ((uint64_t)1 << 62) /* a mapping is smaller */
 #define ADDRESS_END DMI_SYSTEM_BASE  /* only the system mapping is above it */
+#define STEP ((uint64_t)1 << 40)     /* bytes of addresses that members are told of at once */
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
@@ -29,37 +30,39 @@ static uint32_t above(const struct dmi_coord *c, uint64_t addr) {
 }
 
 /* The mapping that contains the address, or NULL. */
-static struct dmi_entry *lookup(struct dmi_coord *c, uint64_t addr) {
+struct dmi_entry *dmi_directory_find(const struct dmi_coord *c, uint64_t addr) {
   uint32_t i = above(c, addr);
   struct dmi_entry *mapping;
   if (addr >= c->system.base && addr - c->system.base < DMI_SYSTEM_PAGE * DMI_SYSTEM_NUM) {
-    return &c->system;
+    return (struct dmi_entry *)&c->system;
   }
   if (i == 0) return NULL;
   mapping = &c->mappings.at[i - 1];
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
 }
 
-/* Adds a mapping at the end of the table. Returns DMI_OK or why not. */
-static int allocate(struct dmi_coord *c, uint64_t page_size, uint64_t page_num, uint64_t tag,
-                    uint32_t home) {
-  uint64_t size, capacity;
-  struct dmi_entry *mapping;
+/* The bytes of addresses that such a mapping takes; 0: it is too large. */
+static uint64_t capacity_of(uint64_t page_size, uint64_t page_num) {
   if (page_size == 0 || page_num == 0 || page_size >= SIZE_END || page_num >= SIZE_END ||
       page_num > (SIZE_END - 1) / page_size) {
-    return DMI_ESIZE;
+    return 0;
   }
-  size = page_size * page_num;
-  capacity = (size + ALIGN - 1) / ALIGN * ALIGN + GAP;
-  if (capacity > ADDRESS_END - c->next_base) return DMI_ENOMEM;
-  mapping = DMI_LIST_ADD(&c->mappings);
+  return (page_size * page_num + ALIGN - 1) / ALIGN * ALIGN + GAP;
+}
+
+/* Adds a mapping at the end of the table. */
+static void allocate(struct dmi_coord *c, const struct dmi_entry *what, dmi_uid_t home) {
+  struct dmi_entry *mapping = DMI_LIST_ADD(&c->mappings);
+  *mapping = *what;
   mapping->base = c->next_base;
-  mapping->page_size = page_size;
-  mapping->page_num = page_num;
   mapping->home = home;
-  mapping->tag = tag;
-  c->next_base += capacity;
-  return DMI_OK;
+  c->next_base += capacity_of(what->page_size, what->page_num);
+}
+
+void dmi_directory_drop(struct dmi_coord *c, uint64_t base) {
+  struct dmi_entry *mapping = dmi_directory_find(c, base);
+  if (mapping && mapping != &c->system && mapping->base == base)
+    DMI_LIST_DROP(&c->mappings, mapping - c->mappings.at);
 }
 
 void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
@@ -67,6 +70,50 @@ void dmi_directory_rename(struct dmi_coord *c, uint32_t uid, uint32_t heir) {
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     if (c->mappings.at[i].home == uid) c->mappings.at[i].home = heir;
   }
+}
+
+/* ---- The limit -----------------------------------------------------------------------------
+ *
+ * Each member knows an address below which mappings may have been given (RESERVE, RECOVER, JOINED).
+ * So a coordinator that knows nothing else gives none of them again.
+ */
+
+uint64_t dmi_directory_limit(uint64_t base) {
+  return base < ADDRESS_END - STEP ? base + STEP : ADDRESS_END;
+}
+
+static void reserve(struct dmi_member *m, uint64_t end) {
+  struct dmi_coord *c = m->coord;
+  if (c->reserve) return;
+  c->reserve = dmi_directory_limit(end);
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    struct dmi_pack body;
+    if (record->life == DMI_LIFE_EXITING || record->life == DMI_LIFE_LOST) continue;
+    dmi_uid_set_add(&c->reserves, record->uid);
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, c->reserve);
+    dmi_member_send(m, record->uid, DMI_CTL_RESERVE, 0, 0, &body);
+  }
+}
+
+void dmi_directory_reserved(struct dmi_member *m) {
+  m->coord->limit = m->coord->reserve;
+  m->coord->reserve = 0;
+  m->coord->retry = true;
+}
+
+bool dmi_directory_on_reserved(struct dmi_member *m, struct dmi_record *record,
+                               const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_unpack body;
+  uint64_t limit;
+  dmi_unpack_init(&body, &msg->body);
+  limit = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  if (limit != c->reserve) return true; /* asked for by the coordinator before */
+  if (dmi_uid_set_drop(&c->reserves, record->uid) && !c->reserves.num) dmi_directory_reserved(m);
+  return true;
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------- */
@@ -79,44 +126,66 @@ static void answer_mapping(struct dmi_member *m, struct dmi_caller *caller,
   dmi_coord_answer(m, caller, DMI_OK, &body);
 }
 
+static void ask_to_adopt(struct dmi_member *m, dmi_uid_t home, const struct dmi_caller *caller) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_adopt *adopt = DMI_LIST_ADD(&c->adopts);
+  struct dmi_pack out;
+  adopt->home = home;
+  adopt->caller = *caller;
+  adopt->mapping = c->mappings.at[c->mappings.num - 1];
+  dmi_pack_init(&out);
+  dmi_member_pack_mapping(&out, &adopt->mapping);
+  dmi_member_pack_caller(&out, caller);
+  dmi_member_send(m, home, DMI_CTL_ADOPT, 0, 0, &out);
+}
+
 /* The home is the process that asks. But a leaver that hands its homes over cannot get another
  * one: then a member that stays becomes the home, and knows it before any process knows the
  * address. */
-bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
-                           const struct dmi_msg *msg) {
+void dmi_directory_map(struct dmi_member *m, struct dmi_record *record, uint64_t op,
+                       const struct dmi_entry *what) {
   struct dmi_coord *c = m->coord;
-  struct dmi_caller caller = {record->uid, msg->member.op};
-  struct dmi_unpack body;
+  struct dmi_caller caller = {record->uid, op};
   struct dmi_record *home = NULL;
-  struct dmi_adopt *adopt;
-  struct dmi_pack out;
-  uint64_t page_size, page_num, tag;
-  int error;
-  dmi_unpack_init(&body, &msg->body);
-  page_size = dmi_unpack_u64(&body);
-  page_num = dmi_unpack_u64(&body);
-  tag = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
   if (record->heir && !DMI_BROKEN(m, DMI_MBREAK_ADOPT)) {
     home = dmi_coord_heir(c, record->uid);
     if (!home) home = dmi_coord_keeper(c, record->uid);
   }
-  error = allocate(c, page_size, page_num, tag, home ? home->uid : record->uid);
-  if (error) {
-    dmi_coord_answer(m, &caller, error, NULL);
-    return true;
-  }
-  if (!home) {
+  allocate(c, what, home ? home->uid : record->uid);
+  if (home) {
+    ask_to_adopt(m, home->uid, &caller);
+  } else {
     answer_mapping(m, &caller, &c->mappings.at[c->mappings.num - 1]);
-    return true;
   }
-  adopt = DMI_LIST_ADD(&c->adopts);
-  adopt->home = home->uid;
-  adopt->caller = caller;
-  adopt->mapping = c->mappings.at[c->mappings.num - 1];
-  dmi_pack_init(&out);
-  dmi_member_pack_mapping(&out, &adopt->mapping);
-  dmi_member_send(m, home->uid, DMI_CTL_ADOPT, 0, 0, &out);
+}
+
+bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
+                           const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {record->uid, msg->member.op};
+  const struct dmi_entry *before = NULL;
+  struct dmi_entry what = {0};
+  struct dmi_unpack body;
+  uint64_t capacity;
+  dmi_unpack_init(&body, &msg->body);
+  what.page_size = dmi_unpack_u64(&body);
+  what.page_num = dmi_unpack_u64(&body);
+  what.tag = dmi_unpack_u64(&body);
+  if (!dmi_unpack_done(&body)) return false;
+  if (msg->flags & DMI_F_AGAIN) before = dmi_directory_adopted_before(c, &caller);
+  capacity = capacity_of(what.page_size, what.page_num);
+  if (before) {
+    answer_mapping(m, &caller, before);
+  } else if (!capacity) {
+    dmi_coord_answer(m, &caller, DMI_ESIZE, NULL);
+  } else if (capacity > ADDRESS_END - c->next_base) {
+    dmi_coord_answer(m, &caller, DMI_ENOMEM, NULL);
+  } else if (capacity > c->limit - c->next_base) {
+    dmi_deferred_add(&c->blocked_calls, record->uid, msg);
+    reserve(m, c->next_base + capacity);
+  } else {
+    dmi_directory_map(m, record, msg->member.op, &what);
+  }
   return true;
 }
 
@@ -130,7 +199,7 @@ bool dmi_directory_on_adopted(struct dmi_member *m, struct dmi_record *record,
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     struct dmi_adopt *adopt = &c->adopts.at[i];
-    const struct dmi_entry *mapping = lookup(c, base);
+    const struct dmi_entry *mapping = dmi_directory_find(c, base);
     if (adopt->mapping.base != base || adopt->home != record->uid) continue;
     /* its home may have changed meanwhile */
     answer_mapping(m, &adopt->caller, mapping ? mapping : &adopt->mapping);
@@ -149,7 +218,7 @@ bool dmi_directory_on_lookup(struct dmi_member *m, struct dmi_record *record,
   dmi_unpack_init(&body, &msg->body);
   addr = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
-  mapping = lookup(m->coord, addr);
+  mapping = dmi_directory_find(m->coord, addr);
   if (mapping) {
     answer_mapping(m, &caller, mapping);
   } else {
@@ -163,8 +232,11 @@ bool dmi_directory_on_lookup(struct dmi_member *m, struct dmi_record *record,
 static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller) {
   struct dmi_coord *c = m->coord;
   struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
+  uint64_t done;
   forget->base = base;
   forget->caller = caller;
+  forget->number = c->next_forget++;
+  done = c->forgets.at[0].number; /* they are in order */
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
@@ -172,9 +244,37 @@ static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller c
     dmi_uid_set_add(&forget->awaits, record->uid);
     dmi_pack_init(&body);
     dmi_pack_u64(&body, base);
-    dmi_member_send(m, record->uid, DMI_CTL_FORGET, 0, 0, &body);
+    dmi_pack_u64(&body, done);
+    dmi_member_send(m, record->uid, DMI_CTL_FORGET, forget->number, 0, &body);
   }
   if (DMI_BROKEN(m, DMI_MBREAK_FORGOT)) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
+}
+
+void dmi_directory_unmap(struct dmi_member *m, uint64_t base) {
+  dmi_directory_drop(m->coord, base);
+  send_forget(m, base, (struct dmi_caller){0, 0});
+}
+
+static struct dmi_forget *find_forget(const struct dmi_coord *c, uint64_t base) {
+  for (uint32_t i = 0; i < c->forgets.num; i++) {
+    if (c->forgets.at[i].base == base) return &c->forgets.at[i];
+  }
+  return NULL;
+}
+
+void dmi_directory_forget_again(struct dmi_member *m, uint64_t base) {
+  if (!find_forget(m->coord, base)) dmi_directory_unmap(m, base);
+}
+
+/* The coordinator before had begun it, or all had forgotten the mapping already.  (Or there was no
+ * such mapping: its error is lost with that coordinator.) */
+static void unmap_again(struct dmi_member *m, struct dmi_caller *caller, uint64_t base) {
+  struct dmi_forget *forget = find_forget(m->coord, base);
+  if (forget && !forget->caller.uid) {
+    forget->caller = *caller;
+  } else {
+    dmi_coord_answer(m, caller, DMI_OK, NULL);
+  }
 }
 
 /* While the mapping's home is being handed to an heir, HOME_BEGIN could reach the heir after
@@ -191,9 +291,13 @@ bool dmi_directory_on_munmap(struct dmi_member *m, struct dmi_record *record,
   base = dmi_unpack_u64(&body);
   tag = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
-  mapping = lookup(c, base);
+  mapping = dmi_directory_find(c, base);
   if (!mapping || mapping->base != base || mapping->tag != tag || mapping == &c->system) {
-    dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
+    if (!mapping && (msg->flags & DMI_F_AGAIN)) {
+      unmap_again(m, &caller, base);
+    } else {
+      dmi_coord_answer(m, &caller, DMI_EADDR, NULL);
+    }
     return true;
   }
   home = dmi_coord_find(c, mapping->home);

@@ -39,7 +39,9 @@ void dmi_member_free(struct dmi_member *m) {
   dmi_uid_set_free(&m->viewing_lost);
   dmi_uid_set_free(&m->last_requests);
   dmi_uid_set_free(&m->awaits);
-  dmi_pack_free(&m->ended);
+  free(m->results.at);
+  free(m->forgotten.at);
+  free(m->adopted.at);
   for (uint32_t i = 0; i < m->agreed.num; i++)
     dmi_slice_drop(&m->agreed.at[i].body);
   for (uint32_t i = 0; i < m->calls.num; i++)
@@ -271,7 +273,7 @@ void dmi_member_leave_retry(struct dmi_member *m, struct dmi_mout *out) {
 }
 
 void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out) {
-  EVENT(dmi_member_leave_forgot(m, base));
+  EVENT(dmi_member_mapping_forgot(m, base));
 }
 
 void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {

@@ -104,8 +104,10 @@ enum dmi_mact_type {
    * "moved": the caller then asks dmi_member_thread. */
   DMI_MACT_LEFT,
   /* removed[removed_num] were lost in the crash view `op`, or before it (VIEW has come before);
-   * `heir` is now home of what each was home of: recover the pages (docs/crashes-pages.md).  What
-   * was being recovered for an older view is void.  Answer: dmi_member_recovered */
+   * `heir` is now home of what each was home of.  mappings[mapping_num] have other homes, perhaps
+   * lost ones, than this process has told; or it inherits them, and does not know them.  Recover
+   * the pages (docs/crashes-pages.md).  What was being recovered for an older view is void. Answer:
+   * dmi_member_recovered */
   DMI_MACT_RECOVER,
   DMI_MACT_RESUME, /* all are ready: go on */
   DMI_MACT_ADOPT,  /* this process is now the home of `mapping`, as if it had mapped it */
@@ -133,6 +135,7 @@ struct dmi_mact {
   uint32_t peer_num;        /* VIEW */
   uint32_t removed_num;     /* VIEW */
   uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes */
+  uint32_t mapping_num;     /* RECOVER */
   uint64_t op;              /* RESULT; RECOVER: number of the view */
   uint64_t value;           /* RESULT of thread */
   struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
@@ -144,6 +147,7 @@ struct dmi_mact {
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
   struct dmi_removed *removed; /* VIEW, RECOVER; likewise */
   struct dmi_notice *notices;  /* RESULT; likewise */
+  struct dmi_entry *mappings;  /* RECOVER; likewise */
   char *text;                  /* FATAL, TELL; likewise */
 };
 
@@ -175,6 +179,10 @@ struct dmi_member_env {
   bool (*connected)(void *arg, dmi_uid_t uid);
   /* dmi_net_addrs: both ends of an established connection */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
+  /* The first mapping known here that begins above this address, with its home.  False: there is
+   * none.  NULL: no mapping is known here. */
+  bool (*next_mapping)(void *arg, uint64_t above, struct dmi_entry *entry);
+  void *mapping_arg;
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */
   const struct dmi_member_survive *survive;
   void *survive_arg;

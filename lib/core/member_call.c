@@ -66,7 +66,7 @@ static bool read_mapping(const struct dmi_member *m, const struct dmi_member_cal
                          struct dmi_unpack *body, struct dmi_entry *mapping) {
   dmi_member_unpack_mapping(body, mapping);
   if (!dmi_unpack_done(body) || !dmi_member_mapping_good(mapping)) return false;
-  if (!dmi_member_find(m, mapping->home)) return false;
+  if (!m->crash && !dmi_member_find(m, mapping->home)) return false;
   return call->type != DMI_CTL_LOOKUP ||
          (call->addr >= mapping->base &&
           call->addr - mapping->base < mapping->page_size * mapping->page_num);
@@ -98,6 +98,34 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
   }
 }
 
+/* The home of the mapping was lost since this was sent: who is the home now is known at RESUME. */
+static bool has_lost_home(const struct dmi_member *m, const struct dmi_mact *act) {
+  return act->error == DMI_OK && act->mapping.page_num && !dmi_member_find(m, act->mapping.home);
+}
+
+static void ask_later(struct dmi_member_call *call, uint64_t base) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, base);
+  dmi_slice_drop(&call->body);
+  call->body = dmi_pack_slice(&body);
+  call->type = DMI_CTL_LOOKUP;
+  call->addr = base;
+  call->later = true;
+}
+
+void dmi_member_calls_later(struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->calls.num; i++) {
+    struct dmi_member_call *call = &m->calls.at[i];
+    struct dmi_pack body;
+    if (!call->later) continue;
+    call->later = false;
+    dmi_pack_init(&body);
+    dmi_pack_raw(&body, call->body.ptr, call->body.len);
+    dmi_member_send(m, m->coordinator, DMI_CTL_LOOKUP, call->op, 0, &body);
+  }
+}
+
 /* A notice was given to this process: nobody else must get it. */
 static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
                         const struct dmi_mact *act) {
@@ -119,6 +147,11 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       free(act->notices);
       m->out->num--;
       return false;
+    }
+    if (has_lost_home(m, act)) {
+      ask_later(&m->calls.at[i], act->mapping.base);
+      m->out->num--;
+      return true;
     }
     note_notice(m, msg->member.op, type, act);
     dmi_slice_drop(&m->calls.at[i].body);

@@ -81,6 +81,7 @@ static void check_coordinator(const struct dmi_member *m) {
     }
     if (!any_broken(m) && !dmi_coord_recovers(c)) check_record(m, &c->records.at[i]);
   }
+  if (dmi_coord_recovers(c)) return; /* homes may be lost, and heirs drained, which begin anew */
   for (uint32_t i = 0; i < c->mappings.num; i++) {
     const struct dmi_entry *mapping = &c->mappings.at[i];
     const struct dmi_record *home = dmi_coord_find(c, mapping->home);

@@ -146,6 +146,7 @@ static void send_state(struct dmi_member *m) {
     dmi_pack_u32(&body, m->got.at[i].uid);
     dmi_pack_u32(&body, m->got.at[i].state);
   }
+  dmi_member_pack_state(m, &body);
   dmi_member_send(m, m->coordinator, DMI_CTL_STATE, 0, 0, &body);
 }
 
@@ -194,10 +195,19 @@ void dmi_member_crash_taken(struct dmi_member *m) {
 /* ---- RECOVER, RESUME --------------------------------------------------------------------------
  */
 
+static void unpack_inherited(struct dmi_unpack *body, struct dmi_mact *act) {
+  act->mapping_num = dmi_unpack_count(body, DMI_MAPPING_BYTES);
+  act->mappings = dmi_xalloc(act->mapping_num + 1u, sizeof(*act->mappings));
+  for (uint32_t i = 0; i < act->mapping_num; i++) {
+    dmi_member_unpack_mapping(body, &act->mappings[i]);
+    if (!dmi_member_mapping_good(&act->mappings[i])) body->bad = true;
+  }
+}
+
 bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
-  uint64_t number;
+  uint64_t number, limit;
   uint32_t num;
   (void)from;
   dmi_unpack_init(&body, &msg->body);
@@ -213,11 +223,15 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
     act->removed[i].lost = true;
     if (!dmi_member_find(m, act->removed[i].heir)) body.bad = true;
   }
+  limit = dmi_unpack_u64(&body);
+  unpack_inherited(&body, act);
   if (dmi_unpack_done(&body) && number == m->crash) {
     m->unheard = false;
+    if (limit > m->limit) m->limit = limit;
     return true;
   }
   free(act->removed);
+  free(act->mappings);
   m->out->num--;
   return dmi_unpack_done(&body); /* of a recovery that begins anew */
 }
@@ -241,5 +255,6 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
   m->crash = 0;
   m->lost.num = 0;
   dmi_mout_add(m->out, DMI_MACT_RESUME);
+  dmi_member_calls_later(m);
   return true;
 }

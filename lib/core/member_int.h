@@ -102,11 +102,17 @@ enum dmi_phase {
   DMI_PHASE_NUM
 };
 
+struct dmi_caller {
+  dmi_uid_t uid; /* 0: none */
+  uint64_t op;
+};
+
 struct dmi_member_call {
   uint64_t op;
   uint64_t addr;         /* LOOKUP: the address */
   uint8_t type;          /* enum dmi_msg_type of the request */
   struct dmi_slice body; /* with `survive`: it may have to be asked again */
+  bool later;            /* LOOKUP: to be asked again at RESUME, when each mapping has a home */
 };
 
 struct dmi_queued {
@@ -118,6 +124,17 @@ struct dmi_queued {
 struct dmi_agreed {
   struct dmi_slice body;
   bool crash;
+};
+
+/* A mapping that this process has forgotten; `number`: of the FORGET. */
+struct dmi_forgotten {
+  uint64_t base, number;
+};
+
+/* A mapping of which this process has become the home, for another that asked for it. */
+struct dmi_adopted {
+  struct dmi_caller caller;
+  uint64_t base;
 };
 
 /* A notice that this process was given. */
@@ -170,17 +187,21 @@ struct dmi_member {
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   DMI_LIST(struct dmi_got) got;
+  DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
+  DMI_LIST(struct dmi_adopted) adopted;
+  uint64_t limit; /* addresses below it may have been given */
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
   bool left; /* LEFT has arrived */
   bool left_shown;
   bool no_capacity; /* no member had memory at the last DMI_goodbye, or since it keeps its pages */
-  bool no_capacity_told;            /* the user was told about it */
-  dmi_uid_t heir;                   /* from LEAVE_GO; 0: keep the pages */
-  dmi_uid_t last_request_to;        /* the last leaver that it has sent LAST_REQUEST; 0: none */
-  struct dmi_pack ended;            /* packed bytes */
-  struct dmi_uid_set last_requests; /* which members have sent LAST_REQUEST */
+  bool no_capacity_told;              /* the user was told about it */
+  dmi_uid_t heir;                     /* from LEAVE_GO; 0: keep the pages */
+  dmi_uid_t last_request_to;          /* the last leaver that it has sent LAST_REQUEST; 0: none */
+  DMI_LIST(struct dmi_ended) results; /* of threads that nobody has joined */
+  bool results_sent;                  /* the coordinator has them */
+  struct dmi_uid_set last_requests;   /* which members have sent LAST_REQUEST */
   /* members whose message is missing: LAST_REQUESTS: LAST_REQUEST; LAST_MESSAGES: LAST_MESSAGE_OK
    */
   struct dmi_uid_set awaits;
@@ -249,12 +270,19 @@ void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer);
 void dmi_member_pack_mapping(struct dmi_pack *pack, const struct dmi_entry *mapping);
 void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping);
+void dmi_member_pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller);
+void dmi_member_unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller);
 /* True if a correct coordinator could send this mapping (its home is not checked). */
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
 #define DMI_PEER_BYTES 76    /* least packed bytes */
 #define DMI_REMOVED_BYTES 9  /* packed bytes */
 #define DMI_NOTICE_BYTES 25  /* least packed bytes */
 #define DMI_MAPPING_BYTES 36 /* packed bytes */
+
+/* member_mapping.c */
+/* What this process knows of mappings and results, for STATE. */
+void dmi_member_pack_state(struct dmi_member *m, struct dmi_pack *pack);
+void dmi_member_mapping_forgot(struct dmi_member *m, uint64_t base);
 
 /* member_join.c */
 void dmi_member_found(struct dmi_member *m);              /* start as the first process */
@@ -309,6 +337,7 @@ void dmi_member_next_agreed(struct dmi_member *m);
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
 void dmi_member_calls_again(struct dmi_member *m);
+void dmi_member_calls_later(struct dmi_member *m); /* at RESUME */
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);
@@ -318,7 +347,6 @@ void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_member_leave_lost(struct dmi_member *m, dmi_uid_t uid);
 void dmi_member_leave_finish(struct dmi_member *m);
-void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base);
 
 /* member_call.c */
 void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
@@ -364,11 +392,6 @@ enum dmi_life {
   DMI_LIFE_NUM
 };
 
-struct dmi_caller {
-  dmi_uid_t uid; /* 0: none */
-  uint64_t op;
-};
-
 /* What the coordinator knows about a member. */
 struct dmi_record {
   dmi_uid_t uid;
@@ -408,6 +431,7 @@ struct dmi_given {
 
 struct dmi_forget {
   uint64_t base;
+  uint64_t number;
   struct dmi_caller caller;
   struct dmi_uid_set awaits; /* members whose FORGOT has not arrived */
 };
@@ -423,6 +447,21 @@ struct dmi_result {
   struct dmi_ended ended;
 };
 
+/* Member `by` says that it knows this mapping. */
+struct dmi_told {
+  dmi_uid_t by;
+  struct dmi_entry entry;
+};
+
+/* What members have told in STATE about mappings and results. */
+struct dmi_known {
+  DMI_LIST(struct dmi_told) told;
+  DMI_LIST(uint64_t) forgotten; /* bases */
+  DMI_LIST(struct dmi_adopted) adopted;
+  DMI_LIST(struct dmi_result) results;
+  uint64_t limit; /* the highest */
+};
+
 enum dmi_change {
   DMI_CHANGE_NONE,
   DMI_CHANGE_VIEW,
@@ -435,6 +474,8 @@ struct dmi_coord {
   uint64_t view; /* number of the newest view */
   dmi_uid_t next_uid;
   uint64_t next_base;        /* address of the next mapping */
+  uint64_t limit;            /* all members know that addresses below it may have been given */
+  uint64_t next_forget;      /* number of the next FORGET */
   bool ending;               /* END was sent */
   bool retry;                /* try `blocked_calls` again */
   uint64_t capacity_changes; /* how often capacity may have become free */
@@ -455,6 +496,9 @@ struct dmi_coord {
   /* below: not handed over, except `deferred` */
   bool rebuilds;                    /* STATES, READY: what it knows comes from the members' STATE */
   DMI_LIST(struct dmi_got) got;     /* STATES: notices that members were given */
+  struct dmi_known known;           /* until RESUME */
+  uint64_t reserve;                 /* the next `limit`; 0: none is asked for */
+  struct dmi_uid_set reserves;      /* members whose RESERVED has not arrived */
   DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
   DMI_LIST(struct dmi_queued) lost; /* whose loss is to be told at RESUME */
   enum dmi_change change;
@@ -536,6 +580,35 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
 /* directory.c */
 void dmi_directory_rename(struct dmi_coord *c, dmi_uid_t uid, dmi_uid_t heir);
 void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid); /* stops waiting for its FORGOT */
+/* The mapping that contains the address; NULL: none. */
+struct dmi_entry *dmi_directory_find(const struct dmi_coord *c, uint64_t addr);
+/* MMAP of sizes and tag of `what`. */
+void dmi_directory_map(struct dmi_member *m, struct dmi_record *record, uint64_t op,
+                       const struct dmi_entry *what);
+void dmi_directory_drop(struct dmi_coord *c, uint64_t base);
+void dmi_directory_unmap(struct dmi_member *m, uint64_t base); /* nobody waits for it */
+/* FORGET to all, of a mapping that some have forgotten already. */
+void dmi_directory_forget_again(struct dmi_member *m, uint64_t base);
+uint64_t dmi_directory_limit(uint64_t base);       /* a limit for mappings from `base` on */
+void dmi_directory_reserved(struct dmi_member *m); /* RESERVED of all is here */
+
+/* directory_crash.c */
+/* The rest of a STATE.  False: malformed, and nothing has changed. */
+bool dmi_directory_unpack_state(struct dmi_known *known, dmi_uid_t by, struct dmi_unpack *body);
+void dmi_directory_known_free(struct dmi_known *known);
+/* STATE of all is here.  `lost`: some process that is lost. */
+void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost);
+/* The mappings that have another home than `to` has told, or that `to` inherits and does not know.
+ */
+void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, dmi_uid_t to,
+                              const struct dmi_removed *lost, uint32_t lost_num);
+/* The homes of lost processes are their heirs' now. */
+void dmi_directory_inherit(struct dmi_coord *c, const struct dmi_removed *lost, uint32_t lost_num,
+                           dmi_uid_t heir);
+void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid);
+void dmi_directory_resume(struct dmi_member *m);
+const struct dmi_entry *dmi_directory_adopted_before(struct dmi_coord *c,
+                                                     const struct dmi_caller *caller);
 
 /* coord_check.c: true if a correct coordinator could have handed this over */
 bool dmi_coord_good(const struct dmi_member *m, const struct dmi_coord *c);

@@ -198,8 +198,9 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
 
 bool dmi_member_on_joined(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_mact *act;
-  (void)from, (void)msg;
+  (void)from;
   if (m->phase != DMI_PHASE_ACCEPTED) return false;
+  if (msg->member.op > m->limit) m->limit = msg->member.op;
   act = dmi_mout_add(m->out, DMI_MACT_JOINED);
   act->uid = m->uid;
   act->dmi_id = m->dmi_id;

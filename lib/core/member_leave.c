@@ -63,7 +63,7 @@ bool dmi_member_on_leave_go(struct dmi_member *m, uint32_t from, const struct dm
   dmi_unpack_init(&body, &msg->body);
   heir = dmi_unpack_u32(&body);
   if (!dmi_unpack_done(&body) || heir == m->uid) return false;
-  if (heir && !dmi_member_find(m, heir)) return false;
+  if (heir && !dmi_member_find(m, heir)) return m->crash != 0; /* it is lost: another follows */
   m->no_capacity = false;
   if (m->phase == DMI_PHASE_JOINED) {
     m->heir = heir;
@@ -125,8 +125,17 @@ static void show_left(struct dmi_member *m) {
 }
 
 static void send_drained(struct dmi_member *m) {
+  struct dmi_pack body;
+  uint32_t num = m->results_sent ? 0 : m->results.num;
   dmi_member_move(m, DMI_PHASE_DRAINED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, m->heir, 0, &m->ended);
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, num);
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_pack_u64(&body, m->results.at[i].seq);
+    dmi_pack_u64(&body, m->results.at[i].value);
+  }
+  dmi_member_send(m, m->coordinator, DMI_CTL_DRAINED, m->heir, 0, &body);
+  m->results_sent = true;
   if (!m->heir) show_left(m);
 }
 
@@ -134,12 +143,8 @@ static void send_drained(struct dmi_member *m) {
  * of it. */
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num) {
   if (m->phase != DMI_PHASE_DRAINING) return;
-  dmi_pack_free(&m->ended);
-  dmi_pack_u32(&m->ended, num);
-  for (uint32_t i = 0; i < num; i++) {
-    dmi_pack_u64(&m->ended, ended[i].seq);
-    dmi_pack_u64(&m->ended, ended[i].value);
-  }
+  for (uint32_t i = 0; i < num; i++)
+    *DMI_LIST_ADD(&m->results) = ended[i];
   if (m->heir == 0) {
     send_drained(m);
     return;
@@ -285,41 +290,6 @@ bool dmi_member_on_open(struct dmi_member *m, uint32_t from, const struct dmi_ms
   dmi_mout_add(m->out, DMI_MACT_OPENED);
   dmi_member_send(m, m->coordinator, DMI_CTL_OPENED, 0, 0, NULL);
   return true;
-}
-
-bool dmi_member_on_adopt(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_unpack body;
-  struct dmi_entry mapping;
-  struct dmi_pack answer;
-  (void)from;
-  dmi_unpack_init(&body, &msg->body);
-  dmi_member_unpack_mapping(&body, &mapping);
-  if (!dmi_unpack_done(&body) || mapping.home != m->uid || !dmi_member_mapping_good(&mapping))
-    return false;
-  dmi_mout_add(m->out, DMI_MACT_ADOPT)->mapping = mapping;
-  dmi_pack_init(&answer);
-  dmi_pack_u64(&answer, mapping.base);
-  dmi_member_send(m, m->coordinator, DMI_CTL_ADOPTED, 0, 0, &answer);
-  return true;
-}
-
-bool dmi_member_on_forget(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_unpack body;
-  uint64_t base;
-  (void)from;
-  dmi_unpack_init(&body, &msg->body);
-  base = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
-  dmi_mout_add(m->out, DMI_MACT_FORGET)->mapping.base = base;
-  return true;
-}
-
-void dmi_member_leave_forgot(struct dmi_member *m, uint64_t base) {
-  struct dmi_pack body;
-  if (m->phase >= DMI_PHASE_ENDED) return;
-  dmi_pack_init(&body);
-  dmi_pack_u64(&body, base);
-  dmi_member_send(m, m->coordinator, DMI_CTL_FORGOT, 0, 0, &body);
 }
 
 /* ---- The end of the program ---------------------------------------------------------------- */

@@ -115,6 +115,7 @@ void dmi_mout_clear(struct dmi_mout *out) {
     free(act->peers);
     free(act->removed);
     free(act->notices);
+    free(act->mappings);
     free(act->text);
   }
   out->num = 0;
@@ -351,6 +352,16 @@ bool dmi_member_mapping_good(const struct dmi_entry *mapping) {
   if (!mapping->base || !mapping->page_size || !mapping->page_num) return false;
   if (__builtin_mul_overflow(mapping->page_size, mapping->page_num, &size)) return false;
   return size < (uint64_t)1 << 62 && mapping->base <= INT64_MAX - size;
+}
+
+void dmi_member_pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller) {
+  dmi_pack_u32(pack, caller->uid);
+  dmi_pack_u64(pack, caller->op);
+}
+
+void dmi_member_unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller) {
+  caller->uid = dmi_unpack_u32(unpack);
+  caller->op = dmi_unpack_u64(unpack);
 }
 
 void dmi_member_unpack_mapping(struct dmi_unpack *unpack, struct dmi_entry *mapping) {

@@ -73,7 +73,7 @@ static bool stays(struct dmi_node *node, struct dmi_out *out) {
 }
 
 /* Makes a mapping known that the directory has reported. */
-static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entry) {
+struct dmi_map *dmi_node_enter(struct dmi_node *node, const struct dmi_entry *entry) {
   const struct dmi_handover_env *records = &node->env->records;
   struct dmi_map what = {.base = entry->base,
                          .page_size = entry->page_size,
@@ -86,9 +86,21 @@ static struct dmi_map *enter(struct dmi_node *node, const struct dmi_entry *entr
   return records->find(records->arg, entry->base);
 }
 
+/* For membership: the mappings known here. */
+static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry) {
+  const struct dmi_handover_env *records = &((struct dmi_node *)arg)->env->records;
+  const struct dmi_map *map = records->next_map(records->arg, above);
+  dmi_uid_t arriving;
+  if (!map) return false;
+  arriving = atomic_load(&map->arriving); /* half of a home is not one */
+  *entry = (struct dmi_entry){map->base, map->page_size, map->page_num,
+                              arriving ? arriving : atomic_load(&map->home), map->tag};
+  return true;
+}
+
 /* Handles the result of a LOOKUP of the handover. */
 static void found(struct dmi_node *node, const struct dmi_mact *result, struct dmi_out *out) {
-  struct dmi_map *map = result->error == DMI_OK ? enter(node, &result->mapping) : NULL;
+  struct dmi_map *map = result->error == DMI_OK ? dmi_node_enter(node, &result->mapping) : NULL;
   dmi_handover_found(node->handover, result->op - DMI_NODE_OP, map, out);
 }
 
@@ -140,7 +152,7 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
       drain(node, act->uid, out);
       return false;
     case DMI_MACT_ADOPT:
-      if (!DMI_BROKEN(node, DMI_NODE_BREAK_ADOPT)) (void)enter(node, &act->mapping);
+      if (!DMI_BROKEN(node, DMI_NODE_BREAK_ADOPT)) (void)dmi_node_enter(node, &act->mapping);
       return true;
     case DMI_MACT_FORGET:
       dmi_handover_forget(node->handover, act->mapping.base, out);
@@ -314,11 +326,14 @@ struct dmi_node *dmi_node_new(struct dmi_core *core, struct dmi_pressure *pressu
                               const struct dmi_node_env *env, const struct dmi_node_info *info,
                               const struct dmi_addr *own_addr) {
   struct dmi_node *node = dmi_xalloc(1, sizeof(*node));
+  struct dmi_member_env net = env->net;
+  net.next_mapping = next_mapping;
+  net.mapping_arg = node;
   node->core = core;
   node->pressure = pressure;
   node->env = env;
   node->handover = dmi_handover_new(core, &env->records);
-  node->member = dmi_member_new(&env->net, info, own_addr);
+  node->member = dmi_member_new(&net, info, own_addr);
   dmi_mout_init(&node->life);
   dmi_node_crash_init(node);
   return node;

@@ -69,6 +69,14 @@ void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, stru
   free(lost);
 }
 
+/* Homes as the coordinator knows them from all.  Those that are lost go to their heirs then. */
+static void correct_homes(struct dmi_node *node, const struct dmi_mact *act) {
+  for (uint32_t i = 0; i < act->mapping_num; i++) {
+    struct dmi_map *map = dmi_node_enter(node, &act->mappings[i]);
+    if (!atomic_load(&map->arriving)) atomic_store(&map->home, act->mappings[i].home);
+  }
+}
+
 void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
                             struct dmi_out *out) {
   struct dmi_recover_view view = {.number = act->op, .removed_num = act->removed_num};
@@ -82,6 +90,7 @@ void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
     removed[i] = (struct dmi_homeless){act->removed[i].uid, act->removed[i].heir};
   view.member = member;
   view.removed = removed;
+  correct_homes(node, act);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_RECOVER)) dmi_recover_begin(node->recover, &view, out);
   free(member);
   free(removed);

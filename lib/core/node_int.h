@@ -25,6 +25,8 @@ struct dmi_node {
 };
 
 /* ---- node.c ---- */
+/* Makes a mapping known that the directory has reported; NULL: no memory. */
+struct dmi_map *dmi_node_enter(struct dmi_node *node, const struct dmi_entry *entry);
 /* Moves the actions of an event of membership into the list. */
 void dmi_node_life_out(struct dmi_node *node, struct dmi_out *out);
 /* Calls an event function of core/member.h. */

@@ -200,6 +200,8 @@ enum dmi_wire_from {
   X(DMI_CTL_READY,       91, "READY",       dmi_coord_on_ready,       DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_NOTICE_OK,   92, "NOTICE_OK",   dmi_coord_on_notice_ok,   DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_RESERVED,   108, "RESERVED",    dmi_directory_on_reserved, DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 
 /* Of membership, for members and joiners. */
@@ -242,6 +244,8 @@ enum dmi_wire_from {
     DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_COORD,           73, "COORD",           dmi_coord_on_handed,           DMI_CLASS_MEMBER, \
     DMI_COORD_BEFORE, DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_RESERVE,        107, "RESERVE",         dmi_member_on_reserve,         DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_DRAIN_END,       74, "DRAIN_END",       dmi_member_on_drain_end,       DMI_CLASS_MEMBER, \
     DMI_LEAVER,       DMI_HEIR,   SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_DRAIN_OK,        75, "DRAIN_OK",        dmi_member_on_drain_ok,        DMI_CLASS_MEMBER, \

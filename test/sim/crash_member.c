@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "crash_map.h"
 #include "crash_sim.h"
 #include "core/member_int.h"
 #include "msg/wire.h"
@@ -30,6 +31,7 @@ struct daemon {
   uint64_t polls, calls; /* out */
   struct got got[GOT_MAX];
   uint32_t got_num;
+  struct sim_maps maps;
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
 };
 
@@ -210,6 +212,7 @@ static void user(struct daemon *daemon);
 static void result(struct daemon *daemon, const struct dmi_mact *act) {
   struct sim *sim = daemon->sim;
   const struct dmi_notice *notice = act->notice_num ? &act->notices[0] : NULL;
+  if (sim_maps_result(sim, &daemon->maps, act)) return;
   if (act->op % 2 == 0) {
     daemon->calls--;
     return;
@@ -239,8 +242,16 @@ static void ends(struct daemon *daemon, bool well) {
   sim_proc_die(daemon->sim, daemon->proc);
 }
 
+static void drain(struct daemon *daemon, dmi_uid_t heir) {
+  struct sim_proc *proc = &daemon->sim->proc[index_of(daemon->sim, heir)];
+  if (heir && proc->daemon)
+    sim_maps_drain(&daemon->maps, daemon->proc->uid, &daemon_of(proc)->maps, heir);
+  dmi_member_drained(daemon->m, NULL, 0, &daemon->out);
+}
+
 static void act_on(struct daemon *daemon, struct dmi_mact *act) {
   struct sim *sim = daemon->sim;
+  sim_maps_act(&daemon->maps, act);
   switch (act->type) {
     case DMI_MACT_SEND:
       send(daemon, act);
@@ -249,7 +260,7 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       connect_to(daemon, &act->addr);
       break;
     case DMI_MACT_SELF:
-      daemon->proc->uid = act->id;
+      daemon->proc->uid = daemon->maps.self = act->id;
       break;
     case DMI_MACT_RENAME:
       if (index_of(sim, act->id)) sim->proc[index_of(sim, act->id)].promised_uid = act->uid;
@@ -277,7 +288,10 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       dmi_member_stopped(daemon->m, true, &daemon->out);
       break;
     case DMI_MACT_START_DRAIN:
-      dmi_member_drained(daemon->m, NULL, 0, &daemon->out);
+      drain(daemon, act->uid);
+      break;
+    case DMI_MACT_FORGET:
+      dmi_member_forgot(daemon->m, act->mapping.base, &daemon->out);
       break;
     case DMI_MACT_RECOVER:
       dmi_member_recovered(daemon->m, act->op, &daemon->out);
@@ -328,8 +342,12 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
   static const uint8_t program_id[16] = {1};
   struct sim_proc *proc = &sim->proc[at];
   struct daemon *daemon = dmi_xalloc(1, sizeof(*daemon));
-  struct dmi_member_env env = {daemon,   env_connected, env_addrs,
-                               &survive, daemon,        {true, DEAD_AFTER / 1000}};
+  struct dmi_member_env env = {.arg = daemon,
+                               .connected = env_connected,
+                               .addrs = env_addrs,
+                               .survive = &survive,
+                               .survive_arg = daemon,
+                               .settings = {true, DEAD_AFTER / 1000}};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};
   proc->host = host;
@@ -340,6 +358,9 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
   proc->daemon = daemon;
   daemon->sim = sim;
   daemon->proc = proc;
+  if (!sim->given) sim->given = dmi_xalloc(1, sizeof(*sim->given));
+  daemon->maps.all = sim->given;
+  sim_maps_env(&daemon->maps, &env);
   daemon->m = dmi_member_new(&env, &info, &own);
   dmi_mout_init(&daemon->out);
   if (at == 1) {
@@ -458,6 +479,8 @@ static void user(struct daemon *daemon) {
     daemon->polls++;
     dmi_member_poll(daemon->m, 2 * ++sim->attempts + 1, &daemon->out);
   }
+  if (daemon->opened && !daemon->m->left && daemon->m->phase <= DMI_PHASE_DRAINED)
+    sim_maps_user(sim, &daemon->maps, daemon->m, 2 * ++sim->attempts, &daemon->out);
   carry(daemon);
 }
 
@@ -521,6 +544,18 @@ static void check_one(struct sim *sim, const struct sim_proc *proc) {
     sim_bad(sim, "p%u was announced twice", proc->uid);
 }
 
+static void check_maps(struct sim *sim) {
+  struct sim_maps *all[PROCS];
+  const struct dmi_coord *c = NULL;
+  uint32_t num = 0;
+  for (uint32_t i = 1; i < PROCS; i++) {
+    if (!sim->proc[i].alive || !sim->proc[i].daemon) continue;
+    all[num++] = &daemon_of(&sim->proc[i])->maps;
+    if (daemon_of(&sim->proc[i])->m->coord) c = daemon_of(&sim->proc[i])->m->coord;
+  }
+  sim_maps_check(sim, c, all, num);
+}
+
 void sim_check_members(struct sim *sim) {
   uint32_t coordinators = 0, alive = 0;
   for (uint32_t i = 1; i < PROCS; i++) {
@@ -535,12 +570,12 @@ void sim_check_members(struct sim *sim) {
                ((given(sim, proc->uid, DMI_LOST, true) == 0 && anybody_polls(sim)) ||
                 given(sim, proc->uid, DMI_LOST, false) > 1)) {
       sim_bad(sim, "the loss of p%u was told to %u, of which %u live", proc->uid,
-              given(sim, proc->uid, DMI_LOST, true),
-              given(sim, proc->uid, DMI_LOST, false));
+              given(sim, proc->uid, DMI_LOST, true), given(sim, proc->uid, DMI_LOST, false));
     }
     sim->totals->notices += given(sim, proc->uid, DMI_LOST, true);
   }
   if (alive && coordinators != 1) sim_bad(sim, "%u coordinators", coordinators);
+  if (alive && coordinators == 1) check_maps(sim);
 }
 
 /* The first process. */

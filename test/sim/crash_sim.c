@@ -226,11 +226,13 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
     run_until(sim, sim->now + DEAD_AFTER / 4 * MS);
     sim_users(sim);
   }
+  run_until(sim, sim->now + DEAD_AFTER * MS); /* the last calls are answered */
   if (!sim->bad) sim_check_end(sim);
   if (!sim->bad) sim_check_members(sim);
   good = !sim->bad;
   if (!good) fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, sim->why);
   sim_net_free(sim);
+  free(sim->given);
   for (dmi_uid_t uid = 1; uid < PROCS; uid++)
     sim_proc_free(&sim->proc[uid]), dmi_pulse_free(sim->proc[uid].pulse);
   free(sim);

@@ -77,6 +77,8 @@ struct sim_proc {
   dmi_uid_t promised_uid; /* by the coordinator that lets it join */
 };
 
+struct sim_given; /* crash_map.h */
+
 struct sim_totals {
   uint64_t seeds, events, kills, stops, cuts, links, joins, leaves, handovers, changes, crashes;
   uint64_t removed, ended, notices, survivors, extinct, freezes, given_up;
@@ -98,6 +100,7 @@ struct sim {
   /* the history of crash views, and of what all have taken: which view has the number */
   uint64_t made[VIEWS];
   struct sim_view firm[VIEWS];
+  struct sim_given *given; /* crash_member.c: addresses that were given */
   struct sim_totals *totals;
 };
 

@@ -118,8 +118,8 @@ static struct dmi_member *make(void) {
 
 /* The process with uid `uid` of four, a member since view 9; the coordinator is uid 1. */
 static struct dmi_member *member(dmi_uid_t uid) {
-  const struct dmi_settings settings = {.survive = true, .dead_after = 1};
   struct dmi_member *m = make();
+  const struct dmi_settings settings = {.survive = true, .dead_after = 5};
   struct dmi_pack body, made;
   dmi_member_start_join(m, &out);
   dmi_member_connected(m, DMI_NET_TEMP, &out);
@@ -170,17 +170,49 @@ static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, 
   dmi_member_check(m);
 }
 
+/* What a member tells of mappings. */
+struct told {
+  uint64_t limit, forgotten;
+  struct dmi_entry mapping[4];
+  struct dmi_adopted adopted;
+};
+
+static void pack_told(struct dmi_pack *body, const struct told *told) {
+  uint32_t num = 0;
+  while (num < 4 && told->mapping[num].base)
+    num++;
+  dmi_pack_u64(body, told->limit);
+  dmi_pack_u32(body, num);
+  for (uint32_t i = 0; i < num; i++)
+    dmi_member_pack_mapping(body, &told->mapping[i]);
+  dmi_pack_u32(body, told->forgotten != 0);
+  if (told->forgotten) dmi_pack_u64(body, told->forgotten);
+  dmi_pack_u32(body, told->adopted.base != 0);
+  if (told->adopted.base) {
+    dmi_member_pack_caller(body, &told->adopted.caller);
+    dmi_pack_u64(body, told->adopted.base);
+  }
+}
+
 /* STATE of a welcomed member that has not asked to leave, and is busy. */
-static void give_state(struct dmi_member *m, dmi_uid_t from, uint64_t number) {
+static void give_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t number,
+                          const struct told *told) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
   dmi_pack_u8(&body, DMI_PHASE_JOINED);
   dmi_pack_u8(&body, DMI_STATE_OPENED);
+  dmi_pack_u32(&body, 0); /* heir, leaver, notices */
   dmi_pack_u32(&body, 0);
   dmi_pack_u32(&body, 0);
-  dmi_pack_u32(&body, 0);
+  pack_told(&body, told);
+  dmi_pack_u32(&body, 0); /* results */
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
+}
+
+static void give_state(struct dmi_member *m, dmi_uid_t from, uint64_t number) {
+  static const struct told nothing;
+  give_state_of(m, from, number, &nothing);
   assert_true(give(m, from, DMI_CTL_BUSY, 1, NULL));
 }
 
@@ -240,6 +272,7 @@ static void test_thread_asked_early(void **state) {
   struct dmi_member *m = successor();
   struct dmi_mact *act;
   (void)state;
+  m->coord->since = 0; /* it knows all that have been lost */
   assert_int_equal(ask_thread(m, 3, 4, 4), -1);
   crash(m, 11, 2, 4);
   give_state(m, 3, 11);
@@ -250,10 +283,254 @@ static void test_thread_asked_early(void **state) {
   end(m);
 }
 
+/* ---- Mappings -------------------------------------------------------------------------------- */
+
+#define A (DMI_FIRST_BASE)
+#define B (DMI_FIRST_BASE + (1u << 20))
+#define C (DMI_FIRST_BASE + (2u << 20))
+#define LIMIT (DMI_FIRST_BASE + ((uint64_t)5 << 40))
+
+/* RECOVER to this process itself. */
+static const struct dmi_mact *recovers(void) {
+  for (uint32_t i = 0; i < out.num; i++) {
+    if (out.act[i].type == DMI_MACT_RECOVER) return &out.act[i];
+  }
+  fail_msg("nothing is recovered");
+  return NULL;
+}
+
+static struct dmi_entry looked_up(struct dmi_member *m, uint64_t addr) {
+  const struct dmi_entry *found = dmi_directory_find(m->coord, addr);
+  return found ? *found : (struct dmi_entry){0};
+}
+
+/* The directory is made of what the members know: A's home lives, B's was the lost coordinator; C
+ * is known to one that has forgotten it, and is unmapped.  The heir of B, which does not know it,
+ * is told. */
+static void test_directory_made_anew(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_mact *act;
+  const struct told three = {.limit = LIMIT,
+                             .mapping = {{A, 4096, 2, 3, 0}, {B, 64, 9, 1, 5}, {C, 8, 1, 4, 0}}},
+                    four = {.limit = A, .forgotten = C, .mapping = {{A, 4096, 2, 3, 0}}};
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &three);
+  assert_true(give(m, 3, DMI_CTL_BUSY, 1, NULL));
+  give_state_of(m, 4, 10, &four);
+  act = recovers();
+  assert_int_equal(act->removed_num, 1);
+  assert_int_equal(act->removed[0].uid, 1);
+  assert_int_equal(act->removed[0].heir, 2);
+  assert_int_equal(act->mapping_num, 2); /* and the allocator's */
+  assert_true(act->mappings[0].base == B && act->mappings[0].tag == 5);
+  assert_int_equal(act->mappings[0].home, 1);
+  assert_int_equal(act->mappings[1].home, 1);
+  assert_true(m->limit > LIMIT);
+  recover(m, 10);
+  assert_int_equal(looked_up(m, A).home, 3);
+  assert_int_equal(looked_up(m, B).home, 2);
+  assert_int_equal(looked_up(m, C).base, 0);
+  assert_non_null(sent(3, DMI_CTL_FORGET));
+  assert_non_null(sent(4, DMI_CTL_FORGET));
+  assert_true(m->coord->next_base >= LIMIT);
+  end(m);
+}
+
+/* 3 has got the home of A from the lost 1; 4 still takes 1 for it, and is told. */
+static void test_home_that_moved(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.mapping = {{A, 4096, 2, 3, 0}}},
+                    four = {.mapping = {{A, 4096, 2, 1, 0}}};
+  struct dmi_mact *act;
+  struct dmi_unpack body;
+  struct dmi_entry entry;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 4, 10, &four);
+  give_state_of(m, 3, 10, &three);
+  act = sent(4, DMI_CTL_RECOVER);
+  assert_non_null(act);
+  dmi_unpack_init(&body, &act->msg.body);
+  for (int i = 0; i < 2; i++)
+    (void)dmi_unpack_u64(&body); /* view; number of those that are lost, uid 1 */
+  (void)dmi_unpack_u32(&body);   /* its heir */
+  (void)dmi_unpack_u64(&body);   /* limit */
+  assert_int_equal(dmi_unpack_count(&body, DMI_MAPPING_BYTES), 1);
+  dmi_member_unpack_mapping(&body, &entry);
+  assert_true(entry.base == A);
+  assert_int_equal(entry.home, 3);
+  assert_int_equal(looked_up(m, A).home, 3);
+  end(m);
+}
+
+static struct dmi_mact *again(struct dmi_member *m, dmi_uid_t from, enum dmi_msg_type type,
+                              uint64_t a, uint64_t b) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, a);
+  dmi_pack_u64(&body, b);
+  if (type == DMI_CTL_MMAP) dmi_pack_u64(&body, 0);
+  assert_true(give_flagged(m, from, type, 77, DMI_F_AGAIN, &body));
+  return sent(from, DMI_CTL_RESULT);
+}
+
+/* Calls that the lost coordinator had begun, or completed. */
+static void test_calls_again(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.forgotten = C,
+                             .mapping = {{A, 4096, 2, 3, 0}},
+                             .adopted = {{4, 77}, A}},
+                    four = {.mapping = {{C, 8, 1, 3, 0}}};
+  struct dmi_mact *act;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &three);
+  give_state_of(m, 4, 10, &four);
+  assert_true(give(m, 3, DMI_CTL_BUSY, 1, NULL));
+  dmi_member_recovered(m, 10, &out);
+  assert_null(again(m, 4, DMI_CTL_MMAP, 4096, 2));
+  assert_null(again(m, 4, DMI_CTL_MUNMAP, C, 0));
+  assert_true(give_number(m, 3, DMI_CTL_READY, 10));
+  assert_true(give_number(m, 4, DMI_CTL_READY, 10));
+  act = sent(4, DMI_CTL_RESULT); /* of MMAP: it is not done twice */
+  assert_non_null(act);
+  assert_int_equal(act->msg.member.error, DMI_OK);
+  assert_int_equal(m->coord->mappings.num, 1);
+  assert_int_equal(m->coord->forgets.num, 1); /* MUNMAP waits for FORGOT of all */
+  assert_int_equal(m->coord->forgets.at[0].caller.uid, 4);
+  end(m);
+}
+
+/* Addresses beyond what all members know are given when they know it. */
+static void test_reserve(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_pack body;
+  struct dmi_mact *act;
+  uint64_t limit = m->coord->limit;
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 4096);
+  dmi_pack_u64(&body, (uint64_t)1 << 40);
+  dmi_pack_u64(&body, 0);
+  assert_true(give(m, 3, DMI_CTL_MMAP, 5, &body));
+  assert_null(sent(3, DMI_CTL_RESULT));
+  act = sent(4, DMI_CTL_RESERVE);
+  assert_non_null(act);
+  assert_true(m->limit > limit);
+  limit = m->limit;
+  assert_true(give_number(m, 3, DMI_CTL_RESERVED, limit));
+  assert_null(sent(3, DMI_CTL_RESULT));
+  assert_true(give_number(m, 4, DMI_CTL_RESERVED, limit));
+  act = sent(3, DMI_CTL_RESULT);
+  assert_non_null(act);
+  assert_int_equal(act->msg.member.error, DMI_OK);
+  assert_true(m->coord->next_base <= limit);
+  end(m);
+}
+
+/* 4 leaves with the heir 3, where the home of A has not arrived completely: 3 still takes 4 for it.
+ */
+static void test_home_on_its_way(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.mapping = {{A, 4096, 2, 4, 0}}},
+                    four = {.mapping = {{A, 4096, 2, 3, 0}}};
+  struct dmi_pack body;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &three);
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 10);
+  dmi_pack_u8(&body, DMI_PHASE_DRAINING);
+  dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED);
+  dmi_pack_u32(&body, 3); /* heir */
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u32(&body, 0);
+  pack_told(&body, &four);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, 4, DMI_CTL_STATE, 0, &body));
+  assert_int_equal(looked_up(m, A).home, 3);
+  end(m);
+}
+
+/* The answer to a lookup names a home that this process knows is lost: it is asked again at RESUME.
+ */
+static void test_lookup_of_a_lost_home(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_entry old = {A, 4096, 2, 4, 0}, new = {A, 4096, 2, 3, 0};
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_lookup(m, 5, A, &out);
+  crash(m, 10, 1, 4);
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &old);
+  assert_true(give(m, 1, DMI_CTL_RESULT, 5, &body));
+  assert_int_equal(out.num, 0);
+  assert_true(give_number(m, 1, DMI_CTL_RESUME, 10));
+  assert_non_null(sent(1, DMI_CTL_LOOKUP));
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &new);
+  assert_true(give(m, 1, DMI_CTL_RESULT, 5, &body));
+  assert_int_equal(out.num, 1);
+  assert_int_equal(out.act[0].type, DMI_MACT_RESULT);
+  assert_int_equal(out.act[0].mapping.home, 3);
+  end(m);
+}
+
+/* The end of the STATE that was sent. */
+static struct dmi_known state_sent(dmi_uid_t to) {
+  struct dmi_mact *act = sent(to, DMI_CTL_STATE);
+  struct dmi_known known = {0};
+  struct dmi_unpack body;
+  assert_non_null(act);
+  dmi_unpack_init(&body, &act->msg.body);
+  (void)dmi_unpack_u64(&body); /* view */
+  (void)dmi_unpack_u16(&body); /* phase, flags */
+  (void)dmi_unpack_u64(&body); /* heir, leaver */
+  for (uint32_t num = dmi_unpack_count(&body, 8); num > 0; num--)
+    (void)dmi_unpack_u64(&body); /* notices */
+  assert_true(dmi_directory_unpack_state(&known, 2, &body));
+  return known;
+}
+
+/* What a member remembers of FORGETs and ADOPTs, in the STATE that it sends: until all have
+ * answered a FORGET, and until what it has adopted is forgotten. */
+static void test_member_remembers(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_entry mapping = {A, 4096, 2, 2, 0};
+  const uint64_t bases[] = {B, C};
+  struct dmi_known known = {0};
+  struct dmi_pack body;
+  (void)state;
+  for (uint32_t i = 0; i < 2; i++) {
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, bases[i]);
+    dmi_pack_u64(&body, 7 + i); /* with C: all have answered that of B */
+    assert_true(give(m, 1, DMI_CTL_FORGET, 7 + i, &body));
+  }
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &mapping);
+  dmi_member_pack_caller(&body, &(struct dmi_caller){4, 77});
+  assert_true(give(m, 1, DMI_CTL_ADOPT, 0, &body));
+  assert_true(give_number(m, 1, DMI_CTL_RESERVE, LIMIT));
+  crash(m, 10, 3, 1);
+  known = state_sent(3);
+  assert_int_equal(known.forgotten.num, 1);
+  assert_true(known.forgotten.at[0] == C);
+  assert_int_equal(known.adopted.num, 1);
+  assert_true(known.adopted.at[0].base == A && known.adopted.at[0].caller.op == 77);
+  assert_true(known.limit == LIMIT);
+  dmi_directory_known_free(&known);
+  end(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_of_the_lost),
-      cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_threads_of_the_lost),   cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_directory_made_anew),   cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_calls_again),           cmocka_unit_test(test_reserve),
+      cmocka_unit_test(test_home_on_its_way),       cmocka_unit_test(test_member_remembers),
+      cmocka_unit_test(test_lookup_of_a_lost_home),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

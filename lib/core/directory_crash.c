@@ -1,0 +1,265 @@
+/*
+ * directory_crash.c - the directory of mappings behind a crash view: made anew from what the
+ * members tell in STATE, or mended; who becomes the home of what was a lost process's
+ * (docs/crashes.md, "Mappings and results").
+ *
+ * A mapping that a living member knows stays known.  A mapping of which nobody living knows is
+ * gone: its address is not given again, since all members know a limit below which addresses may
+ * have been given, before any is.
+ */
+#include <stdlib.h>
+
+#include "core/member_int.h"
+
+/* ---- STATE ------------------------------------------------------------------------------------
+ */
+
+static void read_lists(struct dmi_known *known, dmi_uid_t by, struct dmi_unpack *body) {
+  uint32_t num = dmi_unpack_count(body, DMI_MAPPING_BYTES);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_told *told = DMI_LIST_ADD(&known->told);
+    told->by = by;
+    dmi_member_unpack_mapping(body, &told->entry);
+    if (!dmi_member_mapping_good(&told->entry)) body->bad = true;
+  }
+  num = dmi_unpack_count(body, 8);
+  for (uint32_t i = 0; i < num; i++)
+    *DMI_LIST_ADD(&known->forgotten) = dmi_unpack_u64(body);
+  num = dmi_unpack_count(body, 20);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_adopted *adopted = DMI_LIST_ADD(&known->adopted);
+    dmi_member_unpack_caller(body, &adopted->caller);
+    adopted->base = dmi_unpack_u64(body);
+  }
+  num = dmi_unpack_count(body, 16);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_result *result = DMI_LIST_ADD(&known->results);
+    result->uid = by;
+    result->ended.seq = dmi_unpack_u64(body);
+    result->ended.value = dmi_unpack_u64(body);
+  }
+}
+
+bool dmi_directory_unpack_state(struct dmi_known *known, dmi_uid_t by, struct dmi_unpack *body) {
+  struct dmi_known before = *known;
+  uint64_t limit = dmi_unpack_u64(body);
+  read_lists(known, by, body);
+  if (dmi_unpack_done(body) && limit <= DMI_SYSTEM_BASE) {
+    if (limit > known->limit) known->limit = limit;
+    return true;
+  }
+  known->told.num = before.told.num; /* as if it had not come */
+  known->forgotten.num = before.forgotten.num;
+  known->adopted.num = before.adopted.num;
+  known->results.num = before.results.num;
+  return false;
+}
+
+void dmi_directory_known_free(struct dmi_known *known) {
+  free(known->told.at);
+  free(known->forgotten.at);
+  free(known->adopted.at);
+  free(known->results.at);
+  memset(known, 0, sizeof(*known));
+}
+
+/* ---- Who is the home? -------------------------------------------------------------------------
+ */
+
+static int by_base(const void *left, const void *right) {
+  const struct dmi_told *a = left, *b = right;
+  if (a->entry.base != b->entry.base) return a->entry.base < b->entry.base ? -1 : 1;
+  return a->by < b->by ? -1 : a->by > b->by;
+}
+
+/* What was told about one mapping: known.told[first, end). */
+static uint32_t end_of(const struct dmi_known *known, uint32_t first) {
+  uint32_t end = first + 1;
+  while (end < known->told.num &&
+         known->told.at[end].entry.base == known->told.at[first].entry.base)
+    end++;
+  return end;
+}
+
+/* Does this process itself say that it is not the home? */
+static bool denies(const struct dmi_known *known, uint32_t first, uint32_t end, dmi_uid_t uid) {
+  for (uint32_t i = first; i < end; i++) {
+    if (known->told.at[i].by == uid) return known->told.at[i].entry.home != uid;
+  }
+  return false;
+}
+
+/* Has `by` handed it over to its heir, where it has not arrived completely? */
+static bool is_handed(const struct dmi_coord *c, const struct dmi_told *told) {
+  const struct dmi_record *leaver = dmi_coord_find(c, told->by);
+  return leaver && told->entry.home && leaver->heir == told->entry.home;
+}
+
+/* Who says that it is the home, is.  If nobody does, it is lost, or on its way from a leaver to its
+ * heir; those that take the leaver for the home know less than the leaver. */
+static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end) {
+  const struct dmi_told *told = c->known.told.at;
+  for (uint32_t i = first; i < end; i++) {
+    if (told[i].by == told[i].entry.home) return told[i].by;
+  }
+  for (uint32_t i = first; i < end; i++) {
+    if (is_handed(c, &told[i])) return told[i].entry.home;
+  }
+  for (uint32_t i = first; i < end; i++) {
+    if (!denies(&c->known, first, end, told[i].entry.home)) return told[i].entry.home;
+  }
+  return told[first].entry.home;
+}
+
+/* ---- The directory ----------------------------------------------------------------------------
+ */
+
+static bool was_forgotten(const struct dmi_known *known, uint64_t base) {
+  for (uint32_t i = 0; i < known->forgotten.num; i++) {
+    if (known->forgotten.at[i] == base) return true;
+  }
+  return false;
+}
+
+static uint64_t end_of_last(const struct dmi_coord *c) {
+  const struct dmi_entry *last = c->mappings.num ? &c->mappings.at[c->mappings.num - 1] : NULL;
+  return last ? last->base + last->page_size * last->page_num : 0;
+}
+
+/* Adds it; not if it was being unmapped, or a faulty process has told it. */
+static void add_told(struct dmi_coord *c, const struct dmi_entry *entry) {
+  if (entry->base >= c->system.base || entry->base < end_of_last(c)) return;
+  if (!was_forgotten(&c->known, entry->base)) *DMI_LIST_ADD(&c->mappings) = *entry;
+}
+
+static void take_limit(struct dmi_coord *c) {
+  if (c->known.limit > c->next_base) c->next_base = c->known.limit;
+  if (end_of_last(c) > c->next_base) c->next_base = end_of_last(c);
+  c->limit = dmi_directory_limit(c->next_base);
+}
+
+static void take_results(struct dmi_coord *c) {
+  c->results.num = 0;
+  for (uint32_t i = 0; i < c->known.results.num; i++)
+    *DMI_LIST_ADD(&c->results) = c->known.results.at[i];
+}
+
+void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost) {
+  uint32_t end;
+  if (c->known.told.num)
+    qsort(c->known.told.at, c->known.told.num, sizeof(*c->known.told.at), by_base);
+  if (c->rebuilds) {
+    c->mappings.num = 0;
+    c->system.home = lost;
+  }
+  for (uint32_t first = 0; first < c->known.told.num; first = end) {
+    struct dmi_entry entry = c->known.told.at[first].entry, *known;
+    end = end_of(&c->known, first);
+    entry.home = home_of(c, first, end);
+    known = dmi_directory_find(c, entry.base);
+    if (known && known->base == entry.base) {
+      known->home = entry.home;
+    } else if (c->rebuilds) {
+      add_told(c, &entry);
+    }
+  }
+  if (!c->rebuilds) return;
+  take_limit(c);
+  take_results(c);
+}
+
+/* ---- RECOVER ----------------------------------------------------------------------------------
+ */
+
+/* What `by` has told to be the home; 0: it does not know the mapping. */
+static dmi_uid_t told_by(const struct dmi_known *known, uint64_t base, dmi_uid_t by) {
+  const struct dmi_told key = {.by = by, .entry = {.base = base}}, *found = NULL;
+  if (known->told.num) found = bsearch(&key, known->told.at, known->told.num, sizeof(key), by_base);
+  return found ? found->entry.home : 0;
+}
+
+static bool is_heir_of(const struct dmi_removed *lost, uint32_t num, dmi_uid_t home,
+                       dmi_uid_t uid) {
+  for (uint32_t i = 0; i < num; i++) {
+    if (lost[i].uid == home) return lost[i].heir == uid;
+  }
+  return false;
+}
+
+/* Before the homes of lost processes are their heirs'. */
+void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, dmi_uid_t to,
+                              const struct dmi_removed *lost, uint32_t lost_num) {
+  struct dmi_pack list;
+  uint32_t num = 0;
+  dmi_pack_init(&list);
+  for (uint32_t i = 0; i <= c->mappings.num; i++) {
+    const struct dmi_entry *entry = i < c->mappings.num ? &c->mappings.at[i] : &c->system;
+    dmi_uid_t told = told_by(&c->known, entry->base, to);
+    if (told ? told == entry->home : !is_heir_of(lost, lost_num, entry->home, to)) continue;
+    dmi_member_pack_mapping(&list, entry);
+    num++;
+  }
+  dmi_pack_u32(pack, num);
+  dmi_pack_raw(pack, list.bytes, list.len);
+  dmi_pack_free(&list);
+}
+
+void dmi_directory_inherit(struct dmi_coord *c, const struct dmi_removed *lost, uint32_t lost_num,
+                           dmi_uid_t heir) {
+  for (uint32_t i = 0; i < lost_num; i++)
+    dmi_directory_rename(c, lost[i].uid, lost[i].heir);
+  for (uint32_t i = 0; i <= c->mappings.num; i++) { /* of a faulty process */
+    struct dmi_entry *entry = i < c->mappings.num ? &c->mappings.at[i] : &c->system;
+    const struct dmi_record *home = dmi_coord_find(c, entry->home);
+    if (!home || home->left || home->life == DMI_LIFE_DRAINED) entry->home = heir;
+  }
+}
+
+/* ---- What was under way -----------------------------------------------------------------------
+ */
+
+void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid) {
+  struct dmi_coord *c = m->coord;
+  dmi_directory_exited(m, uid);
+  if (dmi_uid_set_drop(&c->reserves, uid) && !c->reserves.num) dmi_directory_reserved(m);
+  for (uint32_t i = 0; i < c->adopts.num; i++) {
+    if (c->adopts.at[i].home != uid) continue;
+    dmi_directory_drop(c, c->adopts.at[i].mapping.base); /* nobody else has heard of it */
+    c->adopts.at[i].home = 0;
+  }
+}
+
+/* A home that was to adopt a mapping is lost, or who asked for it. */
+static void mend_adopts(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = c->adopts.num; i-- > 0;) {
+    struct dmi_adopt adopt = c->adopts.at[i];
+    struct dmi_record *record = dmi_coord_find(c, adopt.caller.uid);
+    if (record && adopt.home) continue;
+    DMI_LIST_DROP(&c->adopts, i);
+    if (record) {
+      dmi_directory_map(m, record, adopt.caller.op, &adopt.mapping);
+    } else if (adopt.home) {
+      dmi_directory_unmap(m, adopt.mapping.base);
+    }
+  }
+}
+
+/* RESUME was sent. */
+void dmi_directory_resume(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  mend_adopts(m);
+  for (uint32_t i = 0; i < c->known.forgotten.num; i++)
+    dmi_directory_forget_again(m, c->known.forgotten.at[i]);
+}
+
+/* MMAP that the coordinator before had given to a home other than the caller.  NULL: it had not. */
+const struct dmi_entry *dmi_directory_adopted_before(struct dmi_coord *c,
+                                                     const struct dmi_caller *caller) {
+  for (uint32_t i = 0; i < c->known.adopted.num; i++) {
+    const struct dmi_adopted *adopted = &c->known.adopted.at[i];
+    if (adopted->caller.uid == caller->uid && adopted->caller.op == caller->op)
+      return dmi_directory_find(c, adopted->base);
+  }
+  return NULL;
+}
