@@ -36,6 +36,32 @@ typedef struct {
  */
 int32_t DMI_pool(DMI_pool_t *pool_ptr);
 
+/* ---- Named roots (chapter 4, "memory") ---- */
+
+/*
+ * Names a global address, so that any process finds it by DMI_root_get, also one that joins later,
+ * and also when processes were lost.  `name` is any string of 1 to 65535 bytes.  A name has one
+ * address, the last that it was given; 0 takes the name away.  When the call returns all processes
+ * know the name: it takes as long as a process takes to join, so name few things.  The names of a
+ * program may have 16 MiB together.
+ *
+ * Errors: DMI_EINVAL for a name that is NULL, empty or too long.  DMI_ENOMEM when the names would
+ * have more than 16 MiB.
+ *
+ * Threads: any.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_root_set(const char *name, int64_t addr);
+
+/*
+ * Finds a global address by its name: *addr_ptr gets what DMI_root_set was given last, or 0 if
+ * there is no such name.
+ *
+ * Errors: DMI_EINVAL for a pointer of NULL, and a name that is empty or too long.
+ *
+ * Threads: any.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_root_get(const char *name, int64_t *addr_ptr);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

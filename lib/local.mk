@@ -104,6 +104,7 @@ core_sources = \
 	lib/core/coord_leave.c \
 	lib/core/coord_notice.c \
 	lib/core/coord_pack.c \
+	lib/core/coord_root.c \
 	lib/core/coord_view.c \
 	lib/core/copyset.c \
 	lib/core/crash.c \
@@ -182,6 +183,8 @@ core_sources = \
 	lib/core/rmw.h \
 	lib/core/capacity.c \
 	lib/core/capacity.h \
+	lib/core/root.c \
+	lib/core/root.h \
 	lib/core/syncop.c \
 	lib/core/syncop.h \
 	lib/core/syncop_int.h \

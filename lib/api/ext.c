@@ -5,6 +5,7 @@
 
 #include "api/reported.h"
 #include "base/error.h"
+#include "node/calls.h"
 #include "node/pager.h"
 #include "node/runtime.h"
 
@@ -29,4 +30,12 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
                            .pages_taken = (int64_t)counts.taken,
                            .pages_dropped = (int64_t)counts.dropped};
   return DMI_TRUE;
+}
+
+int32_t DMI_root_set(const char *name, int64_t addr) {
+  return DMI_REPORTED(dmi_call_root_set(dmi_runtime_process(), name, addr), DMI_NOTHING);
+}
+
+int32_t DMI_root_get(const char *name, int64_t *addr_ptr) {
+  return DMI_REPORTED(dmi_call_root_get(dmi_runtime_process(), name, addr_ptr), DMI_NOTHING);
 }

@@ -71,6 +71,8 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->lost.at);
   dmi_deferred_free(&c->blocked_calls);
   dmi_deferred_free(&c->deferred);
+  dmi_deferred_free(&c->root_sets);
+  dmi_deferred_free(&c->root_gets);
   dmi_uid_set_free(&c->awaits);
   dmi_uid_set_free(&c->last_requests);
   dmi_uid_set_free(&c->dead);

@@ -53,7 +53,8 @@ void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp) {
 
 static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t coordinator,
                       const struct dmi_peer *added, uint32_t added_num,
-                      const struct dmi_removed *removed, uint32_t removed_num) {
+                      const struct dmi_removed *removed, uint32_t removed_num,
+                      const struct dmi_roots *roots) {
   dmi_pack_u64(pack, c->view);
   dmi_pack_u32(pack, coordinator);
   dmi_pack_u32(pack, added_num);
@@ -65,6 +66,7 @@ static void pack_view(struct dmi_pack *pack, const struct dmi_coord *c, uint32_t
     dmi_pack_u32(pack, removed[i].heir);
     dmi_pack_u8(pack, (uint8_t)((removed[i].main ? 1u : 0u) | (removed[i].lost ? 2u : 0u)));
   }
+  if (roots->num) dmi_root_pack(pack, roots);
 }
 
 /* Is this the notice of a loss, of a process with this id? */
@@ -138,7 +140,7 @@ static void pack_body(struct dmi_pack *pack, const struct dmi_coord *c,
                       const struct dmi_view_body *view) {
   dmi_pack_init(pack);
   pack_view(pack, c, view->coordinator, view->added, view->added_num, view->removed,
-            view->removed_num);
+            view->removed_num, &view->roots);
 }
 
 /* Sends ACCEPT with all members, old and new. */
@@ -168,7 +170,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
   if (ballot) pack_body(&made, c, view); /* others may hear of this view from it */
   dmi_pack_bytes(&body, made.bytes, made.len);
   dmi_pack_free(&made);
-  pack_view(&body, c, m->uid, all, num, NULL, 0);
+  pack_view(&body, c, m->uid, all, num, NULL, 0, &m->roots);
   free(all);
   dmi_member_send(m, uid, DMI_CTL_ACCEPT, ballot, 0, &body);
 }
@@ -247,6 +249,7 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver, uint64_t
   view.number = ++c->view;
   view.added = admit(m, &view.added_num); /* may reallocate the records */
   add_voters(m, &view);
+  dmi_coord_root_view(c, &view);
   send_view(m, &view, ballot);
   dmi_view_free(&view);
 }
@@ -297,7 +300,8 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
     if (record == self || record->life != DMI_LIFE_DRAINED) continue;
     if (free_to && !leaver) leaver = record;
   }
-  if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m)) return false;
+  if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m) && c->root_sets.num == 0)
+    return false;
   if (!may_change(m, &ballot)) return false;
   begin_view(m, leaver, ballot);
   return true;
@@ -335,6 +339,7 @@ bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,
 void dmi_coord_end_view(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_NONE;
+  dmi_coord_root_taken(m);
   for (uint32_t i = 0; i < c->records.num;) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_JOINING) {
@@ -358,6 +363,7 @@ static void end_handover(struct dmi_member *m) {
   struct dmi_pack body;
   if (DMI_BROKEN(m, DMI_MBREAK_DEFER)) dmi_deferred_free(&c->deferred);
   if (DMI_BROKEN(m, DMI_MBREAK_POLLS)) c->polls.num = 0;
+  dmi_coord_root_defer(c);
   dmi_pack_init(&body);
   dmi_coord_pack(&body, c);
   dmi_member_send(m, c->successor, DMI_CTL_COORD, 0, 0, &body);

@@ -42,6 +42,7 @@ void dmi_member_free(struct dmi_member *m) {
   free(m->results.at);
   free(m->forgotten.at);
   free(m->adopted.at);
+  dmi_root_free(&m->roots);
   for (uint32_t i = 0; i < m->agreed.num; i++)
     dmi_slice_drop(&m->agreed.at[i].body);
   for (uint32_t i = 0; i < m->calls.num; i++)
@@ -359,4 +360,21 @@ void dmi_member_thread(struct dmi_member *m, uint64_t op, uint32_t uid, uint64_t
   dmi_pack_u32(&body, uid);
   dmi_pack_u64(&body, seq);
   call(m, DMI_CTL_THREAD, op, &body, out);
+}
+
+void dmi_member_root_set(struct dmi_member *m, uint64_t op, const void *name, size_t len,
+                         uint64_t addr, struct dmi_mout *out) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, addr);
+  dmi_pack_bytes(&body, name, len);
+  call(m, DMI_CTL_ROOT_SET, op, &body, out);
+}
+
+void dmi_member_root_get(struct dmi_member *m, uint64_t op, const void *name, size_t len,
+                         struct dmi_mout *out) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_bytes(&body, name, len);
+  call(m, DMI_CTL_ROOT_GET, op, &body, out);
 }

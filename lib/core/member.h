@@ -14,6 +14,7 @@
 #define DMI_CORE_MEMBER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/birth.h"
@@ -137,7 +138,7 @@ struct dmi_mact {
   uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes */
   uint32_t mapping_num;     /* RECOVER */
   uint64_t op;              /* RESULT; RECOVER: number of the view */
-  uint64_t value;           /* RESULT of thread */
+  uint64_t value;           /* RESULT of thread, root_get */
   struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;     /* CONNECT, ADD_PEER */
   /* SEND: take its slices and set them to zero (dmi_net_send takes them over), or leave them to
@@ -340,6 +341,13 @@ void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uin
  * removed there; DMI_ETHREAD; DMI_ELOST: lost with its process, or with a coordinator. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,
                        struct dmi_mout *out);
+
+/* A named root (core/root.h): 1 to DMI_ROOT_NAME_MAX bytes.  addr 0 removes it.  Set: DMI_ENOMEM
+ * when there are too many.  Get: `value`, 0 if there is none. */
+void dmi_member_root_set(struct dmi_member *m, uint64_t op, const void *name, size_t len,
+                         uint64_t addr, struct dmi_mout *out);
+void dmi_member_root_get(struct dmi_member *m, uint64_t op, const void *name, size_t len,
+                         struct dmi_mout *out);
 
 /* ---- Looking ------------------------------------------------------------------------------- */
 

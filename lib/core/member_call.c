@@ -91,6 +91,7 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
     case DMI_CTL_LOOKUP:
       return read_mapping(m, call, body, &act->mapping);
     case DMI_CTL_THREAD:
+    case DMI_CTL_ROOT_GET:
       act->value = dmi_unpack_u64(body);
       return dmi_unpack_done(body);
     default:

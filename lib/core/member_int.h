@@ -13,6 +13,7 @@
 #include "base/mutation.h"
 #include "core/member.h"
 #include "core/heap.h"
+#include "core/root.h"
 #include "msg/pack.h"
 #include "dmi_api.h"
 
@@ -177,6 +178,7 @@ struct dmi_member {
   dmi_uid_t coordinator_next;      /* the same after VIEW is carried out */
   dmi_uid_t coordinator_before;    /* the process that may send COORD; 0: none */
   bool viewing;                    /* VIEW is not answered yet */
+  struct dmi_roots roots;          /* as of that view */
   struct dmi_uid_set viewing_left; /* others that have left in that view */
   struct dmi_uid_set viewing_lost; /* lost in that view */
   DMI_LIST(struct dmi_peer) peers;
@@ -300,6 +302,7 @@ struct dmi_view_body {
   uint32_t added_num;
   struct dmi_removed *removed;
   uint32_t removed_num;
+  struct dmi_roots roots; /* changes; in ACCEPT: all */
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
 /* True if the added members are different and have valid numbers. */
@@ -507,6 +510,9 @@ struct dmi_coord {
   struct dmi_uid_set last_requests;  /* members that send LAST_REQUEST to the leaver */
   struct dmi_deferred_list deferred; /* HANDOVER: deferred until the successor has the role */
   DMI_LIST(struct dmi_join) joins;
+  struct dmi_deferred_list root_sets; /* ROOT_SET without an answer; handed over in `deferred` */
+  uint32_t root_sets_in_view;         /* the first ones, which the view that is being made has */
+  struct dmi_deferred_list root_gets; /* ROOT_GET that wait for the end of such a view */
 };
 
 /* The handlers of class MEMBER of the coordinator role. `record` is the sender's, and not LOST.
@@ -576,6 +582,11 @@ void dmi_coord_unnotify(struct dmi_coord *c, dmi_uid_t uid);
 void dmi_coord_unpoll(struct dmi_coord *c, dmi_uid_t uid);
 struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c,
                                    dmi_id_t dmi_id); /* NULL: none, or dismissed */
+
+/* coord_root.c */
+void dmi_coord_root_view(struct dmi_coord *c, struct dmi_view_body *view); /* it is being made */
+void dmi_coord_root_taken(struct dmi_member *m);                           /* all have taken it */
+void dmi_coord_root_defer(struct dmi_coord *c); /* the role is handed over */
 
 /* directory.c */
 void dmi_directory_rename(struct dmi_coord *c, dmi_uid_t uid, dmi_uid_t heir);

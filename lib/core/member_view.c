@@ -10,6 +10,7 @@
 void dmi_view_free(struct dmi_view_body *view) {
   free(view->added);
   free(view->removed);
+  dmi_root_free(&view->roots);
   memset(view, 0, sizeof(*view));
 }
 
@@ -33,6 +34,7 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
     view->removed[i].main = flags & 1;
     view->removed[i].lost = flags & 2;
   }
+  if (unpack->left) dmi_root_unpack(unpack, &view->roots);
   if (dmi_unpack_done(unpack)) return true;
   dmi_view_free(view);
   return false;
@@ -92,6 +94,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   }
   for (uint32_t i = 0; i < view->removed_num; i++)
     remove_peer(m, &view->removed[i]);
+  dmi_root_change(&m->roots, &view->roots);
   m->view = view->number;
   m->coordinator_next = view->coordinator;
   m->viewing = true;

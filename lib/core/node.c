@@ -238,6 +238,12 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
     case DMI_CTL_MUNMAP:
       dmi_member_munmap_tag(m, in->op, in->a, in->tag, life);
       break;
+    case DMI_CTL_ROOT_SET:
+      dmi_member_root_set(m, in->op, in->text, in->b, in->a, life);
+      break;
+    case DMI_CTL_ROOT_GET:
+      dmi_member_root_get(m, in->op, in->text, in->b, life);
+      break;
     default: /* THREAD */
       dmi_member_thread(m, in->op, (uint32_t)in->a, in->b, life);
   }

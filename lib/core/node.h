@@ -81,7 +81,8 @@ enum dmi_input_type {
   DMI_IN_IDLE,        /* one reason to be busy less */
   /* A call of this process: `call` is its message of class MEMBER, answered by RESULT(op).  POLL,
    * PEEK, NODES; WELCOME, GOODBYE: `dmi_id`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
-   * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`. */
+   * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`; ROOT_SET, ROOT_GET: `b` bytes of
+   * `text`, and address `a`. */
   DMI_IN_CALL
 };
 

@@ -14,9 +14,25 @@
 #include "base/error.h"
 #include "core/heap.h"
 #include "core/member.h"
+#include "core/root.h"
 #include "node/runtime.h"
 
-enum kind { POLL, PEEK, NODES, WELCOME, GOODBYE, MMAP, MUNMAP, LOOKUP, CREATE, JOIN, DETACH, WAKE };
+enum kind {
+  POLL,
+  PEEK,
+  NODES,
+  WELCOME,
+  GOODBYE,
+  MMAP,
+  MUNMAP,
+  LOOKUP,
+  ROOT_SET,
+  ROOT_GET,
+  CREATE,
+  JOIN,
+  DETACH,
+  WAKE
+};
 
 struct call {
   struct dmi_post post; /* first */
@@ -28,7 +44,8 @@ struct call {
   struct dmi_status own; /* of a synchronous caller */
   /* ---- arguments ---- */
   dmi_id_t dmi_id;  /* WELCOME, GOODBYE, CREATE */
-  uint64_t a, b;    /* page size and count; address; uid and number of a thread */
+  uint64_t a, b;    /* page size and count; address; uid and number of a thread; bytes of `name` */
+  const char *name; /* ROOT_SET, ROOT_GET: the caller's, who waits */
   int64_t addr;     /* CREATE */
   uint64_t tag;     /* MMAP, MUNMAP: DMI_TAG_USER, or the allocator's tag */
   int32_t capacity; /* NODES */
@@ -93,6 +110,7 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
         error = enter(call, result);
         break;
       case JOIN:
+      case ROOT_GET:
         if (call->value) *call->value = (int64_t)result->value;
         break;
       default:
@@ -107,6 +125,7 @@ static void ask_node(struct call *call, enum dmi_msg_type type) {
       .type = DMI_IN_CALL, .call = type, .dmi_id = call->dmi_id, .a = call->a, .b = call->b};
   in.op = dmi_wait_add(call->process, &call->wait);
   in.tag = call->tag;
+  in.text = call->name;
   (void)dmi_actions_input(call->process, &in);
 }
 
@@ -157,9 +176,10 @@ static void begin_thread(struct dmi_process *process, struct call *call) {
 
 static void begin(struct dmi_process *process, struct dmi_post *post) {
   static const enum dmi_msg_type types[] = {
-      [POLL] = DMI_CTL_POLL,       [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
-      [WELCOME] = DMI_CTL_WELCOME, [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
-      [MUNMAP] = DMI_CTL_MUNMAP,   [LOOKUP] = DMI_CTL_LOOKUP};
+      [POLL] = DMI_CTL_POLL,        [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
+      [WELCOME] = DMI_CTL_WELCOME,  [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
+      [MUNMAP] = DMI_CTL_MUNMAP,    [LOOKUP] = DMI_CTL_LOOKUP,   [ROOT_SET] = DMI_CTL_ROOT_SET,
+      [ROOT_GET] = DMI_CTL_ROOT_GET};
   struct call *call = (struct call *)(void *)post;
   call->wait.done = got_result;
   if (call->kind == CREATE) {
@@ -274,6 +294,28 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t t
   *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .tag = tag};
   call->post.run = begin;
   dmi_post(process, &call->post);
+}
+
+/* DMI_OK, and the length in call->b. */
+static int32_t name_call(struct call *call) {
+  size_t len = call->name ? strlen(call->name) : 0;
+  call->b = len;
+  if (!call->name) return dmi_because(DMI_EINVAL, "the name is NULL");
+  if (len == 0) return dmi_because(DMI_EINVAL, "the name is empty");
+  if (len > DMI_ROOT_NAME_MAX) return dmi_because(DMI_EINVAL, "the name has over 65535 bytes");
+  return DMI_OK;
+}
+
+int32_t dmi_call_root_set(struct dmi_process *process, const char *name, int64_t addr) {
+  struct call call = {.kind = ROOT_SET, .a = (uint64_t)addr, .name = name};
+  int32_t error = name_call(&call);
+  return error == DMI_OK ? run(process, &call, NULL) : dmi_fail(error);
+}
+
+int32_t dmi_call_root_get(struct dmi_process *process, const char *name, int64_t *addr) {
+  struct call call = {.kind = ROOT_GET, .name = name, .value = addr};
+  int32_t error = addr ? name_call(&call) : dmi_because(DMI_EINVAL, "the pointer is NULL");
+  return error == DMI_OK ? run(process, &call, NULL) : dmi_fail(error);
 }
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,

@@ -192,6 +192,78 @@ static void test_welcome_waits_for_opened(void **state) {
   end(m);
 }
 
+/* A name: in the view that is sent to 2, or in ACCEPT. */
+static uint64_t sent_root(uint32_t to, uint8_t type, const char *name) {
+  struct dmi_unpack body;
+  struct dmi_view_body view;
+  uint8_t before[29];
+  uint64_t addr;
+  dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
+  dmi_unpack_raw(&body, before, type == DMI_CTL_ACCEPT ? sizeof(before) : 0);
+  assert_true(dmi_view_unpack(&body, &view));
+  addr = dmi_root_get(&view.roots, name, strlen(name));
+  dmi_view_free(&view);
+  return addr;
+}
+
+/* Complete, and seen by others, when all have the view with it. */
+static void test_roots(void **state) {
+  struct dmi_member *m = first();
+  struct dmi_pack body;
+  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
+  (void)state;
+  join(m, 2, 2);
+  dmi_mout_clear(&out);
+  dmi_member_root_set(m, 9, "a", 1, 77, &out);
+  assert_int_equal(sent_root(2, DMI_CTL_VIEW, "a"), 77);
+  dmi_member_viewed(m, &out);
+  dmi_member_root_get(m, 10, "a", 1, &out);
+  assert_false(has(DMI_MACT_RESULT));
+  assert_true(give_taken(m, 2, 3));
+  assert_int_equal(out.act[0].op, 9);
+  assert_int_equal(out.act[1].op, 10);
+  assert_int_equal(out.act[1].value, 77);
+  dmi_mout_clear(&out);
+  dmi_member_root_get(m, 11, "b", 1, &out);
+  assert_int_equal(expect(DMI_MACT_RESULT)->value, 0);
+  dmi_pack_init(&body);
+  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
+  dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
+  assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
+  assert_int_equal(sent_root(3, DMI_CTL_ACCEPT, "a"), 77);
+  dmi_pack_init(&body);
+  dmi_pack_bytes(&body, "", 0);
+  assert_false(give(m, 2, DMI_CTL_ROOT_GET, 5, &body)); /* no name */
+  end(m);
+}
+
+/* Their bytes are limited: whoever joins gets all. */
+static void test_many_roots(void **state) {
+  static char name[DMI_ROOT_NAME_MAX];
+  struct dmi_member *m = first();
+  uint32_t num = 0;
+  (void)state;
+  for (int error = DMI_OK; error == DMI_OK; num++) {
+    memcpy(name, &num, sizeof(num));
+    dmi_mout_clear(&out);
+    dmi_member_root_set(m, 9, name, sizeof(name), 77, &out);
+    if (has(DMI_MACT_VIEW)) dmi_member_viewed(m, &out);
+    error = expect(DMI_MACT_RESULT)->error;
+    if (error) assert_int_equal(error, DMI_ENOMEM);
+  }
+  assert_int_equal(num, 256);
+  num = 0;
+  memcpy(name, &num, sizeof(num));
+  for (uint64_t addr = 0; addr < 2; addr++) { /* one is removed, so there is memory for one */
+    dmi_mout_clear(&out);
+    dmi_member_root_set(m, 9, name, sizeof(name), addr, &out);
+    dmi_member_viewed(m, &out);
+    assert_int_equal(expect(DMI_MACT_RESULT)->error, DMI_OK);
+  }
+  end(m);
+}
+
 static bool leave_no(struct dmi_member *m, uint32_t from, int32_t error) {
   struct dmi_msg msg = {.type = DMI_CTL_LEAVE_NO};
   msg.member.op = 1; /* the heir in LEAVE_GO */
@@ -713,6 +785,8 @@ int main(void) {
       cmocka_unit_test(test_end),
       cmocka_unit_test(test_busy_keeps_the_program),
       cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_roots),
+      cmocka_unit_test(test_many_roots),
       cmocka_unit_test(test_settings),
       cmocka_unit_test(test_taken_for_lost),
       cmocka_unit_test(test_whole_sentences),
