@@ -62,6 +62,25 @@ int32_t DMI_root_set(const char *name, int64_t addr);
  */
 int32_t DMI_root_get(const char *name, int64_t *addr_ptr);
 
+/* ---- Surviving (chapter 2) ---- */
+
+/*
+ * Goes on in place of DMI_main when that was lost with its process: a program that survives losses
+ * (dmirun --survive) may define it.  It is called once for such a loss, in another process, with
+ * the arguments of DMI_main; `lost_id` is the dmi_id of the process that was lost.  From then on it
+ * counts as DMI_main: when it has returned and no DMI thread runs anywhere, all processes end, and
+ * if its process is lost, too, it is called again in another one.  Pages and names (DMI_root_get)
+ * are there, but what DMI_main had in variables of its own is lost, and so are pages of which only
+ * the lost process had the bytes.  DMI_main may have returned at that very moment: it may be called
+ * although nothing was left to do.
+ *
+ * Without it a program that survives losses ends when DMI_main is lost.
+ *
+ * Return value: DMI_TRUE; or DMI_FALSE when the program cannot go on: then all processes end, with
+ * status 1.  (Not in the manual; chapter 2.)
+ */
+int32_t DMI_recover(int argc, char **argv, int32_t lost_id);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

@@ -7,12 +7,14 @@
 
 #pragma weak DMI_thread
 #pragma weak DMI_function
+#pragma weak DMI_recover
 
 int main(int argc, char **argv) {
   const struct dmi_program program = {
       .main = DMI_main,
       .thread = DMI_thread,
       .function = DMI_function,
+      .recover = DMI_recover,
       .mark = DMI_PROGRAM_MARK,
   };
   return dmi_start(argc, argv, &program);

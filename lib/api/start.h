@@ -5,6 +5,7 @@
 #define DMI_API_START_H
 
 #include "dmi_api.h"
+#include "dmi_ext.h"
 #include "node/program.h"
 
 /* Runs the program to its end; returns the exit status of the process.  Called once, by main(). */

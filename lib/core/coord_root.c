@@ -18,9 +18,10 @@ struct said {
 static bool read_message(const struct dmi_msg *msg, struct said *said) {
   struct dmi_unpack body;
   dmi_unpack_init(&body, &msg->body);
-  said->addr = msg->type == DMI_CTL_ROOT_SET ? dmi_unpack_u64(&body) : 0;
+  said->addr = msg->type == DMI_CTL_ROOT_GET ? 0 : dmi_unpack_u64(&body);
   said->name = dmi_unpack_bytes(&body, &said->len);
-  return dmi_unpack_done(&body) && said->len > 0 && said->len <= DMI_ROOT_NAME_MAX;
+  return dmi_unpack_done(&body) && said->len <= DMI_ROOT_NAME_MAX &&
+         (said->len > 0) == (msg->type != DMI_CTL_MAIN);
 }
 
 /* Bytes of all that wait for a view. */
@@ -81,8 +82,9 @@ void dmi_coord_root_taken(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (; c->root_sets_in_view; c->root_sets_in_view--) {
     struct dmi_caller caller = {c->root_sets.at[0].from, c->root_sets.at[0].msg.member.op};
+    bool call = c->root_sets.at[0].msg.type == DMI_CTL_ROOT_SET; /* not MAIN */
     dmi_deferred_drop(&c->root_sets, 0);
-    dmi_coord_answer(m, &caller, DMI_OK, NULL);
+    if (call) dmi_coord_answer(m, &caller, DMI_OK, NULL);
   }
   for (uint32_t i = 0; i < c->root_gets.num; i++)
     answer_get(m, c->root_gets.at[i].from, &c->root_gets.at[i].msg);

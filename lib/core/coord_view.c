@@ -150,6 +150,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
   struct dmi_pack body, made;
   uint32_t num = 0, tie = ballot ? m->env.survive->tie(m->env.survive_arg) : 0;
   struct dmi_peer *all = dmi_xalloc(m->peers.num + view->added_num, sizeof(*all));
+  struct dmi_roots roots = {0};
   for (uint32_t i = 0; i < m->peers.num; i++) {
     const struct dmi_record *record = dmi_coord_find(c, m->peers.at[i].uid);
     if (!record || record->removed) continue;
@@ -167,10 +168,14 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
   dmi_pack_raw(&body, m->program_id, sizeof(m->program_id));
   dmi_pack_u32(&body, uid);
   dmi_settings_pack(&body, &m->env.settings);
+  if (m->env.settings.survive) dmi_pack_bytes(&body, m->args.ptr, m->args.len);
   if (ballot) pack_body(&made, c, view); /* others may hear of this view from it */
   dmi_pack_bytes(&body, made.bytes, made.len);
   dmi_pack_free(&made);
-  pack_view(&body, c, m->uid, all, num, NULL, 0, &m->roots);
+  dmi_root_change(&roots, &m->roots);
+  dmi_root_change(&roots, &view->roots); /* this process itself takes them later */
+  pack_view(&body, c, m->uid, all, num, NULL, 0, &roots);
+  dmi_root_free(&roots);
   free(all);
   dmi_member_send(m, uid, DMI_CTL_ACCEPT, ballot, 0, &body);
 }

@@ -43,6 +43,7 @@ void dmi_member_free(struct dmi_member *m) {
   free(m->forgotten.at);
   free(m->adopted.at);
   dmi_root_free(&m->roots);
+  dmi_slice_drop(&m->args);
   for (uint32_t i = 0; i < m->agreed.num; i++)
     dmi_slice_drop(&m->agreed.at[i].body);
   for (uint32_t i = 0; i < m->calls.num; i++)
@@ -285,6 +286,10 @@ void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out) {
   EVENT(dmi_member_call_idle(m));
 }
 
+void dmi_member_main_ended(struct dmi_member *m, bool good, struct dmi_mout *out) {
+  EVENT(dmi_member_main_over(m, good));
+}
+
 /* ---- Calls --------------------------------------------------------------------------------- */
 
 static void call(struct dmi_member *m, enum dmi_msg_type type, uint64_t op, struct dmi_pack *body,
@@ -377,4 +382,13 @@ void dmi_member_root_get(struct dmi_member *m, uint64_t op, const void *name, si
   dmi_pack_init(&body);
   dmi_pack_bytes(&body, name, len);
   call(m, DMI_CTL_ROOT_GET, op, &body, out);
+}
+
+void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len) {
+  dmi_slice_drop(&m->args);
+  if (len) m->args = dmi_slice_xcopy(bytes, len);
+}
+
+struct dmi_slice dmi_member_args(const struct dmi_member *m) {
+  return m->args;
 }

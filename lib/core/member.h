@@ -111,7 +111,10 @@ enum dmi_mact_type {
    * dmi_member_recovered */
   DMI_MACT_RECOVER,
   DMI_MACT_RESUME, /* all are ready: go on */
-  DMI_MACT_ADOPT,  /* this process is now the home of `mapping`, as if it had mapped it */
+  /* DMI_main was lost with process `dmi_id`: run DMI_recover, one more reason to be busy.  Answer:
+   * dmi_member_main_ended */
+  DMI_MACT_MAIN_LOST,
+  DMI_MACT_ADOPT, /* this process is now the home of `mapping`, as if it had mapped it */
   /* forget all pages of mapping.base (protocol.md R10), if it is known here. Answer:
      dmi_member_forgot(base) */
   DMI_MACT_FORGET,
@@ -173,6 +176,13 @@ struct dmi_settings {
 };
 #define DMI_DEAD_AFTER_MAX 999999999u
 
+/* What becomes of a program that survives losses when DMI_main is lost with its process. */
+enum dmi_main_lost {
+  DMI_MAIN_IGNORED,  /* it goes on without (simulators) */
+  DMI_MAIN_ENDS,     /* it ends */
+  DMI_MAIN_RECOVERS, /* MAIN_LOST: the coordinator runs DMI_recover, in place of DMI_main */
+};
+
 /* Functions of the caller; they answer at once. */
 struct dmi_member_env {
   void *arg;
@@ -188,6 +198,7 @@ struct dmi_member_env {
   const struct dmi_member_survive *survive;
   void *survive_arg;
   struct dmi_settings settings; /* of a program that this process starts */
+  enum dmi_main_lost main_lost;
 };
 
 /* What membership tells the agreement (core/pulse.h), when the program is to survive losses. */
@@ -244,6 +255,9 @@ void dmi_member_set_break(struct dmi_member *m, enum dmi_member_break broken);
  * returned. */
 void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
                             struct dmi_mout *out);
+/* Arguments of the program, for DMI_recover; of the first process, before it starts.  Copied. */
+void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len);
+struct dmi_slice dmi_member_args(const struct dmi_member *m); /* borrowed */
 /* This process joins, beginning with CONNECT to the seed. */
 void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 
@@ -307,6 +321,9 @@ void dmi_member_forgot(struct dmi_member *m, uint64_t base, struct dmi_mout *out
  * answered before. */
 void dmi_member_busy(struct dmi_member *m, uint64_t op, struct dmi_mout *out);
 void dmi_member_idle(struct dmi_member *m, struct dmi_mout *out);
+/* DMI_main, or DMI_recover, has returned here; dmi_member_idle follows.  Not `good`: DMI_recover
+ * could not recover. */
+void dmi_member_main_ended(struct dmi_member *m, bool good, struct dmi_mout *out);
 
 /* ---- Events: calls ------------------------------------------------------------------------- */
 

@@ -57,6 +57,7 @@ void dmi_member_calls_again(struct dmi_member *m) {
     dmi_member_send_again(m, call->type, call->op, &body);
   }
   if (m->busy_told) dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, m->busy_seq, 0, NULL);
+  dmi_member_main_again(m);
 }
 
 /* ---- Results ------------------------------------------------------------------------------- */

@@ -192,6 +192,10 @@ struct dmi_member {
   DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
   DMI_LIST(struct dmi_adopted) adopted;
   uint64_t limit; /* addresses below it may have been given */
+  struct dmi_slice args; /* of DMI_main */
+  bool main_said;        /* MAIN was sent: */
+  dmi_uid_t main_is;     /* ... with this */
+  int main_error;        /* ... and this */
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
@@ -341,6 +345,12 @@ void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
 void dmi_member_calls_again(struct dmi_member *m);
 void dmi_member_calls_later(struct dmi_member *m); /* at RESUME */
+
+/* member_main.c */
+void dmi_member_main_found(struct dmi_member *m);
+void dmi_member_main_again(struct dmi_member *m); /* to a new coordinator */
+void dmi_member_main_over(struct dmi_member *m, bool good);
+void dmi_coord_main_lost(struct dmi_member *m); /* ... if it is; behind RESUME */
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);

@@ -43,6 +43,7 @@ void dmi_member_found(struct dmi_member *m) {
   act->uid = m->uid;
   act->dmi_id = m->dmi_id;
   dmi_member_move(m, DMI_PHASE_JOINED);
+  dmi_member_main_found(m);
   if (m->env.survive) {
     const struct dmi_pulse_member only = {m->uid, true};
     const struct dmi_pulse_view first = {
@@ -144,6 +145,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_addr ours, theirs;
   struct dmi_mact *act;
   struct dmi_settings settings;
+  struct dmi_slice args = {0};
   struct dmi_slice made = {0}; /* the view that lets it join, as the others got it */
   size_t len;
   uint8_t program_id[16];
@@ -154,6 +156,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_raw(&body, program_id, sizeof(program_id));
   uid = dmi_unpack_u32(&body);
   dmi_settings_unpack(&body, &settings);
+  if (settings.survive) args.ptr = dmi_unpack_bytes(&body, &args.len);
   made.ptr = dmi_unpack_bytes(&body, &len);
   made.len = len;
   if (!dmi_view_unpack(&body, &view)) return false;
@@ -167,6 +170,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
     return false;
   }
   dmi_member_settle(m, &settings);
+  dmi_member_set_args(m, args.ptr, args.len);
   memcpy(m->program_id, program_id, sizeof(program_id));
   m->uid = uid;
   m->coordinator = view.coordinator;

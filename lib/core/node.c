@@ -317,6 +317,9 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
     case DMI_IN_IDLE:
       LIFE(node, out, idle, life);
       break;
+    case DMI_IN_MAIN_ENDED:
+      LIFE(node, out, main_ended, in->yes, life);
+      break;
     case DMI_IN_CALL:
       call(node, in, out);
       break;

@@ -79,6 +79,7 @@ enum dmi_input_type {
   DMI_IN_STEPPED,     /* a step of some page has ended, while this process leaves */
   DMI_IN_BUSY,        /* one more reason to be busy; `op` */
   DMI_IN_IDLE,        /* one reason to be busy less */
+  DMI_IN_MAIN_ENDED,  /* dmi_member_main_ended: `yes` */
   /* A call of this process: `call` is its message of class MEMBER, answered by RESULT(op).  POLL,
    * PEEK, NODES; WELCOME, GOODBYE: `dmi_id`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
    * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`; ROOT_SET, ROOT_GET: `b` bytes of

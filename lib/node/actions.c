@@ -318,6 +318,16 @@ static void settings(struct dmi_process *process) {
   }
 }
 
+/* The thread that would run DMI_main in the first process runs DMI_recover. */
+static void main_lost(struct dmi_process *process, const struct dmi_mact *act) {
+  dmi_say(&process->stream, DMI_LOG_WARN, "member",
+          "DMI_main was lost with process %" PRIu32 ": DMI_recover goes on in this process",
+          act->dmi_id.n);
+  process->main_lost_with = act->dmi_id;
+  dmi_threads_main_begins(process);
+  dmi_status_done(&process->recover_now, DMI_OK);
+}
+
 static void act_member(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_CONNECT:
@@ -328,6 +338,9 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_SETTINGS:
       settings(process);
+      break;
+    case DMI_MACT_MAIN_LOST:
+      main_lost(process, act);
       break;
     case DMI_MACT_RENAME:
       dmi_net_rename(process->access.net, act->id, act->uid);

@@ -238,10 +238,12 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
 }
 
 struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
-  return (struct dmi_member_env){.arg = process,
-                                 .connected = env_connected,
-                                 .addrs = env_addrs,
-                                 .survive = &dmi_pulser_survive,
-                                 .survive_arg = process,
-                                 .settings = dmi_config_settings(&process->config)};
+  return (struct dmi_member_env){
+      .arg = process,
+      .connected = env_connected,
+      .addrs = env_addrs,
+      .survive = &dmi_pulser_survive,
+      .survive_arg = process,
+      .settings = dmi_config_settings(&process->config),
+      .main_lost = process->program.recover ? DMI_MAIN_RECOVERS : DMI_MAIN_ENDS};
 }

@@ -95,10 +95,12 @@ struct dmi_process {
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 
   dmi_id_t dmi_id;
-  struct dmi_status member_now; /* done when this process is a member, or can never become one */
-  struct dmi_config config;     /* not changed after the start */
-  struct dmi_machine machine;   /* likewise */
-  struct dmi_log log;           /* subscribers to `stream` */
+  struct dmi_status recover_now; /* done when DMI_recover is to run here, or can never be */
+  dmi_id_t main_lost_with;       /* then: the process with which DMI_main was lost */
+  struct dmi_status member_now;  /* done when this process is a member, or can never become one */
+  struct dmi_config config;      /* not changed after the start */
+  struct dmi_machine machine;    /* likewise */
+  struct dmi_log log;            /* subscribers to `stream` */
   struct dmi_outlet outlet;
   struct dmi_announce announce;
 };

@@ -27,8 +27,10 @@
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/member.h"
+#include "msg/pack.h"
 #include "net/transport.h"
 #include "node/daemon.h"
 #include "node/actions.h"
@@ -241,6 +243,8 @@ static void *daemon_body(void *arg) {
     dmi_actions_carry(process);
   }
   dmi_net_run(process->access.net);
+  if (!dmi_status_is_done(&process->recover_now))
+    dmi_status_done(&process->recover_now, DMI_EINACTIVE);
   if (process->cut_off) {
     contact_end(process);
     /* Not all streams: a thread that waits for input holds the lock of its stream. */
@@ -265,6 +269,35 @@ static void *daemon_start(void *arg) {
   return daemon_body(arg);
 }
 
+/* The arguments of the first process, each with a final zero, for the others. */
+static void keep_args(struct dmi_process *process, int argc, char **argv) {
+  struct dmi_pack args;
+  dmi_pack_init(&args);
+  for (int i = 0; i < argc; i++)
+    dmi_pack_raw(&args, argv[i], strlen(argv[i]) + 1);
+  dmi_member_set_args(process->member, args.bytes, args.len);
+  dmi_pack_free(&args);
+}
+
+/* Waits until DMI_main was lost with another process, and goes on in its place; or for the end. */
+static void recover(struct dmi_process *process) {
+  struct dmi_slice args;
+  int argc = 0;
+  char **argv, *bytes;
+  bool good;
+  if (dmi_status_wait(&process->recover_now) != DMI_OK) return;
+  args = dmi_member_args(process->member); /* they never change */
+  bytes = dmi_xalloc(args.len + 1, 1);
+  memcpy(bytes, args.ptr, args.len);
+  argv = dmi_xalloc(args.len + 1, sizeof(*argv)); /* more than enough, and ends with NULL */
+  for (size_t at = 0; at < args.len; at += strlen(bytes + at) + 1)
+    argv[argc++] = bytes + at;
+  good = process->program.recover(argc, argv, (int32_t)process->main_lost_with.n) != DMI_FALSE;
+  dmi_threads_main_ends(process, good);
+  free(argv);
+  free(bytes);
+}
+
 int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   pthread_t daemon;
   dmi_runtime_enter(process);
@@ -272,6 +305,8 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   dmi_emit(&process->stream, initialized);
   signals(process, SIG_BLOCK);
   dmi_status_begin(&process->member_now);
+  dmi_status_begin(&process->recover_now);
+  if (!joins(process)) keep_args(process, argc, argv);
   if (!dmi_pager_start(process->pager) ||
       pthread_create(&daemon, NULL, daemon_start, process) != 0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start",
@@ -281,8 +316,9 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
     process->program.main(argc, argv);
-    dmi_threads_main_ends(process);
+    dmi_threads_main_ends(process, true);
   }
+  recover(process);
   pthread_join(daemon, NULL);
   atomic_store(&process->access.active, 0);
   process_end(process);

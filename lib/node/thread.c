@@ -111,9 +111,17 @@ void dmi_thread_ended(struct dmi_process *process, struct dmi_post *post) {
   dmi_runtime_idle(process);
 }
 
+struct main_post {
+  struct dmi_post post; /* first */
+  bool good;
+};
+
 static void main_ended(struct dmi_process *process, struct dmi_post *post) {
+  struct dmi_input in = {.type = DMI_IN_MAIN_ENDED,
+                         .yes = ((struct main_post *)(void *)post)->good};
   free(post);
   process->threads->main_runs = false;
+  (void)dmi_actions_input(process, &in);
   dmi_runtime_idle(process);
 }
 
@@ -121,10 +129,11 @@ void dmi_threads_main_begins(struct dmi_process *process) {
   process->threads->main_runs = true;
 }
 
-void dmi_threads_main_ends(struct dmi_process *process) {
-  struct dmi_post *post = dmi_xalloc(1, sizeof(*post));
-  post->run = main_ended;
-  dmi_post(process, post);
+void dmi_threads_main_ends(struct dmi_process *process, bool good) {
+  struct main_post *post = dmi_xalloc(1, sizeof(*post));
+  post->post.run = main_ended;
+  post->good = good;
+  dmi_post(process, &post->post);
 }
 
 /* ---- Requests of other processes ------------------------------------------------------------ */

@@ -22,7 +22,8 @@ uint32_t dmi_threads_running(const struct dmi_threads *threads);
 bool dmi_threads_main_runs(const struct dmi_threads *threads);
 
 void dmi_threads_main_begins(struct dmi_process *process);
-void dmi_threads_main_ends(struct dmi_process *process);
+/* Not `good`: DMI_recover could not recover. */
+void dmi_threads_main_ends(struct dmi_process *process, bool good);
 
 /* Calls about a thread of any process.  `done` is called once, in the daemon thread. */
 typedef void dmi_thread_done(void *arg, int32_t error, int64_t value);

@@ -28,6 +28,8 @@ struct daemon {
   uint32_t seed; /* index */
   uint32_t attempts;
   uint32_t temp;
+  uint64_t root, root_op,
+      root_set;          /* number it gives its name to; ROOT_SET that is out; completed */
   uint64_t polls, calls; /* out */
   struct got got[GOT_MAX];
   uint32_t got_num;
@@ -214,6 +216,11 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
   const struct dmi_notice *notice = act->notice_num ? &act->notices[0] : NULL;
   if (sim_maps_result(sim, &daemon->maps, act)) return;
   if (act->op % 2 == 0) {
+    if (act->op == daemon->root_op) {
+      daemon->root_set = daemon->root;
+      daemon->root_op = 0;
+      sim->totals->roots++;
+    }
     daemon->calls--;
     return;
   }
@@ -285,6 +292,10 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
     case DMI_MACT_STOP_THREADS:
       daemon->stopped = true;
       if (daemon->opened && daemon->m->busy) dmi_member_idle(daemon->m, &daemon->out);
+      if (sim->totals->with_roots && daemon->m->busy) { /* DMI_main, or DMI_recover */
+        dmi_member_main_ended(daemon->m, true, &daemon->out);
+        dmi_member_idle(daemon->m, &daemon->out);
+      }
       dmi_member_stopped(daemon->m, true, &daemon->out);
       break;
     case DMI_MACT_START_DRAIN:
@@ -292,6 +303,9 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       break;
     case DMI_MACT_FORGET:
       dmi_member_forgot(daemon->m, act->mapping.base, &daemon->out);
+      break;
+    case DMI_MACT_MAIN_LOST:
+      sim->totals->recovers++;
       break;
     case DMI_MACT_RECOVER:
       dmi_member_recovered(daemon->m, act->op, &daemon->out);
@@ -347,7 +361,8 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
                                .addrs = env_addrs,
                                .survive = &survive,
                                .survive_arg = daemon,
-                               .settings = {true, DEAD_AFTER / 1000}};
+                               .settings = {true, DEAD_AFTER / 1000},
+                               .main_lost = sim->totals->with_roots ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};
   proc->host = host;
@@ -481,6 +496,13 @@ static void user(struct daemon *daemon) {
   }
   if (daemon->opened && !daemon->m->left && daemon->m->phase <= DMI_PHASE_DRAINED)
     sim_maps_user(sim, &daemon->maps, daemon->m, 2 * ++sim->attempts, &daemon->out);
+  if (sim->totals->with_roots && !sim->resting && daemon->opened && !daemon->root_op &&
+      !daemon->asked) {
+    daemon->calls++;
+    daemon->root_op = 2 * ++sim->attempts;
+    dmi_member_root_set(daemon->m, daemon->root_op, &daemon->proc->uid, sizeof(daemon->proc->uid),
+                        ++daemon->root, &daemon->out);
+  }
   carry(daemon);
 }
 
@@ -535,10 +557,31 @@ static bool anybody_polls(const struct sim *sim) {
   return false;
 }
 
+/* All know the same names; what it has set is there; DMI_main runs in a member, or has returned. */
+static void check_roots(struct sim *sim, const struct sim_proc *proc) {
+  const struct dmi_roots *roots = &daemon_of(proc)->m->roots;
+  uint64_t main_is = dmi_root_get(roots, "", 0);
+  for (uint32_t i = 1; i < PROCS; i++) {
+    const struct sim_proc *other = &sim->proc[i];
+    uint64_t found;
+    if (!other->daemon || !other->uid) continue;
+    found = dmi_root_get(roots, &other->uid, sizeof(other->uid));
+    if (found < daemon_of(other)->root_set || found > daemon_of(other)->root)
+      sim_bad(sim, "p%u finds root %u of p%u, which has set %u", proc->uid, (unsigned)found,
+              other->uid, (unsigned)daemon_of(other)->root_set);
+    if (!other->alive) continue;
+    if (found != dmi_root_get(&daemon_of(other)->m->roots, &other->uid, sizeof(other->uid)))
+      sim_bad(sim, "p%u and p%u find different roots", proc->uid, other->uid);
+    if (other->uid == main_is) main_is = 0;
+  }
+  if (main_is) sim_bad(sim, "DMI_main runs in p%u, which does not live", (unsigned)main_is);
+}
+
 static void check_one(struct sim *sim, const struct sim_proc *proc) {
   const struct daemon *daemon = proc->daemon;
   if (!daemon->joined) sim_bad(sim, "process %u joins for ever", (unsigned)(proc - sim->proc));
   if (daemon->m->crash) sim_bad(sim, "p%u waits for RESUME", proc->uid);
+  if (sim->totals->with_roots) check_roots(sim, proc);
   if (daemon->calls) sim_bad(sim, "p%u has calls without an answer", proc->uid);
   if (given(sim, proc->uid, DMI_OPEN, false) > 1)
     sim_bad(sim, "p%u was announced twice", proc->uid);

@@ -1,7 +1,7 @@
 /*
  * crash_sim.c - runs of processes that agree on who is left: see docs/simulation.md, "Who goes on".
  *
- *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--verbose]
+ *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--roots] [--verbose]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +224,7 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
   heal(sim);
   for (uint32_t i = 0; i < 60 && !sim->bad; i++) {
     run_until(sim, sim->now + DEAD_AFTER / 4 * MS);
+    sim->resting = i >= 40; /* what is begun from then on might not be complete in the end */
     sim_users(sim);
   }
   run_until(sim, sim->now + DEAD_AFTER * MS); /* the last calls are answered */
@@ -254,6 +255,7 @@ static void print(const struct sim_totals *totals) {
       N(given_up));
   printf("survivors %llu, programs without any %llu, losses told %llu\n", N(survivors), N(extinct),
          N(notices));
+  if (totals->with_roots) printf("roots %llu, DMI_recover %llu\n", N(roots), N(recovers));
 }
 
 static int usage(void) {
@@ -267,7 +269,7 @@ static int usage(void) {
 struct args {
   uint64_t first, last;
   enum dmi_pulse_break broken;
-  bool verbose;
+  bool verbose, roots;
 };
 
 static bool parse(int argc, char **argv, struct args *args) {
@@ -275,6 +277,8 @@ static bool parse(int argc, char **argv, struct args *args) {
     char *end;
     if (!strcmp(argv[i], "--verbose")) {
       args->verbose = true;
+    } else if (!strcmp(argv[i], "--roots")) {
+      args->roots = true;
     } else if (i + 1 == argc) {
       return false;
     } else if (!strcmp(argv[i], "--seeds") || !strcmp(argv[i], "--seed")) {
@@ -303,6 +307,7 @@ int main(int argc, char **argv) {
   if (scale && !strcmp(scale, "small")) args.last = 50;
   if (scale && !strcmp(scale, "soak")) args.last = 20000;
   if (!parse(argc, argv, &args)) return usage();
+  totals.with_roots = args.roots;
   for (uint64_t seed = args.first; seed <= args.last && good; seed++)
     good = run(seed, args.broken, args.verbose, &totals);
   print(&totals);
