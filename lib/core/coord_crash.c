@@ -369,7 +369,6 @@ void dmi_coord_end_ready(struct dmi_member *m) {
   c->lost.num = 0;
   c->retry = true;
   dmi_directory_resume(m);
-  dmi_coord_main_lost(m);
   dmi_coord_replay(m, &list);
   if (!m->coord) return;
   list = m->deferred; /* those that came before this process was the coordinator */

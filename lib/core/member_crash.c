@@ -6,6 +6,7 @@
  * A crash may come at any time, also while the one before is being recovered from: then all of this
  * begins anew.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/xalloc.h"
@@ -57,12 +58,30 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
   m->coord = NULL;
 }
 
+/* Of losses from this one on. */
+static void tell_losses(struct dmi_member *m, uint32_t at) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < m->peers.num; i++)
+    num += !m->peers.at[i].left;
+  for (; at < m->losses.num; at++) {
+    const struct dmi_notice *lost = &m->losses.at[at].notice;
+    char text[400];
+    if (m->env.main_lost == DMI_MAIN_ENDS && lost->uid == dmi_root_get(&m->roots, "", 0)) continue;
+    snprintf(text, sizeof(text),
+             "process %u (%.255s) is lost; the program goes on with %u process%s", lost->dmi_id.n,
+             lost->info.host, num, num == 1 ? "" : "es");
+    dmi_member_tell(m, text);
+  }
+}
+
 static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr none = {{0}, 0};
+  uint32_t losses = m->losses.num;
   uint32_t coordinator = view->coordinator;
   if (view->number != m->view + 1) return; /* it came from the coordinator, too */
   if (crash) m->crash = view->number;
   dmi_view_take(m, view, &none);
+  tell_losses(m, losses);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
 
@@ -256,5 +275,6 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
   m->lost.num = 0;
   dmi_mout_add(m->out, DMI_MACT_RESUME);
   dmi_member_calls_later(m);
+  if (m->coord) dmi_coord_main_lost(m);
   return true;
 }

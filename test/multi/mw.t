@@ -200,23 +200,23 @@ exit 0 if defined $ENV{DMI_JOIN_HOST};
 $| = 1;
 print "half a line";
 syswrite $events, qq({"event":"joined"}\n{"event":"opened"}\n);
-print "$ENV{DMI_TEST_MW} $ENV{HANDED_ON} ", $ENV{KEPT_HERE} // 'unset', "\n";
+print "$ENV{DMI_TEST_MW} $ENV{HANDED_ON} ", $ENV{KEPT_HERE} // 'unset', $ENV{DMI_SURVIVE} ? ' survives' : '', "\n";
 while (<STDIN>) { print "got: $_" }
 print "x" x 3_000_000, "\nlast";
 exit 7;
 END
 pipe my $input, my $typed or die;
 local @ENV{qw(DMI_TEST_MW HANDED_ON KEPT_HERE)} = ('dmi', 'on', 'here');
-$mw = start(['localhost'], '--env', 'HANDED_ON', '--tag', $chatter, { stdin => $input });
+$mw = start(['localhost'], '--env', 'HANDED_ON', '--survive', '--tag', $chatter, { stdin => $input });
 $typed->autoflush(1);
-$mw->shows('out', 'localhost: half a linedmi on here');
+$mw->shows('out', 'localhost: half a linedmi on here survives');
 print $typed "one\n";
 $mw->shows('out', 'localhost: got: one');
 print $typed 'two' x 50_000;
 close $typed;
 close $input;
 $mw->wait_exit(7);
-ok($mw->out eq "localhost: half a linedmi on here\nlocalhost: got: one\nlocalhost: got: "
+ok($mw->out eq "localhost: half a linedmi on here survives\nlocalhost: got: one\nlocalhost: got: "
   . 'two' x 50_000 . 'x' x 3_000_000 . "\nlocalhost: last\n", 'all of input and output, in whole lines')
   or diag(length $mw->out);
 
