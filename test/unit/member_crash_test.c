@@ -130,6 +130,7 @@ static struct dmi_member *member(dmi_uid_t uid) {
       dmi_pack_raw(view, program_id, sizeof(program_id));
       dmi_pack_u32(view, uid);
       dmi_settings_pack(view, &settings);
+      dmi_pack_bytes(view, "", 0); /* arguments of DMI_main */
       dmi_pack_bytes(view, made.bytes, made.len);
     }
     dmi_pack_u64(view, 9);
