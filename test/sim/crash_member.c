@@ -356,13 +356,14 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
   static const uint8_t program_id[16] = {1};
   struct sim_proc *proc = &sim->proc[at];
   struct daemon *daemon = dmi_xalloc(1, sizeof(*daemon));
-  struct dmi_member_env env = {.arg = daemon,
-                               .connected = env_connected,
-                               .addrs = env_addrs,
-                               .survive = &survive,
-                               .survive_arg = daemon,
-                               .settings = {true, DEAD_AFTER / 1000},
-                               .main_lost = sim->totals->with_roots ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED};
+  struct dmi_member_env env = {
+      .arg = daemon,
+      .connected = env_connected,
+      .addrs = env_addrs,
+      .survive = &survive,
+      .survive_arg = daemon,
+      .settings = {true, DEAD_AFTER / 1000},
+      .main_lost = sim->totals->with_roots ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};
   proc->host = host;

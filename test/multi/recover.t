@@ -1,0 +1,60 @@
+#!/usr/bin/perl
+# recover.t - the process of DMI_main is killed: DMI_recover goes on in another one, and in a third one
+# when that is killed, too; without it, or when it says that it cannot go on, all end with a line.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 120, wait => 40);
+my $program = $t->compile('test/multi/recover_dmi.c');
+
+# (processes, stdin of the first one)
+sub begin {
+  my ($what, $num, $of) = @_;
+  $of //= $program;
+  pipe my $reader, my $in or die;
+  my @all = $t->start($of, opts => ['--survive'], args => [$what, $num], stdin => $reader,
+    name => "$what 0");
+  push @all, $t->start($of, join => $all[0], name => "$what $_") for 1 .. $num - 1;
+  $all[0]->expect_out(qr/^ready$/m);
+  return (\@all, $in);
+}
+
+# Uids, and so the next coordinator, follow the order in which they were accepted.
+sub by_id {
+  my ($all) = @_;
+  return map { $_->[1] } sort { $a->[0] <=> $b->[0] }
+    map { my ($event) = $_->events('joined'); [$event->{process}, $_] } @$all;
+}
+
+{
+  my ($all, $in) = begin('count', 3);
+  my ($first, $second, $third) = by_id($all);
+  $first->kill_now;
+  $second->expect_out(qr/^recovered from the loss of 0: 41$/m);
+  $second->expect_err(qr/^dmi: DMI_main was lost with process 0: DMI_recover goes on in this process$/m);
+  $second->kill_now;
+  $third->expect_out(qr/^recovered from the loss of 1: 42$/m);
+  $third->expect_verdict('recover', 2);
+}
+
+{
+  my ($all, $in) = begin('refuse', 3);
+  my ($first, @others) = by_id($all);
+  $first->kill_now;
+  $_->expect_err(qr/DMI_recover says, in process 1 \(\S+\), that the program cannot go on: it ends/) for @others;
+  $_->wait_exit(1) for @others;
+}
+
+# One that has none.
+{
+  my $none = $t->compile('test/multi/recover_dmi.c', flags => ['-DNO_RECOVER']);
+  my ($all, $in) = begin('without', 3, $none);
+  my ($first, @others) = by_id($all);
+  $first->kill_now;
+  $_->expect_err(qr/process 0 \(\S+\) is lost, and DMI_main with it; the program defines no DMI_recover, so it ends/) for @others;
+  $_->wait_exit(1) for @others;
+}
+$t->done;

@@ -1,0 +1,53 @@
+/*
+ * recover_dmi.c - DMI_recover goes on when DMI_main is lost.
+ *
+ *   dmirun recover_dmi count N    with N processes; DMI_main waits for the end of stdin, which does
+ *                                 not come
+ *   dmirun recover_dmi refuse N   DMI_recover says that it cannot go on
+ */
+#include "multi.h"
+
+#include "dmi_ext.h"
+
+/* At a process that lives: a number, which it owns, with a name. */
+int64_t DMI_thread(int64_t value) {
+  int64_t page;
+  MUST(DMI_mmap(&page, sizeof(value), 1, NULL));
+  MUST(DMI_write(page, sizeof(value), &value, DMI_EXCLUSIVE_WRITE, NULL));
+  MUST(DMI_root_set("number", page));
+  return 0;
+}
+
+void DMI_main(int argc, char **argv) {
+  char line[16];
+  int32_t ids[8], num = argc == 3 ? atoi(argv[2]) : 0;
+  DMI_thread_t thread;
+  gather(num, ids);
+  MUST(DMI_create(&thread, ids[num - 1], 40, NULL)); /* the last one */
+  MUST(DMI_join(thread, NULL, NULL));
+  say("ready");
+  while (fgets(line, sizeof(line), stdin))
+    continue;
+}
+
+#ifndef NO_RECOVER
+/* Adds one; the last process has nobody that it could wait for. */
+int32_t DMI_recover(int argc, char **argv, int32_t lost_id) {
+  int64_t page, number;
+  EQ(argc, 3);
+  EQ(strcmp(argv[0], "") != 0 && argv[3] == NULL, 1);
+  if (strcmp(argv[1], "refuse") == 0) return DMI_FALSE;
+  EQ(strcmp(argv[1], "count"), 0);
+  MUST(DMI_root_get("number", &page));
+  MUST(DMI_read(page, sizeof(number), &number, DMI_GET_READ, NULL));
+  number++;
+  MUST(DMI_write(page, sizeof(number), &number, DMI_PUT_WRITE, NULL));
+  say("recovered from the loss of %d: %d", lost_id, (int)number);
+  if (lost_id + 2 < atoi(argv[2])) { /* until it is lost, too */
+    for (;;)
+      pause();
+  }
+  verdict("recover", 0);
+  return DMI_TRUE;
+}
+#endif
