@@ -304,7 +304,9 @@ inline send(to_, type_, origin_, x_, v_, d_)
   :: (to_) == n -> sq!type_, (p + 2 * (origin_)), x_, v_, d_
   :: else ->
      if
+#ifdef CRASH
      :: DEAD(to_) -> skip /* it goes nowhere, and nobody is told */
+#endif
      :: !DEAD(to_) && LEFT(n, to_) -> /* only what nobody waits for: the answer to a fetch, REFUSE_PAGE */
         assert(TYPE(type_) == DATA || (type_) == REFUSE_PAGE || (type_) == REFUSE_MUST)
 #ifdef DELEGATES
