@@ -39,5 +39,6 @@ int nodes_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*
 #define dmi_access_sent nodes_access_sent
 #define dmi_access_bytes nodes_access_bytes
 #define dmi_access_tables nodes_access_tables
+#define dmi_access_waiting nodes_access_waiting
 
 #endif

@@ -254,6 +254,7 @@ EXPORTED struct dmi_access *nodes_runtime_access(void);
 EXPORTED uint64_t nodes_access_sent(const struct dmi_access *access, int type);
 EXPORTED uint64_t nodes_access_bytes(const struct dmi_access *access, int type, uint64_t *num);
 EXPORTED uint64_t nodes_access_tables(const struct dmi_access *access);
+EXPORTED uint64_t nodes_access_waiting(struct dmi_access *access, int64_t addr);
 
 struct dmi_access *nodes_runtime_access(void) {
   return dmi_runtime_access();
@@ -261,6 +262,10 @@ struct dmi_access *nodes_runtime_access(void) {
 
 uint64_t nodes_access_sent(const struct dmi_access *access, int type) {
   return dmi_access_sent(access, (enum dmi_msg_type)type);
+}
+
+uint64_t nodes_access_waiting(struct dmi_access *access, int64_t addr) {
+  return dmi_access_waiting(access, addr);
 }
 
 uint64_t nodes_access_bytes(const struct dmi_access *access, int type, uint64_t *num) {
