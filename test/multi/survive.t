@@ -154,8 +154,6 @@ sub run {
     my ($what, $how) = @{ $plan[$soak ? rand @plan : $turn++ % @plan] };
     my $before = $s->{kills};
     note("kill $before: $what");
-    # A mapping that nobody but its dead home has used is not known to be lost yet: docs/crashes.md, "Open".
-    $s->go_on('before it');
     $t->_pump(rand 0.05) if rand() < 0.5;
     my @victims = $how->($s);
     $s->kill(@victims) if $s->{kills} == $before && $what !~ /joiner|leaver|recovery/;
