@@ -85,7 +85,7 @@ static int first_to_ask(const void *left, const void *right) {
 static void order(struct dmi_promises *p) {
   for (uint64_t i = 0; i < p->num; i++)
     p->peer[i].heir = p->peer[i].uid == p->heir;
-  qsort(p->peer, p->num, sizeof(*p->peer), first_to_ask);
+  if (p->num) qsort(p->peer, p->num, sizeof(*p->peer), first_to_ask);
 }
 
 void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num) {

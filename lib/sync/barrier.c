@@ -66,14 +66,16 @@ struct barrier {
 };
 
 struct dmi_barrier_part {
+  struct dmi_barrier_part *next, **at; /* in dmi_barriers.parts */
   struct barrier *barrier;
   uint32_t losses; /* dmi_core.losses, when its thread last learned of it here */
 };
 
 struct dmi_barriers {
   struct dmi_access *access;
-  _Atomic uint32_t lock; /* guards `all` and the users of each */
+  _Atomic uint32_t lock; /* guards `all`, the users of each, and `parts` */
   struct barrier *all;
+  struct dmi_barrier_part *parts;
 };
 
 struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
@@ -85,7 +87,12 @@ struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
 void dmi_barriers_free(struct dmi_barriers *barriers) {
   struct barrier *barrier, *next;
   if (!barriers) return;
-  HASH_ITER(hh, barriers->all, barrier, next) { /* a program need not destroy its local barriers */
+  while (barriers->parts) { /* a program need not destroy its local barriers */
+    struct dmi_barrier_part *part = barriers->parts;
+    barriers->parts = part->next;
+    free(part);
+  }
+  HASH_ITER(hh, barriers->all, barrier, next) {
     HASH_DEL(barriers->all, barrier);
     free(barrier);
   }
@@ -107,7 +114,13 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
     barrier->addr = addr;
     HASH_ADD(hh, barriers->all, addr, sizeof(barrier->addr), barrier);
   }
-  if (barrier) barrier->users++;
+  if (barrier) {
+    barrier->users++;
+    *part =
+        (struct dmi_barrier_part){barriers->parts, &barriers->parts, barrier, losses_of(barriers)};
+    if (part->next) part->next->at = &part->next;
+    barriers->parts = part;
+  }
   dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
   if (!barrier) {
     free(part);
@@ -116,18 +129,18 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = ++barrier->registered;
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
-  *part = (struct dmi_barrier_part){barrier, losses_of(barriers)};
   return part;
 }
 
 void dmi_barrier_part(struct dmi_barrier_part *part) {
   struct barrier *barrier = part->barrier;
   struct dmi_barriers *barriers = barrier->all;
-  free(part);
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   barrier->expected = --barrier->registered;
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   dmi_lock(&barriers->lock, DMI_RANK_LEAF);
+  *part->at = part->next;
+  if (part->next) part->next->at = part->at;
   if (--barrier->users) {
     barrier = NULL;
   } else {
@@ -135,6 +148,7 @@ void dmi_barrier_part(struct dmi_barrier_part *part) {
   }
   dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
   free(barrier);
+  free(part);
 }
 
 /* ---- A batch, with the lock held ------------------------------------------------------------ */

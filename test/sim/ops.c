@@ -132,10 +132,8 @@ void sim_ops_failed(struct sim *sim, const struct sim_thread *thread) {
 bool sim_ops_refused(struct sim *sim, const struct sim_thread *thread) {
   struct hist *hist = &sim->map[thread->map].hist[thread->page];
   const struct dmi_req *req = &thread->req;
-  if (req->error == DMI_EBROKEN) { /* a write has changed the number of the last loss */
-    if (!hist->op[thread->hist].hint) sim_ops_failed(sim, thread);
-    return true;
-  }
+  /* It had arrived when a write changed the number of the last loss: its call stays open. */
+  if (req->error == DMI_EBROKEN) return true;
   if (req->error != DMI_EINVAL || req->type != DMI_REQ_ATOMIC || req->kind < DMI_RMW_TRYLOCK ||
       req->kind > DMI_RMW_ARRIVE) {
     return false;
