@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -88,14 +89,20 @@ static void test_all(void **state) {
   wait_all(false);
 }
 
+static void *wait_for_last(void *arg) {
+  (void)arg;
+  wait_for(page[MAPS - 1][PAGES - 1], true);
+  return NULL;
+}
+
 static void test_locked(void **state) {
   struct dmi_page *busy = page[0][BUSY];
+  pthread_t other; /* a thread of a debug build locks one page at a time */
   (void)state;
   dmi_lock(&busy->lock, DMI_RANK_PAGE);
   dmi_lease_set(lease, true);
-  /* not with is_paused: a thread of a debug build locks one page at a time */
-  while (!(*(volatile uint16_t *)&page[MAPS - 1][PAGES - 1]->flags & DMI_PAGE_PAUSED))
-    sched_yield();
+  assert_int_equal(pthread_create(&other, NULL, wait_for_last, NULL), 0);
+  assert_int_equal(pthread_join(other, NULL), 0);
   assert_false(busy->flags & DMI_PAGE_PAUSED);
   dmi_unlock(&busy->lock, DMI_RANK_PAGE);
   wait_all(true);
