@@ -20,13 +20,7 @@ srand $seed;
 my $after = ($ENV{DMI_TEST_SLOW} // 1) > 1 ? 3 : 1;    # --dead-after
 
 my $t = DMITest->new(timeout => 120 + 20 * $cuts, wait => 40);
-my $cluster = DMICluster->new($t, hosts => 4);
-if (!$cluster->is_real) {
-  $cluster->stop;
-  pass('needs network namespaces, which are not to be had here');
-  $t->done;
-  exit;
-}
+my $cluster = DMICluster->with_networks($t, hosts => 4);
 
 my $dmirun = $t->build . '/bin/dmirun';
 my @opts = ('-l', 0, '--survive', '--dead-after', $after);

@@ -22,6 +22,7 @@ use Cwd qw(abs_path);
 use DMITest;
 use IO::Handle;
 use IO::Socket::INET;
+use Test::More ();
 use Time::HiRes qw(time);
 
 sub _program {
@@ -35,6 +36,17 @@ sub _program {
 sub missing {
   my @missing = grep { !_program($_) } qw(ssh sshd ssh-keygen);
   return @missing ? "no ssh to test with: @missing missing (Debian: openssh-server)" : undef;
+}
+
+# A cluster whose hosts have networks of their own; where there can be none, the test ends here.
+sub with_networks {
+  my ($class, $t, %opt) = @_;
+  my $cluster = $class->new($t, %opt);
+  return $cluster if $cluster->is_real;
+  $cluster->stop;
+  Test::More::pass('needs network namespaces, which are not to be had here');
+  $t->done;
+  exit;
 }
 
 # Whether hosts can be namespaces; if not, why.
