@@ -8,6 +8,7 @@
 #ifndef SIM_BOTH_H
 #define SIM_BOTH_H
 
+#include "core/member_int.h"
 #include "core/page.h"
 #include "history.h"
 
@@ -25,10 +26,11 @@ struct sim_thread {
   bool waits;    /* it is a kind that may wait at the owner */
   bool given_up; /* nobody has memory for the write that would end its wait */
   uint8_t map, page;
-  uint32_t hist;      /* number in the page's history */
-  uint32_t hist_wait; /* of its second half; NO_WAIT: it has none */
-  uint32_t hops;      /* times its request was sent */
-  uint64_t calm;      /* sim.stir when it began */
+  uint32_t hist;               /* number in the page's history */
+  uint32_t hist_wait;          /* of its second half; NO_WAIT: it has none */
+  uint32_t hops;               /* times its request was sent */
+  uint64_t calm;               /* sim.stir when it began */
+  uint32_t sent_from, sent_to; /* uids: the last time */
   struct dmi_req req;
   /* With several ranges: `part` has one entry for each; `mask` has a bit for each of their bytes,
    * beginning at `from`. */
@@ -61,7 +63,18 @@ struct sim_map {
     uint64_t version; /* that it makes */
   } at_work[SIM_PAGES];
   bool orphan[SIM_PAGES]; /* its owner, or a GRANT, is lost, and it has no owner so far */
+  bool lost[SIM_PAGES];   /* a home has given it up */
 };
+
+/* A call that stays open after a loss. */
+struct sim_open {
+  uint8_t map, page;
+  uint32_t hist;
+  uint32_t uid; /* whose it was */
+  dmi_op_t op;
+};
+
+typedef DMI_LIST(struct sim_open) sim_open_list_t;
 
 /* How often things happen; chosen anew from time to time. */
 struct sim_mix {

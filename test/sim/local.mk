@@ -21,10 +21,12 @@ both_sources = \
 	test/sim/history.h \
 	test/sim/hunt.c \
 	test/sim/hunt.h \
+	test/sim/losses.c \
 	test/sim/ops.c \
 	test/sim/pager_judge.c \
 	test/sim/pager_judge.h \
 	test/sim/pages.c \
+	test/sim/pause.c \
 	test/sim/rng.h \
 	test/sim/shrink.c \
 	test/sim/simulator.h
@@ -45,7 +47,6 @@ test_sim_sim_SOURCES = \
 	test/sim/sim.h \
 	test/sim/sim_check.c \
 	test/sim/sim_crash.c \
-	test/sim/sim_pause.c \
 	test/sim/sim_handover.c \
 	test/sim/sim_member.c \
 	test/sim/sim_net.c \
@@ -71,6 +72,7 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_main.c \
 	test/sim/node_net.c \
 	test/sim/node_net.h \
+	test/sim/node_number.c \
 	test/sim/node_ops.c \
 	test/sim/node_page.c \
 	test/sim/node_pager.c \

@@ -1,7 +1,7 @@
 /*
  * main.c - the simulator of pages, for hunt.c: what it counts besides operations.
  */
-#include "sim.h"
+#include "simulator.h"
 
 #define N(field) (unsigned long long)t->field
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static bool created(struct node *node, const struct dmi_mact *act) {
 
 static void mapped(struct node *node, const struct dmi_entry *entry) {
   struct sim *sim = node->sim;
-  uint32_t num = sim_map_num(entry->base);
+  uint32_t num = sim_map_num(node->sim, entry->base);
   struct sim_map *map = &sim->map[num];
   if (entry->home == node->uid && node_leave_heir(node))
     sim_bad(sim, "p%u is home again while it leaves", node->uid);
@@ -86,10 +86,10 @@ static void mapped(struct node *node, const struct dmi_entry *entry) {
 
 static void looked_up(struct node *node, const struct sim_call *call, const struct dmi_mact *act) {
   struct node *home;
-  node->pmap[sim_map_num(call->arg)].asked = false;
+  node->pmap[sim_map_num(node->sim, call->arg)].asked = false;
   if (act->error) return;
   node_enter(node, &act->mapping, 0);
-  home = node->sim->by_uid[act->mapping.home];
+  home = sim_by_uid(node->sim, act->mapping.home);
   if (!home || !home->alive) sim_bad(node->sim, "the home of a mapping has ended");
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 /* ---- Queues --------------------------------------------------------------------------------- */
 
@@ -40,9 +40,7 @@ struct dmi_msg sim_queue_take(struct sim_queue *queue) {
 
 /* Drops a message that arrives nowhere. */
 static void drop(struct sim *sim, struct dmi_msg *msg) {
-  if (msg->type == DMI_MSG_GRANT) sim->map[sim_map_num(msg->map)].grants[msg->page]--;
-  dmi_slice_drop(&msg->list);
-  dmi_slice_drop(&msg->body);
+  sim_lose_message(sim, msg);
 }
 
 void sim_queue_drop(struct sim *sim, struct sim_queue *queue) {
@@ -127,7 +125,8 @@ static struct sim_conn *new_conn(struct sim *sim) {
 
 static void set_id(struct sim_end *end, uint32_t id) {
   end->id = id;
-  if (id < DMI_NET_TEMP) end->node->conn_of[id] = (uint16_t)(1 + end->line);
+  if (id < DMI_NET_TEMP)
+    end->node->conn_of[sim_uid(end->node->sim, id)] = (uint16_t)(1 + end->line);
 }
 
 struct sim_conn *sim_net_connect(struct node *from, struct node *to, uint32_t id_from,
@@ -143,7 +142,7 @@ struct sim_conn *sim_net_connect(struct node *from, struct node *to, uint32_t id
 struct sim_end *sim_net_end(const struct node *node, uint32_t id) {
   struct sim *sim = node->sim;
   if (id < DMI_NET_TEMP) {
-    uint16_t at = id < SIM_NODES ? node->conn_of[id] : 0;
+    uint16_t at = node->conn_of[sim_uid(sim, id)];
     struct sim_end *end = at ? sim_line(sim, (uint16_t)(at - 1)) : NULL;
     return end && sim->net.conn[end->line / 2].used && end->node == node && end->id == id &&
                    !end->dead
@@ -161,7 +160,7 @@ struct sim_end *sim_net_end(const struct node *node, uint32_t id) {
 
 void sim_net_rename(struct node *node, uint32_t temp, uint32_t uid) {
   struct sim_end *end = sim_net_end(node, temp);
-  node->knows[uid] = true;
+  node->knows[sim_uid(node->sim, uid)] = true;
   if (end) set_id(end, uid); /* else it broke meanwhile, and the network reports that */
 }
 
@@ -246,17 +245,17 @@ static bool for_others(const struct node *node, const struct dmi_msg *msg) {
 bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   struct sim_end *end = sim_net_end(node, to);
-  struct node *other = to < SIM_NODES ? sim->by_uid[to] : NULL;
+  struct node *other = sim_by_uid(sim, to);
+  uint32_t uid = sim_uid(sim, to); /* 0: a temporary id */
   bool page = dmi_wire_about_page(msg->type);
-  if (end && (end->closed || (node->barred[to % SIM_NODES] && to < DMI_NET_TEMP &&
-                              node->by_thread && !is_answer(msg)))) {
+  if (end && (end->closed || (node->barred[uid] && uid && node->by_thread && !is_answer(msg)))) {
     if (end->closed && !page && !(other && other->killed) && msg->type < SIM_CREATE)
       sim_bad(sim, "p%u sends %s to %u after closing", node->uid, dmi_wire_name(msg->type), to);
     return false;
   }
-  if (!end && other && node->barred[to] && node->by_thread && !is_answer(msg)) return false;
+  if (!end && other && node->barred[uid] && node->by_thread && !is_answer(msg)) return false;
   if (!end) {
-    if (to >= DMI_NET_TEMP || !node->knows[to] || node->lost[to]) {
+    if (!uid || !node->knows[uid] || node->lost[uid]) {
       drop(sim, msg); /* lost or unknown: dropped */
       return true;
     }

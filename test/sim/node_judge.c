@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 struct node *sim_coordinator(struct sim *sim) {
   struct node *found = NULL;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[i];
+    struct node *node = sim->proc[i];
     if (!node || !dmi_member_is_coordinator(node->m)) continue;
     if (found) sim_bad(sim, "p%u and p%u are both coordinator", found->uid, node->uid);
     found = node;
@@ -39,11 +39,11 @@ static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
 void sim_judge_joined(struct node *node) {
   struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *other = sim->live[i];
+    const struct node *other = sim->proc[i];
     if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;
     if (dmi_id_is(other->dmi_id, node->dmi_id))
       sim_bad(sim, "p%u and p%u have the same id", node->uid, other->uid);
-    if (dmi_member_peer(node->m, other->uid) && !other->view[node->uid])
+    if (dmi_member_peer(node->m, other->uid) && !other->view[sim_uid(sim, node->uid)])
       sim_bad(sim, "p%u is joined and p%u does not know it", node->uid, other->uid);
   }
 }
@@ -110,7 +110,7 @@ void sim_judge_watch(struct node *node) {
   rank_records(node, c);
   oldest = check_queue(node, c);
   for (uint32_t s = 0; s < SIM_LIVING; s++) {
-    struct node *other = sim->live[s];
+    struct node *other = sim->proc[s];
     struct sim_notes *notes = other ? &other->notes : NULL;
     bool open = false, close = false;
     for (uint32_t i = 0; other && other->uid && i < c->notices.num; i++) {
@@ -182,10 +182,10 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
 }
 
 static void check_unmapped(struct sim *sim, uint64_t base) {
-  uint32_t num = sim_map_num(base);
+  uint32_t num = sim_map_num(sim, base);
   sim->map[num].unmapped = true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *node = sim->live[i];
+    const struct node *node = sim->proc[i];
     if (node && node->pmap[num].known == SIM_KNOWN && !is_exiting(sim, node))
       sim_bad(sim, "p%u knows mapping %u after DMI_munmap returned", node->uid, num);
   }
@@ -207,14 +207,14 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
       break;
     case DMI_CTL_MUNMAP:
       if (act->error) {
-        sim_bad(sim, "munmap of mapping %u fails: %d", sim_map_num(call->arg), act->error);
+        sim_bad(sim, "munmap of mapping %u fails: %d", sim_map_num(sim, call->arg), act->error);
       } else {
         check_unmapped(sim, call->arg);
       }
       break;
     case DMI_CTL_LOOKUP:
-      if (act->error && !sim->map[sim_map_num(call->arg)].unmapping)
-        sim_bad(sim, "lookup of mapping %u fails: %d", sim_map_num(call->arg), act->error);
+      if (act->error && !sim->map[sim_map_num(sim, call->arg)].unmapping)
+        sim_bad(sim, "lookup of mapping %u fails: %d", sim_map_num(sim, call->arg), act->error);
       break;
     case DMI_CTL_THREAD:
       if (act->error || act->value != call->arg * 1000 + call->uid)
@@ -234,7 +234,7 @@ void sim_judge_forget(struct sim *sim, uint64_t base) {
     for (uint32_t k = 0; sim->net.conn[i / 2].used && k < queue->num; k++) {
       const struct dmi_msg *msg = &queue->msg[(queue->first + k) & (queue->capacity - 1)];
       if (msg->type == DMI_MSG_HOME_BEGIN && msg->map == base)
-        sim_bad(sim, "mapping %u is forgotten while its home moves", sim_map_num(base));
+        sim_bad(sim, "mapping %u is forgotten while its home moves", sim_map_num(sim, base));
     }
   }
 }
@@ -259,7 +259,7 @@ static uint32_t check_calls(struct sim *sim, const struct node *node) {
 static void check_views(struct sim *sim) {
   const struct node *first = NULL;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *node = sim->live[i];
+    const struct node *node = sim->proc[i];
     uint32_t num = 0;
     if (!node) continue;
     if (!node->joined)
@@ -324,7 +324,7 @@ void sim_judge_quiet(struct sim *sim) {
       sim_bad(sim, "nobody was told that DMI_main was lost with p%u", sim->all[i]->uid);
   }
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *node = sim->live[i];
+    const struct node *node = sim->proc[i];
     uint32_t own;
     if (!node) continue;
     own = check_calls(sim, node);
@@ -341,7 +341,7 @@ void sim_judge_quiet(struct sim *sim) {
 void sim_judge_print(struct sim *sim) {
   const struct node *at = sim_coordinator(sim);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *node = sim->live[i];
+    const struct node *node = sim->proc[i];
     const struct dmi_record *record = node && at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
     if (!node) continue;
     fprintf(stderr,

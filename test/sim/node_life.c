@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 bool node_input(struct node *node, const struct dmi_input *in) {
   bool good;
@@ -92,7 +92,8 @@ static void see_members(struct node *node) {
   const struct dmi_peer *peers = dmi_member_peers(node->m, &num);
   memset(node->view, 0, sizeof(node->view));
   for (uint32_t i = 0; i < num; i++)
-    node->view[peers[i].uid] = peers[i].left && peers[i].uid != node->uid ? 2 : 1;
+    node->view[sim_uid(node->sim, peers[i].uid)] =
+        peers[i].left && peers[i].uid != node->uid ? 2 : 1;
 }
 
 /* As in the product: first the members, then the new homes; then those that left are barred. */
@@ -102,13 +103,13 @@ static void view(struct node *node, const struct dmi_mact *act) {
   see_members(node);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
-    struct node *gone = sim->by_uid[removed->uid];
+    struct node *gone = sim_by_uid(sim, removed->uid);
     if (removed->main) {
       if (!gone->killed) sim_bad(sim, "p%u is said to be lost, and is not", removed->uid);
       gone->notes.told++;
     }
     if (removed->uid == node->uid) continue;
-    node->barred[removed->uid] = true;
+    node->barred[sim_uid(sim, removed->uid)] = true;
   }
 }
 
@@ -116,11 +117,11 @@ static void view(struct node *node, const struct dmi_mact *act) {
 
 static void set_self(struct node *node, uint32_t uid) {
   struct sim *sim = node->sim;
-  if (uid >= SIM_NODES || sim->by_uid[uid]) {
+  if (!sim_uid(sim, uid) || sim_by_uid(sim, uid)) {
     sim_bad(sim, "uid %u is used again", uid);
     return;
   }
-  sim->by_uid[uid] = node;
+  sim->by_uid[sim_uid(sim, uid)] = node;
   node->uid = uid;
 }
 
@@ -128,12 +129,12 @@ static void add_peer(struct node *node, const struct dmi_mact *act) {
   struct sim_addr *addr = DMI_LIST_ADD(&node->addrs);
   addr->uid = act->uid;
   addr->addr = act->addr;
-  node->knows[act->uid] = true;
+  node->knows[sim_uid(node->sim, act->uid)] = true;
 }
 
 static void close_peer(struct node *node, uint32_t id) {
   struct sim_end *end = sim_net_end(node, id);
-  if (id < SIM_NODES) node->knows[id] = false;
+  if (id < DMI_NET_TEMP) node->knows[sim_uid(node->sim, id)] = false;
   if (end) sim_net_close(end);
 }
 
@@ -212,7 +213,8 @@ static void act_life(struct node *node, struct dmi_mact *act) {
       has_left(node);
       break;
     case DMI_MACT_FORGET:
-      node->pmap[sim_map_num(act->mapping.base)].known = SIM_FORGOTTEN; /* also if it was unknown */
+      node->pmap[sim_map_num(node->sim, act->mapping.base)].known =
+          SIM_FORGOTTEN; /* also if it was unknown */
       break;
     case DMI_MACT_RESULT:
       node_result(node, act);
@@ -342,7 +344,7 @@ void node_carry(struct node *node) {
 /* ---- Events from elsewhere ------------------------------------------------------------------ */
 
 void node_lost(struct node *node, uint32_t id) {
-  if (id < SIM_NODES) node->lost[id] = true;
+  if (id < DMI_NET_TEMP) node->lost[sim_uid(node->sim, id)] = true;
   if (!node->alive || node->expect_close) return;
   sim_log(node->sim, "p%u lost %u", node->uid, id);
   input(node, (struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = "it broke"});

@@ -1,7 +1,7 @@
 /*
  * node_main.c - the simulator of whole nodes, for hunt.c: what it counts besides operations.
  */
-#include "node_sim.h"
+#include "simulator.h"
 
 #define N(field) (unsigned long long)t->field
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 /* ---- Arriving ------------------------------------------------------------------------------- */
 
@@ -43,13 +43,13 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   struct dmi_frame *list;
   sim_line_look(sim, end);
   sim->totals->messages++;
-  if (from < DMI_NET_TEMP && from != node->uid && !node->knows[from] && !end->closed)
+  if (from < DMI_NET_TEMP && from != node->uid && !node->knows[sim_uid(sim, from)] && !end->closed)
     sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
   if (sim->opt.verbose)
     sim_log(sim, "p%u (%u) takes %s from %u: map %u page %u", node->uid, node->num,
-            dmi_wire_name(msg.type), from, dmi_wire_about_page(msg.type) ? sim_map_num(msg.map) : 0,
-            (unsigned)msg.page);
-  if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(msg.map)].grants[msg.page]--;
+            dmi_wire_name(msg.type), from,
+            dmi_wire_about_page(msg.type) ? sim_map_num(sim, msg.map) : 0, (unsigned)msg.page);
+  if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(sim, msg.map)].grants[msg.page]--;
   list = receive(&msg, copied);
   node_message(node, from, &msg);
   if (list) memset(list->bytes, 0xdd, list->size); /* it must not be read again */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "dmi_api.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
@@ -49,7 +49,7 @@ static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
 /* True while homes or views change. */
 bool sim_leaving(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (sim->live[i] && sim->live[i]->m->phase != DMI_PHASE_JOINED) return true;
+    if (sim->proc[i] && sim->proc[i]->m->phase != DMI_PHASE_JOINED) return true;
   }
   return false;
 }
@@ -127,7 +127,7 @@ bool node_ops_begin(struct node *node) {
 bool sim_ops_begin(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    struct node *node = sim->proc[(start + i) % SIM_LIVING];
     if (node && node_ops_begin(node)) return true;
   }
   return false;
@@ -143,8 +143,13 @@ void sim_ops_fini(struct node *node) {
   }
 }
 
+bool sim_is_lost(const struct sim *sim, uint32_t uid) {
+  const struct node *node = sim_by_uid(sim, uid);
+  return node && node->killed;
+}
+
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op) {
-  struct node *node = uid < SIM_NODES ? sim->by_uid[uid] : NULL;
+  struct node *node = sim_by_uid(sim, uid);
   for (uint32_t t = 0; node && t <= SIM_THREADS; t++) {
     if ((node->thread[t].out || node->thread[t].ghost) && dmi_op_is(node->thread[t].req.op, op))
       return &node->thread[t];
@@ -157,7 +162,7 @@ bool sim_ops_kick(struct sim *sim) {
   const struct dmi_req *req = sim_ops_waiting(sim, &map, &page);
   struct sim_drawn drawn;
   for (uint32_t i = 0; req && i < SIM_LIVING; i++) {
-    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    struct node *node = sim->proc[(start + i) % SIM_LIVING];
     if (!node || node->over || (!node_has_user(node) && !node->idle_owed) ||
         node->pmap[map].known != SIM_KNOWN)
       continue;
@@ -180,8 +185,8 @@ uint32_t sim_ops_num(const struct node *node) {
 
 void sim_ops_give_up(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    for (uint32_t t = 0; sim->live[i] && t <= SIM_THREADS; t++) {
-      struct sim_thread *thread = &sim->live[i]->thread[t];
+    for (uint32_t t = 0; sim->proc[i] && t <= SIM_THREADS; t++) {
+      struct sim_thread *thread = &sim->proc[i]->thread[t];
       if (!thread->out || !thread->waits || thread->given_up) continue;
       thread->given_up = true;
       sim->totals->given_up++;

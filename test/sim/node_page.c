@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
@@ -53,16 +53,17 @@ static void log_send(const struct node *node, uint32_t to, const struct dmi_msg 
   sim_log(node->sim,
           "p%u (%u) sends %s to %u: map %u page %u origin p%u words %llu %llu %llu %llu flags %x",
           node->uid, node->num, dmi_wire_name(msg->type), to,
-          dmi_wire_about_page(msg->type) ? sim_map_num(msg->map) : 0, (unsigned)msg->page,
-          msg->origin, (unsigned long long)msg->word[0], (unsigned long long)msg->word[1],
-          (unsigned long long)msg->word[2], (unsigned long long)msg->word[3], msg->flags);
+          dmi_wire_about_page(msg->type) ? sim_map_num(node->sim, msg->map) : 0,
+          (unsigned)msg->page, msg->origin, (unsigned long long)msg->word[0],
+          (unsigned long long)msg->word[1], (unsigned long long)msg->word[2],
+          (unsigned long long)msg->word[3], msg->flags);
 }
 
 /* Sends a message about a page.  False: the receiver has left; the caller keeps the message. */
 static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   bool grant = msg->type == DMI_MSG_GRANT;
-  uint32_t *grants = grant ? &sim->map[sim_map_num(msg->map)].grants[msg->page] : NULL;
+  uint32_t *grants = grant ? &sim->map[sim_map_num(node->sim, msg->map)].grants[msg->page] : NULL;
   count(node, msg);
   log_send(node, to, msg);
   if (to == node->uid) {
@@ -128,6 +129,12 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
   node_pager_stepped(node);
 }
 
+void sim_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out) {
+  node->by_thread = true;
+  node_act(node, map, page, out);
+  node->by_thread = false;
+}
+
 /* Sends a message of the daemon; drops it if it cannot be sent. */
 void node_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   node->sim->totals->refused_pages += msg->type == DMI_MSG_REFUSE_PAGE;
@@ -156,7 +163,7 @@ static void unknown_map(struct node *node, uint32_t from, struct dmi_msg *msg) {
 /* The operation that this message answers; NULL: none. */
 static struct dmi_req *answered(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
-  uint32_t map = sim_map_num(msg->map);
+  uint32_t map = sim_map_num(sim, msg->map);
   struct sim_thread *thread;
   dmi_op_t op;
   if (!dmi_msg_answers(msg, &op)) return NULL;
@@ -172,7 +179,7 @@ static struct dmi_req *answered(struct node *node, uint32_t from, const struct d
 
 void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
-  uint32_t map = sim_map_num(msg->map), num = (uint32_t)msg->page;
+  uint32_t map = sim_map_num(node->sim, msg->map), num = (uint32_t)msg->page;
   struct sim_pmap *pmap = &node->pmap[map];
   struct dmi_page *page;
   struct dmi_req *own;
@@ -199,7 +206,7 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
 }
 
 void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
-  uint32_t map = sim_map_num(msg->map);
+  uint32_t map = sim_map_num(node->sim, msg->map);
   struct dmi_out out;
   if (!node->alive || node->pmap[map].known != SIM_KNOWN || !node->pmap[map].page[msg->page])
     return;
@@ -224,8 +231,7 @@ void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
     node->by_thread = false;
   } else {
     if (type == DMI_SVC_CAPACITY_REPORT && msg->capacity_report.number == 0) sim_judge_told(node);
-    if (!node_input(node, &in) &&
-        !(from < SIM_NODES && sim->by_uid[from] && sim->by_uid[from]->killed))
+    if (!node_input(node, &in) && !(sim_by_uid(sim, from) && sim_by_uid(sim, from)->killed))
       sim_bad(sim, "p%u refuses %s from %u", node->uid, dmi_wire_name(type), from);
   }
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_sim.h"
+#include "simulator.h"
 #include "pager_judge.h"
 
 /* ---- The account ---------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static void copies(void *arg, int64_t more) {
 }
 
 static struct dmi_frame **disk_of(struct node *node, const struct dmi_page *page) {
-  return &node->pmap[sim_map_num(page->map->base)].disk[page->index];
+  return &node->pmap[sim_map_num(node->sim, page->map->base)].disk[page->index];
 }
 
 static void disk_drop(struct node *node, const struct dmi_page *page) {
@@ -80,7 +80,7 @@ void node_pager_init(struct node *node) {
 
 static void let_go(void *arg, struct dmi_page *page) {
   struct node *node = arg;
-  node->pmap[sim_map_num(page->map->base)].refs--;
+  node->pmap[sim_map_num(node->sim, page->map->base)].refs--;
 }
 
 /* At the end of the process. */
@@ -99,7 +99,7 @@ void node_pager_fini(struct node *node) {
 /* ---- Events --------------------------------------------------------------------------------- */
 
 void node_pager_stalled(struct node *node, struct dmi_page *page) {
-  node->pmap[sim_map_num(page->map->base)].refs++;
+  node->pmap[sim_map_num(node->sim, page->map->base)].refs++;
   pager_judge_stalled(node->judge, page);
   (void)dmi_pressure_stalled(node->pressure, page);
   node->events++;
@@ -125,12 +125,12 @@ static struct sim_pmap *of(void *map) {
 
 static void act(struct node *node, const struct dmi_page *page, struct dmi_out *out) {
   node->by_thread = true;
-  node_act(node, sim_map_num(page->map->base), (uint32_t)page->index, out);
+  node_act(node, sim_map_num(node->sim, page->map->base), (uint32_t)page->index, out);
   node->by_thread = false;
 }
 
 static void touch(struct node *node, const struct dmi_page *page) {
-  sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+  sim_touch(node->sim, sim_map_num(node->sim, page->map->base), (uint32_t)page->index);
 }
 
 static bool look(void *arg, void *map, uint64_t from, struct dmi_look *look,
@@ -166,7 +166,7 @@ static enum dmi_pressure_offer offer_page(struct node *node, struct dmi_page *pa
   dmi_out_init(&out);
   offer = dmi_pressure_offer(node->pressure, page, &out);
   if (offer == DMI_PRESSURE_OFFERED) {
-    node->pmap[sim_map_num(page->map->base)].refs++;
+    node->pmap[sim_map_num(node->sim, page->map->base)].refs++;
     node->sim->totals->offers++;
     pager_judge_offers(node->judge, out.act[0].to, page->map->page_size);
   }
@@ -280,7 +280,7 @@ static void log_action(const struct node *node) {
   const struct dmi_pressure_action *action = &node->action;
   const struct dmi_page *page = action->page;
   sim_log(node->sim, "p%u: the pager %s: map %u page %u error %d; %llu of %llu bytes in use",
-          node->uid, names[action->type], page ? sim_map_num(page->map->base) : 0,
+          node->uid, names[action->type], page ? sim_map_num(node->sim, page->map->base) : 0,
           page ? (unsigned)page->index : 0, action->error,
           (unsigned long long)dmi_pool_used(node->pool),
           (unsigned long long)dmi_pool_limit(node->pool));
@@ -318,9 +318,9 @@ bool node_pager_step(struct node *node) {
 
 bool sim_pager_step(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
-  if (sim->pools && sim->live[start]) node_room_look(sim->live[start]);
+  if (sim->pools && sim->proc[start]) node_room_look(sim->proc[start]);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    struct node *node = sim->proc[(start + i) % SIM_LIVING];
     if (node && node_pager_step(node)) return true;
   }
   return false;
@@ -331,7 +331,7 @@ bool sim_pager_step(struct sim *sim) {
 /* Any record of any process; NULL: the chosen process has none. */
 static struct dmi_page *any_page(struct sim *sim, struct node **node) {
   uint32_t map, p = rng_below(&sim->rng, SIM_PAGES);
-  *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
+  *node = sim->proc[rng_below(&sim->rng, SIM_LIVING)];
   if (!*node || !sim->maps || node_frozen(*node)) return NULL;
   map = rng_once_in(&sim->rng, 2) ? sim->mix.hot_map % sim->maps : rng_below(&sim->rng, sim->maps);
   return (*node)->pmap[map].page[p];
@@ -350,8 +350,8 @@ static uint32_t any_member(const struct node *node) {
   struct sim *sim = node->sim;
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *other = sim->live[(start + i) % SIM_LIVING];
-    if (other && other != node && other->uid && node->view[other->uid] == 1 &&
+    const struct node *other = sim->proc[(start + i) % SIM_LIVING];
+    if (other && other != node && other->uid && node->view[sim_uid(sim, other->uid)] == 1 &&
         (other->opened || other->m->first))
       return other->uid;
   }

@@ -7,7 +7,7 @@
 #include "core/pressure_int.h"
 #include "msg/wire.h"
 #include "node_net.h"
-#include "node_sim.h"
+#include "simulator.h"
 #include "pager_judge.h"
 
 /* ---- What the judge asks -------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ static bool gives(void *arg) {
 
 static bool member(void *arg, uint32_t uid) {
   const struct node *node = arg;
-  return node->view[uid] == 1;
+  return node->view[sim_uid(node->sim, uid)] == 1;
 }
 
 static void each(void *arg, bool saved, void (*visit)(struct dmi_page *page, void *with),
@@ -92,9 +92,11 @@ static bool sleeps(const struct node *node) {
 static uint32_t with_capacity(const struct node *node, uint64_t bytes) {
   const struct sim *sim = node->sim;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *other = sim->live[i];
+    const struct node *other = sim->proc[i];
     if (!other || other == node || !other->uid || !other->judge) continue;
-    if (node->view[other->uid] != 1 || other->view[node->uid] != 1) continue;
+    if (!member((void *)(uintptr_t)node, other->uid) ||
+        !member((void *)(uintptr_t)other, node->uid))
+      continue;
     if (!sleeps(other) || talk_of_capacity(node, other)) continue;
     if (pager_judge_capacity(other->judge) >= bytes) return other->uid;
   }

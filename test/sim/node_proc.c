@@ -5,15 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_sim.h"
-
-#define FIRST_BASE (UINT64_C(1) << 32) /* of the directory */
-#define BASE_STEP (4096 + 65536)       /* distance between mappings, which are all small */
-
-uint32_t sim_map_num(uint64_t base) {
-  uint64_t num = (base - FIRST_BASE) / BASE_STEP;
-  return num < SIM_MAPS ? (uint32_t)num : SIM_MAPS - 1; /* the last one is never made */
-}
+#include "simulator.h"
 
 bool node_frozen(const struct node *node) {
   return node->alive &&
@@ -24,12 +16,12 @@ bool node_frozen(const struct node *node) {
 
 static bool is_member(void *arg, uint32_t uid) {
   const struct node *node = arg;
-  return uid < SIM_NODES && node->view[uid] == 1;
+  return node->view[sim_uid(node->sim, uid)] == 1;
 }
 
 static bool is_there(void *arg, uint32_t uid) {
   const struct node *node = arg;
-  return uid < SIM_NODES && node->view[uid] != 0;
+  return node->view[sim_uid(node->sim, uid)] != 0;
 }
 
 static bool env_connected(void *arg, uint32_t uid) {
@@ -83,9 +75,9 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   node->sim = sim;
   node->num = sim->nodes++;
   sim->all[node->num] = node;
-  while (sim->live[node->slot])
+  while (sim->proc[node->slot])
     node->slot++;
-  sim->live[node->slot] = node;
+  sim->proc[node->slot] = node;
   node->host = rng_below(&sim->rng, SIM_HOSTS);
   node->seed = seed;
   node->alive = true;
@@ -131,7 +123,7 @@ void node_end(struct node *node) {
     sim_bad(sim, "p%u ends and owns %llu pages", node->uid,
             (unsigned long long)atomic_load(&node->core.owned));
   node->alive = false;
-  sim->live[node->slot] = NULL;
+  sim->proc[node->slot] = NULL;
   sim_net_leave(node, node->killed);
   if (!node->carrying) node_bury(node);
 }
@@ -163,14 +155,14 @@ void node_free(struct node *node) {
 /* ---- Mappings ------------------------------------------------------------------------------- */
 
 struct sim_pmap *node_pmap(struct node *node, uint64_t base) {
-  uint32_t num = sim_map_num(base);
+  uint32_t num = sim_map_num(node->sim, base);
   struct sim_pmap *pmap = &node->pmap[num];
   return pmap->known == SIM_KNOWN && pmap->map.base == base ? pmap : NULL;
 }
 
 void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving) {
   struct sim *sim = node->sim;
-  uint32_t num = sim_map_num(entry->base);
+  uint32_t num = sim_map_num(node->sim, entry->base);
   struct sim_pmap *pmap = &node->pmap[num];
   if (pmap->known == SIM_KNOWN) return;
   if (pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped)

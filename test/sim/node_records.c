@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_sim.h"
+#include "simulator.h"
 
 static struct sim_pmap *of(struct node *node, const struct dmi_map *map) {
-  return &node->pmap[sim_map_num(map->base)];
+  return &node->pmap[sim_map_num(node->sim, map->base)];
 }
 
 /* ---- What it walks over --------------------------------------------------------------------- */
@@ -22,7 +22,8 @@ static void env_enter(void *arg, const struct dmi_map *what) {
                                   atomic_load(&what->home), what->tag};
   struct node *node = arg;
   if (of(node, what)->known == SIM_KNOWN)
-    sim_bad(node->sim, "p%u enters mapping %u, which it knows", node->uid, sim_map_num(what->base));
+    sim_bad(node->sim, "p%u enters mapping %u, which it knows", node->uid,
+            sim_map_num(node->sim, what->base));
   node_enter(node, &entry, atomic_load(&what->arriving));
 }
 
@@ -51,17 +52,17 @@ static void env_unref(void *arg, struct dmi_map *map) {
 
 /* Lets threads run while the daemon walks over pages without a lock. */
 static void others_run(struct node *node, uint32_t once_in) {
-  if (node->held || node->sim->resting || !node->alive) return;
+  if (node->holds || node->sim->resting || !node->alive) return;
   if (rng_once_in(&node->sim->rng, once_in)) (void)node_ops_begin(node);
 }
 
 static void env_hold(void *arg, struct dmi_map *map) {
-  ((struct node *)arg)->held = true;
+  ((struct node *)arg)->holds = true;
   (void)map;
 }
 
 static void env_release(void *arg, struct dmi_map *map) {
-  ((struct node *)arg)->held = false;
+  ((struct node *)arg)->holds = false;
   others_run(arg, 3);
   (void)map;
 }
@@ -72,13 +73,14 @@ static void env_arrived(void *arg, struct dmi_map *map) {
 }
 
 static struct dmi_page *locked(struct node *node, struct dmi_page *page) {
-  if (page) sim_touch(node->sim, sim_map_num(page->map->base), (uint32_t)page->index);
+  if (page) sim_touch(node->sim, sim_map_num(node->sim, page->map->base), (uint32_t)page->index);
   return page;
 }
 
 static struct dmi_page *env_record(void *arg, struct dmi_map *map, uint64_t index, bool make) {
   if (!make) return locked(arg, of(arg, map)->page[index]);
-  return locked(arg, node_page(arg, sim_map_num(map->base), (uint32_t)index));
+  return locked(arg,
+                node_page(arg, sim_map_num(((struct node *)arg)->sim, map->base), (uint32_t)index));
 }
 
 static struct dmi_page *env_next_record(void *arg, struct dmi_map *map, uint64_t from) {
@@ -93,7 +95,8 @@ static void env_unlock(void *arg, struct dmi_page *page) {
 }
 
 static void env_step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
-  node_act(arg, sim_map_num(page->map->base), (uint32_t)page->index, out);
+  node_act(arg, sim_map_num(((struct node *)arg)->sim, page->map->base), (uint32_t)page->index,
+           out);
   others_run(arg, 10);
 }
 
@@ -139,6 +142,6 @@ void node_replay(struct node *node, const struct dmi_map *map) {
 }
 
 void node_freed(struct node *node, const struct dmi_map *map) {
-  sim_log(node->sim, "p%u forgets mapping %u", node->uid, sim_map_num(map->base));
+  sim_log(node->sim, "p%u forgets mapping %u", node->uid, sim_map_num(node->sim, map->base));
   of(node, map)->refs--;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_sim.h"
+#include "simulator.h"
 
 #define QUIET_STEPS_MAX 400000u /* after so many messages nothing may be in flight */
 #define KICKS_REFUSED_MAX 50u   /* in a row */
@@ -21,13 +21,13 @@ bool sim_leave_look(struct node *node) {
 static bool tend(struct sim *sim) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[i];
+    struct node *node = sim->proc[i];
     if (!node || node_frozen(node)) continue;
     if (node->idle_owed && !sim_ops_num(node)) {
       node_idle_look(node);
       moved = true;
     }
-    if (sim->live[i] == node && sim_leave_look(node)) moved = true;
+    if (sim->proc[i] == node && sim_leave_look(node)) moved = true;
   }
   return moved;
 }
@@ -35,7 +35,7 @@ static bool tend(struct sim *sim) {
 static bool answer_one(struct sim *sim) {
   uint32_t start = rng_below(&sim->rng, SIM_LIVING);
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[(start + i) % SIM_LIVING];
+    struct node *node = sim->proc[(start + i) % SIM_LIVING];
     if (node && node_answer(node)) return true;
   }
   return false;
@@ -51,8 +51,8 @@ static bool go_on(struct sim *sim) {
   if (rng_once_in(&sim->rng, 4) && sim_pager_step(sim)) return true;
   if (sim_net_step(sim) || answer_one(sim) || tend(sim) || sim_pager_step(sim)) return true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (!sim->live[i] || !node_frozen(sim->live[i])) continue;
-    sim->live[i]->frozen = 0;
+    if (!sim->proc[i] || !node_frozen(sim->proc[i])) continue;
+    sim->proc[i]->frozen = 0;
     return true;
   }
   return false;
@@ -125,13 +125,15 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
+  sim->uid_numbers = sim_numbers_new();
+  sim->map_numbers = sim_numbers_new();
   node_new(sim, NULL);
   sim_ops_retune(sim);
 }
 
 static void fini(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (sim->live[i]) node_end(sim->live[i]);
+    if (sim->proc[i]) node_end(sim->proc[i]);
   }
   sim_net_fini(sim);
   for (uint32_t i = 0; i < sim->nodes; i++)
@@ -141,6 +143,9 @@ static void fini(struct sim *sim) {
       hist_fini(&sim->map[m].hist[p]);
   }
   free(sim->departed.at);
+  free(sim->open.at);
+  free(sim->uid_numbers);
+  free(sim->map_numbers);
 }
 
 bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,

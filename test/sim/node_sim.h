@@ -17,7 +17,7 @@
 #include "rng.h"
 
 #define SIM_LIVING 9u  /* processes at a time, at most */
-#define SIM_NODES 512u /* ever, in one run; also uids */
+#define SIM_NODES 512u /* ever, in one run; also small numbers of uids (node_number.c) */
 #define SIM_HOSTS 3u
 #define SIM_MAPS 96u /* ever, in one run */
 
@@ -95,7 +95,7 @@ struct sim_notes {
 struct node {
   struct sim *sim;
   uint32_t num;  /* number among all processes of this run; its port is 1000 + num */
-  uint32_t slot; /* in sim.live */
+  uint32_t slot; /* in sim.proc */
   uint32_t host;
   struct node *seed; /* the process that it asks to join */
   bool alive;        /* started and not ended */
@@ -115,7 +115,7 @@ struct node {
   struct dmi_pool *pool;
   struct dmi_out out; /* the daemon's */
   struct dmi_node_env env;
-  bool held;        /* the daemon has the lock of a mapping */
+  bool holds;       /* the daemon has the lock of a mapping */
   bool no_capacity; /* as last seen of `m` */
   bool drain;       /* it leaves, so the end of a step is an event */
   bool stepped;     /* a step is over */
@@ -145,15 +145,17 @@ struct node {
   DMI_LIST(struct sim_call) calls;
   DMI_LIST(struct sim_creating) creating;
   /* the network */
-  uint16_t conn_of[SIM_NODES]; /* by uid: 1 + 2 * connection + own end; 0: none */
-  uint8_t knows[SIM_NODES];    /* by uid: bool, its network knows how to reach it */
+  uint16_t conn_of[SIM_NODES]; /* by sim_uid: 1 + 2 * connection + own end; 0: none */
+  uint8_t knows[SIM_NODES];    /* by sim_uid: bool, its network knows how to reach it */
   uint8_t barred[SIM_NODES];
-  uint8_t lost[SIM_NODES]; /* by uid: bool, its connection broke */
+  uint8_t lost[SIM_NODES]; /* by sim_uid: bool, its connection broke */
   DMI_LIST(struct sim_addr) addrs;
   struct sim_conn *self_conn;
   /* what it has entered of views and mappings */
-  uint8_t view[SIM_NODES]; /* by uid: 1 a member, 2 one that has left, as carried out */
-  uint32_t maps;           /* number of the last one that was entered, plus 1 */
+  const struct dmi_req *asked;   /* sim_next_op */
+  struct dmi_deferred_list held; /* until RESUME */
+  uint8_t view[SIM_NODES];       /* by sim_uid: 1 a member, 2 one that has left, as carried out */
+  uint32_t maps;                 /* number of the last one that was entered, plus 1 */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_notes notes;
 };
@@ -174,10 +176,12 @@ struct sim {
   uint64_t effects; /* number of hints so far */
   uint64_t next_op;
   struct sim_net net;
-  struct node *live[SIM_LIVING]; /* NULL: free */
+  struct node *proc[SIM_LIVING]; /* NULL: free */
   struct node *all[SIM_NODES];
+  sim_open_list_t open; /* calls that stay open, until all have recovered */
   uint32_t nodes;
-  struct node *by_uid[SIM_NODES];
+  struct sim_numbers *uid_numbers, *map_numbers;
+  struct node *by_uid[SIM_NODES]; /* by sim_uid */
   struct sim_map map[SIM_MAPS];
   uint32_t maps;       /* number of the last one made, plus 1 */
   uint32_t maps_asked; /* calls of DMI_mmap */
@@ -205,19 +209,16 @@ struct sim {
   char why[400];
 };
 
-/* ---- For the files of both simulators ---- */
+/* ---- For the files of both simulators (simulator.h) ---- */
 typedef struct node sim_process_t;
 #define SIM_PLACES SIM_LIVING
 
-static inline struct node *sim_at(const struct sim *sim, uint32_t place) {
-  return sim->live[place]; /* NULL: free */
-}
-
-/* NULL: there is no record of the page. */
-static inline struct dmi_page *sim_record_at(const struct sim *sim, uint32_t place, uint32_t map,
-                                             uint32_t page) {
-  return sim->live[place] ? sim->live[place]->pmap[map].page[page] : NULL;
-}
+/* ---- node_number.c: small numbers of uids and mappings, which are not dense after a loss ---- */
+struct sim_numbers *sim_numbers_new(void);
+/* 0: a temporary id, or none. */
+uint32_t sim_uid(const struct sim *sim, uint32_t id);
+struct node *sim_by_uid(const struct sim *sim, uint32_t uid); /* NULL: it has not begun */
+uint32_t sim_map_num(const struct sim *sim, uint64_t base);
 
 /* ---- node_proc.c: a process, its mappings and records; node_page.c: the page protocol in it ----
  */
@@ -227,7 +228,6 @@ void node_end(struct node *node);  /* it has ended; its notes stay */
 void node_bury(struct node *node); /* frees what it had */
 bool node_frozen(const struct node *node);
 struct sim_pmap *node_pmap(struct node *node, uint64_t base); /* NULL: not known */
-uint32_t sim_map_num(uint64_t base);
 void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving);
 struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page);
 void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *out);
@@ -314,7 +314,6 @@ void sim_ops_give_up(struct sim *sim);
 /* Makes a thread write what an operation waits for.  False: none waits. */
 bool sim_ops_kick(struct sim *sim);
 void sim_ops_fini(struct node *node);
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
 
 /* ---- node_check.c: when what must hold of pages is checked; node_judge.c: what must hold of
  * members, notices and calls ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "node_sim.h"
+#include "simulator.h"
 
 /* ---- Who is there --------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ bool node_has_user(const struct node *node) {
 
 bool sim_user_code(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    const struct node *node = sim->live[i];
+    const struct node *node = sim->proc[i];
     if (!node) continue;
     if (node->main_runs || node->threads || node->idle_owed || node->creating.num ||
         node->own_creates)
@@ -33,7 +33,7 @@ bool sim_user_code(const struct sim *sim) {
 uint32_t sim_living(const struct sim *sim) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < SIM_LIVING; i++)
-    num += sim->live[i] != NULL;
+    num += sim->proc[i] != NULL;
   return num;
 }
 
@@ -41,7 +41,7 @@ struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node)) {
   struct node *found = NULL;
   uint32_t seen = 0;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    struct node *node = sim->live[i];
+    struct node *node = sim->proc[i];
     if (!node || !good(node)) continue;
     if (rng_once_in(&sim->rng, ++seen)) found = node;
   }
@@ -86,7 +86,7 @@ static bool asked_close(const struct node *node) {
 static uint32_t users_elsewhere(const struct sim *sim, const struct node *but) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (sim->live[i] && sim->live[i] != but && !sim->live[i]->over) num += node_users(sim->live[i]);
+    if (sim->proc[i] && sim->proc[i] != but && !sim->proc[i]->over) num += node_users(sim->proc[i]);
   }
   return num;
 }
@@ -96,7 +96,7 @@ static uint32_t users_elsewhere(const struct sim *sim, const struct node *but) {
 void node_create(struct node *node, uint32_t uid, bool must) {
   const struct dmi_input busy = {.type = DMI_IN_BUSY};
   struct dmi_msg msg = {.type = SIM_CREATE, .flags = must};
-  if (uid == node->uid || node->view[uid] != 1) return;
+  if (uid == node->uid || node->view[sim_uid(node->sim, uid)] != 1) return;
   node->own_creates++;
   (void)node_input(node, &busy);
   msg.word[0] = ++node->sim->next_op;
@@ -163,8 +163,8 @@ static void use_mappings(struct node *node) {
   uint32_t alive = maps_alive(sim), calls = 0;
   struct sim_map *map;
   for (uint32_t i = 0; i < SIM_LIVING; i++) { /* those being made count */
-    for (uint32_t c = 0; sim->live[i] && c < sim->live[i]->calls.num; c++)
-      calls += sim->live[i]->calls.at[c].type == DMI_CTL_MMAP;
+    for (uint32_t c = 0; sim->proc[i] && c < sim->proc[i]->calls.num; c++)
+      calls += sim->proc[i]->calls.at[c].type == DMI_CTL_MMAP;
   }
   if (alive + calls < 1 || (alive + calls < 4 && rng_once_in(&sim->rng, 2))) {
     make_mapping(node);
@@ -190,7 +190,7 @@ static void ask_departed(struct node *node) {
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 static void create_somewhere(struct node *node) {
-  struct node *to = node->sim->live[rng_below(&node->sim->rng, SIM_LIVING)];
+  struct node *to = node->sim->proc[rng_below(&node->sim->rng, SIM_LIVING)];
   if (to && to->opened && to->threads < SIM_THREADS) node_create(node, to->uid, false);
 }
 
@@ -313,7 +313,7 @@ void sim_user_step(struct sim *sim) {
 }
 
 void sim_user_freeze(struct sim *sim) {
-  struct node *node = sim->live[rng_below(&sim->rng, SIM_LIVING)];
+  struct node *node = sim->proc[rng_below(&sim->rng, SIM_LIVING)];
   if (!node) return;
   node->frozen = sim->steps + rng_range(&sim->rng, 10, 3000);
   sim->totals->freezes++;
@@ -326,7 +326,7 @@ void sim_user_freeze(struct sim *sim) {
 static bool end_users(struct sim *sim, bool creates) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
-    struct node *node = sim->live[i];
+    struct node *node = sim->proc[i];
     if (!node || !acts(node)) continue;
     if (creates && rng_once_in(&sim->rng, 4)) create_somewhere(node);
     if (!may_end_thread(node) || !rng_once_in(&sim->rng, creates ? 6 : 3)) continue;
@@ -339,17 +339,17 @@ static bool end_users(struct sim *sim, bool creates) {
 static bool end_steps(struct sim *sim) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
-    if (sim->live[i] && sim_leave_look(sim->live[i])) moved = true;
-    if (sim->live[i]) node_idle_look(sim->live[i]);
-    if (sim->live[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->live[i])) moved = true;
-    if (sim->live[i] && node_pager_step(sim->live[i])) moved = true;
+    if (sim->proc[i] && sim_leave_look(sim->proc[i])) moved = true;
+    if (sim->proc[i]) node_idle_look(sim->proc[i]);
+    if (sim->proc[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->proc[i])) moved = true;
+    if (sim->proc[i] && node_pager_step(sim->proc[i])) moved = true;
   }
   return sim_net_step(sim) || moved;
 }
 
 static bool anything_due(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (sim->live[i] && (sim->live[i]->pend.num || node_frozen(sim->live[i]))) return true;
+    if (sim->proc[i] && (sim->proc[i]->pend.num || node_frozen(sim->proc[i]))) return true;
   }
   return false;
 }

@@ -116,11 +116,9 @@ struct sim_proc {
   /* losses */
   struct dmi_recover_env recover_env;
   struct dmi_recover *recover;
-  uint32_t ready, resumed; /* numbers of views */
-  struct dmi_msg *held;    /* until RESUME */
-  uint32_t *held_from;     /* uids */
-  uint32_t held_num, held_capacity;
-  bool away; /* its operations that fail now had gone to a lost process */
+  uint32_t ready, resumed;       /* numbers of views */
+  struct dmi_deferred_list held; /* until RESUME */
+  const struct dmi_req *asked;   /* sim_next_op */
 };
 
 /* ---- Views, for the coordinator and the judge ---- */
@@ -153,14 +151,8 @@ struct sim {
   uint32_t crashed[SIM_PROCS]; /* uid that was lost in this slot; 0: none.  It is not used again */
   uint32_t resume;             /* RESUME was sent for this view */
   uint32_t coord;              /* uid: who would send it */
-  struct {
-    uint8_t map, page;
-    uint32_t hist;
-    uint32_t uid; /* whose it was */
-    dmi_op_t op;
-  } * open; /* calls that stay open, until all have recovered */
-  uint32_t open_num, open_capacity;
-  bool ready; /* all that were left at the last loss had sent READY */
+  sim_open_list_t open;        /* calls that stay open, until all have recovered */
+  bool ready;                  /* all that were left at the last loss had sent READY */
   struct sim_mix mix;
   bool pools;          /* processes lend little memory: R12 */
   uint64_t refusals;   /* operations that were refused for lack of memory, not complete */
@@ -179,18 +171,14 @@ struct sim {
   char why[256];
 };
 
-/* ---- For the files of both simulators ---- */
+/* ---- For the files of both simulators (simulator.h) ---- */
 typedef struct sim_proc sim_process_t;
 #define SIM_PLACES SIM_PROCS
 
-static inline struct sim_proc *sim_at(const struct sim *sim, uint32_t place) {
-  return sim->proc[place]; /* NULL: free */
-}
-
-/* NULL: there is no record of the page. */
-static inline struct dmi_page *sim_record_at(const struct sim *sim, uint32_t place, uint32_t map,
-                                             uint32_t page) {
-  return sim->proc[place] ? sim->proc[place]->pmap[map].page[page] : NULL;
+/* The number of the mapping that begins there. */
+static inline uint32_t sim_map_num(const struct sim *sim, uint64_t base) {
+  (void)sim;
+  return (uint32_t)(base >> 20) - 1;
 }
 
 /* ---- sim_net.c ---- */
@@ -223,7 +211,6 @@ bool sim_has_left(const struct sim_proc *proc, uint32_t uid);
 /* The mapping in this process, looked up in the directory if necessary; NULL: it was forgotten. */
 struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map);
 struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page);
-void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out *out);
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg);
 void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 /* The first `got` bytes of this DATA have arrived. */
@@ -260,12 +247,6 @@ void sim_handover_gone(struct sim_proc *proc);
 
 void sim_handover_replay(struct sim_proc *proc, uint32_t map);
 
-/* ---- sim_pause.c: processes without a lease; only with --crashes ---- */
-/* Some process has none from now on.  False: not now. */
-bool sim_pause(struct sim *sim);
-/* One that has none gets one again.  False: all have. */
-bool sim_unpause(struct sim *sim);
-
 /* ---- sim_crash.c: losses; nothing of it without --crashes ---- */
 void sim_crash_init(struct sim_proc *proc);
 void sim_crash_fini(struct sim_proc *proc);
@@ -278,14 +259,6 @@ bool sim_crash_calm(const struct sim *sim);
 void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 /* True if messages of `from` have to wait until RESUME. */
 bool sim_crash_holds(const struct sim_proc *proc, uint32_t from);
-/* Keeps a message until RESUME. */
-void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
-/* The call stays open: if it takes effect, then before all have recovered. */
-void sim_crash_open(struct sim *sim, const struct sim_thread *thread, uint32_t uid);
-/* Notes that an operation seems to take effect now, if its call stays open. */
-void sim_crash_hint(struct sim *sim, uint32_t uid, dmi_op_t op);
-/* Notes that the owner of the page, or its GRANT, is lost. */
-void sim_crash_orphan(struct sim *sim, uint32_t map, uint32_t page);
 /* True if the message that arrives is of a lost process, or for one; it is freed. */
 bool sim_crash_drops(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);
 /* The same, of one that is sent to a uid that does not exist any more. */
@@ -300,8 +273,6 @@ void sim_ops_fini(struct sim_thread *thread);
 bool sim_ops_kick(struct sim *sim);
 /* Makes a leaver give up an operation that waits and has changed nothing. */
 bool sim_ops_abandon(struct sim_proc *proc);
-struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op);
-
 /* ---- sim_capacity.c: pools, and what a pager may do (R12) ---- */
 void sim_capacity_init(struct sim_proc *proc);
 /* At the end of a process: checks that its account is empty. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "dmi_api.h"
-#include "sim.h"
+#include "simulator.h"
 
 /* ---- The account ---------------------------------------------------------------------------- */
 

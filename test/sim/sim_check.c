@@ -1,7 +1,7 @@
 /*
  * sim_check.c - when the rules for pages, pools and leaves are checked.
  */
-#include "sim.h"
+#include "simulator.h"
 
 void sim_check_touched(struct sim *sim) {
   sim_pages_touched(sim);

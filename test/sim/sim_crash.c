@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "simulator.h"
 
 /* ---- What the recovery asks for ------------------------------------------------------------- */
 
@@ -24,148 +24,30 @@ static void held(void *recover, uint32_t origin, dmi_op_t op) {
   dmi_recover_held(recover, origin, op);
 }
 
-static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) {
-  struct sim_proc *proc = arg;
-  while (*at <= SIM_THREADS) {
-    struct sim_thread *thread = &proc->thread[(*at)++];
-    if (!thread->out || !atomic_load(&thread->req.sent)) continue;
-    *page = sim_page_get(proc, thread->map, thread->page);
-    proc->away = true; /* until the last one: what ends now is away */
-    return &thread->req;
-  }
-  proc->away = false;
-  return NULL;
-}
-
 void sim_crash_init(struct sim_proc *proc) {
   proc->core.is_cut = is_cut;
   proc->core.dropped = dropped;
   proc->core.held = held;
-  proc->recover_env = (struct dmi_recover_env){.arg = proc, .next_op = next_op};
+  proc->recover_env = (struct dmi_recover_env){.arg = proc, .next_op = sim_next_op};
   proc->recover = dmi_recover_new(&proc->core, &proc->env, &proc->recover_env);
   proc->core.recover = proc->recover;
 }
 
 void sim_crash_fini(struct sim_proc *proc) {
   dmi_recover_free(proc->recover);
-  for (uint32_t i = 0; i < proc->held_num; i++) {
-    struct dmi_msg *msg = &proc->held[i];
-    if (msg->type == DMI_MSG_GRANT) { /* the process is lost before it has taken it */
-      proc->sim->map[(msg->map >> 20) - 1].grants[msg->page]--;
-      sim_crash_orphan(proc->sim, (uint32_t)(msg->map >> 20) - 1, (uint32_t)msg->page);
-    }
-    dmi_slice_drop(&proc->held[i].list);
-    dmi_slice_drop(&proc->held[i].body);
-  }
-  free(proc->held);
-  free(proc->held_from);
+  sim_drop_held(proc);
 }
 
 bool sim_crash_holds(const struct sim_proc *proc, uint32_t from) {
   return atomic_load(&proc->core.frozen) && dmi_recover_is_cut(proc->recover, from);
 }
 
-void sim_crash_hold(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
-  if (proc->held_num == proc->held_capacity) {
-    proc->held_capacity = proc->held_capacity ? 2 * proc->held_capacity : 8;
-    proc->held = realloc(proc->held, proc->held_capacity * sizeof(*proc->held));
-    proc->held_from = realloc(proc->held_from, proc->held_capacity * sizeof(*proc->held_from));
-    if (!proc->held || !proc->held_from) abort();
-  }
-  if (msg->list.len && !msg->list.frame) msg->list = dmi_slice_copy(msg->list.ptr, msg->list.len);
-  if (msg->body.len && !msg->body.frame) msg->body = dmi_slice_copy(msg->body.ptr, msg->body.len);
-  if (msg->type == DMI_MSG_GRANT) proc->sim->map[(msg->map >> 20) - 1].grants[msg->page]++;
-  proc->held_from[proc->held_num] = from;
-  proc->held[proc->held_num++] = *msg;
-  proc->sim->totals->held++;
-}
-
 static void replay_held(struct sim_proc *proc) {
-  struct dmi_msg *msg = proc->held;
-  uint32_t *from = proc->held_from, num = proc->held_num;
-  proc->held = NULL;
-  proc->held_from = NULL;
-  proc->held_num = proc->held_capacity = 0;
-  for (uint32_t i = 0; i < num; i++)
-    sim_handle(proc, from[i], &msg[i]);
-  free(msg);
-  free(from);
-}
-
-/* ---- The judge ------------------------------------------------------------------------------ */
-
-static uint32_t number_of(const struct dmi_map *map) {
-  return (uint32_t)(map->base >> 20) - 1;
-}
-
-/* LOST, though somebody has a copy of it, and has no PUT out that could make it old? */
-static void check_lost(struct sim *sim, uint32_t map, uint32_t page) {
-  for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    const struct dmi_page *at = sim->proc[i] ? sim->proc[i]->pmap[map].page[page] : NULL;
-    if (!at || !(at->flags & DMI_PAGE_FROZEN)) continue;
-    if (at->copy && (!at->busy || !at->busy->puts))
-      sim_bad(sim, "map %u page %u is given up, and p%u has an exact copy", map, page,
-              sim->proc[i]->core.self);
-  }
-}
-
-/* All processes are frozen: what this one has decided as a home. */
-static void check_ready(struct sim_proc *proc) {
-  struct sim *sim = proc->sim;
-  for (uint32_t m = 0; m < sim->maps; m++) {
-    for (uint32_t p = 0; p < sim->map[m].page_num; p++) {
-      if (proc->pmap[m].known != SIM_KNOWN) continue;
-      if (dmi_recover_gives_up(proc->recover, &proc->pmap[m].map, p)) check_lost(sim, m, p);
-    }
-  }
-}
-
-/* The owner of the page, or its GRANT, is lost. */
-void sim_crash_orphan(struct sim *sim, uint32_t map, uint32_t page) {
-  sim->map[map].orphan[page] = true;
-  sim->totals->orphans++;
-}
-
-static void open_call(struct sim *sim, const struct sim_thread *thread, uint32_t uid,
-                      uint32_t hist) {
-  uint32_t kind = sim->map[thread->map].hist[thread->page].op[hist].kind;
-  if (kind == HIST_READ) return;
-  if (sim->open_num == sim->open_capacity) {
-    sim->open_capacity = sim->open_capacity ? 2 * sim->open_capacity : 16;
-    sim->open = realloc(sim->open, sim->open_capacity * sizeof(*sim->open));
-    if (!sim->open) abort();
-  }
-  sim->open[sim->open_num].map = thread->map;
-  sim->open[sim->open_num].page = thread->page;
-  sim->open[sim->open_num].hist = hist;
-  sim->open[sim->open_num].uid = uid;
-  sim->open[sim->open_num++].op = thread->req.op;
-}
-
-void sim_crash_open(struct sim *sim, const struct sim_thread *thread, uint32_t uid) {
-  if (thread->hist_wait != SIM_NO_WAIT) open_call(sim, thread, uid, thread->hist_wait);
-  open_call(sim, thread, uid, thread->hist);
-}
-
-void sim_crash_hint(struct sim *sim, uint32_t uid, dmi_op_t op) {
-  struct hist_op *call = NULL;
-  for (uint32_t i = 0; i < sim->open_num; i++) {
-    if (sim->open[i].uid == uid && dmi_op_is(sim->open[i].op, op))
-      call = &sim->map[sim->open[i].map].hist[sim->open[i].page].op[sim->open[i].hist];
-  }
-  if (call && !call->hint) call->hint = ++sim->effects;
-}
-
-/* All have recovered: what has had no effect by now will have none. */
-static void close_calls(struct sim *sim) {
-  sim->now++;
-  for (uint32_t i = 0; i < sim->open_num; i++) {
-    struct hist *hist = &sim->map[sim->open[i].map].hist[sim->open[i].page];
-    hist->op[sim->open[i].hist].until = sim->now;
-  }
-  sim->open_num = 0;
-  for (uint32_t m = 0; m < sim->maps; m++)
-    memset(sim->map[m].at_work, 0, sizeof(sim->map[m].at_work));
+  struct dmi_deferred_list held = proc->held;
+  memset(&proc->held, 0, sizeof(proc->held));
+  for (uint32_t i = 0; i < held.num; i++)
+    sim_handle(proc, held.at[i].from, &held.at[i].msg);
+  free(held.at);
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
@@ -178,12 +60,12 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         sim_send(proc, act.to, &act.msg);
         break;
       case DMI_ACT_REPLAY:
-        sim_handover_replay(proc, number_of(act.map));
+        sim_handover_replay(proc, sim_map_num(proc->sim, act.map->base));
         break;
       case DMI_ACT_READY:
         proc->ready = proc->views;
         sim_log(proc->sim, "p%u is ready", proc->core.self);
-        check_ready(proc);
+        sim_check_ready(proc, proc->recover);
         break;
       case DMI_ACT_RESUMED:
         replay_held(proc);
@@ -204,40 +86,16 @@ void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg
   carry(proc, &out);
 }
 
-/* Does this process have a copy with the write that was at work at the lost owner? */
-static bool has_at_work(const struct sim_proc *proc, uint32_t map, uint32_t page) {
-  const struct sim_map *real = &proc->sim->map[map];
-  const struct dmi_page *at = proc->pmap[map].page[page];
-  return at && at->copy && real->at_work[page].hist && at->version.n == real->at_work[page].version;
-}
-
-/* Such a copy has become the page: a hint, of before RESUME, for the search for an order. */
-static void hint_promoted(struct sim_proc *proc, uint64_t had, uint64_t hint) {
-  struct sim *sim = proc->sim;
-  for (uint32_t m = 0; m < sim->maps; m++) {
-    for (uint32_t p = 0; p < SIM_PAGES; p++) {
-      const struct dmi_page *page = proc->pmap[m].page[p];
-      struct hist_op *op;
-      if (!page || !(had >> (m * SIM_PAGES + p) % 64 & 1) || page->role != DMI_ROLE_OWNER) continue;
-      if (!sim->map[m].at_work[p].hist) continue;
-      op = &sim->map[m].hist[p].op[sim->map[m].at_work[p].hist - 1];
-      if (!op->hint) op->hint = hint;
-    }
-  }
-}
-
 static void resume(struct sim_proc *proc) {
-  uint64_t had = 0, hint = ++proc->sim->effects;
+  uint64_t had = sim_copies_at_work(proc), hint = ++proc->sim->effects;
   struct dmi_out out;
-  for (uint32_t i = 0; i < proc->sim->maps * SIM_PAGES; i++)
-    had |= (uint64_t)has_at_work(proc, i / SIM_PAGES, i % SIM_PAGES) << i % 64;
   sim_log(proc->sim, "p%u resumes", proc->core.self);
   proc->resumed = proc->ready;
   dmi_out_init(&out);
   dmi_recover_resume(proc->recover, &out);
-  hint_promoted(proc, had, hint);
+  sim_hint_promoted(proc, had, hint);
   carry(proc, &out);
-  if (sim_crash_calm(proc->sim)) close_calls(proc->sim);
+  if (sim_crash_calm(proc->sim)) sim_close_calls(proc->sim);
 }
 
 /* ---- Membership ----------------------------------------------------------------------------- */
@@ -267,20 +125,6 @@ static bool all_ready(const struct sim *sim) {
   return sim->views > 0;
 }
 
-static void lose_grant(struct sim *sim, const struct dmi_msg *msg) {
-  uint32_t map = (uint32_t)(msg->map >> 20) - 1;
-  if (msg->type != DMI_MSG_GRANT) return;
-  sim->map[map].grants[msg->page]--;
-  sim_crash_orphan(sim, map, (uint32_t)msg->page);
-  sim_touch(sim, map, (uint32_t)msg->page);
-}
-
-static void drop_message(struct sim *sim, struct dmi_msg *msg) {
-  lose_grant(sim, msg);
-  dmi_slice_drop(&msg->list);
-  dmi_slice_drop(&msg->body);
-}
-
 /* A message to or from a process that is lost.  True: it is gone. */
 bool sim_crash_drops(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg) {
   const struct sim_proc *proc = sim->proc[to_slot];
@@ -296,8 +140,8 @@ bool sim_crash_drops(struct sim *sim, uint32_t from_slot, uint32_t to_slot, stru
 /* It goes to nobody. */
 bool sim_crash_to_nobody(struct sim *sim, struct dmi_msg *msg) {
   if (!sim->opt.crashes) return false;
-  if (msg->type == DMI_MSG_GRANT) sim->map[(msg->map >> 20) - 1].grants[msg->page]++;
-  drop_message(sim, msg);
+  if (msg->type == DMI_MSG_GRANT) sim->map[sim_map_num(sim, msg->map)].grants[msg->page]++;
+  sim_lose_message(sim, msg);
   return true;
 }
 
@@ -320,40 +164,26 @@ static void make_view(struct sim *sim, uint32_t uid) {
           view->carried ? ", carried" : "");
 }
 
-static void note_current(struct sim *sim, uint32_t map, uint32_t page, const struct dmi_page *at) {
-  const struct dmi_req *current = at->busy ? at->busy->current : NULL;
-  const struct sim_thread *thread =
-      current ? sim_thread_of(sim, current->origin, current->op) : NULL;
-  sim->map[map].at_work[page].hist = thread ? thread->hist + 1 : 0;
-  sim->map[map].at_work[page].version = at->version.n + 1;
-}
-
 static void lose(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   uint32_t uid = proc->core.self;
   sim_log(sim, "p%u is lost", uid);
   sim->totals->crashes++;
   if (!sim_crash_calm(sim)) sim->totals->second_crashes++;
-  for (uint32_t m = 0; m < sim->maps; m++) {
-    for (uint32_t p = 0; p < SIM_PAGES; p++) {
-      const struct dmi_page *page = proc->pmap[m].page[p];
-      if (!page || page->role != DMI_ROLE_OWNER) continue;
-      sim_crash_orphan(sim, m, p);
-      note_current(sim, m, p, page);
-    }
+  sim_lose_pages(proc);
+  for (uint32_t m = 0; m < sim->maps; m++)
     proc->pmap[m].refs = 0;
-  }
   sim->crashed[proc->slot] = uid;
   for (uint32_t i = 0; i < SIM_PROCS; i++) { /* what it has not refused itself */
     if (sim->proc[i] || !sim_has_left(proc, sim->crashed[i]))
-      sim_net_each(sim, i, proc->slot, lose_grant);
+      sim_net_each(sim, i, proc->slot, sim_lose_grant);
   }
-  if (rng_once_in(&sim->rng, 2)) sim_net_cut(sim, proc->slot, drop_message);
+  if (rng_once_in(&sim->rng, 2)) sim_net_cut(sim, proc->slot, sim_lose_message);
   for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     const struct sim_thread *thread = &proc->thread[t];
     if (!thread->out) continue;
     sim->out--;
-    sim_crash_open(sim, thread, uid);
+    sim_open_call(sim, thread, uid);
   }
   sim_proc_free(proc);
   sim->ready = all_ready(sim); /* who is left has sent READY, and cannot know more */
@@ -388,7 +218,7 @@ static void take(struct sim_proc *proc) {
   proc->left[view->uid / 8] = (uint8_t)(proc->left[view->uid / 8] | 1u << (view->uid % 8));
   proc->views++;
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    if (sim->crashed[i] == view->uid) sim_net_each(sim, i, proc->slot, lose_grant);
+    if (sim->crashed[i] == view->uid) sim_net_each(sim, i, proc->slot, sim_lose_grant);
   }
   dmi_out_init(&out);
   dmi_recover_begin(proc->recover, &what, &out);
@@ -412,7 +242,7 @@ bool sim_crash_go_on(struct sim *sim) {
   bool some = false;
   if (!sim->opt.crashes) return false;
   if (rng_once_in(&sim->rng, 10) && sim_unpause(sim)) return true;
-  if (sim->open_num && sim_crash_calm(sim)) close_calls(sim);
+  if (sim->open.num && sim_crash_calm(sim)) sim_close_calls(sim);
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     struct sim_proc *proc = sim->proc[(start + i) % SIM_PROCS];
     if (!proc) continue;

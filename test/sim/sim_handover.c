@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "msg/wire.h"
-#include "sim.h"
+#include "simulator.h"
 
 static uint32_t number_of(const struct dmi_map *map) {
   return (uint32_t)(map->base >> 20) - 1;

@@ -1,7 +1,7 @@
 /*
  * sim_member.c - joins, leaves, and making and freeing of mappings, as the coordinator allows them.
  */
-#include "sim.h"
+#include "simulator.h"
 
 uint32_t sim_living(const struct sim *sim) {
   uint32_t num = 0;

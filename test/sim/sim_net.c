@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "sim.h"
+#include "simulator.h"
 
 const char *sim_msg_name(uint32_t type) {
   if (type == SIM_LAST_REQUEST) return "LAST_REQUEST";

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "dmi_api.h"
-#include "sim.h"
+#include "simulator.h"
 
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
@@ -56,20 +56,6 @@ static void begin(struct sim_proc *proc, struct sim_thread *thread) {
   launch(proc, thread, &drawn);
 }
 
-/* The page is LOST, and nothing was done; or the operation had gone to a lost process: then its
- * call stays open, as it may have taken effect. */
-static void lost(struct sim_proc *proc, const struct sim_thread *thread) {
-  struct sim *sim = proc->sim;
-  struct hist *hist = &sim->map[thread->map].hist[thread->page];
-  sim->totals->elost++;
-  if (proc->away) sim->totals->away++;
-  if (!proc->away && !hist->op[thread->hist].hint) { /* nor has it done its first half */
-    sim_ops_failed(sim, thread);
-    return;
-  }
-  sim_crash_open(sim, thread, proc->core.self);
-}
-
 void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
   struct sim *sim = proc->sim;
   struct sim_thread *thread = NULL;
@@ -86,7 +72,7 @@ void sim_ops_complete(struct sim_proc *proc, struct dmi_req *req) {
           (unsigned)(thread - proc->thread), (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
   if (req->error == DMI_ELOST && sim->opt.crashes) {
-    lost(proc, thread);
+    sim_op_lost(proc, thread);
   } else if (req->error && sim_ops_refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {

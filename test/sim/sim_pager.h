@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "core/pressure_int.h"
 #include "pager_judge.h"
-#include "sim.h"
+#include "simulator.h"
 
 struct sim_pager {
   struct dmi_pool *pool;

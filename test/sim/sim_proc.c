@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "msg/wire.h"
-#include "sim.h"
+#include "simulator.h"
 
 struct sim_proc *sim_by_uid(const struct sim *sim, uint32_t uid) {
   if (uid == 0 || uid > sim->uids || sim->slot_of[uid] < 0) return NULL;
@@ -112,8 +112,10 @@ struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map) {
     pmap->map.page_size = real->page_size;
     pmap->map.page_num = real->page_num;
     atomic_store(&pmap->map.home, directory_home(proc, map));
-    if (proc->sim->opt.crashes) /* so its home was lost */
-      atomic_store(&pmap->map.hole, real->creator != directory_home(proc, map));
+    if (proc->sim->opt.crashes && real->creator != directory_home(proc, map)) {
+      atomic_store(&pmap->map.hole, true); /* so its home was lost */
+      memset(proc->sim->map[map].lost, true, sizeof(real->lost));
+    }
   }
   return pmap;
 }
@@ -195,7 +197,7 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
         defer(proc, map, act);
         break;
       case DMI_ACT_HOLD:
-        sim_crash_hold(proc, act->to, &act->msg);
+        sim_hold(proc, act->to, &act->msg);
         break;
       case DMI_ACT_STALLED:
         sim_log(proc->sim, "p%u stalls: map %u page %u", proc->core.self, map, page);
@@ -210,6 +212,10 @@ void sim_act(struct sim_proc *proc, uint32_t map, uint32_t page, struct dmi_out 
   if (proc->pager) sim_pager_stepped(proc);
 }
 
+bool sim_is_lost(const struct sim *sim, uint32_t uid) {
+  return uid && !sim_by_uid(sim, uid);
+}
+
 struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t op) {
   struct sim_proc *proc = sim_by_uid(sim, uid);
   for (uint32_t t = 0; proc && t <= SIM_THREADS; t++) {
@@ -218,7 +224,7 @@ struct sim_thread *sim_thread_of(const struct sim *sim, uint32_t uid, dmi_op_t o
   return NULL;
 }
 
-static void count(struct sim *sim, const struct dmi_msg *msg) {
+static void count(struct sim *sim, uint32_t from, uint32_t to, const struct dmi_msg *msg) {
   struct sim_thread *thread;
   dmi_op_t op;
   if (!dmi_wire_about_page(msg->type)) return;
@@ -226,11 +232,12 @@ static void count(struct sim *sim, const struct dmi_msg *msg) {
   if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
     sim_ops_hint(sim, thread);
   } else if (msg->type == DMI_MSG_DONE) {
-    sim_crash_hint(sim, msg->origin, msg->done.op);
+    sim_open_hint(sim, msg->origin, msg->done.op);
   }
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
+  if (thread) thread->sent_from = from, thread->sent_to = to;
   /* R11: waiting operations move with the ownership */
   if (thread && (msg->flags & DMI_F_WAITING)) sim_ops_hint(sim, thread);
   if (!thread || (msg->flags & DMI_F_WAITING)) return;
@@ -261,7 +268,7 @@ static bool may_drop(const struct sim_proc *proc, const struct dmi_msg *msg) {
 
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = proc->sim;
-  count(sim, msg);
+  count(sim, proc->core.self, to, msg);
   sim->totals->refused_pages += msg->type == DMI_MSG_REFUSE_PAGE;
   if (sim->opt.verbose) {
     sim_log(sim,
@@ -317,7 +324,7 @@ static void unknown_map(struct sim_proc *proc, uint32_t from, struct dmi_msg *ms
 /* A mapping that was not in use here becomes known after RESUME only. */
 static void frozen_unknown(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
   if (dmi_recover_unknown(proc->recover, from, msg)) {
-    sim_crash_hold(proc, from, msg);
+    sim_hold(proc, from, msg);
     return;
   }
   dmi_slice_drop(&msg->list);
@@ -434,7 +441,7 @@ void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct d
             from, (unsigned)(msg->map >> 20), (unsigned)msg->page);
   }
   if (dmi_wire_class(msg) == DMI_CLASS_HANDOVER && sim_crash_holds(proc, from)) {
-    sim_crash_hold(proc, from, msg);
+    sim_hold(proc, from, msg);
   } else {
     sim_handle(proc, from, msg);
   }

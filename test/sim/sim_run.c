@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "simulator.h"
 
 #define QUIET_STEPS_MAX 300000u /* after so many messages nothing may be in flight */
 
@@ -97,7 +97,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
 }
 
 static void fini(struct sim *sim) {
-  free(sim->open);
+  free(sim->open.at);
   sim_net_fini(sim); /* messages in flight after a broken rule count in their senders' accounts */
   for (uint32_t i = 0; i < SIM_PROCS; i++) {
     if (sim->proc[i]) sim_proc_free(sim->proc[i]);

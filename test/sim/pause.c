@@ -1,12 +1,12 @@
 /*
- * sim_pause.c - processes without a lease: for a while their copies are not readable, and they ask
+ * pause.c - processes without a lease: for a while their copies are not readable, and they ask
  * nobody (core/page_crash.h, pause).
  *
  * It may come at any time, also while pages are recovered, and costs nothing but time.
  */
-#include "sim.h"
+#include "simulator.h"
 
-static void pause_one(struct sim_proc *proc) {
+void sim_pause_one(sim_process_t *proc) {
   sim_log(proc->sim, "p%u has no lease", proc->core.self);
   proc->sim->totals->pauses++;
   atomic_store(&proc->core.paused, true);
@@ -17,7 +17,7 @@ static void pause_one(struct sim_proc *proc) {
   }
 }
 
-static void unpause_one(struct sim_proc *proc) {
+static void unpause_one(sim_process_t *proc) {
   sim_log(proc->sim, "p%u has a lease again", proc->core.self);
   atomic_store(&proc->core.paused, false);
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
@@ -32,16 +32,16 @@ static void unpause_one(struct sim_proc *proc) {
 }
 
 bool sim_pause(struct sim *sim) {
-  struct sim_proc *proc = sim->proc[rng_below(&sim->rng, SIM_PROCS)];
+  sim_process_t *proc = sim_at(sim, rng_below(&sim->rng, SIM_PLACES));
   if (!proc || atomic_load(&proc->core.paused)) return false;
-  pause_one(proc);
+  sim_pause_one(proc);
   return true;
 }
 
 bool sim_unpause(struct sim *sim) {
-  for (uint32_t i = 0; i < SIM_PROCS; i++) {
-    if (!sim->proc[i] || !atomic_load(&sim->proc[i]->core.paused)) continue;
-    unpause_one(sim->proc[i]);
+  for (uint32_t i = 0; i < SIM_PLACES; i++) {
+    if (!sim_at(sim, i) || !atomic_load(&sim_at(sim, i)->core.paused)) continue;
+    unpause_one(sim_at(sim, i));
     return true;
   }
   return false;
