@@ -14,9 +14,11 @@ static bool record_good(const struct dmi_member *m, const struct dmi_coord *c,
                         const struct dmi_record *record) {
   bool leaves = record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
                 record->life == DMI_LIFE_LEFT;
-  if (!dmi_member_find(m, record->uid)) return false;
+  const struct dmi_peer *peer = dmi_member_find(m, record->uid);
+  if (!peer || record->witness != peer->witness) return false;
+  if (record->witness && (record->welcomed || record->vital)) return false;
   if (record->welcomed && !record->vital && !record->left) return false;
-  if (record->left != dmi_member_find(m, record->uid)->left) return false;
+  if (record->left != peer->left) return false;
   if (record->left && record->life != DMI_LIFE_LEFT && record->life != DMI_LIFE_LOST) return false;
   if (record->life == DMI_LIFE_LEFT && (!record->left || record->vital)) return false;
   if (record->life == DMI_LIFE_OPENED && !record->welcomed) return false;

@@ -49,7 +49,8 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_caller welcome = record->welcome, goodbye = record->goodbye;
   uint32_t uid = record->uid;
   bool left = record->left; /* its pages are with others: for the program it has gone in order */
-  bool known = !left && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
+  bool known =
+      !left && !record->witness && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
   if (known) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
     queued->uid = uid;
@@ -86,6 +87,7 @@ static void add_record(struct dmi_member *m, const struct dmi_peer *peer) {
   record->dmi_id = peer->dmi_id;
   record->info = peer->info;
   record->left = peer->left;
+  record->witness = peer->witness;
   record->life = DMI_LIFE_JOINED; /* until its STATE is here */
   if (c->next_uid <= peer->uid) c->next_uid = peer->uid + 1;
 }
@@ -229,7 +231,7 @@ static const struct dmi_record *choose_heir(struct dmi_member *m) {
   for (uint32_t i = 0; !heir && i < m->coord->records.num; i++) {
     const struct dmi_record *record = &m->coord->records.at[i];
     bool gives = record->life <= DMI_LIFE_LEAVING || !dmi_coord_find(m->coord, record->heir);
-    if (!record->left && gives) heir = record;
+    if (!record->left && !record->witness && gives) heir = record;
   }
   return heir ? heir : dmi_coord_find(m->coord, m->uid);
 }
@@ -277,12 +279,12 @@ bool dmi_coord_on_ready(struct dmi_member *m, struct dmi_record *record,
 static void rebuild_notices(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
-    const struct dmi_record *record = &c->records.at[i];
+    struct dmi_record *record = &c->records.at[i];
     bool joined = record->life >= DMI_LIFE_JOINED && record->life <= DMI_LIFE_CLOSING;
-    if (joined && !record->welcomed && !has_got(c, record->uid, DMI_OPEN))
+    if (joined && !record->welcomed && !record->witness && !has_got(c, record->uid, DMI_OPEN))
       dmi_coord_notify(m, record, DMI_OPEN);
     if (record->life == DMI_LIFE_CLOSING && !has_got(c, record->uid, DMI_CLOSE))
-      dmi_coord_notify(m, record, DMI_CLOSE);
+      dmi_coord_closing(m, record);
   }
   for (uint32_t i = 0; i < m->losses.num; i++) {
     uint32_t uid = m->losses.at[i].uid;

@@ -128,8 +128,17 @@ bool dmi_coord_on_leave_ask(struct dmi_member *m, struct dmi_record *record,
   if (msg->body.len > 0) return false;
   if (record->life != DMI_LIFE_JOINED && record->life != DMI_LIFE_OPENED) return false;
   dmi_record_move(record, DMI_LIFE_CLOSING);
-  dmi_coord_notify(m, record, DMI_CLOSE);
+  dmi_coord_closing(m, record);
   return true;
+}
+
+void dmi_coord_closing(struct dmi_member *m, struct dmi_record *record) {
+  if (record->witness) { /* it owns nothing, so it needs no heir with memory */
+    const struct dmi_record *heir = dmi_coord_heir(m->coord, record->uid);
+    begin_leave(m, record, heir ? heir : dmi_coord_find(m->coord, m->uid));
+  } else {
+    dmi_coord_notify(m, record, DMI_CLOSE);
+  }
 }
 
 /* The answers to LEAVE_GO name its heir.  Is it an answer to one that came before a crash, since

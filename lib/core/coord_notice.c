@@ -79,6 +79,7 @@ bool dmi_coord_on_poll(struct dmi_member *m, struct dmi_record *record, const st
  * long its removal takes, its DMI_main runs, or its pages are kept. (In LEAVING for the second
  * time, after NO_HEIR, no goodbye waits for an answer.) */
 static bool listed(const struct dmi_record *record) {
+  if (record->witness) return false;
   if (record->life == DMI_LIFE_LEAVING || record->life == DMI_LIFE_DRAINED ||
       record->life == DMI_LIFE_FLUSHING) {
     return record->goodbye.uid != 0;

@@ -20,7 +20,8 @@
 #define NO_CAPACITY 0x08u
 #define LEFT 0x10u
 #define MAIN 0x20u
-#define FLAGS 0x3fu
+#define WITNESS 0x40u
+#define FLAGS 0x7fu
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -32,7 +33,8 @@ static void pack_record(struct dmi_pack *pack, const struct dmi_record *record) 
   dmi_pack_u8(pack,
               (uint8_t)((record->welcomed ? WELCOMED : 0u) | (record->busy ? BUSY : 0u) |
                         (record->vital ? VITAL : 0u) | (record->no_capacity ? NO_CAPACITY : 0u) |
-                        (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u)));
+                        (record->left ? LEFT : 0u) | (record->main ? MAIN : 0u) |
+                        (record->witness ? WITNESS : 0u)));
   dmi_member_pack_caller(pack, &record->welcome);
   dmi_member_pack_caller(pack, &record->goodbye);
   dmi_info_pack(pack, &record->info);
@@ -52,6 +54,7 @@ static void unpack_record(struct dmi_unpack *unpack, struct dmi_record *record) 
   record->no_capacity = flags & NO_CAPACITY;
   record->left = flags & LEFT;
   record->main = flags & MAIN;
+  record->witness = flags & WITNESS;
   dmi_member_unpack_caller(unpack, &record->welcome);
   dmi_member_unpack_caller(unpack, &record->goodbye);
   dmi_info_unpack(unpack, &record->info);

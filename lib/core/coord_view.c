@@ -24,6 +24,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   dmi_member_unpack_addr(&body, &peer.addr);
   dmi_info_unpack(&body, &peer.info);
   dmi_member_unpack_birth(&body, &peer.info.birth);
+  peer.witness = dmi_member_unpack_flag(&body);
   if (!dmi_unpack_done(&body)) return false;
   for (uint32_t i = 0; i < c->joins.num; i++) {
     if (c->joins.at[i].temp == temp) return false;
@@ -95,10 +96,12 @@ static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
   return id;
 }
 
-/* Does its vote count after a loss, in the view that is being made? */
+/* Does its vote count after a loss, in the view that is being made?  From its welcome on; a
+ * witness's when it has joined. */
 static bool is_voter(const struct dmi_member *m, const struct dmi_record *record) {
   const struct dmi_peer *peer = dmi_member_find(m, record->uid);
-  return m->env.survive && !record->left && ((peer && peer->voter) || record->welcomed);
+  bool joined = record->witness && record->life >= DMI_LIFE_JOINED;
+  return m->env.survive && !record->left && ((peer && peer->voter) || record->welcomed || joined);
 }
 
 static bool voters_wait(const struct dmi_member *m) {
@@ -124,6 +127,7 @@ static struct dmi_peer *admit(struct dmi_member *m, uint32_t *num) {
     record->dmi_id = dmi_id;
     record->life = DMI_LIFE_NONE;
     record->info = join->peer.info;
+    record->witness = join->peer.witness;
     dmi_record_move(record, DMI_LIFE_JOINING);
     act->id = join->temp;
     act->uid = record->uid;
@@ -318,7 +322,7 @@ static void become_joined(struct dmi_member *m, struct dmi_record *record) {
   uint64_t limit = m->coord->reserve ? m->coord->reserve : m->coord->limit;
   dmi_record_move(record, DMI_LIFE_JOINED);
   dmi_member_send(m, record->uid, DMI_CTL_JOINED, limit, 0, NULL);
-  dmi_coord_notify(m, record, DMI_OPEN);
+  if (!record->witness) dmi_coord_notify(m, record, DMI_OPEN);
 }
 
 bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,

@@ -35,7 +35,7 @@ void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot) {
 static bool may_promise(struct dmi_pulse *p, dmi_uid_t from) {
   dmi_uid_t coordinator = dmi_pulse_top(p)->coordinator;
   const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, coordinator);
-  if (!dmi_crash_voter(dmi_pulse_top(p), from)) return false;
+  if (!dmi_crash_candidate(dmi_pulse_top(p), from)) return false;
   if (from == coordinator || p->now >= p->lease) return true;
   return coordinator != p->config.self && peer && peer->doubt != DMI_DOUBT_NONE;
 }
@@ -152,7 +152,7 @@ static void accept_from(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
                         const struct dmi_crash_proposal *proposal) {
   const struct dmi_crash_view *base = &chain->at[chain->num - 1];
   struct dmi_msg *msg;
-  if (is_old(p, asked->propose.ballot) || !dmi_crash_voter(dmi_pulse_top(p), from) ||
+  if (is_old(p, asked->propose.ballot) || !dmi_crash_candidate(dmi_pulse_top(p), from) ||
       !(asked->propose.told || nothing_behind(p, base))) {
     tell(p, from, asked->propose.ballot);
     return;

@@ -16,13 +16,13 @@
 
 /* ---- Who tries, and when --------------------------------------------------------------------- */
 
-/* How many voters with lower uids are not suspected: they try first. */
+/* How many of those that may lead have lower uids, and are not suspected: they try first. */
 static uint32_t rank(struct dmi_pulse *p) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < p->peers.num; i++) {
     const struct dmi_pulse_peer *peer = &p->peers.at[i];
     num += peer->in && peer->uid < p->config.self && !peer->doubt &&
-           dmi_crash_voter(dmi_pulse_top(p), peer->uid);
+           dmi_crash_candidate(dmi_pulse_top(p), peer->uid);
   }
   return num;
 }
@@ -50,7 +50,7 @@ static bool anybody_lost(const struct dmi_pulse *p) {
 static bool wants(struct dmi_pulse *p) {
   const struct dmi_crash_view *top = dmi_pulse_top(p);
   const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, top->coordinator);
-  if (!dmi_crash_voter(top, p->config.self)) return false;
+  if (!dmi_crash_candidate(top, p->config.self)) return false;
   if (p->awaits_role) return anybody_lost(p);
   /* others may follow this ballot, which came to nothing: nobody leads in it */
   if (DMI_BALLOT_UID(p->promised) == p->config.self) return true;

@@ -12,6 +12,10 @@
 #define VIEW_BYTES 45u  /* packed, at least */
 #define MEMBER_BYTES 5u /* packed */
 
+/* Flags of a member. */
+#define VOTER 0x01u
+#define WITNESS 0x02u
+
 /* ---- One view ------------------------------------------------------------------------------- */
 
 static struct dmi_slice copy_body(const struct dmi_slice *body) {
@@ -41,6 +45,11 @@ const struct dmi_pulse_member *dmi_crash_member(const struct dmi_crash_view *vie
 bool dmi_crash_voter(const struct dmi_crash_view *view, dmi_uid_t uid) {
   const struct dmi_pulse_member *member = dmi_crash_member(view, uid);
   return member && member->voter;
+}
+
+bool dmi_crash_candidate(const struct dmi_crash_view *view, dmi_uid_t uid) {
+  const struct dmi_pulse_member *member = dmi_crash_member(view, uid);
+  return member && member->voter && !member->witness;
 }
 
 /* The heavier vote stays where it was, or goes to the coordinator. */
@@ -170,7 +179,8 @@ static void view_pack(struct dmi_pack *pack, const struct dmi_crash_view *view) 
   dmi_pack_u32(pack, view->num);
   for (uint32_t i = 0; i < view->num; i++) {
     dmi_pack_u32(pack, view->members[i].uid);
-    dmi_pack_u8(pack, view->members[i].voter);
+    dmi_pack_u8(pack, (uint8_t)((view->members[i].voter ? VOTER : 0u) |
+                                (view->members[i].witness ? WITNESS : 0u)));
   }
   dmi_pack_bytes(pack, view->body.ptr, view->body.len);
 }
@@ -181,15 +191,25 @@ static bool unpack_flag(struct dmi_unpack *unpack) {
   return flag == 1;
 }
 
-/* Uids ascend, so the members differ; the coordinator is one of them.  Ballots can be followed by
- * higher ones. */
+static void member_unpack(struct dmi_unpack *unpack, struct dmi_pulse_member *member) {
+  uint8_t flags;
+  member->uid = dmi_unpack_u32(unpack);
+  flags = dmi_unpack_u8(unpack);
+  if (flags > (VOTER | WITNESS)) unpack->bad = true;
+  member->voter = flags & VOTER;
+  member->witness = flags & WITNESS;
+}
+
+/* Uids ascend, so the members differ; the coordinator is one of them, and no witness.  Ballots can
+ * be followed by higher ones. */
 static bool view_good(const struct dmi_crash_view *view) {
+  const struct dmi_pulse_member *coordinator = dmi_crash_member(view, view->coordinator);
   for (uint32_t i = 0; i < view->num; i++) {
     dmi_uid_t uid = view->members[i].uid;
     if (uid <= (i ? view->members[i - 1].uid : 0) || uid >= DMI_NET_TEMP) return false;
   }
   return view->number > 0 && dmi_crash_ballot_good(view->made) &&
-         dmi_crash_ballot_good(view->ballot) && dmi_crash_member(view, view->coordinator) != NULL;
+         dmi_crash_ballot_good(view->ballot) && coordinator && !coordinator->witness;
 }
 
 static void view_unpack(struct dmi_unpack *unpack, struct dmi_crash_view *view) {
@@ -204,10 +224,8 @@ static void view_unpack(struct dmi_unpack *unpack, struct dmi_crash_view *view) 
   view->tie = dmi_unpack_u32(unpack);
   view->num = dmi_unpack_count(unpack, MEMBER_BYTES);
   view->members = dmi_xalloc(view->num + 1u, sizeof(*view->members));
-  for (uint32_t i = 0; i < view->num; i++) {
-    view->members[i].uid = dmi_unpack_u32(unpack);
-    view->members[i].voter = unpack_flag(unpack);
-  }
+  for (uint32_t i = 0; i < view->num; i++)
+    member_unpack(unpack, &view->members[i]);
   body = dmi_unpack_bytes(unpack, &len);
   if (len) view->body = dmi_slice_xcopy(body, len);
   if (!view_good(view)) unpack->bad = true;

@@ -97,7 +97,8 @@ static void reserve(struct dmi_member *m, uint64_t end) {
   }
 }
 
-void dmi_directory_reserved(struct dmi_member *m) {
+/* RESERVED of all is here. */
+static void reserved(struct dmi_member *m) {
   m->coord->limit = m->coord->reserve;
   m->coord->reserve = 0;
   m->coord->retry = true;
@@ -112,7 +113,7 @@ bool dmi_directory_on_reserved(struct dmi_member *m, struct dmi_record *record,
   limit = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   if (limit != c->reserve) return true; /* asked for by the coordinator before */
-  if (dmi_uid_set_drop(&c->reserves, record->uid) && !c->reserves.num) dmi_directory_reserved(m);
+  if (dmi_uid_set_drop(&c->reserves, record->uid) && !c->reserves.num) reserved(m);
   return true;
 }
 
@@ -340,8 +341,10 @@ bool dmi_directory_on_forgot(struct dmi_member *m, struct dmi_record *record,
 }
 
 void dmi_directory_exited(struct dmi_member *m, uint32_t uid) {
-  for (uint32_t i = m->coord->forgets.num; i-- > 0;)
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = c->forgets.num; i-- > 0;)
     drop_await(m, i, uid);
+  if (dmi_uid_set_drop(&c->reserves, uid) && !c->reserves.num) reserved(m);
 }
 
 /* ---- Results of threads -------------------------------------------------------------------- */

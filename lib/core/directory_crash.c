@@ -221,7 +221,6 @@ void dmi_directory_inherit(struct dmi_coord *c, const struct dmi_removed *lost, 
 void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid) {
   struct dmi_coord *c = m->coord;
   dmi_directory_exited(m, uid);
-  if (dmi_uid_set_drop(&c->reserves, uid) && !c->reserves.num) dmi_directory_reserved(m);
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     if (c->adopts.at[i].home != uid) continue;
     dmi_directory_drop(c, c->adopts.at[i].mapping.base); /* nobody else has heard of it */

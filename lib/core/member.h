@@ -46,9 +46,11 @@ struct dmi_notice {
 struct dmi_peer {
   dmi_uid_t uid;
   dmi_id_t dmi_id;
-  bool left;  /* it has nothing of the program any more; its DMI_main may still run */
-  bool voter; /* its vote counts after a loss (only with `survive`) */
-  bool tie;   /* ... and is the heavier one; only in ACCEPT */
+  bool left;    /* it has nothing of the program any more; its DMI_main may still run */
+  bool voter;   /* its vote counts after a loss (only with `survive`) */
+  bool tie;     /* ... and is the heavier one; only in ACCEPT */
+  bool witness; /* it only votes: it is never an heir, a home or the coordinator, lends no memory,
+                   and the program does not see it (docs/crashes.md, "Witnesses") */
   /* address as reached from here; of this process: as given to dmi_member_new */
   struct dmi_addr addr;
   struct dmi_node_info info;
@@ -198,6 +200,7 @@ struct dmi_member_env {
   const struct dmi_member_survive *survive;
   void *survive_arg;
   struct dmi_settings settings; /* of a program that this process starts */
+  bool witness;                 /* this process joins as one */
   enum dmi_main_lost main_lost;
 };
 

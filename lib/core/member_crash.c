@@ -32,7 +32,8 @@ struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
     uint32_t heir = 0;
     bool gone = removes(view, peer->uid, &heir);
     if (gone && !heir) continue;
-    members[pulse.num++] = (struct dmi_pulse_member){peer->uid, peer->voter && !gone};
+    members[pulse.num++] =
+        (struct dmi_pulse_member){peer->uid, peer->voter && !gone, peer->witness};
   }
   for (uint32_t i = 0; i < view->added_num; i++) {
     const struct dmi_peer *peer = &view->added[i];
@@ -40,7 +41,7 @@ struct dmi_pulse_view dmi_member_pulse_view(const struct dmi_member *m,
     while (at < pulse.num && members[at].uid != peer->uid)
       at++;
     if (at == pulse.num) pulse.num++;
-    members[at] = (struct dmi_pulse_member){peer->uid, peer->voter};
+    members[at] = (struct dmi_pulse_member){peer->uid, peer->voter, peer->witness};
     if (peer->tie) pulse.tie = peer->uid;
   }
   pulse.members = members;
@@ -62,14 +63,14 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
 static void tell_losses(struct dmi_member *m, uint32_t at) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < m->peers.num; i++)
-    num += !m->peers.at[i].left;
+    num += !m->peers.at[i].left && !m->peers.at[i].witness;
   for (; at < m->losses.num; at++) {
     const struct dmi_notice *lost = &m->losses.at[at].notice;
     char text[400];
     if (m->env.main_lost == DMI_MAIN_ENDS && lost->uid == dmi_root_get(&m->roots, "", 0)) continue;
-    snprintf(text, sizeof(text),
-             "process %u (%.255s) is lost; the program goes on with %u process%s", lost->dmi_id.n,
-             lost->info.host, num, num == 1 ? "" : "es");
+    snprintf(text, sizeof(text), "%s %u (%.255s) is lost; the program goes on with %u process%s",
+             m->losses.at[at].witness ? "witness" : "process", lost->dmi_id.n, lost->info.host, num,
+             num == 1 ? "" : "es");
     dmi_member_tell(m, text);
   }
 }
@@ -126,12 +127,13 @@ void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer)
   if (peer->left) return; /* it was none any more, for the program */
   queued = DMI_LIST_ADD(&m->losses);
   queued->uid = peer->uid;
+  queued->witness = peer->witness;
   queued->notice.state = DMI_LOST;
   queued->notice.dmi_id = peer->dmi_id;
   queued->notice.uid = peer->uid;
   queued->notice.info = peer->info;
   /* It was welcomed, so its DMI_OPEN was given, perhaps to one that is lost, too. */
-  if (peer->voter) dmi_member_note_got(m, peer->uid, DMI_OPEN);
+  if (peer->voter && !peer->witness) dmi_member_note_got(m, peer->uid, DMI_OPEN);
 }
 
 bool dmi_member_crash_lost(const struct dmi_member *m, uint32_t uid) {

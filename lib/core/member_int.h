@@ -118,6 +118,7 @@ struct dmi_member_call {
 
 struct dmi_queued {
   dmi_uid_t uid; /* the process that the notice is about */
+  bool witness;  /* `losses`: it only voted, so the program hears nothing of it */
   struct dmi_notice notice;
 };
 
@@ -191,7 +192,7 @@ struct dmi_member {
   DMI_LIST(struct dmi_got) got;
   DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
   DMI_LIST(struct dmi_adopted) adopted;
-  uint64_t limit; /* addresses below it may have been given */
+  uint64_t limit;        /* addresses below it may have been given */
   struct dmi_slice args; /* of DMI_main */
   bool main_said;        /* MAIN was sent: */
   dmi_uid_t main_is;     /* ... with this */
@@ -411,6 +412,7 @@ struct dmi_record {
   dmi_id_t dmi_id;
   enum dmi_life life;
   dmi_uid_t heir; /* LEAVING, DRAINED and behind: uid; 0: none */
+  bool witness;   /* it only votes; never welcomed or vital */
   bool welcomed;  /* OPENED has arrived */
   bool vital;     /* others may need it: it is welcomed or the first process, and has not LEFT */
   bool left;      /* in the current view it has left */
@@ -568,6 +570,9 @@ bool dmi_coord_recovers(const struct dmi_coord *c);
 bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dmi_id_t dmi_id);
 
 /* coord_leave.c */
+/* It is CLOSING: the program hears of it, and dismisses it; a witness it does not see, so that
+ * leaves at once. */
+void dmi_coord_closing(struct dmi_member *m, struct dmi_record *record);
 /* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
 void dmi_coord_leave_retry(struct dmi_member *m);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, dmi_uid_t but); /* NULL: none */
@@ -600,7 +605,8 @@ void dmi_coord_root_defer(struct dmi_coord *c); /* the role is handed over */
 
 /* directory.c */
 void dmi_directory_rename(struct dmi_coord *c, dmi_uid_t uid, dmi_uid_t heir);
-void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid); /* stops waiting for its FORGOT */
+/* Stops waiting for its FORGOT and RESERVED. */
+void dmi_directory_exited(struct dmi_member *m, dmi_uid_t uid);
 /* The mapping that contains the address; NULL: none. */
 struct dmi_entry *dmi_directory_find(const struct dmi_coord *c, uint64_t addr);
 /* MMAP of sizes and tag of `what`. */
@@ -611,7 +617,6 @@ void dmi_directory_unmap(struct dmi_member *m, uint64_t base); /* nobody waits f
 /* FORGET to all, of a mapping that some have forgotten already. */
 void dmi_directory_forget_again(struct dmi_member *m, uint64_t base);
 uint64_t dmi_directory_limit(uint64_t base);       /* a limit for mappings from `base` on */
-void dmi_directory_reserved(struct dmi_member *m); /* RESERVED of all is here */
 
 /* directory_crash.c */
 /* The rest of a STATE.  False: malformed, and nothing has changed. */

@@ -45,7 +45,7 @@ void dmi_member_found(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_JOINED);
   dmi_member_main_found(m);
   if (m->env.survive) {
-    const struct dmi_pulse_member only = {m->uid, true};
+    const struct dmi_pulse_member only = {.uid = m->uid, .voter = true};
     const struct dmi_pulse_view first = {
         .number = 1, .coordinator = m->uid, .tie = m->uid, .num = 1, .members = &only};
     m->env.survive->start(m->env.survive_arg, &first, m->uid);
@@ -71,6 +71,7 @@ void dmi_member_ask(struct dmi_member *m, uint32_t temp) {
   dmi_member_pack_addr(&body, &m->own);
   dmi_info_pack(&body, &m->info);
   dmi_member_pack_birth(&body, &m->info.birth);
+  dmi_pack_u8(&body, m->env.witness);
   dmi_member_send(m, temp, DMI_CTL_JOIN, 0, 0, &body);
 }
 
@@ -162,7 +163,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   if (!dmi_view_unpack(&body, &view)) return false;
   for (uint32_t i = 0; i < view.added_num; i++) {
     if (view.added[i].uid == uid) in = true;
-    if (view.added[i].uid == view.coordinator) led = true;
+    if (view.added[i].uid == view.coordinator && !view.added[i].witness) led = true;
   }
   if (!in || !led || uid == view.coordinator || view.removed_num > 0 ||
       !dmi_view_peers_good(&view)) {

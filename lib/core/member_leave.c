@@ -24,6 +24,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
       if (!m->asked) return "this process was not asked to leave";
+      if (m->env.witness) return "the others are being told";
       if (m->no_capacity) return "the other processes have no memory for its pages";
       return dmi_member_losable(m)
                  ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"

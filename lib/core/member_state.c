@@ -314,12 +314,13 @@ void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr) {
 #define LEFT 0x01u
 #define VOTER 0x02u
 #define TIE 0x04u
+#define WITNESS 0x08u
 
 void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer) {
   dmi_pack_u32(pack, peer->uid);
   dmi_pack_u32(pack, peer->dmi_id.n);
   dmi_pack_u8(pack, (uint8_t)((peer->left ? LEFT : 0u) | (peer->voter ? VOTER : 0u) |
-                              (peer->tie ? TIE : 0u)));
+                              (peer->tie ? TIE : 0u) | (peer->witness ? WITNESS : 0u)));
   dmi_member_pack_addr(pack, &peer->addr);
   dmi_info_pack(pack, &peer->info);
   dmi_member_pack_birth(pack, &peer->info.birth);
@@ -330,10 +331,12 @@ void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer) {
   peer->uid = dmi_unpack_u32(unpack);
   peer->dmi_id.n = dmi_unpack_u32(unpack);
   flags = dmi_unpack_u8(unpack);
-  if (flags > (LEFT | VOTER | TIE)) unpack->bad = true;
+  if (flags > (LEFT | VOTER | TIE | WITNESS)) unpack->bad = true;
   peer->left = flags & LEFT;
   peer->voter = flags & VOTER;
   peer->tie = flags & TIE;
+  peer->witness = flags & WITNESS;
+  if (peer->witness && peer->tie) unpack->bad = true;
   dmi_member_unpack_addr(unpack, &peer->addr);
   dmi_info_unpack(unpack, &peer->info);
   dmi_member_unpack_birth(unpack, &peer->info.birth);

@@ -128,10 +128,11 @@ bool dmi_view_peers_good(const struct dmi_view_body *view) {
 
 /* The role moves in a separate view, to a member that has joined and is welcomed. */
 static bool handover_good(const struct dmi_member *m, const struct dmi_view_body *view) {
+  const struct dmi_peer *next = dmi_member_find(m, view->coordinator);
   if (view->coordinator == m->coordinator) return true;
   if (view->added_num || view->removed_num) return false;
   if (view->coordinator == m->uid && m->phase < DMI_PHASE_JOINED) return false;
-  return dmi_member_find(m, view->coordinator) != NULL;
+  return next && !next->witness;
 }
 
 /* A member that was known before may become a voter. */

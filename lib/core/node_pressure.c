@@ -53,13 +53,14 @@ bool dmi_node_pressure_message(struct dmi_node *node, uint32_t from, const struc
   }
 }
 
-/* All members except this process and those that have left. */
+/* All members that may have memory for pages, except this process. */
 void dmi_node_pressure_view(struct dmi_node *node, struct dmi_out *out) {
   uint32_t num, others = 0;
   const struct dmi_peer *peers = dmi_member_peers(node->member, &num);
   uint32_t *uid = dmi_xalloc(num + 1, sizeof(*uid));
   for (uint32_t i = 0; i < num; i++) {
-    if (!peers[i].left && peers[i].uid != node->core->self) uid[others++] = peers[i].uid;
+    bool lends = !peers[i].left && !peers[i].witness;
+    if (lends && peers[i].uid != node->core->self) uid[others++] = peers[i].uid;
   }
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_VIEW)) dmi_pressure_view(node->pressure, uid, others);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_MEMBERS)) dmi_handover_view(node->handover, uid, others);

@@ -42,7 +42,8 @@ struct dmi_pulse_config {
 
 struct dmi_pulse_member {
   dmi_uid_t uid;
-  bool voter; /* welcomed and not left, the first process, or a witness */
+  bool voter;   /* welcomed and not left, the first process, or a witness */
+  bool witness; /* it only votes: it never leads, so it is never the coordinator */
 };
 
 /* What the agreement has to know of a view.  `number` is one more than that of the view before. */

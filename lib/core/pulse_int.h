@@ -238,6 +238,8 @@ void dmi_crash_view_make(struct dmi_crash_view *link, const struct dmi_pulse_vie
 void dmi_crash_choose_tie(struct dmi_crash_view *view, dmi_uid_t before);
 const struct dmi_pulse_member *dmi_crash_member(const struct dmi_crash_view *view, dmi_uid_t uid);
 bool dmi_crash_voter(const struct dmi_crash_view *view, dmi_uid_t uid);
+/* May it ask for promises, and so become the coordinator?  A voter that is no witness. */
+bool dmi_crash_candidate(const struct dmi_crash_view *view, dmi_uid_t uid);
 
 void dmi_crash_chain_free(struct dmi_crash_chain *chain);
 void dmi_crash_chain_add(struct dmi_crash_chain *chain, const struct dmi_crash_view *view);

@@ -149,10 +149,33 @@ dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view,
 
 /* ---- Without a lease ------------------------------------------------------------------------ */
 
+static bool is_witness(struct dmi_pulse *p) {
+  const struct dmi_pulse_member *self = dmi_crash_member(dmi_pulse_top(p), p->config.self);
+  return self && self->witness;
+}
+
+/* Is this a witness, and are all dead that could go on? */
+static bool program_is_gone(struct dmi_pulse *p) {
+  const struct dmi_crash_view *top = dmi_pulse_top(p);
+  if (!is_witness(p)) return false;
+  for (uint32_t i = 0; i < top->num; i++) {
+    const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, top->members[i].uid);
+    if (!top->members[i].witness && peer && peer->doubt != DMI_DOUBT_DEAD) return false;
+  }
+  return true;
+}
+
 static void give_up(struct dmi_pulse *p) {
   const struct dmi_crash_view *top = dmi_pulse_top(p);
   char text[400];
   uint32_t heard = 1;
+  if (is_witness(p)) {
+    dmi_pulse_end(
+        p,
+        "this witness ends, as it cannot reach enough of the other processes: the program "
+        "has ended, or goes on without it");
+    return;
+  }
   for (uint32_t i = 0; i < p->peers.num; i++) {
     const struct dmi_pulse_peer *peer = &p->peers.at[i];
     if (!peer->in || peer->uid == p->config.self || peer->doubt) continue;
@@ -184,7 +207,11 @@ void dmi_pulse_look_lease(struct dmi_pulse *p) {
     p->frozen = frozen;
     (void)dmi_pulse_act(p, frozen ? DMI_PULSE_FREEZE : DMI_PULSE_THAW);
   }
-  if (p->now >= end_at(p)) give_up(p);
+  if (program_is_gone(p)) {
+    dmi_pulse_end(p, "this witness ends, as all processes of the program are dead");
+  } else if (p->now >= end_at(p)) {
+    give_up(p);
+  }
 }
 
 dmi_ms_t dmi_pulse_lease_wake(const struct dmi_pulse *p) {

@@ -19,9 +19,9 @@ my $seeds = $small ? '1-60' : $soak ? '1-20000' : '1-200';
 my ($text, $status) = run('--seeds', $seeds);
 is($status, 0, "seeds $seeds keep every rule") or diag($text);
 my %done = $text =~
-  /(killed|stopped|cuts|broken links|joins|leaves|handovers|crash views|frozen|survivors) (\d+)/g;
+  /(killed|stopped|cuts|broken links|joins|leaves|handovers|crash views|frozen|survivors|witnesses) (\d+)/g;
 cmp_ok($done{$_}, '>', 0, "they have some: $_") for sort keys %done;
-is(scalar keys %done, 10, 'all that is counted was found');
+is(scalar keys %done, 11, 'all that is counted was found');
 
 my ($again) = run('--seeds', '7');
 is((run('--seeds', '7'))[0], $again, 'the same seed, the same run');
@@ -30,9 +30,9 @@ is((run('--seeds', '7'))[0], $again, 'the same seed, the same run');
 my $member_sim = $sim =~ s/crash_sim$/member_sim/r;
 $text = `$member_sim --seeds @{[$small ? '1-50' : $soak ? '1-6000' : '1-110']} 2>&1`;
 is($?, 0, 'with membership, too') or diag($text);
-my %with = $text =~ /(killed|joins|leaves|handovers|crash views|removed|losses told) (\d+)/g;
+my %with = $text =~ /(killed|joins|leaves|handovers|crash views|removed|losses told|witnesses) (\d+)/g;
 cmp_ok($with{$_}, '>', 0, "they have some: $_") for sort keys %with;
-is(scalar keys %with, 7, 'all that is counted was found');
+is(scalar keys %with, 8, 'all that is counted was found');
 
 # Processes name things, and the process of DMI_main is lost.  (Seed 135: an arrival is told twice,
 # which docs/crashes.md lists under "Open".)

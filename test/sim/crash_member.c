@@ -24,7 +24,8 @@ struct daemon {
   struct dmi_member *m;
   struct dmi_mout out;
   bool carrying, joined, opened, asked, over;
-  bool stopped;  /* its users have ended: the program may end without hearing of it */
+  bool stopped; /* its users have ended: the program may end without hearing of it */
+  bool witness;
   uint32_t seed; /* index */
   uint32_t attempts;
   uint32_t temp;
@@ -139,7 +140,7 @@ static void note_view(struct daemon *daemon) {
   view->view.number = dmi_member_view(daemon->m);
   view->view.num = num < PROCS ? num : PROCS;
   for (uint32_t i = 0; i < view->view.num; i++)
-    view->member[i] = (struct dmi_pulse_member){peers[i].uid, peers[i].voter};
+    view->member[i] = (struct dmi_pulse_member){peers[i].uid, peers[i].voter, peers[i].witness};
 }
 
 /* Not inside of an event of membership. */
@@ -283,6 +284,7 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
     case DMI_MACT_JOINED:
       daemon->joined = true;
       sim->totals->joins++;
+      sim->totals->witnesses += daemon->witness;
       break;
     case DMI_MACT_OPENED:
       daemon->opened = true;
@@ -374,6 +376,7 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
   proc->daemon = daemon;
   daemon->sim = sim;
   daemon->proc = proc;
+  daemon->witness = env.witness = at > 1 && rng_once_in(&sim->rng, 5);
   if (!sim->given) sim->given = dmi_xalloc(1, sizeof(*sim->given));
   daemon->maps.all = sim->given;
   sim_maps_env(&daemon->maps, &env);
@@ -519,7 +522,7 @@ void sim_proc_change(struct sim *sim, struct sim_proc *proc) {
   if (what < 3 && unborn && alive < 6 && daemon->joined) {
     sim->seed_of = (uint32_t)(proc - sim->proc);
     sim_proc_start(sim, unborn, rng_below(&sim->rng, sim->hosts));
-  } else if (what == 7 && alive > 3 && daemon->opened && !daemon->asked &&
+  } else if (what == 7 && alive > 3 && (daemon->opened || daemon->witness) && !daemon->asked &&
              rng_once_in(&sim->rng, 3)) {
     sim_log(sim, "p%u is asked to leave", proc->uid);
     daemon->asked = true;
@@ -586,6 +589,17 @@ static void check_one(struct sim *sim, const struct sim_proc *proc) {
   if (daemon->calls) sim_bad(sim, "p%u has calls without an answer", proc->uid);
   if (given(sim, proc->uid, DMI_OPEN, false) > 1)
     sim_bad(sim, "p%u was announced twice", proc->uid);
+  if (daemon->witness && dmi_member_is_coordinator(daemon->m))
+    sim_bad(sim, "p%u, a witness, is the coordinator", proc->uid);
+}
+
+/* The program does not see it. */
+static void check_witness(struct sim *sim, const struct sim_proc *proc) {
+  static const uint32_t state[] = {DMI_OPEN, DMI_CLOSE, DMI_LOST};
+  for (uint32_t i = 0; daemon_of(proc)->witness && proc->uid && i < 3; i++) {
+    if (given(sim, proc->uid, state[i], true))
+      sim_bad(sim, "the program is told of p%u, a witness", proc->uid);
+  }
 }
 
 static void check_maps(struct sim *sim) {
@@ -605,6 +619,7 @@ void sim_check_members(struct sim *sim) {
   for (uint32_t i = 1; i < PROCS; i++) {
     const struct sim_proc *proc = &sim->proc[i];
     if (!proc->daemon) continue;
+    check_witness(sim, proc);
     if (proc->alive) {
       alive++;
       check_one(sim, proc);

@@ -272,13 +272,15 @@ static bool change_view(struct sim *sim, struct sim_proc *proc, struct sim_view 
   uint32_t choice = rng_below(&sim->rng, 10);
   if (choice < 4 && uid && view->view.num < 6) {
     sim_proc_start(sim, uid, rng_below(&sim->rng, sim->hosts));
-    view->member[view->view.num++] = (struct dmi_pulse_member){uid, false};
+    view->member[view->view.num] =
+        (struct dmi_pulse_member){.uid = uid, .witness = rng_once_in(&sim->rng, 4)};
+    sim->totals->witnesses += view->member[view->view.num++].witness;
     sim->totals->joins++;
   } else if (!one->voter && proc->left[one->uid]) {
     remove_member(view, one->uid); /* its end is told to nobody else */
   } else if (!one->voter) {
     one->voter = true;
-  } else if (one->uid != proc->uid && choice == 9) {
+  } else if (one->uid != proc->uid && choice == 9 && !one->witness) {
     view->view.coordinator = one->uid;
     sim->totals->handovers++;
   } else if (one->uid != proc->uid && choice == 8 && view->view.num > 3) {
@@ -347,7 +349,7 @@ void sim_begin(struct sim *sim) {
   struct sim_proc *first = &sim->proc[1];
   struct sim_view view = {.view = {.number = 1, .coordinator = 1, .num = 1}};
   struct dmi_pulse_out out;
-  view.member[0] = (struct dmi_pulse_member){1, true};
+  view.member[0] = (struct dmi_pulse_member){.uid = 1, .voter = true};
   view.view.members = view.member;
   sim_proc_start(sim, 1, 0);
   dmi_pulse_out_init(&out);

@@ -255,6 +255,7 @@ static void print(const struct sim_totals *totals) {
       N(given_up));
   printf("survivors %llu, programs without any %llu, losses told %llu\n", N(survivors), N(extinct),
          N(notices));
+  printf("witnesses %llu\n", N(witnesses));
   if (totals->with_roots) printf("roots %llu, DMI_recover %llu\n", N(roots), N(recovers));
 }
 

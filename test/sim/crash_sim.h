@@ -82,7 +82,8 @@ struct sim_given; /* crash_map.h */
 struct sim_totals {
   uint64_t seeds, events, kills, stops, cuts, links, joins, leaves, handovers, changes, crashes;
   uint64_t removed, ended, notices, survivors, extinct, freezes, given_up, roots, recovers;
-  bool with_roots; /* an option: processes name things, and DMI_main is gone on with when lost */
+  uint64_t witnesses; /* that have joined */
+  bool with_roots;    /* an option: processes name things, and DMI_main is gone on with when lost */
 };
 
 struct sim {

@@ -20,11 +20,13 @@
 
 static struct dmi_pulse_out out;
 static struct dmi_pulse_member members[NUM];
+static dmi_uid_t witness; /* of view_of; 0: none */
 
 static struct dmi_pulse_view view_of(uint64_t number, dmi_uid_t coordinator, const dmi_uid_t *uid,
                                      uint32_t num) {
   for (uint32_t i = 0; i < num; i++)
-    members[i] = (struct dmi_pulse_member){uid[i], true};
+    members[i] =
+        (struct dmi_pulse_member){.uid = uid[i], .voter = true, .witness = uid[i] == witness};
   return (struct dmi_pulse_view){
       .number = number, .coordinator = coordinator, .num = num, .members = members};
 }
@@ -377,6 +379,99 @@ static void in_order(void **state) {
   done(pulse);
 }
 
+/* ---- Witnesses ------------------------------------------------------------------------------- */
+
+/* The process `self` of 1, 2 and the witness 3. */
+static struct dmi_pulse *beside_witness(dmi_uid_t self) {
+  struct dmi_pulse *pulse;
+  witness = 3;
+  pulse = one_of_three(self);
+  witness = 0;
+  return pulse;
+}
+
+/* 1, which has the heavier vote, cannot be reached, and is not known to be dead: 2 asks the
+ * witness, and both are more than half. */
+static void with_a_witness(void **state) {
+  struct dmi_pulse *pulse = beside_witness(2);
+  struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+  struct dmi_pack body;
+  uint64_t ballot;
+  (void)state;
+  dmi_pulse_broken(pulse, BEGIN + 100, 1, &out);
+  until(pulse, BEGIN + 200);
+  assert_non_null(sent(DMI_CTL_PREPARE, 3));
+  ballot = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
+  msg.promise.ballot = msg.promise.promised = ballot;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+  dmi_pack_u8(&body, 0);
+  assert_true(says(pulse, BEGIN + 210, 3, msg, &body));
+  assert_non_null(sent(DMI_CTL_PROPOSE, 3));
+  msg = (struct dmi_msg){.type = DMI_CTL_ACCEPTED};
+  msg.accepted.ballot = ballot;
+  msg.accepted.number = 4;
+  assert_true(says(pulse, BEGIN + 220, 3, msg, NULL));
+  until(pulse, BEGIN + 2000);
+  assert_int_equal(count(DMI_PULSE_VIEW), 1);
+  assert_int_equal(count(DMI_PULSE_END), 0);
+  done(pulse);
+}
+
+/* A witness does not lead itself, nor promise anything to another one. */
+static void never_leads(void **state) {
+  struct dmi_pulse *pulse = beside_witness(3);
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  dmi_pulse_broken(pulse, BEGIN + 100, 2, &out);
+  until(pulse, BEGIN + 2000);
+  assert_null(sent(DMI_CTL_PREPARE, 2));
+  assert_int_equal(count(DMI_PULSE_END), 0);
+  until(pulse, BEGIN + 2200);
+  assert_int_equal(count(DMI_PULSE_END), 1); /* the others may be going on without it */
+  done(pulse);
+  pulse = beside_witness(2);
+  dmi_pulse_dead(pulse, BEGIN, 1, &out);
+  assert_true(says_prepare(pulse, 3, BALLOT(1, 3)));
+  assert_non_null(sent(DMI_CTL_PROMISE, 3));
+  assert_true(sent(DMI_CTL_PROMISE, 3)->promise.promised == BALLOT(0, 1));
+  done(pulse);
+}
+
+/* All that it could vote for are dead. */
+static void nobody_to_vote_for(void **state) {
+  struct dmi_pulse *pulse = beside_witness(3);
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  assert_int_equal(count(DMI_PULSE_END), 0);
+  dmi_pulse_dead(pulse, BEGIN + 110, 2, &out);
+  until(pulse, BEGIN + 120);
+  assert_int_equal(count(DMI_PULSE_END), 1);
+  done(pulse);
+}
+
+/* A view whose coordinator is a witness. */
+static void led_by_a_witness(void **state) {
+  struct dmi_pulse *pulse = beside_witness(2);
+  (void)state;
+  for (uint8_t flags = 1; flags <= 4; flags++) {
+    struct dmi_msg msg = {.type = DMI_CTL_DECIDED};
+    struct dmi_pack body;
+    msg.ballot.ballot = BALLOT(0, 1);
+    dmi_pack_init(&body);
+    dmi_pack_u32(&body, 1);
+    pack_head(&body, 3, BALLOT(0, 1), false, 1, 2);
+    for (dmi_uid_t uid = 1; uid <= 2; uid++) {
+      dmi_pack_u32(&body, uid);
+      dmi_pack_u8(&body, uid == 1 ? flags : 1);
+    }
+    dmi_pack_bytes(&body, NULL, 0);
+    assert_int_equal(says(pulse, BEGIN, 1, msg, &body), flags == 1);
+  }
+  done(pulse);
+}
+
 /* ---- Refused, and nothing has changed ----------------------------------------------------------
  */
 
@@ -427,12 +522,22 @@ static void bad_proposal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lease_and_views),   cmocka_unit_test(lease_of_lost_leader),
-      cmocka_unit_test(no_lease_for_ever), cmocka_unit_test(no_echo_alone),
-      cmocka_unit_test(no_echo_survive),   cmocka_unit_test(too_high),
-      cmocka_unit_test(used_up),           cmocka_unit_test(below_its_base),
-      cmocka_unit_test(in_order),          cmocka_unit_test(about_nobody),
-      cmocka_unit_test(bad_acceptance),    cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(lease_and_views),
+      cmocka_unit_test(lease_of_lost_leader),
+      cmocka_unit_test(no_lease_for_ever),
+      cmocka_unit_test(no_echo_alone),
+      cmocka_unit_test(no_echo_survive),
+      cmocka_unit_test(too_high),
+      cmocka_unit_test(used_up),
+      cmocka_unit_test(below_its_base),
+      cmocka_unit_test(in_order),
+      cmocka_unit_test(about_nobody),
+      cmocka_unit_test(bad_acceptance),
+      cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(with_a_witness),
+      cmocka_unit_test(never_leads),
+      cmocka_unit_test(nobody_to_vote_for),
+      cmocka_unit_test(led_by_a_witness),
       cmocka_unit_test(many_members),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -403,19 +403,37 @@ static void test_calls_again(void **state) {
   end(m);
 }
 
-/* Addresses beyond what all members know are given when they know it. */
-static void test_reserve(void **state) {
-  struct dmi_member *m = successor();
+static void map_much(struct dmi_member *m) {
   struct dmi_pack body;
-  struct dmi_mact *act;
-  uint64_t limit = m->coord->limit;
-  (void)state;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, 4096);
   dmi_pack_u64(&body, (uint64_t)1 << 40);
   dmi_pack_u64(&body, 0);
   assert_true(give(m, 3, DMI_CTL_MMAP, 5, &body));
   assert_null(sent(3, DMI_CTL_RESULT));
+}
+
+/* ... also if one that has not answered ends; its answer may come behind EXIT. */
+static void test_reserve_and_exit(void **state) {
+  struct dmi_member *m = successor();
+  (void)state;
+  map_much(m);
+  assert_true(give_number(m, 3, DMI_CTL_RESERVED, m->limit));
+  dmi_coord_find(m->coord, 4)->life = DMI_LIFE_EXITING;
+  assert_true(give_number(m, 4, DMI_CTL_RESERVED, m->limit));
+  assert_null(sent(3, DMI_CTL_RESULT));
+  assert_true(give(m, 4, DMI_CTL_EXITED, 0, NULL));
+  assert_non_null(sent(3, DMI_CTL_RESULT));
+  end(m);
+}
+
+/* Addresses beyond what all members know are given when they know it. */
+static void test_reserve(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_mact *act;
+  uint64_t limit = m->coord->limit;
+  (void)state;
+  map_much(m);
   act = sent(4, DMI_CTL_RESERVE);
   assert_non_null(act);
   assert_true(m->limit > limit);
@@ -525,13 +543,115 @@ static void test_member_remembers(void **state) {
   end(m);
 }
 
+/* ---- Witnesses ------------------------------------------------------------------------------- */
+
+#define WITNESS 1005u /* the uid of who joins next */
+
+/* A witness joins: the program hears nothing of it, and it votes from the next view on. */
+static struct dmi_member *with_witness(void) {
+  struct dmi_member *m = successor();
+  const struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "w"};
+  const struct dmi_addr addr = {.port = 7883};
+  struct dmi_pack body;
+  assert_true(give(m, 3, DMI_CTL_POLL, 8, NULL)); /* that 1 is lost */
+  assert_true(give(m, 3, DMI_CTL_POLL, 9, NULL));
+  m->coord->next_uid = WITNESS;
+  dmi_pack_init(&body);
+  dmi_member_pack_addr(&body, &addr);
+  dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 1);
+  assert_true(give(m, DMI_NET_TEMP + 1, DMI_CTL_JOIN, 0, &body));
+  assert_non_null(sent(WITNESS, DMI_CTL_ACCEPT));
+  for (uint64_t view = 11; view <= 12; view++) {
+    dmi_mout_clear(&out);
+    dmi_member_viewed(m, &out);
+    assert_true(give_number(m, 3, DMI_CTL_VIEW_TAKEN, view));
+    assert_true(give_number(m, 4, DMI_CTL_VIEW_TAKEN, view));
+    assert_false(dmi_member_peer(m, WITNESS)->voter && view == 11);
+    assert_true(give_number(m, WITNESS, DMI_CTL_VIEW_TAKEN, view));
+  }
+  assert_true(dmi_member_peer(m, WITNESS)->voter);
+  assert_int_equal(m->coord->notices.num, 0);
+  assert_int_equal(m->coord->polls.num, 1);
+  return m;
+}
+
+static int welcome(struct dmi_member *m, dmi_uid_t uid) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, dmi_member_peer(m, uid)->dmi_id.n);
+  assert_true(give(m, 3, DMI_CTL_WELCOME, 10, &body));
+  return sent(3, DMI_CTL_RESULT) ? sent(3, DMI_CTL_RESULT)->msg.member.error : DMI_OK;
+}
+
+/* It can be neither welcomed nor listed, is nobody's heir, and leaves without DMI_goodbye. */
+static void test_witness(void **state) {
+  struct dmi_member *m = with_witness();
+  struct dmi_mact *act;
+  struct dmi_unpack body;
+  (void)state;
+  assert_int_equal(welcome(m, WITNESS), DMI_EMEMBER);
+  assert_true(give(m, 3, DMI_CTL_NODES, 11, NULL));
+  act = sent(3, DMI_CTL_RESULT);
+  dmi_unpack_init(&body, &act->msg.body);
+  assert_int_equal(dmi_unpack_u32(&body), 3);
+  assert_true(dmi_coord_heir(m->coord, 2)->uid != WITNESS);
+  assert_true(give(m, WITNESS, DMI_CTL_LEAVE_ASK, 0, NULL));
+  act = sent(WITNESS, DMI_CTL_LEAVE_GO);
+  assert_non_null(act);
+  dmi_unpack_init(&body, &act->msg.body);
+  assert_int_equal(dmi_unpack_u32(&body), 2);
+  assert_int_equal(m->coord->polls.num, 1);
+  end(m);
+}
+
+/* The only others that are left are lost: no home goes to a witness.  Nor is its own loss told. */
+static void test_witness_and_losses(void **state) {
+  struct dmi_member *m = with_witness();
+  const struct dmi_mact *act;
+  struct dmi_pack body;
+  const struct told nothing = {0};
+  (void)state;
+  crash(m, 13, 2, WITNESS);
+  give_state(m, 3, 13);
+  give_state(m, 4, 13);
+  recover(m, 13);
+  assert_int_equal(m->coord->polls.num, 1);
+  end(m);
+  m = with_witness();
+  crash(m, 13, 2, 3);
+  crash(m, 14, 2, 4);
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 14);
+  dmi_pack_u8(&body, DMI_PHASE_JOINED);
+  dmi_pack_u8(&body, DMI_STATE_ASKED);
+  for (int i = 0; i < 3; i++)
+    dmi_pack_u32(&body, 0); /* heir, leaver, notices */
+  pack_told(&body, &nothing);
+  dmi_pack_u32(&body, 0);
+  m->coord->records.at[0].life = DMI_LIFE_DRAINED; /* this process is leaving itself */
+  m->coord->records.at[0].heir = 3;
+  assert_true(give(m, WITNESS, DMI_CTL_STATE, 0, &body));
+  act = recovers();
+  assert_int_equal(act->removed[0].heir, 2);
+  end(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_of_the_lost),   cmocka_unit_test(test_thread_asked_early),
-      cmocka_unit_test(test_directory_made_anew),   cmocka_unit_test(test_home_that_moved),
-      cmocka_unit_test(test_calls_again),           cmocka_unit_test(test_reserve),
-      cmocka_unit_test(test_home_on_its_way),       cmocka_unit_test(test_member_remembers),
+      cmocka_unit_test(test_threads_of_the_lost),
+      cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_directory_made_anew),
+      cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_calls_again),
+      cmocka_unit_test(test_reserve),
+      cmocka_unit_test(test_reserve_and_exit),
+      cmocka_unit_test(test_home_on_its_way),
+      cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
+      cmocka_unit_test(test_witness),
+      cmocka_unit_test(test_witness_and_losses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,6 +108,7 @@ static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
   expect_send(uid, DMI_CTL_ACCEPT);
@@ -163,6 +164,7 @@ static void test_join(void **state) {
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
   assert_true(give_taken(m, 2, 2));
@@ -230,6 +232,7 @@ static void test_roots(void **state) {
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(sent_root(3, DMI_CTL_ACCEPT, "a"), 77);
   dmi_pack_init(&body);
@@ -553,6 +556,7 @@ static void test_advertise(void **state) {
   dmi_member_pack_addr(&body, &there);
   dmi_info_pack(&body, &info);
   dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
@@ -599,6 +603,7 @@ static void test_coordinator_awaits(void **state) {
   dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
   dmi_info_pack(&body, &info);
   dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   dmi_member_viewed(m, &out);
   AWAITS(m, "2 ");

@@ -34,7 +34,8 @@ static uint32_t sent(enum dmi_msg_type type, dmi_uid_t to) {
 /* Process 1, the coordinator, with processes 2 and 3. */
 static struct dmi_pulse *coordinator(dmi_ms_t after, bool survive) {
   const struct dmi_pulse_config config = {1, after, survive};
-  const struct dmi_pulse_member members[] = {{1, true}, {2, true}, {3, true}};
+  const struct dmi_pulse_member members[] = {
+      {.uid = 1, .voter = true}, {.uid = 2, .voter = true}, {.uid = 3, .voter = true}};
   const struct dmi_pulse_view view = {
       .number = 3, .coordinator = 1, .num = 3, .members = members, .tie = 1};
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
@@ -87,7 +88,10 @@ static void silence(void **state) {
 static void follows_views(void **state) {
   const struct dmi_pulse_config config = {.self = 1, .dead_after = AFTER};
   const struct dmi_pulse_member members[][2] = {
-      {{1, true}}, {{1, true}, {2, true}}, {{1, true}, {3, true}}, {{1, true}, {4, true}}};
+      {{.uid = 1, .voter = true}},
+      {{.uid = 1, .voter = true}, {.uid = 2, .voter = true}},
+      {{.uid = 1, .voter = true}, {.uid = 3, .voter = true}},
+      {{.uid = 1, .voter = true}, {.uid = 4, .voter = true}}};
   static const dmi_uid_t coordinators[] = {1, 1, 3, 1};
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
   (void)state;
