@@ -81,6 +81,28 @@ int32_t DMI_root_get(const char *name, int64_t *addr_ptr);
  */
 int32_t DMI_recover(int argc, char **argv, int32_t lost_id);
 
+/*
+ * Makes pages usable again whose bytes were lost with a process (dmirun --survive), so that calls
+ * about them fail with DMI_ELOST: of the pages touched by [addr, addr + size) those that are lost
+ * have zeros from now on, in all their bytes, also in those outside of the range.  All other pages
+ * stay as they are, whatever happens at the same time: of several threads that call it for a page
+ * one makes it usable, and what any thread writes afterwards is there to stay.
+ *
+ * *pages_ptr (may be NULL) gets the number of pages that this call has made usable: who gets more
+ * than 0 may be the one that fills them again.  Where a second process is lost during the call, a
+ * page may be counted by nobody.
+ *
+ * It takes no memory of the pool, and moves no page.  A page that is written as a whole is usable
+ * again without it.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
+ * range leaves its mapping (nothing is done).  DMI_EINVAL for a negative size.  DMI_ENOMEM when
+ * there is no local memory; some of the pages may be usable then.
+ *
+ * Threads: any.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

@@ -199,6 +199,7 @@ access_sources = \
 	lib/access/access_carry.c \
 	lib/access/access_int.h \
 	lib/access/access_parts.c \
+	lib/access/access_revive.c \
 	lib/access/access_receive.c \
 	lib/access/access_rmw.c \
 	lib/access/early.c \

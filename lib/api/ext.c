@@ -39,3 +39,10 @@ int32_t DMI_root_set(const char *name, int64_t addr) {
 int32_t DMI_root_get(const char *name, int64_t *addr_ptr) {
   return DMI_REPORTED(dmi_call_root_get(dmi_runtime_process(), name, addr_ptr), DMI_NOTHING);
 }
+
+int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(
+      process ? dmi_access_revive(&process->access, addr, size, pages_ptr) : DMI_FALSE,
+      DMI_RANGE(addr, size));
+}

@@ -144,7 +144,7 @@ _Static_assert(sizeof(struct dmi_page) == 64, "a page record is one cache line")
 /* for core/replace.h: read or written since the clock hand last passed */
 #define DMI_PAGE_USED 0x0400
 /* docs/crashes-pages.md */
-/* owner: the bytes are lost; only a write of the whole page can run */
+/* owner: the bytes are lost; only a write of the whole page, or REVIVE, can run */
 #define DMI_PAGE_LOST 0x1000
 #define DMI_PAGE_PAUSED \
   0x2000 /* this process has no lease: copies are not read, nothing is asked */
@@ -208,6 +208,7 @@ enum dmi_break {
   DMI_BREAK_FLOOR_KEPT, /* the floor is not reset */
   DMI_BREAK_DROP_EARLY, /* copies are dropped as soon as an owner is decided */
   DMI_BREAK_DOUBT,      /* marks of operations that may have run are forgotten */
+  DMI_BREAK_REVIVE,     /* a page that is not LOST is made zero, too */
   DMI_BREAK_LAST,
   /* what waits for a lost process; test/sim/lock_sim shows these */
   DMI_BREAK_HOLDER,   /* a lock stays with a lost holder */

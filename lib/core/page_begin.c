@@ -12,8 +12,9 @@ bool dmi_is_read(const struct dmi_req *req) {
 }
 
 bool dmi_counts_in_puts(const struct dmi_req *req) {
-  return req->type == DMI_REQ_PUT ||
-         (req->type == DMI_REQ_ATOMIC && !dmi_syncop_may_wait(req->kind));
+  if (req->type != DMI_REQ_ATOMIC) return req->type == DMI_REQ_PUT;
+  /* nobody has a copy of what REVIVE changes */
+  return !dmi_syncop_may_wait(req->kind) && req->kind != DMI_RMW_REVIVE;
 }
 
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {

@@ -139,7 +139,8 @@ bool dmi_page_report(const struct dmi_core *core, const struct dmi_page *page,
 
 /* Can it be begun anew, whether it was done or not? */
 static bool repeats(const struct dmi_req *req) {
-  return dmi_is_read(req) || (req->type == DMI_REQ_ATOMIC && dmi_syncop_repeats(req->kind));
+  if (dmi_is_read(req) || dmi_is_revive(req)) return true;
+  return req->type == DMI_REQ_ATOMIC && dmi_syncop_repeats(req->kind);
 }
 
 void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,

@@ -135,6 +135,10 @@ void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_o
 /* Begins a write or read-modify-write, which was taken from the head of the queue. */
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);
+/* REVIVE, a read-modify-write that acts on a LOST page only. */
+bool dmi_is_revive(const struct dmi_req *req);
+void dmi_write_revive(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                      struct dmi_out *out);
 /* A copy has answered INVALIDATE or UPDATE. */
 /* Answers an ATOMIC: `answer` has sizes.in bytes (a reference passes), with APPLY also the new
  * bytes (NULL: without). `version` 0: the origin's copy does not change. */

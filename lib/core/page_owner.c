@@ -197,7 +197,7 @@ static struct dmi_req *next(struct dmi_core *core, struct dmi_page *page, struct
 /* On a LOST page only operations may run that need none of its bytes, or write all of them. */
 static bool may_run_lost(const struct dmi_page *page, const struct dmi_req *req) {
   bool write = req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL;
-  if (req->type == DMI_REQ_OWN) return true;
+  if (req->type == DMI_REQ_OWN || dmi_is_revive(req)) return true;
   return write && !req->ranges && req->off == 0 && req->len == page->map->page_size;
 }
 
@@ -224,6 +224,8 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
       default:
         if (req->type == DMI_REQ_ATOMIC && dmi_syncop_is_wait(req->kind)) {
           dmi_page_wait_begin(core, page, req, out);
+        } else if (dmi_is_revive(req)) {
+          dmi_write_revive(core, page, req, out);
         } else {
           dmi_write_begin(core, page, req, out);
         }

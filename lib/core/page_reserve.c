@@ -95,13 +95,14 @@ static bool is_whole_write(const struct dmi_page *page, const struct dmi_req *re
 
 /* An ATOMIC may turn out to change nothing, but it runs once, so its memory is reserved before. */
 static bool may_write(const struct dmi_req *req) {
-  if (req->type == DMI_REQ_OWN || dmi_is_read(req)) return false;
+  if (req->type == DMI_REQ_OWN || dmi_is_read(req) || dmi_is_revive(req)) return false;
   return req->type != DMI_REQ_ATOMIC || !dmi_syncop_is_wait(req->kind);
 }
 
 bool dmi_reserve_stalls(struct dmi_core *core, struct dmi_page *page, const struct dmi_req *req) {
   /* If the first write of an owner without bytes failed, the page would be lost. */
   bool force = atomic_load(&core->heir) || (page->flags & DMI_PAGE_NODATA);
+  if (dmi_is_revive(req)) return false; /* a page that is revived has no bytes */
   if ((page->flags & DMI_PAGE_SPILLED) && !is_whole_write(page, req)) return true;
   return may_write(req) && !dmi_reserve_get(core, page, force);
 }

@@ -223,6 +223,28 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
 }
 
+bool dmi_is_revive(const struct dmi_req *req) {
+  return req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_REVIVE;
+}
+
+/* A LOST page has no bytes and no copies, so nobody has to be told, and it takes no memory. */
+void dmi_write_revive(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                      struct dmi_out *out) {
+  bool lost = (page->flags & DMI_PAGE_LOST) != 0;
+  struct dmi_frame *answer = dmi_frame_new_zero(req->sizes.in);
+  if (!answer) {
+    dmi_req_fail(core, page, req, DMI_ENOMEM, out);
+    return;
+  }
+  if (DMI_BROKEN(core, DMI_BREAK_REVIVE) && page->frame) dmi_page_bytes(core, page, NULL);
+  if (lost) {
+    page->flags &= (uint16_t)~DMI_PAGE_LOST;
+    page->version = dmi_version_next(page->version);
+    answer->bytes[0] = 1;
+  }
+  dmi_atomic_answer(core, page, req, (dmi_version_t){0}, answer, NULL, out);
+}
+
 /* The write in progress takes effect. */
 static void current_effect(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   struct dmi_page_busy *busy = page->busy;

@@ -28,6 +28,8 @@ bool dmi_rmw_valid(enum dmi_rmw rmw, uint64_t len, const struct dmi_rmw_sizes *s
       return input <= DMI_RMW_MOST && sizes->in <= DMI_RMW_MOST;
     case DMI_RMW_HEAP:
       return sizes->out2 == 0 && dmi_heap_step_valid(len, input, sizes->in);
+    case DMI_RMW_REVIVE:
+      return !len && !input && sizes->in == 8;
     default:
       return dmi_syncop_valid(rmw, len, sizes, input);
   }

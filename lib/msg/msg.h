@@ -57,6 +57,8 @@ enum dmi_rmw {
   /* fill free cells of a table: input dmi_claim[]; answer: number of cells that were not free */
   DMI_RMW_CLAIM,
   DMI_RMW_HEAP, /* a step of the allocator: core/heap.h */
+  /* of a page, not of bytes in it: if it is LOST it is zero from now on; answer: 1 if it was */
+  DMI_RMW_REVIVE,
   /* these are explained in core/syncop.h */
   DMI_RMW_TRYLOCK, /* take the lock if it is free */
   DMI_RMW_UNLOCK,  /* give it to the operation LOCK that has waited longest */

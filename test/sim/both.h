@@ -24,6 +24,7 @@ struct sim_thread {
   bool ghost;    /* it was not when its process was lost */
   bool frame;    /* its bytes are in a frame, not in src */
   bool waits;    /* it is a kind that may wait at the owner */
+  bool again;    /* a process was lost since it was sent: it may have been done twice */
   bool given_up; /* nobody has memory for the write that would end its wait */
   uint8_t map, page;
   uint32_t hist;               /* number in the page's history */

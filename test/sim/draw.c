@@ -239,6 +239,22 @@ static enum hist_kind pick_watch(struct sim *sim, struct sim_thread *thread) {
   return HIST_WATCH;
 }
 
+/* True if the owner of the page says that its bytes are lost. */
+static bool is_lost(struct sim *sim, uint32_t map, uint32_t page) {
+  for (uint32_t i = 0; i < SIM_PLACES; i++) {
+    const struct dmi_page *at = sim_record_at(sim, i, map, page);
+    if (at && (at->flags & DMI_PAGE_LOST)) return true;
+  }
+  return false;
+}
+
+static enum hist_kind pick_revive(struct dmi_req *req) {
+  req->kind = DMI_RMW_REVIVE;
+  req->off = req->len = 0;
+  req->sizes = (struct dmi_rmw_sizes){0, 0, 8};
+  return HIST_REVIVE;
+}
+
 /* Chooses the bytes and the kind of a request whose type and range are chosen. */
 static void draw_input(struct sim *sim, struct sim_thread *thread, struct sim_drawn *drawn) {
   struct dmi_req *req = &thread->req;
@@ -257,7 +273,10 @@ static void draw_input(struct sim *sim, struct sim_thread *thread, struct sim_dr
     return;
   }
   bool exclusive = req->type == DMI_REQ_ATOMIC_EXCL;
-  if (!exclusive && rng_once_in(&sim->rng, 6)) {
+  if (!exclusive && sim->mix.once &&
+      rng_once_in(&sim->rng, is_lost(sim, thread->map, thread->page) ? 3 : 30)) {
+    drawn->kind = pick_revive(req);
+  } else if (!exclusive && rng_once_in(&sim->rng, 6)) {
     drawn->kind = pick_watch(sim, thread);
   } else if (map->sync && !rng_once_in(&sim->rng, 20)) {
     drawn->kind = pick_object(sim, thread, map->page_size, exclusive);

@@ -111,6 +111,7 @@ bool hist_is_pure(const struct hist *hist, const struct hist_op *op) {
     case HIST_DIFFERS:
       return true;
     case HIST_CAS:
+    case HIST_REVIVE:
       return op->back != HIST_OPEN && !hist->bytes[op->out];
     default:
       return false;
@@ -259,6 +260,9 @@ bool hist_apply(const struct hist *hist, const struct hist_op *op, unsigned char
              memcmp(at + 16, out + 8, 8) == 0;
     case HIST_WATCH:
       return !known || (memcmp(at, out, op->len) == 0 && memcmp(in, out, op->len) != 0);
+    case HIST_REVIVE:
+      if (!known || number_at(out, 0)) memset(page, 0, hist->page_size);
+      return true;
     case HIST_NONE:
       return !hist_is_object(at, op->len);
     case HIST_DIFFERS:
@@ -295,7 +299,7 @@ static int by_time(const void *a, const void *b) {
 static void print_op(const struct hist *hist, const struct hist_op *op, FILE *file) {
   static const char *const name[] = {"read",  "write",  "cas",    "fas",  "fad",
                                      "user",  "signal", "ticket", "turn", "arrive",
-                                     "round", "watch",  "none",   "not"};
+                                     "round", "watch",  "revive", "none", "not"};
   fprintf(file, "  p%u.%u %8llu ..", op->uid, op->thread, (unsigned long long)op->call);
   if (op->back == HIST_OPEN) {
     fprintf(file, "     open");

@@ -32,6 +32,7 @@ enum hist_kind {
   HIST_ARRIVE, /* arrive at a barrier; the sum in its answer is known only if it ended the round */
   HIST_ROUND,  /* get the sum of a round that is over */
   HIST_WATCH,  /* get bytes that differ from those given */
+  HIST_REVIVE, /* the whole page becomes zero, if the answer is not 0: its bytes were lost */
   HIST_NONE,   /* find that the range is no pair of tickets, or no barrier */
   HIST_DIFFERS,
   HIST_KINDS

@@ -62,6 +62,7 @@ static const struct {
     {"CRASH_FLOORKEPT", HUNT_CRASH, DMI_BREAK_FLOOR_KEPT},
     {"CRASH_DROPEARLY", HUNT_CRASH, DMI_BREAK_DROP_EARLY},
     {"CRASH_DOUBT", HUNT_CRASH, DMI_BREAK_DOUBT},
+    {"CRASH_REVIVE", HUNT_CRASH, DMI_BREAK_REVIVE},
     {"MEMBER_TAKEN", HUNT_MEMBER, DMI_MBREAK_TAKEN},
     {"MEMBER_HEIR", HUNT_MEMBER, DMI_MBREAK_HEIR},
     {"MEMBER_DEFER", HUNT_MEMBER, DMI_MBREAK_DEFER},
@@ -258,9 +259,11 @@ void hunt_print_work(const struct sim_totals *t) {
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
-  static const char *const kinds[] = {"reads", "writes", "cas",    "fas",    "fad",
-                                      "user",  "try",    "signal", "ticket", "lock",
-                                      "turn",  "arrive", "round",  "watch",  "no objects"};
+  static const char *const kinds[] = {"reads",  "writes",  "cas",   "fas",
+                                      "fad",    "user",    "signal", "ticket",
+                                      "turn",   "arrive",  "round", "watch",
+                                      "revive", "no objects"};
+  _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == HIST_DIFFERS, "each kind has a name");
   printf(
       "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
       "unmapping)\n ",

@@ -545,6 +545,119 @@ static void lost_travels(void **state) {
   end(&w);
 }
 
+/* ---- REVIVE ---------------------------------------------------------------------------------- */
+
+static struct dmi_req revive(uint64_t op, uint64_t *answer) {
+  *answer = 7;
+  return (struct dmi_req){.type = DMI_REQ_ATOMIC,
+                          .kind = DMI_RMW_REVIVE,
+                          .op = {op},
+                          .dst = answer,
+                          .src = {.ptr = bytes},
+                          .sizes = {0, 0, sizeof(*answer)}};
+}
+
+static struct dmi_msg revive_of(uint32_t origin, uint64_t op) {
+  struct dmi_rmw_sizes sizes = {0, 0, 8};
+  struct dmi_msg msg = about(DMI_MSG_ATOMIC, origin);
+  msg.atomic = (struct dmi_msg_atomic){.op = {op}, .rmw = DMI_RMW_REVIVE};
+  msg.list = dmi_slice_copy((const unsigned char *)&sizes, sizeof(sizes));
+  return msg;
+}
+
+/* The number in the answer to this process. */
+static uint64_t answered(const struct world *w) {
+  const struct dmi_act *act = sent(w, DMI_MSG_DONE);
+  uint64_t number;
+  assert_non_null(act);
+  assert_int_equal(act->msg.body.len, sizeof(number));
+  memcpy(&number, act->msg.body.ptr, sizeof(number));
+  return number;
+}
+
+/* The LOST page is zero, without any memory; what is written then, nobody who revives it again
+ * takes away. */
+static void revived_once(void **state) {
+  struct world w;
+  uint64_t answer;
+  struct dmi_req first = revive(5, &answer), again = revive(6, &answer), write = put(7);
+  struct dmi_req read = {.type = DMI_REQ_GET, .op = {8}, .len = PAGE};
+  unsigned char dst[PAGE];
+  struct dmi_msg msg = revive_of(3, 11);
+  (void)state;
+  read.dst = dst;
+  begin(&w, 2);
+  w.page.role = DMI_ROLE_NONE;
+  freeze(&w);
+  resume(&w, (struct dmi_page_mark){.lost = true, .home = true, .tail = 2});
+  dmi_page_begin(&w.core, &w.page, &first, &w.out);
+  assert_true(completed(&w, &first, DMI_OK));
+  assert_int_equal(answer, 1);
+  assert_null(w.page.frame);
+  dmi_page_begin(&w.core, &w.page, &read, &w.out);
+  assert_true(completed(&w, &read, DMI_OK));
+  for (uint32_t i = 0; i < PAGE; i++)
+    assert_int_equal(dst[i], 0);
+  dmi_page_begin(&w.core, &w.page, &write, &w.out);
+  assert_true(completed(&w, &write, DMI_OK));
+  dmi_page_begin(&w.core, &w.page, &again, &w.out);
+  assert_true(completed(&w, &again, DMI_OK));
+  assert_int_equal(answer, 0);
+  take(&w, 3, &msg, NULL);
+  assert_int_equal(answered(&w), 0);
+  assert_memory_equal(w.page.frame->bytes, bytes, 8);
+  end(&w);
+}
+
+/* By another process, at one to which the page has moved since. */
+static void revived_elsewhere(void **state) {
+  struct world w, to;
+  struct dmi_msg own = about(DMI_MSG_OWN, 3), msg = revive_of(3, 11), grant;
+  struct dmi_req part = put(5);
+  (void)state;
+  begin(&w, 2);
+  w.page.role = DMI_ROLE_NONE;
+  freeze(&w);
+  resume(&w, (struct dmi_page_mark){.lost = true, .home = true, .tail = 2});
+  take(&w, 3, &own, NULL);
+  grant = sent(&w, DMI_MSG_GRANT)->msg;
+  begin(&to, 1);
+  part.type = DMI_REQ_EXCL;
+  dmi_page_begin(&to.core, &to.page, &part, &to.out);
+  take(&to, 2, &grant, NULL);
+  assert_true(completed(&to, &part, DMI_ELOST));
+  clear(&to);
+  take(&to, 3, &msg, NULL);
+  assert_int_equal(answered(&to), 1);
+  assert_true(dmi_page_readable(&to.core, &to.page));
+  end(&to);
+  end(&w);
+}
+
+/* One that had gone to the lost process is begun anew; and as it changes nothing of which there is
+ * a copy, the copy here is exact all the same. */
+static void revive_begins_anew(void **state) {
+  struct world w;
+  struct dmi_page_report report;
+  uint64_t answer;
+  struct dmi_req req = revive(5, &answer);
+  (void)state;
+  begin(&w, 1);
+  copy_comes(&w, 4, 7, 'x');
+  dmi_page_begin(&w.core, &w.page, &req, &w.out);
+  assert_non_null(sent(&w, DMI_MSG_ATOMIC));
+  clear(&w);
+  freeze(&w);
+  dmi_page_op_away(&w.page, &req);
+  assert_true(dmi_page_report(&w.core, &w.page, &report));
+  assert_true(report.eligible);
+  dmi_page_op_resume(&w.core, &w.page, &req, DMI_OP_AWAY, &w.out);
+  assert_int_equal(w.out.num, 0);
+  resume(&w, (struct dmi_page_mark){0});
+  assert_non_null(sent(&w, DMI_MSG_ATOMIC));
+  end(&w);
+}
+
 /* ---- Without a lease ------------------------------------------------------------------------ */
 
 static void paused(void **state) {
@@ -617,6 +730,9 @@ int main(void) {
       cmocka_unit_test(wait_without_grant),
       cmocka_unit_test(lost),
       cmocka_unit_test(lost_travels),
+      cmocka_unit_test(revived_once),
+      cmocka_unit_test(revived_elsewhere),
+      cmocka_unit_test(revive_begins_anew),
       cmocka_unit_test(paused),
       cmocka_unit_test(unpaused),
   };
