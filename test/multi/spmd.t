@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # spmd.t - the examples that run as a fixed team of threads give the right results, whatever the
 # number of processes and threads: jacobi_dmi, matmat_dmi, swap_dmi,
-# remoteswap_dmi, sync_dmi.
+# remoteswap_dmi, sync_dmi; jacobi_dmi also when processes are killed.
 use strict;
 use warnings;
 use FindBin;
@@ -39,4 +39,28 @@ for my $shape (@shapes) {
 # More threads than planes; one plane, one iteration.
 run('jacobi', 2, 3, 7, 2, 3);
 run('jacobi', 1, 1, 1, 1, 1);
+
+# One process of three is killed, and then another one: those that are left begin the phase anew.
+sub killed {
+  my ($n, $iterations, @every) = @_;
+  my $program = $t->build . '/examples/jacobi_dmi';
+  my $first = $t->start($program, args => [$n, $iterations, 3, 2, @every], name => 'killed 1',
+    opts => ['--survive', '--dead-after', 10]);
+  my @others = map { $t->start($program, join => $first, name => "killed $_") } 2, 3;
+  $_->expect_event('opened') for @others;
+  my $left = 3;
+  for my $victim (@others) {
+    $first->expect_out(qr/^saved after \d+ iterations\n(?:saved.*\n){2}/m) if @every;
+    $victim->kill_now;
+    $victim->wait_exit(signal => 'KILL');
+    $left--;
+    my ($after) = $first->expect_out(qr/^a process was lost: $left go on after iteration (\d+)$/m);
+    cmp_ok($after, @every ? '>' : '==', 0, "$left go on after iteration $after");
+  }
+  $first->wait_exit(0);
+  like($first->out, qr/^correct$/m, 'correct, although two were killed');
+}
+my $work = { soak => 50, small => 1 }->{$scale} // 4;
+killed(12, 10000 * $work, 20);
+killed(12, 2000 * $work);
 $t->done;

@@ -259,10 +259,9 @@ void hunt_print_work(const struct sim_totals *t) {
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {
-  static const char *const kinds[] = {"reads",  "writes",  "cas",   "fas",
-                                      "fad",    "user",    "signal", "ticket",
-                                      "turn",   "arrive",  "round", "watch",
-                                      "revive", "no objects"};
+  static const char *const kinds[] = {"reads", "writes", "cas",    "fas",       "fad",
+                                      "user",  "signal", "ticket", "turn",      "arrive",
+                                      "round", "watch",  "revive", "no objects"};
   _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == HIST_DIFFERS, "each kind has a name");
   printf(
       "seeds %llu, operations %llu (%llu of several ranges, %llu at once, %llu failed by "
