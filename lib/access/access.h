@@ -212,8 +212,9 @@ int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw
 int32_t dmi_access_fad(struct dmi_access *access, int64_t addr, int64_t add, int64_t *old,
                        int8_t mode, DMI_local_status_t *status);
 
-/* DMI_revive: *pages_ptr (may be NULL) gets the number of pages that were LOST. */
-int32_t dmi_access_revive(struct dmi_access *access, int64_t addr, int64_t size,
+/* DMI_revive: *pages_ptr (may be NULL) gets the number of pages that were LOST.  With `system`,
+ * also in the allocator's mapping. */
+int32_t dmi_access_revive(struct dmi_access *access, int64_t addr, int64_t size, bool system,
                           int64_t *pages_ptr);
 
 /* How many operations wait for bytes at this address, if this process owns the page (R11).  For

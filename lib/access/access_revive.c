@@ -69,14 +69,28 @@ static int32_t revive_some(struct dmi_access *access, struct dmi_mapping *mappin
   return error;
 }
 
-int32_t dmi_access_revive(struct dmi_access *access, int64_t addr, int64_t size,
+/* The mapping, with a reference. */
+static struct dmi_mapping *find(struct dmi_access *access, int64_t addr, int64_t size, bool system,
+                                int32_t *error) {
+  bool held;
+  struct dmi_mapping *mapping = dmi_access_find(access, addr, size, system, &held, error);
+  if (!mapping) return NULL;
+  if (!held && !dmi_mapping_ref(mapping)) {
+    mapping = NULL;
+    *error = DMI_EADDR;
+  }
+  dmi_epoch_leave();
+  return mapping;
+}
+
+int32_t dmi_access_revive(struct dmi_access *access, int64_t addr, int64_t size, bool system,
                           int64_t *pages_ptr) {
   struct dmi_mapping *mapping;
   int32_t error = DMI_OK;
   uint64_t at, end, off;
   int64_t pages = 0;
   if (size < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the size is negative"));
-  mapping = dmi_access_mapping(access, addr, size, &error);
+  mapping = find(access, addr, size, system, &error);
   if (!mapping) return dmi_fail(error);
   at = dmi_mapping_index(mapping, (uint64_t)addr, &off);
   end = size ? dmi_mapping_index(mapping, (uint64_t)addr + (uint64_t)size - 1, &off) + 1 : at;

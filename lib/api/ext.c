@@ -43,6 +43,6 @@ int32_t DMI_root_get(const char *name, int64_t *addr_ptr) {
 int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr) {
   struct dmi_process *process = dmi_runtime_usable();
   return DMI_REPORTED(
-      process ? dmi_access_revive(&process->access, addr, size, pages_ptr) : DMI_FALSE,
+      process ? dmi_access_revive(&process->access, addr, size, false, pages_ptr) : DMI_FALSE,
       DMI_RANGE(addr, size));
 }
