@@ -176,6 +176,19 @@ sub stop { $_[0]{process}->signal('STOP'); waitpid $_[0]{process}->pid, WUNTRACE
 # How many members the newest view has that this process has taken.
 sub members_of { my ($p) = @_; my @views = $p->{process}->events('view'); return $views[-1]{members} }
 
+# The words of its workers in all slots, as another process reads them; those that are lost are left out.
+sub words_of {
+  my ($s, $p, $by) = @_;
+  my %word;
+  for my $slot (sort keys %{ $s->{slots} }) {
+    for my $number (map { $_->{number} } @{ $p->{workers} }) {
+      my $answer = $s->answer($by, $s->order($by, word => $slot, $number), 'word') // 'nothing';
+      $word{"$slot/$number"} = $1 if $answer =~ /^ok (\d+)/;
+    }
+  }
+  return \%word;
+}
+
 # For a third of --dead-after: nobody is removed.  For longer: it is, and ends with a line when it goes
 # on; what it would still do changes nothing.
 sub stopped {
@@ -186,21 +199,29 @@ sub stopped {
   $s->go_on('four');
   my $p = ($s->members)[2];
   my $views = views($s->members);
+  my $by = ($s->others($p))[0];
+  my $before = words_of($s, $p, $by);
   stop($p);
   my $until = time + 0.3 * $after;
   while (time < $until) { $t->_pump($until - time) }
   $p->{process}->signal('CONT');
   $s->go_on('after a short stop');
   is(views($s->members), $views, 'a short stop removes nobody');
+  my $after_stop = words_of($s, $p, $by);
+  is(scalar(grep { $after_stop->{$_} == $before->{$_} } keys %$before), 0, 'it has added to all its words since');
 
   stop($p);
   my @others = $s->others($p);
   $t->wait_until(sub { !grep { members_of($_) > 3 } @others }, 'all have a view without it');
   $s->{members} = \@others;
   $s->go_on('while it is stopped');
+  my $left = words_of($s, $p, $by);
+  cmp_ok(scalar keys %$left, '>', 2, 'some of the pages that it wrote are there');
   $p->{process}->signal('CONT');
   $p->{process}->expect_err(qr/^dmi: .*(?:this process ends|gone on without this process)/m);
   $p->{process}->wait_exit(1);
+  $s->go_on('when it has ended');
+  is_deeply(words_of($s, $p, $by), $left, 'what it did when it woke up has changed nothing');
   $s->survive($p);
   $s->finish;
 }

@@ -187,6 +187,16 @@ static void take(const struct order *order) {
     reply(order, DMI_FALSE);
 }
 
+/* A word as it is in global memory. */
+static void show_word(const struct order *order) {
+  int64_t word;
+  const int64_t addr = slots[order->args[0]].addr + 8 * order->args[1];
+  if (DMI_read(addr, sizeof(word), &word, DMI_GET_READ, NULL))
+    say("re %d ok %" PRId64, order->number, word);
+  else
+    reply(order, DMI_FALSE);
+}
+
 /* Waits until so many workers here have been at all slots since now. */
 static void go(const struct order *order) {
   int64_t before[WORDS], num = -1;
@@ -235,6 +245,7 @@ static void *wait_for_others(void *arg) {
   if (strcmp(order->verb, "go") == 0) go(order);
   if (strcmp(order->verb, "take") == 0) take(order);
   if (strcmp(order->verb, "map") == 0) map(order);
+  if (strcmp(order->verb, "word") == 0) show_word(order);
   if (strcmp(order->verb, "poll") == 0) poll_notice(order);
   if (strcmp(order->verb, "create") == 0) create(order);
   if (strcmp(order->verb, "welcome") == 0) reply(order, DMI_welcome(id));
