@@ -106,13 +106,15 @@ struct dmi_net_peer {
   uint32_t id;               /* uid or temporary id */
   enum dmi_peer_state state; /* [L] set by dmi_peer_move */
   struct dmi_link *link;     /* [L] of `conn`, for writing; NULL unless UP */
-  int broken;   /* [L] errno of a failed write, 0: none; the daemon ends the connection */
-  bool closing; /* [L] dmi_net_close was called: no more messages */
-  bool barred;  /* [L] dmi_net_bar was called: other threads send no more requests */
-  bool fenced;  /* [L] dmi_net_fence was called: it was removed, and cannot come back */
-  bool writing; /* [L] a thread is writing from `head` on; it checks the queue again */
-  bool blocked; /* [L] the socket is full: the daemon waits for it */
-  bool ended;   /* [L] FIN is in the queue or sent */
+  int broken;    /* [L] errno of a failed write, 0: none; the daemon ends the connection */
+  bool closing;  /* [L] dmi_net_close was called: no more messages */
+  bool barred;   /* [L] dmi_net_bar was called: other threads send no more requests */
+  bool fenced;   /* [L] dmi_net_fence was called: it was removed, and cannot come back */
+  bool writing;  /* [L] a thread is writing from `head` on; it checks the queue again */
+  bool settling; /* [L] the daemon waits until no thread is writing */
+  _Atomic uint32_t settled;    /* futex: how often such a wait has ended */
+  bool blocked;                /* [L] the socket is full: the daemon waits for it */
+  bool ended;                  /* [L] FIN is in the queue or sent */
   struct dmi_seg *head, *tail; /* [L] the queue; only the writing thread takes segments out */
   /* [L] large messages, each a header and its body; `sent` bytes of the first one have moved to
    * the queue, which is not empty meanwhile */

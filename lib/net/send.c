@@ -16,12 +16,12 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/futex.h"
 #include "base/lock.h"
 #include "net/net_int.h"
 
@@ -156,6 +156,14 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   return false;
 }
 
+/* Wakes the daemon that waits in dmi_send_settle.  It cannot free `peer` before the lock, which is
+ * held, is released. */
+static void settled(struct dmi_net_peer *peer) {
+  peer->settling = false;
+  atomic_fetch_add(&peer->settled, 1);
+  dmi_futex_wake(&peer->settled, INT_MAX);
+}
+
 /* Called with the lock held; releases it. */
 static void flush_locked(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
@@ -170,6 +178,7 @@ static void flush_locked(struct dmi_net_peer *peer) {
     while (write_once(peer, &share) && !nothing_queued(peer) && peer->state == DMI_PEER_UP)
       continue;
     peer->writing = false;
+    if (peer->settling) settled(peer);
     bool finished = peer->ended && nothing_queued(peer);
     if (peer->blocked || peer->broken != 0 || finished) wake = dmi_net_need_daemon(peer);
     if (dmi_alive_need(net)) wake = true;
@@ -194,11 +203,12 @@ bool dmi_send_writable(struct dmi_net_peer *peer) {
 }
 
 void dmi_send_settle(struct dmi_net_peer *peer) {
-  /* This spins for a short time only: a writer is in one send call, which does not block. It is
-   * rare, too: only when a connection is lost or merged. */
+  /* Not for long: the writer is in one send call, which does not block. */
   while (peer->writing) {
+    uint32_t seen = atomic_load(&peer->settled);
+    peer->settling = true;
     dmi_mutex_unlock(&peer->lock);
-    sched_yield();
+    dmi_futex_wait(&peer->settled, seen);
     dmi_mutex_lock(&peer->lock);
   }
 }
