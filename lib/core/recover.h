@@ -86,6 +86,10 @@ void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out);
  * held, as with HOLD.  False: it is noted, and dropped by the caller. */
 bool dmi_recover_unknown(struct dmi_recover *r, dmi_uid_t from, const struct dmi_msg *msg);
 
+/* READY: how many pages, whose home is here, become LOST, those of the allocator not counted.  Of a
+ * home that was lost all pages are among them which no owner or copy was reported of: whether they
+ * were ever written nobody can tell. */
+uint64_t dmi_recover_lost_pages(struct dmi_recover *r);
 /* READY: will this page, whose home is here, be LOST?  For tests. */
 bool dmi_recover_gives_up(const struct dmi_recover *r, const struct dmi_map *map,
                           dmi_pageno_t page);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/heap.h"
 #include "core/recover_int.h"
 
 /* ---- REPORT --------------------------------------------------------------------------------- */
@@ -309,6 +310,36 @@ struct dmi_page_mark dmi_recover_mark_of(const struct dmi_recover *r, const stru
   struct dmi_recover_mark key = {.at = {page->map->base, page->index}}, *found;
   found = r->mark_num ? bsearch(&key, r->mark, r->mark_num, sizeof(key), by_at) : NULL;
   return found ? found->mark : (struct dmi_page_mark){0};
+}
+
+/* The marks mark[first, end) are those of this mapping: how many of its pages become LOST. */
+static uint64_t lost_of(const struct dmi_recover *r, const struct dmi_map *map, uint64_t first,
+                        uint64_t end) {
+  uint64_t lost = 0, known = 0;
+  if (map->base >= DMI_SYSTEM_BASE || atomic_load(&map->home) != r->core->self) return 0;
+  for (uint64_t i = first; i < end; i++) {
+    if (!r->mark[i].mark.home) continue;
+    known++;
+    lost += r->mark[i].mark.lost;
+  }
+  /* with a hole, they were LOST before */
+  if (dmi_recover_is_rebuilt(r, map->base) && !atomic_load(&map->hole))
+    lost += map->page_num - known;
+  return lost;
+}
+
+uint64_t dmi_recover_lost_pages(struct dmi_recover *r) {
+  uint64_t lost = 0, first = 0, end = 0;
+  struct dmi_map *map;
+  dmi_recover_sort_marks(r);
+  EACH_MAP(r, map) {
+    for (first = end; first < r->mark_num && r->mark[first].at.base < map->base;)
+      first++;
+    for (end = first; end < r->mark_num && r->mark[end].at.base == map->base;)
+      end++;
+    lost += lost_of(r, map, first, end);
+  }
+  return lost;
 }
 
 bool dmi_recover_gives_up(const struct dmi_recover *r, const struct dmi_map *map,

@@ -3,6 +3,7 @@
  * open, pages without an owner, copies that were given up, operations that had gone to a lost
  * process.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,14 +101,22 @@ static void check_lost(struct sim *sim, uint32_t map, uint32_t page) {
   }
 }
 
-void sim_check_ready(sim_process_t *proc, const struct dmi_recover *recover) {
+void sim_check_ready(sim_process_t *proc, struct dmi_recover *recover) {
   struct sim *sim = proc->sim;
+  uint64_t lost = 0, told = dmi_recover_lost_pages(recover);
+  bool hole = false; /* then some were LOST before */
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; p < sim->map[m].page_num; p++) {
       if (proc->pmap[m].known != SIM_KNOWN) continue;
-      if (dmi_recover_gives_up(recover, &proc->pmap[m].map, p)) check_lost(sim, m, p);
+      hole |= atomic_load(&proc->pmap[m].map.hole);
+      if (!dmi_recover_gives_up(recover, &proc->pmap[m].map, p)) continue;
+      check_lost(sim, m, p);
+      lost++;
     }
   }
+  if (hole ? told > lost : told != lost)
+    sim_bad(sim, "p%u says that %" PRIu64 " pages are lost, and gives up %" PRIu64, proc->core.self,
+            told, lost);
 }
 
 /* ---- Calls that stay open ------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ void sim_lose_grant(struct sim *sim, const struct dmi_msg *msg);
 /* This process is lost: notes which pages have no owner now. */
 void sim_lose_pages(sim_process_t *proc);
 /* All processes are frozen: checks what this one has decided as a home. */
-void sim_check_ready(sim_process_t *proc, const struct dmi_recover *recover);
+void sim_check_ready(sim_process_t *proc, struct dmi_recover *recover);
 /* The call stays open: if it takes effect, then before all have recovered. */
 void sim_open_call(struct sim *sim, const struct sim_thread *thread, uint32_t uid);
 /* Notes that an operation seems to take effect now, if its call stays open. */
