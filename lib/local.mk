@@ -83,10 +83,12 @@ net_sources = \
 	lib/net/join.c \
 	lib/net/lend.c \
 	lib/net/net.c \
+	lib/net/net_log.c \
 	lib/net/net.h \
 	lib/net/net_int.h \
 	lib/net/outgoing.c \
 	lib/net/peer.c \
+	lib/net/peer_member.c \
 	lib/net/proof.c \
 	lib/net/proof.h \
 	lib/net/receive.c \

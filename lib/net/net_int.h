@@ -3,7 +3,9 @@
  * includes it.
  *
  *   net.c        the loop: open, run, stop, post, what other threads ask the daemon to do
- *   peer.c       the table of peers: add, find, rename, close
+ *   net_log.c    lines about connections, not too many
+ *   peer.c       the table of peers: make, find, lose, free
+ *   peer_member.c  what the layer above says of them: add, rename, close, fence
  *   outgoing.c   the queue of a peer
  *   send.c       writing that queue to the link, from any thread
  *   lend.c       who receives on a connection: the daemon, or a thread that waits
@@ -265,9 +267,7 @@ struct dmi_net {
       *unused; /* [B] of the first one: links that the second one does not need any more */
 };
 
-/* net.c */
-/* Seconds of a monotonic clock. */
-double dmi_net_now(void);
+/* net_log.c */
 /* True if another line may be logged. Counts it, as logged or as left out. */
 bool dmi_net_may_log(struct dmi_net *net, enum dmi_net_about about);
 /* Logs a line; only after dmi_net_may_log returned true. */
@@ -276,6 +276,12 @@ void dmi_net_say(struct dmi_net *net, enum dmi_net_about about, const char *form
 /* Calls both. */
 void dmi_net_log(struct dmi_net *net, enum dmi_net_about about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Some seconds after the first line: says how many were left out. */
+void dmi_net_on_log_end(struct ev_loop *loop, struct ev_timer *timer, int events);
+
+/* net.c */
+/* Seconds of a monotonic clock. */
+double dmi_net_now(void);
 /* Any thread, with the peer's lock or turn_lock held: asks the daemon to call dmi_peer_serve.
  * True: call dmi_net_wake after unlocking. */
 bool dmi_net_need_daemon(struct dmi_net_peer *peer);
