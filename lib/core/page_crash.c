@@ -1,6 +1,6 @@
 /*
- * page_crash.c - one page while the members recover from a loss: it freezes, absorbs what is under
- * way, says what is here, and goes on as was decided (docs/crashes-pages.md).
+ * page_crash.c - one page while the members recover from a loss: it freezes, absorbs the messages
+ * in flight, reports what is here, and resumes as was decided (docs/crashes-pages.md).
  *
  * Between freeze and resume it sends nothing.
  */
@@ -57,7 +57,7 @@ void dmi_page_freeze(struct dmi_core *core, struct dmi_page *page) {
 
 /* ---- Absorb --------------------------------------------------------------------------------- */
 
-/* A request of before the CUT of its sender. */
+/* A request that its sender sent before its CUT. */
 static bool absorb_request(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg) {
   if (!dmi_request_valid(page, msg)) return false;
   if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_WAITING)) {
@@ -137,7 +137,7 @@ bool dmi_page_report(const struct dmi_core *core, const struct dmi_page *page,
 
 /* ---- Resume: operations --------------------------------------------------------------------- */
 
-/* Can it be begun anew, whether it was done or not? */
+/* True if it may be begun anew, whether it was done or not. */
 static bool repeats(const struct dmi_req *req) {
   if (dmi_is_read(req) || dmi_is_revive(req)) return true;
   return req->type == DMI_REQ_ATOMIC && dmi_syncop_repeats(req->kind);
@@ -160,9 +160,9 @@ void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi
 
 /* ---- Resume: the page ----------------------------------------------------------------------- */
 
-/* What waits here, of processes that live: stays, fails, or goes to the owner by way of the home,
- * when the GRANT behind it was lost.  A LOCK runs again, before what waits in the queue: the holder
- * may be lost. */
+/* Operations of living processes that wait here: they stay, or fail, or, if the GRANT behind them
+ * was lost, are sent to the owner by way of the home.  A LOCK runs again, before what is in the
+ * queue, as its holder may be lost. */
 static void resume_waits(struct dmi_core *core, struct dmi_page *page, bool promoted,
                          struct dmi_out *out) {
   struct dmi_req_list all = page->busy->waiting_ops, queue = page->busy->queue;
@@ -215,7 +215,7 @@ static void resume_role(struct dmi_core *core, struct dmi_page *page,
   page->flags |= DMI_PAGE_LOST;
 }
 
-/* All that was known about others. */
+/* Forgets what was known about other processes. */
 static void resume_fields(struct dmi_core *core, struct dmi_page *page,
                           const struct dmi_page_mark *mark) {
   page->flags &= (uint16_t) ~(DMI_PAGE_FROZEN | DMI_PAGE_LISTED);

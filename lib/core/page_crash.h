@@ -10,10 +10,9 @@
 
 #include "core/page.h"
 
-/* What a process knows of an own operation that has been sent, when all have said what they have.
- */
+/* Where an own operation is that has been sent, once all others have said what they have. */
 enum dmi_op_place {
-  DMI_OP_AWAY,    /* it had gone to a lost process */
+  DMI_OP_AWAY,    /* it was at, or on its way to, a lost process */
   DMI_OP_DROPPED, /* a frozen process has dropped it */
   DMI_OP_HELD     /* a living owner works on it, or it waits there (R11) */
 };
@@ -55,7 +54,7 @@ void dmi_page_op_away(struct dmi_page *page, const struct dmi_req *req);
 bool dmi_page_report(const struct dmi_core *core, const struct dmi_page *page,
                      struct dmi_page_report *report);
 
-/* Its copy goes, unless it is the owner. */
+/* Drops the copy, unless this process is the owner. */
 void dmi_page_forget_copy(struct dmi_core *core, struct dmi_page *page);
 
 /* At RESUME, before dmi_page_resume, for each own operation that has been sent and has no answer.

@@ -112,8 +112,8 @@ void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost) {
   r->rebuilt[r->rebuilt_num++] = (struct dmi_recover_rebuilt){base, lost};
 }
 
-/* The lost process to which the home of this mapping belonged, or whose handover of it is
- * incomplete here.  NULL: the home lives. */
+/* The lost process that was the home of this mapping, or that was handing it over to this process
+ * and had not finished.  NULL: the home lives. */
 static const struct dmi_homeless *home_of(const struct dmi_recover *r, const struct dmi_map *map,
                                           const struct dmi_recover_view *view) {
   const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
@@ -127,7 +127,8 @@ static const struct dmi_homeless *home_of(const struct dmi_recover *r, const str
   return NULL;
 }
 
-/* Homes of the lost go to their heirs.  There, no record is made an OWNER's until RESUME. */
+/* Moves the home of a lost process to its heir.  Until RESUME no record that is made there becomes
+ * OWNER. */
 static void move_home(struct dmi_recover *r, struct dmi_map *map,
                       const struct dmi_recover_view *view, struct dmi_out *out) {
   const struct dmi_homeless *lost = home_of(r, map, view);
@@ -211,7 +212,7 @@ static enum dmi_op_place place_of(const struct dmi_recover *r, dmi_op_t op) {
   return place ? (enum dmi_op_place)place->what : DMI_OP_AWAY;
 }
 
-/* All have told: copies whose process has an operation away are not exact for sure. */
+/* Everybody has answered.  A copy is not known to be exact if its process has an operation away. */
 static void look_for_away(struct dmi_recover *r) {
   struct dmi_page *page;
   struct dmi_req *req;
@@ -252,7 +253,7 @@ static void go_on(struct dmi_recover *r, struct dmi_out *out) {
   }
 }
 
-/* A broken rule: what was decided is no mark, but carried out at once. */
+/* With this rule switched off decisions are carried out at once, instead of being marked. */
 static void drop_early(struct dmi_recover *r) {
   struct dmi_map *map;
   struct dmi_page *page;
@@ -275,7 +276,7 @@ void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out) {
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-/* What has come too early, of this recovery. */
+/* Handles messages of this recovery that arrived before it began here. */
 static void replay_early(struct dmi_recover *r, struct dmi_out *out) {
   struct dmi_recover_early *early = r->early;
   uint64_t num = r->early_num;
@@ -390,7 +391,7 @@ static void resume_ops(struct dmi_recover *r) {
   }
 }
 
-/* A page that this process is the home of needs a record, for its tail. */
+/* Makes records for the pages that were decided here: each has the page's tail. */
 static void make_records(struct dmi_recover *r, struct dmi_map *map) {
   for (uint64_t i = 0; i < r->mark_num; i++) {
     struct dmi_page *page;
@@ -431,7 +432,7 @@ void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out) {
     resume_map(r, map, out);
   }
   atomic_store(&r->core->frozen, false);
-  /* Records that were made since: nothing was decided about them. */
+  /* Records that were made meanwhile: nothing was decided about them. */
   EACH_MAP(r, map) {
     struct dmi_page *page;
     EACH_RECORD(r, map, page) {

@@ -26,8 +26,9 @@ struct dmi_recover_env {
   /* The first own operation from place *at on that has been sent and has no answer, its page
    * locked; *at becomes the place behind it.  NULL: there is none. */
   struct dmi_req *(*next_op)(void *arg, uint64_t *at, struct dmi_page **page);
-  /* Gives the pages what this process has sent to itself (DMI_ACT_SEND) and has not handled yet:
-   * an operation that has its answer there would be taken for lost.  NULL: that is done at once. */
+  /* Handles the messages that this process has sent to itself (DMI_ACT_SEND) and that still wait:
+   * if the answer of an operation is among them, the operation would be taken for lost.  NULL: such
+   * messages are handled at once. */
   void (*settle)(void *arg);
   /* Guards what is_cut, dropped and held use; taken behind a page's lock, for a few instructions.
    * NULL: all calls are of one thread. */
@@ -40,12 +41,12 @@ struct dmi_homeless {
   dmi_uid_t uid, heir;
 };
 
-/* Who goes on, and who does not: all that were lost since the last resume.  The crash view without
- * them has been published, so that dmi_core.is_member knows it. */
+/* Who is left, and who was lost since the last resume.  The crash view has been published, so
+ * dmi_core.is_member knows it. */
 struct dmi_recover_view {
   uint64_t number; /* of the view; grows */
   uint32_t member_num;
-  const dmi_uid_t *member; /* who goes on, this process too */
+  const dmi_uid_t *member; /* who is left, this process too */
   uint32_t removed_num;
   const struct dmi_homeless *removed;
 };
@@ -53,10 +54,10 @@ struct dmi_recover_view {
 enum dmi_recover_state {
   DMI_RECOVER_RUNS,    /* no recovery */
   DMI_RECOVER_FROZEN,  /* a crash view was taken; begin follows */
-  DMI_RECOVER_CUTS,    /* waits for CUT of all */
-  DMI_RECOVER_BACKS,   /* waits for BACK of all */
+  DMI_RECOVER_CUTS,    /* waits for CUT of all others */
+  DMI_RECOVER_BACKS,   /* waits for BACK of all others */
   DMI_RECOVER_DECIDES, /* waits, as a home, for REPORTs and MARKED; or has sent its own */
-  DMI_RECOVER_READY    /* all marks of this home are known to those whom they concern */
+  DMI_RECOVER_READY    /* everybody knows the marks of this home that concern it */
 };
 
 struct dmi_recover;

@@ -16,7 +16,7 @@ static void say(struct dmi_recover *r, uint64_t base, dmi_pageno_t page, dmi_uid
   r->said[r->said_num++] = (struct dmi_recover_said){{base, page}, uid, *report};
 }
 
-/* Asks about a page of which nothing is known so far. */
+/* Notes a page that others have to be asked about. */
 static void wonder(struct dmi_recover *r, uint64_t base, dmi_pageno_t page) {
   static const struct dmi_page_report nothing;
   say(r, base, page, 0, &nothing);
@@ -42,7 +42,8 @@ static struct dmi_recover_list reports_to(const struct dmi_recover *r, dmi_uid_t
   return list;
 }
 
-/* The pages of one mapping, to its home: of a home that lives only those that are PENDING here. */
+/* Reports the pages of one mapping to its home; to a home that lives, only those that are PENDING
+ * here. */
 static void report_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_out *out) {
   dmi_uid_t home = atomic_load(&map->home);
   bool mine = home == r->core->self, all = dmi_recover_is_rebuilt(r, map->base);
@@ -62,8 +63,8 @@ static void report_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_ou
     }
     ENV(r, unlock, page);
   }
-  /* The heir may not have used the mapping, so it must hear of it even if there is no page here:
-   * else it would take all pages for untouched ones, and not for LOST. */
+  /* The heir may never have used the mapping.  It must hear of it even if there is no page here;
+   * otherwise it would take all pages for untouched ones instead of LOST. */
   dmi_recover_send(&list, all && !mine, out);
   dmi_recover_list_free(&list);
 }
@@ -80,7 +81,7 @@ void dmi_recover_report(struct dmi_recover *r, struct dmi_out *out) {
   dmi_recover_reported(r, out);
 }
 
-/* The mapping of a REPORT: this process may be the home of one that it has not used so far. */
+/* The mapping of a REPORT.  This process may have become the home of one that it has never used. */
 static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg *msg) {
   struct dmi_map *map = ENV(r, find, msg->map);
   struct dmi_map what = {.base = msg->map,
@@ -123,7 +124,8 @@ static int by_page(const void *a, const void *b) {
   return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
-/* Is this the first one about its page, and nobody has told of all that there is? */
+/* True if it is the first entry about its page, and others must be asked about that: those of a
+ * home that was lost have reported everything. */
 static bool is_question(const struct dmi_recover *r, uint64_t i) {
   const struct dmi_recover_said *said = &r->said[i];
   if (dmi_recover_is_rebuilt(r, said->at.base)) return false;
@@ -144,7 +146,7 @@ static void ask(struct dmi_recover *r, dmi_uid_t to, struct dmi_out *out) {
   dmi_recover_list_free(&list);
 }
 
-/* What this process itself has of a page. */
+/* What this process itself would report about a page. */
 static bool look_at(struct dmi_recover *r, struct dmi_map *map, dmi_pageno_t index,
                     struct dmi_page_report *report) {
   struct dmi_page *page = index < map->page_num ? ENV(r, record, map, index, false) : NULL;
@@ -190,8 +192,8 @@ static void mark(struct dmi_recover *r, const struct dmi_recover_at *at,
   r->mark[r->mark_num++] = (struct dmi_recover_mark){*at, what};
 }
 
-/* The owner of the page that said[first, end) are about: who is it, or whose copy is promoted.  0:
- * the page is LOST. */
+/* The owner of the page that said[first, end) are about, or whose copy is promoted.  0: the page is
+ * LOST. */
 static dmi_uid_t owner_of(const struct dmi_recover *r, uint64_t first, uint64_t end,
                           bool *promoted) {
   const struct dmi_recover_said *best = NULL;
@@ -207,8 +209,8 @@ static dmi_uid_t owner_of(const struct dmi_recover *r, uint64_t first, uint64_t 
   return best ? best->uid : 0;
 }
 
-/* Marks what concerns this process; returns who has to be told that its copy is the page, 0:
- * nobody. */
+/* Marks what concerns this process.  Returns the other process whose copy is promoted, and which
+ * must be told; 0: there is none. */
 static dmi_uid_t decide_page(struct dmi_recover *r, uint64_t first, uint64_t end) {
   bool promoted, mine;
   dmi_uid_t owner = owner_of(r, first, end, &promoted);
@@ -221,7 +223,8 @@ static dmi_uid_t decide_page(struct dmi_recover *r, uint64_t first, uint64_t end
   return promoted && !mine ? owner : 0;
 }
 
-/* To each in turn: lists stay in order of mappings, and are few. */
+/* Tells one process which of its copies are promoted.  The list is in the order of mappings, so
+ * there are few messages. */
 static void tell(struct dmi_recover *r, dmi_uid_t to, const struct dmi_recover_said *promoted,
                  uint64_t num, struct dmi_out *out) {
   struct dmi_recover_list list = {.msg = dmi_recover_about(r, DMI_MSG_DECIDE, 0), .to = to};

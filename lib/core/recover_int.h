@@ -8,11 +8,11 @@
 #include "base/xalloc.h"
 #include "core/recover.h"
 
-/* One of those that go on. */
+/* Another process that is left. */
 struct dmi_recover_peer {
   dmi_uid_t uid;
-  bool cut, back;   /* its CUT, all of its BACK, have come */
-  uint32_t reports; /* so many times all of its REPORT: once, and once more when it was asked */
+  bool cut, back;   /* its CUT has arrived; its BACK has, to the end */
+  uint32_t reports; /* how many times its REPORT has arrived to the end: 1; 2 if it was asked */
 };
 
 /* A page of a mapping. */
@@ -34,7 +34,7 @@ struct dmi_recover_said {
   struct dmi_page_report report;
 };
 
-/* What was decided about a page, and concerns this process. */
+/* A decision about a page that concerns this process. */
 struct dmi_recover_mark {
   struct dmi_recover_at at;
   struct dmi_page_mark mark;

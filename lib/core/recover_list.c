@@ -1,8 +1,7 @@
 /*
  * recover_list.c - the lists that messages of the recovery carry (docs/crashes-pages.md).
  *
- * An empty list ends what a process has to say, so lists may have any length: more than what one
- * message may carry goes in several.
+ * A list that is too long for one message is sent in several; an empty one is its end.
  */
 #include <stdlib.h>
 #include <string.h>

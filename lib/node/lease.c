@@ -1,9 +1,9 @@
 /*
- * lease.c - see lease.h.
+ * lease.c - the thread that pauses all pages, and ends the pause.
  *
- * A thread of its own goes over all pages: the daemon may be busy for long, with DMI_function or
- * with copying, and the pulse thread must not wait for a page that is locked as long.  Pages that
- * are locked are paused last; while one is locked nobody reads it.
+ * It is a thread of its own, because the daemon may be busy for a long time (with DMI_function, or
+ * copying), and the pulse thread must not wait until a page is unlocked.  Pages that are locked are
+ * paused last; while one is locked nobody reads it.
  *
  * The pages of a mapping stay while the thread has a reference to it.  A page record that is made
  * meanwhile is paused from its beginning (dmi_core.paused).
@@ -44,7 +44,7 @@ static struct dmi_mapping *next_mapping(struct dmi_lease *lease, uint64_t *base)
   }
   dmi_epoch_leave();
   if (!held) return NULL;
-  dmi_mutex_lock(&mapping->lock); /* records that are just being made are there then */
+  dmi_mutex_lock(&mapping->lock); /* waits for records that are just being made */
   dmi_mutex_unlock(&mapping->lock);
   return mapping;
 }

@@ -6,9 +6,9 @@
  *                          writes them again, alone; then all do, while the second leaves and
  *                          another joins
  *   full PROCS MIB KIB     more than there is memory for: writes fail at its end
- *   leave PROCS MIB KIB    the second cannot leave, as there is no memory for its pages; then it
- * can save PROCS MIB KIB     copies that are saved stay, others go spill PROCS MIB KIB    the first
- * one has a file for what nobody has memory for
+ *   leave PROCS MIB KIB    the second cannot leave, as there is no memory for its pages; then it can
+ *   save PROCS MIB KIB     copies that are saved stay, others are dropped
+ *   spill PROCS MIB KIB    the first one has a file for what nobody has memory for
  */
 #include "multi.h"
 

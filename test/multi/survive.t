@@ -76,7 +76,7 @@ my %ways = (
   'two at once' => sub { my @all = mortals($_[0]); (splice(@all, rand @all, 1), splice(@all, rand @all, 1)) },
 );
 
-# One more, when one of the others has taken the view without the first.
+# Kills one process, and another one as soon as somebody has taken the view without the first.
 sub kill_in_recovery {
   my ($s) = @_;
   my @all = mortals($s);
@@ -88,7 +88,7 @@ sub kill_in_recovery {
   $s->kill($first, $all[rand @all]);
 }
 
-# A process that joins is killed in each phase.
+# Kills a process that joins, in a certain phase.
 sub kill_joiner {
   my ($s, $phase) = @_;
   my $p = $s->start(($s->members)[rand $s->members]);
@@ -98,7 +98,7 @@ sub kill_joiner {
   $s->kill($p);
 }
 
-# A process that leaves.
+# Kills a process that leaves, in a certain phase.
 sub kill_leaver {
   my ($s, $phase) = @_;
   my $p = ($s->members)[-1];
@@ -113,7 +113,7 @@ sub kill_leaver {
   $s->kill($p);
 }
 
-# The process that takes over from one that leaves, which then leaves all the same.
+# Kills the heir of a process that leaves; that one must be able to leave all the same.
 sub kill_heir {
   my ($s) = @_;
   my $p = ($s->members)[-1];
@@ -189,8 +189,8 @@ sub words_of {
   return \%word;
 }
 
-# For a third of --dead-after: nobody is removed.  For longer: it is, and ends with a line when it goes
-# on; what it would still do changes nothing.
+# Stopped for a third of --dead-after, nobody is removed.  Stopped for longer, it is removed; it ends
+# with a line when it goes on, and what it does until then changes nothing.
 sub stopped {
   my $after = $ENV{DMI_TEST_SLOW} // 1;
   my $s = DMISurvivors->new($t, opts => ['--survive', '--dead-after', $after]);

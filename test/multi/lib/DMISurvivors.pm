@@ -31,7 +31,7 @@ sub others { my ($self, @but) = @_; my %but = map { $_ => 1 } @but; return grep 
 
 # ---- Commands ----------------------------------------------------------------------------------
 
-# Tells the agent of a process to do something; returns the number of the answer.
+# Sends a command to the agent of a process; returns the number of the answer.
 sub order {
   my ($self, $p, @words) = @_;
   my $number = ++$p->{orders};
@@ -64,7 +64,7 @@ sub answer {
   return $found;
 }
 
-# Has the agent do it, and waits; the rest of its answer.  It must succeed.
+# Sends a command and waits for the answer, which must be "ok ..."; returns the rest of it.
 sub have {
   my ($self, $p, @words) = @_;
   my $answer = $self->answer($p, $self->order($p, @words), "@words") // 'it has ended';
@@ -74,7 +74,7 @@ sub have {
 
 # ---- Processes that come -----------------------------------------------------------------------
 
-# A process of this test, which no agent runs in yet.
+# Starts a process; no agent runs in it yet.
 sub start {
   my ($self, $join, @args) = @_;
   pipe my $reader, my $in or die "no pipe: $!\n";
@@ -87,7 +87,7 @@ sub start {
   return $p;
 }
 
-# The first process: `main`, or nothing.
+# Starts the first process.  Arguments: `main`, or none.
 sub begin {
   my ($self, @args) = @_;
   my $p = $self->start(undef, @args);
@@ -110,14 +110,14 @@ sub notice {
   }
 }
 
-# The notice of a process that has joined.
+# Waits for the notice that a process has joined.
 sub open {
   my ($self, $p) = @_;
   my ($joined) = map { $_->{id} } $p->{process}->expect_event('joined');
   $p->{id} = $self->notice('open', $self->{members}[0], $joined);
 }
 
-# It is welcomed, and an agent runs there.
+# Welcomes a process, and starts an agent there.
 sub invite {
   my ($self, $p) = @_;
   my $by = $self->{members}[0];
@@ -126,7 +126,7 @@ sub invite {
   $self->have($by, 'create', $p->{id}, 0);
 }
 
-# And has a slot of its own, and workers.
+# The same, and gives it a slot of its own and workers.
 sub welcome {
   my ($self, $p) = @_;
   $self->invite($p);
@@ -146,7 +146,7 @@ sub settle {
   $self->employ($p);
 }
 
-# A page that this process has mapped and owns.  With `roams` everybody becomes its owner in turn.
+# Makes a slot: a page that this process maps and owns.  With `roams` its owner changes all the time.
 sub new_slot {
   my ($self, $p, $roams) = @_;
   my ($number) = grep { !$self->{slots}{$_} } 0 .. 63;
@@ -155,7 +155,7 @@ sub new_slot {
   $self->have($p, take => $number, ++$self->{generation});
 }
 
-# Its workers, created by another process if there is one.
+# Starts its workers; another process creates them, if there is one.
 sub employ {
   my ($self, $p) = @_;
   my ($by) = ($self->others($p), $p);
@@ -168,7 +168,7 @@ sub employ {
 
 # ---- What must hold ----------------------------------------------------------------------------
 
-# Every worker of every member goes on: each works at all slots once more.
+# Waits until every worker of every member has worked at all slots once more.
 sub go_on {
   my ($self, $what, $seconds) = @_;
   my @orders = map { [$_, $self->order($_, go => scalar @{ $_->{workers} })] } $self->members;
@@ -187,7 +187,7 @@ sub kill {
   return $self->survive(@victims);
 }
 
-# They have been killed.  Their pages get other owners, and everybody goes on.
+# These have been killed.  Checks that everybody goes on, and gives their slots to others.
 sub survive {
   my ($self, @victims) = @_;
   my %lost = map { $_ => 1 } @victims;
@@ -206,7 +206,7 @@ sub survive {
   return $took;
 }
 
-# One that was leaving had left before it was killed: DMI_goodbye says so.
+# True if it was leaving and had left before it was killed: then DMI_goodbye has succeeded.
 sub left_before {
   my ($self, $victim) = @_;
   my $goodbye = $victim->{goodbye} or return 0;
@@ -215,8 +215,8 @@ sub left_before {
   return $answer eq 'ok';
 }
 
-# DMI_poll tells of it, once.  A new coordinator tells again of what only lost processes were told
-# (docs/crashes.md), so where coordinators are killed it is at least once.
+# Waits for the notice of its loss, which must come once.  Where coordinators are killed it may come
+# again: a new coordinator repeats notices that only lost processes were given (docs/crashes.md).
 sub told_of {
   my ($self, $victim) = @_;
   return unless defined $victim->{id} && !$self->{no_notices};
@@ -228,7 +228,7 @@ sub told_of {
   $self->{t}->fail_now("process $id is lost once") if $more && $self->{main};
 }
 
-# No more slots than a round takes little time for: the oldest one is not used any more.
+# Gives up the oldest slot if there are many, so that a round of the workers stays short.
 sub retire {
   my ($self) = @_;
   my @fixed = grep { !$self->{slots}{$_}{roams} } keys %{ $self->{slots} };
@@ -238,7 +238,7 @@ sub retire {
   $self->have($_, slot => $oldest, 0, 0) for $self->members;
 }
 
-# A slot whose owner has gone gets another: "kept", or "renewed" if it was lost.
+# Gives a slot whose owner has gone to another process; "kept", or "renewed" if its page was lost.
 sub inherit {
   my ($self, $number, $owner) = @_;
   my $slot = $self->{slots}{$number};
@@ -250,7 +250,7 @@ sub inherit {
 
 # ---- Processes that go -------------------------------------------------------------------------
 
-# Ends all that runs there, so that it can leave.
+# Ends all threads of a process, so that it can leave.
 sub empty {
   my ($self, $p) = @_;
   my @waits;
@@ -276,7 +276,7 @@ sub leave {
   $self->has_left($p, $by);
 }
 
-# Nothing that it had is lost.
+# It has left: checks that nothing was lost.
 sub has_left {
   my ($self, $p, $by) = @_;
   $self->{members} = [$self->others($p)];
@@ -286,7 +286,7 @@ sub has_left {
   }
 }
 
-# What a process has done: nothing may be lost of slots whose owners have lived.
+# Asks a process what it has done, and checks that nothing was lost of slots whose owners have lived.
 sub report {
   my ($self, $p) = @_;
   my ($done, $failed, $lost) = $self->have($p, 'tell') =~ /^done (\d+) failed (\d+) lost(.*)/
@@ -299,7 +299,7 @@ sub report {
   $self->{elost} += $_ for values %lost;
 }
 
-# All end.
+# Ends all processes, and checks what they have done.
 sub finish {
   my ($self) = @_;
   $self->go_on('at the end');
