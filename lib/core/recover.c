@@ -1,8 +1,9 @@
 /*
- * recover.c - a process recovers from a loss: it freezes, waits for what is under way, tells who
- * has which operation, and goes on as the homes decide (docs/crashes-pages.md).
+ * recover.c - a process recovers from a loss: it freezes, waits for the messages in flight, and
+ * tells who has which operation (docs/crashes-pages.md).
  *
- * What homes do is in recover_home.c; what becomes of one page, in page_crash.c.
+ * What homes do is in recover_home.c, how all goes on in recover_resume.c; what becomes of one
+ * page, in page_crash.c.
  */
 #include "core/recover.h"
 
@@ -44,14 +45,6 @@ enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r) {
   return r->state;
 }
 
-static void lock(const struct dmi_recover *r) {
-  if (r->ops->lock) r->ops->lock(r->ops->arg);
-}
-
-static void unlock(const struct dmi_recover *r) {
-  if (r->ops->unlock) r->ops->unlock(r->ops->arg);
-}
-
 static struct dmi_recover_peer *find(const struct dmi_recover *r, dmi_uid_t uid) {
   for (uint32_t i = 0; i < r->peer_num; i++) {
     if (r->peer[i].uid == uid) return &r->peer[i];
@@ -64,18 +57,18 @@ static struct dmi_recover_peer *find(const struct dmi_recover *r, dmi_uid_t uid)
 bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from) {
   const struct dmi_recover_peer *peer;
   bool cut;
-  lock(r);
+  dmi_recover_lock(r);
   peer = find(r, from);
   cut = peer && peer->cut && !DMI_BROKEN(r->core, DMI_BREAK_CUT);
-  unlock(r);
+  dmi_recover_unlock(r);
   return cut;
 }
 
 static void note(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op, enum dmi_op_place what) {
-  lock(r);
+  dmi_recover_lock(r);
   DMI_XALLOC_GROW(r->note, r->note_num, r->note_capacity);
   r->note[r->note_num++] = (struct dmi_recover_note){origin, {op, what}};
-  unlock(r);
+  dmi_recover_unlock(r);
 }
 
 void dmi_recover_dropped(struct dmi_recover *r, dmi_uid_t origin, dmi_op_t op) {
@@ -205,7 +198,7 @@ static void send_backs(struct dmi_recover *r, struct dmi_out *out) {
   r->note_num = dropped; /* who holds what is asked anew at a second crash */
 }
 
-static enum dmi_op_place place_of(const struct dmi_recover *r, dmi_op_t op) {
+enum dmi_op_place dmi_recover_place_of(const struct dmi_recover *r, dmi_op_t op) {
   struct dmi_place key = {.op = op};
   const struct dmi_place *place =
       r->place_num ? bsearch(&key, r->place, r->place_num, sizeof(key), by_op) : NULL;
@@ -219,7 +212,7 @@ static void look_for_away(struct dmi_recover *r) {
   uint64_t at = 0;
   if (r->place_num) qsort(r->place, r->place_num, sizeof(*r->place), by_op);
   while ((req = r->ops->next_op(r->ops->arg, &at, &page))) {
-    if (place_of(r, req->op) == DMI_OP_AWAY) dmi_page_op_away(page, req);
+    if (dmi_recover_place_of(r, req->op) == DMI_OP_AWAY) dmi_page_op_away(page, req);
     ENV(r, unlock, page);
   }
 }
@@ -288,21 +281,21 @@ static void replay_early(struct dmi_recover *r, struct dmi_out *out) {
 }
 
 static void set_peers(struct dmi_recover *r, const struct dmi_recover_view *view) {
-  lock(r);
+  dmi_recover_lock(r);
   r->peer = dmi_xalloc_again(r->peer, view->member_num, sizeof(*r->peer));
   r->peer_num = 0;
   for (uint32_t i = 0; i < view->member_num; i++) {
     if (view->member[i] == r->core->self) continue;
     r->peer[r->peer_num++] = (struct dmi_recover_peer){.uid = view->member[i]};
   }
-  unlock(r);
+  dmi_recover_unlock(r);
 }
 
 void dmi_recover_freeze(struct dmi_recover *r) {
-  lock(r);
+  dmi_recover_lock(r);
   r->state = DMI_RECOVER_FROZEN;
   r->peer_num = 0; /* no CUT has come */
-  unlock(r);
+  dmi_recover_unlock(r);
   freeze_all(r);
 }
 
@@ -357,9 +350,9 @@ bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *m
 bool dmi_recover_on_cut(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
                         struct dmi_out *out) {
   (void)msg;
-  lock(r);
+  dmi_recover_lock(r);
   find(r, from)->cut = true;
-  unlock(r);
+  dmi_recover_unlock(r);
   go_on(r, out);
   return true;
 }
@@ -375,77 +368,4 @@ bool dmi_recover_on_back(struct dmi_recover *r, uint32_t from, struct dmi_msg *m
   if (!msg->list.len) find(r, from)->back = true;
   go_on(r, out);
   return true;
-}
-
-/* ---- Resume --------------------------------------------------------------------------------- */
-
-static void resume_ops(struct dmi_recover *r) {
-  struct dmi_page *page;
-  struct dmi_req *req;
-  uint64_t at = 0;
-  while ((req = r->ops->next_op(r->ops->arg, &at, &page))) {
-    struct dmi_out out;
-    dmi_out_init(&out);
-    dmi_page_op_resume(r->core, page, req, place_of(r, req->op), &out);
-    ENV(r, step_end, page, &out);
-  }
-}
-
-/* Makes records for the pages that were decided here: each has the page's tail. */
-static void make_records(struct dmi_recover *r, struct dmi_map *map) {
-  for (uint64_t i = 0; i < r->mark_num; i++) {
-    struct dmi_page *page;
-    if (r->mark[i].at.base != map->base || !r->mark[i].mark.home) continue;
-    page = ENV(r, record, map, r->mark[i].at.page, true);
-    if (page) ENV(r, unlock, page);
-  }
-}
-
-static void resume_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_out *out) {
-  bool home = atomic_load(&map->home) == r->core->self;
-  bool rebuilt = home && dmi_recover_is_rebuilt(r, map->base);
-  struct dmi_page *page;
-  if (home) make_records(r, map);
-  ENV(r, hold, map);
-  if (rebuilt) atomic_store(&map->hole, true);
-  EACH_RECORD(r, map, page) {
-    struct dmi_page_mark mark = dmi_recover_mark_of(r, page);
-    struct dmi_out step;
-    if (rebuilt && !mark.home)
-      mark = (struct dmi_page_mark){.lost = true, .home = true, .tail = r->core->self};
-    dmi_out_init(&step);
-    dmi_page_resume(r->core, page, &mark, &step);
-    ENV(r, step_end, page, &step);
-  }
-  if (rebuilt) {
-    ENV(r, arrived, map);
-    dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
-  }
-  ENV(r, release, map);
-}
-
-void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out) {
-  struct dmi_map *map;
-  dmi_recover_sort_marks(r);
-  resume_ops(r);
-  EACH_MAP(r, map) {
-    resume_map(r, map, out);
-  }
-  atomic_store(&r->core->frozen, false);
-  /* Records that were made meanwhile: nothing was decided about them. */
-  EACH_MAP(r, map) {
-    struct dmi_page *page;
-    EACH_RECORD(r, map, page) {
-      struct dmi_page_mark none = {0};
-      struct dmi_out step;
-      dmi_out_init(&step);
-      dmi_page_resume(r->core, page, &none, &step);
-      ENV(r, step_end, page, &step);
-    }
-  }
-  lock(r);
-  r->note_num = r->place_num = r->said_num = r->mark_num = r->rebuilt_num = 0;
-  r->state = DMI_RECOVER_RUNS;
-  unlock(r);
-  (void)dmi_out_add(out, DMI_ACT_RESUMED);
 }

@@ -92,7 +92,18 @@ struct dmi_recover {
   for ((page) = ENV((r), next_record, (map), 0); (page); \
        (page) = ENV((r), next_record, (map), (page)->index + 1))
 
+/* For what dmi_core's functions use. */
+static inline void dmi_recover_lock(const struct dmi_recover *r) {
+  if (r->ops->lock) r->ops->lock(r->ops->arg);
+}
+
+static inline void dmi_recover_unlock(const struct dmi_recover *r) {
+  if (r->ops->unlock) r->ops->unlock(r->ops->arg);
+}
+
 /* ---- recover.c ---- */
+/* Where an own operation is, once all have told. */
+enum dmi_op_place dmi_recover_place_of(const struct dmi_recover *r, dmi_op_t op);
 bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base);
 void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost);
 void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out);
