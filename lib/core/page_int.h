@@ -135,8 +135,11 @@ void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_o
 /* Begins a write or read-modify-write, which was taken from the head of the queue. */
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);
-/* REVIVE, a read-modify-write that acts on a LOST page only. */
-bool dmi_is_revive(const struct dmi_req *req);
+/* REVIVE, a read-modify-write that acts on a LOST page only.  Inline, since every operation of a
+ * queue is asked. */
+static inline bool dmi_is_revive(const struct dmi_req *req) {
+  return req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_REVIVE;
+}
 void dmi_write_revive(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                       struct dmi_out *out);
 /* A copy has answered INVALIDATE or UPDATE. */

@@ -223,10 +223,6 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
 }
 
-bool dmi_is_revive(const struct dmi_req *req) {
-  return req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_REVIVE;
-}
-
 /* A LOST page has no bytes and no copies, so nobody has to be told, and it takes no memory. */
 void dmi_write_revive(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                       struct dmi_out *out) {

@@ -4,12 +4,14 @@
  *   full_lost_dmi MIB KIB    pages of KIB KiB; the second process writes MIB MiB of them
  *
  * The first process writes pages of its own, and reads those of the second, without end: its copies
- * are dropped for what it writes, and that goes to the disk, until the disk is full.  Then the
- * second is killed: its pages that have copies here cannot be dropped any more.
+ * are dropped for what it writes, but for some that are saved, and that goes to the disk, until the
+ * disk is full.  Then the second is killed: its pages that have copies here cannot be dropped any
+ * more.
  */
 #include "multi.h"
 
 #define MIB ((int64_t)1 << 20)
+#define SAVED 8 /* of so many pages of the second process one */
 
 struct job {
   int64_t own, other; /* mappings of 2 * num and num pages: of the first process, of the second */
@@ -104,6 +106,7 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&job.other, size, num, NULL));
   MUST(DMI_mmap(&job_addr, sizeof(job), 1, NULL));
   MUST(DMI_save(job_addr, sizeof(job)));
+  MUST(DMI_save(job.other, num / SAVED * size)); /* of these, copies stay */
   MUST(DMI_write(job_addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
   MUST(DMI_create(&thread, ids[1], job_addr, NULL));
   MUST(DMI_join(thread, &failed, NULL));
