@@ -251,6 +251,7 @@ node_sources = \
 	lib/node/daemon.h \
 	lib/node/actions.c \
 	lib/node/actions.h \
+	lib/node/actions_view.c \
 	lib/node/key.c \
 	lib/node/key.h \
 	lib/node/lease.c \

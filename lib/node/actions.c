@@ -107,29 +107,6 @@ void dmi_runtime_idle_look(struct dmi_process *process) {
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return x < y ? -1 : x > y;
-}
-
-static void tell_view(struct dmi_process *process, const struct dmi_mact *act, uint32_t num) {
-  dmi_emit(&process->stream, view, .view = dmi_member_view(process->member), .members = num,
-           .coordinator = dmi_member_coordinator(process->member));
-  for (uint32_t i = 0; i < act->peer_num; i++) {
-    const struct dmi_peer *peer = &act->peers[i];
-    dmi_emit(&process->stream, member_joined, .member = peer->uid, .id = peer->dmi_id.n,
-             .host = peer->info.host, .cores = peer->info.cores, .memory = peer->info.memory);
-  }
-  for (uint32_t i = 0; i < act->removed_num; i++) {
-    const struct dmi_removed *removed = &act->removed[i];
-    if (removed->heir) {
-      dmi_emit(&process->stream, member_left, .member = removed->uid, .heir = removed->heir);
-    } else {
-      dmi_emit(&process->stream, member_gone, .member = removed->uid);
-    }
-  }
-}
-
 static void coordinating(struct dmi_process *process) {
   struct dmi_actions *own = events(process);
   if (own->coordinating) return;
@@ -137,8 +114,7 @@ static void coordinating(struct dmi_process *process) {
   dmi_emit(&process->stream, coordinating, .view = dmi_member_view(process->member));
 }
 
-/* This process is the coordinator, or another one is (again). */
-static void coordinator(struct dmi_process *process) {
+void dmi_actions_coordinator(struct dmi_process *process) {
   if (dmi_member_coordinator(process->member) == dmi_member_uid(process->member)) {
     coordinating(process);
   } else {
@@ -146,65 +122,9 @@ static void coordinator(struct dmi_process *process) {
   }
 }
 
-/* The members that lib/access gets to know.  This process is always one of them, also when it has
- * left. */
-static struct dmi_uids *members(struct dmi_process *process) {
-  uint32_t num, left = 0;
-  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
-  struct dmi_uids *uids = dmi_xalloc(1, sizeof(*uids) + num * sizeof(uids->uid[0]));
-  for (uint32_t i = 0; i < num; i++) {
-    if (peers[i].left && peers[i].uid != process->access.core.self) {
-      uids->uid[num - ++left] = peers[i].uid;
-    } else {
-      uids->uid[uids->num++] = peers[i].uid;
-    }
-  }
-  uids->left = left;
-  qsort(uids->uid, uids->num, sizeof(uids->uid[0]), by_number);
-  qsort(uids->uid + uids->num, left, sizeof(uids->uid[0]), by_number);
-  return uids;
-}
-
-/* It cannot take part in the program: the others take it for lost, which it may be. */
-static void give_up(struct dmi_process *process) {
-  process->exit_code = 1;
-  dmi_net_expect_close(process->access.net);
-  dmi_net_stop(process->access.net);
-}
-
-/* Nothing of those that the others have removed may come any more, also if they live.  Until all
- * have recovered, all messages come in this thread: so what was held is handled before what comes
- * behind it. */
-static void fence(struct dmi_process *process, const struct dmi_mact *view) {
-  for (uint32_t i = 0; i < view->removed_num; i++) {
-    if (!view->removed[i].lost) continue;
-    dmi_net_keep(process->access.net);
-    dmi_net_fence(process->access.net, view->removed[i].uid);
-    dmi_stall_lost(process, view->removed[i].uid);
-  }
-}
-
-/* Publishes who is a member now.  Mappings whose home left have a new home already.  From now on no
- * thread sends anything but answers to processes that left. */
-static void view(struct dmi_process *process, const struct dmi_mact *act) {
-  struct dmi_uids *uids = members(process), *old;
-  fence(process, act);
-  tell_view(process, act, uids->num);
-  old = atomic_exchange(&process->uids, uids);
-  dmi_epoch_retire(old, free);
-  for (uint32_t i = 0; i < act->removed_num; i++) {
-    if (act->removed[i].uid != process->access.core.self)
-      dmi_net_bar(process->access.net, act->removed[i].uid);
-    if (act->removed[i].heir == 0)
-      dmi_threads_lost(process, act->removed[i].uid, act->removed[i].lost);
-  }
-  if (!dmi_pulser_view(process, act)) give_up(process);
-  coordinator(process);
-}
-
 /* All have recovered from a loss. */
 static void resumed(struct dmi_process *process) {
-  coordinator(process); /* it may have been lost, and this process have its role */
+  dmi_actions_coordinator(process); /* it may have been lost, and this process have its role */
   dmi_records_replay_held(process);
   dmi_net_lend(process->access.net);
 }
@@ -352,7 +272,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       dmi_net_close(process->access.net, act->id);
       break;
     case DMI_MACT_VIEW:
-      view(process, act);
+      dmi_actions_view(process, act);
       break;
     case DMI_MACT_JOINED:
       joined(process, act);

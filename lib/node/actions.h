@@ -4,7 +4,14 @@
 #ifndef DMI_NODE_ACTIONS_H
 #define DMI_NODE_ACTIONS_H
 
+struct dmi_mact;
 struct dmi_process;
+
+/* Action VIEW: publishes who is a member now.  Mappings whose home left have a new home already.
+ * From now on no thread sends anything but answers to processes that left. */
+void dmi_actions_view(struct dmi_process *process, const struct dmi_mact *act);
+/* This process is the coordinator, or another one is (again): tells of it, if it is new. */
+void dmi_actions_coordinator(struct dmi_process *process);
 
 /* Frees the list of actions; calls that still wait fail with DMI_EINACTIVE. */
 void dmi_actions_end(struct dmi_process *process);
