@@ -31,11 +31,17 @@ void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot) {
     p->peers.at[i].pulsed = 0;
 }
 
+/* Only voters lead; but it may have become one in a view that this process has not taken. */
+static bool may_lead(struct dmi_pulse *p, dmi_uid_t uid) {
+  const struct dmi_pulse_member *member = dmi_crash_member(dmi_pulse_top(p), uid);
+  return member && !member->witness;
+}
+
 /* Only to the coordinator, or when this process has lost it: else one bad link would depose it. */
 static bool may_promise(struct dmi_pulse *p, dmi_uid_t from) {
   dmi_uid_t coordinator = dmi_pulse_top(p)->coordinator;
   const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, coordinator);
-  if (!dmi_crash_candidate(dmi_pulse_top(p), from)) return false;
+  if (!may_lead(p, from)) return false;
   if (from == coordinator || p->now >= p->lease) return true;
   return coordinator != p->config.self && peer && peer->doubt != DMI_DOUBT_NONE;
 }
@@ -44,6 +50,7 @@ static void tell(struct dmi_pulse *p, dmi_uid_t to, uint64_t ballot) {
   struct dmi_msg *msg = dmi_pulse_send(p, to, DMI_CTL_PROMISE);
   struct dmi_pack body;
   dmi_pack_init(&body);
+  dmi_pack_u8(&body, p->unsure);
   dmi_crash_chain_pack(&body, &p->chain);
   dmi_crash_proposal_pack(&body, &p->accepted);
   msg->promise.ballot = ballot;
@@ -152,7 +159,7 @@ static void accept_from(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
                         const struct dmi_crash_proposal *proposal) {
   const struct dmi_crash_view *base = &chain->at[chain->num - 1];
   struct dmi_msg *msg;
-  if (is_old(p, asked->propose.ballot) || !dmi_crash_candidate(dmi_pulse_top(p), from) ||
+  if (is_old(p, asked->propose.ballot) || !may_lead(p, from) ||
       !(asked->propose.told || nothing_behind(p, base))) {
     tell(p, from, asked->propose.ballot);
     return;
@@ -243,8 +250,10 @@ static void handed_over(struct dmi_pulse *p, const struct dmi_crash_view *view) 
   p->attempt = DMI_MS_NEVER;
 }
 
+/* All had taken the view before, else it would not have been made. */
 static void take_made(struct dmi_pulse *p, const struct dmi_pulse_view *view, uint64_t ballot) {
   struct dmi_crash_view made;
+  p->unsure = false;
   dmi_crash_view_make(&made, view, ballot, dmi_pulse_top(p));
   dmi_crash_chain_add(&p->chain, &made);
   taken(p);
@@ -270,6 +279,7 @@ void dmi_crash_change(struct dmi_pulse *p, const struct dmi_pulse_view *view) {
 void dmi_crash_known(struct dmi_pulse *p, uint64_t known) {
   for (uint32_t i = 0; i < p->chain.num; i++) {
     if (p->chain.at[i].number != known) continue;
+    p->unsure = false;
     if (i == 0) return; /* nothing new: a pulse now would be answered by one, and so on for ever */
     dmi_crash_chain_drop(&p->chain, i);
     dmi_pulse_viewed(p);

@@ -111,6 +111,7 @@ bool dmi_crash_on_promise(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
   struct dmi_unpack body;
   bool good;
   dmi_unpack_init(&body, &msg->body);
+  said.unsure = dmi_unpack_u8(&body) != 0;
   good = msg->promise.force <= 1 && dmi_crash_ballot_good(msg->promise.promised) &&
          dmi_crash_chain_unpack(&body, &said.chain) &&
          dmi_crash_proposal_unpack(&body, &said.accepted) && dmi_unpack_done(&body);
@@ -175,11 +176,28 @@ static const struct dmi_crash_proposal *newest_accepted(struct dmi_pulse *p,
   return DMI_BROKEN(p, DMI_PULSE_BREAK_NO_ADOPT) ? NULL : best;
 }
 
+/* The chain of one that has joined begins with the view by which it did.  The views before that one
+ * count, too, unless all have taken it: this process has those. */
+static void take_base(struct dmi_pulse *p, const struct dmi_crash_chain *chain) {
+  struct dmi_crash_chain base = {0};
+  const struct dmi_crash_view *first = &chain->at[0];
+  uint32_t num = dmi_crash_chain_find(&p->chain, first);
+  if (num == UINT32_MAX && dmi_pulse_top(p)->number + 1 == first->number) num = p->chain.num;
+  for (uint32_t i = 0; num != UINT32_MAX && i < num; i++)
+    dmi_crash_chain_add(&base, &p->chain.at[i]);
+  for (uint32_t i = 0; i < chain->num; i++)
+    dmi_crash_chain_add(&base, &chain->at[i]);
+  dmi_crash_chain_free(&p->base);
+  p->base = base;
+}
+
 /* All that any of them knows to be taken by all. */
 static void trim(struct dmi_pulse *p, struct dmi_crash_chain *base) {
   for (uint32_t i = 0; i <= p->said.num; i++) {
-    const struct dmi_crash_chain *chain = i == p->said.num ? &p->chain : &p->said.at[i].chain;
+    bool own = i == p->said.num;
+    const struct dmi_crash_chain *chain = own ? &p->chain : &p->said.at[i].chain;
     uint32_t at = dmi_crash_chain_find(base, &chain->at[0]);
+    if (own ? p->unsure : p->said.at[i].unsure) continue;
     if (at != UINT32_MAX) dmi_crash_chain_drop(base, at);
   }
 }
@@ -268,14 +286,10 @@ static bool nothing_to_do(struct dmi_pulse *p) {
 static bool choose(struct dmi_pulse *p) {
   const struct dmi_crash_chain *chain = newest_taken(p);
   const struct dmi_crash_proposal *accepted = newest_accepted(p, &chain);
-  bool force = p->now < p->lease;
-  dmi_crash_chain_copy(&p->base, chain);
+  take_base(p, chain);
   trim(p, &p->base);
-  for (uint32_t i = 0; i < p->peers.num; i++) {
-    if (p->peers.at[i].told && !p->peers.at[i].force) force = false;
-  }
   if (!dmi_crash_member(&p->base.at[p->base.num - 1], p->config.self)) return false;
-  if (!dmi_crash_decides(p, &p->base, has_told, force)) return false;
+  if (!dmi_crash_decides(p, &p->base, has_told, true)) return false;
   p->again = accepted != NULL;
   if (accepted) dmi_crash_proposal_set(&p->proposal, accepted);
   if (!dmi_crash_take(p, &p->base, true)) return true; /* it has ended */
@@ -330,16 +344,12 @@ static bool has_accepted(const struct dmi_pulse *p, const struct dmi_pulse_peer 
 /* All that it is for, and a quorum; if it was accepted before, a quorum is enough. */
 static bool accepted_by_enough(struct dmi_pulse *p) {
   const struct dmi_crash_view *view = &p->proposal.view;
-  bool force = p->now < p->lease;
   for (uint32_t i = 0; i < view->num; i++) {
     const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, view->members[i].uid);
     if (view->members[i].uid == p->config.self) continue;
     if (!p->again && !(peer && peer->accepted)) return false;
   }
-  for (uint32_t i = 0; i < p->peers.num; i++) {
-    if (p->peers.at[i].accepted && !p->peers.at[i].force) force = false;
-  }
-  return dmi_crash_decides(p, &p->base, has_accepted, force);
+  return dmi_crash_decides(p, &p->base, has_accepted, true);
 }
 
 static void look_proposes(struct dmi_pulse *p) {
@@ -419,7 +429,7 @@ bool dmi_crash_may_change(const struct dmi_pulse *p, dmi_ms_t now) {
   if (p->lead != DMI_LEAD_IS || p->chain.num != 1 || p->outrun || p->links.num) return false;
   if (DMI_BROKEN(p, DMI_PULSE_BREAK_NO_LEADER)) return true;
   if (now >= p->lease || anybody_lost(p)) return false;
-  return dmi_crash_decides(q, &p->chain, has_told, true);
+  return dmi_crash_decides(q, &p->chain, has_told, false);
 }
 
 /* ---- What is due ------------------------------------------------------------------------------

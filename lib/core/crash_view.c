@@ -137,9 +137,9 @@ static bool in_set(struct dmi_pulse *p, dmi_crash_in_set *in, dmi_uid_t uid) {
 /* 1: more than half of the weight of all its voters; or 2: all others are dead for certain, and
  * nobody had gone on without those that are left. */
 static bool decides_in(struct dmi_pulse *p, const struct dmi_crash_view *view, dmi_crash_in_set *in,
-                       bool force) {
+                       bool each) {
   uint32_t all = 0, yes = 0;
-  bool others_dead = true;
+  bool others_dead = true, force = p->now < p->lease;
   for (uint32_t i = 0; i < view->num; i++) {
     const struct dmi_pulse_member *member = &view->members[i];
     const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, member->uid);
@@ -150,6 +150,7 @@ static bool decides_in(struct dmi_pulse *p, const struct dmi_crash_view *view, d
     all += weight;
     if (in_set(p, in, member->uid)) {
       yes += weight;
+      if (each && member->uid != p->config.self && !peer->force) force = false;
     } else if (!dead) {
       others_dead = false;
     }
@@ -159,9 +160,9 @@ static bool decides_in(struct dmi_pulse *p, const struct dmi_crash_view *view, d
 }
 
 bool dmi_crash_decides(struct dmi_pulse *p, const struct dmi_crash_chain *chain,
-                       dmi_crash_in_set *in, bool force) {
+                       dmi_crash_in_set *in, bool each) {
   for (uint32_t i = chain->num; i-- > 0;) {
-    if (!decides_in(p, &chain->at[i], in, force)) return false;
+    if (!decides_in(p, &chain->at[i], in, each)) return false;
     if (DMI_BROKEN(p, DMI_PULSE_BREAK_NEWEST_VIEW_ONLY)) return true;
   }
   return true;

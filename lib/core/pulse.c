@@ -239,6 +239,7 @@ void dmi_pulse_start(struct dmi_pulse *p, dmi_ms_t now, const struct dmi_pulse_v
   dmi_crash_chain_add(&p->chain, &first);
   dmi_crash_view_free(&first);
   p->started = true;
+  p->unsure = view->number > 1;
   dmi_crash_promise(p, ballot);
   dmi_pulse_viewed(p);
   p->lease = p->now; /* until a pulse is answered */

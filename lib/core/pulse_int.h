@@ -90,6 +90,7 @@ struct dmi_pulse_peer {
 /* The chain and proposal that a promise told. */
 struct dmi_crash_said {
   dmi_uid_t uid;
+  bool unsure;
   struct dmi_crash_chain chain;
   struct dmi_crash_proposal accepted;
 };
@@ -141,6 +142,8 @@ struct dmi_pulse {
   /* the member's side of the agreement */
   struct dmi_crash_chain
       chain; /* from the last view that is known to be taken by all to the newest */
+  bool
+      unsure; /* it is not known that all have taken the first of them: this process joined by it */
   uint64_t promised;
   struct dmi_crash_proposal accepted;
   /* the leader's */
@@ -259,10 +262,12 @@ bool dmi_crash_proposal_unpack(struct dmi_unpack *unpack, struct dmi_crash_propo
 
 /* Is a process in the set? */
 typedef bool dmi_crash_in_set(const struct dmi_pulse *p, const struct dmi_pulse_peer *peer);
-/* Do this process and those in the set decide behind the last view of the chain?  `force`: their
- * leases are in force. */
+/* Do this process and those in the set decide behind the last view of the chain?  If they do as all
+ * other voters are dead, this process's lease must be in force; `each`: the leases of all voters in
+ * the set, as they have said last.  (Of a lost voter that went on without one that has no vote
+ * nobody living has heard.) */
 bool dmi_crash_decides(struct dmi_pulse *p, const struct dmi_crash_chain *chain,
-                       dmi_crash_in_set *in, bool force);
+                       dmi_crash_in_set *in, bool each);
 
 /* ---- crash.c -------------------------------------------------------------------------------- */
 

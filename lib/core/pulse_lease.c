@@ -55,7 +55,7 @@ static bool decide_since(struct dmi_pulse *p, dmi_ms_t since) {
     struct dmi_pulse_peer *peer = &p->peers.at[i];
     peer->chosen = peer->pulsed && peer->pulsed >= since;
   }
-  return dmi_crash_decides(p, &p->chain, is_chosen, p->lease > p->now);
+  return dmi_crash_decides(p, &p->chain, is_chosen, false);
 }
 
 /* The leader's begins when it sent the oldest of the pulses whose answers make a quorum. */

@@ -265,7 +265,8 @@ struct dmi_msg_ballot {
   uint64_t ballot; /* of who leads, or wants to */
 };
 
-/* PROMISE: body: the views that may be in force, and what was accepted. */
+/* PROMISE: body: u8 (1: the first of the views is one that not all may have taken, as the sender
+ * joined by it), the views that may be in force, and what was accepted. */
 struct dmi_msg_promise {
   uint64_t ballot;   /* of the PREPARE */
   uint64_t promised; /* now; another one: it was refused */

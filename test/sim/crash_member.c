@@ -169,8 +169,7 @@ static void carry_pulse(struct daemon *daemon, struct dmi_pulse_out *out) {
         break;
       case DMI_PULSE_END:
         sim_log(sim, "p%u ends: %s", proc->uid, act->text);
-        sim->totals->ended++;
-        if (strstr(act->text, "taken back")) sim->totals->given_up++;
+        sim_check_gives_up(sim, proc, act->text);
         sim_proc_die(sim, proc);
         break;
       case DMI_PULSE_FREEZE:
@@ -519,6 +518,7 @@ void sim_proc_change(struct sim *sim, struct sim_proc *proc) {
     if (!sim->proc[i].daemon && !unborn) unborn = i;
   }
   user(daemon);
+  if (sim->joins) what = 0;
   if (what < 3 && unborn && alive < 6 && daemon->joined) {
     sim->seed_of = (uint32_t)(proc - sim->proc);
     sim_proc_start(sim, unborn, rng_below(&sim->rng, sim->hosts));

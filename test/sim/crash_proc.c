@@ -134,8 +134,7 @@ static void carry(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_out *
         break;
       case DMI_PULSE_END:
         sim_log(sim, "p%u ends: %s", proc->uid, act->text);
-        sim->totals->ended++;
-        if (strstr(act->text, "taken back")) sim->totals->given_up++;
+        sim_check_gives_up(sim, proc, act->text);
         sim_proc_die(sim, proc);
         break;
       case DMI_PULSE_FREEZE:
@@ -270,6 +269,7 @@ static bool change_view(struct sim *sim, struct sim_proc *proc, struct sim_view 
   struct dmi_pulse_member *one = &view->member[at];
   dmi_uid_t uid = unborn(sim);
   uint32_t choice = rng_below(&sim->rng, 10);
+  if (sim->joins) choice = 0;
   if (choice < 4 && uid && view->view.num < 6) {
     sim_proc_start(sim, uid, rng_below(&sim->rng, sim->hosts));
     view->member[view->view.num] =

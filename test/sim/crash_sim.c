@@ -121,10 +121,30 @@ static void leave_one(struct sim *sim) {
   }
 }
 
+/* The coordinator dies some ms before or behind the view with a new member. */
+static void join_and_kill(struct sim *sim) {
+  dmi_uid_t at = 1;
+  while (at < PROCS && !(sim->proc[at].started && sim_proc_runs(sim, &sim->proc[at]) &&
+                         dmi_pulse_top(sim->proc[at].pulse)->coordinator == sim->proc[at].uid))
+    at++;
+  if (at == PROCS || !sim_may_change(&sim->proc[at])) return;
+  sim->joins = true;
+  sim_proc_change(sim, &sim->proc[at]);
+  sim->joins = false;
+  run_until(sim, sim->now + rng_below(&sim->rng, rng_range(&sim->rng, 1, 20) * MS));
+  if (sim->bad || !sim->proc[at].alive) return;
+  sim_log(sim, "p%u: killed behind a join", sim->proc[at].uid);
+  sim->totals->kills++;
+  sim_proc_die(sim, &sim->proc[at]);
+  run_until(sim, sim->now + 5 * DEAD_AFTER * MS);
+}
+
 static void happen(struct sim *sim) {
   uint32_t what = rng_below(&sim->rng, 8);
   struct sim_proc *proc = some(sim);
-  if (what == 0 && (sim->mode & KILLS)) {
+  if (what < 4 && sim->gentle) {
+    join_and_kill(sim);
+  } else if (what == 0 && (sim->mode & KILLS)) {
     kill_one(sim);
   } else if (what == 1 && (sim->mode & STOPS)) {
     stop_one(sim);
@@ -206,8 +226,12 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
   sim->mode = rng_below(&sim->rng, 16);
   sim->hosts = rng_range(&sim->rng, 1, HOSTS);
   sim->slow = rng_range(&sim->rng, 5, 100);
+  sim->gentle = seed % 8 == 0;
+  if (sim->gentle) sim->mode = 0, sim->hosts = 1;
   sim_begin(sim);
-  for (uint32_t i = 0; i < 40 && !sim->bad; i++) { /* some processes, before anything goes wrong */
+  /* some processes, before anything goes wrong */
+  for (uint32_t i = 0, num = sim->gentle ? rng_range(&sim->rng, 3, 20) : 40; i < num && !sim->bad;
+       i++) {
     for (dmi_uid_t uid = 1; uid < PROCS; uid++) {
       if (sim->proc[uid].started && sim_proc_runs(sim, &sim->proc[uid]) &&
           sim_may_change(&sim->proc[uid]))

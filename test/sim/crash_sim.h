@@ -91,6 +91,8 @@ struct sim {
   uint64_t seed, now;
   enum dmi_pulse_break broken;
   bool verbose, bad, resting;
+  bool gentle; /* one host; coordinators are killed just behind a join, then all is well for long */
+  bool joins;  /* the next change is a join */
   char why[300];
   uint32_t mode;  /* bits: kills, stops, cuts, links */
   uint32_t hosts; /* that processes are on */
@@ -144,5 +146,7 @@ dmi_uid_t sim_index_of(const struct sim *sim, dmi_uid_t uid);
 void sim_check_view(struct sim *sim, struct sim_proc *proc, bool complete);
 void sim_check_leases(struct sim *sim);
 void sim_check_end(struct sim *sim);
+/* It ends, as it says, without having been killed or asked to. */
+void sim_check_gives_up(struct sim *sim, const struct sim_proc *proc, const char *text);
 
 #endif

@@ -119,6 +119,7 @@ static bool says_promise(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t promi
   msg.promise.ballot = BALLOT(0, 1);
   msg.promise.promised = promised;
   dmi_pack_init(&body);
+  dmi_pack_u8(&body, 0);
   dmi_pack_u32(&body, 1);
   pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
   dmi_pack_u8(&body, 0);
@@ -381,6 +382,47 @@ static void in_order(void **state) {
 
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
+/* 1 is dead, and 2 the only other voter; 3 has just joined, and has no lease yet. */
+static void joined_before_a_death(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3};
+  const struct dmi_pulse_config config = {2, AFTER, true};
+  struct dmi_pulse_view view = view_of(3, 1, uid, 2);
+  struct dmi_pulse *pulse = dmi_pulse_new(&config);
+  struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+  struct dmi_pack body;
+  (void)state;
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(pulse, BEGIN, &view, BALLOT(0, 1), &out);
+  view = view_of(4, 1, uid, 3);
+  members[2].voter = false;
+  assert_true(dmi_pulse_take(pulse, BEGIN, &view, BALLOT(0, 1), &out));
+  until(pulse, BEGIN + 10);
+  msg.type = DMI_CTL_PULSE_OK;
+  msg.pulse_ok.sent = BEGIN;
+  msg.pulse_ok.ballot = BALLOT(0, 1);
+  msg.pulse_ok.left = 800;
+  assert_true(says(pulse, BEGIN + 10, 1, msg, NULL));
+  assert_false(dmi_pulse_frozen(pulse));
+  dmi_pulse_dead(pulse, BEGIN + 20, 1, &out);
+  until(pulse, BEGIN + 100);
+  assert_non_null(sent(DMI_CTL_PREPARE, 3));
+  msg = (struct dmi_msg){.type = DMI_CTL_PROMISE};
+  msg.promise.ballot = msg.promise.promised = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
+  dmi_pack_init(&body);
+  dmi_pack_u8(&body, 1); /* not all may have taken the view by which it joined */
+  dmi_pack_u32(&body, 1);
+  pack_head(&body, 4, BALLOT(0, 1), false, 1, 3);
+  for (uint32_t i = 0; i < 3; i++) {
+    dmi_pack_u32(&body, uid[i]);
+    dmi_pack_u8(&body, uid[i] < 3);
+  }
+  dmi_pack_bytes(&body, NULL, 0);
+  dmi_pack_u8(&body, 0);
+  assert_true(says(pulse, BEGIN + 110, 3, msg, &body));
+  assert_non_null(sent(DMI_CTL_PROPOSE, 3));
+  done(pulse);
+}
+
 /* The process `self` of 1, 2 and the witness 3. */
 static struct dmi_pulse *beside_witness(dmi_uid_t self) {
   struct dmi_pulse *pulse;
@@ -404,6 +446,7 @@ static void with_a_witness(void **state) {
   ballot = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
   msg.promise.ballot = msg.promise.promised = ballot;
   dmi_pack_init(&body);
+  dmi_pack_u8(&body, 0);
   dmi_pack_u32(&body, 1);
   pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
   dmi_pack_u8(&body, 0);
@@ -534,6 +577,7 @@ int main(void) {
       cmocka_unit_test(about_nobody),
       cmocka_unit_test(bad_acceptance),
       cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(joined_before_a_death),
       cmocka_unit_test(with_a_witness),
       cmocka_unit_test(never_leads),
       cmocka_unit_test(nobody_to_vote_for),
