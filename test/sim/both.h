@@ -24,7 +24,6 @@ struct sim_thread {
   bool ghost;    /* it was not when its process was lost */
   bool frame;    /* its bytes are in a frame, not in src */
   bool waits;    /* it is a kind that may wait at the owner */
-  bool again;    /* a process was lost since it was sent: it may have been done twice */
   bool given_up; /* nobody has memory for the write that would end its wait */
   uint8_t map, page;
   uint32_t hist;               /* number in the page's history */
@@ -115,6 +114,8 @@ bool sim_ops_call(struct sim *sim, struct dmi_core *core, struct sim_thread *thr
 void sim_ops_hint(struct sim *sim, struct sim_thread *thread);
 /* Of an operation that has ended: it returns its answer; it has failed and changed nothing. */
 void sim_ops_back(struct sim *sim, const struct sim_thread *thread);
+/* Others recover from a loss, and this operation has been sent and has no answer. */
+void sim_ops_again(struct sim *sim, struct sim_thread *thread);
 void sim_ops_failed(struct sim *sim, const struct sim_thread *thread);
 /* True if it was rightly refused, because there are no tickets, or no barrier: then it is recorded.
  */

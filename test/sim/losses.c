@@ -19,7 +19,7 @@ struct dmi_req *sim_next_op(void *arg, uint64_t *at, struct dmi_page **page) {
     *page = proc->pmap[thread->map].page[thread->page];
     sim_touch(proc->sim, thread->map, thread->page);
     proc->asked = &thread->req;
-    thread->again = true;
+    sim_ops_again(proc->sim, thread);
     return &thread->req;
   }
   proc->asked = NULL;

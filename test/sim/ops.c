@@ -87,18 +87,20 @@ void sim_ops_hint(struct sim *sim, struct sim_thread *thread) {
   if (!op->hint) op->hint = ++sim->effects;
 }
 
-/* A REVIVE that says that the page was not LOST, but was sent again: it may have been so the first
- * time.  So it stays open; what it has done it has done by now. */
-static bool may_be_twice(struct sim *sim, const struct sim_thread *thread) {
-  struct hist_op *op = &sim->map[thread->map].hist[thread->page].op[thread->hist];
-  if (op->kind != HIST_REVIVE || thread->dst[0] || !thread->again) return false;
-  op->until = ++sim->now;
-  return true;
+/* A REVIVE that the lost owner has answered is begun anew, and its page may be lost a second time:
+ * so it may have two effects, and is two operations.  The answer of the first is not known. */
+void sim_ops_again(struct sim *sim, struct sim_thread *thread) {
+  struct hist *hist = &sim->map[thread->map].hist[thread->page];
+  struct hist_op op = hist->op[thread->hist];
+  if (op.kind != HIST_REVIVE || !op.hint) return;
+  hist->op[thread->hist].until = ++sim->now;
+  op.call = ++sim->now;
+  op.hint = 0;
+  thread->hist = hist_call(hist, &op, NULL);
 }
 
 void sim_ops_back(struct sim *sim, const struct sim_thread *thread) {
   struct hist *hist = &sim->map[thread->map].hist[thread->page];
-  if (may_be_twice(sim, thread)) return;
   hist_back(hist, thread->hist, ++sim->now, thread->dst);
   if (thread->hist_wait != SIM_NO_WAIT) {
     hist_back(hist, thread->hist_wait, ++sim->now, thread->dst);
@@ -122,7 +124,6 @@ bool sim_ops_call(struct sim *sim, struct dmi_core *core, struct sim_thread *thr
     return true;
   }
   thread->out = true;
-  thread->again = false;
   thread->hops = 0;
   thread->calm = sim_leaving(sim) ? UINT64_MAX : sim->stir;
   sim->out++;
