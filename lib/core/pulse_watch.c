@@ -91,15 +91,49 @@ void dmi_pulse_doubt(struct dmi_pulse *p, struct dmi_pulse_peer *peer, enum dmi_
   say_lost(p, peer);
 }
 
-/* Those who cannot see it for themselves are told. */
-void dmi_pulse_dead_known(struct dmi_pulse *p, struct dmi_pulse_peer *dead) {
-  if (dead->doubt == DMI_DOUBT_DEAD) return;
-  dmi_pulse_doubt(p, dead, DMI_DOUBT_DEAD);
+/* Who tells all of deaths: the coordinator; if that is suspected, who is the first to try to lead.
+ */
+static dmi_uid_t crier(struct dmi_pulse *p) {
+  const struct dmi_crash_view *top = dmi_pulse_top(p);
+  const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, top->coordinator);
+  dmi_uid_t first = 0;
+  if (peer && !peer->doubt) return peer->uid;
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    peer = &p->peers.at[i];
+    if (peer->in && !peer->doubt && dmi_crash_voter(top, peer->uid) &&
+        (!first || peer->uid < first))
+      first = peer->uid;
+  }
+  return first;
+}
+
+static void tell_dead(struct dmi_pulse *p, dmi_uid_t to) {
+  for (uint32_t i = 0; i < p->peers.num; i++) {
+    const struct dmi_pulse_peer *dead = &p->peers.at[i];
+    if (dead->in && dead->doubt == DMI_DOUBT_DEAD)
+      dmi_pulse_send(p, to, DMI_CTL_DEAD)->probe.about = dead->uid;
+  }
+}
+
+/* Those who cannot see deaths for themselves are told, by one process: if each told all, each would
+ * have to connect to all.  Any death may have made another one the crier, so it hears of all. */
+static void cry(struct dmi_pulse *p) {
+  dmi_uid_t one = crier(p);
+  if (one && one != p->config.self) {
+    tell_dead(p, one);
+    return;
+  }
   for (uint32_t i = 0; i < p->peers.num; i++) {
     const struct dmi_pulse_peer *peer = &p->peers.at[i];
     if (peer->in && peer->uid != p->config.self && peer->doubt < DMI_DOUBT_BROKEN)
-      dmi_pulse_send(p, peer->uid, DMI_CTL_DEAD)->probe.about = dead->uid;
+      tell_dead(p, peer->uid);
   }
+}
+
+void dmi_pulse_dead_known(struct dmi_pulse *p, struct dmi_pulse_peer *dead) {
+  if (dead->doubt == DMI_DOUBT_DEAD) return;
+  dmi_pulse_doubt(p, dead, DMI_DOUBT_DEAD);
+  cry(p);
 }
 
 /* Sixty-four bits come; a uid has fewer. */
@@ -111,7 +145,9 @@ bool dmi_pulse_on_dead(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg
   struct dmi_pulse_peer *peer = dmi_pulse_peer(p, (dmi_uid_t)msg->probe.about);
   if (!about_good(msg) || msg->probe.about == p->config.self || msg->probe.about == from)
     return false;
-  if (peer && dmi_pulse_peer(p, from)) dmi_pulse_doubt(p, peer, DMI_DOUBT_DEAD);
+  if (!peer || !dmi_pulse_peer(p, from) || peer->doubt == DMI_DOUBT_DEAD) return true;
+  dmi_pulse_doubt(p, peer, DMI_DOUBT_DEAD);
+  if (crier(p) == p->config.self) cry(p);
   return true;
 }
 

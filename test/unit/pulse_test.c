@@ -31,9 +31,9 @@ static uint32_t sent(enum dmi_msg_type type, dmi_uid_t to) {
   return num;
 }
 
-/* Process 1, the coordinator, with processes 2 and 3. */
-static struct dmi_pulse *coordinator(dmi_ms_t after, bool survive) {
-  const struct dmi_pulse_config config = {1, after, survive};
+/* One of three processes; 1 is the coordinator. */
+static struct dmi_pulse *one(dmi_uid_t self, dmi_ms_t after, bool survive) {
+  const struct dmi_pulse_config config = {self, after, survive};
   const struct dmi_pulse_member members[] = {
       {.uid = 1, .voter = true}, {.uid = 2, .voter = true}, {.uid = 3, .voter = true}};
   const struct dmi_pulse_view view = {
@@ -43,6 +43,11 @@ static struct dmi_pulse *coordinator(dmi_ms_t after, bool survive) {
   dmi_pulse_start(pulse, 5000, &view, 1, &out);
   dmi_pulse_out_clear(&out);
   return pulse;
+}
+
+/* Process 1, the coordinator, with processes 2 and 3. */
+static struct dmi_pulse *coordinator(dmi_ms_t after, bool survive) {
+  return one(1, after, survive);
 }
 
 /* The time goes on until then; 3 sends pulses. */
@@ -185,6 +190,36 @@ static void survives(void **state) {
   done(pulse);
 }
 
+static bool hears_dead(struct dmi_pulse *pulse, dmi_uid_t from, dmi_uid_t about) {
+  struct dmi_msg msg = {.type = DMI_CTL_DEAD, .origin = from};
+  msg.probe.about = about;
+  return dmi_pulse_message(pulse, 5100, from, &msg, &out);
+}
+
+/* The coordinator tells all of a death, once; others tell it alone.  When it is dead, who would
+ * lead next does, and hears of all who are. */
+static void one_tells_of_deaths(void **state) {
+  struct dmi_pulse *pulse = coordinator(AFTER, true);
+  (void)state;
+  assert_true(hears_dead(pulse, 2, 3));
+  assert_true(hears_dead(pulse, 2, 3));
+  assert_int_equal(sent(DMI_CTL_DEAD, 2), 1);
+  done(pulse);
+  pulse = one(3, AFTER, true);
+  dmi_pulse_dead(pulse, 5100, 2, &out);
+  assert_int_equal(sent(DMI_CTL_DEAD, 1), 1);
+  assert_int_equal(sent(DMI_CTL_DEAD, 2), 0);
+  done(pulse);
+  pulse = one(3, AFTER, true);
+  dmi_pulse_dead(pulse, 5100, 1, &out);
+  assert_int_equal(sent(DMI_CTL_DEAD, 2), 1);
+  done(pulse);
+  pulse = one(2, AFTER, true);
+  assert_true(hears_dead(pulse, 3, 1));
+  assert_int_equal(sent(DMI_CTL_DEAD, 3), 1);
+  done(pulse);
+}
+
 /* A lease begins when it is asked for, and ends; without one for long the process ends. */
 static void lease(void **state) {
   struct dmi_pulse *pulse = coordinator(AFTER, true);
@@ -262,10 +297,18 @@ static void rubbish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(silence),       cmocka_unit_test(comes_back), cmocka_unit_test(probed),
-      cmocka_unit_test(never),         cmocka_unit_test(late),       cmocka_unit_test(survives),
-      cmocka_unit_test(follows_views), cmocka_unit_test(lease),      cmocka_unit_test(stopped),
-      cmocka_unit_test(at_once),       cmocka_unit_test(rubbish),
+      cmocka_unit_test(silence),
+      cmocka_unit_test(comes_back),
+      cmocka_unit_test(probed),
+      cmocka_unit_test(never),
+      cmocka_unit_test(late),
+      cmocka_unit_test(survives),
+      cmocka_unit_test(one_tells_of_deaths),
+      cmocka_unit_test(follows_views),
+      cmocka_unit_test(lease),
+      cmocka_unit_test(stopped),
+      cmocka_unit_test(at_once),
+      cmocka_unit_test(rubbish),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
