@@ -181,6 +181,7 @@ core_sources = \
 	lib/core/recover_int.h \
 	lib/core/recover_list.c \
 	lib/core/recover_resume.c \
+	lib/core/recover_round.c \
 	lib/core/replace.c \
 	lib/core/replace.h \
 	lib/core/rmw.c \

@@ -79,7 +79,9 @@ static void correct_homes(struct dmi_node *node, const struct dmi_mact *act) {
 
 void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
                             struct dmi_out *out) {
-  struct dmi_recover_view view = {.number = act->op, .removed_num = act->removed_num};
+  struct dmi_recover_view view = {.number = act->op,
+                                  .coordinator = dmi_member_coordinator(node->member),
+                                  .removed_num = act->removed_num};
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(node->member, &num);
   dmi_uid_t *member = dmi_xalloc(num + 1, sizeof(*member));

@@ -209,6 +209,7 @@ enum dmi_break {
   DMI_BREAK_DROP_EARLY, /* copies are dropped as soon as an owner is decided */
   DMI_BREAK_DOUBT,      /* marks of operations that may have run are forgotten */
   DMI_BREAK_REVIVE,     /* a page that is not LOST is made zero, too */
+  DMI_BREAK_TELLERS,    /* nobody is said to tell the end of a round itself */
   DMI_BREAK_LAST,
   /* what waits for a lost process; test/sim/lock_sim shows these */
   DMI_BREAK_HOLDER,   /* a lock stays with a lost holder */

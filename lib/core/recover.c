@@ -38,6 +38,7 @@ void dmi_recover_free(struct dmi_recover *r) {
   free(r->said);
   free(r->mark);
   free(r->rebuilt);
+  dmi_recover_rounds_free(r);
   free(r);
 }
 
@@ -45,7 +46,7 @@ enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r) {
   return r->state;
 }
 
-static struct dmi_recover_peer *find(const struct dmi_recover *r, dmi_uid_t uid) {
+struct dmi_recover_peer *dmi_recover_peer(const struct dmi_recover *r, dmi_uid_t uid) {
   for (uint32_t i = 0; i < r->peer_num; i++) {
     if (r->peer[i].uid == uid) return &r->peer[i];
   }
@@ -58,8 +59,8 @@ bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from) {
   const struct dmi_recover_peer *peer;
   bool cut;
   dmi_recover_lock(r);
-  peer = find(r, from);
-  cut = peer && peer->cut && !DMI_BROKEN(r->core, DMI_BREAK_CUT);
+  peer = dmi_recover_peer(r, from);
+  cut = peer && peer->ended[DMI_ROUND_CUT] && !DMI_BROKEN(r->core, DMI_BREAK_CUT);
   dmi_recover_unlock(r);
   return cut;
 }
@@ -151,13 +152,6 @@ static void freeze_all(struct dmi_recover *r) {
   }
 }
 
-static void send_all(struct dmi_recover *r, enum dmi_msg_type type, struct dmi_out *out) {
-  for (uint32_t i = 0; i < r->peer_num; i++) {
-    struct dmi_msg msg = dmi_recover_about(r, type, 0);
-    dmi_out_send(out, r->peer[i].uid, &msg);
-  }
-}
-
 /* ---- BACK ----------------------------------------------------------------------------------- */
 
 static int by_op(const void *a, const void *b) {
@@ -176,12 +170,14 @@ static void tell_one(struct dmi_recover *r, dmi_uid_t to, const struct dmi_recov
   for (uint64_t i = 0; i < r->note_num; i++) {
     if (notes[i].origin == to) dmi_recover_add(&list, &notes[i].place, sizeof(notes[i].place), out);
   }
-  dmi_recover_send(&list, true, out);
+  dmi_recover_send(&list, false, out);
   dmi_recover_list_free(&list);
 }
 
 static void send_backs(struct dmi_recover *r, struct dmi_out *out) {
+  const struct dmi_msg end = dmi_recover_about(r, DMI_MSG_BACK, 0);
   uint64_t dropped = r->note_num;
+  uint32_t first = out->num;
   struct dmi_map *map;
   struct dmi_page *page;
   EACH_MAP(r, map) {
@@ -192,6 +188,7 @@ static void send_backs(struct dmi_recover *r, struct dmi_out *out) {
   }
   for (uint32_t i = 0; i < r->peer_num; i++)
     tell_one(r, r->peer[i].uid, r->note, out);
+  dmi_recover_end_round(r, DMI_ROUND_BACK, &end, first, out);
   for (uint64_t i = 0; i < r->note_num; i++) {
     if (r->note[i].origin == r->core->self) learn(r, &r->note[i].place);
   }
@@ -219,31 +216,19 @@ static void look_for_away(struct dmi_recover *r) {
 
 /* ---- From step to step ---------------------------------------------------------------------- */
 
-static bool all_cut(const struct dmi_recover *r) {
-  for (uint32_t i = 0; i < r->peer_num; i++) {
-    if (!r->peer[i].cut && !DMI_BROKEN(r->core, DMI_BREAK_CUT)) return false;
-  }
-  return true;
-}
-
-static bool all_back(const struct dmi_recover *r) {
-  for (uint32_t i = 0; i < r->peer_num; i++) {
-    if (!r->peer[i].back) return false;
-  }
-  return true;
-}
-
-static void go_on(struct dmi_recover *r, struct dmi_out *out) {
-  if (r->state == DMI_RECOVER_CUTS && all_cut(r)) {
+void dmi_recover_go_on(struct dmi_recover *r, struct dmi_out *out) {
+  bool cut = dmi_recover_round_over(r, DMI_ROUND_CUT) || DMI_BROKEN(r->core, DMI_BREAK_CUT);
+  if (r->state == DMI_RECOVER_CUTS && cut) {
     r->state = DMI_RECOVER_BACKS;
     if (r->ops->settle) r->ops->settle(r->ops->arg);
     send_backs(r, out);
   }
-  if (r->state == DMI_RECOVER_BACKS && all_back(r)) {
+  if (r->state == DMI_RECOVER_BACKS && dmi_recover_round_over(r, DMI_ROUND_BACK)) {
     r->state = DMI_RECOVER_DECIDES;
     look_for_away(r);
     dmi_recover_report(r, out);
   }
+  if (r->state == DMI_RECOVER_DECIDES) dmi_recover_reported(r, out);
 }
 
 /* With this rule switched off decisions are carried out at once, instead of being marked. */
@@ -301,21 +286,25 @@ void dmi_recover_freeze(struct dmi_recover *r) {
 
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
                        struct dmi_out *out) {
+  struct dmi_msg cut;
   struct dmi_map *map;
   if (r->state != DMI_RECOVER_FROZEN) dmi_recover_freeze(r);
   r->number = view->number;
+  r->coordinator = view->coordinator;
   atomic_store(&r->core->losses, (uint32_t)view->number);
   r->state = DMI_RECOVER_CUTS;
   r->asked = false;
   r->marking = 0;
   r->place_num = r->said_num = r->mark_num = 0;
   set_peers(r, view);
+  dmi_recover_rounds_begin(r);
   EACH_MAP(r, map) {
     move_home(r, map, view, out);
   }
-  send_all(r, DMI_MSG_CHANNEL_CUT, out);
+  cut = dmi_recover_about(r, DMI_MSG_CHANNEL_CUT, 0);
+  dmi_recover_end_round(r, DMI_ROUND_CUT, &cut, out->first, out);
   replay_early(r, out);
-  go_on(r, out);
+  dmi_recover_go_on(r, out);
 }
 
 static bool handle(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg, struct dmi_out *out) {
@@ -341,7 +330,7 @@ bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *m
     return true;
   }
   if (msg->recover.number == r->number && r->state > DMI_RECOVER_FROZEN)
-    good = find(r, from) && handle(r, from, msg, out);
+    good = dmi_recover_peer(r, from) && handle(r, from, msg, out);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
   return good;
@@ -351,9 +340,9 @@ bool dmi_recover_on_cut(struct dmi_recover *r, uint32_t from, struct dmi_msg *ms
                         struct dmi_out *out) {
   (void)msg;
   dmi_recover_lock(r);
-  find(r, from)->cut = true;
+  dmi_recover_peer(r, from)->ended[DMI_ROUND_CUT] = true;
   dmi_recover_unlock(r);
-  go_on(r, out);
+  dmi_recover_go_on(r, out);
   return true;
 }
 
@@ -365,7 +354,7 @@ bool dmi_recover_on_back(struct dmi_recover *r, uint32_t from, struct dmi_msg *m
     if (place.what != DMI_OP_DROPPED && place.what != DMI_OP_HELD) return false;
     learn(r, &place);
   }
-  if (!msg->list.len) find(r, from)->back = true;
-  go_on(r, out);
+  if (!msg->list.len) dmi_recover_peer(r, from)->ended[DMI_ROUND_BACK] = true;
+  dmi_recover_go_on(r, out);
   return true;
 }

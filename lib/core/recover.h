@@ -30,6 +30,9 @@ struct dmi_recover_env {
    * if the answer of an operation is among them, the operation would be taken for lost.  NULL: such
    * messages are handled at once. */
   void (*settle)(void *arg);
+  /* Has anything been sent to it since this process began, or may it be?  Else nothing can be under
+   * way, and no connection is made to say so.  NULL: always. */
+  bool (*speaks)(void *arg, dmi_uid_t uid);
   /* Guards what is_cut, dropped and held use; taken behind a page's lock, for a few instructions.
    * NULL: all calls are of one thread. */
   void (*lock)(void *arg);
@@ -45,11 +48,15 @@ struct dmi_homeless {
  * dmi_core.is_member knows it. */
 struct dmi_recover_view {
   uint64_t number; /* of the view; grows */
+  dmi_uid_t coordinator;
   uint32_t member_num;
   const dmi_uid_t *member; /* who is left, this process too */
   uint32_t removed_num;
   const struct dmi_homeless *removed;
 };
+
+/* What each has to hear from all others: an end of what they say. */
+enum dmi_recover_round { DMI_ROUND_CUT, DMI_ROUND_BACK, DMI_ROUND_REPORT, DMI_ROUNDS_NUM };
 
 enum dmi_recover_state {
   DMI_RECOVER_RUNS,    /* no recovery */
@@ -77,7 +84,8 @@ void dmi_recover_freeze(struct dmi_recover *r);
  */
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
                        struct dmi_out *out);
-/* CUT, BACK, REPORT, ASK, DECIDE, MARKED.  Takes the slices over.  False: not from a correct peer.
+/* CUT, BACK, REPORT, ASK, DECIDE, MARKED, TELLS, TELLERS.  Takes the slices over.  False: not from
+ * a correct peer.
  */
 bool dmi_recover_message(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
                          struct dmi_out *out);

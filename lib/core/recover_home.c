@@ -70,15 +70,13 @@ static void report_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_ou
 }
 
 void dmi_recover_report(struct dmi_recover *r, struct dmi_out *out) {
+  const struct dmi_msg end = dmi_recover_about(r, DMI_MSG_REPORT, 0);
+  uint32_t first = out->num;
   struct dmi_map *map;
   EACH_MAP(r, map) {
     report_map(r, map, out);
   }
-  for (uint32_t i = 0; i < r->peer_num; i++) {
-    struct dmi_recover_list list = reports_to(r, r->peer[i].uid, NULL);
-    dmi_recover_send(&list, true, out);
-  }
-  dmi_recover_reported(r, out);
+  dmi_recover_end_round(r, DMI_ROUND_REPORT, &end, first, out);
 }
 
 /* The mapping of a REPORT.  This process may have become the home of one that it has never used. */
@@ -99,6 +97,7 @@ static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg 
 bool dmi_recover_on_report(struct dmi_recover *r, uint32_t from, struct dmi_msg *msg,
                            struct dmi_out *out) {
   const struct dmi_map *map = msg->map ? reported_map(r, msg) : NULL;
+  struct dmi_recover_peer *peer = dmi_recover_peer(r, from);
   struct dmi_reported entry;
   for (uint64_t at = 0; map && at + sizeof(entry) <= msg->list.len; at += sizeof(entry)) {
     struct dmi_page_report report;
@@ -108,9 +107,8 @@ bool dmi_recover_on_report(struct dmi_recover *r, uint32_t from, struct dmi_msg 
         .role = (uint8_t)entry.role, .eligible = entry.eligible != 0, .version = entry.version};
     say(r, map->base, entry.page, from, &report);
   }
-  for (uint32_t i = 0; !msg->map && i < r->peer_num; i++) {
-    if (r->peer[i].uid == from) r->peer[i].reports++;
-  }
+  if (!msg->map && r->asked) peer->answered = true;
+  if (!msg->map) peer->ended[DMI_ROUND_REPORT] = true;
   dmi_recover_reported(r, out);
   return true;
 }
@@ -258,12 +256,17 @@ static void decide(struct dmi_recover *r, struct dmi_out *out) {
   if (!r->marking) dmi_recover_ready(r, out);
 }
 
+static bool all_answered(const struct dmi_recover *r) {
+  for (uint32_t i = 0; i < r->peer_num; i++) {
+    if (!r->peer[i].answered) return false;
+  }
+  return true;
+}
+
 void dmi_recover_reported(struct dmi_recover *r, struct dmi_out *out) {
   bool any = false;
   if (r->state != DMI_RECOVER_DECIDES || r->marking) return;
-  for (uint32_t i = 0; i < r->peer_num; i++) {
-    if (r->peer[i].reports < (r->asked ? 2u : 1u)) return;
-  }
+  if (!dmi_recover_round_over(r, DMI_ROUND_REPORT) || (r->asked && !all_answered(r))) return;
   if (!r->asked) {
     if (r->said_num) qsort(r->said, r->said_num, sizeof(*r->said), by_page);
     for (uint64_t i = 0; i < r->said_num && !any; i++)

@@ -11,8 +11,24 @@
 /* Another process that is left. */
 struct dmi_recover_peer {
   dmi_uid_t uid;
-  bool cut, back;   /* its CUT has arrived; its BACK has, to the end */
-  uint32_t reports; /* how many times its REPORT has arrived to the end: 1; 2 if it was asked */
+  /* it has ended these rounds for us: its CUT has come, all of its BACK, all of its REPORT; or it
+   * has nothing to say in them */
+  bool ended[DMI_ROUNDS_NUM];
+  bool answered;              /* all of its REPORT has come that answers ASK */
+  bool told;                  /* scratch: it is told the end of a round from here */
+  bool tells[DMI_ROUNDS_NUM]; /* at the coordinator: its TELLS has come */
+};
+
+/* `from` tells `to` the end of a round itself. */
+struct dmi_recover_teller {
+  dmi_uid_t from, to;
+};
+
+/* A round, as the coordinator knows it. */
+struct dmi_recover_tally {
+  uint32_t heard; /* TELLS of so many have come */
+  uint64_t num, capacity;
+  struct dmi_recover_teller *at;
 };
 
 /* A page of a mapping. */
@@ -67,8 +83,11 @@ struct dmi_recover {
   uint64_t number; /* of the newest crash view taken */
   uint32_t peer_num;
   struct dmi_recover_peer *peer; /* all but this process */
-  bool asked;                    /* as a home, in this recovery */
-  uint64_t marking;              /* DECIDEs without MARKED */
+  dmi_uid_t coordinator;
+  bool tellers[DMI_ROUNDS_NUM];                   /* TELLERS of the round has come */
+  struct dmi_recover_tally tally[DMI_ROUNDS_NUM]; /* at the coordinator */
+  bool asked;                                     /* as a home, in this recovery */
+  uint64_t marking;                               /* DECIDEs without MARKED */
   /* Arrays. */
   uint64_t note_num, note_capacity; /* dropped here since the last RESUME; in BACKS also held */
   struct dmi_recover_note *note;
@@ -107,6 +126,20 @@ enum dmi_op_place dmi_recover_place_of(const struct dmi_recover *r, dmi_op_t op)
 bool dmi_recover_is_rebuilt(const struct dmi_recover *r, uint64_t base);
 void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost);
 void dmi_recover_ready(struct dmi_recover *r, struct dmi_out *out);
+
+struct dmi_recover_peer *dmi_recover_peer(const struct dmi_recover *r, dmi_uid_t uid);
+void dmi_recover_go_on(struct dmi_recover *r, struct dmi_out *out);
+
+/* ---- recover_round.c ---- */
+/* A recovery begins, or this one is given up. */
+void dmi_recover_rounds_begin(struct dmi_recover *r);
+void dmi_recover_rounds_free(struct dmi_recover *r);
+/* Ends a round for those to whom this process has said something in it (actions of `out` from
+ * `first` on), or with whom it speaks; `end` is the message. */
+void dmi_recover_end_round(struct dmi_recover *r, enum dmi_recover_round round,
+                           const struct dmi_msg *end, uint32_t first, struct dmi_out *out);
+/* Have all ended it? */
+bool dmi_recover_round_over(const struct dmi_recover *r, enum dmi_recover_round round);
 
 /* ---- recover_list.c ---- */
 /* A message of this recovery. */

@@ -227,6 +227,12 @@ struct dmi_msg_recover {
   uint64_t number; /* of the crash view */
 };
 
+/* TELLS, TELLERS: who says the end of a round to whom. */
+struct dmi_msg_round {
+  uint64_t number; /* as above */
+  uint64_t round;  /* enum dmi_recover_round */
+};
+
 /* REPORT: pages of a mapping that its home, or the home's heir, must know of. */
 struct dmi_msg_report {
   uint64_t number;    /* as above */
@@ -373,6 +379,7 @@ struct dmi_msg {
     struct dmi_msg_copy copy;
     struct dmi_msg_home home;
     struct dmi_msg_recover recover;
+    struct dmi_msg_round round;
     struct dmi_msg_report report;
     struct dmi_msg_ping ping;
     struct dmi_msg_pulse pulse;

@@ -18,7 +18,7 @@
 
 /* Must go up when a header, a number or a layout changes. Both ends of a connection must have
  * the same. */
-#define DMI_WIRE_VERSION 14
+#define DMI_WIRE_VERSION 15
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -138,7 +138,11 @@ enum dmi_wire_from {
   X(DMI_MSG_DECIDE, 28, "DECIDE", dmi_recover_on_decide, DMI_CLASS_RECOVER, \
     DMI_HOME, DMI_HOLDER, SAYS(recover), 0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_MARKED, 29, "MARKED", dmi_recover_on_marked, DMI_CLASS_RECOVER, \
-    DMI_HOLDER, DMI_HOME, SAYS(recover), 0, 0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+    DMI_HOLDER, DMI_HOME, SAYS(recover), 0, 0,  0,             DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_TELLS,  112, "TELLS", dmi_recover_on_tells,  DMI_CLASS_RECOVER, \
+    DMI_ANY,  DMI_COORD,  SAYS(round),   0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_MSG_TELLERS, 113, "TELLERS", dmi_recover_on_tellers, DMI_CLASS_RECOVER, \
+    DMI_COORD, DMI_ANY,   SAYS(round),   0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
 
 /* Of the network layer itself. */
 #define DMI_MSGS_NET(X) \

@@ -155,6 +155,10 @@ static void ops_settle(void *arg) {
   dmi_access_self(&((struct dmi_process *)arg)->access);
 }
 
+static bool ops_speaks(void *arg, dmi_uid_t uid) {
+  return dmi_net_connected(((struct dmi_process *)arg)->access.net, uid);
+}
+
 static void ops_lock(void *arg) {
   dmi_mutex_lock(&((struct dmi_process *)arg)->recover_lock);
 }
@@ -167,6 +171,7 @@ void dmi_records_ops(struct dmi_process *process, struct dmi_recover_env *env) {
   *env = (struct dmi_recover_env){.arg = process,
                                   .next_op = ops_next,
                                   .settle = ops_settle,
+                                  .speaks = ops_speaks,
                                   .lock = ops_lock,
                                   .unlock = ops_unlock};
 }

@@ -116,6 +116,7 @@ struct sim_proc {
   /* losses */
   struct dmi_recover_env recover_env;
   struct dmi_recover *recover;
+  bool spoke[SIM_UIDS];          /* with these: something was sent to them */
   uint32_t ready, resumed;       /* numbers of views */
   struct dmi_deferred_list held; /* until RESUME */
   const struct dmi_req *asked;   /* sim_next_op */

@@ -64,6 +64,7 @@ my @crash_rules = (
   [CRASH_FREEZE => 300], [CRASH_CUT => 20], [CRASH_GRANT => 20], [CRASH_BACK => 40],
   [CRASH_EXACT => 3000], [CRASH_FLOORKEPT => 200], [CRASH_DROPEARLY => 20], [CRASH_DOUBT => 60],
   [CRASH_REVIVE => 20],
+  [CRASH_TELLERS => 20],
 );
 for my $rule (@rules, @pager_rules, @crash_rules) {
   my ($name, $runs) = @$rule;

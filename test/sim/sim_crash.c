@@ -24,11 +24,16 @@ static void held(void *recover, uint32_t origin, dmi_op_t op) {
   dmi_recover_held(recover, origin, op);
 }
 
+static bool speaks(void *arg, dmi_uid_t uid) {
+  return ((const struct sim_proc *)arg)->spoke[uid];
+}
+
 void sim_crash_init(struct sim_proc *proc) {
   proc->core.is_cut = is_cut;
   proc->core.dropped = dropped;
   proc->core.held = held;
-  proc->recover_env = (struct dmi_recover_env){.arg = proc, .next_op = sim_next_op};
+  proc->recover_env =
+      (struct dmi_recover_env){.arg = proc, .next_op = sim_next_op, .speaks = speaks};
   proc->recover = dmi_recover_new(&proc->core, &proc->env, &proc->recover_env);
   proc->core.recover = proc->recover;
 }
@@ -204,6 +209,7 @@ static void take(struct sim_proc *proc) {
   const struct sim_view *view = &sim->view[proc->views];
   struct dmi_homeless lost = {view->uid, view->heir};
   struct dmi_recover_view what = {.number = proc->views + 1,
+                                  .coordinator = view->heir,
                                   .member_num = view->member_num,
                                   .member = view->member,
                                   .removed_num = 1,

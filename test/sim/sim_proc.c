@@ -286,6 +286,7 @@ void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg) {
   }
   struct sim_proc *other = sim_by_uid(sim, to);
   struct dmi_frame *hold = NULL;
+  proc->spoke[to] = true;
   if (!other && sim_crash_to_nobody(sim, msg)) return;
   if (!other || sim_has_left(proc, to)) {
     if (!may_drop(proc, msg)) {
@@ -399,6 +400,8 @@ void sim_handle(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {
     case DMI_MSG_ASK:
     case DMI_MSG_DECIDE:
     case DMI_MSG_MARKED:
+    case DMI_MSG_TELLS:
+    case DMI_MSG_TELLERS:
       sim_crash_message(proc, from, msg);
       break;
     case DMI_SVC_CAPACITY_ASK:

@@ -53,6 +53,7 @@ struct proc {
   uint32_t uid;
   struct name name[NAMES];
   uint32_t members; /* bits, by uid */
+  uint32_t spoke;   /* likewise: something was sent to them */
   struct known at[MAPS];
   /* what has happened */
   bool joined, opened, closed, left, stays, leaves, drained, finished;
@@ -250,6 +251,7 @@ static void world_send(struct proc *p, uint32_t id, struct dmi_msg *msg) {
     return;
   }
   assert_true(w->last < LINE);
+  if (id < 32) p->spoke |= 1u << id;
   w->sent[msg->type]++;
   w->line[w->last++] = (struct line){*msg, from, name ? name->of : from};
 }
@@ -602,6 +604,10 @@ static struct dmi_req *ops_next(void *arg, uint64_t *at, struct dmi_page **page)
   return p->req;
 }
 
+static bool ops_speaks(void *arg, dmi_uid_t uid) {
+  return uid >= 32 || ((const struct proc *)arg)->spoke >> uid & 1;
+}
+
 /* Process `i` is lost, with all that is in flight to and from it.  The others have agreed on that;
  * they take the view one after the other. */
 static void world_kill(struct world *w, uint32_t i) {
@@ -661,7 +667,7 @@ static struct proc *world_open(struct world *w, uint32_t i, uint64_t pages,
   p->env.net.survive = &agree_always;
   p->env.net.survive_arg = p;
   p->env.net.settings.survive = w->survive;
-  p->env.ops = (struct dmi_recover_env){.arg = p, .next_op = ops_next};
+  p->env.ops = (struct dmi_recover_env){.arg = p, .next_op = ops_next, .speaks = ops_speaks};
   p->env.records = (struct dmi_handover_env){.arg = p,
                                              .find = env_find,
                                              .enter = env_enter,
