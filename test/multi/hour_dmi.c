@@ -7,7 +7,12 @@
  * A thread computes without a pause, and now and then adds 1 to its own counter and reads those of
  * all others.  A line on stdin, or its end, stops them; then each counter must be what its thread
  * has added.
+ *
+ * DMI_TEST_NICE: the niceness of the computing threads, for a machine that has other work to do:
+ * all other threads compete with that, then.
  */
+#include <sys/resource.h>
+
 #include "multi.h"
 
 #define COMPUTE_NS 20000000 /* between two calls */
@@ -44,6 +49,8 @@ static void look(const struct work *work, int64_t *seen, int64_t added, uint64_t
 int64_t DMI_thread(int64_t addr) {
   struct work work;
   int64_t stop = 0, added = 0;
+  const char *niceness = getenv("DMI_TEST_NICE");
+  if (niceness) (void)setpriority(PRIO_PROCESS, 0, atoi(niceness)); /* on Linux: of the thread */
   MUST(DMI_read(addr, sizeof(work), &work, DMI_GET_READ, NULL));
   int64_t *seen = my_malloc((size_t)work.num * sizeof(*seen));
   uint64_t rng = (uint64_t)work.me;

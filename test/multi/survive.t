@@ -103,31 +103,59 @@ sub kill_leaver {
   my ($s, $phase) = @_;
   my $p = ($s->members)[-1];
   my ($by) = $s->others($p);
-  $p->{process}->signal('INT');
   if ($phase ne 'asks') {
-    $s->notice('close', $by);
-    $s->empty($p);
-    $p->{goodbye} = [$by, $s->order($by, goodbye => $p->{id})];
-    happened($p, $phase) if $phase ne 'goodbye';
+    asks_to_leave($s, $p, $by);
+    $p->{goodbye} = [$by, $phase eq 'goodbye' ? $s->order($by, goodbye => $p->{id}) : $s->goodbye($p, $by)];
+  } else {
+    $p->{process}->signal('INT');
   }
   $s->kill($p);
 }
 
-# Kills the heir of a process that leaves; that one must be able to leave all the same.
-sub kill_heir {
-  my ($s) = @_;
-  my $p = ($s->members)[-1];
-  my ($by) = $s->others($p);
+sub asks_to_leave {
+  my ($s, $p, $by) = @_;
   $p->{process}->signal('INT');
   $s->notice('close', $by);
   $s->empty($p);
-  my $order = $s->order($by, goodbye => $p->{id});
-  happened($p, 'dismissed');
+}
+
+# Until all its threads have stopped.
+sub stop { $_[0]{process}->signal('STOP'); waitpid $_[0]{process}->pid, WUNTRACED }
+
+# The coordinator leaves, and the next oldest process, which takes over its homes and pages, is stopped, so
+# that the leave stays at that: returns both, the one that has called DMI_goodbye, and the number of that
+# call's answer.
+sub held_leave {
+  my ($s) = @_;
+  my ($p, $heir, @rest) = $s->members;
+  my $by = $rest[-1];
+  asks_to_leave($s, $p, $by);
+  stop($heir);
+  my $order = $s->goodbye($p, $by);
   my ($event) = $p->{process}->events('dismissed');
-  my ($heir) = grep { $_->{member} == $event->{heir} } $s->others($p, $by);
-  $s->kill($heir) if $heir && grep { $_ == $heir } mortals($s);
+  my ($joined) = $heir->{process}->events('joined');
+  $t->fail_now('the oldest takes its pages over') if $event->{heir} != $joined->{member};
+  return ($p, $heir, $by, $order);
+}
+
+# The process that takes over is killed, and the other one leaves all the same.
+sub kill_heir {
+  my ($s) = @_;
+  my ($p, $heir, $by, $order) = held_leave($s);
+  $s->{members} = [$s->others($p)];
+  $s->kill($heir);
   like($s->answer($by, $order, 'goodbye'), qr/^ok/, 'it leaves without its first heir');
   $s->has_left($p, $by);
+}
+
+# Or the one that leaves is, while it gives its homes and pages away.
+sub kill_giver {
+  my ($s) = @_;
+  my ($p, $heir, $by, $order) = held_leave($s);
+  $p->{goodbye} = [$by, $order];
+  $p->{process}->kill_now;
+  $heir->{process}->signal('CONT');
+  $s->survive($p);
 }
 
 # ---- kill -9 -----------------------------------------------------------------------------------
@@ -137,7 +165,8 @@ my @plan = (
   ['one more during recovery' => \&kill_in_recovery],
   (map { my $phase = $_; ["a joiner ($phase)" => sub { kill_joiner($_[0], $phase) }] } qw(start joined open welcome)),
   (map { my $phase = $_; ["a leaver ($phase)" => sub { kill_leaver($_[0], $phase) }] } qw(asks goodbye dismissed)),
-  ['the heir of a leaver' => \&kill_heir],
+  ['the heir of a leaver' => \&kill_heir, 'coordinator'],
+  ['a leaver that gives homes away' => \&kill_giver, 'coordinator'],
 );
 
 @plan = grep { $_->[0] =~ /$ways/ } @plan;
@@ -146,6 +175,8 @@ my @plan = (
 sub run {
   my ($num, @first) = @_;
   my $s = DMISurvivors->new($t, @survive);
+  my @plan = grep { !@first || !$_->[2] } @plan;    # with DMI_main its process is the coordinator
+  return unless @plan;
   $s->begin(@first);
   $s->{main} = @first;
   my $turn = 0;
@@ -165,13 +196,7 @@ sub run {
     $s->{kept} // 0, $s->{renewed} // 0, $took[@took / 2], $took[-1]);
 }
 
-
-
-
 # ---- Stopped -----------------------------------------------------------------------------------
-
-# Until all its threads have stopped.
-sub stop { $_[0]{process}->signal('STOP'); waitpid $_[0]{process}->pid, WUNTRACED }
 
 # How many members the newest view has that this process has taken.
 sub members_of { my ($p) = @_; my @views = $p->{process}->events('view'); return $views[-1]{members} }
@@ -227,7 +252,7 @@ sub stopped {
 }
 
 # DMI_main runs on in the first process; or it has returned, and the coordinator may be killed.
-run($kills, 'main') if @plan;
-run($kills) if @plan && $soak;
+run($kills, 'main');
+run($soak ? $kills : DMITest::scale() eq 'small' ? 5 : 2 * @plan);
 stopped() if 'stopped' =~ /$ways/;
 $t->done;

@@ -211,7 +211,7 @@ sub left_before {
   my ($self, $victim) = @_;
   my $goodbye = $victim->{goodbye} or return 0;
   my $answer = $self->answer(@$goodbye, 'goodbye') // 'nothing';
-  $self->{t}->fail_now("goodbye answers DMI_EMEMBER, not $answer") unless $answer =~ /^(?:ok|DMI_EMEMBER)/;
+  $self->{t}->fail_now("goodbye answers DMI_EMEMBER, not $answer") unless $answer =~ /^(?:ok|DMI_EMEMBER|DMI_EBUSY)/;
   return $answer eq 'ok';
 }
 
@@ -266,13 +266,28 @@ sub empty {
   $self->have($p, 'quit');
 }
 
+# The number of the call of DMI_goodbye.  The agent there has said that it ends, but its thread may still
+# run: then the call is made again.
+sub goodbye {
+  my ($self, $p, $by) = @_;
+  while (1) {
+    my $order = $self->order($by, goodbye => $p->{id});
+    $self->{t}->wait_until(sub {
+      defined $self->said($by, $order) || $p->{process}->events('dismissed') || !$p->{process}->running
+        || !$by->{process}->running;
+    }, "$p->{process}{name} is dismissed");
+    return $order if ($self->said($by, $order) // '') ne 'DMI_EBUSY';
+  }
+}
+
 sub leave {
   my ($self, $p) = @_;
   $p->{process}->signal('INT');
   my ($by) = $self->others($p);
   $self->notice('close', $by) == $p->{id} or $self->{t}->fail_now("$p->{process}{name} asks to leave");
   $self->empty($p);
-  $self->have($by, goodbye => $p->{id});
+  my $answer = $self->answer($by, $self->goodbye($p, $by), 'goodbye') // 'it has ended';
+  $self->{t}->fail_now("goodbye: $answer") if $answer ne 'ok';
   $self->has_left($p, $by);
 }
 
