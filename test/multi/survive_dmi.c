@@ -38,6 +38,7 @@ static _Atomic int stopped;           /* the workers of this process return */
 static _Atomic int fault;             /* enum fault, of this process */
 static _Atomic int64_t rounds[WORDS]; /* of a worker here: how often it was at all slots */
 static _Atomic int64_t losses[SLOTS]; /* calls that failed with DMI_ELOST */
+static _Atomic int running;           /* workers here */
 static _Atomic int64_t done_here;     /* calls that succeeded */
 static DMI_thread_t handles[WORDS];   /* workers that this process has created */
 
@@ -127,6 +128,7 @@ static int64_t worker(int me) {
   struct memory *memories = my_malloc(SLOTS * sizeof(*memories));
   uint64_t rng = (uint64_t)now_ns() + (uint64_t)me;
   memset(memories, 0, SLOTS * sizeof(*memories));
+  atomic_fetch_add(&running, 1);
   while (!atomic_load(&stopped)) {
     for (int i = 0; i < SLOTS && !atomic_load(&stopped); i++) {
       pthread_mutex_lock(&slots_lock);
@@ -143,6 +145,7 @@ static int64_t worker(int me) {
   }
   my_free(memories);
   atomic_store(&rounds[me], 0);
+  atomic_fetch_sub(&running, 1);
   return me;
 }
 
@@ -211,6 +214,14 @@ static void go(const struct order *order) {
   say("re %d ok %" PRId64, order->number, num);
 }
 
+/* Waits until no worker is at anything here any more. */
+static void stop(const struct order *order) {
+  atomic_store(&stopped, 1);
+  for (int64_t looks = 0; atomic_load(&running); looks++)
+    look_again(looks);
+  reply(order, DMI_TRUE);
+}
+
 static void tell(const struct order *order) {
   flockfile(stdout);
   printf("re %d ok done %" PRId64 " failed %" PRId64 " lost", order->number,
@@ -243,6 +254,7 @@ static void *wait_for_others(void *arg) {
   struct order *order = arg;
   const int32_t id = (int32_t)order->args[0];
   if (strcmp(order->verb, "go") == 0) go(order);
+  if (strcmp(order->verb, "stop") == 0) stop(order);
   if (strcmp(order->verb, "take") == 0) take(order);
   if (strcmp(order->verb, "map") == 0) map(order);
   if (strcmp(order->verb, "word") == 0) show_word(order);
@@ -277,9 +289,6 @@ static bool at_once(const struct order *order) {
     set_slot(order);
   } else if (strcmp(order->verb, "tell") == 0) {
     tell(order);
-  } else if (strcmp(order->verb, "stop") == 0) {
-    atomic_store(&stopped, 1);
-    reply(order, DMI_TRUE);
   } else if (strcmp(order->verb, "fault") == 0) {
     atomic_store(&fault, (int)order->args[0]);
     reply(order, DMI_TRUE);
