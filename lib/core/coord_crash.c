@@ -266,11 +266,8 @@ void dmi_coord_end_states(struct dmi_member *m) {
 bool dmi_coord_on_ready(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_unpack body;
   uint64_t number;
-  dmi_unpack_init(&body, &msg->body);
-  number = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &number)) return false;
   if (c->change != DMI_CHANGE_READY || number != c->view) return true;
   return dmi_uid_set_drop(&c->awaits, record->uid);
 }

@@ -35,11 +35,15 @@ void dmi_crash_view_free(struct dmi_crash_view *view) {
   memset(view, 0, sizeof(*view));
 }
 
+static int by_uid(const void *left, const void *right) {
+  const struct dmi_pulse_member *a = left, *b = right;
+  return (a->uid > b->uid) - (a->uid < b->uid);
+}
+
 const struct dmi_pulse_member *dmi_crash_member(const struct dmi_crash_view *view, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < view->num; i++) {
-    if (view->members[i].uid == uid) return &view->members[i];
-  }
-  return NULL;
+  const struct dmi_pulse_member key = {.uid = uid};
+  if (!view->num) return NULL;
+  return bsearch(&key, view->members, view->num, sizeof(key), by_uid);
 }
 
 bool dmi_crash_voter(const struct dmi_crash_view *view, dmi_uid_t uid) {
@@ -55,11 +59,6 @@ bool dmi_crash_candidate(const struct dmi_crash_view *view, dmi_uid_t uid) {
 /* The heavier vote stays where it was, or goes to the coordinator. */
 void dmi_crash_choose_tie(struct dmi_crash_view *view, dmi_uid_t before) {
   view->tie = before && dmi_crash_voter(view, before) ? before : view->coordinator;
-}
-
-static int by_uid(const void *left, const void *right) {
-  const struct dmi_pulse_member *a = left, *b = right;
-  return (a->uid > b->uid) - (a->uid < b->uid);
 }
 
 void dmi_crash_view_make(struct dmi_crash_view *link, const struct dmi_pulse_view *view,

@@ -107,11 +107,8 @@ static void reserved(struct dmi_member *m) {
 bool dmi_directory_on_reserved(struct dmi_member *m, struct dmi_record *record,
                                const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_unpack body;
   uint64_t limit;
-  dmi_unpack_init(&body, &msg->body);
-  limit = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &limit)) return false;
   if (limit != c->reserve) return true; /* asked for by the coordinator before */
   if (dmi_uid_set_drop(&c->reserves, record->uid) && !c->reserves.num) reserved(m);
   return true;
@@ -193,11 +190,8 @@ bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
 bool dmi_directory_on_adopted(struct dmi_member *m, struct dmi_record *record,
                               const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_unpack body;
   uint64_t base;
-  dmi_unpack_init(&body, &msg->body);
-  base = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &base)) return false;
   for (uint32_t i = 0; i < c->adopts.num; i++) {
     struct dmi_adopt *adopt = &c->adopts.at[i];
     const struct dmi_entry *mapping = dmi_directory_find(c, base);
@@ -214,11 +208,8 @@ bool dmi_directory_on_lookup(struct dmi_member *m, struct dmi_record *record,
                              const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->member.op};
   const struct dmi_entry *mapping;
-  struct dmi_unpack body;
   uint64_t addr;
-  dmi_unpack_init(&body, &msg->body);
-  addr = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &addr)) return false;
   mapping = dmi_directory_find(m->coord, addr);
   if (mapping) {
     answer_mapping(m, &caller, mapping);
@@ -325,11 +316,8 @@ static void drop_await(struct dmi_member *m, uint32_t i, uint32_t uid) {
 bool dmi_directory_on_forgot(struct dmi_member *m, struct dmi_record *record,
                              const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct dmi_unpack body;
   uint64_t base;
-  dmi_unpack_init(&body, &msg->body);
-  base = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &base)) return false;
   for (uint32_t i = 0; i < c->forgets.num; i++) {
     if (c->forgets.at[i].base != base || !dmi_uid_set_has(&c->forgets.at[i].awaits, record->uid)) {
       continue;

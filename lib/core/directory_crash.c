@@ -114,22 +114,15 @@ static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end
 /* ---- The directory ----------------------------------------------------------------------------
  */
 
-static bool was_forgotten(const struct dmi_known *known, uint64_t base) {
-  for (uint32_t i = 0; i < known->forgotten.num; i++) {
-    if (known->forgotten.at[i] == base) return true;
-  }
-  return false;
-}
-
 static uint64_t end_of_last(const struct dmi_coord *c) {
   const struct dmi_entry *last = c->mappings.num ? &c->mappings.at[c->mappings.num - 1] : NULL;
   return last ? last->base + last->page_size * last->page_num : 0;
 }
 
-/* Adds it; not if it was being unmapped, or a faulty process has told it. */
+/* Adds it, unless a faulty process has told it.  What was being unmapped goes at RESUME. */
 static void add_told(struct dmi_coord *c, const struct dmi_entry *entry) {
   if (entry->base >= c->system.base || entry->base < end_of_last(c)) return;
-  if (!was_forgotten(&c->known, entry->base)) *DMI_LIST_ADD(&c->mappings) = *entry;
+  *DMI_LIST_ADD(&c->mappings) = *entry;
 }
 
 static void take_limit(struct dmi_coord *c) {

@@ -272,6 +272,8 @@ void dmi_member_pack_birth(struct dmi_pack *pack, const struct dmi_birth *birth)
 void dmi_member_unpack_birth(struct dmi_unpack *unpack, struct dmi_birth *birth);
 void dmi_member_pack_addr(struct dmi_pack *pack, const struct dmi_addr *addr);
 void dmi_member_unpack_addr(struct dmi_unpack *unpack, struct dmi_addr *addr);
+/* A body that is one number.  False: malformed. */
+bool dmi_member_unpack_number(const struct dmi_msg *msg, uint64_t *number);
 bool dmi_member_unpack_flag(struct dmi_unpack *unpack);
 void dmi_member_pack_peer(struct dmi_pack *pack, const struct dmi_peer *peer);
 void dmi_member_unpack_peer(struct dmi_unpack *unpack, struct dmi_peer *peer);
@@ -616,7 +618,7 @@ void dmi_directory_drop(struct dmi_coord *c, uint64_t base);
 void dmi_directory_unmap(struct dmi_member *m, uint64_t base); /* nobody waits for it */
 /* FORGET to all, of a mapping that some have forgotten already. */
 void dmi_directory_forget_again(struct dmi_member *m, uint64_t base);
-uint64_t dmi_directory_limit(uint64_t base);       /* a limit for mappings from `base` on */
+uint64_t dmi_directory_limit(uint64_t base); /* a limit for mappings from `base` on */
 
 /* directory_crash.c */
 /* The rest of a STATE.  False: malformed, and nothing has changed. */

@@ -234,6 +234,13 @@ const struct dmi_peer *dmi_member_peers(const struct dmi_member *m, uint32_t *nu
 
 /* ---- Packing ------------------------------------------------------------------------------- */
 
+bool dmi_member_unpack_number(const struct dmi_msg *msg, uint64_t *number) {
+  struct dmi_unpack body;
+  dmi_unpack_init(&body, &msg->body);
+  *number = dmi_unpack_u64(&body);
+  return dmi_unpack_done(&body);
+}
+
 bool dmi_member_unpack_flag(struct dmi_unpack *unpack) {
   uint8_t flag = dmi_unpack_u8(unpack);
   if (flag > 1) unpack->bad = true;

@@ -6,6 +6,7 @@
  */
 #include "core/pulse_int.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,51 +90,69 @@ void dmi_pulse_set_break(struct dmi_pulse *p, enum dmi_pulse_break broken) {
 
 /* ---- Who is known --------------------------------------------------------------------------- */
 
+static int by_uid(const void *left, const void *right) {
+  dmi_uid_t a = *(const dmi_uid_t *)left, b = *(const dmi_uid_t *)right;
+  return (a > b) - (a < b);
+}
+
+_Static_assert(offsetof(struct dmi_pulse_peer, uid) == 0, "by_uid compares peers, too");
+
+/* They are in order. */
 struct dmi_pulse_peer *dmi_pulse_peer(struct dmi_pulse *p, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < p->peers.num; i++) {
-    if (p->peers.at[i].uid == uid) return &p->peers.at[i];
-  }
-  return NULL;
+  if (!p->peers.num) return NULL;
+  return bsearch(&uid, p->peers.at, p->peers.num, sizeof(*p->peers.at), by_uid);
 }
 
 struct dmi_pulse_peer *dmi_pulse_self(struct dmi_pulse *p) {
   return dmi_pulse_peer(p, p->config.self);
 }
 
-static struct dmi_pulse_peer *know(struct dmi_pulse *p, dmi_uid_t uid) {
-  struct dmi_pulse_peer *peer = dmi_pulse_peer(p, uid);
-  if (peer) return peer;
-  DMI_XALLOC_GROW(p->peers.at, p->peers.num, p->peers.capacity);
-  peer = &p->peers.at[p->peers.num++];
-  memset(peer, 0, sizeof(*peer));
-  peer->uid = uid;
-  peer->heard = peer->direct = p->now;
-  return peer;
+/* The uids of all that are in any view that may be in force, in order.  A view of a faulty leader
+ * may have millions of members, so none is looked for among all. */
+static uint32_t all_uids(const struct dmi_pulse *p, dmi_uid_t **uids) {
+  uint32_t num = 0, different = 0;
+  dmi_uid_t *at;
+  for (uint32_t i = 0; i < p->chain.num; i++)
+    num += p->chain.at[i].num;
+  at = *uids = dmi_xalloc(num + 1u, sizeof(*at));
+  num = 0;
+  for (uint32_t i = 0; i < p->chain.num; i++) {
+    for (uint32_t j = 0; j < p->chain.at[i].num; j++)
+      at[num++] = p->chain.at[i].members[j].uid;
+  }
+  qsort(at, num, sizeof(*at), by_uid);
+  for (uint32_t i = 0; i < num; i++) {
+    if (!different || at[different - 1] != at[i]) at[different++] = at[i];
+  }
+  return different;
 }
 
-/* Is it in any view that may be in force? */
-static bool matters(const struct dmi_pulse *p, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < p->chain.num; i++) {
-    if (dmi_crash_member(&p->chain.at[i], uid)) return true;
+/* Those that are in no view any more are forgotten; new ones count as heard. */
+static void know_all(struct dmi_pulse *p) {
+  dmi_uid_t *uids;
+  uint32_t num = all_uids(p, &uids);
+  struct dmi_pulse_peer *peers = dmi_xalloc(num + 1u, sizeof(*peers));
+  for (uint32_t i = 0; i < num; i++) {
+    const struct dmi_pulse_peer *known = dmi_pulse_peer(p, uids[i]);
+    if (known) peers[i] = *known;
+    if (known) continue;
+    peers[i].uid = uids[i];
+    peers[i].heard = peers[i].direct = p->now;
   }
-  return false;
+  free(uids);
+  free(p->peers.at);
+  p->peers.at = peers;
+  p->peers.num = num;
 }
 
 /* The coordinator watches all; everybody watches the coordinator. */
 void dmi_pulse_viewed(struct dmi_pulse *p) {
   const struct dmi_crash_view *top = dmi_pulse_top(p);
   bool all = dmi_pulse_coordinates(p);
-  for (uint32_t i = 0; i < p->chain.num; i++) {
-    for (uint32_t j = 0; j < p->chain.at[i].num; j++)
-      (void)know(p, p->chain.at[i].members[j].uid);
-  }
-  for (uint32_t i = p->peers.num; i-- > 0;) {
+  know_all(p);
+  for (uint32_t i = 0; i < p->peers.num; i++) {
     struct dmi_pulse_peer *peer = &p->peers.at[i];
     peer->in = dmi_crash_member(top, peer->uid) != NULL;
-    if (!matters(p, peer->uid)) {
-      *peer = p->peers.at[--p->peers.num];
-      continue;
-    }
     dmi_pulse_watch(
         p, peer, peer->in && peer->uid != p->config.self && (all || peer->uid == top->coordinator));
   }

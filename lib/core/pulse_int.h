@@ -123,8 +123,8 @@ struct dmi_pulse {
   struct dmi_pulse_out *out; /* of the event at work */
   struct {
     struct dmi_pulse_peer *at;
-    uint32_t num, capacity;
-  } peers;
+    uint32_t num;
+  } peers; /* by uid */
   /* times */
   dmi_ms_t due; /* as dmi_pulse_wake said last */
   dmi_ms_t next_pulse;

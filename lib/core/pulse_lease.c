@@ -6,7 +6,9 @@
  * an answer waits, before it lets others go on, until it must have run out.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/xalloc.h"
 #include "core/pulse_int.h"
 
 static bool leads(const struct dmi_pulse *p) {
@@ -58,15 +60,37 @@ static bool decide_since(struct dmi_pulse *p, dmi_ms_t since) {
   return dmi_crash_decides(p, &p->chain, is_chosen, false);
 }
 
+static int by_time(const void *left, const void *right) {
+  dmi_ms_t a = *(const dmi_ms_t *)left, b = *(const dmi_ms_t *)right;
+  return (a > b) - (a < b);
+}
+
+/* The latest time at which a pulse was sent that, with all sent since, a quorum has answered.  (The
+ * earlier, the more have.)  0: there is none. */
+static dmi_ms_t answered_since(struct dmi_pulse *p) {
+  dmi_ms_t *at = dmi_xalloc(p->peers.num + 1u, sizeof(*at)), best;
+  uint32_t low = 0, high = p->peers.num;
+  for (uint32_t i = 0; i < p->peers.num; i++)
+    at[i + 1] = p->peers.at[i].pulsed;
+  qsort(at, p->peers.num + 1u, sizeof(*at), by_time);
+  while (low < high) {
+    uint32_t middle = low + (high - low + 1) / 2;
+    if (at[middle] && !decide_since(p, at[middle])) {
+      high = middle - 1;
+    } else {
+      low = middle;
+    }
+  }
+  best = at[low];
+  free(at);
+  return best;
+}
+
 /* The leader's begins when it sent the oldest of the pulses whose answers make a quorum. */
 static void own_lease(struct dmi_pulse *p) {
-  dmi_ms_t best = 0, span = dmi_pulse_limit(p, DMI_SPAN_LEASE);
-  if (decide_since(p, DMI_MS_NEVER)) best = p->now; /* nobody else could decide anything now */
-  for (uint32_t i = 0; i < p->peers.num; i++) {
-    dmi_ms_t since = p->peers.at[i].pulsed;
-    if (since > best && decide_since(p, since)) best = since;
-  }
-  if (best) extend(p, after(best, span));
+  dmi_ms_t best = p->now; /* if nobody else could decide anything now */
+  if (!decide_since(p, DMI_MS_NEVER)) best = answered_since(p);
+  if (best) extend(p, after(best, dmi_pulse_limit(p, DMI_SPAN_LEASE)));
 }
 
 /* Of one that is removed, and does not know, or that this process does not know yet: it hears what

@@ -42,12 +42,12 @@ cmp_ok($text =~ /$_ (\d+)/ ? $1 : 0, '>', 0, "they have some: $_") for 'roots', 
 
 # Each rule that can be left out, in how many runs that must show.
 my @rules = (
-  [NO_WAIT => 100], [LEFT => 200], [NO_ADOPT => 1000], [NO_LEASE => 400], [NO_BALLOT => 4000], [NEWEST_VIEW_ONLY => 4000],
+  [NO_WAIT => 100], [LEFT => 200], [NO_ADOPT => 1000], [NO_LEASE => 600], [NO_BALLOT => 4000], [NEWEST_VIEW_ONLY => 4000],
 );
 for my $rule (@rules) {
   my ($name, $runs) = @$rule;
 SKIP: {
-    skip "without $name: takes too long here", 1 if $runs > ($soak ? 100_000 : $small ? 100 : 400);
+    skip "without $name: takes too long here", 1 if $runs > ($soak ? 100_000 : $small ? 100 : 600);
     ($text, $status) = run('--break', $name, '--seeds', "1-$runs");
     ok($status >> 8 == 1 && $text =~ /^seed \d+: (.*)/m, "without $name something breaks within $runs runs")
       or diag($text);

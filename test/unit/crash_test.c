@@ -359,6 +359,24 @@ static void many_members(void **state) {
   done(pulse);
 }
 
+/* Nor does taking such a view take the square of that. */
+static void takes_many(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  struct dmi_msg msg = {.type = DMI_CTL_DECIDED};
+  struct dmi_pack body;
+  (void)state;
+  msg.ballot.ballot = BALLOT(0, 1);
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 2);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+  pack_view(&body, 4, BALLOT(0, 1), true, 1, 1, 300000);
+  alarm(60);
+  assert_true(says(pulse, BEGIN, 1, msg, &body));
+  alarm(0);
+  assert_int_equal(count(DMI_PULSE_VIEW), 1);
+  done(pulse);
+}
+
 /* So who sends puts them in order, in whatever order its daemon told them. */
 static void in_order(void **state) {
   static const dmi_uid_t uid[] = {3, 1, 2};
@@ -583,6 +601,7 @@ int main(void) {
       cmocka_unit_test(nobody_to_vote_for),
       cmocka_unit_test(led_by_a_witness),
       cmocka_unit_test(many_members),
+      cmocka_unit_test(takes_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
