@@ -162,21 +162,26 @@ static bool apply_tickets(const struct hist *hist, const struct hist_op *op, uns
   }
 }
 
-/* Rounds: [0] arrived, [1] generation, [2] sum, [3] adding, [4] pnum and, in the upper half, the
- * last loss that it knows of. */
+/* The upper half of the last number of a round, or of the first one of an arrival, is the last loss
+ * that it knows of.  Of two that are half of all numbers apart, neither is the newer one. */
+static bool knows_more(uint64_t one, uint64_t other) {
+  return (int32_t)((uint32_t)(one >> 32) - (uint32_t)(other >> 32)) > 0;
+}
+
+/* Rounds: [0] arrived, [1] generation, [2] sum, [3] adding, [4] pnum and the last loss. */
 static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsigned char *at) {
   const unsigned char *in = hist->bytes + op->in, *out = hist->bytes + op->out;
   bool known = op->back != HIST_OPEN;
   uint64_t arrived = number_at(at, 0) * INVERSE, num = op->in_len / 8u - 1, taken = 0;
   uint64_t head = number_at(in, 0), round = number_at(at, 4), pnum;
   double sum, value;
-  int32_t newer = (int32_t)((uint32_t)(head >> 32) - (uint32_t)(round >> 32));
-  if (!hist_is_object(at, 40) || (arrived && newer < 0))
+  if (!hist_is_object(at, 40) || (arrived && knows_more(round, head)))
     return !known || number_at(out, 0) == UINT64_MAX; /* it comes too late */
-  if (newer > 0) arrived = 0;
+  if (knows_more(head, round)) arrived = 0;
   if (!arrived) round = head;
   pnum = round & UINT32_MAX;
-  if (head == round && arrived < pnum) taken = pnum - arrived < num ? pnum - arrived : num;
+  if ((head & UINT32_MAX) == pnum && arrived < pnum)
+    taken = pnum - arrived < num ? pnum - arrived : num;
   if (known && number_at(out, 0) != taken) return false;
   if (!taken) return true;
   memcpy(&sum, at + 24, 8);

@@ -40,6 +40,15 @@ test_sim_checker_test_SOURCES = \
 	test/sim/history.h \
 	test/sim/shrink.c
 
+check_PROGRAMS += test/sim/object_test
+test_sim_object_test_SOURCES = \
+	test/sim/history.c \
+	test/sim/history.h \
+	test/sim/object_test.c \
+	test/sim/rng.h
+test_sim_object_test_CPPFLAGS = $(sim_cppflags)
+test_sim_object_test_LDADD = $(sim_libs)
+
 check_PROGRAMS += test/sim/sim
 test_sim_sim_SOURCES = \
 	$(both_sources) \
