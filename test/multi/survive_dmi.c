@@ -249,6 +249,18 @@ static void poll_notice(const struct order *order) {
     reply(order, DMI_FALSE);
 }
 
+/* A worker that a lost process has created is joined by nobody, and an agent that has answered
+ * `quit` still runs for a moment. */
+static void dismiss(const struct order *order) {
+  int32_t ret;
+  for (int64_t looks = 0;; looks++) {
+    ret = DMI_goodbye((int32_t)order->args[0]);
+    if (ret || DMI_errno() != DMI_EBUSY) break;
+    look_again(looks);
+  }
+  reply(order, ret);
+}
+
 /* Commands that wait for others, each in a thread of its own. */
 static void *wait_for_others(void *arg) {
   struct order *order = arg;
@@ -261,7 +273,7 @@ static void *wait_for_others(void *arg) {
   if (strcmp(order->verb, "poll") == 0) poll_notice(order);
   if (strcmp(order->verb, "create") == 0) create(order);
   if (strcmp(order->verb, "welcome") == 0) reply(order, DMI_welcome(id));
-  if (strcmp(order->verb, "goodbye") == 0) reply(order, DMI_goodbye(id));
+  if (strcmp(order->verb, "goodbye") == 0) dismiss(order);
   if (strcmp(order->verb, "join") == 0) reply(order, DMI_join(handles[id], NULL, NULL));
   free(order);
   return NULL;
