@@ -172,7 +172,10 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
   dmi_pack_raw(&body, m->program_id, sizeof(m->program_id));
   dmi_pack_u32(&body, uid);
   dmi_settings_pack(&body, &m->env.settings);
-  if (m->env.settings.survive) dmi_pack_bytes(&body, m->args.ptr, m->args.len);
+  if (m->env.settings.survive) {
+    dmi_pack_bytes(&body, m->args.ptr, m->args.len);
+    dmi_pack_u64(&body, m->last_crash);
+  }
   if (ballot) pack_body(&made, c, view); /* others may hear of this view from it */
   dmi_pack_bytes(&body, made.bytes, made.len);
   dmi_pack_free(&made);

@@ -82,10 +82,11 @@ struct dmi_ended {
 /* ---- Actions ------------------------------------------------------------------------------- */
 
 enum dmi_mact_type {
-  DMI_MACT_SEND,       /* dmi_net_send(id, &msg).  id: uid or temporary id, never this process */
-  DMI_MACT_CONNECT,    /* dmi_net_join_addr(&addr); addr all zero: dmi_net_join(seed host, port).
-                          Answer: dmi_member_connected or dmi_member_not_connected */
-  DMI_MACT_SELF,       /* dmi_net_set_self(id, program_id) */
+  DMI_MACT_SEND,    /* dmi_net_send(id, &msg).  id: uid or temporary id, never this process */
+  DMI_MACT_CONNECT, /* dmi_net_join_addr(&addr); addr all zero: dmi_net_join(seed host, port).
+                       Answer: dmi_member_connected or dmi_member_not_connected */
+  /* dmi_net_set_self(id, program_id); `op`: number of the last crash view so far, 0: none */
+  DMI_MACT_SELF,
   DMI_MACT_SETTINGS,   /* the program that accepts this process has dmi_member_settings */
   DMI_MACT_RENAME,     /* dmi_net_rename(id, uid) */
   DMI_MACT_ADD_PEER,   /* dmi_net_add_peer(uid, &addr) */

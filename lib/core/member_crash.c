@@ -80,7 +80,7 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   uint32_t losses = m->losses.num;
   uint32_t coordinator = view->coordinator;
   if (view->number != m->view + 1) return; /* it came from the coordinator, too */
-  if (crash) m->crash = view->number;
+  if (crash) m->crash = m->last_crash = view->number;
   dmi_view_take(m, view, &none);
   tell_losses(m, losses);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);

@@ -185,8 +185,9 @@ struct dmi_member {
   DMI_LIST(struct dmi_peer) peers;
   /* with `survive` */
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
-  uint64_t crash; /* number of the crash view that is being recovered from; 0: none */
-  bool unheard;   /* its coordinator is another one than before, and has not said RECOVER */
+  uint64_t crash;      /* number of the crash view that is being recovered from; 0: none */
+  uint64_t last_crash; /* number of the last crash view, taken here or before it joined; 0: none */
+  bool unheard;        /* its coordinator is another one than before, and has not said RECOVER */
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   DMI_LIST(struct dmi_got) got;

@@ -150,6 +150,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   struct dmi_slice made = {0}; /* the view that lets it join, as the others got it */
   size_t len;
   uint8_t program_id[16];
+  uint64_t last_crash = 0;
   uint32_t uid;
   bool in = false, led = false;
   if (m->phase != DMI_PHASE_ASKING || from != m->temp) return false;
@@ -157,7 +158,10 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_raw(&body, program_id, sizeof(program_id));
   uid = dmi_unpack_u32(&body);
   dmi_settings_unpack(&body, &settings);
-  if (settings.survive) args.ptr = dmi_unpack_bytes(&body, &args.len);
+  if (settings.survive) {
+    args.ptr = dmi_unpack_bytes(&body, &args.len);
+    last_crash = dmi_unpack_u64(&body);
+  }
   made.ptr = dmi_unpack_bytes(&body, &len);
   made.len = len;
   if (!dmi_view_unpack(&body, &view)) return false;
@@ -175,8 +179,10 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   memcpy(m->program_id, program_id, sizeof(program_id));
   m->uid = uid;
   m->coordinator = view.coordinator;
+  m->last_crash = last_crash;
   act = dmi_mout_add(m->out, DMI_MACT_SELF);
   act->id = uid;
+  act->op = last_crash;
   memcpy(act->program_id, program_id, sizeof(program_id));
   dmi_mout_add(m->out, DMI_MACT_SETTINGS);
   act = dmi_mout_add(m->out, DMI_MACT_RENAME);

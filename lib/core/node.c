@@ -132,6 +132,7 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
   switch (act->type) {
     case DMI_MACT_SELF:
       node->core->self = act->id;
+      atomic_store(&node->core->losses, (uint32_t)act->op);
       return false;
     case DMI_MACT_VIEW:
       view_begins(node, act, out);

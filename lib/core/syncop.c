@@ -165,12 +165,6 @@ static bool is_before(uint64_t losses, uint64_t other) {
   return (int32_t)((uint32_t)other - (uint32_t)losses) > 0;
 }
 
-/* The last loss that is known here. */
-static uint64_t newest(const struct dmi_core *core, const struct dmi_round *round) {
-  uint32_t losses = atomic_load(&core->losses);
-  return is_before(losses, round->losses) ? round->losses : losses;
-}
-
 /* A process was lost since the last arrival: those of before do not count. */
 static void begin_round(const struct dmi_core *core, struct dmi_round *round,
                         const struct dmi_arrive *head) {
@@ -206,7 +200,7 @@ static enum dmi_rmw_end arrive(const struct dmi_core *core, const struct dmi_req
   late = (round.arrived && is_before(head.losses, round.losses)) ||
          is_before(head.losses, atomic_load(&core->losses));
   if (late && !DMI_BROKEN(core, DMI_BREAK_ROUND)) {
-    done = (struct dmi_arrived){DMI_ARRIVED_LATE, 0, newest(core, &round)};
+    done.taken = DMI_ARRIVED_LATE;
     memcpy(answer, &done, sizeof(done));
     return DMI_RMW_DONE;
   }

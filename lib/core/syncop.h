@@ -75,7 +75,7 @@ struct dmi_arrived {
    * another pnum, nothing was changed */
   uint64_t taken;
   double sum;
-  uint64_t generation; /* units; rounds that have ended, this one included; LATE: the last loss */
+  uint64_t generation; /* units; rounds that have ended, this one included */
 };
 
 /* dmi_arrived.taken: a process was lost since the threads came; nothing was changed */

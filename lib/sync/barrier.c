@@ -237,10 +237,9 @@ static void batch_send(const struct barrier *barrier, struct batch *batch) {
 }
 
 /* Arrives once.  `*again`: the round was complete with the first threads of the batch, and this
- * thread was not among them: it must arrive again, in the next round.  DMI_EBROKEN: a process that
- * joined behind a loss may learn of it here, as head->losses. */
-static int32_t arrive(struct barrier *barrier, double value, double *sum, struct dmi_arrive *head,
-                      bool *again) {
+ * thread was not among them: it must arrive again, in the next round. */
+static int32_t arrive(struct barrier *barrier, double value, double *sum,
+                      const struct dmi_arrive *head, bool *again) {
   struct batch *batch;
   uint64_t index;
   int32_t error;
@@ -260,10 +259,7 @@ static int32_t arrive(struct barrier *barrier, double value, double *sum, struct
   } else {
     error = dmi_status_wait(dmi_status_of(&batch->status));
   }
-  if (error == DMI_OK && batch->answer.taken == DMI_ARRIVED_LATE) {
-    head->losses = (uint32_t)batch->answer.generation;
-    error = DMI_EBROKEN;
-  }
+  if (error == DMI_OK && batch->answer.taken == DMI_ARRIVED_LATE) error = DMI_EBROKEN;
   if (error == DMI_OK && !batch->answer.taken) {
     error = dmi_because(DMI_EINVAL, "the round that goes on was begun with another pnum");
   }
@@ -285,16 +281,13 @@ static bool is_newer(uint32_t losses, uint32_t other) {
 }
 
 int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, double value, double *sum, int32_t pnum) {
-  struct dmi_arrive head = {(uint32_t)pnum, part->losses};
+  const struct dmi_arrive head = {(uint32_t)pnum, part->losses};
   uint32_t known = losses_of(part->barrier->all);
   bool again = true;
   int32_t error = is_newer(known, part->losses) ? DMI_EBROKEN : DMI_OK;
   while (again && error == DMI_OK)
     error = arrive(part->barrier, value, sum, &head, &again);
-  if (error == DMI_EBROKEN) {
-    part->losses = losses_of(part->barrier->all);
-    if (is_newer(head.losses, part->losses)) part->losses = head.losses;
-  }
+  if (error == DMI_EBROKEN) part->losses = losses_of(part->barrier->all);
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }
 

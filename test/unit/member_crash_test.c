@@ -131,6 +131,7 @@ static struct dmi_member *member(dmi_uid_t uid) {
       dmi_pack_u32(view, uid);
       dmi_settings_pack(view, &settings);
       dmi_pack_bytes(view, "", 0); /* arguments of DMI_main */
+      dmi_pack_u64(view, 7);       /* the last crash view */
       dmi_pack_bytes(view, made.bytes, made.len);
     }
     dmi_pack_u64(view, 9);
@@ -144,6 +145,7 @@ static struct dmi_member *member(dmi_uid_t uid) {
   }
   dmi_pack_free(&made);
   assert_true(give(m, DMI_NET_TEMP, DMI_CTL_ACCEPT, 1, &body));
+  assert_int_equal(m->last_crash, 7);
   dmi_member_viewed(m, &out);
   assert_true(give(m, 1, DMI_CTL_JOINED, 0, NULL));
   assert_true(give(m, 1, DMI_CTL_OPEN, 0, NULL));
@@ -543,6 +545,34 @@ static void test_member_remembers(void **state) {
   end(m);
 }
 
+/* Who joins behind a loss is told of it. */
+static void test_joiner_is_told(void **state) {
+  struct dmi_member *m = successor();
+  const struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
+  struct dmi_settings settings;
+  struct dmi_pack body;
+  struct dmi_mact *act;
+  struct dmi_unpack unpack;
+  uint8_t id[16];
+  size_t len;
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
+  dmi_info_pack(&body, &info);
+  dmi_member_pack_birth(&body, &info.birth);
+  dmi_pack_u8(&body, 0); /* no witness */
+  assert_true(give(m, DMI_NET_TEMP + 1, DMI_CTL_JOIN, 0, &body));
+  act = sent(m->coord->next_uid - 1, DMI_CTL_ACCEPT);
+  assert_non_null(act);
+  dmi_unpack_init(&unpack, &act->msg.body);
+  dmi_unpack_raw(&unpack, id, sizeof(id));
+  (void)dmi_unpack_u32(&unpack);
+  dmi_settings_unpack(&unpack, &settings);
+  (void)dmi_unpack_bytes(&unpack, &len);
+  assert_int_equal(dmi_unpack_u64(&unpack), 10);
+  end(m);
+}
+
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
 #define WITNESS 1005u /* the uid of who joins next */
@@ -640,17 +670,12 @@ static void test_witness_and_losses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_of_the_lost),
-      cmocka_unit_test(test_thread_asked_early),
-      cmocka_unit_test(test_directory_made_anew),
-      cmocka_unit_test(test_home_that_moved),
-      cmocka_unit_test(test_calls_again),
-      cmocka_unit_test(test_reserve),
-      cmocka_unit_test(test_reserve_and_exit),
-      cmocka_unit_test(test_home_on_its_way),
-      cmocka_unit_test(test_member_remembers),
-      cmocka_unit_test(test_lookup_of_a_lost_home),
-      cmocka_unit_test(test_witness),
+      cmocka_unit_test(test_threads_of_the_lost), cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_directory_made_anew), cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_calls_again),         cmocka_unit_test(test_reserve),
+      cmocka_unit_test(test_reserve_and_exit),    cmocka_unit_test(test_home_on_its_way),
+      cmocka_unit_test(test_member_remembers),    cmocka_unit_test(test_lookup_of_a_lost_home),
+      cmocka_unit_test(test_joiner_is_told),      cmocka_unit_test(test_witness),
       cmocka_unit_test(test_witness_and_losses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

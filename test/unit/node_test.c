@@ -304,6 +304,24 @@ static const char *lost_unknown(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
+/* Who joins behind a loss knows of it. */
+static const char *lost_before(struct world *w, enum dmi_node_break broken) {
+  struct proc *first = &w->proc[0], *late = &w->proc[2];
+  const char *bad;
+  w->survive = true;
+  bad = join(w, 0, 16, broken);
+  if (!bad) bad = join(w, 1, 16, broken);
+  if (bad) return bad;
+  world_kill(w, 1);
+  world_run(w);
+  BAD(!first->resumed || !atomic_load(&first->core.losses), "does not recover");
+  BAD(!world_call(first, DMI_CTL_POLL, 0, 0) || first->notice.state != DMI_LOST, "no notice");
+  bad = join(w, 2, 16, broken);
+  if (bad) return bad;
+  BAD(atomic_load(&late->core.losses) != atomic_load(&first->core.losses), "does not know of it");
+  return NULL;
+}
+
 static bool owns(struct proc *p, uint64_t base, uint64_t i) {
   const struct dmi_map *map = env_find(p, base);
   const struct dmi_page *page = map ? env_record(p, env_find(p, base), i, false) : NULL;
@@ -416,7 +434,8 @@ static const char *lost_in_leave(struct world *w, enum dmi_node_break broken) {
 }
 
 static const char *(*const scenarios[])(struct world *w, enum dmi_node_break broken) = {
-    leave, moved, refused, told, promised, unmapped, lost, lost_unknown, lost_in_leave};
+    leave,    moved, refused,      told,        promised,
+    unmapped, lost,  lost_unknown, lost_before, lost_in_leave};
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static const char *play(uint32_t i, enum dmi_node_break broken) {
