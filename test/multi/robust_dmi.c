@@ -10,7 +10,7 @@ struct shared {
   DMI_mutex_t mutex, guard;
   DMI_cond_t cond;
   DMI_barrier_t barrier;
-  int64_t asleep, open; /* guarded by guard */
+  int64_t asleep, open; /* threads that sleep, or hold the mutex; `open` is guarded by guard */
   int64_t never;
 };
 
@@ -26,6 +26,7 @@ static void for_ever(int64_t addr) {
 
 static void holds(int64_t addr) {
   OK(DMI_mutex_lock(FIELD(addr, mutex)));
+  OK(DMI_fad(FIELD(addr, asleep), 1, NULL, DMI_PUT_ATOMIC, NULL));
   say("held");
   for_ever(addr);
 }
@@ -115,12 +116,12 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_write(FIELD(addr, open), 8, &zero, DMI_EXCLUSIVE_WRITE, NULL));
   (void)begin(ids[1], HOLDS, addr);
   (void)begin(ids[1], SLEEPS, addr);
-  for (int64_t looks = 0; asleep(addr) < 1; looks++)
+  for (int64_t looks = 0; asleep(addr) < 2; looks++)
     look_again(looks);
   (void)begin(ids[1], MEETS, addr);
   threads[1] = begin(ids[2], SLEEPS, addr);
   threads[2] = begin(ids[2], MEETS, addr);
-  for (int64_t looks = 0; asleep(addr) < 2; looks++)
+  for (int64_t looks = 0; asleep(addr) < 3; looks++)
     look_again(looks);
   threads[0] = begin(ids[2], WAITS, addr);
   say("kill");
