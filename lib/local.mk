@@ -120,6 +120,8 @@ core_sources = \
 	lib/core/handover_int.h \
 	lib/core/heap.c \
 	lib/core/heap.h \
+	lib/core/heap_int.h \
+	lib/core/heap_known.c \
 	lib/core/heap_shape.c \
 	lib/core/heap_step.c \
 	lib/core/member.c \

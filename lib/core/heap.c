@@ -1,74 +1,29 @@
 /*
- * heap.c - the allocator of one process: current arenas, finding others, making and ending them
- * (docs/allocator.md).
+ * heap.c - the allocator of one process: takes and gives back slots, finds arenas, makes and ends
+ * them (docs/allocator.md).
  *
- * Any number of threads may call at the same time. The lock guards the two tables of this process;
- * it is never held during a step.
+ * Any number of threads may call at the same time.
  */
-#include "core/heap.h"
-
 #include <stdlib.h>
-#include <string.h>
 
-#include <uthash.h>
-
-#include "base/lock.h"
 #include "base/mutation.h"
+#include "core/heap_int.h"
 #include "dmi_api.h"
-
-#define PER_TABLE (DMI_SYSTEM_PAGE / 8) /* page sizes in a page of the table */
-
-/* A page size and its number, when it is known here. */
-struct size {
-  UT_hash_handle hh;
-  uint64_t page_size; /* key */
-  uint32_t number;
-};
-
-struct arena {
-  uint64_t number;
-  uint64_t base; /* 0: none */
-  struct dmi_heap_shape shape;
-};
-
-struct bin {
-  UT_hash_handle hh;
-  uint64_t first; /* key: dmi_heap_bin */
-  struct arena current;
-};
-
-struct dmi_heap {
-  struct dmi_heap_env env;
-  _Atomic uint32_t lock;
-  struct size *sizes;
-  struct bin *bins;
-};
-
-struct dmi_heap *dmi_heap_new(const struct dmi_heap_env *env) {
-  struct dmi_heap *heap = calloc(1, sizeof(*heap));
-  if (heap) heap->env = *env;
-  return heap;
-}
-
-void dmi_heap_free(struct dmi_heap *heap) {
-  struct size *size, *next_size;
-  struct bin *bin, *next_bin;
-  if (!heap) return;
-  HASH_ITER(hh, heap->sizes, size, next_size) {
-    HASH_DEL(heap->sizes, size);
-    free(size);
-  }
-  HASH_ITER(hh, heap->bins, bin, next_bin) {
-    HASH_DEL(heap->bins, bin);
-    free(bin);
-  }
-  free(heap);
-}
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+int32_t dmi_heap_renew(struct dmi_heap *heap, uint64_t page, uint64_t len,
+                       const struct dmi_heap_in *in, void *answer, uint64_t size, bool here) {
+  for (;;) {
+    int32_t error = heap->env.step(heap->env.arg, page, 0, len, in, answer, size, here);
+    if (error != DMI_ELOST || DMI_HEAP_BROKEN(DMI_HEAP_BREAK_REVIVE)) return error;
+    error = heap->env.revive(heap->env.arg, page);
+    if (error != DMI_OK && error != DMI_ELOST) return error;
+  }
+}
+
 /* Runs a step on a control page. */
-static int32_t control(struct dmi_heap *heap, const struct arena *arena, enum dmi_heap_op op,
+static int32_t control(struct dmi_heap *heap, const struct dmi_arena *arena, enum dmi_heap_op op,
                        uint32_t a, bool here, struct dmi_heap_out *out) {
   struct dmi_heap_in in = {.op = op, .self = heap->env.self, .base = arena->base, .a = a};
   return heap->env.step(heap->env.arg, arena->number, 0, dmi_heap_control_size(arena->shape.slots),
@@ -87,95 +42,6 @@ static int32_t entry(struct dmi_heap *heap, uint64_t number, enum dmi_heap_op op
   return error;
 }
 
-/* ---- What this process knows ---------------------------------------------------------------- */
-
-/* Finds the number of a page size. *number 0: the table is full. */
-static int32_t size_number(struct dmi_heap *heap, uint64_t page_size, uint32_t *number) {
-  struct dmi_heap_in in = {.op = DMI_HEAP_SIZE, .base = page_size};
-  struct dmi_heap_out out = {.result = DMI_HEAP_FULL};
-  struct size *size, *fresh;
-  dmi_lock(&heap->lock, DMI_RANK_LEAF);
-  HASH_FIND(hh, heap->sizes, &page_size, sizeof(page_size), size);
-  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
-  if (size) {
-    *number = size->number;
-    return DMI_OK;
-  }
-  *number = 0;
-  for (uint32_t at = 0; at + PER_TABLE <= DMI_HEAP_SIZES + 1u; at += PER_TABLE) {
-    int32_t error = heap->env.step(heap->env.arg, at / PER_TABLE, 0, DMI_SYSTEM_PAGE, &in, &out,
-                                   sizeof(out), false);
-    if (error != DMI_OK) return error;
-    if (out.result != DMI_HEAP_OK) continue;
-    if (at + out.a + 1 <= DMI_HEAP_SIZES) *number = at + out.a + 1;
-    break;
-  }
-  if (!*number) return DMI_OK;
-  fresh = calloc(1, sizeof(*fresh));
-  if (!fresh) return DMI_ENOMEM;
-  fresh->page_size = page_size;
-  fresh->number = *number;
-  dmi_lock(&heap->lock, DMI_RANK_LEAF);
-  HASH_FIND(hh, heap->sizes, &page_size, sizeof(page_size), size);
-  if (!size) HASH_ADD(hh, heap->sizes, page_size, sizeof(page_size), fresh);
-  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
-  if (size) free(fresh);
-  return DMI_OK;
-}
-
-/* With the lock held. */
-static struct bin *bin_find(struct dmi_heap *heap, uint64_t first) {
-  struct bin *bin;
-  HASH_FIND(hh, heap->bins, &first, sizeof(first), bin);
-  return bin;
-}
-
-static void current_get(struct dmi_heap *heap, uint64_t first, struct arena *arena) {
-  struct bin *bin;
-  dmi_lock(&heap->lock, DMI_RANK_LEAF);
-  bin = bin_find(heap, first);
-  if (bin) {
-    *arena = bin->current;
-  } else {
-    arena->base = 0;
-  }
-  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
-}
-
-static bool current_is(struct dmi_heap *heap, const struct arena *arena) {
-  struct arena current;
-  current_get(heap, arena->number & ~UINT64_C(0xffffff), &current);
-  return current.base == arena->base;
-}
-
-static void current_drop(struct dmi_heap *heap, const struct arena *arena) {
-  struct bin *bin;
-  dmi_lock(&heap->lock, DMI_RANK_LEAF);
-  bin = bin_find(heap, arena->number & ~UINT64_C(0xffffff));
-  if (bin && bin->current.base == arena->base) bin->current.base = 0;
-  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
-}
-
-/* Makes it the current arena if there is none. *set: it is the current one. */
-static int32_t current_set(struct dmi_heap *heap, const struct arena *arena, bool *set) {
-  uint64_t first = arena->number & ~UINT64_C(0xffffff);
-  struct bin *bin, *fresh = calloc(1, sizeof(*fresh));
-  if (!fresh) return DMI_ENOMEM;
-  fresh->first = first;
-  dmi_lock(&heap->lock, DMI_RANK_LEAF);
-  bin = bin_find(heap, first);
-  if (!bin) {
-    bin = fresh;
-    fresh = NULL;
-    HASH_ADD(hh, heap->bins, first, sizeof(bin->first), bin);
-  }
-  if (!bin->current.base) bin->current = *arena;
-  *set = bin->current.base == arena->base;
-  dmi_unlock(&heap->lock, DMI_RANK_LEAF);
-  free(fresh);
-  return DMI_OK;
-}
-
 /* ---- The end of an arena -------------------------------------------------------------------- */
 
 /* True if the arena of another process may be taken over. */
@@ -191,14 +57,14 @@ static bool is_lost(struct dmi_heap *heap, uint32_t holder) {
 
 /* True if it has no objects. False also if it does not exist any more: then there is nothing to
  * do. */
-static bool is_empty(struct dmi_heap *heap, const struct arena *arena) {
+static bool is_empty(struct dmi_heap *heap, const struct dmi_arena *arena) {
   struct dmi_heap_out out;
   return control(heap, arena, DMI_HEAP_COUNT, 0, false, &out) == DMI_OK &&
          out.result == DMI_HEAP_OK && out.a == 0;
 }
 
 /* Takes an arena that no process holds. True if this process holds it now. */
-static bool seize(struct dmi_heap *heap, const struct arena *arena) {
+static bool seize(struct dmi_heap *heap, const struct dmi_arena *arena) {
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
   struct dmi_heap_entry now;
   uint64_t k = arena->number & 0xffu;
@@ -215,7 +81,7 @@ static bool seize(struct dmi_heap *heap, const struct arena *arena) {
 /* Unmaps an arena that has no objects and is not the current one here, unless another process
  * uses it. Objects freed while this process holds it need no action of the other process, which
  * sees the holder. */
-static void retire(struct dmi_heap *heap, const struct arena *arena) {
+static void retire(struct dmi_heap *heap, const struct dmi_arena *arena) {
   struct dmi_heap_out out;
   if (DMI_HEAP_BROKEN(DMI_HEAP_BREAK_EMPTY)) return;
   do {
@@ -230,25 +96,37 @@ static void retire(struct dmi_heap *heap, const struct arena *arena) {
   } while (is_empty(heap, arena));
 }
 
-/* Its control page is lost: nobody finds room in it any more. The objects stay; they are never
- * freed. */
-static int32_t abandon(struct dmi_heap *heap, const struct arena *arena) {
+/* Its control page is lost, or is that of another arena: nobody finds room in it any more. The
+ * objects stay; they are never freed. */
+static int32_t abandon(struct dmi_heap *heap, const struct dmi_arena *arena) {
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
   struct dmi_heap_entry now;
   uint64_t k = arena->number & 0xffu;
   int32_t error;
-  current_drop(heap, arena);
+  dmi_heap_current_drop(heap, arena);
   error = heap->env.step(heap->env.arg, arena->number - k, k * sizeof(now), sizeof(now), &in, &now,
                          sizeof(now), false);
-  if (error != DMI_OK || now.base != arena->base) return error;
-  return entry(heap, arena->number, DMI_HEAP_SHUT, arena->base, now.version >> 1, NULL);
+  if (error == DMI_OK && now.base == arena->base)
+    error = entry(heap, arena->number, DMI_HEAP_SHUT, arena->base, now.version >> 1, NULL);
+  return error == DMI_ELOST ? DMI_OK : error;
+}
+
+/* Its entry was lost: it is that of another arena now, or of none. */
+static bool is_forgotten(struct dmi_heap *heap, const struct dmi_arena *arena) {
+  struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
+  struct dmi_heap_entry now;
+  uint64_t k = arena->number & 0xffu;
+  if (!heap->env.losses(heap->env.arg)) return false;
+  return heap->env.step(heap->env.arg, arena->number - k, k * sizeof(now), sizeof(now), &in, &now,
+                        sizeof(now), false) != DMI_OK ||
+         now.base != arena->base;
 }
 
 /* Makes an arena that this process holds the current one. If another thread of this process was
  * faster, gives it up instead. So a process holds no arenas except its current ones. */
-static int32_t use(struct dmi_heap *heap, const struct arena *arena) {
+static int32_t use(struct dmi_heap *heap, const struct dmi_arena *arena) {
   bool set;
-  int32_t error = current_set(heap, arena, &set);
+  int32_t error = dmi_heap_current_set(heap, arena, &set);
   if (error == DMI_OK && set) return DMI_OK;
   (void)entry(heap, arena->number, DMI_HEAP_LET, arena->base, 0, NULL);
   if (is_empty(heap, arena)) retire(heap, arena);
@@ -257,11 +135,13 @@ static int32_t use(struct dmi_heap *heap, const struct arena *arena) {
 
 /* A TAKE found the current arena full, so it is not current any more. If other threads have
  * freed enough since then, it is open again and this process still holds it. */
-static int32_t shut(struct dmi_heap *heap, const struct arena *arena, uint32_t version) {
+static int32_t shut(struct dmi_heap *heap, const struct dmi_arena *arena, uint32_t version) {
   bool done;
   int32_t error;
-  current_drop(heap, arena);
+  dmi_heap_current_drop(heap, arena);
   error = entry(heap, arena->number, DMI_HEAP_SHUT, arena->base, version, &done);
+  if (error == DMI_ELOST || (error == DMI_OK && !done && is_forgotten(heap, arena)))
+    return DMI_OK; /* its slots that are freed from now on are found by nobody */
   if (error == DMI_OK && !done) return use(heap, arena);
   /* A thread of this process that still saw it as the current one may have emptied it. */
   if (error == DMI_OK && is_empty(heap, arena)) retire(heap, arena);
@@ -270,8 +150,10 @@ static int32_t shut(struct dmi_heap *heap, const struct arena *arena, uint32_t v
 
 /* ---- Finding an arena ----------------------------------------------------------------------- */
 
-/* Makes an arena in a reserved entry. */
-static int32_t arena_make(struct dmi_heap *heap, struct arena *arena) {
+/* Makes an arena in a reserved entry.  The control page may be that of an arena whose entry was
+ * lost: it is no arena any more then, but a mapping with objects. */
+static int32_t arena_make(struct dmi_heap *heap, struct dmi_arena *arena) {
+  struct dmi_heap_in in = {.op = DMI_HEAP_INIT, .self = heap->env.self, .a = arena->shape.slots};
   struct dmi_heap_out out;
   bool done;
   int32_t error = heap->env.map(heap->env.arg, arena->shape.page_size, arena->shape.page_num,
@@ -281,9 +163,18 @@ static int32_t arena_make(struct dmi_heap *heap, struct arena *arena) {
     (void)entry(heap, arena->number, DMI_HEAP_CLEAR, 1, 0, NULL);
     return error;
   }
-  error = control(heap, arena, DMI_HEAP_INIT, arena->shape.slots, true, &out);
+  in.base = arena->base;
+  error = dmi_heap_renew(heap, arena->number, dmi_heap_control_size(in.a), &in, &out, sizeof(out),
+                         true);
   if (error == DMI_OK) error = entry(heap, arena->number, DMI_HEAP_OPEN, arena->base, 0, &done);
-  return error;
+  return error == DMI_ELOST ? DMI_OK : error; /* it is used until it is full */
+}
+
+/* Behind a loss an entry may be that of an arena of another page size, or of a mapping that
+ * nobody knows any more. */
+static bool fits(struct dmi_heap *heap, uint64_t number, uint64_t base, uint64_t page_size) {
+  if (!heap->env.losses(heap->env.arg) || DMI_HEAP_BROKEN(DMI_HEAP_BREAK_FITS)) return true;
+  return heap->env.is_mapping(heap->env.arg, base, number, page_size);
 }
 
 /* The result of a search in a bin. */
@@ -296,13 +187,13 @@ struct found {
 };
 
 /* Searches one page of entries. */
-static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *found) {
+static int32_t table_look(struct dmi_heap *heap, uint64_t first, uint64_t page_size,
+                          struct found *found) {
   struct dmi_heap_in in = {.op = DMI_HEAP_LOOK};
   struct dmi_heap_entry *entries = malloc(DMI_SYSTEM_PAGE);
   int32_t error;
   if (!entries) return DMI_ENOMEM;
-  error = heap->env.step(heap->env.arg, first, 0, DMI_SYSTEM_PAGE, &in, entries, DMI_SYSTEM_PAGE,
-                         false);
+  error = dmi_heap_renew(heap, first, DMI_SYSTEM_PAGE, &in, entries, DMI_SYSTEM_PAGE, false);
   for (uint32_t k = 1; k <= DMI_HEAP_ENTRIES && error == DMI_OK && !found->end; k++) {
     const struct dmi_heap_entry *at = &entries[k];
     if (at->base == 0) {
@@ -310,7 +201,8 @@ static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *f
       found->end = at->version == 0;
     } else if (at->base == 1 && is_lost(heap, at->holder)) {
       if (!found->number) *found = (struct found){.number = first + k, .holder = at->holder};
-    } else if (at->base > 1 && (at->version & 1) && is_free(heap, at->holder)) {
+    } else if (at->base > 1 && (at->version & 1) && is_free(heap, at->holder) &&
+               fits(heap, first + k, at->base, page_size)) {
       *found = (struct found){first + k, at->base, at->holder, true};
     }
   }
@@ -322,50 +214,55 @@ static int32_t table_look(struct dmi_heap *heap, uint64_t first, struct found *f
 static int32_t arena_find(struct dmi_heap *heap, uint64_t first, uint64_t page_size) {
   for (;;) {
     struct found found = {0, 0, 0, false};
-    struct arena arena;
-    bool done;
+    struct dmi_arena arena;
+    bool done = false;
     int32_t error = DMI_OK;
     for (uint64_t j = 0; j < DMI_HEAP_TABLES && !found.end && error == DMI_OK; j++) {
-      error = table_look(heap, first + (j << 8), &found);
+      error = table_look(heap, first + (j << 8), page_size, &found);
     }
     if (error != DMI_OK) return error;
     if (!found.number) return DMI_E_OWN_MAPPING;
-    arena = (struct arena){found.number, found.base, dmi_heap_shape(found.number, page_size)};
+    arena = (struct dmi_arena){found.number, found.base, dmi_heap_shape(found.number, page_size)};
     if (found.base) {
       error = entry(heap, found.number, DMI_HEAP_HOLD, found.base, found.holder, &done);
     } else {
       error = entry(heap, found.number, DMI_HEAP_RESERVE, 0, found.holder, &done);
       if (error == DMI_OK && done) error = arena_make(heap, &arena);
     }
-    if (error != DMI_OK) return error;
+    if (error != DMI_OK && error != DMI_ELOST) return error;
     if (done) return use(heap, &arena);
-    /* Another process was faster. */
+    /* Another process was faster, or the entry is lost. */
   }
 }
 
 /* ---- Allocating ----------------------------------------------------------------------------- */
 
+/* The control page is of another arena: behind a loss, one that got the same number. */
+static bool is_lost_to_another(struct dmi_heap *heap, const struct dmi_heap_out *out) {
+  return out->result == DMI_HEAP_GONE && heap->env.losses(heap->env.arg);
+}
+
 int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, uint64_t *addr) {
   struct dmi_heap_out out;
-  struct arena arena;
+  struct dmi_arena arena;
   uint32_t number;
-  uint64_t first;
+  struct dmi_bin_key key = {0, page_size};
   uint8_t cls;
   int32_t error;
   if (!dmi_heap_class(size, page_size, &cls)) return DMI_E_OWN_MAPPING;
-  error = size_number(heap, page_size, &number);
+  error = dmi_heap_size_number(heap, page_size, &number);
   if (error != DMI_OK) return error;
   if (!number) return DMI_E_OWN_MAPPING;
-  first = dmi_heap_bin(number, cls);
+  key.first = dmi_heap_bin(number, cls);
   for (;;) {
-    current_get(heap, first, &arena);
+    dmi_heap_current_get(heap, key, &arena);
     if (!arena.base) {
-      error = arena_find(heap, first, page_size);
+      error = arena_find(heap, key.first, page_size);
       if (error != DMI_OK) return error;
       continue;
     }
     error = control(heap, &arena, DMI_HEAP_TAKE, 0, true, &out);
-    if (error == DMI_ELOST) {
+    if (error == DMI_ELOST || (error == DMI_OK && is_lost_to_another(heap, &out))) {
       error = abandon(heap, &arena);
       if (error != DMI_OK) return error;
       continue;
@@ -380,7 +277,7 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
       error = shut(heap, &arena, out.a);
       if (error != DMI_OK) return error;
     } else {
-      current_drop(heap, &arena);
+      dmi_heap_current_drop(heap, &arena);
     }
   }
 }
@@ -390,46 +287,48 @@ int32_t dmi_heap_take(struct dmi_heap *heap, uint64_t size, uint64_t page_size, 
 /* Finds the arena and the slot of an object. The number is the mapping's tag in the directory,
  * which any member may have made, so it is checked. */
 static bool locate(uint64_t number, uint64_t page_size, uint64_t base, uint64_t offset,
-                   struct arena *arena, uint32_t *slot) {
+                   struct dmi_arena *arena, uint32_t *slot) {
   if (!dmi_heap_number_good(number, page_size)) return false;
-  *arena = (struct arena){number, base, dmi_heap_shape(number, page_size)};
+  *arena = (struct dmi_arena){number, base, dmi_heap_shape(number, page_size)};
   return dmi_heap_slot(&arena->shape, offset, slot);
 }
 
 int32_t dmi_heap_give(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base,
                       uint64_t offset) {
   struct dmi_heap_out out;
-  struct arena arena;
+  struct dmi_arena arena;
   uint32_t slot;
   bool mine;
   int32_t error;
   if (!locate(number, page_size, base, offset, &arena, &slot)) return DMI_EADDR;
-  mine = current_is(heap, &arena);
+  mine = dmi_heap_current_is(heap, &arena);
   error = control(heap, &arena, DMI_HEAP_GIVE, slot, mine, &out);
   if (error == DMI_ELOST) return DMI_OK; /* the slot is lost with the control page */
   if (error != DMI_OK) return error;
+  if (is_lost_to_another(heap, &out)) return DMI_OK;
   if (out.result != DMI_HEAP_OK) return DMI_EADDR;
   if ((out.flags & DMI_HEAP_REOPENED) && !DMI_HEAP_BROKEN(DMI_HEAP_BREAK_SPARE)) {
     (void)entry(heap, number, DMI_HEAP_SPARE, base, out.a, NULL);
   }
-  if ((out.flags & DMI_HEAP_EMPTY) && !current_is(heap, &arena)) retire(heap, &arena);
+  if ((out.flags & DMI_HEAP_EMPTY) && !dmi_heap_current_is(heap, &arena)) retire(heap, &arena);
   return DMI_OK;
 }
 
 int32_t dmi_heap_has(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base,
                      uint64_t offset) {
   struct dmi_heap_out out;
-  struct arena arena;
+  struct dmi_arena arena;
   uint32_t slot;
   int32_t error;
   if (!locate(number, page_size, base, offset, &arena, &slot)) return DMI_EADDR;
   error = control(heap, &arena, DMI_HEAP_HAS, slot, false, &out);
-  if (error == DMI_ELOST) return DMI_OK; /* nobody can tell: it is believed */
-  if (error != DMI_OK) return error;
+  if (error != DMI_OK && error != DMI_ELOST) return error;
+  /* nobody can tell: it is believed */
+  if (error == DMI_ELOST || is_lost_to_another(heap, &out)) return DMI_OK;
   return out.result == DMI_HEAP_OK ? DMI_OK : DMI_EADDR;
 }
 
-bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t base) {
-  struct arena arena = {.number = number, .base = base};
-  return current_is(heap, &arena);
+bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base) {
+  struct dmi_arena arena = {.number = number, .base = base, .shape = {.page_size = page_size}};
+  return dmi_heap_current_is(heap, &arena);
 }

@@ -141,6 +141,8 @@ enum dmi_heap_break {
   DMI_HEAP_BREAK_HOLDER,  /* arenas of processes that left are not taken */
   DMI_HEAP_BREAK_KILL,    /* an arena is unmapped without a last check of its slots */
   DMI_HEAP_BREAK_BASE,    /* TAKE and GIVE do not check that the arena is still the same one */
+  DMI_HEAP_BREAK_REVIVE,  /* LOST pages stay as they are */
+  DMI_HEAP_BREAK_FITS,    /* behind a loss arenas of other page sizes are used */
   DMI_HEAP_BREAK_EMPTY,   /* empty arenas are kept */
   DMI_HEAP_BREAK_LAST
 };
@@ -162,6 +164,13 @@ struct dmi_heap_env {
   /* Unmaps a mapping; need not be finished when it returns. */
   void (*unmap)(void *arg, uint64_t base, uint64_t tag);
   bool (*is_member)(void *arg, dmi_uid_t uid);
+  /* Was a process ever lost?  The next two are called only then. */
+  bool (*losses)(void *arg);
+  /* Makes the page zeros if it is LOST.  Returns DMI_OK, or why it cannot: DMI_ELOST: perhaps it is
+   * done. */
+  int32_t (*revive)(void *arg, dmi_pageno_t page);
+  /* True if this is a mapping with this tag and page size. */
+  bool (*is_mapping)(void *arg, uint64_t base, uint64_t tag, uint64_t page_size);
 };
 
 struct dmi_heap;
@@ -182,6 +191,6 @@ int32_t dmi_heap_has(struct dmi_heap *heap, uint64_t number, uint64_t page_size,
                      uint64_t offset);
 
 /* True if this arena is a current one of this process; for tests. */
-bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t base);
+bool dmi_heap_uses(struct dmi_heap *heap, uint64_t number, uint64_t page_size, uint64_t base);
 
 #endif

@@ -71,6 +71,26 @@ static bool env_is_member(void *arg, uint32_t uid) {
   return access->core.is_there(access->core.arg, uid);
 }
 
+static bool env_losses(void *arg) {
+  return atomic_load(&((struct dmi_access *)arg)->core.losses) != 0;
+}
+
+static int32_t env_revive(void *arg, uint64_t page) {
+  const int64_t addr = (int64_t)(DMI_SYSTEM_BASE + page * DMI_SYSTEM_PAGE);
+  return dmi_error_of(dmi_access_revive(arg, addr, DMI_SYSTEM_PAGE, true, NULL));
+}
+
+static bool env_is_mapping(void *arg, uint64_t base, uint64_t tag, uint64_t page_size) {
+  struct dmi_access *access = arg;
+  int32_t error = DMI_OK;
+  struct dmi_mapping *mapping = dmi_access_mapping(access, (int64_t)base, 1, &error);
+  bool is;
+  if (!mapping) return false;
+  is = mapping->map.base == base && mapping->map.tag == tag && mapping->map.page_size == page_size;
+  dmi_mapping_unref(&access->core, mapping);
+  return is;
+}
+
 /* Makes the allocator at its first use.  NULL: *error says why. */
 static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
   struct dmi_heap *heap, *none = NULL;
@@ -78,7 +98,10 @@ static struct dmi_heap *heap_of(struct dmi_alloc *alloc, int32_t *error) {
                              .step = env_step,
                              .map = env_map,
                              .unmap = env_unmap,
-                             .is_member = env_is_member};
+                             .is_member = env_is_member,
+                             .losses = env_losses,
+                             .revive = env_revive,
+                             .is_mapping = env_is_mapping};
   *error = dmi_access_usable(alloc ? alloc->access : NULL);
   if (*error != DMI_OK) return NULL;
   heap = atomic_load(&alloc->heap);

@@ -8,7 +8,9 @@
  * others, with new uids, take their places; any process may free an object.  Checked: no object
  * overlaps another one or leaves its arena; none reaches over a page if it fits into one; each can
  * be freed once; and, whenever all are between two calls, no slot is lost and there are not too
- * many arenas.  `--break` switches off a rule and expects that a check fails.
+ * many arenas.  In runs with odd seeds processes are lost in the middle of a call, and with them
+ * pages of the allocator, and answers: objects still do not overlap, each call succeeds, and what
+ * is left over may be lost.  `--break` switches off a rule and expects that a check fails.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,6 +40,7 @@
 struct page { /* of the system mapping */
   UT_hash_handle hh;
   uint64_t index;
+  bool lost;
   unsigned char bytes[DMI_SYSTEM_PAGE];
 };
 
@@ -56,6 +59,7 @@ struct object {
 struct process {
   struct dmi_heap_env env;
   struct dmi_heap *heap;
+  bool lost; /* its threads end at their next step */
 };
 
 static struct {
@@ -70,6 +74,9 @@ static struct {
   struct process process[PROCESSES];
   uint32_t uids;
   uint64_t steps, allocated, ended;
+  bool loses;      /* processes may be lost */
+  bool hole;       /* and a page that nobody has used is LOST, too */
+  uint32_t losses; /* so many so far */
   const char *failed;
 } world;
 
@@ -115,23 +122,72 @@ static void yield(void) {
   if (me != from) swapcontext(&thread[from].context, &thread[me].context);
 }
 
+/* ---- Losses --------------------------------------------------------------------------------- */
+
+#define LOSSES 12u           /* of a run, at most */
+#define STEPS_MOST 20000000u /* of a run: far more than it needs */
+
+/* A process is lost, and some of the pages with it: few or all of them. */
+static void lose(const struct process *but) {
+  struct process *process = &world.process[rng_below(&world.rng, PROCESSES)];
+  uint32_t part = rng_range(&world.rng, 1, 8);
+  struct page *page, *next;
+  if (process == but || process->lost) return;
+  process->lost = true;
+  world.losses++;
+  if (rng_once_in(&world.rng, 3)) world.hole = true;
+  HASH_ITER(hh, world.pages, page, next) {
+    if (rng_below(&world.rng, 8) < part) page->lost = true;
+  }
+}
+
+static bool goes_on(const struct process *process) {
+  return !process || (!process->lost && !world.failed);
+}
+
+static bool env_losses(void *arg) {
+  (void)arg;
+  return world.losses > 0;
+}
+
 /* ---- The surroundings ----------------------------------------------------------------------- */
+
+static struct page *page_get(uint64_t index) {
+  struct page *page;
+  HASH_FIND(hh, world.pages, &index, sizeof(index), page);
+  if (page) return page;
+  page = calloc(1, sizeof(*page));
+  page->index = index;
+  page->lost = world.hole;
+  HASH_ADD(hh, world.pages, index, sizeof(index), page);
+  return page;
+}
+
+static int32_t env_revive(void *arg, uint64_t index) {
+  struct page *page;
+  yield();
+  if (!goes_on(arg)) return DMI_EINACTIVE;
+  page = page_get(index);
+  if (page->lost) memset(page->bytes, 0, sizeof(page->bytes));
+  page->lost = false;
+  yield();
+  return DMI_OK;
+}
 
 static int32_t env_step(void *arg, uint64_t index, uint64_t off, uint64_t len,
                         const struct dmi_heap_in *in, void *answer, uint64_t answer_size,
                         bool here) {
   unsigned char bytes[DMI_SYSTEM_PAGE];
+  uint32_t losses = world.losses;
   struct page *page;
-  (void)arg;
   (void)here;
   yield();
-  world.steps++;
-  HASH_FIND(hh, world.pages, &index, sizeof(index), page);
-  if (!page) {
-    page = calloc(1, sizeof(*page));
-    page->index = index;
-    HASH_ADD(hh, world.pages, index, sizeof(index), page);
-  }
+  if (world.steps++ > STEPS_MOST) fail("it does not end");
+  if (me >= 0 && world.loses && world.losses < LOSSES && rng_once_in(&world.rng, 2000)) lose(arg);
+  if (!goes_on(arg)) return DMI_EINACTIVE;
+  page = page_get(index);
+  /* It was on its way to a process that is lost. */
+  if (page->lost || (losses != world.losses && rng_once_in(&world.rng, 2))) return DMI_ELOST;
   if (off + len > DMI_SYSTEM_PAGE || !dmi_heap_step_valid(len, sizeof(*in), answer_size)) {
     fail("a step outside of its page");
     return DMI_EINVAL;
@@ -140,19 +196,20 @@ static int32_t env_step(void *arg, uint64_t index, uint64_t off, uint64_t len,
   memset(answer, 0, answer_size);
   dmi_heap_step(bytes, len, (const unsigned char *)in, answer, answer_size);
   memcpy(page->bytes + off, bytes, len);
+  losses = world.losses;
   yield();
-  return DMI_OK;
+  if (!goes_on(arg)) return DMI_EINACTIVE;
+  /* So was its answer. */
+  return losses != world.losses && rng_once_in(&world.rng, 2) ? DMI_ELOST : DMI_OK;
 }
 
 static int32_t env_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag,
                        uint64_t *base) {
-  struct mapping *mapping = calloc(1, sizeof(*mapping));
-  (void)arg;
+  struct mapping *mapping;
   yield();
-  if (rng_once_in(&world.rng, 20)) {
-    free(mapping);
-    return DMI_ENOMEM;
-  }
+  if (!goes_on(arg)) return DMI_EINACTIVE;
+  if (rng_once_in(&world.rng, 20)) return DMI_ENOMEM;
+  mapping = calloc(1, sizeof(*mapping));
   if (world.mappings == world.mappings_capacity) {
     world.mappings_capacity = 2 * world.mappings_capacity + 64;
     world.mapping = realloc(world.mapping, world.mappings_capacity * sizeof(struct mapping *));
@@ -181,10 +238,17 @@ static struct mapping *mapping_of(uint64_t addr) {
   return addr - mapping->base < mapping->page_size * mapping->page_num ? mapping : NULL;
 }
 
+static bool env_is_mapping(void *arg, uint64_t base, uint64_t tag, uint64_t page_size) {
+  const struct mapping *mapping = mapping_of(base);
+  (void)arg;
+  return mapping && mapping->base == base && !mapping->gone && mapping->tag == tag &&
+         mapping->page_size == page_size;
+}
+
 static void env_unmap(void *arg, uint64_t base, uint64_t tag) {
   struct mapping *mapping = mapping_of(base);
-  (void)arg;
   yield();
+  if (!goes_on(arg)) return;
   if (!mapping || mapping->base != base || mapping->gone || mapping->tag != tag) {
     fail("an arena is unmapped that is none");
   } else if (mapping->live) {
@@ -198,7 +262,7 @@ static void env_unmap(void *arg, uint64_t base, uint64_t tag) {
 static bool env_is_member(void *arg, uint32_t uid) {
   (void)arg;
   for (int i = 0; i < PROCESSES; i++) {
-    if (world.process[i].env.self == uid) return true;
+    if (world.process[i].env.self == uid) return !world.process[i].lost;
   }
   return false;
 }
@@ -207,14 +271,19 @@ static bool env_is_member(void *arg, uint32_t uid) {
 static void process_begin(struct process *process) {
   for (uint32_t i = 0; i < world.mappings && process->heap; i++) {
     struct mapping *mapping = world.mapping[i];
-    mapping->left |= dmi_heap_uses(process->heap, mapping->tag, mapping->base);
+    mapping->left |= dmi_heap_uses(process->heap, mapping->tag, mapping->page_size, mapping->base);
   }
   dmi_heap_free(process->heap);
-  process->env = (struct dmi_heap_env){.self = ++world.uids,
+  process->lost = false;
+  process->env = (struct dmi_heap_env){.arg = process,
+                                       .self = ++world.uids,
                                        .step = env_step,
                                        .map = env_map,
                                        .unmap = env_unmap,
-                                       .is_member = env_is_member};
+                                       .is_member = env_is_member,
+                                       .losses = env_losses,
+                                       .revive = env_revive,
+                                       .is_mapping = env_is_mapping};
   process->heap = dmi_heap_new(&process->env);
 }
 
@@ -282,6 +351,10 @@ static void do_malloc(struct process *process) {
   int32_t error;
   draw_size(&object->size, &object->page_size);
   error = dmi_heap_take(process->heap, object->size, object->page_size, &object->addr);
+  if (!goes_on(process)) {
+    free(object); /* nobody hears of it */
+    return;
+  }
   if (error == DMI_OK) {
     object_add(object);
     return;
@@ -297,18 +370,20 @@ static int32_t give(struct process *process, const struct mapping *mapping, uint
 
 static void do_free(struct process *process) {
   struct object *object = object_draw();
-  if (dmi_heap_has(process->heap, object->mapping->tag, object->page_size, object->mapping->base,
-                   object->addr - object->mapping->base) != DMI_OK) {
-    fail("an object is not known");
-  }
-  if (give(process, object->mapping, object->addr) != DMI_OK) fail("an object cannot be freed");
+  int32_t known = dmi_heap_has(process->heap, object->mapping->tag, object->page_size,
+                               object->mapping->base, object->addr - object->mapping->base);
+  int32_t freed = give(process, object->mapping, object->addr);
   free(object);
+  if (!goes_on(process)) return;
+  if (known != DMI_OK) fail("an object is not known");
+  if (freed != DMI_OK) fail("an object cannot be freed");
 }
 
 static void thread_body(void) {
   uint32_t most = rng_below(&world.rng, OBJECTS);
-  for (int i = 0; i < CALLS && !world.failed; i++) {
+  for (int i = 0; i < CALLS; i++) {
     struct process *process = &world.process[me / THREADS];
+    if (!goes_on(process)) break;
     if (world.objects && rng_below(&world.rng, most + 1) < world.objects) {
       do_free(process);
     } else {
@@ -362,7 +437,7 @@ static void check_arena(const struct mapping *mapping) {
   if (control.used != mapping->live) fail("slots taken and objects differ in number");
   if (!control.closed && !(entry.version & 1)) fail("spare slots that nobody can find");
   for (int i = 0; i < PROCESSES; i++) {
-    used |= dmi_heap_uses(world.process[i].heap, mapping->tag, mapping->base);
+    used |= dmi_heap_uses(world.process[i].heap, mapping->tag, mapping->page_size, mapping->base);
     lives |= entry.holder == world.process[i].env.self;
   }
   if (!control.used && !used && !mapping->left && (lives || !entry.holder))
@@ -396,6 +471,7 @@ static void check_wrong(struct process *process) {
 }
 
 static void check_all(void) {
+  if (world.losses) return; /* arenas may be abandoned, and nobody can tell their objects */
   for (uint32_t i = 0; i < world.mappings && !world.failed; i++) {
     if (!world.mapping[i]->gone) check_arena(world.mapping[i]);
   }
@@ -436,12 +512,13 @@ static void world_end(void) {
 static const char *run(uint64_t seed, bool verbose) {
   const char *failed;
   world_begin(seed);
+  world.loses = seed % 2;
   for (int round = 0; round < ROUNDS && !world.failed; round++) {
     round_run();
     if (!world.failed) check_all();
     /* Some end, others take their places. */
     for (int i = 0; i < PROCESSES && !world.failed; i++) {
-      if (rng_below(&world.rng, 2)) continue;
+      if (!world.process[i].lost && rng_below(&world.rng, 2)) continue;
       process_begin(&world.process[i]);
       world.ended++;
     }
@@ -451,8 +528,9 @@ static const char *run(uint64_t seed, bool verbose) {
   if (!world.failed) check_all();
   if (verbose) {
     printf("seed %" PRIu64 ": %" PRIu64 " steps, %" PRIu64 " objects, %" PRIu64
-           " processes ended, %u arenas made, %u left\n",
-           seed, world.steps, world.allocated, world.ended, world.mappings, world.mapped);
+           " processes ended, %u lost, %u arenas made, %u left\n",
+           seed, world.steps, world.allocated, world.ended, world.losses, world.mappings,
+           world.mapped);
   }
   failed = world.failed;
   world_end();
@@ -463,6 +541,7 @@ static const char *const breaks[] = {
     [DMI_HEAP_BREAK_SPARE] = "spare",   [DMI_HEAP_BREAK_VERSION] = "version",
     [DMI_HEAP_BREAK_HOLDER] = "holder", [DMI_HEAP_BREAK_KILL] = "kill",
     [DMI_HEAP_BREAK_BASE] = "base",     [DMI_HEAP_BREAK_EMPTY] = "empty",
+    [DMI_HEAP_BREAK_REVIVE] = "revive", [DMI_HEAP_BREAK_FITS] = "fits",
 };
 
 /* A broken rule is noticed within so many seeds? */

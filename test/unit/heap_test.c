@@ -226,7 +226,10 @@ static void test_wrong_numbers(void **state) {
 
 /* The pages of the system mapping that the test uses; process 9 is lost. */
 struct memory {
-  uint64_t index[16], num, lost, maps; /* lost: the page that is; page 0 is not */
+  uint64_t index[16], num, maps;
+  uint64_t never;                  /* this page is LOST, and stays it; 0: none */
+  bool lost[16], losses;           /* these pages are; one was */
+  uint64_t page_size[16], tag[16]; /* of the mapping with that number */
   unsigned char bytes[16][DMI_SYSTEM_PAGE];
 };
 
@@ -244,7 +247,11 @@ static int32_t memory_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
                            bool here) {
   struct memory *memory = arg;
   (void)here;
-  if (page && page == memory->lost) return DMI_ELOST;
+  if (page && page == memory->never) return DMI_ELOST;
+  (void)page_of(memory, page);
+  for (uint64_t i = 0; i < memory->num; i++) {
+    if (memory->index[i] == page && memory->lost[i]) return DMI_ELOST;
+  }
   dmi_heap_step(page_of(memory, page) + off, len, (const unsigned char *)in, answer, answer_size);
   return DMI_OK;
 }
@@ -252,9 +259,31 @@ static int32_t memory_step(void *arg, uint64_t page, uint64_t off, uint64_t len,
 static int32_t memory_map(void *arg, uint64_t page_size, uint64_t page_num, uint64_t tag,
                           uint64_t *base) {
   struct memory *memory = arg;
-  (void)page_size, (void)page_num, (void)tag;
+  (void)page_num;
   *base = ++memory->maps << 40;
+  assert_true(memory->maps < 16);
+  memory->page_size[memory->maps] = page_size;
+  memory->tag[memory->maps] = tag;
   return DMI_OK;
+}
+
+static bool memory_losses(void *arg) {
+  return ((const struct memory *)arg)->losses;
+}
+
+static int32_t memory_revive(void *arg, uint64_t page) {
+  struct memory *memory = arg;
+  for (uint64_t i = 0; i < memory->num; i++) {
+    if (memory->index[i] != page || !memory->lost[i]) continue;
+    memory->lost[i] = false;
+    memset(memory->bytes[i], 0, DMI_SYSTEM_PAGE);
+  }
+  return DMI_OK;
+}
+
+static bool memory_is_mapping(void *arg, uint64_t base, uint64_t tag, uint64_t page_size) {
+  const struct memory *memory = arg;
+  return memory->tag[base >> 40] == tag && memory->page_size[base >> 40] == page_size;
 }
 
 static bool memory_member(void *arg, uint32_t uid) {
@@ -262,13 +291,23 @@ static bool memory_member(void *arg, uint32_t uid) {
   return uid != 9;
 }
 
+static struct dmi_heap *memory_heap(struct memory *memory, dmi_uid_t self) {
+  const struct dmi_heap_env env = {.arg = memory,
+                                   .self = self,
+                                   .step = memory_step,
+                                   .map = memory_map,
+                                   .is_member = memory_member,
+                                   .losses = memory_losses,
+                                   .revive = memory_revive,
+                                   .is_mapping = memory_is_mapping};
+  return dmi_heap_new(&env);
+}
+
 /* The control page is lost: objects come from another arena, and those there
  * can be freed. */
 static void test_lost(void **state) {
   struct memory *memory = calloc(1, sizeof(*memory));
-  struct dmi_heap_env env = {
-      .arg = memory, .self = 1, .step = memory_step, .map = memory_map, .is_member = memory_member};
-  struct dmi_heap *heap = dmi_heap_new(&env);
+  struct dmi_heap *heap = memory_heap(memory, 1);
   struct dmi_heap_entry entry;
   uint64_t first, second, third, bin;
   uint8_t cls;
@@ -276,7 +315,7 @@ static void test_lost(void **state) {
   assert_true(dmi_heap_class(64, 4096, &cls));
   bin = dmi_heap_bin(1, cls);
   assert_int_equal(dmi_heap_take(heap, 64, 4096, &first), DMI_OK);
-  memory->lost = bin + 1;
+  memory->never = bin + 1;
   assert_int_equal(dmi_heap_take(heap, 64, 4096, &second), DMI_OK);
   assert_int_equal(first >> 40, 1);
   assert_int_equal(second >> 40, 2);
@@ -296,12 +335,7 @@ static void test_reserved(void **state) {
   (void)state;
   for (uint32_t holder = 8; holder <= 9; holder++) {
     struct memory *memory = calloc(1, sizeof(*memory));
-    struct dmi_heap_env env = {.arg = memory,
-                               .self = 1,
-                               .step = memory_step,
-                               .map = memory_map,
-                               .is_member = memory_member};
-    struct dmi_heap *heap = dmi_heap_new(&env);
+    struct dmi_heap *heap = memory_heap(memory, 1);
     struct dmi_heap_entry entry = {1, holder, 0};
     uint64_t addr, bin;
     uint8_t cls;
@@ -317,11 +351,46 @@ static void test_reserved(void **state) {
   }
 }
 
+/* All pages are lost, so page sizes get the numbers of others, and arenas, too: each process gets
+ * objects that nobody has, and all that were there can be freed. */
+static void test_all_lost(void **state) {
+  struct memory *memory = calloc(1, sizeof(*memory));
+  struct dmi_heap *old = memory_heap(memory, 1), *new = memory_heap(memory, 2);
+  uint64_t small, before, after, other, bin;
+  uint8_t cls;
+  (void)state;
+  assert_true(dmi_heap_class(64, 4096, &cls));
+  bin = dmi_heap_bin(1, cls);
+  assert_int_equal(dmi_heap_take(old, 64, 4096, &before), DMI_OK);
+  assert_int_equal(before >> 40, 1);
+  for (uint64_t i = 0; i < memory->num; i++)
+    memory->lost[i] = true;
+  memory->losses = true;
+  assert_int_equal(dmi_heap_take(new, 64, 8192, &small), DMI_OK); /* number 1, as 4096 had */
+  assert_int_equal(small >> 40, 2);
+  assert_int_equal(memory->tag[2], memory->tag[1]);
+  assert_int_equal(dmi_heap_take(old, 64, 4096, &after), DMI_OK); /* still takes it for number 1 */
+  assert_int_equal(after >> 40, 3);
+  assert_int_equal(dmi_heap_take(new, 64, 8192, &other), DMI_OK);
+  assert_int_equal(other >> 40, 2);
+  assert_int_not_equal(other, small);
+  assert_int_equal(dmi_heap_has(new, bin + 1, 4096, UINT64_C(1) << 40, 0), DMI_OK);
+  assert_int_equal(dmi_heap_give(new, bin + 1, 4096, UINT64_C(1) << 40, 0), DMI_OK);
+  assert_int_equal(dmi_heap_give(old, memory->tag[2], 8192, UINT64_C(2) << 40, small & 0xfff),
+                   DMI_OK);
+  assert_int_equal(dmi_heap_give(new, memory->tag[3], 4096, UINT64_C(3) << 40, after & 0xfff),
+                   DMI_OK);
+  dmi_heap_free(old);
+  dmi_heap_free(new);
+  free(memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shapes),  cmocka_unit_test(test_wrong_numbers),
-      cmocka_unit_test(test_control), cmocka_unit_test(test_hostile),
-      cmocka_unit_test(test_lost),    cmocka_unit_test(test_reserved),
+      cmocka_unit_test(test_shapes),   cmocka_unit_test(test_wrong_numbers),
+      cmocka_unit_test(test_control),  cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_lost),     cmocka_unit_test(test_reserved),
+      cmocka_unit_test(test_all_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
