@@ -476,7 +476,8 @@ int32_t DMI_group_destroy(DMI_local_group_t *group);
  *
  * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL when it is not a group, or
  * `in_ptr` is NULL.  DMI_ENOMEM when there is no memory, here or at an owner; some items may have
- * been read then.
+ * been read then.  DMI_ELOST when a page was lost with a process; items in other pages have been
+ * read.
  */
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status);
 
@@ -490,7 +491,8 @@ int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_
  *
  * Errors: DMI_EADDR when a mapping has been unmapped.  DMI_EINVAL when it is not a group, or
  * `out_ptr` is NULL.  DMI_ENOMEM when there is no memory, here or at an owner; items in other pages
- * may have been written then.
+ * may have been written then.  DMI_ELOST when a page was lost with a process, or was on its way
+ * there; items in other pages have been written.
  */
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status);
 
@@ -603,7 +605,8 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
  *
  * Errors: DMI_EADDR when the set has been destroyed.  DMI_EINVAL for a pointer of NULL, or when
  * DMI_local_rwset_init did not make `local_rwset`.  DMI_ENOMEM when there is no memory, here or at
- * an owner.
+ * an owner.  DMI_ELOST when the values of a domain were lost with a process; those of the other
+ * domains have been fetched.
  */
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf, DMI_local_status_t *status);
 
