@@ -165,16 +165,22 @@ void dmi_pulse_viewed(struct dmi_pulse *p) {
 
 /* ---- The frame of every event --------------------------------------------------------------- */
 
+/* This process was late itself: what the others have said meanwhile is about to come, also the
+ * answers to an attempt to lead. */
+static void forgive(struct dmi_pulse *p, dmi_ms_t late) {
+  p->woke = p->now;
+  dmi_pulse_forgive(p, late);
+  if (p->lead == DMI_LEAD_PREPARES || p->lead == DMI_LEAD_PROPOSES) p->patience += late;
+}
+
 /* False: there is nothing to do (any more). */
 static bool begin(struct dmi_pulse *p, dmi_ms_t now, struct dmi_pulse_out *out) {
   dmi_ms_t late = now > p->due ? now - p->due : 0;
   if (now > p->now) p->now = now;
   p->out = out;
   if (!p->started || p->ending || p->over) return false;
-  if (late > dmi_pulse_span(p, DMI_SPAN_LATE) && !DMI_BROKEN(p, DMI_PULSE_BREAK_LATE)) {
-    p->woke = p->now;
-    dmi_pulse_forgive(p, late);
-  }
+  if (late > dmi_pulse_span(p, DMI_SPAN_LATE) && !DMI_BROKEN(p, DMI_PULSE_BREAK_LATE))
+    forgive(p, late);
   dmi_pulse_look_lease(p);
   return !p->over;
 }

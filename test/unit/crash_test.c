@@ -398,6 +398,28 @@ static void in_order(void **state) {
   done(pulse);
 }
 
+/* A leader that was stopped finds the answers when it goes on: it does not leave out who gave them.
+ */
+static void stopped_leader(void **state) {
+  struct dmi_pulse *pulse = one_of_three(2);
+  struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+  struct dmi_pack body;
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  until(pulse, BEGIN + 150);
+  assert_non_null(sent(DMI_CTL_PREPARE, 3));
+  msg.promise.ballot = msg.promise.promised = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
+  dmi_pulse_tick(pulse, BEGIN + 1000, &out);
+  dmi_pack_init(&body);
+  dmi_pack_u8(&body, 0);
+  dmi_pack_u32(&body, 1);
+  pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+  dmi_pack_u8(&body, 0);
+  assert_true(says(pulse, BEGIN + 1000, 3, msg, &body));
+  assert_non_null(sent(DMI_CTL_PROPOSE, 3));
+  done(pulse);
+}
+
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
 /* 1 is dead, and 2 the only other voter; 3 has just joined, and has no lease yet. */
@@ -596,6 +618,7 @@ int main(void) {
       cmocka_unit_test(bad_acceptance),
       cmocka_unit_test(bad_proposal),
       cmocka_unit_test(joined_before_a_death),
+      cmocka_unit_test(stopped_leader),
       cmocka_unit_test(with_a_witness),
       cmocka_unit_test(never_leads),
       cmocka_unit_test(nobody_to_vote_for),
