@@ -67,6 +67,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->results.at);
   free(c->joins.at);
   free(c->got.at);
+  free(c->inherits.at);
   free(c->given.at);
   free(c->lost.at);
   dmi_deferred_free(&c->blocked_calls);

@@ -15,7 +15,7 @@ bool dmi_coord_recovers(const struct dmi_coord *c) {
   return c->change == DMI_CHANGE_STATES || c->change == DMI_CHANGE_READY;
 }
 
-static bool has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state) {
+bool dmi_coord_has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state) {
   for (uint32_t i = 0; i < c->got.num; i++) {
     if (c->got.at[i].uid == uid && c->got.at[i].state == state) return true;
   }
@@ -49,8 +49,9 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_caller welcome = record->welcome, goodbye = record->goodbye;
   uint32_t uid = record->uid;
   bool left = record->left; /* its pages are with others: for the program it has gone in order */
-  bool known =
-      !left && !record->witness && record->life != DMI_LIFE_JOINING && !is_queued(c, uid, DMI_OPEN);
+  /* Who makes its state anew hears of all losses from the members. */
+  bool known = !c->rebuilds && !left && !record->witness && record->life != DMI_LIFE_JOINING &&
+               !is_queued(c, uid, DMI_OPEN);
   if (known) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
     queued->uid = uid;
@@ -124,6 +125,7 @@ void dmi_coord_crash(struct dmi_member *m) {
   c->view = m->view;
   c->change = DMI_CHANGE_STATES;
   c->got.num = 0;
+  c->inherits.num = 0;
   dmi_directory_known_free(&c->known);
   dmi_uid_set_free(&c->awaits);
   for (uint32_t i = 0; i < c->records.num; i++)
@@ -137,6 +139,7 @@ struct state {
   enum dmi_phase phase;
   uint8_t flags;
   uint32_t heir, last_request_to;
+  uint64_t ready, resumed;
 };
 
 static enum dmi_life leaver_life(const struct dmi_record *record, const struct state *state) {
@@ -181,6 +184,15 @@ static void forget_before(struct dmi_deferred_list *list, uint32_t from) {
   }
 }
 
+static void unpack_heirs(struct dmi_coord *c, struct dmi_unpack *body) {
+  uint32_t num = dmi_unpack_count(body, 8);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_inherits *inherits = DMI_LIST_ADD(&c->inherits);
+    inherits->uid = dmi_unpack_u32(body);
+    inherits->heir = dmi_unpack_u32(body);
+  }
+}
+
 bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -195,6 +207,9 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
   state.flags = dmi_unpack_u8(&body);
   state.heir = dmi_unpack_u32(&body);
   state.last_request_to = dmi_unpack_u32(&body);
+  state.ready = dmi_unpack_u64(&body);
+  state.resumed = dmi_unpack_u64(&body);
+  unpack_heirs(c, &body);
   num = dmi_unpack_count(&body, 8);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_got *got = DMI_LIST_ADD(&c->got);
@@ -216,6 +231,8 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
   }
   dmi_uid_set_drop(&c->awaits, record->uid);
   record->last_request_to = state.last_request_to;
+  record->ready = state.ready;
+  record->resumed = state.resumed;
   if (!c->rebuilds) return true;
   set_life(m, record, &state);
   forget_before(&c->deferred, record->uid);
@@ -236,22 +253,55 @@ static const struct dmi_record *choose_heir(struct dmi_member *m) {
   return heir ? heir : dmi_coord_find(m->coord, m->uid);
 }
 
+/* Some have resumed the recovery of this number, or may have: all that are left were READY. */
+static bool is_carried(const struct dmi_coord *c, uint64_t number) {
+  bool any = false, all = true;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    const struct dmi_record *record = &c->records.at[i];
+    any |= record->resumed >= number;
+    all &= record->resumed >= number || record->ready == number;
+  }
+  return any || all;
+}
+
+/* The newest recovery whose marks count, of those in which somebody was READY; 0: none. */
+static uint64_t carried(const struct dmi_coord *c) {
+  uint64_t number = 0;
+  for (uint32_t i = 0; i < c->records.num; i++) {
+    uint64_t ready = c->records.at[i].ready;
+    if (ready > number && is_carried(c, ready)) number = ready;
+  }
+  return number;
+}
+
+/* The heir of a lost process.  One that was named before stays it, while it lives: its part of the
+ * recovery may have been carried out, at some or all. */
+static dmi_uid_t heir_of(const struct dmi_coord *c, dmi_uid_t lost, dmi_uid_t else_heir) {
+  for (uint32_t i = 0; i < c->inherits.num; i++) {
+    const struct dmi_inherits *inherits = &c->inherits.at[i];
+    if (inherits->uid == lost && inherits->heir && dmi_coord_find(c, inherits->heir))
+      return inherits->heir;
+  }
+  return else_heir;
+}
+
 /* STATE of all is here. */
 void dmi_coord_end_states(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   const struct dmi_record *heir = choose_heir(m);
   dmi_directory_rebuild(c, m->lost.num ? m->lost.at[0].uid : 0);
   for (uint32_t i = 0; i < m->lost.num; i++)
-    m->lost.at[i].heir = heir->uid;
+    m->lost.at[i].heir = heir_of(c, m->lost.at[i].uid, heir->uid);
   c->change = DMI_CHANGE_READY;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     dmi_pack_init(&body);
     dmi_pack_u64(&body, c->view);
+    dmi_pack_u64(&body, carried(c));
     dmi_pack_u32(&body, m->lost.num);
     for (uint32_t k = 0; k < m->lost.num; k++) {
       dmi_pack_u32(&body, m->lost.at[k].uid);
-      dmi_pack_u32(&body, heir->uid);
+      dmi_pack_u32(&body, m->lost.at[k].heir);
     }
     dmi_pack_u64(&body, c->limit);
     dmi_directory_pack_homes(&body, c, c->records.at[i].uid, m->lost.at, m->lost.num);
@@ -278,14 +328,15 @@ static void rebuild_notices(struct dmi_member *m) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     bool joined = record->life >= DMI_LIFE_JOINED && record->life <= DMI_LIFE_CLOSING;
-    if (joined && !record->welcomed && !record->witness && !has_got(c, record->uid, DMI_OPEN))
+    if (joined && !record->welcomed && !record->witness &&
+        !dmi_coord_has_got(c, record->uid, DMI_OPEN))
       dmi_coord_notify(m, record, DMI_OPEN);
-    if (record->life == DMI_LIFE_CLOSING && !has_got(c, record->uid, DMI_CLOSE))
+    if (record->life == DMI_LIFE_CLOSING && !dmi_coord_has_got(c, record->uid, DMI_CLOSE))
       dmi_coord_closing(m, record);
   }
   for (uint32_t i = 0; i < m->losses.num; i++) {
     uint32_t uid = m->losses.at[i].uid;
-    if (has_got(c, uid, DMI_OPEN) && !has_got(c, uid, DMI_LOST))
+    if (dmi_coord_has_got(c, uid, DMI_OPEN) && !dmi_coord_has_got(c, uid, DMI_LOST))
       *DMI_LIST_ADD(&c->lost) = m->losses.at[i];
   }
 }

@@ -325,7 +325,10 @@ static void become_joined(struct dmi_member *m, struct dmi_record *record) {
   uint64_t limit = m->coord->reserve ? m->coord->reserve : m->coord->limit;
   dmi_record_move(record, DMI_LIFE_JOINED);
   dmi_member_send(m, record->uid, DMI_CTL_JOINED, limit, 0, NULL);
-  if (!record->witness) dmi_coord_notify(m, record, DMI_OPEN);
+  /* A coordinator that was lost may have said so before: JOINED did not arrive, but the notice did.
+   */
+  if (!record->witness && !dmi_coord_has_got(m->coord, record->uid, DMI_OPEN))
+    dmi_coord_notify(m, record, DMI_OPEN);
 }
 
 bool dmi_coord_on_taken(struct dmi_member *m, struct dmi_record *record,

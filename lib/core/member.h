@@ -110,7 +110,8 @@ enum dmi_mact_type {
   /* removed[removed_num] were lost in the crash view `op`, or before it (VIEW has come before);
    * `heir` is now home of what each was home of.  mappings[mapping_num] have other homes, perhaps
    * lost ones, than this process has told; or it inherits them, and does not know them.  Recover
-   * the pages (docs/crashes-pages.md).  What was being recovered for an older view is void. Answer:
+   * the pages (docs/crashes-pages.md).  Marks of recoveries up to `value` count, if they are in
+   * doubt here; else what was being recovered for an older view is void. Answer:
    * dmi_member_recovered */
   DMI_MACT_RECOVER,
   DMI_MACT_RESUME, /* all are ready: go on */
@@ -144,7 +145,7 @@ struct dmi_mact {
   uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes */
   uint32_t mapping_num;     /* RECOVER */
   uint64_t op;              /* RESULT; RECOVER: number of the view */
-  uint64_t value;           /* RESULT of thread, root_get */
+  uint64_t value;           /* RESULT of thread, root_get; RECOVER */
   struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;     /* CONNECT, ADD_PEER */
   /* SEND: take its slices and set them to zero (dmi_net_send takes them over), or leave them to

@@ -77,11 +77,14 @@ static void tell_losses(struct dmi_member *m, uint32_t at) {
 
 static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr none = {{0}, 0};
+  const struct dmi_peer *maker = dmi_member_find(m, view->coordinator);
+  /* Who has joined may be known as that process sees it. */
+  const struct dmi_addr by = maker ? maker->addr : none;
   uint32_t losses = m->losses.num;
   uint32_t coordinator = view->coordinator;
   if (view->number != m->view + 1) return; /* it came from the coordinator, too */
   if (crash) m->crash = m->last_crash = view->number;
-  dmi_view_take(m, view, &none);
+  dmi_view_take(m, view, &by);
   tell_losses(m, losses);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
@@ -162,6 +165,13 @@ static void send_state(struct dmi_member *m) {
                         (m->no_capacity ? DMI_STATE_NO_CAPACITY : 0u)));
   dmi_pack_u32(&body, m->heir);
   dmi_pack_u32(&body, m->last_request_to);
+  dmi_pack_u64(&body, m->ready > m->resumed ? m->ready : 0);
+  dmi_pack_u64(&body, m->resumed);
+  dmi_pack_u32(&body, m->lost.num);
+  for (uint32_t i = 0; i < m->lost.num; i++) {
+    dmi_pack_u32(&body, m->lost.at[i].uid);
+    dmi_pack_u32(&body, m->lost.at[i].heir);
+  }
   dmi_pack_u32(&body, m->got.num);
   for (uint32_t i = 0; i < m->got.num; i++) {
     dmi_pack_u32(&body, m->got.at[i].uid);
@@ -216,6 +226,21 @@ void dmi_member_crash_taken(struct dmi_member *m) {
 /* ---- RECOVER, RESUME --------------------------------------------------------------------------
  */
 
+/* This process was READY before, and then came another loss: do its marks count? */
+static void carry(struct dmi_member *m, uint64_t carried) {
+  if (m->ready > m->resumed && m->ready <= carried) m->resumed = m->ready;
+  m->ready = 0;
+}
+
+/* If another loss comes before RESUME, they stay the heirs. */
+static void note_heirs(struct dmi_member *m, const struct dmi_mact *act) {
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    for (uint32_t k = 0; k < m->lost.num; k++) {
+      if (m->lost.at[k].uid == act->removed[i].uid) m->lost.at[k].heir = act->removed[i].heir;
+    }
+  }
+}
+
 static void unpack_inherited(struct dmi_unpack *body, struct dmi_mact *act) {
   act->mapping_num = dmi_unpack_count(body, DMI_MAPPING_BYTES);
   act->mappings = dmi_xalloc(act->mapping_num + 1u, sizeof(*act->mappings));
@@ -228,14 +253,16 @@ static void unpack_inherited(struct dmi_unpack *body, struct dmi_mact *act) {
 bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
-  uint64_t number, limit;
+  uint64_t number, carried, limit;
   uint32_t num;
   (void)from;
   dmi_unpack_init(&body, &msg->body);
   number = dmi_unpack_u64(&body);
+  carried = dmi_unpack_u64(&body);
   num = dmi_unpack_count(&body, 8);
   act = dmi_mout_add(m->out, DMI_MACT_RECOVER);
   act->op = number;
+  act->value = carried;
   act->removed = dmi_xalloc(num + 1u, sizeof(*act->removed));
   act->removed_num = num;
   for (uint32_t i = 0; i < num; i++) {
@@ -248,6 +275,8 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
   unpack_inherited(&body, act);
   if (dmi_unpack_done(&body) && number == m->crash) {
     m->unheard = false;
+    carry(m, carried);
+    note_heirs(m, act);
     if (limit > m->limit) m->limit = limit;
     return true;
   }
@@ -260,6 +289,7 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number) {
   struct dmi_pack body;
   if (number != m->crash || m->phase >= DMI_PHASE_ENDED) return;
+  m->ready = number;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
   dmi_member_send(m, m->coordinator, DMI_CTL_READY, 0, 0, &body);
@@ -274,6 +304,7 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
   if (!dmi_unpack_done(&body)) return false;
   if (number != m->crash) return true;
   m->crash = 0;
+  m->resumed = number;
   m->lost.num = 0;
   dmi_mout_add(m->out, DMI_MACT_RESUME);
   dmi_member_calls_later(m);

@@ -187,6 +187,8 @@ struct dmi_member {
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
   uint64_t crash;      /* number of the crash view that is being recovered from; 0: none */
   uint64_t last_crash; /* number of the last crash view, taken here or before it joined; 0: none */
+  uint64_t ready;      /* number of the last one in which this process was READY, and ... */
+  uint64_t resumed;    /* of the last one whose end it knows; also of the view that let it join */
   bool unheard;        /* its coordinator is another one than before, and has not said RECOVER */
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
@@ -424,6 +426,7 @@ struct dmi_record {
   bool ended;                /* ENDED has arrived */
   bool removed;              /* removed by the current view change */
   bool flushed;              /* STATE says so: FLUSHED may be lost */
+  uint64_t ready, resumed;   /* STATE: as of the member */
   dmi_uid_t last_request_to; /* STATE: the last one that had left to which it sent LAST_REQUEST */
   struct dmi_caller welcome; /* the call that waits for OPENED */
   /* the call that waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
@@ -439,6 +442,11 @@ struct dmi_record {
 struct dmi_join {
   uint32_t temp;
   struct dmi_peer peer; /* uid and dmi_id still 0 */
+};
+
+/* To whom the homes of a lost process go. */
+struct dmi_inherits {
+  dmi_uid_t uid, heir;
 };
 
 /* A notice in flight to a caller, with `survive`. */
@@ -512,13 +520,14 @@ struct dmi_coord {
   struct dmi_deferred_list
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */
-  bool rebuilds;                    /* STATES, READY: what it knows comes from the members' STATE */
-  DMI_LIST(struct dmi_got) got;     /* STATES: notices that members were given */
-  struct dmi_known known;           /* until RESUME */
-  uint64_t reserve;                 /* the next `limit`; 0: none is asked for */
-  struct dmi_uid_set reserves;      /* members whose RESERVED has not arrived */
-  DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
-  DMI_LIST(struct dmi_queued) lost; /* whose loss is to be told at RESUME */
+  bool rebuilds;                /* STATES, READY: what it knows comes from the members' STATE */
+  DMI_LIST(struct dmi_got) got; /* STATES: notices that members were given */
+  DMI_LIST(struct dmi_inherits) inherits; /* STATE: as RECOVER before this one said */
+  struct dmi_known known;                 /* until RESUME */
+  uint64_t reserve;                       /* the next `limit`; 0: none is asked for */
+  struct dmi_uid_set reserves;            /* members whose RESERVED has not arrived */
+  DMI_LIST(struct dmi_given) given;       /* notices whose NOTICE_OK has not come */
+  DMI_LIST(struct dmi_queued) lost;       /* whose loss is to be told at RESUME */
   enum dmi_change change;
   dmi_uid_t successor;               /* HANDOVER: the next coordinator */
   struct dmi_uid_set awaits;         /* members whose VIEW_TAKEN has not arrived */
@@ -569,6 +578,8 @@ void dmi_coord_crash(struct dmi_member *m); /* this process is the coordinator o
 void dmi_coord_end_states(struct dmi_member *m);
 void dmi_coord_end_ready(struct dmi_member *m);
 bool dmi_coord_recovers(const struct dmi_coord *c);
+/* Was some living process given this notice, as STATE of all has told? */
+bool dmi_coord_has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state);
 /* DMI_goodbye that the coordinator before had begun.  False: it had not. */
 bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dmi_id_t dmi_id);
 

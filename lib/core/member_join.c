@@ -196,6 +196,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
     free((void *)pulse.members);
   }
   dmi_view_take(m, &view, &theirs);
+  m->resumed = m->view; /* it was not there when others recovered */
   dmi_view_free(&view);
   m->dmi_id = dmi_member_find(m, uid)->dmi_id;
   m->temp = 0;

@@ -56,14 +56,11 @@ static void lose_heir(struct dmi_node *node, const dmi_uid_t *lost, uint32_t num
   }
 }
 
-/* The marks of a recovery that this process has not seen the end of are carried out: others may
- * have seen it, and gone on. */
 void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
   dmi_uid_t *lost = dmi_xalloc(act->removed_num + 1, sizeof(*lost));
   for (uint32_t i = 0; i < act->removed_num; i++)
     lost[i] = act->removed[i].uid;
   end_home(node, out);
-  if (dmi_recover_state(node->recover) == DMI_RECOVER_READY) dmi_recover_resume(node->recover, out);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) dmi_recover_freeze(node->recover);
   lose_heir(node, lost, act->removed_num, out);
   free(lost);
@@ -92,6 +89,8 @@ void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
     removed[i] = (struct dmi_homeless){act->removed[i].uid, act->removed[i].heir};
   view.member = member;
   view.removed = removed;
+  /* What one has carried out all must, else they disagree on homes and owners. */
+  dmi_recover_carry(node->recover, act->value, out);
   correct_homes(node, act);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_RECOVER)) dmi_recover_begin(node->recover, &view, out);
   free(member);

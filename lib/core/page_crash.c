@@ -147,7 +147,9 @@ void dmi_page_op_resume(struct dmi_core *core, struct dmi_page *page, struct dmi
                         enum dmi_op_place place, struct dmi_out *out) {
   if (place == DMI_OP_HELD) return;
   if (dmi_counts_in_puts(req) && page->busy && page->busy->puts) page->busy->puts--;
-  if (req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_ROUND) {
+  if (page->flags & DMI_PAGE_DEAD) { /* unmapped meanwhile: nobody would begin it anew */
+    dmi_out_complete(out, req, DMI_EADDR);
+  } else if (req->type == DMI_REQ_ATOMIC && req->kind == DMI_RMW_ROUND) {
     dmi_out_complete(out, req, DMI_EBROKEN);
   } else if (place == DMI_OP_DROPPED || repeats(req) || DMI_BROKEN(core, DMI_BREAK_BACK)) {
     atomic_store_explicit(&req->sent, false, memory_order_relaxed);

@@ -60,7 +60,8 @@ bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from) {
   bool cut;
   dmi_recover_lock(r);
   peer = dmi_recover_peer(r, from);
-  cut = peer && peer->ended[DMI_ROUND_CUT] && !DMI_BROKEN(r->core, DMI_BREAK_CUT);
+  cut = r->doubt ||
+        (peer && peer->ended[DMI_ROUND_CUT] && !DMI_BROKEN(r->core, DMI_BREAK_CUT));
   dmi_recover_unlock(r);
   return cut;
 }
@@ -111,14 +112,14 @@ void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost) {
 static const struct dmi_homeless *home_of(const struct dmi_recover *r, const struct dmi_map *map,
                                           const struct dmi_recover_view *view) {
   const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
+  static const struct dmi_homeless none;
   dmi_uid_t home = atomic_load(&map->home), from = atomic_load(&map->arriving);
   for (uint32_t i = 0; i < view->removed_num; i++) {
     dmi_uid_t lost = view->removed[i].uid;
-    /* In a recovery that was not completed another heir may have been named. */
-    if (home == lost || from == lost || (known && (!known->lost || known->lost == lost)))
-      return &view->removed[i];
+    if (home == lost || from == lost || (known && known->lost == lost)) return &view->removed[i];
   }
-  return NULL;
+  /* This process was named as the heir of a mapping that it did not know, and stays it. */
+  return known && !known->lost ? &none : NULL;
 }
 
 /* Moves the home of a lost process to its heir.  Until RESUME no record that is made there becomes
@@ -126,15 +127,17 @@ static const struct dmi_homeless *home_of(const struct dmi_recover *r, const str
 static void move_home(struct dmi_recover *r, struct dmi_map *map,
                       const struct dmi_recover_view *view, struct dmi_out *out) {
   const struct dmi_homeless *lost = home_of(r, map, view);
+  dmi_uid_t heir;
   if (!lost) return;
+  heir = lost->heir;
   dmi_recover_rebuild(r, map->base, lost->uid);
   ENV(r, hold, map);
   if (atomic_load(&map->arriving)) {
     ENV(r, arrived, map);
     dmi_out_add(out, DMI_ACT_REPLAY)->map = map; /* to be dropped: the pages are frozen */
   }
-  if (lost->heir == r->core->self) atomic_store(&map->arriving, r->core->self);
-  atomic_store(&map->home, lost->heir);
+  if (!heir || heir == r->core->self) atomic_store(&map->arriving, r->core->self);
+  if (heir) atomic_store(&map->home, heir);
   ENV(r, release, map);
 }
 
@@ -278,10 +281,21 @@ static void set_peers(struct dmi_recover *r, const struct dmi_recover_view *view
 
 void dmi_recover_freeze(struct dmi_recover *r) {
   dmi_recover_lock(r);
+  if (r->state == DMI_RECOVER_READY) r->doubt = true;
   r->state = DMI_RECOVER_FROZEN;
   r->peer_num = 0; /* no CUT has come */
   dmi_recover_unlock(r);
   freeze_all(r);
+}
+
+void dmi_recover_carry(struct dmi_recover *r, uint64_t carried, struct dmi_out *out) {
+  bool doubt = r->doubt;
+  dmi_recover_lock(r);
+  r->doubt = false;
+  dmi_recover_unlock(r);
+  if (!doubt || r->number > carried || DMI_BROKEN(r->core, DMI_BREAK_DOUBT)) return;
+  dmi_recover_resume(r, out);
+  dmi_recover_freeze(r);
 }
 
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
@@ -289,6 +303,7 @@ void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *vie
   struct dmi_msg cut;
   struct dmi_map *map;
   if (r->state != DMI_RECOVER_FROZEN) dmi_recover_freeze(r);
+  dmi_recover_carry(r, 0, out); /* unless that was done: nothing is carried */
   r->number = view->number;
   r->coordinator = view->coordinator;
   atomic_store(&r->core->losses, (uint32_t)view->number);

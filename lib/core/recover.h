@@ -11,7 +11,8 @@
  *    ^                                                                                         |
  *    +------------------------------------- resume --------------------------------------------+
  *
- * A second crash: freeze, from any state.  (begin without freeze does both.)
+ * A second crash: freeze, from any state.  (begin without freeze does both.)  If it comes in state
+ * READY, others may have resumed: until carry or begin all messages are held.
  */
 #ifndef DMI_CORE_RECOVER_H
 #define DMI_CORE_RECOVER_H
@@ -77,9 +78,13 @@ enum dmi_recover_state dmi_recover_state(const struct dmi_recover *r);
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-/* A crash view is taken, and is to be published behind this.  From here on nothing is sent.  If the
- * marks of the recovery before are in doubt, resume comes first. */
+/* A crash view is taken, and is to be published behind this.  From here on nothing is sent. */
 void dmi_recover_freeze(struct dmi_recover *r);
+/* All have taken the crash view, and its coordinator knows that the marks of recoveries up to
+ * `carried` count, as some have resumed, or may have.  If those here are in doubt, and belong to
+ * one of these, they are carried out (RESUMED, as for resume); else they are void.  In any case it
+ * is frozen afterwards, and begin follows. */
+void dmi_recover_carry(struct dmi_recover *r, uint64_t carried, struct dmi_out *out);
 /* All have taken the crash view.  READY answers it, once, if no other freeze or begin comes before.
  */
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,

@@ -81,6 +81,7 @@ struct dmi_recover {
   const struct dmi_recover_env *ops;
   enum dmi_recover_state state;
   uint64_t number; /* of the newest crash view taken */
+  bool doubt;      /* FROZEN, and was READY in `number`: whether all have resumed is not known */
   uint32_t peer_num;
   struct dmi_recover_peer *peer; /* all but this process */
   dmi_uid_t coordinator;

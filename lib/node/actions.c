@@ -126,7 +126,8 @@ void dmi_actions_coordinator(struct dmi_process *process) {
 static void resumed(struct dmi_process *process) {
   dmi_actions_coordinator(process); /* it may have been lost, and this process have its role */
   dmi_records_replay_held(process);
-  dmi_net_lend(process->access.net);
+  /* It may have resumed what was in doubt, and recover from the next loss. */
+  if (!atomic_load(&process->access.core.frozen)) dmi_net_lend(process->access.net);
 }
 
 static void connect_to(struct dmi_process *process, const struct dmi_mact *act) {

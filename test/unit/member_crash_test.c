@@ -175,6 +175,8 @@ static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, 
 
 /* What a member tells of mappings. */
 struct told {
+  uint64_t ready, resumed;
+  dmi_uid_t lost, heir;
   uint64_t limit, forgotten;
   struct dmi_entry mapping[4];
   struct dmi_adopted adopted;
@@ -205,9 +207,15 @@ static void give_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t number,
   dmi_pack_u64(&body, number);
   dmi_pack_u8(&body, DMI_PHASE_JOINED);
   dmi_pack_u8(&body, DMI_STATE_OPENED);
-  dmi_pack_u32(&body, 0); /* heir, leaver, notices */
-  dmi_pack_u32(&body, 0);
-  dmi_pack_u32(&body, 0);
+  dmi_pack_u64(&body, 0); /* heir, leaver */
+  dmi_pack_u64(&body, told->ready);
+  dmi_pack_u64(&body, told->resumed);
+  dmi_pack_u32(&body, told->lost ? 1 : 0);
+  if (told->lost) {
+    dmi_pack_u32(&body, told->lost);
+    dmi_pack_u32(&body, told->heir);
+  }
+  dmi_pack_u32(&body, 0); /* notices */
   pack_told(&body, told);
   dmi_pack_u32(&body, 0); /* results */
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
@@ -355,8 +363,8 @@ static void test_home_that_moved(void **state) {
   act = sent(4, DMI_CTL_RECOVER);
   assert_non_null(act);
   dmi_unpack_init(&body, &act->msg.body);
-  for (int i = 0; i < 2; i++)
-    (void)dmi_unpack_u64(&body); /* view; number of those that are lost, uid 1 */
+  for (int i = 0; i < 3; i++)
+    (void)dmi_unpack_u64(&body); /* view; what is carried; number of those that are lost, uid 1 */
   (void)dmi_unpack_u32(&body);   /* its heir */
   (void)dmi_unpack_u64(&body);   /* limit */
   assert_int_equal(dmi_unpack_count(&body, DMI_MAPPING_BYTES), 1);
@@ -466,12 +474,41 @@ static void test_home_on_its_way(void **state) {
   dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED);
   dmi_pack_u32(&body, 3); /* heir */
   dmi_pack_u32(&body, 0);
+  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
+  dmi_pack_u64(&body, 0);
+  dmi_pack_u32(&body, 0);
   dmi_pack_u32(&body, 0);
   pack_told(&body, &four);
   dmi_pack_u32(&body, 0);
   assert_true(give(m, 4, DMI_CTL_STATE, 0, &body));
   assert_int_equal(looked_up(m, A).home, 3);
   end(m);
+}
+
+/* RECOVER of a second loss says which recovery counts: one that some have resumed, also if others
+ * do not know that it is over. */
+static void test_carried(void **state) {
+  static const struct told ready = {.ready = 8, .resumed = 7, .lost = 1, .heir = 4},
+                           resumed = {.resumed = 8}, neither = {.resumed = 7};
+  const struct told *const others[] = {&resumed, &neither};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct dmi_member *m = member(2);
+    struct dmi_mact *act;
+    struct dmi_unpack body;
+    m->resumed = 7; /* it was there */
+    crash(m, 10, 2, 1);
+    give_state_of(m, 4, 10, &ready);
+    give_state_of(m, 3, 10, others[i]);
+    act = sent(4, DMI_CTL_RECOVER);
+    assert_non_null(act);
+    dmi_unpack_init(&body, &act->msg.body);
+    (void)dmi_unpack_u64(&body); /* view */
+    assert_int_equal(dmi_unpack_u64(&body), i == 0 ? 8 : 0);
+    (void)dmi_unpack_u64(&body);                /* number of those that are lost; uid 1 */
+    assert_int_equal(dmi_unpack_u32(&body), 4); /* stays the heir */
+    end(m);
+  }
 }
 
 /* The answer to a lookup names a home that this process knows is lost: it is asked again at RESUME.
@@ -507,7 +544,10 @@ static struct dmi_known state_sent(dmi_uid_t to) {
   dmi_unpack_init(&body, &act->msg.body);
   (void)dmi_unpack_u64(&body); /* view */
   (void)dmi_unpack_u16(&body); /* phase, flags */
-  (void)dmi_unpack_u64(&body); /* heir, leaver */
+  for (int i = 0; i < 3; i++)
+    (void)dmi_unpack_u64(&body); /* heir, leaver; READY; resumed */
+  for (uint32_t num = dmi_unpack_count(&body, 8); num > 0; num--)
+    (void)dmi_unpack_u64(&body); /* heirs */
   for (uint32_t num = dmi_unpack_count(&body, 8); num > 0; num--)
     (void)dmi_unpack_u64(&body); /* notices */
   assert_true(dmi_directory_unpack_state(&known, 2, &body));
@@ -676,6 +716,7 @@ int main(void) {
       cmocka_unit_test(test_reserve_and_exit),    cmocka_unit_test(test_home_on_its_way),
       cmocka_unit_test(test_member_remembers),    cmocka_unit_test(test_lookup_of_a_lost_home),
       cmocka_unit_test(test_joiner_is_told),      cmocka_unit_test(test_witness),
+      cmocka_unit_test(test_carried),
       cmocka_unit_test(test_witness_and_losses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
