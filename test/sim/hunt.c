@@ -149,14 +149,14 @@ static void on_abort(int sig) {
 }
 
 static bool has(size_t at) {
-  return breaks[at].side != (hunt_simulator.members ? HUNT_CRASH : HUNT_MEMBER);
+  return hunt_simulator.members || breaks[at].side != HUNT_MEMBER;
 }
 
 static int usage(void) {
   fprintf(stderr,
           "usage: %s [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] %s"
           "[--lax] [--quiet] [--verbose]\nRULE is one of",
-          hunt_simulator.name, hunt_simulator.members ? "" : "[--pagers] [--crashes] ");
+          hunt_simulator.name, hunt_simulator.members ? "[--crashes] " : "[--pagers] [--crashes] ");
   for (size_t i = 0; i < BREAKS; i++)
     if (has(i)) fprintf(stderr, " %s", breaks[i].name);
   fprintf(stderr, "\n");
@@ -210,7 +210,7 @@ static bool parse_flag(const char *word, struct args *args) {
       {"--lax", &args->sim.lax},
       {"--quiet", &args->quiet},
       {"--pagers", hunt_simulator.members ? NULL : &args->sim.pagers},
-      {"--crashes", hunt_simulator.members ? NULL : &args->sim.crashes},
+      {"--crashes", &args->sim.crashes},
   };
   for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
     if (!flags[i].is || strcmp(word, flags[i].word) != 0) continue;
@@ -257,6 +257,14 @@ void hunt_print_work(const struct sim_totals *t) {
       "little memory: %llu times none, %llu stalled, %llu refused, %llu pages offered, %llu "
       "of them refused, %llu spilled, %llu read back",
       N(no_capacity), N(stalls), N(refused), N(offers), N(refused_pages), N(spills), N(unspills));
+}
+
+void hunt_print_losses(const struct sim_totals *t) {
+  printf(
+      "\nlosses: %llu, %llu of them during a recovery; marks in doubt %llu times; %llu pages "
+      "without an owner, %llu operations DMI_ELOST (%llu of them away), %llu messages held until "
+      "RESUME; without a lease %llu times",
+      N(crashes), N(second_crashes), N(doubts), N(orphans), N(elost), N(away), N(held), N(pauses));
 }
 
 static void print_totals(const struct sim_totals *t, double seconds, uint64_t bad) {

@@ -19,7 +19,7 @@ struct sim_options {
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
   bool pagers;  /* real pagers, in the simulator of pages */
-  bool crashes; /* in the simulator of pages: processes are lost, and none leaves */
+  bool crashes; /* processes are lost; in the simulator of pages none leaves then */
   bool verbose; /* print every event */
   bool lax;     /* a stale copy is an error only when it is read */
 };
@@ -32,6 +32,7 @@ struct sim_totals {
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
   uint64_t crashes, second_crashes, pauses, doubts, orphans, held, elost, away; /* losses */
+  uint64_t crash_views, given_up_views, cuts, recovers;
   uint64_t waited, kicks, abandoned, given_up; /* waits: ended by sim_ops_kick; given up */
   uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
   uint64_t capacity_messages, failed_for_capacity, leaves_refused; /* real pagers */
@@ -47,7 +48,6 @@ struct hunt_simulator {
   /* it runs membership, and always real pagers; the other one does so with --pagers */
   bool members;
   /* Does one run.  False: it is bad; the reason and the history were printed. */
-  bool crashes; /* in the simulator of pages: processes are lost, and none leaves */
   bool (*run)(uint64_t seed, const struct sim_options *options, struct sim_totals *totals,
               uint64_t *hash);
   void (*print)(const struct sim_totals *totals); /* prints the counts that only this one has */
@@ -57,5 +57,7 @@ extern const struct hunt_simulator hunt_simulator;
 
 /* Prints the counts of messages, waits and memory, which both have. */
 void hunt_print_work(const struct sim_totals *totals);
+/* And of losses. */
+void hunt_print_losses(const struct sim_totals *totals);
 
 #endif

@@ -73,11 +73,13 @@ test_sim_sim_LDADD = $(sim_libs)
 check_PROGRAMS += test/sim/node_sim
 test_sim_node_sim_SOURCES = \
 	$(both_sources) \
+	test/sim/node_agree.c \
 	test/sim/node_call.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \
 	test/sim/node_judge.c \
 	test/sim/node_life.c \
+	test/sim/node_loss.c \
 	test/sim/node_main.c \
 	test/sim/node_net.c \
 	test/sim/node_net.h \

@@ -12,14 +12,7 @@ static void print(const struct sim_totals *t) {
       N(joins), N(leaves), N(maps), N(unmaps), N(moves), N(drops), N(quiets));
   hunt_print_work(t);
   printf("; %llu waits given up", N(abandoned));
-  if (t->crashes) {
-    printf(
-        "\nlosses: %llu, %llu of them during a recovery; marks in doubt %llu times; %llu pages "
-        "without an owner, %llu operations DMI_ELOST (%llu of them away), %llu messages held until "
-        "RESUME; without a lease %llu times",
-        N(crashes), N(second_crashes), N(doubts), N(orphans), N(elost), N(away), N(held),
-        N(pauses));
-  }
+  if (t->crashes) hunt_print_losses(t);
   if (t->capacity_messages) {
     printf(
         "\nreal pagers: %llu messages about memory, %llu operations failed for lack of it, "

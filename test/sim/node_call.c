@@ -90,7 +90,8 @@ static void looked_up(struct node *node, const struct sim_call *call, const stru
   if (act->error) return;
   node_enter(node, &act->mapping, 0);
   home = sim_by_uid(node->sim, act->mapping.home);
-  if (!home || !home->alive) sim_bad(node->sim, "the home of a mapping has ended");
+  if ((!home || !home->alive) && !(home && home->killed))
+    sim_bad(node->sim, "the home of a mapping has ended");
 }
 
 void node_result(struct node *node, const struct dmi_mact *act) {

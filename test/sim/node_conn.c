@@ -136,6 +136,8 @@ struct sim_conn *sim_net_connect(struct node *from, struct node *to, uint32_t id
   conn->end[1].node = to;
   set_id(&conn->end[0], id_from);
   set_id(&conn->end[1], id_to);
+  sim_cut_look(&conn->end[0]);
+  sim_cut_look(&conn->end[1]);
   return conn;
 }
 
@@ -248,6 +250,10 @@ bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct node *other = sim_by_uid(sim, to);
   uint32_t uid = sim_uid(sim, to); /* 0: a temporary id */
   bool page = dmi_wire_about_page(msg->type);
+  if (node->fenced[uid]) {
+    drop(sim, msg);
+    return true;
+  }
   if (end && (end->closed || (node->barred[uid] && uid && node->by_thread && !is_answer(msg)))) {
     if (end->closed && !page && !(other && other->killed) && msg->type < SIM_CREATE)
       sim_bad(sim, "p%u sends %s to %u after closing", node->uid, dmi_wire_name(msg->type), to);

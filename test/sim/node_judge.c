@@ -12,7 +12,9 @@ struct node *sim_coordinator(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     struct node *node = sim->proc[i];
     if (!node || !dmi_member_is_coordinator(node->m)) continue;
-    if (found) sim_bad(sim, "p%u and p%u are both coordinator", found->uid, node->uid);
+    if (found && sim_agree_calm(sim))
+      sim_bad(sim, "p%u and p%u are both coordinator", found->uid, node->uid);
+    if (found && dmi_member_view(found->m) > dmi_member_view(node->m)) continue; /* deposed */
     found = node;
   }
   return found;
@@ -107,6 +109,7 @@ void sim_judge_watch(struct node *node) {
   if (node->notes.capacity && node->notes.capacity < c->capacity_changes)
     sim->retry_event = sim->now;
   node->notes.capacity = c->capacity_changes;
+  if (sim->last_crash) return; /* a new coordinator does not know the order */
   rank_records(node, c);
   oldest = check_queue(node, c);
   for (uint32_t s = 0; s < SIM_LIVING; s++) {
@@ -130,12 +133,32 @@ void sim_judge_watch(struct node *node) {
   }
 }
 
+/* With losses: is it a notice that was given before, to somebody who is lost now?  That of a loss
+ * is checked as the others. */
+static bool given_before(struct node *node, const struct dmi_notice *notice,
+                         struct sim_notes *notes) {
+  bool refused = notice->state == DMI_CLOSE && notes->refused_capacity;
+  struct node **to = notice->state == DMI_OPEN    ? &notes->open_to
+                     : notice->state == DMI_CLOSE ? &notes->close_to
+                                                  : &notes->lost_to;
+  struct node *before = *to;
+  *to = node;
+  if (notice->state != DMI_OPEN && notice->state != DMI_CLOSE && notice->state != DMI_LOST)
+    sim_bad(node->sim, "a notice of state %u", notice->state);
+  if (before && !before->killed && !before->left && !refused)
+    sim_bad(node->sim, "notice %u of p%u was given to p%u, which lives, and to p%u", notice->state,
+            notice->uid, before->uid, node->uid);
+  return before || notice->state == DMI_LOST;
+}
+
 void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
   struct sim *sim = node->sim;
   struct node *about = named(sim, &notice->info);
   struct sim_notes *notes = &about->notes;
   uint32_t *got = notice->state == DMI_OPEN ? &notes->open_got : &notes->close_got;
   sim->totals->notices++;
+  sim_log(sim, "p%u is given notice %u of p%u", node->uid, notice->state, notice->uid);
+  if (sim->opt.crashes && given_before(node, notice, notes)) return;
   if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_capacity))
     sim_bad(sim, "a notice of p%u was given twice", about->uid);
   if (!about->joined) about->dmi_id = notice->dmi_id; /* JOINED is in flight to it */
@@ -166,13 +189,15 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
   if (about->killed) return;
   if (sim->random_used[0][about->dmi_id.n] || sim->random_used[1][about->dmi_id.n]) sole = false;
   if (call->type == DMI_CTL_WELCOME) {
-    if (error == DMI_OK && notes->welcomed) sim_bad(sim, "p%u was welcomed twice", about->uid);
+    if (error == DMI_OK && notes->welcomed && !sim->last_crash)
+      sim_bad(sim, "p%u was welcomed twice", about->uid);
     if (error == DMI_OK) notes->welcomed = true;
     if (error && sole && notes->goodbyes == 0)
       sim_bad(sim, "the only welcome of p%u fails: %d", about->uid, error);
     return;
   }
-  if (error == DMI_OK && notes->dismissed) sim_bad(sim, "p%u was dismissed twice", about->uid);
+  if (error == DMI_OK && notes->dismissed && !sim->last_crash)
+    sim_bad(sim, "p%u was dismissed twice", about->uid);
   if (error == DMI_OK) notes->dismissed = true;
   if (error == DMI_EBUSY && !notes->refused_stop) sim_bad(sim, "p%u was not busy", about->uid);
   if (error == DMI_ENOMEM && !notes->refused_capacity)
@@ -191,6 +216,17 @@ static void check_unmapped(struct sim *sim, uint64_t base) {
   }
 }
 
+/* With losses: nobody who lives knows this mapping, so it is gone. */
+static bool is_gone(struct sim *sim, uint64_t base) {
+  uint32_t num = sim_map_num(sim, base);
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    if (sim->proc[i] && sim->proc[i]->pmap[num].known == SIM_KNOWN) return false;
+  }
+  if (!sim->last_crash) return false;
+  sim->map[num].unmapping = true;
+  return true;
+}
+
 void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act) {
   struct sim *sim = node->sim;
   switch (call->type) {
@@ -206,6 +242,7 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
       if (act->error) sim_bad(sim, "mmap fails: %d", act->error);
       break;
     case DMI_CTL_MUNMAP:
+      if (act->error && is_gone(sim, call->arg)) break;
       if (act->error) {
         sim_bad(sim, "munmap of mapping %u fails: %d", sim_map_num(sim, call->arg), act->error);
       } else {
@@ -213,10 +250,12 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
       }
       break;
     case DMI_CTL_LOOKUP:
+      if (act->error && is_gone(sim, call->arg)) break;
       if (act->error && !sim->map[sim_map_num(sim, call->arg)].unmapping)
         sim_bad(sim, "lookup of mapping %u fails: %d", sim_map_num(sim, call->arg), act->error);
       break;
     case DMI_CTL_THREAD:
+      if (sim->last_crash && (act->error == DMI_ELOST || act->error == DMI_ETHREAD)) break;
       if (act->error || act->value != call->arg * 1000 + call->uid)
         sim_bad(sim, "result of thread %u:%llu: %d", call->uid, (unsigned long long)call->arg,
                 act->error);
@@ -229,6 +268,7 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
 /* No process may be told to forget a mapping whose home is being handed over: the heir would enter
  * it again. */
 void sim_judge_forget(struct sim *sim, uint64_t base) {
+  sim_log(sim, "mapping %u is to be forgotten", sim_map_num(sim, base));
   for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
     const struct sim_queue *queue = &sim->net.conn[i / 2].end[i % 2].queue;
     for (uint32_t k = 0; sim->net.conn[i / 2].used && k < queue->num; k++) {
@@ -310,6 +350,28 @@ static void check_member(struct sim *sim, const struct node *node) {
             (unsigned long long)atomic_load(&node->core.owned));
 }
 
+/* All have recovered, and what is known of mappings agrees with the directory. */
+static void check_recovered(struct sim *sim, const struct node *at, const struct node *node) {
+  if (atomic_load(&node->core.frozen) || node->m->crash)
+    sim_bad(sim, "p%u waits for RESUME", node->uid);
+  if (node->held.num) sim_bad(sim, "p%u holds messages for ever", node->uid);
+  for (uint32_t m = 0; m < sim->maps; m++) {
+    const struct sim_pmap *pmap = &node->pmap[m];
+    const struct dmi_entry *entry;
+    uint32_t home = atomic_load(&pmap->map.home);
+    if (pmap->known != SIM_KNOWN || sim->map[m].unmapping || !sim->map[m].made) continue;
+    entry = dmi_directory_find(at->m->coord, pmap->map.base);
+    if (!entry) {
+      sim_bad(sim, "p%u knows mapping %u, and the directory does not", node->uid, m);
+    } else if (entry->home != home) {
+      sim_bad(sim, "the home of mapping %u: p%u in the directory, p%u for p%u", m, entry->home,
+              home, node->uid);
+    } else if (home == node->uid && node_leave_heir(node)) {
+      sim_bad(sim, "p%u is home of mapping %u, and has left", node->uid, m);
+    }
+  }
+}
+
 void sim_judge_quiet(struct sim *sim) {
   struct node *at = sim_coordinator(sim);
   uint32_t polls = 0;
@@ -331,6 +393,7 @@ void sim_judge_quiet(struct sim *sim) {
     polls += own;
     check_refused(sim, node);
     check_member(sim, node);
+    if (sim->opt.crashes) check_recovered(sim, at, node);
     if (own && at->m->coord->notices.num)
       sim_bad(sim, "p%u polls while there is a notice", node->uid);
   }

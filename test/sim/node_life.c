@@ -100,11 +100,16 @@ static void see_members(struct node *node) {
 static void view(struct node *node, const struct dmi_mact *act) {
   struct sim *sim = node->sim;
   sim->totals->views++;
+  for (uint32_t i = 0; i < act->removed_num; i++) {
+    if (act->removed[i].lost) node_fence(node, act->removed[i].uid);
+  }
   see_members(node);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     const struct dmi_removed *removed = &act->removed[i];
     struct node *gone = sim_by_uid(sim, removed->uid);
-    if (removed->main) {
+    if (removed->lost) {
+      node_creates_lost(node, removed->uid);
+    } else if (removed->main && !sim->opt.crashes) {
       if (!gone->killed) sim_bad(sim, "p%u is said to be lost, and is not", removed->uid);
       gone->notes.told++;
     }
@@ -183,7 +188,7 @@ static void opened(struct node *node) {
 
 static void fatal(struct node *node, const char *text) {
   sim_log(node->sim, "p%u (%u): fatal: %s", node->uid, node->num, text);
-  if (node->uid) sim_bad(node->sim, "p%u: fatal: %s", node->uid, text);
+  if (node->uid && !node->noted) sim_bad(node->sim, "p%u: fatal: %s", node->uid, text);
   node_end(node);
 }
 
@@ -218,6 +223,9 @@ static void act_life(struct node *node, struct dmi_mact *act) {
       break;
     case DMI_MACT_RESULT:
       node_result(node, act);
+      break;
+    case DMI_MACT_MAIN_LOST:
+      node_main_lost(node);
       break;
     case DMI_MACT_EXPECT_CLOSE:
       expect_close(node);
@@ -312,6 +320,13 @@ static void carry_out(struct node *node, struct dmi_act *act) {
     case DMI_ACT_DRAINED:
       drained(node);
       break;
+    case DMI_ACT_HOLD:
+      sim_hold(node, act->to, &act->msg);
+      memset(&act->msg, 0, sizeof(act->msg));
+      break;
+    case DMI_ACT_RESUMED:
+      node_replay_held(node);
+      break;
     default: /* TAKEN; a page's, or the node's own */
       break;
   }
@@ -337,6 +352,7 @@ void node_carry(struct node *node) {
   } else if (!sim->bad) {
     if (node->m->phase == DMI_PHASE_ENDED && !node->over) is_over(node);
     dmi_member_check(node->m);
+    if (sim->opt.crashes) node_loss_look(node);
     sim_judge_watch(node);
   }
 }
@@ -364,6 +380,11 @@ void node_shell_message(struct node *node, uint32_t from, const struct dmi_msg *
   struct sim_creating *creating;
   reply.member.op = msg->member.op;
   if (msg->type == SIM_CREATED) {
+    for (uint32_t i = 0; i < node->create_to.num; i++) {
+      if (node->create_to.at[i] != from) continue;
+      DMI_LIST_DROP(&node->create_to, i);
+      break;
+    }
     node->own_creates--;
     input(node, (struct dmi_input){.type = DMI_IN_IDLE});
   } else if (!node->creates) {

@@ -14,6 +14,11 @@ static void print(const struct sim_totals *t) {
          N(maps), N(unmaps), N(moves), N(drops), N(quiets));
   hunt_print_work(t);
   printf(", %llu times the file was full; %llu waits given up", N(full), N(given_up));
+  if (t->crashes) {
+    hunt_print_losses(t);
+    printf("; cuts %llu, crash views %llu, views given up %llu, DMI_recover %llu", N(cuts),
+           N(crash_views), N(given_up_views), N(recovers));
+  }
 }
 
 const struct hunt_simulator hunt_simulator = {

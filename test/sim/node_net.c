@@ -49,7 +49,17 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
     sim_log(sim, "p%u (%u) takes %s from %u: map %u page %u", node->uid, node->num,
             dmi_wire_name(msg.type), from,
             dmi_wire_about_page(msg.type) ? sim_map_num(sim, msg.map) : 0, (unsigned)msg.page);
-  if (msg.type == DMI_MSG_GRANT) sim->map[sim_map_num(sim, msg.map)].grants[msg.page]--;
+  if (node->fenced[sim_uid(sim, from)] ||
+      (sim->opt.crashes && from < DMI_NET_TEMP && from != node->uid &&
+       !node->knows[sim_uid(sim, from)] && !end->closed)) {
+    sim_lose_message(sim, &msg);
+    return;
+  }
+  if (node->noted) { /* it was removed: its pages are no longer any */
+    sim_lose_grant(sim, &msg);
+  } else if (msg.type == DMI_MSG_GRANT) {
+    sim->map[sim_map_num(sim, msg.map)].grants[msg.page]--;
+  }
   list = receive(&msg, copied);
   node_message(node, from, &msg);
   if (list) memset(list->bytes, 0xdd, list->size); /* it must not be read again */
@@ -104,8 +114,14 @@ static void line_step(struct sim_end *end) {
   if (sim_conn(end)->used) sim_conn_look(sim, sim_conn(end));
 }
 
+void sim_net_settle(struct node *node) {
+  struct sim_end *end = node->self_conn ? &node->self_conn->end[0] : NULL;
+  while (end && end->queue.num)
+    arrive(end, &end->queue);
+}
+
 bool sim_net_take(struct sim_end *end, uint8_t type) {
-  if (!end->queue.num || sim_queue_head(&end->queue)->type != type) return false;
+  if (end->cut || !end->queue.num || sim_queue_head(&end->queue)->type != type) return false;
   arrive(end, &end->queue);
   return true;
 }
@@ -139,10 +155,20 @@ void sim_net_slow(struct node *node, uint32_t uid) {
   sim_net_other(end)->slow = true;
 }
 
+/* With losses a member may hear of a view late, and not know who sends: the network keeps the
+ * connection until then. */
+static bool is_early(const struct sim_end *end) {
+  const struct node *node = end->node, *from = sim_net_other(end)->node;
+  uint32_t uid = sim_uid(node->sim, end->id);
+  return node->sim->opt.crashes && uid && !sim_conn(end)->self && node->alive && from->alive &&
+         !node->knows[uid] && !node->fenced[uid] && !end->closed;
+}
+
 /* False if the process is stopped, or if others would know its uid sooner than itself. */
 static bool moves(const struct sim_end *end) {
   const struct node *node = end->node;
-  return !node_frozen(node) && (node->uid || end->id >= DMI_NET_TEMP || !node->alive);
+  return !end->cut && !is_early(end) && !node_frozen(node) &&
+         (node->uid || end->id >= DMI_NET_TEMP || !node->alive);
 }
 
 /* Any line whose process is not stopped; NULL: none. */

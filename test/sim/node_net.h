@@ -31,6 +31,7 @@ struct sim_end {
   bool slow;     /* strategy LAG: delivers only when nothing else can */
   bool late;     /* `bulk` delivers only when nothing else is in flight to here */
   bool busy;     /* in sim_net.busy */
+  bool cut;      /* nothing is delivered here */
   uint16_t line; /* 2 * connection + end */
   uint32_t prio, place;
   struct sim_queue queue, bulk; /* DATA and BLOCKs in `bulk` may be overtaken (R13) */
@@ -74,6 +75,10 @@ void sim_net_rename(struct node *node, uint32_t temp, uint32_t uid);
  * the message. */
 bool sim_net_send(struct node *node, uint32_t to, struct dmi_msg *msg);
 void sim_net_self(struct node *node, struct dmi_msg *msg);
+/* Makes all that a process has sent to itself arrive. */
+void sim_net_settle(struct node *node);
+/* Is anything cut off that would arrive here? (node_loss.c) */
+void sim_cut_look(struct sim_end *end);
 void sim_net_close(struct sim_end *end);
 /* The process has ended; `killed`: some of what it sent last is lost. */
 void sim_net_leave(struct node *node, bool killed);

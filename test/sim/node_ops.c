@@ -10,6 +10,7 @@
 void sim_ops_retune(struct sim *sim) {
   struct rng *rng = &sim->rng;
   sim_draw_mix(sim);
+  sim->mix.once = sim->opt.crashes;
   sim->mix.churn = rng_once_in(rng, 3) ? rng_range(rng, 500, 2500) : rng_range(rng, 0, 300);
   sim->mix.freeze = rng_once_in(rng, 4) ? rng_range(rng, 1, 30) : 0;
   sim_draw_readers(sim);
@@ -87,11 +88,17 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
     return;
   }
   thread->out = thread->given_up = false;
+  if (node->noted) { /* its call stays open */
+    sim_ops_end(thread);
+    return;
+  }
   sim->out--;
   sim_log(sim, "p%u.%u completes op %llu, error %d", node->uid, (unsigned)(thread - node->thread),
           (unsigned long long)req->op.n, req->error);
   const struct sim_map *map = &sim->map[thread->map];
-  if (req->error && sim_ops_refused(sim, thread)) {
+  if (req->error == DMI_ELOST && sim->opt.crashes) {
+    sim_op_lost(node, thread);
+  } else if (req->error && sim_ops_refused(sim, thread)) {
     sim_log(sim, "there was no object");
   } else if (req->error) {
     sim->totals->failed_ops++;
@@ -113,7 +120,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
 bool node_ops_begin(struct node *node) {
   uint32_t users = !node->over && !node_frozen(node) ? node_users(node) : 0, which;
   if (users > SIM_THREADS) users = SIM_THREADS;
-  if (!users) return false;
+  if (!users || node->noted) return false;
   which = rng_below(&node->sim->rng, users);
   for (uint32_t t = 0; t < users; t++) {
     struct sim_thread *thread = &node->thread[(which + t) % users];
@@ -137,7 +144,7 @@ void sim_ops_fini(struct node *node) {
   for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     struct sim_thread *thread = &node->thread[t];
     dmi_slice_drop(&thread->req.src);
-    node->sim->out -= thread->out;
+    if (!node->noted) node->sim->out -= thread->out;
     thread->ghost = thread->out; /* it may still take effect */
     thread->out = thread->frame = false;
   }

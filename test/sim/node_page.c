@@ -28,23 +28,28 @@ static void defer(struct node *node, uint32_t map, struct dmi_act *act) {
   node->sim->totals->deferred++;
 }
 
-static void count(struct node *node, const struct dmi_msg *msg) {
+static void count(struct node *node, uint32_t to, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   struct sim_thread *thread;
   dmi_op_t op;
   bool calm;
-  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op)))
+  if (msg->type == DMI_MSG_DONE && (thread = sim_thread_of(sim, msg->origin, msg->done.op))) {
     sim_ops_hint(sim, thread);
+  } else if (msg->type == DMI_MSG_DONE) {
+    sim_open_hint(sim, msg->origin, msg->done.op);
+  }
   if (msg->type != DMI_MSG_GET && msg->type != DMI_MSG_PUT && msg->type != DMI_MSG_ATOMIC) return;
   op = msg->type == DMI_MSG_ATOMIC ? msg->atomic.op : msg->access.op;
   thread = sim_thread_of(sim, msg->origin, op);
+  if (thread) thread->sent_from = node->uid, thread->sent_to = to;
+  if (thread && (msg->flags & DMI_F_WAITING) && sim->opt.crashes) sim_ops_hint(sim, thread);
   /* R11: waiting operations move with the ownership */
   if (!thread || (msg->flags & DMI_F_WAITING)) return;
   if (++thread->hops > sim->totals->hops_max) sim->totals->hops_max = thread->hops;
   calm = thread->calm == sim->stir && !sim->pools;
   if (calm && thread->hops > sim->totals->hops_calm_max) sim->totals->hops_calm_max = thread->hops;
   /* Sent to the hint, to the home, to the tail; more often only while homes move. */
-  if (thread->hops > (calm ? 3 : 15))
+  if (thread->hops > (calm ? 3 : 15) && !sim->opt.crashes)
     sim_bad(sim, "a request of p%u chases the owner: sent %u times", msg->origin, thread->hops);
 }
 
@@ -64,7 +69,7 @@ static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
   bool grant = msg->type == DMI_MSG_GRANT;
   uint32_t *grants = grant ? &sim->map[sim_map_num(node->sim, msg->map)].grants[msg->page] : NULL;
-  count(node, msg);
+  count(node, to, msg);
   log_send(node, to, msg);
   if (to == node->uid) {
     if (grant) sim_bad(sim, "p%u grants to itself", to);
@@ -115,6 +120,9 @@ void node_act(struct node *node, uint32_t map, uint32_t page, struct dmi_out *ou
       case DMI_ACT_DEFER:
         defer(node, map, &act);
         break;
+      case DMI_ACT_HOLD:
+        sim_hold(node, act.to, &act.msg);
+        break;
       case DMI_ACT_STALLED:
         sim_log(sim, "p%u stalls: map %u page %u", node->uid, map, page);
         sim->totals->stalls++;
@@ -160,6 +168,16 @@ static void unknown_map(struct node *node, uint32_t from, struct dmi_msg *msg) {
   }
 }
 
+/* It may become known here by the recovery. */
+static void unknown_frozen(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  if (dmi_recover_unknown(dmi_node_recover(node->whole), from, msg)) {
+    sim_hold(node, from, msg);
+    return;
+  }
+  dmi_slice_drop(&msg->list);
+  dmi_slice_drop(&msg->body);
+}
+
 /* The operation that this message answers; NULL: none. */
 static struct dmi_req *answered(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   struct sim *sim = node->sim;
@@ -190,6 +208,10 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   /* An operation keeps the records of its mapping; for others an unmapped one is unknown. */
   if (pmap->known != SIM_KNOWN &&
       !(answer && pmap->page[num] && sim_thread_of(sim, node->uid, op))) {
+    if (atomic_load(&node->core.frozen)) {
+      unknown_frozen(node, from, msg);
+      return;
+    }
     unknown_map(node, from, msg);
     return;
   }
@@ -216,17 +238,21 @@ void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
 }
 
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  node_room_takes(node, from, msg);
+  node_handle(node, from, msg);
+}
+
+void node_handle(struct node *node, uint32_t from, struct dmi_msg *msg) {
   const struct dmi_input in = {
       .type = DMI_IN_MESSAGE, .id = from, .msg = msg, .class = dmi_wire_class(msg)};
   struct sim *sim = node->sim;
   uint8_t type = msg->type;
-  node_room_takes(node, from, msg);
   if (type >= SIM_CREATE) {
     node_shell_message(node, from, msg);
   } else if (dmi_wire_class(msg) == DMI_CLASS_PAGE) {
     /* True if a thread that waits may receive it: answers; the daemon receives all others. */
-    node->by_thread =
-        dmi_wire_type(type)->lendable && from != node->uid && rng_once_in(&sim->rng, 2);
+    node->by_thread = dmi_wire_type(type)->lendable && from != node->uid &&
+                      !atomic_load(&node->core.frozen) && rng_once_in(&sim->rng, 2);
     node_page_message(node, from, msg);
     node->by_thread = false;
   } else {

@@ -168,7 +168,7 @@ static enum dmi_pressure_offer offer_page(struct node *node, struct dmi_page *pa
   if (offer == DMI_PRESSURE_OFFERED) {
     node->pmap[sim_map_num(node->sim, page->map->base)].refs++;
     node->sim->totals->offers++;
-    pager_judge_offers(node->judge, out.act[0].to, page->map->page_size);
+    pager_judge_offers(node->judge, sim_uid(node->sim, out.act[0].to), page->map->page_size);
   }
   act(node, page, &out);
   return offer;

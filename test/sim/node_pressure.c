@@ -18,7 +18,13 @@ static bool gives(void *arg) {
   return node->m->phase == DMI_PHASE_JOINED && may_own && !node->pressure->leaving;
 }
 
-static bool member(void *arg, uint32_t uid) {
+/* The judge knows processes by sim_uid. */
+static bool is_member(void *arg, uint32_t num) {
+  const struct node *node = arg;
+  return node->view[num] == 1;
+}
+
+static bool member(const void *arg, uint32_t uid) {
   const struct node *node = arg;
   return node->view[sim_uid(node->sim, uid)] == 1;
 }
@@ -40,7 +46,7 @@ static void bad(void *arg, const char *why) {
 }
 
 void node_room_init(struct node *node) {
-  const struct pager_judge_env env = {node, gives, member, each, bad};
+  const struct pager_judge_env env = {node, gives, is_member, each, bad};
   node->judge = pager_judge_new(&env, node->pool, node->pressure);
 }
 
@@ -59,13 +65,15 @@ static void sends_back(struct node *node, uint32_t to, const struct dmi_msg *msg
 
 void node_room_sends(struct node *node, uint32_t to, const struct dmi_msg *msg) {
   if (node->judge && msg->type == DMI_MSG_REFUSE_PAGE) sends_back(node, to, msg);
-  if (node->judge && about_capacity(msg)) pager_judge_says(node->judge, to, msg);
+  if (node->judge && about_capacity(msg))
+    pager_judge_says(node->judge, sim_uid(node->sim, to), msg);
 }
 
 void node_room_takes(struct node *node, uint32_t from, const struct dmi_msg *msg) {
   if (!node->judge) return;
-  if (msg->type == DMI_MSG_REFUSE_PAGE) pager_judge_kept(node->judge, from);
-  if (about_capacity(msg) && member(node, from)) pager_judge_hears(node->judge, from, msg);
+  if (msg->type == DMI_MSG_REFUSE_PAGE) pager_judge_kept(node->judge, sim_uid(node->sim, from));
+  if (about_capacity(msg) && member(node, from))
+    pager_judge_hears(node->judge, sim_uid(node->sim, from), msg);
 }
 
 /* ---- Failing -------------------------------------------------------------------------------- */
@@ -94,9 +102,7 @@ static uint32_t with_capacity(const struct node *node, uint64_t bytes) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->proc[i];
     if (!other || other == node || !other->uid || !other->judge) continue;
-    if (!member((void *)(uintptr_t)node, other->uid) ||
-        !member((void *)(uintptr_t)other, node->uid))
-      continue;
+    if (!member(node, other->uid) || !member(other, node->uid)) continue;
     if (!sleeps(other) || talk_of_capacity(node, other)) continue;
     if (pager_judge_capacity(other->judge) >= bytes) return other->uid;
   }

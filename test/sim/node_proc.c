@@ -88,11 +88,12 @@ struct node *node_new(struct sim *sim, struct node *seed) {
   node_records_init(node);
   node->env.net =
       (struct dmi_member_env){.arg = node, .connected = env_connected, .addrs = env_addrs};
+  if (sim->opt.crashes) node_loss_init(node);
   node->whole = dmi_node_new(&node->core, node->pressure, &node->env, &info, &own);
   node->m = dmi_node_member(node->whole);
   set_breaks(node);
   dmi_out_init(&node->out);
-  node->main_runs = !seed;
+  node->main_runs = node->real_main = !seed;
   if (seed) sim_log(sim, "process %u joins by %u", node->num, seed->num);
   in.type = seed ? DMI_IN_JOIN : DMI_IN_FIRST;
   (void)node_input(node, &in);
@@ -119,11 +120,11 @@ static void free_pages(struct node *node) {
 void node_end(struct node *node) {
   struct sim *sim = node->sim;
   sim_log(sim, "p%u (%u) ends", node->uid, node->num);
-  if (atomic_load(&node->core.owned) && !node->over && !sim->ending)
+  if (atomic_load(&node->core.owned) && !node->over && !sim->ending && !node->noted)
     sim_bad(sim, "p%u ends and owns %llu pages", node->uid,
             (unsigned long long)atomic_load(&node->core.owned));
   node->alive = false;
-  sim->proc[node->slot] = NULL;
+  if (sim->proc[node->slot] == node) sim->proc[node->slot] = NULL;
   sim_net_leave(node, node->killed);
   if (!node->carrying) node_bury(node);
 }
@@ -137,6 +138,7 @@ void node_bury(struct node *node) {
   node->m = NULL;
   node_pager_end(node);
   node_records_check(node);
+  sim_drop_held(node);
   sim_ops_fini(node);
   free_pages(node);
 }
@@ -148,6 +150,7 @@ void node_free(struct node *node) {
   free(node->pend.at);
   free(node->calls.at);
   free(node->creating.at);
+  free(node->create_to.at);
   free(node->addrs.at);
   free(node);
 }
@@ -160,12 +163,28 @@ struct sim_pmap *node_pmap(struct node *node, uint64_t base) {
   return pmap->known == SIM_KNOWN && pmap->map.base == base ? pmap : NULL;
 }
 
+/* Those that no operation here is on. */
+static void forget_records(struct node *node, uint32_t map) {
+  for (uint32_t p = 0; p < SIM_PAGES; p++) {
+    struct dmi_page **page = &node->pmap[map].page[p];
+    bool used = !*page || (*page)->busy;
+    for (uint32_t t = 0; t <= SIM_THREADS; t++)
+      used |= node->thread[t].out && node->thread[t].map == map && node->thread[t].page == p;
+    if (used) continue;
+    dmi_page_fini(&node->core, *page);
+    free(*page);
+    *page = NULL;
+  }
+}
+
 void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriving) {
   struct sim *sim = node->sim;
   uint32_t num = sim_map_num(node->sim, entry->base);
   struct sim_pmap *pmap = &node->pmap[num];
   if (pmap->known == SIM_KNOWN) return;
-  if (pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped)
+  if (pmap->known == SIM_FORGOTTEN && atomic_load(&node->core.frozen)) {
+    forget_records(node, num); /* others have not forgotten it yet, and tell the heir */
+  } else if (pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped)
     sim_bad(sim, "p%u learns of mapping %u, which was unmapped", node->uid, num);
   sim_log(sim, "p%u: mapping %u has home p%u", node->uid, num, entry->home);
   pmap->known = SIM_KNOWN;

@@ -34,11 +34,13 @@ static void env_forget(void *arg, struct dmi_map *map) {
 
 static struct dmi_map *env_next_map(void *arg, uint64_t base) {
   struct node *node = arg;
+  struct dmi_map *next = NULL; /* numbers need not be in the order of addresses */
   for (uint32_t m = 0; m < node->maps; m++) {
-    if (node->pmap[m].known == SIM_KNOWN && node->pmap[m].map.base > base)
-      return &node->pmap[m].map;
+    struct dmi_map *map = &node->pmap[m].map;
+    if (node->pmap[m].known == SIM_KNOWN && map->base > base && (!next || map->base < next->base))
+      next = map;
   }
-  return NULL;
+  return next;
 }
 
 static bool env_ref(void *arg, struct dmi_map *map) {

@@ -47,6 +47,7 @@ static bool once_of(struct sim *sim, uint32_t rate) {
 
 /* Everything in flight moves on; a stopped process continues when nothing else can. */
 static bool go_on(struct sim *sim) {
+  if (sim->opt.crashes && rng_once_in(&sim->rng, 4) && sim_losses_go_on(sim, false)) return true;
   if (rng_once_in(&sim->rng, 8) && answer_one(sim)) return true;
   if (rng_once_in(&sim->rng, 4) && sim_pager_step(sim)) return true;
   if (sim_net_step(sim) || answer_one(sim) || tend(sim) || sim_pager_step(sim)) return true;
@@ -55,7 +56,7 @@ static bool go_on(struct sim *sim) {
     sim->proc[i]->frozen = 0;
     return true;
   }
-  return false;
+  return sim->opt.crashes && sim_losses_go_on(sim, true);
 }
 
 static void step(struct sim *sim) {
@@ -122,6 +123,7 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim_net_init(sim);
   sim->pools = rng_once_in(&sim->rng, 2);
   sim->random_ids = rng_once_in(&sim->rng, 3);
+  if (options->crashes) sim->recovers = rng_once_in(&sim->rng, 2);
   /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
@@ -135,6 +137,10 @@ static void fini(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (sim->proc[i]) node_end(sim->proc[i]);
   }
+  for (uint32_t i = 0; i < sim->doomed.num; i++) {
+    if (sim->doomed.at[i]->alive) node_end(sim->doomed.at[i]);
+  }
+  free(sim->doomed.at);
   sim_net_fini(sim);
   for (uint32_t i = 0; i < sim->nodes; i++)
     node_free(sim->all[i]);
@@ -144,6 +150,7 @@ static void fini(struct sim *sim) {
   }
   free(sim->departed.at);
   free(sim->open.at);
+  sim_agree_fini(sim);
   free(sim->uid_numbers);
   free(sim->map_numbers);
 }

@@ -90,6 +90,7 @@ struct sim_notes {
   bool open_out, close_out;       /* no longer in the coordinator's queue */
   uint32_t welcomes, goodbyes;    /* calls for it */
   bool welcomed, dismissed;
+  struct node *open_to, *close_to, *lost_to; /* who was given the notice last */
 };
 
 struct node {
@@ -103,11 +104,20 @@ struct node {
   bool joined, opened, closed, left;
   bool creates; /* accepts CREATE */
   bool expect_close;
-  bool over;       /* END has arrived */
-  bool carrying;   /* inside of node_carry */
-  bool by_thread;  /* the present step is of a thread: what it sends may be barred */
-  uint64_t frozen; /* it is stopped until this step */
-  uint32_t uid;    /* 0: none yet */
+  /* losses: it has been told to the agreement; the view that has accepted it was given up; it is
+   * cut off until it is removed; it was lost, and its operations are noted */
+  bool started, astray, no_lease, noted;
+  bool change_refused;  /* sim_agree_survive.may_change */
+  bool ready;           /* it has recovered, and waits for the others */
+  uint8_t cut;          /* 1: nothing arrives there, 2: nothing arrives of it */
+  uint64_t heard;       /* number of the newest view that it knows */
+  uint64_t all_taken;   /* number of the last one that it knows all to have taken */
+  uint64_t had, had_at; /* sim_copies_at_work, and its hint */
+  bool over;            /* END has arrived */
+  bool carrying;        /* inside of node_carry */
+  bool by_thread;       /* the present step is of a thread: what it sends may be barred */
+  uint64_t frozen;      /* it is stopped until this step */
+  uint32_t uid;         /* 0: none yet */
   dmi_id_t dmi_id;
   struct dmi_node *whole; /* the product's part of this process; all else is simulated */
   struct dmi_member *m;   /* part of it */
@@ -133,9 +143,11 @@ struct node {
   uint32_t has_capacity; /* uid of a process that has memory for it; 0: none */
   /* user code */
   bool main_runs;
-  uint64_t main_op;   /* in a joiner: the call after which it begins */
-  uint32_t threads;   /* DMI threads */
-  uint32_t idle_owed; /* ended threads whose operations are still in flight */
+  bool real_main;               /* DMI_main, or DMI_recover, is among it */
+  DMI_LIST(uint32_t) create_to; /* uids, of own_creates */
+  uint64_t main_op;             /* in a joiner: the call after which it begins */
+  uint32_t threads;             /* DMI threads */
+  uint32_t idle_owed;           /* ended threads whose operations are still in flight */
   uint32_t own_creates;
   uint64_t next_seq, ops; /* numbers of threads; of operations */
   /* the last one is only for ending waits: sim_ops_kick */
@@ -148,7 +160,8 @@ struct node {
   uint16_t conn_of[SIM_NODES]; /* by sim_uid: 1 + 2 * connection + own end; 0: none */
   uint8_t knows[SIM_NODES];    /* by sim_uid: bool, its network knows how to reach it */
   uint8_t barred[SIM_NODES];
-  uint8_t lost[SIM_NODES]; /* by sim_uid: bool, its connection broke */
+  uint8_t fenced[SIM_NODES]; /* by sim_uid: bool, it was removed as lost */
+  uint8_t lost[SIM_NODES];   /* by sim_uid: bool, its connection broke */
   DMI_LIST(struct sim_addr) addrs;
   struct sim_conn *self_conn;
   /* what it has entered of views and mappings */
@@ -158,6 +171,16 @@ struct node {
   uint32_t maps;                 /* number of the last one that was entered, plus 1 */
   struct sim_pmap pmap[SIM_MAPS];
   struct sim_notes notes;
+};
+
+/* A view that was decided on. */
+struct sim_agreed {
+  bool crash;
+  uint64_t ballot;
+  uint32_t coordinator;  /* uid */
+  struct dmi_slice body; /* as in VIEW */
+  uint32_t num;
+  struct dmi_pulse_member *member;
 };
 
 /* A result of a thread whose process has left. */
@@ -178,7 +201,13 @@ struct sim {
   struct sim_net net;
   struct node *proc[SIM_LIVING]; /* NULL: free */
   struct node *all[SIM_NODES];
-  sim_open_list_t open; /* calls that stay open, until all have recovered */
+  DMI_LIST(struct sim_agreed) agreed; /* by number */
+  uint64_t last_crash;                /* number of the last crash view; 0: none */
+  uint64_t ballot;
+  uint64_t heals;                 /* the step at which cuts end; 0: none */
+  bool recovers;                  /* DMI_recover is defined */
+  DMI_LIST(struct node *) doomed; /* removed, and alive */
+  sim_open_list_t open;           /* calls that stay open, until all have recovered */
   uint32_t nodes;
   struct sim_numbers *uid_numbers, *map_numbers;
   struct node *by_uid[SIM_NODES]; /* by sim_uid */
@@ -235,6 +264,8 @@ void node_send(struct node *node, uint32_t to, struct dmi_msg *msg);
 void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg);
 /* Delivers a message from a uid or temporary id. */
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
+/* The same, of one that was held. */
+void node_handle(struct node *node, uint32_t from, struct dmi_msg *msg);
 /* The first `got` bytes of this DATA have arrived. */
 void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got);
 
@@ -301,6 +332,35 @@ void sim_user_freeze(struct sim *sim);
 void sim_user_end_all(struct sim *sim);
 uint32_t sim_living(const struct sim *sim);
 struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
+
+/* ---- node_agree.c: the agreement on who goes on; only with --crashes ------------------------ */
+extern const struct dmi_member_survive sim_agree_survive;
+void sim_agree_fini(struct sim *sim);
+/* True if a member of the newest view does not go on. */
+bool sim_agree_missing(const struct sim *sim);
+/* True if another one than this could lead. */
+bool sim_agree_spares(const struct sim *sim, const struct node *but);
+/* True if all have recovered from all losses. */
+bool sim_agree_calm(const struct sim *sim);
+/* Decides on a view, or has a process hear of one.  `forced`: nothing else can happen.  False:
+ * there is nothing to do. */
+bool sim_agree_step(struct sim *sim, bool forced);
+/* Another process leads, though nobody was lost. */
+void sim_agree_coup(struct sim *sim);
+
+/* ---- node_loss.c: losses; only with --crashes ----------------------------------------------- */
+void node_loss_init(struct node *node);
+void node_loss_look(struct node *node);
+/* It is removed, and lives. */
+void node_doom(struct node *node);
+void node_fence(struct node *node, uint32_t uid);
+void node_creates_lost(struct node *node, uint32_t uid);
+void node_main_lost(struct node *node);
+void node_replay_held(struct node *node);
+/* Some process is lost, or cut off for a while. */
+void sim_lose_some(struct sim *sim);
+/* Whatever goes on behind it.  False: there is nothing to do. */
+bool sim_losses_go_on(struct sim *sim, bool forced);
 
 /* ---- node_ops.c: page operations of threads ------------------------------------------------- */
 void sim_ops_retune(struct sim *sim);

@@ -98,6 +98,7 @@ void node_create(struct node *node, uint32_t uid, bool must) {
   struct dmi_msg msg = {.type = SIM_CREATE, .flags = must};
   if (uid == node->uid || node->view[sim_uid(node->sim, uid)] != 1) return;
   node->own_creates++;
+  *DMI_LIST_ADD(&node->create_to) = uid;
   (void)node_input(node, &busy);
   msg.word[0] = ++node->sim->next_op;
   node_send(node, uid, &msg);
@@ -112,7 +113,7 @@ static uint32_t calls_of(const struct node *node, bool polls) {
 
 static void make_mapping(struct node *node) {
   struct sim *sim = node->sim;
-  if (sim->maps_asked + 1 >= SIM_MAPS) return;
+  if (sim->maps_asked + 1 >= SIM_MAPS || sim->maps + 10 >= SIM_MAPS) return;
   sim->maps_asked++;
   node_call(node, DMI_CTL_MMAP, 8u << rng_below(&sim->rng, 4), rng_range(&sim->rng, 2, SIM_PAGES));
 }
@@ -203,6 +204,9 @@ static void end_thread(struct node *node, bool main) {
   sim_log(node->sim, "p%u: %s ends", node->uid, main ? "main" : "a thread");
   if (main) {
     node->main_runs = false;
+    if (node->real_main)
+      (void)node_input(node, &(struct dmi_input){.type = DMI_IN_MAIN_ENDED, .yes = true});
+    node->real_main = false;
   } else {
     node->threads--;
     if (rng_once_in(&node->sim->rng, 2)) {
@@ -304,7 +308,11 @@ void sim_user_step(struct sim *sim) {
       if (rng_once_in(&sim->rng, 2)) ask_to_leave(sim);
       break;
     case 2:
-      kill_one(sim);
+      if (sim->opt.crashes) {
+        sim_lose_some(sim);
+      } else {
+        kill_one(sim);
+      }
       break;
     default:
       node = sim_pick(sim, acts);
@@ -344,6 +352,7 @@ static bool end_steps(struct sim *sim) {
     if (sim->proc[i] && rng_once_in(&sim->rng, 2) && node_answer(sim->proc[i])) moved = true;
     if (sim->proc[i] && node_pager_step(sim->proc[i])) moved = true;
   }
+  if (sim->opt.crashes && sim_losses_go_on(sim, false)) moved = true;
   return sim_net_step(sim) || moved;
 }
 
@@ -365,6 +374,7 @@ void sim_user_end_all(struct sim *sim) {
     moved = end_users(sim, creates > 0);
     creates -= creates > 0;
     if (end_steps(sim)) moved = true;
+    if (!moved && sim->opt.crashes) moved = sim_losses_go_on(sim, true);
     if (!moved && !sim_user_code(sim) && !anything_due(sim)) {
       sim_judge_print(sim);
       sim_bad(sim, "nothing runs, nothing is in flight, and %u processes have not ended",

@@ -139,6 +139,7 @@ static bool wait_for_ever(const struct sim *sim, const struct dmi_page_busy *bus
   for (const struct dmi_req *req = busy->waiting_ops.first; req; req = req->next) {
     const struct sim_thread *thread = sim_thread_of(sim, req->origin, req->op);
     if (!thread || !(thread->given_up || thread->ghost)) return true;
+    if (sim->opt.crashes && sim_is_lost(sim, req->origin)) return true;
   }
   return false;
 }

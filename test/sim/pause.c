@@ -40,7 +40,8 @@ bool sim_pause(struct sim *sim) {
 
 bool sim_unpause(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PLACES; i++) {
-    if (!sim_at(sim, i) || !atomic_load(&sim_at(sim, i)->core.paused)) continue;
+    if (!sim_at(sim, i) || !atomic_load(&sim_at(sim, i)->core.paused) || sim_at(sim, i)->no_lease)
+      continue;
     unpause_one(sim_at(sim, i));
     return true;
   }

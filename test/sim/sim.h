@@ -120,6 +120,7 @@ struct sim_proc {
   uint32_t ready, resumed;       /* numbers of views */
   struct dmi_deferred_list held; /* until RESUME */
   const struct dmi_req *asked;   /* sim_next_op */
+  bool no_lease;                 /* never again */
 };
 
 /* ---- Views, for the coordinator and the judge ---- */
