@@ -235,7 +235,7 @@ static void settle(void *arg) {
 /* The first call of a resume is that before anything is changed. */
 static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) {
   struct node *node = arg;
-  const struct dmi_recover *recover = dmi_node_recover(node->whole);
+  struct dmi_recover *recover = dmi_node_recover(node->whole);
   if (*at == 0 && dmi_recover_state(recover) == DMI_RECOVER_READY) {
     sim_check_ready(node, recover);
     node->had = sim_copies_at_work(node);
@@ -255,7 +255,7 @@ void node_loss_init(struct node *node) {
 
 /* To be called after its actions. */
 void node_loss_look(struct node *node) {
-  const struct dmi_recover *recover = dmi_node_recover(node->whole);
+  struct dmi_recover *recover = dmi_node_recover(node->whole);
   bool ready = dmi_recover_state(recover) == DMI_RECOVER_READY;
   if (ready && !node->ready) sim_check_ready(node, recover);
   node->ready = ready;

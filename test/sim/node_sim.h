@@ -19,7 +19,8 @@
 #define SIM_LIVING 9u  /* processes at a time, at most */
 #define SIM_NODES 512u /* ever, in one run; also small numbers of uids (node_number.c) */
 #define SIM_HOSTS 3u
-#define SIM_MAPS 96u /* ever, in one run */
+#define SIM_MAPS 192u      /* ever, in one run: DMI_mmap that is made again leaves some behind */
+#define SIM_MAPS_ASKED 96u /* of users */
 
 /* Messages of user code; the product's are those of class THREAD. */
 enum {

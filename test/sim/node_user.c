@@ -113,7 +113,7 @@ static uint32_t calls_of(const struct node *node, bool polls) {
 
 static void make_mapping(struct node *node) {
   struct sim *sim = node->sim;
-  if (sim->maps_asked + 1 >= SIM_MAPS || sim->maps + 10 >= SIM_MAPS) return;
+  if (sim->maps_asked + 1 >= SIM_MAPS_ASKED || sim->maps + 10 >= SIM_MAPS) return;
   sim->maps_asked++;
   node_call(node, DMI_CTL_MMAP, 8u << rng_below(&sim->rng, 4), rng_range(&sim->rng, 2, SIM_PAGES));
 }
@@ -171,7 +171,7 @@ static void use_mappings(struct node *node) {
     make_mapping(node);
     return;
   }
-  map = alive > 1 && sim->maps_asked + 4 < SIM_MAPS ? some_mapping(sim) : NULL;
+  map = alive > 1 && sim->maps_asked + 4 < SIM_MAPS_ASKED ? some_mapping(sim) : NULL;
   if (!map || !rng_once_in(&sim->rng, 3)) return;
   map->unmapping = true;
   sim->totals->unmaps++;

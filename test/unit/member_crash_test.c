@@ -697,7 +697,8 @@ static void test_witness_and_losses(void **state) {
   dmi_pack_u8(&body, DMI_PHASE_JOINED);
   dmi_pack_u8(&body, DMI_STATE_ASKED);
   for (int i = 0; i < 3; i++)
-    dmi_pack_u32(&body, 0); /* heir, leaver, notices */
+    dmi_pack_u64(&body, 0); /* heir, leaver; READY; resumed */
+  dmi_pack_u64(&body, 0);   /* heirs; notices */
   pack_told(&body, &nothing);
   dmi_pack_u32(&body, 0);
   m->coord->records.at[0].life = DMI_LIFE_DRAINED; /* this process is leaving itself */
