@@ -15,7 +15,7 @@ bool dmi_coord_recovers(const struct dmi_coord *c) {
   return c->change == DMI_CHANGE_STATES || c->change == DMI_CHANGE_READY;
 }
 
-bool dmi_coord_has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state) {
+bool dmi_coord_has_got(const struct dmi_coord *c, dmi_uid_t uid, uint32_t state) {
   for (uint32_t i = 0; i < c->got.num; i++) {
     if (c->got.at[i].uid == uid && c->got.at[i].state == state) return true;
   }

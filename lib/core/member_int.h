@@ -579,7 +579,7 @@ void dmi_coord_end_states(struct dmi_member *m);
 void dmi_coord_end_ready(struct dmi_member *m);
 bool dmi_coord_recovers(const struct dmi_coord *c);
 /* Was some living process given this notice, as STATE of all has told? */
-bool dmi_coord_has_got(const struct dmi_coord *c, uint32_t uid, uint32_t state);
+bool dmi_coord_has_got(const struct dmi_coord *c, dmi_uid_t uid, uint32_t state);
 /* DMI_goodbye that the coordinator before had begun.  False: it had not. */
 bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dmi_id_t dmi_id);
 
