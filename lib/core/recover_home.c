@@ -122,6 +122,15 @@ static int by_page(const void *a, const void *b) {
   return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
+/* Most often they are in order already: pages are gone through in theirs. */
+static void sort_said(struct dmi_recover *r) {
+  for (uint64_t i = 1; i < r->said_num; i++) {
+    if (by_page(&r->said[i - 1], &r->said[i]) <= 0) continue;
+    qsort(r->said, r->said_num, sizeof(*r->said), by_page);
+    return;
+  }
+}
+
 /* True if it is the first entry about its page, and others must be asked about that: those of a
  * home that was lost have reported everything. */
 static bool is_question(const struct dmi_recover *r, uint64_t i) {
@@ -241,7 +250,7 @@ static void tell(struct dmi_recover *r, dmi_uid_t to, const struct dmi_recover_s
 static void decide(struct dmi_recover *r, struct dmi_out *out) {
   struct dmi_recover_said *promoted = dmi_xalloc(r->said_num + 1, sizeof(*promoted));
   uint64_t num = 0, end;
-  if (r->said_num) qsort(r->said, r->said_num, sizeof(*r->said), by_page);
+  sort_said(r);
   for (uint64_t first = 0; first < r->said_num; first = end) {
     dmi_uid_t to;
     end = first + 1;
@@ -268,7 +277,7 @@ void dmi_recover_reported(struct dmi_recover *r, struct dmi_out *out) {
   if (r->state != DMI_RECOVER_DECIDES || r->marking) return;
   if (!dmi_recover_round_over(r, DMI_ROUND_REPORT) || (r->asked && !all_answered(r))) return;
   if (!r->asked) {
-    if (r->said_num) qsort(r->said, r->said_num, sizeof(*r->said), by_page);
+    sort_said(r);
     for (uint64_t i = 0; i < r->said_num && !any; i++)
       any = is_question(r, i);
   }
@@ -309,7 +318,11 @@ static int by_at(const void *a, const void *b) {
 }
 
 void dmi_recover_sort_marks(struct dmi_recover *r) {
-  if (r->mark_num) qsort(r->mark, r->mark_num, sizeof(*r->mark), by_at);
+  for (uint64_t i = 1; i < r->mark_num; i++) {
+    if (by_at(&r->mark[i - 1], &r->mark[i]) <= 0) continue;
+    qsort(r->mark, r->mark_num, sizeof(*r->mark), by_at);
+    return;
+  }
 }
 
 struct dmi_page_mark dmi_recover_mark_of(const struct dmi_recover *r, const struct dmi_page *page) {
@@ -346,6 +359,29 @@ uint64_t dmi_recover_lost_pages(struct dmi_recover *r) {
     lost += lost_of(r, map, first, end);
   }
   return lost;
+}
+
+uint64_t dmi_recover_first_mark(const struct dmi_recover *r, uint64_t base) {
+  uint64_t low = 0, high = r->mark_num;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (r->mark[middle].at.base < base) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+struct dmi_page_mark dmi_recover_next_mark(const struct dmi_recover *r, const struct dmi_page *page,
+                                           uint64_t *at) {
+  const struct dmi_recover_at where = {page->map->base, page->index};
+  while (*at < r->mark_num && dmi_recover_order(&r->mark[*at].at, &where) < 0)
+    (*at)++;
+  if (*at == r->mark_num || dmi_recover_order(&r->mark[*at].at, &where))
+    return (struct dmi_page_mark){0};
+  return r->mark[*at].mark;
 }
 
 bool dmi_recover_gives_up(const struct dmi_recover *r, const struct dmi_map *map,

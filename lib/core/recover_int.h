@@ -163,6 +163,11 @@ void dmi_recover_reported(struct dmi_recover *r, struct dmi_out *out);
 void dmi_recover_sort_marks(struct dmi_recover *r);
 /* The mark of a page, all zero: none.  They are sorted. */
 struct dmi_page_mark dmi_recover_mark_of(const struct dmi_recover *r, const struct dmi_page *page);
+/* The same for the pages of a mapping in their order: *at is the place where the search goes on, at
+ * first that of the mapping's first mark. */
+struct dmi_page_mark dmi_recover_next_mark(const struct dmi_recover *r, const struct dmi_page *page,
+                                           uint64_t *at);
+uint64_t dmi_recover_first_mark(const struct dmi_recover *r, uint64_t base);
 
 /* Handlers, by the table. */
 #define DMI_RECOVER_HANDLER(symbol, number, name, handler, ...) \

@@ -18,9 +18,10 @@ static void resume_ops(struct dmi_recover *r) {
 
 /* Makes records for the pages that were decided here: each has the page's tail. */
 static void make_records(struct dmi_recover *r, struct dmi_map *map) {
-  for (uint64_t i = 0; i < r->mark_num; i++) {
+  uint64_t i = dmi_recover_first_mark(r, map->base);
+  for (; i < r->mark_num && r->mark[i].at.base == map->base; i++) {
     struct dmi_page *page;
-    if (r->mark[i].at.base != map->base || !r->mark[i].mark.home) continue;
+    if (!r->mark[i].mark.home) continue;
     page = ENV(r, record, map, r->mark[i].at.page, true);
     if (page) ENV(r, unlock, page);
   }
@@ -29,12 +30,13 @@ static void make_records(struct dmi_recover *r, struct dmi_map *map) {
 static void resume_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_out *out) {
   bool home = atomic_load(&map->home) == r->core->self;
   bool rebuilt = home && dmi_recover_is_rebuilt(r, map->base);
+  uint64_t at = dmi_recover_first_mark(r, map->base);
   struct dmi_page *page;
   if (home) make_records(r, map);
   ENV(r, hold, map);
   if (rebuilt) atomic_store(&map->hole, true);
   EACH_RECORD(r, map, page) {
-    struct dmi_page_mark mark = dmi_recover_mark_of(r, page);
+    struct dmi_page_mark mark = dmi_recover_next_mark(r, page, &at);
     struct dmi_out step;
     if (rebuilt && !mark.home)
       mark = (struct dmi_page_mark){.lost = true, .home = true, .tail = r->core->self};
