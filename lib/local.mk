@@ -240,6 +240,8 @@ sync_sources = \
 # 7 node: the process: daemon, threads, pager, joining and leaving
 node_sources = \
 	lib/node/above.c \
+	lib/node/control.c \
+	lib/node/control.h \
 	lib/node/announce.c \
 	lib/node/announce.h \
 	lib/node/calls.c \

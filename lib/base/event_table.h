@@ -33,7 +33,8 @@
   EVENT(initialized, INFO, LINE, "start", "", "The process is about to begin or to join a program.",) \
   EVENT(joined, INFO, LINE, "member", "joined as member {member}", "It is a member and has asked to be admitted.", \
     NUMBER(member, "", "its number, never used again") \
-    NUMBER(id, "", "its dmi_id")) \
+    NUMBER(id, "", "its dmi_id") \
+    TEXT(program, "", "id of the program, 32 hexadecimal digits")) \
   EVENT(opened, INFO, LINE, "member", "welcomed", "The program has admitted it (DMI_welcome).",) \
   EVENT(closed, INFO, LINE, "member", "asked to leave", "It has asked to leave.",) \
   EVENT(dismissed, INFO, LOG, "member", "dismissed; pages go to member {heir} (0: nobody)", \
@@ -64,6 +65,14 @@
     NUMBER(heir, "", "member that took over")) \
   EVENT(member_gone, INFO, LOG, "member", "member {member} is gone", "The view is without this member, which had nothing.", \
     NUMBER(member, "", "its number")) \
+  EVENT(member_lost, WARN, SAY, "member", "{name} is lost; {effect}", \
+    "A member was lost, and the program goes on without it (dmirun --survive).", \
+    NUMBER(member, "", "its number") \
+    NUMBER(id, "", "its dmi_id") \
+    TEXT(host, "", "its machine") \
+    TEXT(name, "", "of it, for people") \
+    NUMBER(pages, "", "whose bytes nobody has any more; of several members lost together, with the last event") \
+    TEXT(effect, "", "what becomes of the program, for people")) \
   EVENT(coordinating, INFO, NOT, "member", "", "This process is the coordinator from now on.", \
     NUMBER(view, "", "since this one")) \
   EVENT(stalled, WARN, SAY, "member", "waiting for {name} since {since}: it does not answer; {effect}", \

@@ -293,6 +293,7 @@ void dmi_coord_end_states(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->lost.num; i++)
     m->lost.at[i].heir = heir_of(c, m->lost.at[i].uid, heir->uid);
   c->change = DMI_CHANGE_READY;
+  c->pages_lost = 0;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     dmi_pack_init(&body);
@@ -319,7 +320,9 @@ bool dmi_coord_on_ready(struct dmi_member *m, struct dmi_record *record,
   uint64_t number;
   if (!dmi_member_unpack_number(msg, &number)) return false;
   if (c->change != DMI_CHANGE_READY || number != c->view) return true;
-  return dmi_uid_set_drop(&c->awaits, record->uid);
+  if (!dmi_uid_set_drop(&c->awaits, record->uid)) return false;
+  c->pages_lost += msg->member.op;
+  return true;
 }
 
 /* Notices that no member was given. */
@@ -404,7 +407,7 @@ void dmi_coord_end_ready(struct dmi_member *m) {
     struct dmi_pack body;
     dmi_pack_init(&body);
     dmi_pack_u64(&body, c->view);
-    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RESUME, 0, 0, &body);
+    dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RESUME, c->pages_lost, 0, &body);
   }
   gather_last_requests(c);
   if (rebuilds) rebuild_notices(m); /* first: those that join now are announced by the next line */

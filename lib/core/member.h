@@ -114,6 +114,9 @@ enum dmi_mact_type {
    * doubt here; else what was being recovered for an older view is void. Answer:
    * dmi_member_recovered */
   DMI_MACT_RECOVER,
+  /* RESUME follows: the process of notices[0] was lost, and `value` pages with all that were lost
+   * together, of which it is the last (else 0).  peer_num processes go on. */
+  DMI_MACT_LOST,
   DMI_MACT_RESUME, /* all are ready: go on */
   /* DMI_main was lost with process `dmi_id`: run DMI_recover, one more reason to be busy.  Answer:
    * dmi_member_main_ended */
@@ -134,18 +137,18 @@ enum dmi_mact_type {
 
 /* Unused fields of an action are zero. */
 struct dmi_mact {
-  uint8_t type;             /* enum dmi_mact_type */
-  bool flag;                /* RESULT of peek: a notice was there; VIEW: it is a crash view */
-  int error;                /* RESULT */
-  uint32_t id;              /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
-  dmi_uid_t uid;            /* RENAME, ADD_PEER, JOINED, START_DRAIN */
+  uint8_t type;  /* enum dmi_mact_type */
+  bool flag;     /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness */
+  int error;     /* RESULT */
+  uint32_t id;   /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
+  dmi_uid_t uid; /* RENAME, ADD_PEER, JOINED, START_DRAIN */
   dmi_id_t dmi_id;          /* JOINED */
-  uint32_t peer_num;        /* VIEW */
+  uint32_t peer_num;        /* VIEW; LOST */
   uint32_t removed_num;     /* VIEW */
-  uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes */
+  uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes.  LOST: 1 */
   uint32_t mapping_num;     /* RECOVER */
   uint64_t op;              /* RESULT; RECOVER: number of the view */
-  uint64_t value;           /* RESULT of thread, root_get; RECOVER */
+  uint64_t value;           /* RESULT of thread, root_get; RECOVER; LOST */
   struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;     /* CONNECT, ADD_PEER */
   /* SEND: take its slices and set them to zero (dmi_net_send takes them over), or leave them to
@@ -154,7 +157,7 @@ struct dmi_mact {
   uint8_t program_id[16];      /* SELF */
   struct dmi_peer *peers;      /* VIEW; freed by dmi_mout_clear */
   struct dmi_removed *removed; /* VIEW, RECOVER; likewise */
-  struct dmi_notice *notices;  /* RESULT; likewise */
+  struct dmi_notice *notices;  /* RESULT, LOST; likewise */
   struct dmi_entry *mappings;  /* RECOVER; likewise */
   char *text;                  /* FATAL, TELL; likewise */
 };
@@ -288,8 +291,10 @@ void dmi_member_agreed(struct dmi_member *m, const struct dmi_slice *body, bool 
                        struct dmi_mout *out);
 /* The answer of may_change may be another one now: its lease is back, for example. */
 void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out);
-/* Answer to RECOVER of the crash view `number`. */
-void dmi_member_recovered(struct dmi_member *m, uint64_t number, struct dmi_mout *out);
+/* Answer to RECOVER of the crash view `number`: this process has decided that so many pages are
+ * lost. */
+void dmi_member_recovered(struct dmi_member *m, uint64_t number, uint64_t pages,
+                          struct dmi_mout *out);
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 
@@ -375,6 +380,8 @@ void dmi_member_root_get(struct dmi_member *m, uint64_t op, const void *name, si
 
 dmi_uid_t dmi_member_uid(const struct dmi_member *m); /* 0: none yet */
 dmi_id_t dmi_member_dmi_id(const struct dmi_member *m);
+/* The id of the program: 16 bytes, zero before this process belongs to one. */
+const uint8_t *dmi_member_program(const struct dmi_member *m);
 uint64_t dmi_member_view(const struct dmi_member *m); /* number of the last view taken here */
 dmi_uid_t dmi_member_coordinator(const struct dmi_member *m); /* uid, in that view */
 /* As of that view, also while it is being taken. */

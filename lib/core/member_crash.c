@@ -59,33 +59,15 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
   m->coord = NULL;
 }
 
-/* Of losses from this one on. */
-static void tell_losses(struct dmi_member *m, uint32_t at) {
-  uint32_t num = 0;
-  for (uint32_t i = 0; i < m->peers.num; i++)
-    num += !m->peers.at[i].left && !m->peers.at[i].witness;
-  for (; at < m->losses.num; at++) {
-    const struct dmi_notice *lost = &m->losses.at[at].notice;
-    char text[400];
-    if (m->env.main_lost == DMI_MAIN_ENDS && lost->uid == dmi_root_get(&m->roots, "", 0)) continue;
-    snprintf(text, sizeof(text), "%s %u (%.255s) is lost; the program goes on with %u process%s",
-             m->losses.at[at].witness ? "witness" : "process", lost->dmi_id.n, lost->info.host, num,
-             num == 1 ? "" : "es");
-    dmi_member_tell(m, text);
-  }
-}
-
 static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr none = {{0}, 0};
   const struct dmi_peer *maker = dmi_member_find(m, view->coordinator);
   /* Who has joined may be known as that process sees it. */
   const struct dmi_addr by = maker ? maker->addr : none;
-  uint32_t losses = m->losses.num;
   uint32_t coordinator = view->coordinator;
   if (view->number != m->view + 1) return; /* it came from the coordinator, too */
   if (crash) m->crash = m->last_crash = view->number;
   dmi_view_take(m, view, &by);
-  tell_losses(m, losses);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
 
@@ -286,13 +268,33 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
   return dmi_unpack_done(&body); /* of a recovery that begins anew */
 }
 
-void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number) {
+void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t pages) {
   struct dmi_pack body;
   if (number != m->crash || m->phase >= DMI_PHASE_ENDED) return;
   m->ready = number;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
-  dmi_member_send(m, m->coordinator, DMI_CTL_READY, 0, 0, &body);
+  dmi_member_send(m, m->coordinator, DMI_CTL_READY, pages, 0, &body);
+}
+
+/* Who was lost since the last RESUME, and `pages` with all of them together: the last one's action
+ * has that number.  Not if the program ends for it. */
+static void tell_losses(struct dmi_member *m, uint64_t pages) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < m->peers.num; i++)
+    num += !m->peers.at[i].left && !m->peers.at[i].witness;
+  for (; m->losses_told < m->losses.num; m->losses_told++) {
+    const struct dmi_notice *lost = &m->losses.at[m->losses_told].notice;
+    struct dmi_mact *act;
+    if (m->env.main_lost == DMI_MAIN_ENDS && lost->uid == dmi_root_get(&m->roots, "", 0)) continue;
+    act = dmi_mout_add(m->out, DMI_MACT_LOST);
+    act->notices = dmi_xalloc(1, sizeof(*act->notices));
+    act->notices[0] = *lost;
+    act->notice_num = 1;
+    act->flag = m->losses.at[m->losses_told].witness;
+    act->peer_num = num;
+    if (m->losses_told + 1 == m->losses.num) act->value = pages;
+  }
 }
 
 bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
@@ -306,6 +308,7 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
   m->crash = 0;
   m->resumed = number;
   m->lost.num = 0;
+  tell_losses(m, msg->member.op);
   dmi_mout_add(m->out, DMI_MACT_RESUME);
   dmi_member_calls_later(m);
   if (m->coord) dmi_coord_main_lost(m);

@@ -192,6 +192,7 @@ struct dmi_member {
   bool unheard;        /* its coordinator is another one than before, and has not said RECOVER */
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
+  uint32_t losses_told;               /* so many of them by the action LOST */
   DMI_LIST(struct dmi_got) got;
   DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
   DMI_LIST(struct dmi_adopted) adopted;
@@ -347,7 +348,7 @@ bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_m
  */
 bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_next_agreed(struct dmi_member *m);
-void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number);
+void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t pages);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
 void dmi_member_calls_again(struct dmi_member *m);
 void dmi_member_calls_later(struct dmi_member *m); /* at RESUME */
@@ -520,6 +521,7 @@ struct dmi_coord {
   struct dmi_deferred_list
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */
+  uint64_t pages_lost;          /* READY: as all that are ready have decided */
   bool rebuilds;                /* STATES, READY: what it knows comes from the members' STATE */
   DMI_LIST(struct dmi_got) got; /* STATES: notices that members were given */
   DMI_LIST(struct dmi_inherits) inherits; /* STATE: as RECOVER before this one said */

@@ -223,6 +223,10 @@ bool dmi_member_is_active(const struct dmi_member *m) {
   return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
 }
 
+const uint8_t *dmi_member_program(const struct dmi_member *m) {
+  return m->program_id;
+}
+
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, uint32_t uid) {
   return dmi_member_find(m, uid);
 }

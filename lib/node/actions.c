@@ -7,6 +7,7 @@
 #include "node/actions.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,10 +217,13 @@ static void left(struct dmi_process *process) {
 }
 
 static void joined(struct dmi_process *process, const struct dmi_mact *act) {
+  char program[33];
   process->dmi_id = act->dmi_id;
   dmi_stream_is(&process->stream, act->dmi_id);
   atomic_store(&process->access.active, 1);
-  dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id.n);
+  for (int i = 0; i < 16; i++)
+    snprintf(program + 2 * i, 3, "%02x", dmi_member_program(process->member)[i]);
+  dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id.n, .program = program);
   dmi_status_done(&process->member_now, DMI_OK);
 }
 
@@ -237,6 +241,22 @@ static void settings(struct dmi_process *process) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member",
             "--survive does not count: the first process of this program does not have it");
   }
+}
+
+/* A member is lost, and the program goes on without it. */
+static void member_lost(struct dmi_process *process, const struct dmi_mact *act) {
+  const struct dmi_notice *lost = &act->notices[0];
+  char name[DMI_NAME_TEXT + DMI_HOST_MAX], pages[64] = "", effect[160];
+  snprintf(name, sizeof(name), "%s %" PRIu32 " (%s)", act->flag ? "witness" : "process",
+           lost->dmi_id.n, lost->info.host);
+  if (act->value) {
+    snprintf(pages, sizeof(pages), "%" PRIu64 " page%s lost with it; ", act->value,
+             act->value == 1 ? " is" : "s are");
+  }
+  snprintf(effect, sizeof(effect), "%sthe program goes on with %" PRIu32 " process%s", pages,
+           act->peer_num, act->peer_num == 1 ? "" : "es");
+  dmi_emit(&process->stream, member_lost, .member = lost->uid, .id = lost->dmi_id.n,
+           .host = lost->info.host, .name = name, .pages = act->value, .effect = effect);
 }
 
 /* The thread that would run DMI_main in the first process runs DMI_recover. */
@@ -259,6 +279,9 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_SETTINGS:
       settings(process);
+      break;
+    case DMI_MACT_LOST:
+      member_lost(process, act);
       break;
     case DMI_MACT_MAIN_LOST:
       main_lost(process, act);

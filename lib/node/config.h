@@ -25,6 +25,7 @@ struct dmi_config {
   int ready_fd;             /* DMI_READY_FD: the port is written there; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */
   int event_fd;             /* DMI_EVENT_FD, gets events as JSON; -1: none */
+  int control_fd;           /* DMI_CONTROL_FD: what the launcher tells is read there; -1: none */
   enum dmi_log_level event_level; /* DMI_EVENT_LEVEL: events up to it */
   enum dmi_on_error on_error;     /* DMI_ON_ERROR */
   bool check;                     /* DMI_CHECK: say what would be used, and end */

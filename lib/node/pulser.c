@@ -21,6 +21,7 @@
 #include <ev.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -169,6 +170,30 @@ static void watch(struct dmi_pulser *pulser, uint32_t uid, const struct dmi_birt
   }
 }
 
+/* The launcher has reaped a member that it had started. */
+static void on_told_dead(void *arg, const uint8_t program[16], dmi_uid_t uid) {
+  struct dmi_pulser *pulser = arg;
+  const struct dmi_process *process = pulser->process;
+  if (memcmp(program, pulser->program, sizeof(pulser->program)) != 0 ||
+      uid == process->access.core.self)
+    return;
+  say_dead(pulser, uid);
+}
+
+static void on_told_wrong(void *arg, const char *line) {
+  struct dmi_pulser *pulser = arg;
+  dmi_say(&pulser->process->stream, DMI_LOG_WARN, "start",
+          "DMI_CONTROL_FD: \"%s\" is not understood; nothing more is read there", line);
+}
+
+static void begin_control(struct dmi_pulser *pulser) {
+  pulser->control.dead = on_told_dead;
+  pulser->control.wrong = on_told_wrong;
+  pulser->control.arg = pulser;
+  dmi_control_begin(&pulser->control, dmi_net_loop(pulser->net),
+                    pulser->process->config.control_fd);
+}
+
 static void obey(struct dmi_pulser *pulser, struct dmi_pulser_order *order) {
   switch (order->type) {
     case DMI_ORDER_ADD:
@@ -214,8 +239,10 @@ static void *body(void *arg) {
   struct dmi_pulser *pulser = arg;
   pthread_setname_np(pthread_self(), "dmi-pulse");
   dmi_runtime_enter(pulser->process);
+  begin_control(pulser);
   set_timer(pulser);
   dmi_net_run(pulser->net);
+  dmi_control_end(&pulser->control);
   return NULL;
 }
 
@@ -239,6 +266,7 @@ struct dmi_pulser *dmi_pulser_new(struct dmi_process *process) {
                                           .survive = settings.survive};
   pulser->process = process;
   pulser->survive = settings.survive;
+  memcpy(pulser->program, dmi_member_program(process->member), sizeof(pulser->program));
   pulser->post.run = dmi_pulser_hear;
   dmi_mutex_init(&pulser->lock, DMI_RANK_LEAF);
   pulser->core = dmi_pulse_new(&config);

@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "core/pulse.h"
+#include "node/control.h"
 #include "node/pulser.h"
 
 enum dmi_pulser_order_type {
@@ -39,12 +40,14 @@ struct dmi_pulser_neighbour;
 struct dmi_pulser {
   struct dmi_process *process;
   bool survive;            /* of the program; not changed */
+  uint8_t program[16];     /* its id; not changed */
   struct dmi_net *net;     /* the second one; its daemon is the pulse thread.  NULL: not yet */
   bool failed;             /* there is no thread */
   struct dmi_lease *lease; /* with `survive`, since there is a network */
   pthread_t thread;
   struct ev_timer timer;                   /* the thread's: what is due next */
   struct dmi_pulser_neighbour *neighbours; /* the thread's */
+  struct dmi_control control;              /* the thread's: what the launcher tells */
   struct dmi_mutex lock;                   /* guards all below */
   struct dmi_pulse *core;
   struct dmi_pulser_order *orders;

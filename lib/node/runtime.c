@@ -32,6 +32,7 @@
 #include "core/member.h"
 #include "msg/pack.h"
 #include "net/transport.h"
+#include "node/control.h"
 #include "node/daemon.h"
 #include "node/actions.h"
 #include "node/key.h"
@@ -75,7 +76,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   dmi_epoch_begin();
   dmi_stream_init(&process->stream);
   process->host = *host;
-  process->config.event_fd = -1;
+  process->config.event_fd = process->config.control_fd = -1;
   dmi_log_open(&process->log, &process->stream, host->err);
   process->program = *program;
   dmi_access_init(&process->access, &dmi_runtime_above, process);
@@ -147,6 +148,11 @@ void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot write to descriptor %d (DMI_EVENT_FD): %s",
             config->event_fd, strerror(errno));
     process->config.event_fd = -1;
+  }
+  if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
+    dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
+            config->control_fd, strerror(errno));
+    process->config.control_fd = -1;
   }
   dmi_announce_open(&process->announce, stream, config->port_file, config->ready_fd);
 }

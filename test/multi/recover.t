@@ -34,9 +34,15 @@ sub by_id {
   my ($first, $second, $third) = by_id($all);
   $first->kill_now;
   $second->expect_out(qr/^recovered from the loss of 0: 41$/m);
+  $_->expect_err(qr/^dmi: process 0 \(\S+\) is lost; (?:\d+ pages? (?:is|are) lost with it; )?the program goes on with 2 processes$/m)
+    for $second, $third;
+  my ($lost) = $third->events('member_lost');
+  my ($begun) = $first->events('joined');
+  is_deeply([@$lost{qw(member id)}], [$begun->{member}, 0], 'the event says who');
   $second->expect_err(qr/^dmi: DMI_main was lost with process 0: DMI_recover goes on in this process$/m);
   $second->kill_now;
   $third->expect_out(qr/^recovered from the loss of 1: 42$/m);
+  $third->expect_err(qr/^dmi: process 1 \(\S+\) is lost; .*the program goes on with 1 process$/m);
   $third->expect_verdict('recover', 2);
 }
 

@@ -309,7 +309,7 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       sim->totals->recovers++;
       break;
     case DMI_MACT_RECOVER:
-      dmi_member_recovered(daemon->m, act->op, &daemon->out);
+      dmi_member_recovered(daemon->m, act->op, 0, &daemon->out);
       break;
     case DMI_MACT_RESULT:
       result(daemon, act);

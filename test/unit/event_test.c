@@ -85,12 +85,16 @@ static const char *encoded(const struct dmi_event *event) {
 }
 
 static void test_json(void **state) {
-  struct dmi_event event = {.type = DMI_EVENT_joined, .joined = {.member = 7, .id = 3}};
+  struct dmi_event event = {.type = DMI_EVENT_joined,
+                            .joined = {.member = 7, .id = 3, .program = "ab"}};
   (void)state;
   dmi_stream_init(&stream);
-  assert_string_equal(encoded(&event), "\"event\":\"joined\",\"member\":7,\"id\":3}");
+  assert_string_equal(encoded(&event),
+                      "\"event\":\"joined\",\"member\":7,\"id\":3,\"program\":\"ab\"}");
   dmi_stream_is(&stream, (dmi_id_t){3});
-  assert_string_equal(encoded(&event), "\"event\":\"joined\",\"process\":3,\"member\":7,\"id\":3}");
+  assert_string_equal(
+      encoded(&event),
+      "\"event\":\"joined\",\"process\":3,\"member\":7,\"id\":3,\"program\":\"ab\"}");
   event = (struct dmi_event){.type = DMI_EVENT_unmapped, .unmapped = {UINT64_C(1) << 62}};
   assert_string_equal(encoded(&event),
                       "\"event\":\"unmapped\",\"process\":3,\"mapping\":\"0x4000000000000000\"}");

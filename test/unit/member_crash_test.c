@@ -231,7 +231,7 @@ static void give_state(struct dmi_member *m, dmi_uid_t from, uint64_t number) {
 static void recover(struct dmi_member *m, uint64_t number) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(m, &num);
-  dmi_member_recovered(m, number, &out);
+  dmi_member_recovered(m, number, 0, &out);
   for (uint32_t i = 0; i < num; i++) {
     if (peers[i].uid != 2) assert_true(give_number(m, peers[i].uid, DMI_CTL_READY, number));
   }
@@ -399,7 +399,7 @@ static void test_calls_again(void **state) {
   give_state_of(m, 3, 10, &three);
   give_state_of(m, 4, 10, &four);
   assert_true(give(m, 3, DMI_CTL_BUSY, 1, NULL));
-  dmi_member_recovered(m, 10, &out);
+  dmi_member_recovered(m, 10, 0, &out);
   assert_null(again(m, 4, DMI_CTL_MMAP, 4096, 2));
   assert_null(again(m, 4, DMI_CTL_MUNMAP, C, 0));
   assert_true(give_number(m, 3, DMI_CTL_READY, 10));
@@ -532,6 +532,45 @@ static void test_lookup_of_a_lost_home(void **state) {
   assert_int_equal(out.num, 1);
   assert_int_equal(out.act[0].type, DMI_MACT_RESULT);
   assert_int_equal(out.act[0].mapping.home, 3);
+  end(m);
+}
+
+/* ---- The loss is told ------------------------------------------------------------------------ */
+
+static const struct dmi_mact *lost(uint32_t at) {
+  for (uint32_t i = 0; i < out.num; i++) {
+    if (out.act[i].type == DMI_MACT_LOST && at-- == 0) return &out.act[i];
+  }
+  return NULL;
+}
+
+/* Once, at RESUME, with the pages that all members together have found to be lost. */
+static void test_loss_told(void **state) {
+  struct dmi_member *m = member(2);
+  struct dmi_pack body;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state(m, 3, 10);
+  give_state(m, 4, 10);
+  assert_null(lost(0));
+  dmi_member_recovered(m, 10, 5, &out);
+  for (dmi_uid_t uid = 3; uid <= 4; uid++) {
+    dmi_pack_init(&body);
+    dmi_pack_u64(&body, 10);
+    assert_true(give(m, uid, DMI_CTL_READY, uid, &body));
+  }
+  assert_int_equal(sent(3, DMI_CTL_RESUME)->msg.member.op, 5 + 3 + 4);
+  assert_non_null(lost(0));
+  assert_int_equal(lost(0)->notices[0].uid, 1);
+  assert_int_equal(lost(0)->value, 5 + 3 + 4);
+  assert_int_equal(lost(0)->peer_num, 3);
+  assert_null(lost(1));
+  crash(m, 11, 2, 4);
+  give_state(m, 3, 11);
+  recover(m, 11);
+  assert_int_equal(lost(0)->notices[0].uid, 4);
+  assert_int_equal(lost(0)->value, 0);
+  assert_null(lost(1));
   end(m);
 }
 
@@ -719,6 +758,7 @@ int main(void) {
       cmocka_unit_test(test_joiner_is_told),      cmocka_unit_test(test_witness),
       cmocka_unit_test(test_carried),
       cmocka_unit_test(test_witness_and_losses),
+      cmocka_unit_test(test_loss_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

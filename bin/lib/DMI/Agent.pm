@@ -26,7 +26,7 @@ use Sys::Hostname ();
 my $default_port = 7880;
 my $most_queued = 256 << 10;    # bytes for dmimw; when there are more, the process has to wait
 my $chunk = 64 << 10;
-my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|error)"/;
+my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|finalized|member_lost|error)"/;
 my $most_in_pipe = 1 << 20;     # bytes: the limit of the kernel, unless root has changed it
 # The system call prctl, by its number on this processor, for PR_SET_CHILD_SUBREAPER.
 my %prctl = (x86_64 => 157, i386 => 172, i686 => 172, aarch64 => 167, armv7l => 172, riscv64 => 167,
@@ -51,6 +51,7 @@ sub run {
     streams => {},      # out and err of the process, while they are open
     input => '',        # for the process: what it has not read yet
     taken => 0,         # bytes of its output
+    words => '',        # for the control descriptor of the process: what is not written yet
   }, $class;
   open my $in, '<&', \*STDIN or die "dmimw: no stdin: $!\n";
   open my $out, '>&', \*STDOUT or die "dmimw: no stdout: $!\n";
@@ -82,6 +83,7 @@ my %on = (
   signal => sub { $_[0]->_signal($_[1]) },
   kill => sub { $_[0]->_kill },
   in => sub { $_[0]->_input($_[1]) },
+  dead => sub { $_[0]->_tell_dead(DMI::Frames->content($_[1])) },
   eof => sub { $_[0]{input_ends} = 1; $_[0]->_feed },
   hold => sub { $_[0]{held} = 1 },
   beat => sub { },
@@ -176,7 +178,7 @@ sub _is_wanted {
 sub _start {
   my ($self, $want) = @_;
   my %pipe;
-  for my $name (qw(in out err events), defined $want->{key} ? 'key' : ()) {
+  for my $name (qw(in out err events control), defined $want->{key} ? 'key' : ()) {
     pipe my $reader, my $writer or return $self->_fail("no pipe there: $!");
     $pipe{$name} = [$reader, $writer];
   }
@@ -192,11 +194,12 @@ sub _start {
   $self->_become(\@command, $want, \%pipe) if $pid == 0;
   POSIX::setpgid($pid, $pid);    # parent and child both do this; the second one may fail
   $self->{pid} = $pid;
-  close $pipe{in}[0];
+  close $pipe{$_}[0] for qw(in control);
   close $pipe{$_}[1] for qw(out err events);
   close $pipe{key}[0] if $pipe{key};
   $self->{stdin} = $pipe{in}[1];
-  $self->{stdin}->blocking(0);
+  $self->{control} = $pipe{control}[1];
+  $_->blocking(0) for @$self{qw(stdin control)};
   $self->_end_input unless $want->{stdin};
   $self->_stream($_, $pipe{$_}[0]) for qw(out err);
   $self->_await_events($pipe{events}[0]);
@@ -235,8 +238,9 @@ sub _become {
   POSIX::dup2(fileno $pipe->{in}[0], 0);
   POSIX::dup2(fileno $pipe->{out}[1], 1);
   POSIX::dup2(fileno $pipe->{err}[1], 2);
-  fcntl $_, F_SETFD, 0 for $pipe->{events}[1], $pipe->{key} ? $pipe->{key}[0] : ();
-  %ENV = (%ENV, %{ $want->{env} // {} }, DMI_EVENT_FD => fileno $pipe->{events}[1]);
+  fcntl $_, F_SETFD, 0 for $pipe->{events}[1], $pipe->{control}[0], $pipe->{key} ? $pipe->{key}[0] : ();
+  %ENV = (%ENV, %{ $want->{env} // {} }, DMI_EVENT_FD => fileno $pipe->{events}[1],
+    DMI_CONTROL_FD => fileno $pipe->{control}[0]);
   no warnings 'exec';
   exec { $command->[0] } @$command;
   syswrite STDERR, "dmimw: cannot run $command->[0]: $!\n";
@@ -260,6 +264,7 @@ sub _take_events {
   while ($count = sysread $handle, $self->{part}, $chunk, length $self->{part}) {
     while ($self->{part} =~ s/\A([^\n]*)\n//) {
       my $line = $1;
+      $self->{joined_as} = $1 if $line =~ /"pid":(\d+),"event":"joined"/;
       $self->{frames}->send('event', $line) if !$self->{lost} && $line =~ $passed_on;
     }
   }
@@ -350,6 +355,32 @@ sub _end_input {
   return;
 }
 
+# Tells the process that another one, which dmimw had started, has ended: that is certain, since its
+# agent has waited for it (docs/crashes.md, "What a quorum is").
+sub _tell_dead {
+  my ($self, $dead) = @_;
+  return unless ($dead->{program} // '') =~ /\A[0-9a-f]{32}\z/ && ($dead->{member} // '') =~ /\A[1-9]\d*\z/;
+  $self->{words} .= "dead $dead->{program} $dead->{member}\n";
+  return $self->_feed_words;
+}
+
+sub _feed_words {
+  my ($self) = @_;
+  my $control = $self->{control} or return;
+  my $count = $self->{words} eq '' ? 0 : syswrite $control, $self->{words};
+  if (defined $count) { substr $self->{words}, 0, $count, '' }
+  elsif (!$!{EAGAIN} && !$!{EINTR}) { return $self->_end_words }
+  return $self->{loop}->writes($control, $self->{words} eq '' ? undef : sub { $self->_feed_words });
+}
+
+sub _end_words {
+  my ($self) = @_;
+  my $control = delete $self->{control} or return;
+  $self->{loop}->forget($control);
+  close $control;
+  return;
+}
+
 # ---- Its end -----------------------------------------------------------------------------------
 
 # Sends the first request to leave; a second signal would do more than that.
@@ -427,9 +458,17 @@ sub _told {
     close $handle;
   }
   $self->_end_input;
-  $self->{frames}->message('ended', status => $status);
+  $self->_end_words;
+  $self->{frames}->message('ended', status => $status, dead => $self->_is_dead ? 1 : 0);
   $self->_finish;
   return;
+}
+
+# Whether the process that was a member has ended, for certain: it is the one that the agent has waited
+# for (and no wrapper of it), or nothing that was started is left.
+sub _is_dead {
+  my ($self) = @_;
+  return ($self->{joined_as} // 0) == $self->{pid} || ($self->{adopts} && !_children());
 }
 
 # Ends the agent when everything was sent.

@@ -27,7 +27,8 @@ my $patience = 5;       # seconds in which a connection that is not needed any m
 my $kept = 16 << 10;    # bytes of what a way writes to stderr, for the reason
 
 # name, line (NodeFile), way, loop, timeout; changed => called with the member after each change of
-# state; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
+# state; lost => called with the member and the uid of a member without which, as it says, the program
+# goes on; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -43,6 +44,10 @@ sub is_running { return !$_[0]->is_final && $_[0]->rank >= $rank{starting} }
 sub is_door { return !$_[0]{asked} && $_[0]->rank >= $rank{listening} && $_[0]->rank <= $rank{opened} }
 # True if its connection has ended, too.
 sub is_gone { return $_[0]->is_final && !$_[0]{child} }
+# Which member of which program it is: what others know it by.  undef: none, so far as is known.
+sub identity { return $_[0]{identity} }
+# True if its agent knows for certain that it has ended, and it had not ended with the program.
+sub is_dead { return $_[0]{dead} && !$_[0]{finalized} }
 # A text that says what went wrong, or undef.
 sub problem { return $_[0]{problem} }
 # True if it has failed to join through the process that it was given (its door).
@@ -170,7 +175,7 @@ my %on = (
   took => sub { $_[0]{unread} -= $_[1]{bytes}; $_[0]{fed}->() if $_[0]{fed} },
   keyless => sub { $_[0]{keyless}->($_[0], $_[1]{why}) unless $_[0]->is_final },
   failed => sub { $_[0]->fail($_[1]{why}) },
-  ended => sub { $_[0]->_ended($_[1]{status}) },
+  ended => sub { $_[0]{dead} = $_[1]{dead}; $_[0]->_ended($_[1]{status}) },
 );
 
 sub _frame {
@@ -216,8 +221,14 @@ sub _happened {
     $self->{port} = $event->{port};
     $self->_enter('listening');
   }
+  elsif ($name eq 'member_lost') { $self->{lost}->($self, $event->{member}) }
+  elsif ($name eq 'finalized') { $self->{finalized} = 1 }
   elsif ($name eq 'error') { $self->{last_words} = $event->{text} }
-  elsif ($name =~ /^(?:joined|opened|closed|left)\z/) { $self->_enter($name) }
+  elsif ($name =~ /^(?:joined|opened|closed|left)\z/) {
+    $self->{identity} = { program => $event->{program}, member => $event->{member} }
+      if $name eq 'joined' && defined $event->{program};
+    $self->_enter($name);
+  }
   $self->_wrote('err', '');
   return;
 }
@@ -322,6 +333,9 @@ sub fail {
   $self->_enter($state);
   return;
 }
+
+# Another process of its program has ended, for certain: $dead is that one's identity.
+sub tell_dead { my ($self, $dead) = @_; return $self->{frames}->message('dead', %$dead) }
 
 sub hold { my ($self) = @_; $self->{frames}->send('hold', '') if $self->{hello} && !$self->is_final }
 

@@ -23,6 +23,7 @@ use Sys::Hostname ();
 
 my $news = 3;                   # seconds by which the end of one process may be reported later than another's
 my @restart = (1, 60);          # seconds until a process is started again: at first, and at most
+my $hear_of_death = 3;          # processes that are told when another one was lost; they tell the others
 my $settled = 60;               # seconds as a member after which the pauses begin anew
 my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
@@ -85,6 +86,7 @@ sub _new_member {
     timeout => $self->{timeout},
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
+    lost => sub { $self->_survived(@_) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
@@ -123,9 +125,11 @@ sub _connect {
 # Called at every change of state of a process.
 sub _changed {
   my ($self, $member) = @_;
+  $self->{known}{ _key_of($_) } = $member for grep { defined } $member->identity;
   if (!$member->{told_end} && $member->is_final) {
     $member->{told_end} = 1;
     $self->{output}->finish($member->name);
+    $self->_tell_of_death($member);
     $self->_ended($member);
   }
   $_->($member) for @{ $self->{watchers}{$member} // [] };
@@ -229,6 +233,41 @@ sub _names {
   return grep { defined } $own, $us, Sys::Hostname::hostname();
 }
 
+# ---- Losses ------------------------------------------------------------------------------------
+
+sub _key_of { my ($identity) = @_; return "$identity->{program} $identity->{member}" }
+
+# What only its agent knows for certain, that this process has ended, is told to a few others of its
+# program: they tell the rest.  Whom was told may end, too; then somebody else is told what that one was.
+sub _tell_of_death {
+  my ($self, $member) = @_;
+  my @deaths = @{ $member->{told} // [] };
+  push @deaths, $member->identity if $member->identity && $member->is_dead;
+  for my $death (@deaths) {
+    my @others = grep { $_->is_running && $_->identity && $_->identity->{program} eq $death->{program} }
+      @{ $self->{members} };
+    my $told = grep { _was_told($_, $death) } @others;
+    for my $other (grep { !_was_told($_, $death) } @others) {
+      last if $told++ >= $hear_of_death;
+      push @{ $other->{told} }, $death;
+      $other->tell_dead($death);
+    }
+  }
+  return;
+}
+
+sub _was_told { my ($member, $death) = @_; return grep { $_ == $death } @{ $member->{told} // [] } }
+
+# `member` says that the program goes on without the one with this number: no failure, then.
+sub _survived {
+  my ($self, $member, $number) = @_;
+  my $identity = $member->identity or return;
+  my $lost = $self->{known}{ _key_of({ %$identity, member => $number }) } or return;
+  return if $lost->{survived}++;
+  $self->{failures}-- if delete $lost->{failed};
+  return;
+}
+
 # ---- The end -----------------------------------------------------------------------------------
 
 sub _ended {
@@ -257,7 +296,8 @@ sub _judge {
   $self->say("$name: $problem" . ($member->{again} ? '; it is started again in ' . _pause($member) . ' s' : ''))
     unless $self->{aborted} && $member->state eq 'ended';
   return $self->_restart($member) if $member->{again};
-  $self->{failures}++;
+  $self->{problems}++;
+  $self->{failures}++ if $member->{failed} = !$member->{survived};
   return $self->_look_for_enough;
 }
 
@@ -298,7 +338,7 @@ sub _restart {
 # If fewer than `require` processes run or may still run, asks the rest to leave.
 sub _look_for_enough {
   my ($self) = @_;
-  return if !$self->{failures} || $self->{interrupts} || $self->{too_few} || !$self->{require};
+  return if !$self->{problems} || $self->{interrupts} || $self->{too_few} || !$self->{require};
   my $left = grep { !$_->is_final || !defined $_->problem || $_->{again} } @{ $self->{members} };
   $left += $self->{restarting} // 0;
   return if $left >= $self->{require};
@@ -321,7 +361,8 @@ sub _look_for_end {
 sub _exit_status {
   my ($self) = @_;
   return 130 if $self->{aborted};
-  my $status = $self->{first}{status} // 0;
+  my $first = $self->{first};
+  my $status = $first->{survived} ? 0 : $first->{status} // 0;
   return 128 + ($status & 127) if $status & 127;
   return $status >> 8 if $status;
   return $self->{failures} || $self->{output_gone} ? 1 : 0;

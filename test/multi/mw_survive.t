@@ -1,0 +1,93 @@
+#!/usr/bin/perl
+# mw_survive.t - processes that dmimw has started are killed, and the program goes on: it is no failure of
+# the set, and who is alone on another host hears from dmimw that the other has ended.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use DMICluster;
+
+my $t = DMITest->new(timeout => 180, wait => 60);
+my $dir = $t->dir;
+my $dmimw = $t->build . '/bin/dmimw';
+my $program = $t->compile('test/multi/recover_dmi.c');
+my $without = $t->compile('test/multi/recover_dmi.c', flags => ['-DNO_RECOVER']);
+my ($number, @where) = (0);    # the command that runs something where dmimw runs
+
+# dmimw with processes on these hosts, when DMI_main is ready; its stdin stays open.
+sub begin {
+  my ($hosts, $of, @opts) = @_;
+  my $path = "$dir/nodes." . ++$number;
+  open my $file, '>', $path or die;
+  print $file map { "$_\n" } @$hosts;
+  close $file or die;
+  pipe my $reader, my $in or die;
+  my $mw = $t->spawn([@where, $dmimw, '-f', $path, '--tag', @opts, $of, 'count', scalar @$hosts],
+    name => "dmimw $number", stdin => $reader);
+  $mw->expect_out(qr/: ready$/m);
+  return ($mw, $in);
+}
+
+# Kills the process of this name.
+sub kill_one {
+  my ($mw, $name, @how) = @_;
+  my $asker = $t->spawn([@where, $dmimw, '--status'], name => 'status');
+  $asker->wait_exit(0);
+  my ($pid) = $asker->out =~ /^\Q$name\E +opened +\d+ +(\d+)/m or die $asker->out;
+  @how ? $how[0]->($pid) : kill(KILL => $pid);
+  $mw->expect_err(qr/^dmimw: \Q$name\E: died of signal 9$/m);
+}
+
+# ---- On one host -------------------------------------------------------------------------------
+
+# DMI_main's process; DMI_recover completes the program.
+{
+  my ($mw, $in) = begin([('localhost') x 2], $program, '--survive');
+  kill_one($mw, 'localhost');
+  $mw->expect_out(qr{^localhost/2: recovered from the loss of 0: 41$}m);
+  $mw->wait_exit(0);
+  like($mw->err, qr{^localhost/2: dmi: process 0 \(\S+\) is lost; .*the program goes on with 1 process$}m, 'a line tells of it');
+}
+
+# A worker; the program ends when its input does.
+{
+  my ($mw, $in) = begin([('localhost') x 3], $program, '--survive');
+  kill_one($mw, 'localhost/2');
+  $mw->expect_err(qr{^localhost: dmi: process \d \(\S+\) is lost; }m);
+  close $in;
+  $mw->wait_exit(0);
+}
+
+# Those that the program does not survive are failures.
+{
+  my ($mw, $in) = begin([('localhost') x 2], $program);
+  kill_one($mw, 'localhost');
+  $mw->wait_exit(128 + 9);
+  ($mw, $in) = begin([('localhost') x 2], $without, '--survive');
+  kill_one($mw, 'localhost');
+  $mw->wait_exit(128 + 9);
+}
+
+# ---- On two hosts ------------------------------------------------------------------------------
+
+# The worker has no majority, and cannot see the end of the other: dmimw's word decides.
+if (my $why = DMICluster::missing()) { note($why) }
+else {
+  my $cluster = DMICluster->new($t, hosts => 2);
+  @where = $cluster->here;
+  my $kill = sub {
+    my ($pid) = @_;
+    my ($line) = grep { /^h1 \d+ \S*recover_dmi/ } $cluster->running or die join "\n", $cluster->running;
+    kill KILL => $line =~ /^h1 (\d+)/;
+  };
+  if ($cluster->is_real) {
+    my ($mw, $in) = begin([qw(h1 h2)], $program, '--ssh', $cluster->ssh, '--survive');
+    kill_one($mw, 'h1', $kill);
+    $mw->expect_out(qr/^h2: recovered from the loss of 0: 41$/m);
+    $mw->wait_exit(0);
+    is_deeply([$cluster->running], [], 'nothing is left');
+  }
+  $cluster->stop;
+}
+$t->done;
