@@ -180,6 +180,7 @@ struct dmi_settings {
   bool survive;        /* the program goes on without processes that are lost */
   uint32_t dead_after; /* seconds after which a silent process is lost; 0: never.  The same in all
                           processes, as how long a lease lasts follows from it */
+  bool trust_refused;  /* a port that refuses connections proves that its process is dead */
 };
 #define DMI_DEAD_AFTER_MAX 999999999u
 

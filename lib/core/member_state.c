@@ -259,11 +259,13 @@ void dmi_member_settle(struct dmi_member *m, const struct dmi_settings *settings
 void dmi_settings_pack(struct dmi_pack *pack, const struct dmi_settings *settings) {
   dmi_pack_u8(pack, settings->survive);
   dmi_pack_u32(pack, settings->dead_after);
+  dmi_pack_u8(pack, settings->trust_refused);
 }
 
 void dmi_settings_unpack(struct dmi_unpack *unpack, struct dmi_settings *settings) {
   settings->survive = dmi_member_unpack_flag(unpack);
   settings->dead_after = dmi_unpack_u32(unpack);
+  settings->trust_refused = dmi_member_unpack_flag(unpack);
   if (settings->dead_after > DMI_DEAD_AFTER_MAX) unpack->bad = true;
 }
 

@@ -240,6 +240,7 @@ void dmi_pulse_broken(struct dmi_pulse *p, dmi_ms_t now, dmi_uid_t uid, struct d
     if (peer && peer->in && peer->doubt < DMI_DOUBT_BROKEN) {
       dmi_pulse_doubt(p, peer, DMI_DOUBT_BROKEN);
       dmi_pulse_tell_link(p, peer);
+      dmi_pulse_knock(p, peer);
     }
   }
   finish(p);
@@ -249,6 +250,15 @@ void dmi_pulse_dead(struct dmi_pulse *p, dmi_ms_t now, dmi_uid_t uid, struct dmi
   if (begin(p, now, out)) {
     struct dmi_pulse_peer *peer = dmi_pulse_peer(p, uid);
     if (peer) dmi_pulse_dead_known(p, peer);
+  }
+  finish(p);
+}
+
+void dmi_pulse_refused(struct dmi_pulse *p, dmi_ms_t now, dmi_uid_t uid,
+                       struct dmi_pulse_out *out) {
+  if (begin(p, now, out)) {
+    struct dmi_pulse_peer *peer = dmi_pulse_peer(p, uid);
+    if (p->config.trust_refused && peer && peer->doubt) dmi_pulse_dead_known(p, peer);
   }
   finish(p);
 }

@@ -36,6 +36,7 @@ struct dmi_pulse_config {
   dmi_uid_t self;
   dmi_ms_t dead_after; /* who is silent for so long is lost; 0: never.  All other times follow */
   bool survive;        /* the program goes on without who is lost */
+  bool trust_refused;  /* a port at which nobody listens proves the death of who is suspected */
 };
 
 /* ---- Views ---------------------------------------------------------------------------------- */
@@ -143,6 +144,10 @@ void dmi_pulse_broken(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
  * launcher that reaped it says. */
 void dmi_pulse_dead(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
                     struct dmi_pulse_out *out);
+
+/* Nobody listens at the port of `uid`. */
+void dmi_pulse_refused(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
+                       struct dmi_pulse_out *out);
 
 /* ---- Events: the daemon --------------------------------------------------------------------- */
 

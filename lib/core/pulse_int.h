@@ -214,6 +214,8 @@ void dmi_pulse_heard(struct dmi_pulse *p, struct dmi_pulse_peer *peer);
 void dmi_pulse_forgive(struct dmi_pulse *p, dmi_ms_t span);
 void dmi_pulse_watch(struct dmi_pulse *p, struct dmi_pulse_peer *peer, bool watched);
 void dmi_pulse_doubt(struct dmi_pulse *p, struct dmi_pulse_peer *peer, enum dmi_pulse_doubt doubt);
+/* Makes the network connect with one whose connection has broken, to see if anybody listens. */
+void dmi_pulse_knock(struct dmi_pulse *p, const struct dmi_pulse_peer *broken);
 void dmi_pulse_dead_known(struct dmi_pulse *p, struct dmi_pulse_peer *dead);
 void dmi_pulse_look_silent(struct dmi_pulse *p);
 void dmi_pulse_tell_link(struct dmi_pulse *p, const struct dmi_pulse_peer *broken);

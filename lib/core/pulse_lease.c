@@ -32,6 +32,7 @@ void dmi_pulse_look_pulse(struct dmi_pulse *p) {
   for (uint32_t i = 0; i < p->peers.num; i++) {
     const struct dmi_pulse_peer *peer = &p->peers.at[i];
     if (peer->watched && peer->doubt < DMI_DOUBT_BROKEN) pulse_to(p, peer->uid);
+    if (peer->in) dmi_pulse_knock(p, peer);
   }
 }
 
@@ -191,7 +192,7 @@ static bool program_is_gone(struct dmi_pulse *p) {
 
 static void give_up(struct dmi_pulse *p) {
   const struct dmi_crash_view *top = dmi_pulse_top(p);
-  char text[400];
+  char text[500];
   uint32_t heard = 1;
   if (is_witness(p)) {
     dmi_pulse_end(
@@ -205,12 +206,13 @@ static void give_up(struct dmi_pulse *p) {
     if (!peer->in || peer->uid == p->config.self || peer->doubt) continue;
     heard += !peer->watched || p->now < peer->direct + dmi_pulse_span(p, DMI_SPAN_LEASE);
   }
-  snprintf(text, sizeof(text),
-           "this process ends, as it cannot reach enough of the others: %u of %u processes seem "
-           "reachable from here, and the rest may be going on without them. For two processes on "
-           "two hosts "
-           "a third one that only votes helps (dmirun --witness)",
-           heard, top->num);
+  snprintf(
+      text, sizeof(text),
+      "this process ends, as it cannot reach enough of the others: %u of %u processes seem "
+      "reachable from here, and the rest may be going on without them. For two processes on "
+      "two hosts a third one that only votes helps (dmirun --witness), or to take a process for "
+      "dead when its port refuses connections (dmirun --trust-refused)",
+      heard, top->num);
   dmi_pulse_end(p, text);
 }
 

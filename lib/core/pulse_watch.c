@@ -136,6 +136,12 @@ void dmi_pulse_dead_known(struct dmi_pulse *p, struct dmi_pulse_peer *dead) {
   cry(p);
 }
 
+/* Only the attempt to connect matters: a process that lives answers. */
+void dmi_pulse_knock(struct dmi_pulse *p, const struct dmi_pulse_peer *broken) {
+  if (p->config.trust_refused && p->config.survive && broken->doubt == DMI_DOUBT_BROKEN)
+    dmi_pulse_send(p, broken->uid, DMI_CTL_PROBE)->probe.about = broken->uid;
+}
+
 /* Sixty-four bits come; a uid has fewer. */
 static bool about_good(const struct dmi_msg *msg) {
   return msg->probe.about && msg->probe.about < DMI_NET_TEMP;

@@ -108,6 +108,7 @@ struct dmi_dial {
   struct ev_io io;
   struct ev_timer patience; /* time limit for this address, or the pause before the next attempt */
   enum dmi_dial_state state;
+  bool refused;        /* nobody listened at the last address that was tried */
   int error;           /* see enum dmi_dial_outcome */
   uint16_t their_port; /* from HELLO_OK */
   bool encrypt;        /* what the other's ANSWER says */

@@ -60,7 +60,7 @@ static void give_up(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   struct dmi_net_peer *peer = dial->peer;
   char why[DMI_NET_WHY];
-  bool join = dial->join;
+  bool join = dial->join, refused = dial->refused;
   uint32_t id = peer->id;
   memcpy(why, dial->why, sizeof why);
   dmi_dial_cancel(dial);
@@ -69,6 +69,7 @@ static void give_up(struct dmi_dial *dial) {
     dmi_peer_free_temp(peer);
     net->handler.joined(net->handler.arg, id, why);
   } else {
+    if (refused && net->handler.refused != NULL) net->handler.refused(net->handler.arg, id);
     dmi_peer_lost(peer, why);
   }
 }
@@ -137,6 +138,7 @@ static bool may_pass(struct dmi_dial *dial, int error) {
 
 static void no_connection(struct dmi_dial *dial, int error) {
   const char *hint = dial->join ? DMI_NET_JOIN_ADVICE : PEER_ADVICE;
+  dial->refused = error == ECONNREFUSED;
   if (may_pass(dial, error)) {
     once_more(dial);
     return;

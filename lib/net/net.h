@@ -67,6 +67,8 @@ struct dmi_net_handler {
   /* The connection to (or from) this uid or temporary id has ended without dmi_net_close. `why`
    * is a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);
+  /* Nobody listens at this member's port, while `lost` may or may not follow.  May be NULL. */
+  void (*refused)(void *arg, dmi_uid_t uid);
   /* A process without uid has connected, and the handshake is complete. */
   void (*stranger)(void *arg, uint32_t temp);
   /* The result of dmi_net_join: the connection is established (why NULL), or `why` says what

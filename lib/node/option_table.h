@@ -62,6 +62,9 @@
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
     "a process that is silent for so long is lost (default 60, with --survive 5; 0: never);\n" \
     "for the first process") \
+  OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
+    "with --survive: a process is dead when its port refuses connections, even if nobody\n" \
+    "can see its end; for the first process") \
   OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \

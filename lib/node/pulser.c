@@ -107,6 +107,16 @@ static void on_lost(void *arg, uint32_t uid, const char *why) {
   set_timer(pulser);
 }
 
+static void on_refused(void *arg, dmi_uid_t uid) {
+  struct dmi_pulser *pulser = arg;
+  struct dmi_pulse_out out;
+  dmi_pulse_out_init(&out);
+  dmi_mutex_lock(&pulser->lock);
+  dmi_pulse_refused(pulser->core, dmi_pulser_now(), uid, &out);
+  dmi_pulser_carry(pulser, &out, true, true);
+  set_timer(pulser);
+}
+
 static void on_log(void *arg, const char *line) {
   struct dmi_pulser *pulser = arg;
   dmi_say(&pulser->process->stream, DMI_LOG_WARN, "net", "%s", line);
@@ -263,7 +273,8 @@ struct dmi_pulser *dmi_pulser_new(struct dmi_process *process) {
   const struct dmi_settings settings = dmi_member_settings(process->member);
   const struct dmi_pulse_config config = {.self = dmi_member_uid(process->member),
                                           .dead_after = (dmi_ms_t)settings.dead_after * 1000,
-                                          .survive = settings.survive};
+                                          .survive = settings.survive,
+                                          .trust_refused = settings.trust_refused};
   pulser->process = process;
   pulser->survive = settings.survive;
   memcpy(pulser->program, dmi_member_program(process->member), sizeof(pulser->program));
@@ -280,6 +291,7 @@ static bool open_net(struct dmi_pulser *pulser, const char **why) {
                                           .body = on_body,
                                           .message = on_message,
                                           .lost = on_lost,
+                                          .refused = on_refused,
                                           .posted = on_posted,
                                           .log = on_log};
   pulser->net = dmi_net_open_beside(pulser->process->access.net, &handler, why);

@@ -248,7 +248,7 @@ void node_loss_init(struct node *node) {
   struct sim *sim = node->sim;
   node->env.net.survive = &sim_agree_survive;
   node->env.net.survive_arg = node;
-  node->env.net.settings = (struct dmi_settings){true, 5};
+  node->env.net.settings = (struct dmi_settings){.survive = true, .dead_after = 5};
   node->env.net.main_lost = sim->recovers ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED;
   node->env.ops = (struct dmi_recover_env){.arg = node, .next_op = next_op, .settle = settle};
 }

@@ -174,6 +174,50 @@ static bool says_accepted(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t left
   return says(pulse, BEGIN + 40, from, msg, NULL);
 }
 
+/* ---- A port that refuses connections --------------------------------------------------------- */
+
+/* 1, which leads, is gone; 2 has a lease, and nobody to ask. */
+static void refused_port(bool trusts) {
+  static const dmi_uid_t uid[] = {1, 2};
+  const struct dmi_pulse_config config = {2, AFTER, true, trusts};
+  const struct dmi_pulse_view view = view_of(3, 1, uid, 2);
+  struct dmi_pulse *pulse = dmi_pulse_new(&config);
+  struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK};
+  dmi_pulse_out_init(&out);
+  dmi_pulse_start(pulse, BEGIN, &view, BALLOT(0, 1), &out);
+  msg.pulse_ok.sent = BEGIN;
+  msg.pulse_ok.ballot = BALLOT(0, 1);
+  msg.pulse_ok.left = 800;
+  assert_true(says(pulse, BEGIN + 1, 1, msg, NULL));
+  dmi_pulse_refused(pulse, BEGIN + 50, 1, &out); /* nobody suspects it */
+  until(pulse, BEGIN + 60);
+  dmi_pulse_out_clear(&out);
+  dmi_pulse_broken(pulse, BEGIN + 100, 1, &out);
+  if (trusts) {
+    assert_non_null(sent(DMI_CTL_PROBE, 1));
+  } else {
+    assert_null(sent(DMI_CTL_PROBE, 1));
+  }
+  until(pulse, BEGIN + 150);
+  assert_int_equal(count(DMI_PULSE_VIEW), 0);
+  dmi_pulse_refused(pulse, BEGIN + 150, 1, &out);
+  until(pulse, BEGIN + 500);
+  assert_int_equal(count(DMI_PULSE_VIEW), trusts);
+  until(pulse, BEGIN + 4000);
+  assert_int_equal(count(DMI_PULSE_END), !trusts);
+  done(pulse);
+}
+
+static void refused_port_is_trusted(void **state) {
+  (void)state;
+  refused_port(true);
+}
+
+static void refused_port_is_not_trusted(void **state) {
+  (void)state;
+  refused_port(false);
+}
+
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
 /* By one pulse 4 gives 5 a lease, and hears that all know of views in which 1 and 2 have left, so
@@ -425,7 +469,7 @@ static void stopped_leader(void **state) {
 /* 1 is dead, and 2 the only other voter; 3 has just joined, and has no lease yet. */
 static void joined_before_a_death(void **state) {
   static const dmi_uid_t uid[] = {1, 2, 3};
-  const struct dmi_pulse_config config = {2, AFTER, true};
+  const struct dmi_pulse_config config = {.self = 2, .dead_after = AFTER, .survive = true};
   struct dmi_pulse_view view = view_of(3, 1, uid, 2);
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
   struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
@@ -605,6 +649,8 @@ static void bad_proposal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(refused_port_is_trusted),
+      cmocka_unit_test(refused_port_is_not_trusted),
       cmocka_unit_test(lease_and_views),
       cmocka_unit_test(lease_of_lost_leader),
       cmocka_unit_test(no_lease_for_ever),

@@ -198,7 +198,7 @@ static void test_welcome_waits_for_opened(void **state) {
 static uint64_t sent_root(uint32_t to, uint8_t type, const char *name) {
   struct dmi_unpack body;
   struct dmi_view_body view;
-  uint8_t before[29];
+  uint8_t before[30];
   uint64_t addr;
   dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
   dmi_unpack_raw(&body, before, type == DMI_CTL_ACCEPT ? sizeof(before) : 0);
@@ -524,7 +524,7 @@ static struct dmi_addr sent_addr(uint32_t to, uint8_t type, uint32_t skip) {
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr addr = {{0}, 0};
-  uint8_t id[29];
+  uint8_t id[30];
   dmi_unpack_init(&body, &expect_send(to, type)->msg.body);
   dmi_unpack_raw(&body, id, skip);
   assert_true(dmi_view_unpack(&body, &view));
@@ -561,7 +561,7 @@ static void test_advertise(void **state) {
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
   assert_memory_equal(&got, &there, sizeof(there));
-  got = sent_addr(3, DMI_CTL_ACCEPT, 29);
+  got = sent_addr(3, DMI_CTL_ACCEPT, 30);
   assert_memory_equal(&got, &own, sizeof(own));
   assert_int_equal(dmi_member_peer(m, 2)->addr.ip[12], 10);
   end(m);
