@@ -4,6 +4,12 @@ launchers = bin/dmicc bin/dmirun bin/dmimw
 bin_SCRIPTS += $(launchers)
 CLEANFILES += $(launchers)
 
+# What dmirun --witness starts, instead of a program of the user's.
+start_PROGRAMS = bin/dmi-witness
+bin_dmi_witness_SOURCES = bin/witness.c
+bin_dmi_witness_LDADD = libdmi.la $(DMI_LIBS)
+bin_dmi_witness_LDFLAGS = -static
+
 # dmimw's modules: in the build tree it takes them from the source, as they are.
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI

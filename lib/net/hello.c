@@ -122,7 +122,9 @@ bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *their
              mine->version, there, theirs->version);
     return false;
   }
-  if (memcmp(mine->build, theirs->build, sizeof mine->build) != 0) {
+  bool votes =
+      all_zero(mine->build, sizeof mine->build) || all_zero(theirs->build, sizeof theirs->build);
+  if (!votes && memcmp(mine->build, theirs->build, sizeof mine->build) != 0) {
     hex8(a, mine->build);
     hex8(b, theirs->build);
     snprintf(why, DMI_REFUSE_TEXT,

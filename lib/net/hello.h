@@ -35,7 +35,7 @@ enum dmi_hello_kind {
 struct dmi_hello {
   uint8_t kind;              /* enum dmi_hello_kind */
   uint16_t version;          /* of the wire */
-  uint8_t build[16];         /* hash of the executable */
+  uint8_t build[16];         /* hash of the executable; zero: it runs no program, but votes */
   uint8_t program[16];       /* program id; zero: it belongs to no program yet */
   dmi_uid_t uid;             /* 0: not a member yet */
   uint16_t port;             /* where it listens */

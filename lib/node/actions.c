@@ -241,6 +241,10 @@ static void settings(struct dmi_process *process) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member",
             "--survive does not count: the first process of this program does not have it");
   }
+  if (own->witness && !theirs.survive) {
+    dmi_say(&process->stream, DMI_LOG_WARN, "member",
+            "a witness is of no use for this program: its first process does not have --survive");
+  }
   if (own->trust_refused && !theirs.trust_refused) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member",
             "--trust-refused does not count: the first process of this program does not have it");

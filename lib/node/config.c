@@ -129,7 +129,8 @@ bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, co
 }
 
 struct dmi_settings dmi_config_settings(const struct dmi_config *config) {
-  struct dmi_settings settings = {config->survive, (uint32_t)config->dead_after};
+  struct dmi_settings settings = {.survive = config->survive,
+                                  .dead_after = (uint32_t)config->dead_after};
   if (config->survive && !config->dead_after_set) settings.dead_after = DEAD_AFTER_SURVIVE;
   settings.trust_refused = config->trust_refused;
   return settings;

@@ -40,6 +40,7 @@ struct dmi_config {
   int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */
   bool dead_after_set;  /* it is not the default value */
   bool trust_refused;   /* DMI_TRUST_REFUSED */
+  bool witness;         /* DMI_WITNESS */
 };
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */

@@ -245,5 +245,6 @@ struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
       .survive = &dmi_pulser_survive,
       .survive_arg = process,
       .settings = dmi_config_settings(&process->config),
+      .witness = process->config.witness,
       .main_lost = process->program.recover ? DMI_MAIN_RECOVERS : DMI_MAIN_ENDS};
 }

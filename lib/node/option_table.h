@@ -62,6 +62,8 @@
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
     "a process that is silent for so long is lost (default 60, with --survive 5; 0: never);\n" \
     "for the first process") \
+  OPTION(witness, DMI_WITNESS, YES, 0, 0, "--witness", "", CLEARED, \
+    "no program: a process that only votes about who goes on after a loss (with -i)") \
   OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
     "with --survive: a process is dead when its port refuses connections, even if nobody\n" \
     "can see its end; for the first process") \

@@ -83,7 +83,8 @@ static dmi_ms_t now_of(const struct daemon *daemon) {
 
 static void on_start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   struct daemon *daemon = arg;
-  const struct dmi_pulse_config config = {dmi_member_uid(daemon->m), DEAD_AFTER, true};
+  const struct dmi_pulse_config config = {
+      .self = dmi_member_uid(daemon->m), .dead_after = DEAD_AFTER, .survive = true};
   daemon->proc->pulse = dmi_pulse_new(&config);
   dmi_pulse_set_break(daemon->proc->pulse, daemon->sim->broken);
   daemon->proc->uid = config.self;
@@ -363,7 +364,7 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
       .addrs = env_addrs,
       .survive = &survive,
       .survive_arg = daemon,
-      .settings = {true, DEAD_AFTER / 1000},
+      .settings = {.survive = true, .dead_after = DEAD_AFTER / 1000},
       .main_lost = sim->totals->with_roots ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};

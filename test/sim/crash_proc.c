@@ -155,7 +155,7 @@ static void carry(struct sim *sim, struct sim_proc *proc, struct dmi_pulse_out *
 
 void sim_proc_start(struct sim *sim, dmi_uid_t uid, uint32_t host) {
   struct sim_proc *proc = &sim->proc[uid];
-  const struct dmi_pulse_config config = {uid, DEAD_AFTER, true};
+  const struct dmi_pulse_config config = {.self = uid, .dead_after = DEAD_AFTER, .survive = true};
   proc->uid = uid;
   proc->host = host;
   proc->alive = true;

@@ -34,7 +34,7 @@ static struct dmi_pulse_view view_of(uint64_t number, dmi_uid_t coordinator, con
 /* Process `self` in view 3, which 1 made in ballot (0, 1). */
 static struct dmi_pulse *started(dmi_uid_t self, dmi_ms_t after, const dmi_uid_t *uid,
                                  uint32_t num) {
-  const struct dmi_pulse_config config = {self, after, true};
+  const struct dmi_pulse_config config = {.self = self, .dead_after = after, .survive = true};
   const struct dmi_pulse_view view = view_of(3, 1, uid, num);
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
   dmi_pulse_out_init(&out);
@@ -179,7 +179,8 @@ static bool says_accepted(struct dmi_pulse *pulse, dmi_uid_t from, uint64_t left
 /* 1, which leads, is gone; 2 has a lease, and nobody to ask. */
 static void refused_port(bool trusts) {
   static const dmi_uid_t uid[] = {1, 2};
-  const struct dmi_pulse_config config = {2, AFTER, true, trusts};
+  const struct dmi_pulse_config config = {
+      .self = 2, .dead_after = AFTER, .survive = true, .trust_refused = trusts};
   const struct dmi_pulse_view view = view_of(3, 1, uid, 2);
   struct dmi_pulse *pulse = dmi_pulse_new(&config);
   struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK};

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "net/hello.h"
 #include <errno.h>
 
 #include "net_pair.h"
@@ -230,13 +231,29 @@ static void test_malformed(void **state) {
   end(&b);
 }
 
+/* A witness runs no program, so it has no build, and fits to any; versions must be the same. */
+static void test_no_build(void **state) {
+  struct dmi_hello any = {.version = DMI_WIRE_VERSION, .build = {1}},
+                   none = {.version = DMI_WIRE_VERSION};
+  char why[DMI_REFUSE_TEXT];
+  (void)state;
+  assert_true(dmi_hello_match(&any, &none, "there", why));
+  assert_true(dmi_hello_match(&none, &any, "there", why));
+  none.build[15] = 1;
+  assert_false(dmi_hello_match(&none, &any, "there", why));
+  none.build[15] = 0;
+  none.version--;
+  assert_false(dmi_hello_match(&none, &any, "there", why));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_other_version), cmocka_unit_test(test_answer_of_other_version),
-      cmocka_unit_test(test_other_build),   cmocka_unit_test(test_not_a_member),
-      cmocka_unit_test(test_other_program), cmocka_unit_test(test_same_uid),
-      cmocka_unit_test(test_garbage),       cmocka_unit_test(test_silent),
-      cmocka_unit_test(test_many_silent),   cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_no_build),      cmocka_unit_test(test_other_build),
+      cmocka_unit_test(test_not_a_member),  cmocka_unit_test(test_other_program),
+      cmocka_unit_test(test_same_uid),      cmocka_unit_test(test_garbage),
+      cmocka_unit_test(test_silent),        cmocka_unit_test(test_many_silent),
+      cmocka_unit_test(test_malformed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static uint32_t sent(enum dmi_msg_type type, dmi_uid_t to) {
 
 /* One of three processes; 1 is the coordinator. */
 static struct dmi_pulse *one(dmi_uid_t self, dmi_ms_t after, bool survive) {
-  const struct dmi_pulse_config config = {self, after, survive};
+  const struct dmi_pulse_config config = {.self = self, .dead_after = after, .survive = survive};
   const struct dmi_pulse_member members[] = {
       {.uid = 1, .voter = true}, {.uid = 2, .voter = true}, {.uid = 3, .voter = true}};
   const struct dmi_pulse_view view = {

@@ -192,7 +192,7 @@ sub _add {
     return if $last eq $member->state;
     $last = $member->state;
     return if $last =~ /^(?:waiting|connecting|connected|starting)$/;
-    if ($last eq 'opened') { $self->_end($asker, 0, _step($member)) }
+    if ($last eq ($member->{line}{witness} ? 'joined' : 'opened')) { $self->_end($asker, 0, _step($member)) }
     elsif ($member->is_final) { $self->_end($asker, 1, _step($member)) }
     else { $self->_say($asker, say => _step($member)) }
   };

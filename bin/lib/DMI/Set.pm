@@ -188,7 +188,7 @@ sub _start {
     version => $self->{version},
     dir => $self->{dir},
     options => [@{ $self->{options} }, @{ $line->{options} }],
-    program => $first ? $self->{program} : [$self->{program}[0]],
+    program => $first ? $self->{program} : $line->{witness} ? [] : [$self->{program}[0]],
     env => $self->{env},
     port => $member->{port_wish},
     stdin => $first ? 1 : 0,
