@@ -65,6 +65,23 @@ int32_t DMI_root_get(const char *name, int64_t *addr_ptr);
 /* ---- Surviving (chapter 2) ---- */
 
 /*
+ * Makes the program go on without processes that are lost, as dmirun --survive does; call it first
+ * in DMI_main, before another process is welcomed.  When the call returns it holds for all
+ * processes, those that join later too.  From then on a process is lost that is silent for 5
+ * seconds, unless --dead-after says otherwise.  Another call changes nothing, nor does one in a
+ * program that was started with --survive.
+ *
+ * `copies` is how many copies of each page are kept in other processes, so that it is not lost with
+ * its owner.  There are none yet, so it must be 0.
+ *
+ * Errors: DMI_EINVAL if `copies` is not 0.  DMI_EBUSY if another process has been welcomed, or
+ * DMI_main does not run in this process.
+ *
+ * Threads: those of DMI_main's process.  (Not in the manual; chapter 2.)
+ */
+int32_t DMI_survive(int32_t copies);
+
+/*
  * Goes on in place of DMI_main when that was lost with its process: a program that survives losses
  * (dmirun --survive) may define it.  It is called once for such a loss, in another process, with
  * the arguments of DMI_main; `lost_id` is the dmi_id of the process that was lost.  From then on it

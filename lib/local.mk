@@ -134,6 +134,7 @@ core_sources = \
 	lib/core/member_join.c \
 	lib/core/member_leave.c \
 	lib/core/member_main.c \
+	lib/core/member_survive.c \
 	lib/core/member_mapping.c \
 	lib/core/member_state.c \
 	lib/core/member_view.c \

@@ -32,6 +32,10 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
   return DMI_TRUE;
 }
 
+int32_t DMI_survive(int32_t copies) {
+  return DMI_REPORTED(dmi_call_survive(dmi_runtime_process(), copies), DMI_NOTHING);
+}
+
 int32_t DMI_root_set(const char *name, int64_t addr) {
   return DMI_REPORTED(dmi_call_root_set(dmi_runtime_process(), name, addr), DMI_NOTHING);
 }

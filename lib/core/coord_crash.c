@@ -49,9 +49,11 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   struct dmi_caller welcome = record->welcome, goodbye = record->goodbye;
   uint32_t uid = record->uid;
   bool left = record->left; /* its pages are with others: for the program it has gone in order */
+  /* LOST: before the program called DMI_survive, and it was never welcomed */
+  bool forgotten = record->life == DMI_LIFE_JOINING || record->life == DMI_LIFE_LOST;
   /* Who makes its state anew hears of all losses from the members. */
-  bool known = !c->rebuilds && !left && !record->witness && record->life != DMI_LIFE_JOINING &&
-               !is_queued(c, uid, DMI_OPEN);
+  bool known =
+      !c->rebuilds && !left && !record->witness && !forgotten && !is_queued(c, uid, DMI_OPEN);
   if (known) {
     struct dmi_queued *queued = DMI_LIST_ADD(&c->lost);
     queued->uid = uid;

@@ -101,6 +101,7 @@ static dmi_id_t free_dmi_id(const struct dmi_coord *c) {
 static bool is_voter(const struct dmi_member *m, const struct dmi_record *record) {
   const struct dmi_peer *peer = dmi_member_find(m, record->uid);
   bool joined = record->witness && record->life >= DMI_LIFE_JOINED;
+  if (m->coord->settles) return record->uid == m->uid;
   return m->env.survive && !record->left && ((peer && peer->voter) || record->welcomed || joined);
 }
 
@@ -145,6 +146,9 @@ static void pack_body(struct dmi_pack *pack, const struct dmi_coord *c,
   dmi_pack_init(pack);
   pack_view(pack, c, view->coordinator, view->added, view->added_num, view->removed,
             view->removed_num, &view->roots);
+  if (!view->settles) return;
+  if (!view->roots.num) dmi_root_pack(pack, &view->roots); /* none */
+  dmi_survive_pack(pack, view);
 }
 
 /* Sends ACCEPT with all members, old and new. */
@@ -189,13 +193,18 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
 
 /* ---- Beginning a change -------------------------------------------------------------------- */
 
-/* With `survive` the agreement has to know of it first. */
-static void agree(struct dmi_member *m, const struct dmi_view_body *view) {
+/* With `survive` the agreement has to know of it first; or it begins with this view. */
+static void agree(struct dmi_member *m, const struct dmi_view_body *view, uint64_t ballot) {
   struct dmi_pulse_view pulse = dmi_member_pulse_view(m, view);
   struct dmi_pack body;
   pack_body(&body, m->coord, view);
   pulse.body = dmi_pack_slice(&body);
-  m->env.survive->change(m->env.survive_arg, &pulse);
+  if (view->settles) {
+    pulse.tie = m->uid;
+    m->env.survive->start(m->env.survive_arg, &pulse, ballot);
+  } else {
+    m->env.survive->change(m->env.survive_arg, &pulse);
+  }
   dmi_slice_drop(&pulse.body);
   free((void *)pulse.members);
 }
@@ -203,7 +212,7 @@ static void agree(struct dmi_member *m, const struct dmi_view_body *view) {
 /* To all, those that are new get ACCEPT.  `ballot`: 0: without `survive`. */
 static void send_view(struct dmi_member *m, const struct dmi_view_body *view, uint64_t ballot) {
   struct dmi_coord *c = m->coord;
-  if (ballot) agree(m, view);
+  if (ballot) agree(m, view, ballot);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
@@ -260,6 +269,10 @@ static void begin_view(struct dmi_member *m, struct dmi_record *leaver, uint64_t
   c->change = DMI_CHANGE_VIEW;
   view.number = ++c->view;
   view.added = admit(m, &view.added_num); /* may reallocate the records */
+  if (c->survives.uid && !m->env.survive) {
+    dmi_coord_survive_view(m, &view);
+    ballot = m->uid; /* as of a program that begins so */
+  }
   add_voters(m, &view);
   dmi_coord_root_view(c, &view);
   send_view(m, &view, ballot);
@@ -312,7 +325,8 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
     if (record == self || record->life != DMI_LIFE_DRAINED) continue;
     if (free_to && !leaver) leaver = record;
   }
-  if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m) && c->root_sets.num == 0)
+  if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m) && c->root_sets.num == 0 &&
+      !c->survives.uid)
     return false;
   if (!may_change(m, &ballot)) return false;
   begin_view(m, leaver, ballot);
@@ -355,6 +369,7 @@ void dmi_coord_end_view(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->change = DMI_CHANGE_NONE;
   dmi_coord_root_taken(m);
+  dmi_coord_survive_taken(m);
   for (uint32_t i = 0; i < c->records.num;) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_JOINING) {

@@ -385,6 +385,12 @@ void dmi_member_root_get(struct dmi_member *m, uint64_t op, const void *name, si
   call(m, DMI_CTL_ROOT_GET, op, &body, out);
 }
 
+void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  call(m, DMI_CTL_SURVIVE, op, &body, out);
+}
+
 void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len) {
   dmi_slice_drop(&m->args);
   if (len) m->args = dmi_slice_xcopy(bytes, len);

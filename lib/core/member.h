@@ -205,8 +205,9 @@ struct dmi_member_env {
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */
   const struct dmi_member_survive *survive;
   void *survive_arg;
-  struct dmi_settings settings; /* of a program that this process starts */
-  bool witness;                 /* this process joins as one */
+  struct dmi_settings settings;  /* of a program that this process starts */
+  struct dmi_settings surviving; /* of such a program when it calls DMI_survive */
+  bool witness;                  /* this process joins as one */
   enum dmi_main_lost main_lost;
 };
 
@@ -365,6 +366,9 @@ void dmi_member_munmap(struct dmi_member *m, uint64_t op, uint64_t base, struct 
 /* The same for the allocator: DMI_EADDR unless the mapping has this tag. */
 void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uint64_t tag,
                            struct dmi_mout *out);
+/* The program goes on without processes that are lost, from now on; for the first process, while it
+ * has welcomed no other: else DMI_EBUSY. */
+void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out);
 /* Result: value, the result of a thread whose process has left (or answered "moved"), which is
  * removed there; DMI_ETHREAD; DMI_ELOST: lost with its process, or with a coordinator. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,

@@ -314,6 +314,10 @@ struct dmi_view_body {
   struct dmi_removed *removed;
   uint32_t removed_num;
   struct dmi_roots roots; /* changes; in ACCEPT: all */
+  bool settles;           /* VIEW: from now on the program has these settings (DMI_survive): */
+  struct dmi_settings settings;
+  uint64_t limit;        /* of addresses */
+  struct dmi_slice args; /* of DMI_main; borrowed */
 };
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
 /* True if the added members are different and have valid numbers. */
@@ -326,6 +330,16 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
                    const struct dmi_addr *coordinator);
 void dmi_view_taken(struct dmi_member *m); /* the answer to VIEW */
 struct dmi_addr dmi_member_addr_resolve(const struct dmi_addr *addr, const struct dmi_addr *by);
+
+/* member_survive.c */
+void dmi_survive_pack(struct dmi_pack *pack, const struct dmi_view_body *view);
+void dmi_survive_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
+/* A view that settles comes in `msg`: the agreement begins with it. */
+void dmi_survive_take(struct dmi_member *m, const struct dmi_view_body *view,
+                      const struct dmi_msg *msg);
+void dmi_coord_survive_view(struct dmi_member *m,
+                            struct dmi_view_body *view); /* it is being made */
+void dmi_coord_survive_taken(struct dmi_member *m);      /* a view has been taken by all */
 
 /* member_crash.c */
 /* Flags of STATE. */
@@ -522,6 +536,8 @@ struct dmi_coord {
       blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
   /* below: not handed over, except `deferred` */
   uint64_t pages_lost;          /* READY: as all that are ready have decided */
+  struct dmi_caller survives;   /* SURVIVE, which the next view brings */
+  bool settles;                 /* that view is being made */
   bool rebuilds;                /* STATES, READY: what it knows comes from the members' STATE */
   DMI_LIST(struct dmi_got) got; /* STATES: notices that members were given */
   DMI_LIST(struct dmi_inherits) inherits; /* STATE: as RECOVER before this one said */

@@ -169,7 +169,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
     if (view.added[i].uid == uid) in = true;
     if (view.added[i].uid == view.coordinator && !view.added[i].witness) led = true;
   }
-  if (!in || !led || uid == view.coordinator || view.removed_num > 0 ||
+  if (!in || !led || view.settles || uid == view.coordinator || view.removed_num > 0 ||
       !dmi_view_peers_good(&view)) {
     dmi_view_free(&view);
     return false;

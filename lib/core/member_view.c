@@ -35,6 +35,7 @@ bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
     view->removed[i].lost = flags & 2;
   }
   if (unpack->left) dmi_root_unpack(unpack, &view->roots);
+  if (unpack->left && !unpack->bad) dmi_survive_unpack(unpack, view);
   if (dmi_unpack_done(unpack)) return true;
   dmi_view_free(view);
   return false;
@@ -136,18 +137,19 @@ static bool handover_good(const struct dmi_member *m, const struct dmi_view_body
 }
 
 /* A member that was known before may become a voter. */
-static bool becomes_voter(const struct dmi_member *m, const struct dmi_peer *before,
-                          const struct dmi_peer *now) {
-  return m->env.survive && !before->voter && !before->left && now->voter;
+static bool becomes_voter(bool survive, const struct dmi_peer *before, const struct dmi_peer *now) {
+  return survive && !before->voter && !before->left && now->voter;
 }
 
 /* True if a correct coordinator could send this view. */
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
+  bool survive = m->env.survive || view->settles;
   if (m->viewing || view->number != m->view + 1) return false;
   if (!dmi_view_peers_good(view)) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
     const struct dmi_peer *peer = dmi_member_find(m, view->added[i].uid);
-    if (view->added[i].left || (peer && !becomes_voter(m, peer, &view->added[i]))) return false;
+    if (view->added[i].left || (peer && !becomes_voter(survive, peer, &view->added[i])))
+      return false;
   }
   for (uint32_t i = 0; i < view->removed_num; i++) {
     const struct dmi_removed *removed = &view->removed[i];
@@ -181,6 +183,12 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   if (m->phase < DMI_PHASE_ACCEPTED || m->phase > DMI_PHASE_LEFT) return false;
   dmi_unpack_init(&body, &msg->body);
   if (!dmi_view_unpack(&body, &view)) return false;
+  bool begins = false;
+  if (view.settles && from != m->uid) begins = m->agreement && !m->env.survive;
+  if (view.settles && from != m->uid && !begins) {
+    dmi_view_free(&view);
+    return false;
+  }
   if (m->env.survive && from != m->uid && !survives(m, &view, msg)) {
     dmi_view_free(&view);
     return true; /* of a coordinator that was deposed */
@@ -189,6 +197,7 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
     dmi_view_free(&view);
     return false;
   }
+  if (begins) dmi_survive_take(m, &view, msg);
   by = dmi_member_find(m, from)->addr;
   dmi_view_take(m, &view, &by);
   dmi_view_free(&view);

@@ -242,6 +242,9 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
     case DMI_CTL_ROOT_SET:
       dmi_member_root_set(m, in->op, in->text, in->b, in->a, life);
       break;
+    case DMI_CTL_SURVIVE:
+      dmi_member_survives(m, in->op, life);
+      break;
     case DMI_CTL_ROOT_GET:
       dmi_member_root_get(m, in->op, in->text, in->b, life);
       break;

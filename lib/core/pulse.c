@@ -225,11 +225,17 @@ static bool handle(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *ms
   }
 }
 
+/* Who has not heard yet that the program has called DMI_survive takes no part. */
+static bool is_ignored(const struct dmi_pulse *p, uint8_t type) {
+  return !p->config.survive && type != DMI_CTL_PULSE && type != DMI_CTL_PULSE_OK &&
+         type != DMI_CTL_PROBE && type != DMI_CTL_PROBED && type != DMI_CTL_DEAD;
+}
+
 bool dmi_pulse_message(struct dmi_pulse *p, dmi_ms_t now, dmi_uid_t from, const struct dmi_msg *msg,
                        struct dmi_pulse_out *out) {
   bool good = true;
   if (dmi_wire_class(msg) != DMI_CLASS_PULSE || from == p->config.self) return false;
-  if (begin(p, now, out)) good = handle(p, from, msg);
+  if (begin(p, now, out) && !is_ignored(p, msg->type)) good = handle(p, from, msg);
   finish(p);
   return good;
 }

@@ -211,6 +211,8 @@ enum dmi_wire_from {
     DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_ROOT_GET,    110, "ROOT_GET",   dmi_coord_on_root_get,    DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_SURVIVE,    114, "SURVIVE",     dmi_coord_on_survive,     DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_MAIN,       111, "MAIN",        dmi_coord_on_main,        DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 

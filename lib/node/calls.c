@@ -28,6 +28,7 @@ enum kind {
   LOOKUP,
   ROOT_SET,
   ROOT_GET,
+  SURVIVE,
   CREATE,
   JOIN,
   DETACH,
@@ -176,10 +177,10 @@ static void begin_thread(struct dmi_process *process, struct call *call) {
 
 static void begin(struct dmi_process *process, struct dmi_post *post) {
   static const enum dmi_msg_type types[] = {
-      [POLL] = DMI_CTL_POLL,        [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
-      [WELCOME] = DMI_CTL_WELCOME,  [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
-      [MUNMAP] = DMI_CTL_MUNMAP,    [LOOKUP] = DMI_CTL_LOOKUP,   [ROOT_SET] = DMI_CTL_ROOT_SET,
-      [ROOT_GET] = DMI_CTL_ROOT_GET};
+      [POLL] = DMI_CTL_POLL,         [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
+      [WELCOME] = DMI_CTL_WELCOME,   [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
+      [MUNMAP] = DMI_CTL_MUNMAP,     [LOOKUP] = DMI_CTL_LOOKUP,   [ROOT_SET] = DMI_CTL_ROOT_SET,
+      [ROOT_GET] = DMI_CTL_ROOT_GET, [SURVIVE] = DMI_CTL_SURVIVE};
   struct call *call = (struct call *)(void *)post;
   call->wait.done = got_result;
   if (call->kind == CREATE) {
@@ -316,6 +317,16 @@ int32_t dmi_call_root_get(struct dmi_process *process, const char *name, int64_t
   struct call call = {.kind = ROOT_GET, .name = name, .value = addr};
   int32_t error = addr ? name_call(&call) : dmi_because(DMI_EINVAL, "the pointer is NULL");
   return error == DMI_OK ? run(process, &call, NULL) : dmi_fail(error);
+}
+
+int32_t dmi_call_survive(struct dmi_process *process, int32_t copies) {
+  struct call call = {.kind = SURVIVE};
+  if (copies != 0)
+    return dmi_fail(
+        dmi_because(DMI_EINVAL, "there are no copies of pages yet: `copies` must be 0"));
+  if (dmi_runtime_error(process) == DMI_OK && !dmi_threads_main_runs(process->threads))
+    return dmi_fail(dmi_because(DMI_EBUSY, "DMI_main does not run in this process"));
+  return run(process, &call, NULL);
 }
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,

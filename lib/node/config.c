@@ -128,10 +128,9 @@ bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, co
   return good;
 }
 
-struct dmi_settings dmi_config_settings(const struct dmi_config *config) {
-  struct dmi_settings settings = {.survive = config->survive,
-                                  .dead_after = (uint32_t)config->dead_after};
-  if (config->survive && !config->dead_after_set) settings.dead_after = DEAD_AFTER_SURVIVE;
+struct dmi_settings dmi_config_settings(const struct dmi_config *config, bool survive) {
+  struct dmi_settings settings = {.survive = survive, .dead_after = (uint32_t)config->dead_after};
+  if (survive && !config->dead_after_set) settings.dead_after = DEAD_AFTER_SURVIVE;
   settings.trust_refused = config->trust_refused;
   return settings;
 }

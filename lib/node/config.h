@@ -50,7 +50,8 @@ struct dmi_config {
 bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, const char *name),
                      void *arg, char wrong[DMI_CONFIG_WRONG]);
 
-/* What a program that this process starts would have.  One that it joins has its own. */
-struct dmi_settings dmi_config_settings(const struct dmi_config *config);
+/* What a program that this process starts would have, if it survives losses, or not.  One that it
+ * joins has its own. */
+struct dmi_settings dmi_config_settings(const struct dmi_config *config, bool survive);
 
 #endif

@@ -244,7 +244,8 @@ struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
       .addrs = env_addrs,
       .survive = &dmi_pulser_survive,
       .survive_arg = process,
-      .settings = dmi_config_settings(&process->config),
+      .settings = dmi_config_settings(&process->config, process->config.survive),
+      .surviving = dmi_config_settings(&process->config, true),
       .witness = process->config.witness,
       .main_lost = process->program.recover ? DMI_MAIN_RECOVERS : DMI_MAIN_ENDS};
 }

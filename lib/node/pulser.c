@@ -27,6 +27,7 @@
 
 #include "base/xalloc.h"
 #include "msg/wire.h"
+#include "node/actions.h"
 #include "node/lease.h"
 #include "node/pulser_int.h"
 #include "node/runtime.h"
@@ -206,7 +207,11 @@ static void begin_control(struct dmi_pulser *pulser) {
 
 static void obey(struct dmi_pulser *pulser, struct dmi_pulser_order *order) {
   switch (order->type) {
+    case DMI_ORDER_SETTINGS:
+      dmi_net_set_dead_after(pulser->net, order->dead_after);
+      break;
     case DMI_ORDER_ADD:
+      forget_uid(pulser, order->uid); /* it may be watched already */
       dmi_net_add_peer(pulser->net, order->uid, &order->addr);
       watch(pulser, order->uid, &order->birth);
       break;
@@ -268,19 +273,23 @@ static bool start_thread(struct dmi_pulser *pulser) {
   return started;
 }
 
-struct dmi_pulser *dmi_pulser_new(struct dmi_process *process) {
-  struct dmi_pulser *pulser = dmi_xalloc(1, sizeof(*pulser));
+static struct dmi_pulse *new_core(struct dmi_process *process) {
   const struct dmi_settings settings = dmi_member_settings(process->member);
   const struct dmi_pulse_config config = {.self = dmi_member_uid(process->member),
                                           .dead_after = (dmi_ms_t)settings.dead_after * 1000,
                                           .survive = settings.survive,
                                           .trust_refused = settings.trust_refused};
+  return dmi_pulse_new(&config);
+}
+
+struct dmi_pulser *dmi_pulser_new(struct dmi_process *process) {
+  struct dmi_pulser *pulser = dmi_xalloc(1, sizeof(*pulser));
   pulser->process = process;
-  pulser->survive = settings.survive;
+  pulser->survive = dmi_member_settings(process->member).survive;
   memcpy(pulser->program, dmi_member_program(process->member), sizeof(pulser->program));
   pulser->post.run = dmi_pulser_hear;
   dmi_mutex_init(&pulser->lock, DMI_RANK_LEAF);
-  pulser->core = dmi_pulse_new(&config);
+  pulser->core = new_core(process);
   ev_init(&pulser->timer, on_timer);
   pulser->timer.data = pulser;
   return pulser;
@@ -307,6 +316,37 @@ static bool start_lease(struct dmi_pulser *pulser) {
   dmi_lease_set(lease, dmi_pulse_frozen(pulser->core));
   dmi_mutex_unlock(&pulser->lock);
   return true;
+}
+
+/* What was known of the members, without the agreement, is forgotten: so each is watched anew. */
+static void watch_again(struct dmi_pulser *pulser) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(pulser->process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_pulser_order *order;
+    if (peers[i].uid == pulser->process->access.core.self) continue;
+    order = dmi_pulser_order(pulser, DMI_ORDER_ADD, peers[i].uid);
+    order->addr = peers[i].addr;
+    order->birth = peers[i].info.birth;
+  }
+}
+
+void dmi_pulser_survives(struct dmi_pulser *pulser, const struct dmi_pulse_view *view,
+                         uint64_t ballot) {
+  struct dmi_pulse_out out;
+  if (pulser->failed) return;
+  dmi_pulse_out_init(&out);
+  dmi_mutex_lock(&pulser->lock);
+  dmi_pulse_free(pulser->core);
+  pulser->core = new_core(pulser->process);
+  pulser->survive = true;
+  dmi_pulser_order(pulser, DMI_ORDER_SETTINGS, 0)->dead_after =
+      dmi_member_settings(pulser->process->member).dead_after;
+  watch_again(pulser);
+  dmi_pulse_start(pulser->core, dmi_pulser_now(), view, ballot, &out);
+  dmi_pulser_carry(pulser, &out, false, false);
+  if (!start_lease(pulser))
+    dmi_actions_fatal(pulser->process, "the system allows no more threads (ulimit -u)");
 }
 
 /* Of the view that this process has taken. */

@@ -15,6 +15,7 @@ enum dmi_pulser_order_type {
   DMI_ORDER_ADD,
   DMI_ORDER_CLOSE,
   DMI_ORDER_SEND,
+  DMI_ORDER_SETTINGS,
   DMI_ORDER_END,
   DMI_ORDER_HALT
 };
@@ -25,7 +26,8 @@ struct dmi_pulser_order {
   dmi_uid_t uid;
   struct dmi_addr addr; /* ADD, and so is this */
   struct dmi_birth birth;
-  struct dmi_msg msg; /* SEND */
+  struct dmi_msg msg;  /* SEND */
+  uint32_t dead_after; /* SETTINGS */
 };
 
 /* From the pulse thread, or a call of the daemon's, to the daemon. */
@@ -39,7 +41,7 @@ struct dmi_pulser_neighbour;
 
 struct dmi_pulser {
   struct dmi_process *process;
-  bool survive;            /* of the program; not changed */
+  bool survive;            /* of the program; the daemon's.  Changes once at most, to true */
   uint8_t program[16];     /* its id; not changed */
   struct dmi_net *net;     /* the second one; its daemon is the pulse thread.  NULL: not yet */
   bool failed;             /* there is no thread */
@@ -64,6 +66,10 @@ struct dmi_pulser {
 dmi_ms_t dmi_pulser_now(void);
 /* Makes it, without network and thread. */
 struct dmi_pulser *dmi_pulser_new(struct dmi_process *process);
+
+/* The program has called DMI_survive: the agreement begins with this view. */
+void dmi_pulser_survives(struct dmi_pulser *pulser, const struct dmi_pulse_view *view,
+                         uint64_t ballot);
 
 /* ---- pulser_news.c ---- */
 /* The daemon, posted: carries out the news. */

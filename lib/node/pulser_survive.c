@@ -15,12 +15,17 @@ static void carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
   dmi_pulser_carry(pulser, out, false, false);
 }
 
-/* Inside of the event that makes this process a member.  The network and the thread begin when its
- * first view is published; what is sent until then waits. */
+/* Inside of the event that makes this process a member; or, with DMI_survive, later.  The network
+ * and the thread begin when its first view is published; what is sent until then waits. */
 static void on_start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   struct dmi_process *process = arg;
-  struct dmi_pulser *pulser = process->pulser = dmi_pulser_new(process);
+  struct dmi_pulser *pulser = process->pulser;
   struct dmi_pulse_out out;
+  if (pulser) {
+    dmi_pulser_survives(pulser, view, ballot);
+    return;
+  }
+  process->pulser = pulser = dmi_pulser_new(process);
   lock(pulser, &out);
   dmi_pulse_start(pulser->core, dmi_pulser_now(), view, ballot, &out);
   carry(pulser, &out);

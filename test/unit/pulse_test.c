@@ -118,6 +118,22 @@ static void follows_views(void **state) {
   done(pulse);
 }
 
+/* The coordinator has called DMI_survive, and this process has not heard of it: it takes no part.
+ */
+static void not_agreed_yet(void **state) {
+  static const enum dmi_msg_type types[] = {DMI_CTL_PREPARE,  DMI_CTL_PROMISE, DMI_CTL_PROPOSE,
+                                            DMI_CTL_ACCEPTED, DMI_CTL_DECIDED, DMI_CTL_LINK_LOST};
+  struct dmi_pulse *pulse = coordinator(AFTER, false);
+  (void)state;
+  for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    struct dmi_msg msg = {.type = (uint8_t)types[i], .origin = 2};
+    msg.ballot.ballot = (uint64_t)5 << 32 | 2;
+    assert_true(dmi_pulse_message(pulse, 5001, 2, &msg, &out));
+  }
+  assert_int_equal(sent(DMI_CTL_PROMISE, 2) + count(DMI_PULSE_END, 0), 0);
+  done(pulse);
+}
+
 static void comes_back(void **state) {
   struct dmi_pulse *pulse = coordinator(AFTER, false);
   struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK, .origin = 2};
@@ -298,6 +314,7 @@ static void rubbish(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(silence),
+      cmocka_unit_test(not_agreed_yet),
       cmocka_unit_test(comes_back),
       cmocka_unit_test(probed),
       cmocka_unit_test(never),
