@@ -98,7 +98,9 @@ void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
 }
 
 void dmi_node_crash_ready(struct dmi_node *node, uint64_t number, struct dmi_out *out) {
-  if (!DMI_BROKEN(node, DMI_NODE_BREAK_READY)) LIFE(node, out, recovered, number, 0, &node->life);
+  uint64_t pages = dmi_recover_lost_pages(node->recover);
+  if (!DMI_BROKEN(node, DMI_NODE_BREAK_READY))
+    LIFE(node, out, recovered, number, pages, &node->life);
 }
 
 void dmi_node_crash_resume(struct dmi_node *node, struct dmi_out *out) {

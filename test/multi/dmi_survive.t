@@ -25,7 +25,8 @@ for my $case ([3, 1], [3, 0]) {
   $others[0]->kill_now;
   my ($lost) = $others[0]->events('joined');
   for my $p ($first, $others[1]) {
-    $p->expect_err(qr/^dmi: process \d \(\S+\) is lost; .*the program goes on with 2 processes$/m);
+    $p->expect_err(qr/^dmi: process \d \(\S+\) is lost; 3 pages are lost with it; the program goes on with 2 processes$/m);
+    is(($p->events('member_lost'))[0]{pages}, 3, $p->name . ' says how many pages');
     is(($p->events('member_lost'))[0]{member}, $lost->{member}, $p->name . ' says who');
   }
   close $in;

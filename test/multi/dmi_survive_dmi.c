@@ -13,7 +13,13 @@ static void refused(int32_t error, int32_t copies) {
   EQ(DMI_errno(), error);
 }
 
+/* Its process has three pages then, which are lost with it. */
 int64_t DMI_thread(int64_t value) {
+  int64_t pages;
+  MUST(DMI_mmap(&pages, sizeof(value), 3, NULL));
+  for (int64_t i = 0; i < 3; i++)
+    MUST(DMI_write(pages + i * (int64_t)sizeof(value), sizeof(value), &value, DMI_EXCLUSIVE_WRITE,
+                   NULL));
   refused(DMI_EBUSY, 0); /* not here */
   return value + 1;
 }

@@ -40,6 +40,11 @@ $text = `$member_sim --roots --seeds @{[$small ? '17-50' : $soak ? '17-130' : '1
 is($?, 0, 'with roots, too') or diag($text);
 cmp_ok($text =~ /$_ (\d+)/ ? $1 : 0, '>', 0, "they have some: $_") for 'roots', 'DMI_recover';
 
+# Programs that call DMI_survive when others have joined, of which some are killed just then.
+$text = `$member_sim --late --seeds @{[$small ? '1-40' : $soak ? '1-400' : '1-150']} 2>&1`;
+is($?, 0, 'with DMI_survive, too') or diag($text);
+cmp_ok($text =~ /DMI_survive (\d+)/ ? $1 : 0, '>', $small ? 20 : 100, 'they call it');
+
 # Each rule that can be left out, in how many runs that must show.
 my @rules = (
   [NO_WAIT => 100], [LEFT => 200], [NO_ADOPT => 1000], [NO_LEASE => 600], [NO_BALLOT => 4000], [NEWEST_VIEW_ONLY => 4000],

@@ -24,8 +24,9 @@ struct daemon {
   struct dmi_member *m;
   struct dmi_mout out;
   bool carrying, joined, opened, asked, over;
-  bool stopped; /* its users have ended: the program may end without hearing of it */
-  bool witness;
+  bool stopped;           /* its users have ended: the program may end without hearing of it */
+  bool witness, survived; /* DMI_survive was called, and has returned */
+  uint64_t survive_op;
   uint32_t seed; /* index */
   uint32_t attempts;
   uint32_t temp;
@@ -81,10 +82,47 @@ static dmi_ms_t now_of(const struct daemon *daemon) {
   return sim_proc_now(daemon->sim, daemon->proc);
 }
 
+/* DMI_survive: what was known without the agreement is forgotten, but who has ended is seen again.
+ */
+static void forget_pulse(struct daemon *daemon) {
+  struct sim *sim = daemon->sim;
+  uint32_t self = (uint32_t)(daemon->proc - sim->proc);
+  if (!daemon->proc->pulse) return;
+  dmi_pulse_free(daemon->proc->pulse);
+  for (uint32_t i = 1; i < PROCS; i++) {
+    const struct sim_proc *proc = &sim->proc[i];
+    struct sim_letter dead = {.said = SAID_DEAD, .number = proc->uid};
+    if (proc->daemon && !proc->alive && proc->uid && proc->host == daemon->proc->host)
+      sim_letter(sim, i, self, LANE_HOST, dead);
+  }
+}
+
+/* Without the agreement: who is silent or dead is lost. */
+static void pulse_alone(struct daemon *daemon) {
+  struct sim_proc *proc = daemon->proc;
+  const struct dmi_pulse_config config = {.self = proc->uid, .dead_after = DEAD_AFTER};
+  struct dmi_pulse_member members[PROCS];
+  struct dmi_pulse_view view = {.number = dmi_member_view(daemon->m),
+                                .coordinator = dmi_member_coordinator_next(daemon->m),
+                                .members = members};
+  const struct dmi_peer *peers = dmi_member_peers(daemon->m, &view.num);
+  for (uint32_t i = 0; i < view.num; i++)
+    members[i] = (struct dmi_pulse_member){.uid = peers[i].uid, .voter = !peers[i].left};
+  if (!proc->pulse) {
+    proc->pulse = dmi_pulse_new(&config);
+    proc->started = true;
+    dmi_pulse_start(proc->pulse, now_of(daemon), &view, 0, &daemon->held);
+  } else {
+    (void)dmi_pulse_take(proc->pulse, now_of(daemon), &view, 0, &daemon->held);
+  }
+  dmi_pulse_all_taken(proc->pulse, now_of(daemon), view.number, &daemon->held);
+}
+
 static void on_start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   struct daemon *daemon = arg;
   const struct dmi_pulse_config config = {
       .self = dmi_member_uid(daemon->m), .dead_after = DEAD_AFTER, .survive = true};
+  forget_pulse(daemon);
   daemon->proc->pulse = dmi_pulse_new(&config);
   dmi_pulse_set_break(daemon->proc->pulse, daemon->sim->broken);
   daemon->proc->uid = config.self;
@@ -171,7 +209,12 @@ static void carry_pulse(struct daemon *daemon, struct dmi_pulse_out *out) {
       case DMI_PULSE_END:
         sim_log(sim, "p%u ends: %s", proc->uid, act->text);
         sim_check_gives_up(sim, proc, act->text);
+        if (!daemon->m->env.survive)
+          sim_bad(sim, "p%u ends, and has not heard of DMI_survive", proc->uid);
         sim_proc_die(sim, proc);
+        break;
+      case DMI_PULSE_LOST:
+        dmi_member_lost(daemon->m, act->uid, act->text, &daemon->out);
         break;
       case DMI_PULSE_FREEZE:
         sim->totals->freezes++;
@@ -221,6 +264,11 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
       daemon->root_set = daemon->root;
       daemon->root_op = 0;
       sim->totals->roots++;
+    }
+    if (act->op == daemon->survive_op) {
+      if (act->error) sim_bad(sim, "DMI_survive fails");
+      daemon->survived = true;
+      sim->totals->survives++;
     }
     daemon->calls--;
     return;
@@ -279,6 +327,7 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
               (unsigned)dmi_member_view(daemon->m), daemon->proc->view.view.num,
               daemon->m->coordinator_next);
       if (daemon->m->crash == dmi_member_view(daemon->m)) sim_check_view(sim, daemon->proc, false);
+      if (!daemon->m->env.survive) pulse_alone(daemon);
       dmi_member_viewed(daemon->m, &daemon->out);
       break;
     case DMI_MACT_JOINED:
@@ -364,7 +413,8 @@ void sim_proc_start(struct sim *sim, dmi_uid_t at, uint32_t host) {
       .addrs = env_addrs,
       .survive = &survive,
       .survive_arg = daemon,
-      .settings = {.survive = true, .dead_after = DEAD_AFTER / 1000},
+      .settings = {.survive = !sim->totals->late, .dead_after = DEAD_AFTER / 1000},
+      .surviving = {.survive = true, .dead_after = DEAD_AFTER / 1000},
       .main_lost = sim->totals->with_roots ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED};
   struct dmi_node_info info = {.cores = 1, .memory = 1, .host = "host"};
   struct dmi_addr own = {.port = (uint16_t)(1000 + at)};
@@ -442,6 +492,8 @@ static void on_eof(struct sim *sim, struct daemon *daemon, dmi_uid_t from,
   const struct sim_proc *gone = &sim->proc[from];
   if (!daemon->proc->started && daemon->temp % 16 == from && daemon->temp) {
     dmi_member_lost(daemon->m, daemon->temp, "it ended", &daemon->out);
+  } else if (!daemon->m->env.survive && gone->uid && !gone->ended) {
+    dmi_member_lost(daemon->m, gone->uid, "it ended", &daemon->out);
   } else if (daemon->proc->started && gone->uid && !gone->ended) {
     dmi_pulse_broken(daemon->proc->pulse, now_of(daemon), gone->uid, out);
   }
@@ -491,9 +543,32 @@ void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
 
 /* ---- Users ----------------------------------------------------------------------------------- */
 
+/* The first process welcomes nobody before it has called it.  False: it has not returned. */
+static bool asks_to_survive(struct daemon *daemon) {
+  struct sim *sim = daemon->sim;
+  if (!sim->totals->late || !daemon->m->first || daemon->survived) return true;
+  if (!daemon->survive_op && (sim->now > 1500 * (uint64_t)MS || rng_once_in(&sim->rng, 12))) {
+    daemon->survive_op = 2 * ++sim->attempts;
+    daemon->calls++;
+    sim_log(sim, "p%u calls DMI_survive", daemon->proc->uid);
+    dmi_member_survives(daemon->m, daemon->survive_op, &daemon->out);
+    carry(daemon);
+  }
+  return daemon->survived;
+}
+
+/* One that was not welcomed dies, before the program survives losses or at that moment. */
+static void kill_early(struct sim *sim) {
+  struct sim_proc *proc = &sim->proc[rng_range(&sim->rng, 2, PROCS - 1)];
+  if (daemon_of(&sim->proc[1])->survived || !proc->alive || !rng_once_in(&sim->rng, 6)) return;
+  sim->totals->kills++;
+  sim_log(sim, "p%u is killed, and was not welcomed", proc->uid);
+  sim_proc_die(sim, proc);
+}
+
 static void user(struct daemon *daemon) {
   struct sim *sim = daemon->sim;
-  if (!daemon->joined || daemon->over || daemon->stopped) return;
+  if (!daemon->joined || daemon->over || daemon->stopped || !asks_to_survive(daemon)) return;
   if (!daemon->polls && (daemon->opened || daemon->m->first)) {
     daemon->polls++;
     dmi_member_poll(daemon->m, 2 * ++sim->attempts + 1, &daemon->out);
@@ -533,6 +608,7 @@ void sim_proc_change(struct sim *sim, struct sim_proc *proc) {
 }
 
 void sim_users(struct sim *sim) {
+  if (sim->totals->late) kill_early(sim);
   for (uint32_t i = 1; i < PROCS; i++) {
     if (sim->proc[i].daemon && sim_proc_runs(sim, &sim->proc[i])) user(daemon_of(&sim->proc[i]));
   }

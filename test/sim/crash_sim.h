@@ -83,6 +83,8 @@ struct sim_totals {
   uint64_t seeds, events, kills, stops, cuts, links, joins, leaves, handovers, changes, crashes;
   uint64_t removed, ended, notices, survivors, extinct, freezes, given_up, roots, recovers;
   uint64_t witnesses; /* that have joined */
+  uint64_t survives;  /* programs that have called DMI_survive */
+  bool late;          /* an option: they begin without --survive, and call it later */
   bool with_roots;    /* an option: processes name things, and DMI_main is gone on with when lost */
 };
 
