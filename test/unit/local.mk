@@ -27,7 +27,7 @@ test_unit_control_test_SOURCES = test/unit/control_test.c
 test_unit_control_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_survive_test
-test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c
+test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c test/unit/member_one.h
 test_unit_member_survive_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/pulse_test
@@ -142,11 +142,11 @@ test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_test
-test_unit_member_test_SOURCES = test/unit/member_test.c
+test_unit_member_test_SOURCES = test/unit/member_test.c test/unit/member_one.h
 test_unit_member_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_crash_test
-test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c
+test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c test/unit/member_one.h
 test_unit_member_crash_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/claim_test

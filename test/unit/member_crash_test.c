@@ -11,25 +11,12 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "core/member_int.h"
+#include "member_one.h"
 #include "msg/wire.h"
 
-static const uint8_t program_id[16] = {7};
 static struct dmi_mout out;
 
 /* ---- Surroundings: an agreement that says yes ------------------------------------------------ */
-
-static bool connected(void *arg, dmi_uid_t uid) {
-  (void)arg, (void)uid;
-  return true;
-}
-
-static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
-  (void)arg, (void)id;
-  memset(ours, 0, sizeof(*ours));
-  memset(theirs, 0, sizeof(*theirs));
-  theirs->ip[15] = 9;
-}
 
 static void start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   (void)arg, (void)view, (void)ballot;
@@ -68,24 +55,12 @@ static const struct dmi_member_survive survive = {.start = start,
 /* ---- What comes, and what goes --------------------------------------------------------------- */
 
 static struct dmi_mact *sent(dmi_uid_t to, enum dmi_msg_type type) {
-  for (uint32_t i = 0; i < out.num; i++) {
-    struct dmi_mact *act = &out.act[i];
-    if (act->type == DMI_MACT_SEND && act->id == to && act->msg.type == type) return act;
-  }
-  return NULL;
+  return find_send(&out, to, type);
 }
 
 static bool give_flagged(struct dmi_member *m, uint32_t from, enum dmi_msg_type type, uint64_t op,
                          uint16_t flags, struct dmi_pack *body) {
-  struct dmi_msg msg = {.type = (uint8_t)type, .flags = flags};
-  bool good;
-  msg.member.op = op;
-  if (body) msg.body = dmi_pack_slice(body);
-  dmi_mout_clear(&out);
-  good = dmi_member_message(m, from, &msg, &out);
-  dmi_slice_drop(&msg.body);
-  dmi_member_check(m);
-  return good;
+  return give_member(m, from, type, op, flags, body, &out);
 }
 
 static bool give(struct dmi_member *m, uint32_t from, enum dmi_msg_type type, uint64_t op,
@@ -635,11 +610,7 @@ static void test_joiner_is_told(void **state) {
   uint8_t id[16];
   size_t len;
   (void)state;
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, DMI_NET_TEMP + 1, DMI_CTL_JOIN, 0, &body));
   act = sent(m->coord->next_uid - 1, DMI_CTL_ACCEPT);
   assert_non_null(act);
@@ -665,11 +636,7 @@ static struct dmi_member *with_witness(void) {
   assert_true(give(m, 3, DMI_CTL_POLL, 8, NULL)); /* that 1 is lost */
   assert_true(give(m, 3, DMI_CTL_POLL, 9, NULL));
   m->coord->next_uid = WITNESS;
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &addr);
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 1);
+  body = join_body(&addr, &info, true);
   assert_true(give(m, DMI_NET_TEMP + 1, DMI_CTL_JOIN, 0, &body));
   assert_non_null(sent(WITNESS, DMI_CTL_ACCEPT));
   for (uint64_t view = 11; view <= 12; view++) {
@@ -750,12 +717,18 @@ static void test_witness_and_losses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_of_the_lost), cmocka_unit_test(test_thread_asked_early),
-      cmocka_unit_test(test_directory_made_anew), cmocka_unit_test(test_home_that_moved),
-      cmocka_unit_test(test_calls_again),         cmocka_unit_test(test_reserve),
-      cmocka_unit_test(test_reserve_and_exit),    cmocka_unit_test(test_home_on_its_way),
-      cmocka_unit_test(test_member_remembers),    cmocka_unit_test(test_lookup_of_a_lost_home),
-      cmocka_unit_test(test_joiner_is_told),      cmocka_unit_test(test_witness),
+      cmocka_unit_test(test_threads_of_the_lost),
+      cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_directory_made_anew),
+      cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_calls_again),
+      cmocka_unit_test(test_reserve),
+      cmocka_unit_test(test_reserve_and_exit),
+      cmocka_unit_test(test_home_on_its_way),
+      cmocka_unit_test(test_member_remembers),
+      cmocka_unit_test(test_lookup_of_a_lost_home),
+      cmocka_unit_test(test_joiner_is_told),
+      cmocka_unit_test(test_witness),
       cmocka_unit_test(test_carried),
       cmocka_unit_test(test_witness_and_losses),
       cmocka_unit_test(test_loss_told),

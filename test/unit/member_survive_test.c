@@ -11,9 +11,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "core/member_int.h"
-
-static const uint8_t program_id[16] = {7};
+#include "member_one.h"
 
 struct one {
   struct dmi_member *m;
@@ -78,18 +76,6 @@ static const struct dmi_member_survive survive = {.start = on_start,
                                                   .all_taken = on_all_taken};
 
 /* ---- Two members ----------------------------------------------------------------------------- */
-
-static bool connected(void *arg, dmi_uid_t uid) {
-  (void)arg, (void)uid;
-  return true;
-}
-
-static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
-  (void)arg, (void)id;
-  memset(ours, 0, sizeof(*ours));
-  memset(theirs, 0, sizeof(*theirs));
-  theirs->ip[15] = 9;
-}
 
 static void make(struct one *one, bool survives) {
   const struct dmi_node_info info = {.cores = 1, .memory = 1000, .host = "h"};
@@ -165,7 +151,7 @@ static void survives_from(const struct one *one, uint64_t view) {
   assert_int_equal(one->ballot, 1);
   assert_int_equal(one->voters, 1);
   assert_int_equal(one->voter, 1);
-  assert_true(one->tie <= 1); /* 0: the coordinator, which is 1 */
+  assert_true(one->tie <= 1);                               /* 0: the coordinator, which is 1 */
   assert_int_equal(dmi_root_get(&one->m->roots, "", 0), 1); /* where DMI_main runs */
 }
 

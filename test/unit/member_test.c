@@ -12,29 +12,12 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "core/member_int.h"
+#include "member_one.h"
 #include "msg/wire.h"
 
 #define TEMP DMI_NET_TEMP
 
-static const uint8_t program_id[16] = {7};
 static struct dmi_mout out;
-
-static bool connected(void *arg, uint32_t uid) {
-  (void)arg;
-  (void)uid;
-  return true;
-}
-
-static void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs) {
-  (void)arg;
-  (void)id;
-  memset(ours, 0, sizeof(*ours));
-  memset(theirs, 0, sizeof(*theirs));
-  theirs->ip[10] = theirs->ip[11] = 0xff;
-  theirs->ip[12] = 10;
-  theirs->ip[15] = 9;
-}
 
 static struct dmi_member *make(void) {
   struct dmi_member_env env = {
@@ -55,41 +38,24 @@ static struct dmi_member *first(void) {
 
 /* The next action of this type, or a failed test. */
 static struct dmi_mact *expect(enum dmi_mact_type type) {
-  for (uint32_t i = 0; i < out.num; i++) {
-    if (out.act[i].type == type) return &out.act[i];
-  }
-  fail_msg("no action %d among %u", type, out.num);
-  return NULL;
+  struct dmi_mact *act = find_action(&out, type);
+  if (!act) fail_msg("no action %d among %u", type, out.num);
+  return act;
 }
 
 static struct dmi_mact *expect_send(uint32_t to, uint8_t type) {
-  for (uint32_t i = 0; i < out.num; i++) {
-    struct dmi_mact *act = &out.act[i];
-    if (act->type == DMI_MACT_SEND && act->id == to && act->msg.type == type) return act;
-  }
-  fail_msg("%s was not sent to %u", dmi_wire_name((uint8_t)type), to);
-  return NULL;
+  struct dmi_mact *act = find_send(&out, to, type);
+  if (!act) fail_msg("%s was not sent to %u", dmi_wire_name(type), to);
+  return act;
 }
 
 static bool has(enum dmi_mact_type type) {
-  for (uint32_t i = 0; i < out.num; i++) {
-    if (out.act[i].type == type) return true;
-  }
-  return false;
+  return find_action(&out, type);
 }
 
 static bool give(struct dmi_member *m, uint32_t from, uint8_t type, uint64_t op,
                  struct dmi_pack *body) {
-  struct dmi_msg msg = {0};
-  bool ok;
-  msg.type = type;
-  msg.member.op = op;
-  if (body) msg.body = dmi_pack_slice(body);
-  dmi_mout_clear(&out);
-  ok = dmi_member_message(m, from, &msg, &out);
-  dmi_slice_drop(&msg.body);
-  dmi_member_check(m);
-  return ok;
+  return give_member(m, from, type, op, 0, body, &out);
 }
 
 static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
@@ -104,11 +70,7 @@ static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
 static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
   struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
   expect_send(uid, DMI_CTL_ACCEPT);
@@ -160,11 +122,7 @@ static void test_join(void **state) {
   struct dmi_pack body;
   struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
   (void)state;
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_VIEW)->peers[0].addr.port, 7881);
   assert_true(give_taken(m, 2, 2));
@@ -228,11 +186,7 @@ static void test_roots(void **state) {
   dmi_mout_clear(&out);
   dmi_member_root_get(m, 11, "b", 1, &out);
   assert_int_equal(expect(DMI_MACT_RESULT)->value, 0);
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(sent_root(3, DMI_CTL_ACCEPT, "a"), 77);
   dmi_pack_init(&body);
@@ -552,11 +506,7 @@ static void test_advertise(void **state) {
   join(m, 2, 2); /* this one names none: the address is the one that others see, 10.0.0.9 */
   there.ip[15] = 8;
   there.port = 7882;
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &there);
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&there, &info, false);
   assert_true(give(m, TEMP + 3, DMI_CTL_JOIN, 0, &body));
   assert_memory_equal(&expect(DMI_MACT_VIEW)->peers[0].addr, &there, sizeof(there));
   got = sent_addr(2, DMI_CTL_VIEW, 0);
@@ -599,11 +549,7 @@ static void test_coordinator_awaits(void **state) {
   char name[DMI_NAME_TEXT];
   (void)state;
   AWAITS(m, "");
-  dmi_pack_init(&body);
-  dmi_member_pack_addr(&body, &(struct dmi_addr){.port = 7881});
-  dmi_info_pack(&body, &info);
-  dmi_member_pack_birth(&body, &info.birth);
-  dmi_pack_u8(&body, 0); /* no witness */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, TEMP, DMI_CTL_JOIN, 0, &body));
   dmi_member_viewed(m, &out);
   AWAITS(m, "2 ");
