@@ -9,8 +9,9 @@
 #include "core/heap.h"
 #include "simulator.h"
 
-#define BASE_STEP (4096 + 65536) /* distance between mappings, which are all small */
-#define SLOTS 2048u              /* a power of two, more than twice the numbers given */
+#define BASE_ALIGN 4096u               /* mappings begin at multiples of it, and are smaller */
+#define BASE_STEP (BASE_ALIGN + 65536) /* distance between mappings */
+#define SLOTS 2048u                    /* a power of two, more than twice the numbers given */
 
 struct sim_numbers {
   uint64_t key[SLOTS]; /* 0: free */
@@ -45,9 +46,9 @@ struct node *sim_by_uid(const struct sim *sim, uint32_t uid) {
   return sim->by_uid[sim_uid(sim, uid)];
 }
 
-uint32_t sim_map_num(const struct sim *sim, uint64_t base) {
-  uint64_t num = (base - DMI_FIRST_BASE) / BASE_STEP;
-  if (!base) return SIM_MAPS - 1;
-  if (sim->opt.crashes) return number(sim->map_numbers, base, SIM_MAPS - 1);
+uint32_t sim_map_num(const struct sim *sim, uint64_t addr) {
+  uint64_t num = (addr - DMI_FIRST_BASE) / BASE_STEP;
+  if (!addr) return SIM_MAPS - 1;
+  if (sim->opt.crashes) return number(sim->map_numbers, addr - addr % BASE_ALIGN, SIM_MAPS - 1);
   return num < SIM_MAPS ? (uint32_t)num : SIM_MAPS - 1; /* the last one is never made */
 }

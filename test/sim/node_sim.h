@@ -248,7 +248,7 @@ struct sim_numbers *sim_numbers_new(void);
 /* 0: a temporary id, or none. */
 uint32_t sim_uid(const struct sim *sim, uint32_t id);
 struct node *sim_by_uid(const struct sim *sim, uint32_t uid); /* NULL: it has not begun */
-uint32_t sim_map_num(const struct sim *sim, uint64_t base);
+uint32_t sim_map_num(const struct sim *sim, uint64_t addr);   /* any address in it */
 
 /* ---- node_proc.c: a process, its mappings and records; node_page.c: the page protocol in it ----
  */
