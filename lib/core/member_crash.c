@@ -65,21 +65,23 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   /* Who has joined may be known as that process sees it. */
   const struct dmi_addr by = maker ? maker->addr : none;
   uint32_t coordinator = view->coordinator;
-  if (view->number != m->view + 1) return; /* it came from the coordinator, too */
   if (crash) m->crash = m->last_crash = view->number;
   dmi_view_take(m, view, &by);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
 
 static void take_agreed(struct dmi_member *m, const struct dmi_slice *body, bool crash) {
-  struct dmi_view_body view;
+  struct dmi_view_body view = {0};
   struct dmi_unpack unpack;
+  bool understood, known;
   dmi_unpack_init(&unpack, body);
-  if (!dmi_view_unpack(&unpack, &view)) {
+  understood = dmi_view_unpack(&unpack, &view);
+  known = view.number != m->view + 1; /* it came from the coordinator, too */
+  if (!understood || (!known && !dmi_view_removed_good(m, &view))) {
     dmi_member_fatal(m, "the others have agreed on a view that this process does not understand");
-    return;
+  } else if (!known) {
+    take(m, &view, crash);
   }
-  take(m, &view, crash);
   dmi_view_free(&view);
 }
 

@@ -322,6 +322,9 @@ struct dmi_view_body {
 bool dmi_view_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view);
 /* True if the added members are different and have valid numbers. */
 bool dmi_view_peers_good(const struct dmi_view_body *view);
+/* Those who are removed are members, each named once, and so are their heirs; this process is
+ * removed only if it has an heir. */
+bool dmi_view_removed_good(const struct dmi_member *m, const struct dmi_view_body *view);
 void dmi_view_free(struct dmi_view_body *view);
 /* True if the address is empty; the receiver then uses the source address. */
 bool dmi_member_addr_unsaid(const struct dmi_addr *addr);

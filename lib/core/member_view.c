@@ -114,17 +114,35 @@ static int by_uid(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-bool dmi_view_peers_good(const struct dmi_view_body *view) {
-  uint32_t *uid = dmi_xalloc(view->added_num, sizeof(*uid));
+/* Are these different processes?  Sorts them, and frees the array. */
+static bool uids_good(uint32_t *uid, uint32_t num) {
   bool good = true;
-  for (uint32_t i = 0; i < view->added_num; i++)
-    uid[i] = view->added[i].uid;
-  qsort(uid, view->added_num, sizeof(*uid), by_uid);
-  for (uint32_t i = 0; i < view->added_num; i++) {
+  qsort(uid, num, sizeof(*uid), by_uid);
+  for (uint32_t i = 0; i < num; i++) {
     if (uid[i] == 0 || uid[i] >= DMI_NET_TEMP || (i > 0 && uid[i] == uid[i - 1])) good = false;
   }
   free(uid);
   return good;
+}
+
+bool dmi_view_peers_good(const struct dmi_view_body *view) {
+  uint32_t *uid = dmi_xalloc(view->added_num, sizeof(*uid));
+  for (uint32_t i = 0; i < view->added_num; i++)
+    uid[i] = view->added[i].uid;
+  return uids_good(uid, view->added_num);
+}
+
+bool dmi_view_removed_good(const struct dmi_member *m, const struct dmi_view_body *view) {
+  uint32_t *uid = dmi_xalloc(view->removed_num, sizeof(*uid));
+  bool good = true;
+  for (uint32_t i = 0; i < view->removed_num; i++) {
+    const struct dmi_removed *removed = &view->removed[i];
+    uid[i] = removed->uid;
+    if (!dmi_member_find(m, removed->uid) || removed->heir == removed->uid) good = false;
+    if (removed->heir && !dmi_member_find(m, removed->heir)) good = false;
+    if (!removed->heir && removed->uid == m->uid) good = false;
+  }
+  return uids_good(uid, view->removed_num) && good;
 }
 
 /* The role moves in a separate view, to a member that has joined and is welcomed. */
@@ -145,7 +163,7 @@ static bool becomes_voter(bool survive, const struct dmi_peer *before, const str
 static bool plausible(const struct dmi_member *m, const struct dmi_view_body *view) {
   bool survive = m->env.survive || view->settles;
   if (m->viewing || view->number != m->view + 1) return false;
-  if (!dmi_view_peers_good(view)) return false;
+  if (!dmi_view_peers_good(view) || !dmi_view_removed_good(m, view)) return false;
   for (uint32_t i = 0; i < view->added_num; i++) {
     const struct dmi_peer *peer = dmi_member_find(m, view->added[i].uid);
     if (view->added[i].left || (peer && !becomes_voter(survive, peer, &view->added[i])))
@@ -154,11 +172,10 @@ static bool plausible(const struct dmi_member *m, const struct dmi_view_body *vi
   for (uint32_t i = 0; i < view->removed_num; i++) {
     const struct dmi_removed *removed = &view->removed[i];
     const struct dmi_peer *peer = dmi_member_find(m, removed->uid);
-    if (!peer || removed->uid == m->coordinator || removed->heir == removed->uid) return false;
+    if (removed->uid == m->coordinator) return false;
     if (removed->heir && (peer->left || removed->main)) return false;
-    if (removed->heir && !dmi_member_find(m, removed->heir)) return false;
     if (removed->uid != m->uid) continue;
-    if (!removed->heir || m->phase != DMI_PHASE_DRAINED || !m->heir) return false;
+    if (m->phase != DMI_PHASE_DRAINED || !m->heir) return false;
   }
   return handover_good(m, view);
 }

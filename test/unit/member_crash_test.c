@@ -127,22 +127,29 @@ static struct dmi_member *member(dmi_uid_t uid) {
   return m;
 }
 
-/* The others have agreed that `lost` is gone, and who the coordinator is. */
-static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, dmi_uid_t lost) {
+/* The others have agreed that `num` are gone, and who the coordinator is. */
+static void agree(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator,
+                  const dmi_uid_t *lost, uint32_t num) {
   struct dmi_pack body;
   struct dmi_slice slice;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
   dmi_pack_u32(&body, coordinator);
   dmi_pack_u32(&body, 0);
-  dmi_pack_u32(&body, 1);
-  dmi_pack_u32(&body, lost);
-  dmi_pack_u32(&body, 0);
-  dmi_pack_u8(&body, 2);
+  dmi_pack_u32(&body, num);
+  for (uint32_t i = 0; i < num; i++) {
+    dmi_pack_u32(&body, lost[i]);
+    dmi_pack_u32(&body, 0);
+    dmi_pack_u8(&body, 2);
+  }
   slice = dmi_pack_slice(&body);
   dmi_mout_clear(&out);
   dmi_member_agreed(m, &slice, true, &out);
   dmi_slice_drop(&slice);
+}
+
+static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, dmi_uid_t lost) {
+  agree(m, number, coordinator, &lost, 1);
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
   dmi_member_check(m);
@@ -715,8 +722,22 @@ static void test_witness_and_losses(void **state) {
   end(m);
 }
 
+/* A view whose leader is faulty removes one that is no member, one twice, or the receiver. */
+static void test_agreed_nonsense(void **state) {
+  const dmi_uid_t lost[][2] = {{4, 9}, {4, 4}, {4, 3}, {0, 4}};
+  (void)state;
+  for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+    struct dmi_member *m = member(3);
+    agree(m, 10, 1, lost[i], 2);
+    assert_non_null(find_action(&out, DMI_MACT_FATAL));
+    assert_null(find_action(&out, DMI_MACT_VIEW));
+    end(m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_agreed_nonsense),
       cmocka_unit_test(test_threads_of_the_lost),
       cmocka_unit_test(test_thread_asked_early),
       cmocka_unit_test(test_directory_made_anew),
