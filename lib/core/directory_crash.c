@@ -95,6 +95,14 @@ static bool is_handed(const struct dmi_coord *c, const struct dmi_told *told) {
   return leaver && told->entry.home && leaver->heir == told->entry.home;
 }
 
+/* Has the heir of a leaver handed it on?  Then who takes that heir for the home knows less. */
+static bool is_handed_on(const struct dmi_coord *c, uint32_t first, uint32_t end, dmi_uid_t heir) {
+  for (uint32_t i = first; i < end; i++) {
+    if (c->known.told.at[i].by == heir) return is_handed(c, &c->known.told.at[i]);
+  }
+  return false;
+}
+
 /* Who says that it is the home, is.  If nobody does, it is lost, or on its way from a leaver to its
  * heir; those that take the leaver for the home know less than the leaver. */
 static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end) {
@@ -103,7 +111,8 @@ static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end
     if (told[i].by == told[i].entry.home) return told[i].by;
   }
   for (uint32_t i = first; i < end; i++) {
-    if (is_handed(c, &told[i])) return told[i].entry.home;
+    if (is_handed(c, &told[i]) && !is_handed_on(c, first, end, told[i].entry.home))
+      return told[i].entry.home;
   }
   for (uint32_t i = first; i < end; i++) {
     if (!denies(&c->known, first, end, told[i].entry.home)) return told[i].entry.home;
@@ -179,7 +188,8 @@ static bool is_heir_of(const struct dmi_removed *lost, uint32_t num, dmi_uid_t h
   return false;
 }
 
-/* Before the homes of lost processes are their heirs'. */
+/* Before the homes of lost processes are their heirs'.  Who is to be the home, and knows another
+ * one, hears of it from the leaver: HOME_BEGIN comes before that one's CUT. */
 void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, dmi_uid_t to,
                               const struct dmi_removed *lost, uint32_t lost_num) {
   struct dmi_pack list;
@@ -188,7 +198,9 @@ void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, 
   for (uint32_t i = 0; i <= c->mappings.num; i++) {
     const struct dmi_entry *entry = i < c->mappings.num ? &c->mappings.at[i] : &c->system;
     dmi_uid_t told = told_by(&c->known, entry->base, to);
-    if (told ? told == entry->home : !is_heir_of(lost, lost_num, entry->home, to)) continue;
+    if (told ? told == entry->home || entry->home == to
+             : !is_heir_of(lost, lost_num, entry->home, to))
+      continue;
     dmi_member_pack_mapping(&list, entry);
     num++;
   }

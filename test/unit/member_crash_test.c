@@ -330,27 +330,53 @@ static void test_directory_made_anew(void **state) {
   end(m);
 }
 
-/* 3 has got the home of A from the lost 1; 4 still takes 1 for it, and is told. */
-static void test_home_that_moved(void **state) {
-  struct dmi_member *m = member(2);
-  const struct told three = {.mapping = {{A, 4096, 2, 3, 0}}},
-                    four = {.mapping = {{A, 4096, 2, 1, 0}}};
-  struct dmi_mact *act;
+/* STATE of one that is leaving. */
+static void give_state_of_leaver(struct dmi_member *m, uint32_t from, uint32_t heir,
+                                 const struct told *told) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 10);
+  dmi_pack_u8(&body, DMI_PHASE_DRAINING);
+  dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED);
+  dmi_pack_u32(&body, heir);
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
+  dmi_pack_u64(&body, 0);
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u32(&body, 0);
+  pack_told(&body, told);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
+}
+
+/* The mappings in the RECOVER to `uid`; the last one is `*entry`. */
+static uint32_t recover_tells(uint32_t uid, struct dmi_entry *entry) {
+  struct dmi_mact *act = sent(uid, DMI_CTL_RECOVER);
   struct dmi_unpack body;
-  struct dmi_entry entry;
-  (void)state;
-  crash(m, 10, 2, 1);
-  give_state_of(m, 4, 10, &four);
-  give_state_of(m, 3, 10, &three);
-  act = sent(4, DMI_CTL_RECOVER);
+  uint32_t num;
   assert_non_null(act);
   dmi_unpack_init(&body, &act->msg.body);
   for (int i = 0; i < 3; i++)
     (void)dmi_unpack_u64(&body); /* view; what is carried; number of those that are lost, uid 1 */
   (void)dmi_unpack_u32(&body);   /* its heir */
   (void)dmi_unpack_u64(&body);   /* limit */
-  assert_int_equal(dmi_unpack_count(&body, DMI_MAPPING_BYTES), 1);
-  dmi_member_unpack_mapping(&body, &entry);
+  num = dmi_unpack_count(&body, DMI_MAPPING_BYTES);
+  for (uint32_t i = 0; i < num; i++)
+    dmi_member_unpack_mapping(&body, entry);
+  return num;
+}
+
+/* 3 has got the home of A from the lost 1; 4 still takes 1 for it, and is told. */
+static void test_home_that_moved(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.mapping = {{A, 4096, 2, 3, 0}}},
+                    four = {.mapping = {{A, 4096, 2, 1, 0}}};
+  struct dmi_entry entry;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 4, 10, &four);
+  give_state_of(m, 3, 10, &three);
+  assert_int_equal(recover_tells(4, &entry), 1);
   assert_true(entry.base == A);
   assert_int_equal(entry.home, 3);
   assert_int_equal(looked_up(m, A).home, 3);
@@ -441,29 +467,35 @@ static void test_reserve(void **state) {
 }
 
 /* 4 leaves with the heir 3, where the home of A has not arrived completely: 3 still takes 4 for it.
- */
+ * It is not told: HOME_BEGIN, which is under way, would find a home there. */
 static void test_home_on_its_way(void **state) {
   struct dmi_member *m = member(2);
   const struct told three = {.mapping = {{A, 4096, 2, 4, 0}}},
                     four = {.mapping = {{A, 4096, 2, 3, 0}}};
-  struct dmi_pack body;
+  struct dmi_entry entry;
   (void)state;
   crash(m, 10, 2, 1);
   give_state_of(m, 3, 10, &three);
-  dmi_pack_init(&body);
-  dmi_pack_u64(&body, 10);
-  dmi_pack_u8(&body, DMI_PHASE_DRAINING);
-  dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED);
-  dmi_pack_u32(&body, 3); /* heir */
-  dmi_pack_u32(&body, 0);
-  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
-  dmi_pack_u64(&body, 0);
-  dmi_pack_u32(&body, 0);
-  dmi_pack_u32(&body, 0);
-  pack_told(&body, &four);
-  dmi_pack_u32(&body, 0);
-  assert_true(give(m, 4, DMI_CTL_STATE, 0, &body));
+  give_state_of_leaver(m, 4, 3, &four);
+  assert_int_equal(recover_tells(3, &entry), 0);
   assert_int_equal(looked_up(m, A).home, 3);
+  end(m);
+}
+
+/* 3 has left with the heir 4, and takes it for the home of A; but 4 is giving that to 2. */
+static void test_home_that_is_handed_on(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.mapping = {{A, 4096, 2, 4, 0}}},
+                    four = {.mapping = {{A, 4096, 2, 2, 0}}};
+  struct dmi_entry entry;
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of_leaver(m, 3, 4, &three);
+  give_state_of_leaver(m, 4, 2, &four);
+  assert_int_equal(recover_tells(4, &entry), 0);
+  assert_int_equal(recover_tells(3, &entry), 1);
+  assert_true(entry.base == A && entry.home == 2);
+  assert_int_equal(looked_up(m, A).home, 2);
   end(m);
 }
 
@@ -746,6 +778,7 @@ int main(void) {
       cmocka_unit_test(test_reserve),
       cmocka_unit_test(test_reserve_and_exit),
       cmocka_unit_test(test_home_on_its_way),
+      cmocka_unit_test(test_home_that_is_handed_on),
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
       cmocka_unit_test(test_joiner_is_told),
