@@ -25,7 +25,7 @@
 
 static const uint32_t may[DMI_HANDOVER_STATES] = {
     [DMI_HANDOVER_STAYS] = TO(NO_HEIR) | TO(ASKS),
-    [DMI_HANDOVER_NO_HEIR] = TO(ASKS),
+    [DMI_HANDOVER_NO_HEIR] = TO(ASKS) | TO(NO_HEIR), /* its heir was lost, and there is no other */
     [DMI_HANDOVER_ASKS] = TO(HOMES) | TO(STAYS) | TO(NO_HEIR),
     [DMI_HANDOVER_HOMES] = TO(BEGUN) | TO(PAGES) | TO(STAYS) | TO(NO_HEIR),
     [DMI_HANDOVER_BEGUN] = TO(TAILS),

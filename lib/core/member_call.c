@@ -47,11 +47,13 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
   dmi_member_send(m, m->coordinator, type, op, 0, body);
 }
 
-/* The one before may have done it, and its answer is lost: hence AGAIN. */
+/* The one before may have done it, and its answer is lost: hence AGAIN.  Those to be asked at
+ * RESUME have had their answer. */
 void dmi_member_calls_again(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->calls.num; i++) {
     const struct dmi_member_call *call = &m->calls.at[i];
     struct dmi_pack body;
+    if (call->later) continue;
     dmi_pack_init(&body);
     if (call->body.len) dmi_pack_raw(&body, call->body.ptr, call->body.len);
     dmi_member_send_again(m, call->type, call->op, &body);

@@ -270,9 +270,20 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
   return dmi_unpack_done(&body); /* of a recovery that begins anew */
 }
 
+/* What was said to this process because it was to be the coordinator, before the view made another
+ * one that: all of it is here now (CUT), and that one has it in STATE, or was told it again.  If
+ * this process gets the role later, it must not do it a second time. */
+static void forget_deferred(struct dmi_member *m) {
+  for (uint32_t i = m->deferred.num; i-- > 0;) {
+    if (m->deferred.at[i].from < DMI_NET_TEMP) dmi_deferred_drop(&m->deferred, i);
+  }
+  m->deferred_bytes = 0;
+}
+
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t pages) {
   struct dmi_pack body;
   if (number != m->crash || m->phase >= DMI_PHASE_ENDED) return;
+  if (!m->coord) forget_deferred(m);
   m->ready = number;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);

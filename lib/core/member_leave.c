@@ -52,8 +52,11 @@ bool dmi_member_losable(const struct dmi_member *m) {
 
 /* ---- LEAVE_GO to DRAINED ------------------------------------------------------------------- */
 
+/* If the heir was lost while the threads stopped, LEAVE_GO follows with another one, or with none.
+ */
 static void start_drain(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_DRAINING);
+  if (m->heir && !dmi_member_find(m, m->heir)) return;
   dmi_mout_add(m->out, DMI_MACT_START_DRAIN)->uid = m->heir;
 }
 

@@ -448,6 +448,21 @@ static void no_heir_at_first(void **state) {
   assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
 }
 
+/* It kept its pages; the heir that came then is lost, and again there is none. */
+static void heir_lost_and_none(void **state) {
+  struct world *w = *state;
+  const dmi_uid_t heir = 2;
+  known(w, 0, 1);
+  dmi_handover_begin(w->handover, 0, &w->out);
+  (void)next(w, DMI_ACT_DRAINED);
+  dmi_handover_begin(w->handover, heir, &w->out);
+  dmi_handover_lost(w->handover, &heir, 1, &w->out);
+  dmi_handover_begin(w->handover, 0, &w->out);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_NO_HEIR);
+  (void)next(w, DMI_ACT_DRAINED);
+  assert_int_equal(atomic_load(&w->at[0].map.home), 1);
+}
+
 /* A transition that is not in the table: this build of the core aborts. */
 static void wrong_move(void **state) {
   struct world *w = *state;
@@ -470,9 +485,17 @@ static void wrong_move(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(home_not_believed), TEST(hole_arrives), TEST(home_arrives), TEST(copy_of_nothing),
-      TEST(forgotten),         TEST(looked_up),    TEST(beyond),       TEST(not_too_much),
-      TEST(no_heir_at_first),  TEST(wrong_move),
+      TEST(home_not_believed),
+      TEST(hole_arrives),
+      TEST(home_arrives),
+      TEST(copy_of_nothing),
+      TEST(forgotten),
+      TEST(looked_up),
+      TEST(beyond),
+      TEST(not_too_much),
+      TEST(no_heir_at_first),
+      TEST(wrong_move),
+      TEST(heir_lost_and_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -549,6 +549,70 @@ static void test_lookup_of_a_lost_home(void **state) {
   end(m);
 }
 
+/* The same, and there is a second loss before RESUME: it is asked once, then. */
+static void test_lookup_and_two_losses(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_entry old = {A, 4096, 2, 4, 0};
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_lookup(m, 5, A, &out);
+  crash(m, 10, 1, 4);
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &old);
+  assert_true(give(m, 1, DMI_CTL_RESULT, 5, &body));
+  crash(m, 11, 1, 3);
+  assert_non_null(sent(1, DMI_CTL_STATE));
+  assert_null(sent(1, DMI_CTL_LOOKUP));
+  assert_true(give_number(m, 1, DMI_CTL_RESUME, 11));
+  assert_non_null(sent(1, DMI_CTL_LOOKUP));
+  end(m);
+}
+
+/* uid 2 was to be the coordinator; the view behind a loss says that 1 stays it, which is asked
+ * again. If 2 gets the role later, it must not answer, too. */
+static void test_calls_to_the_next(void **state) {
+  struct dmi_member *m = member(2);
+  struct dmi_pack body;
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, A);
+  assert_true(give(m, 3, DMI_CTL_LOOKUP, 5, &body));
+  crash(m, 10, 1, 4);
+  assert_int_equal(m->deferred.num, 1);
+  dmi_member_recovered(m, 10, 0, &out);
+  assert_non_null(sent(1, DMI_CTL_READY));
+  assert_int_equal(m->deferred.num, 0);
+  end(m);
+}
+
+/* ---- A heir that is lost --------------------------------------------------------------------- */
+
+static bool leave_go(struct dmi_member *m, dmi_uid_t heir) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, heir);
+  return give(m, 1, DMI_CTL_LEAVE_GO, 0, &body);
+}
+
+/* The heir is lost while the threads stop: nothing is handed to it. */
+static void test_heir_lost_while_stopping(void **state) {
+  struct dmi_member *m = member(3);
+  (void)state;
+  dmi_member_leave_asked(m, &out);
+  assert_true(leave_go(m, 4));
+  assert_int_equal(m->phase, DMI_PHASE_STOPPING);
+  crash(m, 10, 1, 4);
+  dmi_mout_clear(&out);
+  dmi_member_stopped(m, true, &out);
+  assert_int_equal(out.num, 0);
+  assert_true(give_number(m, 1, DMI_CTL_RESUME, 10));
+  assert_true(leave_go(m, 2));
+  assert_int_equal(out.num, 1);
+  assert_int_equal(out.act[0].type, DMI_MACT_START_DRAIN);
+  assert_int_equal(out.act[0].uid, 2);
+  end(m);
+}
+
 /* ---- The loss is told ------------------------------------------------------------------------ */
 
 static const struct dmi_mact *lost(uint32_t at) {
@@ -786,6 +850,9 @@ int main(void) {
       cmocka_unit_test(test_carried),
       cmocka_unit_test(test_witness_and_losses),
       cmocka_unit_test(test_loss_told),
+      cmocka_unit_test(test_lookup_and_two_losses),
+      cmocka_unit_test(test_calls_to_the_next),
+      cmocka_unit_test(test_heir_lost_while_stopping),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
