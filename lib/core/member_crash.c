@@ -253,7 +253,8 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
     act->removed[i].uid = dmi_unpack_u32(&body);
     act->removed[i].heir = dmi_unpack_u32(&body);
     act->removed[i].lost = true;
-    if (!dmi_member_find(m, act->removed[i].heir)) body.bad = true;
+    /* that of a recovery before this one may be lost */
+    if (number == m->crash && !dmi_member_find(m, act->removed[i].heir)) body.bad = true;
   }
   limit = dmi_unpack_u64(&body);
   unpack_inherited(&body, act);

@@ -499,6 +499,33 @@ static void test_home_that_is_handed_on(void **state) {
   end(m);
 }
 
+/* RECOVER that names `heir`, behind that view. */
+static bool told_to_recover(struct dmi_member *m, uint64_t number, uint32_t heir) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u64(&body, 0); /* what is carried */
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 5); /* lost */
+  dmi_pack_u32(&body, heir);
+  dmi_pack_u64(&body, 0); /* limit */
+  dmi_pack_u32(&body, 0); /* mappings */
+  return give(m, 1, DMI_CTL_RECOVER, 0, &body);
+}
+
+/* RECOVER arrives when there was another loss, that of the heir that it names. */
+static void test_late_recover(void **state) {
+  struct dmi_member *m = member(2);
+  (void)state;
+  crash(m, 10, 1, 4);
+  assert_true(told_to_recover(m, 9, 4));
+  assert_int_equal(out.num, 0);
+  assert_false(told_to_recover(m, 10, 4));
+  assert_true(told_to_recover(m, 10, 3));
+  assert_non_null(recovers());
+  end(m);
+}
+
 /* RECOVER of a second loss says which recovery counts: one that some have resumed, also if others
  * do not know that it is over. */
 static void test_carried(void **state) {
@@ -845,6 +872,7 @@ int main(void) {
       cmocka_unit_test(test_home_that_is_handed_on),
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
+      cmocka_unit_test(test_late_recover),
       cmocka_unit_test(test_joiner_is_told),
       cmocka_unit_test(test_witness),
       cmocka_unit_test(test_carried),
