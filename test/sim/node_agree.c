@@ -55,6 +55,14 @@ void sim_agree_fini(struct sim *sim) {
 
 /* ---- What membership tells it, and asks ----------------------------------------------------- */
 
+/* Was it removed before it heard that it was accepted? */
+static bool is_removed(const struct sim *sim, const struct dmi_pulse_view *view, uint32_t uid) {
+  for (uint64_t i = view->number + 1; i < sim->agreed.num; i++) {
+    if (!member_of(&sim->agreed.at[i], uid)) return true;
+  }
+  return false;
+}
+
 static void on_start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   struct node *node = arg;
   struct sim *sim = node->sim;
@@ -64,8 +72,11 @@ static void on_start(void *arg, const struct dmi_pulse_view *view, uint64_t ball
   node->heard = view->number;
   if (view->num == 1) node->all_taken = view->number;
   node->started = true;
-  /* The view that has accepted it was given up. */
-  if (!made || made->crash || made->ballot != ballot) node->astray = true;
+  /* The view that has accepted it was given up, or it is in none any more. */
+  if (!made || made->crash || made->ballot != ballot || is_removed(sim, view, node->m->uid)) {
+    node->astray = node->no_lease = true; /* nobody has given it one */
+    sim_pause_one(node);
+  }
 }
 
 static bool on_take(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {

@@ -26,6 +26,7 @@ static void begin_call(struct node *node, struct sim_call call, struct dmi_input
   struct sim *sim = node->sim;
   call.op = in.op = ++sim->next_op;
   call.type = in.call;
+  call.crash = sim->last_crash;
   sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)in.call),
           (unsigned long long)arg);
   *DMI_LIST_ADD(&node->calls) = call;

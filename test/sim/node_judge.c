@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "msg/wire.h"
 #include "simulator.h"
 
@@ -40,7 +41,7 @@ static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
 /* All processes that it knows must know it, so that none meets an unknown uid. */
 void sim_judge_joined(struct node *node) {
   struct sim *sim = node->sim;
-  if (node->killed) return; /* removed before it hears that it has joined */
+  if (node->killed || node->astray) return; /* removed before it hears that it has joined */
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->proc[i];
     if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;
@@ -183,10 +184,17 @@ void sim_judge_notices(struct sim *sim) {
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
+/* It was made again behind a crash view, and came to the coordinator behind that of another
+ * caller. */
+static bool is_overtaken(const struct sim *sim, const struct sim_call *call, int error) {
+  return call->crash != sim->last_crash && call->about->notes.goodbyes > 1 &&
+         error == DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE);
+}
+
 static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
   struct node *about = call->about;
   struct sim_notes *notes = &about->notes;
-  bool sole = call->sole;
+  bool sole = call->sole && !is_overtaken(sim, call, error);
   if (about->killed) return;
   if (sim->random_used[0][about->dmi_id.n] || sim->random_used[1][about->dmi_id.n]) sole = false;
   if (call->type == DMI_CTL_WELCOME) {

@@ -38,20 +38,19 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   struct node *node = end->node;
   struct sim *sim = node->sim;
   uint32_t from = sim_conn(end)->self ? node->uid : end->id;
-  bool copied = queue->part > 0;
+  bool copied = queue->part > 0, fenced = node->fenced[sim_uid(sim, from)];
+  bool unknown =
+      from < DMI_NET_TEMP && from != node->uid && !node->knows[sim_uid(sim, from)] && !end->closed;
   struct dmi_msg msg = sim_queue_take(queue);
   struct dmi_frame *list;
   sim_line_look(sim, end);
   sim->totals->messages++;
-  if (from < DMI_NET_TEMP && from != node->uid && !node->knows[sim_uid(sim, from)] && !end->closed)
-    sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
+  if (unknown && !fenced) sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
   if (sim->opt.verbose)
     sim_log(sim, "p%u (%u) takes %s from %u: map %u page %u", node->uid, node->num,
             dmi_wire_name(msg.type), from,
             dmi_wire_about_page(msg.type) ? sim_map_num(sim, msg.map) : 0, (unsigned)msg.page);
-  if (node->fenced[sim_uid(sim, from)] ||
-      (sim->opt.crashes && from < DMI_NET_TEMP && from != node->uid &&
-       !node->knows[sim_uid(sim, from)] && !end->closed)) {
+  if (fenced || (sim->opt.crashes && unknown)) { /* one that was removed may have connected again */
     sim_lose_message(sim, &msg);
     return;
   }

@@ -60,6 +60,7 @@ struct sim_call {
   struct node *about; /* welcome, goodbye: the process of the notice; NULL: a random id */
   uint64_t arg;       /* base, or seq */
   uint32_t uid;       /* of a thread: its process */
+  uint64_t crash;     /* the last crash view when it was called */
   bool sole;          /* it is the first such call for this node */
 };
 
