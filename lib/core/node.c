@@ -190,6 +190,9 @@ static bool own(struct dmi_node *node, const struct dmi_act *act, struct dmi_out
     case DMI_ACT_READY:
       dmi_node_crash_ready(node, act->number, out);
       return true;
+    case DMI_ACT_BEGUN:
+      dmi_recover_begun(node->recover, act->number, out);
+      return true;
     case DMI_ACT_FREED: /* some of its pages may have been stalled */
       (void)dmi_out_add(out, DMI_ACT_LOOK);
       return false;

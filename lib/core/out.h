@@ -53,6 +53,7 @@ enum dmi_act_type {
   /* ---- of the recovery from a loss (core/recover.h) ---- */
   DMI_ACT_READY,   /* all that this process decides as a home is decided and known: tell the
                       coordinator.  Answer: dmi_recover_resume, or another dmi_recover_begin */
+  DMI_ACT_BEGUN,   /* behind REPLAY and RESUMED.  Answer: dmi_recover_begun */
   DMI_ACT_RESUMED, /* give what was held (HOLD) to the pages, in order */
   /* ---- of the node ---- */
   DMI_ACT_MEMBER, /* an action of membership: `member` (core/member.h) */

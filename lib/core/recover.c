@@ -60,8 +60,7 @@ bool dmi_recover_is_cut(const struct dmi_recover *r, dmi_uid_t from) {
   bool cut;
   dmi_recover_lock(r);
   peer = dmi_recover_peer(r, from);
-  cut = r->doubt ||
-        (peer && peer->ended[DMI_ROUND_CUT] && !DMI_BROKEN(r->core, DMI_BREAK_CUT));
+  cut = r->doubt || (peer && peer->ended[DMI_ROUND_CUT] && !DMI_BROKEN(r->core, DMI_BREAK_CUT));
   dmi_recover_unlock(r);
   return cut;
 }
@@ -318,6 +317,13 @@ void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *vie
   }
   cut = dmi_recover_about(r, DMI_MSG_CHANNEL_CUT, 0);
   dmi_recover_end_round(r, DMI_ROUND_CUT, &cut, out->first, out);
+  dmi_out_add(out, DMI_ACT_BEGUN)->number = r->number;
+}
+
+/* A CUT that came early must not be taken before what was kept so far is given to the pages: that
+ * would look as if it came behind the CUT, and wait for RESUME. */
+void dmi_recover_begun(struct dmi_recover *r, uint64_t number, struct dmi_out *out) {
+  if (number != r->number || r->state != DMI_RECOVER_CUTS) return; /* another loss */
   replay_early(r, out);
   dmi_recover_go_on(r, out);
 }

@@ -89,6 +89,9 @@ void dmi_recover_carry(struct dmi_recover *r, uint64_t carried, struct dmi_out *
  */
 void dmi_recover_begin(struct dmi_recover *r, const struct dmi_recover_view *view,
                        struct dmi_out *out);
+/* Action BEGUN: what was held (RESUMED of carry) or deferred (REPLAY) until then is with the pages.
+ */
+void dmi_recover_begun(struct dmi_recover *r, uint64_t number, struct dmi_out *out);
 /* CUT, BACK, REPORT, ASK, DECIDE, MARKED, TELLS, TELLERS.  Takes the slices over.  False: not from
  * a correct peer.
  */

@@ -64,6 +64,13 @@ static void log_send(const struct node *node, uint32_t to, const struct dmi_msg 
           (unsigned long long)msg->word[3], msg->flags);
 }
 
+/* A process that was removed, and lives, still takes its pages for its own; nobody takes them from
+ * it any more. */
+static bool nobody_takes(const struct node *node, uint32_t to) {
+  const struct node *other = node->noted ? sim_by_uid(node->sim, to) : NULL;
+  return other && (other->noted || other->fenced[sim_uid(node->sim, node->uid)]);
+}
+
 /* Sends a message about a page.  False: the receiver has left; the caller keeps the message. */
 static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   struct sim *sim = node->sim;
@@ -79,6 +86,11 @@ static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   }
   if (grant) {
     node_pager_granted(node);
+    if (nobody_takes(node, to)) {
+      dmi_slice_drop(&msg->list);
+      dmi_slice_drop(&msg->body);
+      return true;
+    }
     ++*grants;
     sim->totals->moves++;
   }

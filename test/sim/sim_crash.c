@@ -72,6 +72,9 @@ static void carry(struct sim_proc *proc, struct dmi_out *out) {
         sim_log(proc->sim, "p%u is ready", proc->core.self);
         sim_check_ready(proc, proc->recover);
         break;
+      case DMI_ACT_BEGUN:
+        dmi_recover_begun(proc->recover, act.number, out);
+        break;
       case DMI_ACT_RESUMED:
         replay_held(proc);
         break;

@@ -103,6 +103,10 @@ check_PROGRAMS += test/unit/page_crash_test
 test_unit_page_crash_test_SOURCES = test/unit/page_crash_test.c
 test_unit_page_crash_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/recover_test
+test_unit_recover_test_SOURCES = test/unit/recover_test.c
+test_unit_recover_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/wait_test
 test_unit_wait_test_SOURCES = test/unit/wait_test.c test/unit/page_line.h
 test_unit_wait_test_LDADD = $(unit_libs)
