@@ -66,6 +66,8 @@ static struct dmi_map *arriving(struct dmi_handover *h, uint64_t base, uint32_t 
 bool dmi_handover_on_home_tails(struct dmi_handover *h, uint32_t from, const struct dmi_msg *msg,
                                 struct dmi_out *out) {
   struct dmi_map *map = arriving(h, msg->map, from);
+  /* One may be lost that lived when this was sent: the recovery asks about its pages. */
+  bool frozen = atomic_load(&h->core->frozen);
   struct dmi_tail tail;
   (void)out;
   if (!map) return false;
@@ -73,7 +75,7 @@ bool dmi_handover_on_home_tails(struct dmi_handover *h, uint32_t from, const str
     struct dmi_page *page;
     memcpy(&tail, msg->list.ptr + at, sizeof(tail));
     if (tail.page >= map->page_num) return false;
-    if (!h->core->is_member(h->core->arg, tail.tail)) return false;
+    if (!frozen && !h->core->is_member(h->core->arg, tail.tail)) return false;
     page = ENV(h, record, map, tail.page, true);
     if (!page) dmi_xalloc_fail(sizeof(*page));
     (void)tail_arrives(h, page, true, tail.tail);

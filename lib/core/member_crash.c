@@ -273,12 +273,16 @@ bool dmi_member_on_recover(struct dmi_member *m, uint32_t from, const struct dmi
 
 /* What was said to this process because it was to be the coordinator, before the view made another
  * one that: all of it is here now (CUT), and that one has it in STATE, or was told it again.  If
- * this process gets the role later, it must not do it a second time. */
+ * this process gets the role later, it must not do it a second time.  Who asked to join asks that
+ * one. */
 static void forget_deferred(struct dmi_member *m) {
-  for (uint32_t i = m->deferred.num; i-- > 0;) {
-    if (m->deferred.at[i].from < DMI_NET_TEMP) dmi_deferred_drop(&m->deferred, i);
-  }
+  struct dmi_deferred_list list = m->deferred;
+  memset(&m->deferred, 0, sizeof(m->deferred));
   m->deferred_bytes = 0;
+  for (uint32_t i = 0; i < list.num; i++) {
+    if (list.at[i].from >= DMI_NET_TEMP) dmi_member_redirect(m, list.at[i].from, m->coordinator);
+  }
+  dmi_deferred_free(&list);
 }
 
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t pages) {

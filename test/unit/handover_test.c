@@ -252,6 +252,19 @@ static void home_not_believed(void **state) {
   no_more(w);
 }
 
+/* A tail was lost while the list was on its way: all pages are frozen. */
+static void home_arrives_behind_a_loss(void **state) {
+  struct world *w = *state;
+  known(w, 0, 2);
+  assert_true(home_begin(w, 2, 0, SIZE, PAGES));
+  atomic_store(&w->core.frozen, true);
+  assert_true(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){1, 4, 0}, 0));
+  assert_int_equal(dmi_page_tail(&w->core, record(w, &w->at[0].map, 1, false)), 4);
+  assert_false(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){PAGES, 2, 0}, 0));
+  atomic_store(&w->core.frozen, false);
+  assert_false(list(w, 2, DMI_MSG_HOME_TAILS, 0, (struct dmi_tail){2, 4, 0}, 0));
+}
+
 static void home_arrives(void **state) {
   struct world *w = *state;
   struct dmi_act act;
@@ -485,17 +498,10 @@ static void wrong_move(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(home_not_believed),
-      TEST(hole_arrives),
-      TEST(home_arrives),
-      TEST(copy_of_nothing),
-      TEST(forgotten),
-      TEST(looked_up),
-      TEST(beyond),
-      TEST(not_too_much),
-      TEST(no_heir_at_first),
-      TEST(wrong_move),
-      TEST(heir_lost_and_none),
+      TEST(home_not_believed), TEST(hole_arrives),    TEST(home_arrives_behind_a_loss),
+      TEST(home_arrives),      TEST(copy_of_nothing), TEST(forgotten),
+      TEST(looked_up),         TEST(beyond),          TEST(not_too_much),
+      TEST(no_heir_at_first),  TEST(wrong_move),      TEST(heir_lost_and_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -604,10 +604,15 @@ static void test_calls_to_the_next(void **state) {
   dmi_pack_init(&body);
   dmi_pack_u64(&body, A);
   assert_true(give(m, 3, DMI_CTL_LOOKUP, 5, &body));
+  m->coordinator = 2; /* it lets those wait that ask to join */
+  body = join_body(&(struct dmi_addr){.port = 7881}, &(struct dmi_node_info){.cores = 1}, false);
+  assert_true(give(m, DMI_NET_TEMP + 1, DMI_CTL_JOIN, 0, &body));
+  m->coordinator = 1;
   crash(m, 10, 1, 4);
-  assert_int_equal(m->deferred.num, 1);
+  assert_int_equal(m->deferred.num, 2);
   dmi_member_recovered(m, 10, 0, &out);
   assert_non_null(sent(1, DMI_CTL_READY));
+  assert_non_null(sent(DMI_NET_TEMP + 1, DMI_CTL_REDIRECT));
   assert_int_equal(m->deferred.num, 0);
   end(m);
 }
