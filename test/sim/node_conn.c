@@ -50,6 +50,20 @@ void sim_queue_drop(struct sim *sim, struct sim_queue *queue) {
   }
 }
 
+/* Drops the GRANTs of a queue. */
+static void drop_grants(struct sim *sim, struct sim_queue *queue) {
+  uint64_t part = queue->part;
+  for (uint32_t num = queue->num; num; num--) {
+    struct dmi_msg msg = sim_queue_take(queue);
+    if (msg.type == DMI_MSG_GRANT) {
+      drop(sim, &msg);
+    } else {
+      put(queue, &msg);
+    }
+  }
+  queue->part = part; /* of a DATA */
+}
+
 /* ---- Lines: messages in flight to one end --------------------------------------------------- */
 
 struct sim_end *sim_line(struct sim *sim, uint16_t line) {
@@ -283,6 +297,17 @@ void sim_net_self(struct node *node, struct dmi_msg *msg) {
     node->self_conn->end[0].node = node->self_conn->end[1].node = node;
   }
   append(node->sim, &node->self_conn->end[0], msg);
+}
+
+/* The process is lost, and may still run: what is in flight to it is granted to nobody. */
+void sim_net_ungrant(struct node *node) {
+  struct sim *sim = node->sim;
+  for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
+    struct sim_end *end = sim_line(sim, (uint16_t)i);
+    if (!sim->net.conn[i / 2].used || end->node != node) continue;
+    drop_grants(sim, &end->queue);
+    sim_line_look(sim, end);
+  }
 }
 
 /* ---- The end of a process ------------------------------------------------------------------- */

@@ -61,6 +61,8 @@ static void note_loss(struct node *node) {
   sim->notices_lost = true;
   node->killed = true;
   sim_lose_pages(node);
+  sim_net_ungrant(node);
+  sim_drop_held(node);
   for (uint32_t t = 0; t <= SIM_THREADS; t++) {
     if (!node->thread[t].out) continue;
     sim->out--;

@@ -54,9 +54,7 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
     sim_lose_message(sim, &msg);
     return;
   }
-  if (node->noted) { /* it was removed: its pages are no longer any */
-    sim_lose_grant(sim, &msg);
-  } else if (msg.type == DMI_MSG_GRANT) {
+  if (msg.type == DMI_MSG_GRANT) {
     sim->map[sim_map_num(sim, msg.map)].grants[msg.page]--;
   }
   list = receive(&msg, copied);

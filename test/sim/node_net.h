@@ -82,6 +82,8 @@ void sim_cut_look(struct sim_end *end);
 void sim_net_close(struct sim_end *end);
 /* The process has ended; `killed`: some of what it sent last is lost. */
 void sim_net_leave(struct node *node, bool killed);
+/* The process is lost: GRANTs that are in flight to it arrive nowhere. */
+void sim_net_ungrant(struct node *node);
 struct node *sim_node_at(const struct node *from, const struct dmi_addr *addr);
 struct dmi_addr sim_addr_of(const struct node *node, const struct node *seen_from);
 

@@ -64,11 +64,16 @@ static void log_send(const struct node *node, uint32_t to, const struct dmi_msg 
           (unsigned long long)msg->word[3], msg->flags);
 }
 
-/* A process that was removed, and lives, still takes its pages for its own; nobody takes them from
- * it any more. */
-static bool nobody_takes(const struct node *node, uint32_t to) {
-  const struct node *other = node->noted ? sim_by_uid(node->sim, to) : NULL;
-  return other && (other->noted || other->fenced[sim_uid(node->sim, node->uid)]);
+/* A GRANT to a process that is lost, though it may still run, arrives nowhere.  If the sender is
+ * lost, too, or others have removed it, the page was not its own any more. */
+static bool grants_nobody(const struct node *node, uint32_t to, const struct dmi_msg *msg) {
+  const struct node *other = sim_by_uid(node->sim, to);
+  if (!other) return false;
+  if (other->noted && !node->noted) {
+    node->sim->map[sim_map_num(node->sim, msg->map)].grants[msg->page]++;
+    sim_lose_grant(node->sim, msg);
+  }
+  return other->noted || (node->noted && other->fenced[sim_uid(node->sim, node->uid)]);
 }
 
 /* Sends a message about a page.  False: the receiver has left; the caller keeps the message. */
@@ -86,7 +91,7 @@ static bool send_page(struct node *node, uint32_t to, struct dmi_msg *msg) {
   }
   if (grant) {
     node_pager_granted(node);
-    if (nobody_takes(node, to)) {
+    if (grants_nobody(node, to, msg)) {
       dmi_slice_drop(&msg->list);
       dmi_slice_drop(&msg->body);
       return true;
