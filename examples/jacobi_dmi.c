@@ -320,6 +320,8 @@ static void compute(spmd_t *spmd, int64_t job_addr, int64_t page) {
   const int64_t saved_at = job_addr + (int64_t)offsetof(job_t, saved);
   int64_t borders_addr;
   int32_t saved, done = 0;
+  printf("%d processes begin\n", spmd->num);
+  fflush(stdout);
   while (!done) {
     CHECK(DMI_mmap(&borders_addr, page, 4 * (int64_t)spmd->pnum, NULL));
     CHECK(DMI_write(borders_at, sizeof(borders_addr), &borders_addr, DMI_PUT_WRITE, NULL));

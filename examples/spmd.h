@@ -92,7 +92,7 @@ static inline void spmd_without(spmd_t *spmd, int32_t dmi_id) {
 
 static inline void spmd_handle_notice(spmd_t *spmd, const DMI_node_t *node) {
   if (node->state == DMI_OPEN) {
-    CHECK(DMI_welcome(node->dmi_id));
+    if (!CHECK_LOST(DMI_welcome(node->dmi_id))) return;
     spmd->nodes = realloc(spmd->nodes, (size_t)(spmd->num + 1) * sizeof(*spmd->nodes));
     if (spmd->nodes == NULL) abort();
     spmd->nodes[spmd->num++] = *node;
