@@ -47,8 +47,13 @@ static void *write_one(void *arg) {
   return NULL;
 }
 
-static void tell_tid(struct node *node, void *arg) {
-  (void)node;
+/* Done by the daemon thread, which alone receives by these functions. */
+static void block_sends(struct node *node, void *arg) {
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, 2);
+  real = peer->link->ops;
+  blocking = *real;
+  blocking.send = blocking_send;
+  peer->link->ops = &blocking;
   *(pid_t *)arg = (pid_t)syscall(SYS_gettid);
 }
 
@@ -94,12 +99,8 @@ static void test_settle(void **state) {
     node_run(&nodes[i]);
   node_send(&nodes[0], 2, plain(1));
   NODE_WAIT(&nodes[1], messages, 1);
-  node_do(&nodes[0], tell_tid, &tid);
+  node_do(&nodes[0], block_sends, &tid);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);
-  real = peer->link->ops;
-  blocking = *real;
-  blocking.send = blocking_send;
-  peer->link->ops = &blocking;
   assert_int_equal(pthread_create(&writer, NULL, write_one, &nodes[0]), 0);
   while (sem_wait(&inside) != 0)
     continue;
