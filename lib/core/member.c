@@ -253,6 +253,10 @@ void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out) {
   EVENT((void)0); /* the coordinator looks after each event */
 }
 
+void dmi_member_resumed(struct dmi_member *m, struct dmi_mout *out) {
+  EVENT(dmi_member_crash_resumed(m));
+}
+
 void dmi_member_recovered(struct dmi_member *m, uint64_t number, uint64_t pages,
                           struct dmi_mout *out) {
   EVENT(dmi_member_crash_recovered(m, number, pages));

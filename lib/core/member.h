@@ -117,7 +117,7 @@ enum dmi_mact_type {
   /* RESUME follows: the process of notices[0] was lost, and `value` pages with all that were lost
    * together, of which it is the last (else 0).  peer_num processes go on. */
   DMI_MACT_LOST,
-  DMI_MACT_RESUME, /* all are ready: go on */
+  DMI_MACT_RESUME, /* all are ready: go on. Answer: dmi_member_resumed */
   /* DMI_main was lost with process `dmi_id`: run DMI_recover, one more reason to be busy.  Answer:
    * dmi_member_main_ended */
   DMI_MACT_MAIN_LOST,
@@ -297,6 +297,8 @@ void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out);
  * lost. */
 void dmi_member_recovered(struct dmi_member *m, uint64_t number, uint64_t pages,
                           struct dmi_mout *out);
+/* Answer to RESUME. */
+void dmi_member_resumed(struct dmi_member *m, struct dmi_mout *out);
 
 /* ---- Events: the life of this process ------------------------------------------------------ */
 

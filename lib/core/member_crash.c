@@ -197,7 +197,10 @@ bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg) {
 /* A coordinator that makes its state anew forgets what came before STATE; one that has it ignores
  * what is sent again. */
 void dmi_member_crash_taken(struct dmi_member *m) {
-  if (m->coordinator != m->coordinator_next) m->unheard = true;
+  if (m->coordinator != m->coordinator_next) {
+    m->unheard = true;
+    m->exits = false; /* that one says it again */
+  }
   m->coordinator = m->coordinator_next;
   m->coordinator_before = 0;
   if (m->coordinator == m->uid) dmi_coord_crash(m);
@@ -331,4 +334,8 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_member_calls_later(m);
   if (m->coord) dmi_coord_main_lost(m);
   return true;
+}
+
+void dmi_member_crash_resumed(struct dmi_member *m) {
+  if (m->exits && !m->crash) dmi_member_leave_exit(m);
 }

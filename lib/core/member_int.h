@@ -190,6 +190,7 @@ struct dmi_member {
   uint64_t ready;      /* number of the last one in which this process was READY, and ... */
   uint64_t resumed;    /* of the last one whose end it knows; also of the view that let it join */
   bool unheard;        /* its coordinator is another one than before, and has not said RECOVER */
+  bool exits;          /* EXIT came in a recovery: it ends at RESUME */
   DMI_LIST(struct dmi_removed) lost;  /* by crash views, since RESUME */
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   uint32_t losses_told;               /* so many of them by the action LOST */
@@ -366,6 +367,7 @@ bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_m
 bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg);
 void dmi_member_next_agreed(struct dmi_member *m);
 void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t pages);
+void dmi_member_crash_resumed(struct dmi_member *m);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
 void dmi_member_calls_again(struct dmi_member *m);
 void dmi_member_calls_later(struct dmi_member *m); /* at RESUME */
@@ -383,6 +385,7 @@ void dmi_member_leave_retry_said(struct dmi_member *m);
 void dmi_member_leave_stopped(struct dmi_member *m, bool stopped);
 void dmi_member_leave_drained(struct dmi_member *m, const struct dmi_ended *ended, uint32_t num);
 void dmi_member_leave_lost(struct dmi_member *m, dmi_uid_t uid);
+void dmi_member_leave_exit(struct dmi_member *m);
 void dmi_member_leave_finish(struct dmi_member *m);
 
 /* member_call.c */

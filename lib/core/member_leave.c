@@ -276,12 +276,18 @@ bool dmi_member_on_left(struct dmi_member *m, uint32_t from, const struct dmi_ms
   return true;
 }
 
-bool dmi_member_on_exit(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  (void)from, (void)msg;
-  if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
+void dmi_member_leave_exit(struct dmi_member *m) {
   dmi_member_end_calls(m);
   dmi_member_send(m, m->coordinator, DMI_CTL_EXITED, 0, 0, NULL);
   dmi_member_leave_finish(m);
+}
+
+/* While the members recover from a loss they count on this one, too. */
+bool dmi_member_on_exit(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  (void)from, (void)msg;
+  if (m->phase != DMI_PHASE_LEFT || !m->left) return false;
+  m->exits = m->crash != 0;
+  if (!m->exits) dmi_member_leave_exit(m);
   return true;
 }
 

@@ -121,6 +121,7 @@ void dmi_node_crash_resume(struct dmi_node *node, struct dmi_out *out) {
   dmi_handover_resumed(node->handover);
   node->goes_on = true;
   (void)dmi_out_add(out, DMI_ACT_LOOK);
+  LIFE(node, out, resumed, &node->life);
 }
 
 bool dmi_node_crash_holds(struct dmi_node *node, dmi_uid_t from, struct dmi_msg *msg,

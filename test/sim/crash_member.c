@@ -361,6 +361,9 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
     case DMI_MACT_RECOVER:
       dmi_member_recovered(daemon->m, act->op, 0, &daemon->out);
       break;
+    case DMI_MACT_RESUME:
+      dmi_member_resumed(daemon->m, &daemon->out);
+      break;
     case DMI_MACT_RESULT:
       result(daemon, act);
       break;

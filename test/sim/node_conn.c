@@ -316,7 +316,7 @@ void sim_net_ungrant(struct node *node) {
 static void nobody_takes(struct sim *sim, struct node *node, struct sim_end *end) {
   struct node *other = sim_net_other(end)->node;
   if (end->queue.num && !node->killed && !node->over && node->uid && end->id < DMI_NET_TEMP &&
-      !other->killed)
+      !node_is_removed(other))
     sim_bad(sim, "p%u has ended, and %s from p%u is in flight to it", node->uid,
             dmi_wire_name(sim_queue_head(&end->queue)->type), end->id);
   end->closed = end->dead = true;

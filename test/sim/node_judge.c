@@ -41,7 +41,7 @@ static struct node *named(struct sim *sim, const struct dmi_node_info *info) {
 /* All processes that it knows must know it, so that none meets an unknown uid. */
 void sim_judge_joined(struct node *node) {
   struct sim *sim = node->sim;
-  if (node->killed || node->astray) return; /* removed before it hears that it has joined */
+  if (node_is_removed(node)) return; /* removed before it hears that it has joined */
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->proc[i];
     if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;

@@ -86,6 +86,10 @@ void node_doom(struct node *node) {
   *DMI_LIST_ADD(&sim->doomed) = node;
 }
 
+bool node_is_removed(const struct node *node) {
+  return node->killed || node->astray;
+}
+
 static bool end_doomed(struct sim *sim) {
   uint32_t at;
   struct node *node;

@@ -84,7 +84,7 @@ static void line_step(struct sim_end *end) {
   struct sim *sim = node->sim;
   struct sim_queue *queue = &end->queue;
   if (!node->alive) { /* see sim_net_leave: this was sent after the end */
-    if (!node->killed && !node->over && !sim_net_other(end)->node->killed &&
+    if (!node->killed && !node->over && !node_is_removed(sim_net_other(end)->node) &&
         end->id < DMI_NET_TEMP && (queue->num || end->bulk.num))
       sim_bad(sim, "%s for p%u, which has ended", dmi_wire_name(sim_queue_head(queue)->type),
               node->uid);

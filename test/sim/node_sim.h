@@ -355,6 +355,8 @@ void node_loss_init(struct node *node);
 void node_loss_look(struct node *node);
 /* It is removed, and lives. */
 void node_doom(struct node *node);
+/* By a crash view, or its join was given up; it may live. */
+bool node_is_removed(const struct node *node);
 void node_fence(struct node *node, uint32_t uid);
 void node_creates_lost(struct node *node, uint32_t uid);
 void node_main_lost(struct node *node);

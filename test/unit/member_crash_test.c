@@ -645,6 +645,29 @@ static void test_heir_lost_while_stopping(void **state) {
   end(m);
 }
 
+/* EXIT comes when a member is lost: the others count on this process until RESUME.  A new
+ * coordinator says it again. */
+static void test_exit_in_a_recovery(void **state) {
+  (void)state;
+  for (uint32_t again = 0; again < 2; again++) {
+    struct dmi_member *m = member(3);
+    m->phase = DMI_PHASE_LEFT;
+    m->left = true;
+    dmi_member_find(m, 3)->left = true;
+    crash(m, 10, 1, 4);
+    assert_true(give(m, 1, DMI_CTL_EXIT, 0, NULL));
+    assert_int_equal(out.num, 0);
+    if (again) crash(m, 11, 2, 1);
+    if (again) m->unheard = false; /* it has said RECOVER */
+    assert_true(give_number(m, 1 + again, DMI_CTL_RESUME, 10 + again));
+    dmi_mout_clear(&out);
+    dmi_member_resumed(m, &out);
+    assert_int_equal(out.num > 0, !again);
+    if (!again) assert_non_null(sent(1, DMI_CTL_EXITED));
+    end(m);
+  }
+}
+
 /* ---- The loss is told ------------------------------------------------------------------------ */
 
 static const struct dmi_mact *lost(uint32_t at) {
@@ -878,6 +901,7 @@ int main(void) {
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
       cmocka_unit_test(test_late_recover),
+      cmocka_unit_test(test_exit_in_a_recovery),
       cmocka_unit_test(test_joiner_is_told),
       cmocka_unit_test(test_witness),
       cmocka_unit_test(test_carried),
