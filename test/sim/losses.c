@@ -92,6 +92,7 @@ void sim_lose_pages(sim_process_t *proc) {
 /* LOST, though somebody has a copy of it, and has no PUT out that could make it old? */
 static void check_lost(struct sim *sim, uint32_t map, uint32_t page) {
   sim->map[map].lost[page] = true;
+  if (sim->map[map].unmapping) return; /* some have forgotten it, and report nothing */
   for (uint32_t i = 0; i < SIM_PLACES; i++) {
     const struct dmi_page *at = sim_record_at(sim, i, map, page);
     if (!at || !(at->flags & DMI_PAGE_FROZEN)) continue;
