@@ -108,7 +108,8 @@ static void looked_up(struct node *node, const struct sim_call *call, const stru
 void node_result(struct node *node, const struct dmi_mact *act) {
   struct sim *sim = node->sim;
   if (act->op && act->op == node->main_op) {
-    node->main_runs = !act->error;
+    if (node->main_runs && !act->error) node->threads++; /* DMI_recover runs here already */
+    if (!node->main_runs) node->main_runs = !act->error;
     return;
   }
   if (created(node, act)) return;

@@ -160,6 +160,7 @@ void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {
   uint32_t *got = notice->state == DMI_OPEN ? &notes->open_got : &notes->close_got;
   sim->totals->notices++;
   sim_log(sim, "p%u is given notice %u of p%u", node->uid, notice->state, notice->uid);
+  if (node_is_removed(node)) return; /* it was sent before, and is given again */
   if (sim->opt.crashes && given_before(node, notice, notes)) return;
   if (++*got > 1 && !(notice->state == DMI_CLOSE && notes->refused_capacity))
     sim_bad(sim, "a notice of p%u was given twice", about->uid);
