@@ -9,8 +9,6 @@
 
 #include "core/member_int.h"
 
-#define UIDS_AHEAD 1000u /* that the one before may have given to processes nobody knows of */
-
 bool dmi_coord_recovers(const struct dmi_coord *c) {
   return c->change == DMI_CHANGE_STATES || c->change == DMI_CHANGE_READY;
 }
@@ -92,7 +90,6 @@ static void add_record(struct dmi_member *m, const struct dmi_peer *peer) {
   record->left = peer->left;
   record->witness = peer->witness;
   record->life = DMI_LIFE_JOINED; /* until its STATE is here */
-  if (c->next_uid <= peer->uid) c->next_uid = peer->uid + 1;
 }
 
 static void rebuild(struct dmi_member *m) {
@@ -101,10 +98,7 @@ static void rebuild(struct dmi_member *m) {
   c->system.home = m->uid;
   for (uint32_t i = 0; i < m->peers.num; i++)
     add_record(m, &m->peers.at[i]);
-  for (uint32_t i = 0; i < m->losses.num; i++) {
-    if (c->next_uid <= m->losses.at[i].uid) c->next_uid = m->losses.at[i].uid + 1;
-  }
-  c->next_uid += UIDS_AHEAD;
+  c->next_uid = m->next_uid;
   c->since = c->next_uid;
   c->next_forget = m->view << 32; /* behind all of the coordinators before */
 }

@@ -12,6 +12,8 @@
 #include "base/xalloc.h"
 #include "core/member_int.h"
 
+#define UIDS_AHEAD 1000u /* that a coordinator may have given to processes nobody knows of */
+
 /* ---- What the agreement has to know ---------------------------------------------------------- */
 
 static bool removes(const struct dmi_view_body *view, uint32_t uid, uint32_t *heir) {
@@ -59,6 +61,19 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
   m->coord = NULL;
 }
 
+/* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
+ * given to processes that nobody knows.  A member that joined later has itself such a uid, so all
+ * agree. */
+static void note_uids(struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    if (m->next_uid <= m->peers.at[i].uid) m->next_uid = m->peers.at[i].uid + 1;
+  }
+  for (uint32_t i = 0; i < m->losses.num; i++) {
+    if (m->next_uid <= m->losses.at[i].uid) m->next_uid = m->losses.at[i].uid + 1;
+  }
+  m->next_uid += UIDS_AHEAD;
+}
+
 static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr none = {{0}, 0};
   const struct dmi_peer *maker = dmi_member_find(m, view->coordinator);
@@ -67,6 +82,7 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   uint32_t coordinator = view->coordinator;
   if (crash) m->crash = m->last_crash = view->number;
   dmi_view_take(m, view, &by);
+  if (crash) note_uids(m);
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
 

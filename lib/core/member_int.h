@@ -186,6 +186,7 @@ struct dmi_member {
   /* with `survive` */
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
   uint64_t crash;      /* number of the crash view that is being recovered from; 0: none */
+  uint32_t next_uid;   /* a new coordinator gives none below; from the crash views it has taken */
   uint64_t last_crash; /* number of the last crash view, taken here or before it joined; 0: none */
   uint64_t ready;      /* number of the last one in which this process was READY, and ... */
   uint64_t resumed;    /* of the last one whose end it knows; also of the view that let it join */

@@ -668,6 +668,17 @@ static void test_exit_in_a_recovery(void **state) {
   }
 }
 
+/* 1 is the new coordinator, and lost, too, before anybody has heard of a process that it let join:
+ * the next one gives other uids. */
+static void test_uids_of_two_coordinators(void **state) {
+  struct dmi_member *m = member(2);
+  (void)state;
+  crash(m, 10, 1, 4);
+  crash(m, 11, 2, 1);
+  assert_true(m->coord->next_uid >= 4 + 2 * 1000);
+  end(m);
+}
+
 /* ---- The loss is told ------------------------------------------------------------------------ */
 
 static const struct dmi_mact *lost(uint32_t at) {
@@ -901,6 +912,7 @@ int main(void) {
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
       cmocka_unit_test(test_late_recover),
+      cmocka_unit_test(test_uids_of_two_coordinators),
       cmocka_unit_test(test_exit_in_a_recovery),
       cmocka_unit_test(test_joiner_is_told),
       cmocka_unit_test(test_witness),
