@@ -19,7 +19,8 @@
  *     ever run again then, so all processes end, with status 0.  DMI_main's own process may leave
  *     before; the program goes on in the threads of the others.
  *   - A process that was welcomed and is lost (it crashed, was killed, was cut off) ends the whole
- *     program: each other process says which one was lost and ends with status 1.
+ *     program: each other process says which one was lost and ends with status 1.  Unless the
+ *     program survives losses (dmirun --survive, DMI_survive): then the others go on.
  *
  * Chapters named below are those of the DMI manual, which explains how to use this interface:
  *   1 about DMI: installing, compiling, running      2 a first program; rules for all calls
@@ -73,9 +74,7 @@ extern "C" {
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 #define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or locks it a second time */
 #define DMI_ERWSET 15    /* wrong read-write-set: see DMI_rwset_decompose, DMI_local_rwset_init */
-#define DMI_ELOST                                                                \
-  16 /* it was lost with a process; of a write: whether it was done is not known \
-      */
+#define DMI_ELOST 16     /* lost with a process; a write may have been done or not */
 #define DMI_EOWNERDEAD 17 /* a process was lost that held this lock; the caller holds it now */
 #define DMI_EBROKEN 18    /* a process was lost: the round of the barrier does not end */
 
@@ -180,7 +179,8 @@ typedef struct DMI_node_t {
  * In a program that survives losses (dmirun --survive) DMI_LOST says that a process was lost whose
  * DMI_OPEN was given, and that has not left.  It is no member any more: there is nothing to answer,
  * and its id is used again only after this notice was given.  If the caller that was given a notice
- * is lost itself, another one gets that notice.
+ * is lost itself, another one gets that notice; another process may have the id by then
+ * (DMI_nodes).
  *
  * Errors: DMI_EINVAL for NULL.
  *
@@ -340,7 +340,7 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status);
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is read).  DMI_EINVAL for a negative size, a `buf` of NULL
  * (unless the size is 0) or a mode that is not for reading.  DMI_ENOMEM when this process has no
- * memory for the page.
+ * memory for the page.  DMI_ELOST when a page was lost with a process.
  */
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status);
 
@@ -365,7 +365,8 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is written).  DMI_EINVAL for a negative size, a `buf` of NULL
  * (unless the size is 0) or a mode that is not for writing.  DMI_ENOMEM when there is no memory for
- * the page; parts of the range in other pages may have been written then.
+ * the page; parts of the range in other pages may have been written then.  DMI_ELOST when a page
+ * was lost with a process, or the write was on its way to one: it may have been done or not.
  */
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status);
@@ -628,7 +629,9 @@ int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf, DMI_loca
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range is not in one page.  DMI_EINVAL for a size below 1, a pointer of NULL where that is not
- * allowed, or another mode.  DMI_ENOMEM when there is no memory for the page.
+ * allowed, or another mode.  DMI_ENOMEM when there is no memory for the page.  DMI_ELOST when the
+ * page was lost with a process, or the operation was on its way to one: it may have been done or
+ * not.
  */
 
 /* Compares and swaps: if the `size` bytes at addr equal *cmp_ptr, stores *swap_ptr there and sets
@@ -878,7 +881,8 @@ int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub
  * program or a process from ending.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped meanwhile.  DMI_ERANGE when the
- * range is not in one page.  DMI_EINVAL for a size below 1 or a pointer of NULL.
+ * range is not in one page.  DMI_EINVAL for a size below 1 or a pointer of NULL.  DMI_ELOST when
+ * the page was lost with a process.
  */
 int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status);

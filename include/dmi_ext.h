@@ -67,7 +67,7 @@ int32_t DMI_root_get(const char *name, int64_t *addr_ptr);
 /*
  * Makes the program go on without processes that are lost, as dmirun --survive does; call it first
  * in DMI_main, before another process is welcomed.  When the call returns it holds for all
- * processes, those that join later too.  From then on a process is lost that is silent for 5
+ * processes, those that join later too.  From then on a process counts as lost that is silent for 5
  * seconds, unless --dead-after says otherwise.  Another call changes nothing, nor does one in a
  * program that was started with --survive.
  *
