@@ -10,7 +10,7 @@ use DMITest;
 
 my $scale = $ENV{DMI_TEST_SCALE} // '';
 my $small = $scale eq 'small';
-my $t = DMITest->new(timeout => $scale eq 'soak' ? 1200 : 120, wait => 60);
+my $t = DMITest->new(timeout => $scale eq 'soak' ? 1800 : 120, wait => $scale eq 'soak' ? 300 : 60);
 my $program = $t->compile('test/multi/pressure_dmi.c');
 
 # `number` processes for a case, each of which lends `pool`; the second has been welcomed before
