@@ -123,12 +123,17 @@ static int by_page(const void *a, const void *b) {
 }
 
 /* Most often they are in order already: pages are gone through in theirs. */
-static void sort_said(struct dmi_recover *r) {
-  for (uint64_t i = 1; i < r->said_num; i++) {
-    if (by_page(&r->said[i - 1], &r->said[i]) <= 0) continue;
-    qsort(r->said, r->said_num, sizeof(*r->said), by_page);
+static void sort(void *entries, uint64_t num, size_t size, int (*by)(const void *, const void *)) {
+  const char *entry = entries;
+  for (uint64_t i = 1; i < num; i++, entry += size) {
+    if (by(entry, entry + size) <= 0) continue;
+    qsort(entries, num, size, by);
     return;
   }
+}
+
+static void sort_said(struct dmi_recover *r) {
+  sort(r->said, r->said_num, sizeof(*r->said), by_page);
 }
 
 /* True if it is the first entry about its page, and others must be asked about that: those of a
@@ -318,11 +323,7 @@ static int by_at(const void *a, const void *b) {
 }
 
 void dmi_recover_sort_marks(struct dmi_recover *r) {
-  for (uint64_t i = 1; i < r->mark_num; i++) {
-    if (by_at(&r->mark[i - 1], &r->mark[i]) <= 0) continue;
-    qsort(r->mark, r->mark_num, sizeof(*r->mark), by_at);
-    return;
-  }
+  sort(r->mark, r->mark_num, sizeof(*r->mark), by_at);
 }
 
 struct dmi_page_mark dmi_recover_mark_of(const struct dmi_recover *r, const struct dmi_page *page) {
@@ -348,12 +349,11 @@ static uint64_t lost_of(const struct dmi_recover *r, const struct dmi_map *map, 
 }
 
 uint64_t dmi_recover_lost_pages(struct dmi_recover *r) {
-  uint64_t lost = 0, first = 0, end = 0;
+  uint64_t lost = 0;
   struct dmi_map *map;
   dmi_recover_sort_marks(r);
   EACH_MAP(r, map) {
-    for (first = end; first < r->mark_num && r->mark[first].at.base < map->base;)
-      first++;
+    uint64_t first = dmi_recover_first_mark(r, map->base), end;
     for (end = first; end < r->mark_num && r->mark[end].at.base == map->base;)
       end++;
     lost += lost_of(r, map, first, end);
