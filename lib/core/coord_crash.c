@@ -290,11 +290,12 @@ void dmi_coord_end_states(struct dmi_member *m) {
     m->lost.at[i].heir = heir_of(c, m->lost.at[i].uid, heir->uid);
   c->change = DMI_CHANGE_READY;
   c->pages_lost = 0;
+  uint64_t counts = carried(c);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     dmi_pack_init(&body);
     dmi_pack_u64(&body, c->view);
-    dmi_pack_u64(&body, carried(c));
+    dmi_pack_u64(&body, counts);
     dmi_pack_u32(&body, m->lost.num);
     for (uint32_t k = 0; k < m->lost.num; k++) {
       dmi_pack_u32(&body, m->lost.at[k].uid);

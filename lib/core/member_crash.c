@@ -335,12 +335,9 @@ static void tell_losses(struct dmi_member *m, uint64_t pages) {
 }
 
 bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_unpack body;
   uint64_t number;
   (void)from;
-  dmi_unpack_init(&body, &msg->body);
-  number = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body)) return false;
+  if (!dmi_member_unpack_number(msg, &number)) return false;
   if (number != m->crash) return true;
   m->crash = 0;
   m->resumed = number;

@@ -68,13 +68,10 @@ void dmi_member_mapping_forgot(struct dmi_member *m, uint64_t base) {
  */
 
 bool dmi_member_on_reserve(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_unpack body;
   struct dmi_pack answer;
   uint64_t limit;
   (void)from;
-  dmi_unpack_init(&body, &msg->body);
-  limit = dmi_unpack_u64(&body);
-  if (!dmi_unpack_done(&body) || limit > DMI_SYSTEM_BASE) return false;
+  if (!dmi_member_unpack_number(msg, &limit) || limit > DMI_SYSTEM_BASE) return false;
   if (limit > m->limit) m->limit = limit;
   dmi_pack_init(&answer);
   dmi_pack_u64(&answer, limit);

@@ -197,12 +197,12 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
   struct dmi_unpack body;
   struct dmi_view_body view;
   struct dmi_addr by;
+  bool begins;
   if (m->phase < DMI_PHASE_ACCEPTED || m->phase > DMI_PHASE_LEFT) return false;
   dmi_unpack_init(&body, &msg->body);
   if (!dmi_view_unpack(&body, &view)) return false;
-  bool begins = false;
-  if (view.settles && from != m->uid) begins = m->agreement && !m->env.survive;
-  if (view.settles && from != m->uid && !begins) {
+  begins = view.settles && from != m->uid;
+  if (begins && (!m->agreement || m->env.survive)) {
     dmi_view_free(&view);
     return false;
   }
