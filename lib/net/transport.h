@@ -40,7 +40,8 @@ struct dmi_transport {
   const struct dmi_transport_ops *ops;
   struct dmi_addr here; /* the address at which it listens */
   int incoming;         /* readable while accept has a result; -1: it does not listen */
-  uint32_t dead_after;  /* set before `listen`, and later by the daemon: see dmi_net_config */
+  /* Set before `listen`, and later by the daemon of any network on it: see dmi_net_config. */
+  _Atomic uint32_t dead_after;
 };
 
 struct dmi_link {
