@@ -285,12 +285,12 @@ static dmi_uid_t heir_of(const struct dmi_coord *c, dmi_uid_t lost, dmi_uid_t el
 void dmi_coord_end_states(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   const struct dmi_record *heir = choose_heir(m);
-  dmi_directory_rebuild(c, m->lost.num ? m->lost.at[0].uid : 0);
+  uint64_t counts = carried(c);
+  dmi_directory_rebuild(c, m->lost.num ? m->lost.at[0].uid : 0, counts);
   for (uint32_t i = 0; i < m->lost.num; i++)
     m->lost.at[i].heir = heir_of(c, m->lost.at[i].uid, heir->uid);
   c->change = DMI_CHANGE_READY;
   c->pages_lost = 0;
-  uint64_t counts = carried(c);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;
     dmi_pack_init(&body);

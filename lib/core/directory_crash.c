@@ -15,11 +15,12 @@
  */
 
 static void read_lists(struct dmi_known *known, dmi_uid_t by, struct dmi_unpack *body) {
-  uint32_t num = dmi_unpack_count(body, DMI_MAPPING_BYTES);
+  uint32_t num = dmi_unpack_count(body, DMI_MAPPING_BYTES + 4);
   for (uint32_t i = 0; i < num; i++) {
     struct dmi_told *told = DMI_LIST_ADD(&known->told);
     told->by = by;
     dmi_member_unpack_mapping(body, &told->entry);
+    told->before = dmi_unpack_u32(body);
     if (!dmi_member_mapping_good(&told->entry)) body->bad = true;
   }
   num = dmi_unpack_count(body, 8);
@@ -107,6 +108,7 @@ static bool is_handed_on(const struct dmi_coord *c, uint32_t first, uint32_t end
  * heir; those that take the leaver for the home know less than the leaver. */
 static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end) {
   const struct dmi_told *told = c->known.told.at;
+  dmi_uid_t any = told[first].by; /* the heir, and nobody else knows it any more */
   for (uint32_t i = first; i < end; i++) {
     if (told[i].by == told[i].entry.home) return told[i].by;
   }
@@ -114,10 +116,26 @@ static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end
     if (is_handed(c, &told[i]) && !is_handed_on(c, first, end, told[i].entry.home))
       return told[i].entry.home;
   }
-  for (uint32_t i = first; i < end; i++) {
-    if (!denies(&c->known, first, end, told[i].entry.home)) return told[i].entry.home;
+  for (uint32_t i = end; i-- > first;) {
+    if (told[i].entry.home) any = told[i].entry.home;
   }
-  return told[first].entry.home;
+  for (uint32_t i = first; i < end; i++) {
+    dmi_uid_t home = told[i].entry.home;
+    if (home && !denies(&c->known, first, end, home)) return home;
+  }
+  return any;
+}
+
+/* Of a recovery that is void nothing counts: neither that some have moved homes in it.  So all mean
+ * the same process when they tell who the home is, and all that take a lost one for it report their
+ * pages. */
+static void take_back_homes(struct dmi_coord *c, uint64_t carried) {
+  for (uint32_t i = 0; i < c->known.told.num; i++) {
+    struct dmi_told *told = &c->known.told.at[i];
+    const struct dmi_record *record = dmi_coord_find(c, told->by);
+    bool counts = record && record->ready && record->ready <= carried;
+    if (!counts) told->entry.home = told->before;
+  }
 }
 
 /* ---- The directory ----------------------------------------------------------------------------
@@ -146,8 +164,9 @@ static void take_results(struct dmi_coord *c) {
     *DMI_LIST_ADD(&c->results) = c->known.results.at[i];
 }
 
-void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost) {
+void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost, uint64_t carried) {
   uint32_t end;
+  take_back_homes(c, carried);
   if (c->known.told.num)
     qsort(c->known.told.at, c->known.told.num, sizeof(*c->known.told.at), by_base);
   if (c->rebuilds) {

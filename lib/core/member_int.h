@@ -498,6 +498,7 @@ struct dmi_result {
 /* Member `by` says that it knows this mapping. */
 struct dmi_told {
   dmi_uid_t by;
+  dmi_uid_t before; /* the home before a recovery that is not over; 0: not known */
   struct dmi_entry entry;
 };
 
@@ -661,8 +662,8 @@ uint64_t dmi_directory_limit(uint64_t base); /* a limit for mappings from `base`
 /* The rest of a STATE.  False: malformed, and nothing has changed. */
 bool dmi_directory_unpack_state(struct dmi_known *known, dmi_uid_t by, struct dmi_unpack *body);
 void dmi_directory_known_free(struct dmi_known *known);
-/* STATE of all is here.  `lost`: some process that is lost. */
-void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost);
+/* STATE of all is here.  `lost`: some process that is lost; recoveries up to `carried` count. */
+void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost, uint64_t carried);
 /* The mappings that have another home than `to` has told, or that `to` inherits and does not know.
  */
 void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, dmi_uid_t to,

@@ -85,10 +85,13 @@ bool dmi_member_on_reserve(struct dmi_member *m, uint32_t from, const struct dmi
 static void pack_known(struct dmi_member *m, struct dmi_pack *pack) {
   struct dmi_pack list;
   struct dmi_entry entry = {0};
+  dmi_uid_t before;
   uint32_t num = 0;
   dmi_pack_init(&list);
-  while (m->env.next_mapping && m->env.next_mapping(m->env.mapping_arg, entry.base, &entry)) {
+  while (m->env.next_mapping &&
+         m->env.next_mapping(m->env.mapping_arg, entry.base, &entry, &before)) {
     dmi_member_pack_mapping(&list, &entry);
+    dmi_pack_u32(&list, before);
     num++;
   }
   dmi_pack_u32(pack, num);

@@ -87,14 +87,16 @@ struct dmi_map *dmi_node_enter(struct dmi_node *node, const struct dmi_entry *en
 }
 
 /* For membership: the mappings known here. */
-static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry) {
-  const struct dmi_handover_env *records = &((struct dmi_node *)arg)->env->records;
+static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry, dmi_uid_t *before) {
+  const struct dmi_node *node = arg;
+  const struct dmi_handover_env *records = &node->env->records;
   const struct dmi_map *map = records->next_map(records->arg, above);
   dmi_uid_t arriving;
   if (!map) return false;
   arriving = atomic_load(&map->arriving); /* half of a home is not one */
   *entry = (struct dmi_entry){map->base, map->page_size, map->page_num,
                               arriving ? arriving : atomic_load(&map->home), map->tag};
+  *before = dmi_recover_home_before(node->recover, map->base, entry->home);
   return true;
 }
 

@@ -66,22 +66,11 @@ void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, stru
   free(lost);
 }
 
-/* The home is lost, and this is its heir: it was told so by the recovery before, which nobody has
- * carried out.  Here the home has still to move to it, for only then its pages are reported. */
-static bool is_its_heir(const struct dmi_mact *act, dmi_uid_t home, dmi_uid_t heir) {
-  for (uint32_t i = 0; i < act->removed_num; i++) {
-    if (act->removed[i].uid == home) return act->removed[i].heir == heir;
-  }
-  return false;
-}
-
 /* Homes as the coordinator knows them from all.  Those that are lost go to their heirs then. */
 static void correct_homes(struct dmi_node *node, const struct dmi_mact *act) {
   for (uint32_t i = 0; i < act->mapping_num; i++) {
     struct dmi_map *map = dmi_node_enter(node, &act->mappings[i]);
-    dmi_uid_t home = act->mappings[i].home;
-    if (!atomic_load(&map->arriving) && !is_its_heir(act, atomic_load(&map->home), home))
-      atomic_store(&map->home, home);
+    dmi_recover_correct_home(node->recover, map, act->mappings[i].home);
   }
 }
 

@@ -106,16 +106,29 @@ void dmi_recover_rebuild(struct dmi_recover *r, uint64_t base, dmi_uid_t lost) {
   r->rebuilt[r->rebuilt_num++] = (struct dmi_recover_rebuilt){base, lost};
 }
 
+dmi_uid_t dmi_recover_home_before(const struct dmi_recover *r, uint64_t base, dmi_uid_t home) {
+  const struct dmi_recover_rebuilt *known = rebuilt(r, base);
+  return known ? known->lost : home;
+}
+
+void dmi_recover_correct_home(struct dmi_recover *r, struct dmi_map *map, dmi_uid_t home) {
+  const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
+  if (atomic_load(&map->arriving)) return;
+  if (known) r->rebuilt[known - r->rebuilt] = r->rebuilt[--r->rebuilt_num];
+  atomic_store(&map->home, home);
+}
+
 /* The lost process that was the home of this mapping, or that was handing it over to this process
  * and had not finished.  NULL: the home lives. */
 static const struct dmi_homeless *home_of(const struct dmi_recover *r, const struct dmi_map *map,
                                           const struct dmi_recover_view *view) {
   const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
   static const struct dmi_homeless none;
-  dmi_uid_t home = atomic_load(&map->home), from = atomic_load(&map->arriving);
+  dmi_uid_t home = dmi_recover_home_before(r, map->base, atomic_load(&map->home));
+  dmi_uid_t from = atomic_load(&map->arriving);
   for (uint32_t i = 0; i < view->removed_num; i++) {
     dmi_uid_t lost = view->removed[i].uid;
-    if (home == lost || from == lost || (known && known->lost == lost)) return &view->removed[i];
+    if (home == lost || from == lost) return &view->removed[i];
   }
   /* This process was named as the heir of a mapping that it did not know, and stays it. */
   return known && !known->lost ? &none : NULL;

@@ -38,15 +38,17 @@ static void move_homes(struct sim_maps *maps, dmi_uid_t from, dmi_uid_t to) {
   }
 }
 
-static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry) {
+static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry, dmi_uid_t *before) {
   const struct sim_maps *maps = arg;
   const struct dmi_entry *next = NULL;
   for (uint32_t i = 0; i < maps->num; i++) {
     const struct dmi_entry *known = &maps->known[i];
     if (known->base > above && (!next || known->base < next->base)) next = known;
   }
-  if (next) *entry = *next;
-  return next != NULL;
+  if (!next) return false;
+  *entry = *next;
+  *before = entry->home; /* pages, and what a recovery decides about them, are not simulated */
+  return true;
 }
 
 void sim_maps_env(struct sim_maps *maps, struct dmi_member_env *env) {

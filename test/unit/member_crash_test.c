@@ -161,8 +161,12 @@ struct told {
   dmi_uid_t lost, heir;
   uint64_t limit, forgotten;
   struct dmi_entry mapping[4];
+  dmi_uid_t
+      moved_from; /* the home of the first before a recovery; 0: the same, NOBODY: not known */
   struct dmi_adopted adopted;
 };
+
+#define NOBODY UINT32_MAX
 
 static void pack_told(struct dmi_pack *body, const struct told *told) {
   uint32_t num = 0;
@@ -170,8 +174,13 @@ static void pack_told(struct dmi_pack *body, const struct told *told) {
     num++;
   dmi_pack_u64(body, told->limit);
   dmi_pack_u32(body, num);
-  for (uint32_t i = 0; i < num; i++)
+  for (uint32_t i = 0; i < num; i++) {
+    bool moved = i == 0 && told->moved_from;
     dmi_member_pack_mapping(body, &told->mapping[i]);
+    dmi_pack_u32(body, !moved                       ? told->mapping[i].home
+                       : told->moved_from == NOBODY ? 0
+                                                    : told->moved_from);
+  }
   dmi_pack_u32(body, told->forgotten != 0);
   if (told->forgotten) dmi_pack_u64(body, told->forgotten);
   dmi_pack_u32(body, told->adopted.base != 0);
@@ -349,21 +358,36 @@ static void give_state_of_leaver(struct dmi_member *m, uint32_t from, uint32_t h
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
 }
 
-/* The mappings in the RECOVER to `uid`; the last one is `*entry`. */
-static uint32_t recover_tells(uint32_t uid, struct dmi_entry *entry) {
+/* The mappings in the RECOVER to `uid`: their number. */
+static uint32_t told_mappings(uint32_t uid, struct dmi_unpack *body) {
   struct dmi_mact *act = sent(uid, DMI_CTL_RECOVER);
-  struct dmi_unpack body;
-  uint32_t num;
   assert_non_null(act);
-  dmi_unpack_init(&body, &act->msg.body);
+  dmi_unpack_init(body, &act->msg.body);
   for (int i = 0; i < 3; i++)
-    (void)dmi_unpack_u64(&body); /* view; what is carried; number of those that are lost, uid 1 */
-  (void)dmi_unpack_u32(&body);   /* its heir */
-  (void)dmi_unpack_u64(&body);   /* limit */
-  num = dmi_unpack_count(&body, DMI_MAPPING_BYTES);
+    (void)dmi_unpack_u64(body); /* view; what is carried; number of those that are lost, uid 1 */
+  (void)dmi_unpack_u32(body);   /* its heir */
+  (void)dmi_unpack_u64(body);   /* limit */
+  return dmi_unpack_count(body, DMI_MAPPING_BYTES);
+}
+
+/* The last one is `*entry`. */
+static uint32_t recover_tells(uint32_t uid, struct dmi_entry *entry) {
+  struct dmi_unpack body;
+  uint32_t num = told_mappings(uid, &body);
   for (uint32_t i = 0; i < num; i++)
     dmi_member_unpack_mapping(&body, entry);
   return num;
+}
+
+/* The home of A; 0: RECOVER does not say. */
+static dmi_uid_t home_told(uint32_t uid) {
+  struct dmi_unpack body;
+  for (uint32_t num = told_mappings(uid, &body); num; num--) {
+    struct dmi_entry entry;
+    dmi_member_unpack_mapping(&body, &entry);
+    if (entry.base == A) return entry.home;
+  }
+  return 0;
 }
 
 /* 3 has got the home of A from the lost 1; 4 still takes 1 for it, and is told. */
@@ -464,6 +488,55 @@ static void test_reserve(void **state) {
   assert_int_equal(act->msg.member.error, DMI_OK);
   assert_true(m->coord->next_base <= limit);
   end(m);
+}
+
+/* The homes that 3 and 4 are told of A, 1 being lost, when they say this; 0: none. */
+static void homes_told(const struct told *three, const struct told *four, dmi_uid_t told[2],
+                       dmi_uid_t home) {
+  struct dmi_member *m = member(2);
+  m->resumed = 7;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 4, 10, four);
+  give_state_of(m, 3, 10, three);
+  for (uint32_t i = 0; i < 2; i++)
+    told[i] = home_told(3 + i);
+  assert_int_equal(looked_up(m, A).home, home);
+  end(m);
+}
+
+/* In a recovery before this one the home of A has moved from the lost 1 to 3. 4 takes an earlier
+ * one for it, and must report its pages: so the home moves once more, unless some have resumed. */
+static void test_home_moved_in_a_void_recovery(void **state) {
+  struct told three = {.resumed = 7, .lost = 1, .heir = 3, .mapping = {{A, 4096, 2, 3, 0}}};
+  struct told four = {.resumed = 7, .lost = 1, .heir = 3, .mapping = {{A, 4096, 2, 2, 0}}};
+  dmi_uid_t told[2];
+  (void)state;
+  three.moved_from = 1;
+  homes_told(&three, &four, told, 3);
+  assert_int_equal(told[0], 0);
+  assert_int_equal(told[1], 1);
+  three.ready = 8; /* one that 4 and 2 were not ready in */
+  homes_told(&three, &four, told, 3);
+  assert_int_equal(told[1], 1);
+  four.resumed = 8;
+  homes_told(&three, &four, told, 3);
+  assert_int_equal(told[0], 0);
+  assert_int_equal(told[1], 3);
+}
+
+/* ... and 3 had not known the mapping then.  It is not lost with those that told it. */
+static void test_home_that_was_not_known(void **state) {
+  struct told three = {.resumed = 7, .lost = 1, .heir = 3, .mapping = {{A, 4096, 2, 3, 0}}};
+  const struct told alone = {.resumed = 7, .lost = 1, .heir = 3},
+                    knows = {.resumed = 7, .mapping = {{A, 4096, 2, 1, 0}}};
+  dmi_uid_t told[2];
+  (void)state;
+  three.moved_from = NOBODY;
+  homes_told(&three, &knows, told, 3);
+  assert_int_equal(told[0], 1); /* it is arriving there, so it stays */
+  assert_int_equal(told[1], 0);
+  homes_told(&three, &alone, told, 3);
+  assert_int_equal(told[0], 0);
 }
 
 /* 4 leaves with the heir 3, where the home of A has not arrived completely: 3 still takes 4 for it.
@@ -904,6 +977,8 @@ int main(void) {
       cmocka_unit_test(test_thread_asked_early),
       cmocka_unit_test(test_directory_made_anew),
       cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_home_moved_in_a_void_recovery),
+      cmocka_unit_test(test_home_that_was_not_known),
       cmocka_unit_test(test_calls_again),
       cmocka_unit_test(test_reserve),
       cmocka_unit_test(test_reserve_and_exit),

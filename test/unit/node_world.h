@@ -608,16 +608,11 @@ static bool ops_speaks(void *arg, dmi_uid_t uid) {
   return uid >= 32 || ((const struct proc *)arg)->spoke >> uid & 1;
 }
 
-/* Process `i` is lost, with all that is in flight to and from it.  The others have agreed on that;
- * they take the view one after the other. */
-static void world_kill(struct world *w, uint32_t i) {
-  struct proc *dead = &w->proc[i];
+/* All have agreed that this one is gone (NULL: nobody is, but they recover once more); they take
+ * the view one after the other. */
+static void world_crash(struct world *w, const struct proc *dead) {
   uint64_t number = w->newest + 1;
   assert_true(number < VIEWS);
-  dead->alive = false;
-  for (uint32_t k = w->first; k < w->last; k++) {
-    if (w->line[k].from == i) w->line[k].to = i; /* to nobody */
-  }
   for (uint32_t k = 0; k < NODES; k++) {
     struct proc *p = &w->proc[k];
     struct dmi_msg msg = {0};
@@ -628,16 +623,27 @@ static void world_kill(struct world *w, uint32_t i) {
     dmi_pack_u64(&body, number);
     dmi_pack_u32(&body, w->proc[0].uid);
     dmi_pack_u32(&body, 0);
-    dmi_pack_u32(&body, 1);
-    dmi_pack_u32(&body, dead->uid);
-    dmi_pack_u32(&body, 0);
-    dmi_pack_u8(&body, 2);
+    dmi_pack_u32(&body, dead ? 1 : 0);
+    if (dead) {
+      dmi_pack_u32(&body, dead->uid);
+      dmi_pack_u32(&body, 0);
+      dmi_pack_u8(&body, 2);
+    }
     msg.body = (struct dmi_slice){.ptr = body.bytes, .len = body.len};
     world_input(p, &(struct dmi_input){.type = DMI_IN_AGREED, .msg = &msg, .yes = true});
     dmi_pack_free(&body);
   }
   w->newest = number;
   w->change[number].coordinator = w->proc[0].uid;
+}
+
+/* Process `i` is lost, with all that is in flight to and from it. */
+static void world_kill(struct world *w, uint32_t i) {
+  w->proc[i].alive = false;
+  for (uint32_t k = w->first; k < w->last; k++) {
+    if (w->line[k].from == i) w->line[k].to = i; /* to nobody */
+  }
+  world_crash(w, &w->proc[i]);
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
