@@ -77,6 +77,7 @@ extern "C" {
 #define DMI_ELOST 16     /* lost with a process; a write may have been done or not */
 #define DMI_EOWNERDEAD 17 /* a process was lost that held this lock; the caller holds it now */
 #define DMI_EBROKEN 18    /* a process was lost: the round of the barrier does not end */
+#define DMI_EEND 19       /* the program is ending (DMI_exit): nothing is waited for, or created */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.

@@ -120,6 +120,37 @@ int32_t DMI_recover(int argc, char **argv, int32_t lost_id);
  */
 int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr);
 
+/* ---- Ending (chapter 3, "joining and leaving of processes") ---- */
+
+/*
+ * Ends the program in order, in all processes: each ends with `status` as its exit status, when
+ * DMI_main has returned and no DMI thread runs anywhere.  When the call returns all processes know
+ * that the program is ending.  The caller goes on: it should return soon, like all others.
+ *
+ * From then on
+ * - DMI_stopping says DMI_TRUE: threads that work for long should look now and then, and return;
+ * - calls fail with DMI_EEND that wait for what another thread does: DMI_poll, DMI_suspend,
+ *   DMI_cond_wait (the caller holds the mutex again), DMI_watch, and those of barriers; also those
+ *   that wait already.  DMI_join and locks are waited for as before, for these come by themselves;
+ * - DMI_peek and DMI_create fail with DMI_EEND, and no process can join.
+ *
+ * All other calls go on as before, so that threads can save what they have.  The first call counts:
+ * others fail.  A process that is lost meanwhile changes nothing in a program that survives losses;
+ * else it ends the program, with status 1.
+ *
+ * Errors: DMI_EINVAL unless `status` is 0 to 255.  DMI_EEND when DMI_exit was called before.
+ *
+ * Threads: any, of any process that has not left.  (Not in the manual; chapter 3.)
+ */
+int32_t DMI_exit(int32_t status);
+
+/*
+ * Tells whether the program is ending: *flag_ptr becomes DMI_TRUE once DMI_exit was called in any
+ * process, else DMI_FALSE.  Takes a few nanoseconds, and sends nothing.  DMI_EINVAL for NULL.  (Not
+ * in the manual; chapter 3.)
+ */
+int32_t DMI_stopping(int32_t *flag_ptr);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

@@ -36,6 +36,19 @@ int32_t DMI_survive(int32_t copies) {
   return DMI_REPORTED(dmi_call_survive(dmi_runtime_process(), copies), DMI_NOTHING);
 }
 
+int32_t DMI_exit(int32_t status) {
+  return DMI_REPORTED(dmi_call_exit(dmi_runtime_process(), status), DMI_NOTHING);
+}
+
+int32_t DMI_stopping(int32_t *flag_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
+  if (!flag_ptr)
+    return DMI_REPORTED(dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL")), DMI_NOTHING);
+  *flag_ptr = atomic_load(&process->access.core.stopping) ? DMI_TRUE : DMI_FALSE;
+  return DMI_TRUE;
+}
+
 int32_t DMI_root_set(const char *name, int64_t addr) {
   return DMI_REPORTED(dmi_call_root_set(dmi_runtime_process(), name, addr), DMI_NOTHING);
 }

@@ -78,7 +78,8 @@ const char *dmi_error_name(int32_t error) {
                                       [DMI_ERWSET] = "DMI_ERWSET",
                                       [DMI_ELOST] = "DMI_ELOST",
                                       [DMI_EOWNERDEAD] = "DMI_EOWNERDEAD",
-                                      [DMI_EBROKEN] = "DMI_EBROKEN"};
+                                      [DMI_EBROKEN] = "DMI_EBROKEN",
+                                      [DMI_EEND] = "DMI_EEND"};
   if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
   return names[error];
 }
@@ -136,6 +137,8 @@ const char *dmi_error_text(int32_t error) {
              "lock guards may be half changed (DMI_mutex_consistent)";
     case DMI_EBROKEN:
       return "a process was lost: no thread passes this round of the barrier, all arrive anew";
+    case DMI_EEND:
+      return "the program is ending (DMI_exit): nothing is waited for any more, no thread created";
     default:
       return "unknown error number";
   }

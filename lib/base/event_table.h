@@ -45,6 +45,10 @@
     "It leaves, but keeps pages until another process can take them: it must not be lost.", \
     NUMBER(pages, "", "of which it is the owner")) \
   EVENT(left, INFO, LINE, "member", "left: all pages are elsewhere", "It has left: it may be lost without harm.",) \
+  EVENT(stopping, INFO, LOG, "member", "member {member} has called DMI_exit: the program ends with status {status}", \
+    "The program is ending in order: DMI_exit was called.", \
+    NUMBER(member, "", "whose call it was") \
+    NUMBER(status, "", "that each process ends with")) \
   EVENT(finalized, INFO, LINE, "start", "", "The process ends, with nothing wrong.",) \
   EVENT(view, INFO, LOG, "member", "view {view}: {members} members, coordinator {coordinator}", \
     "This process has taken a new view of who the members are.", \

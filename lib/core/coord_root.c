@@ -37,7 +37,7 @@ bool dmi_coord_on_root_set(struct dmi_member *m, struct dmi_record *record,
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, msg->member.op};
   struct said said;
-  if (!read_message(msg, &said)) return false;
+  if (!read_message(msg, &said) || dmi_member_stop_name(said.name, said.len)) return false;
   if (said.addr && m->roots.bytes + waiting(c) + msg->body.len > DMI_ROOT_BYTES_MAX) {
     dmi_coord_answer(m, &caller, DMI_ENOMEM, NULL);
   } else {
@@ -82,13 +82,14 @@ void dmi_coord_root_taken(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (; c->root_sets_in_view; c->root_sets_in_view--) {
     struct dmi_caller caller = {c->root_sets.at[0].from, c->root_sets.at[0].msg.member.op};
-    bool call = c->root_sets.at[0].msg.type == DMI_CTL_ROOT_SET; /* not MAIN */
+    bool call = c->root_sets.at[0].msg.type != DMI_CTL_MAIN;
     dmi_deferred_drop(&c->root_sets, 0);
     if (call) dmi_coord_answer(m, &caller, DMI_OK, NULL);
   }
   for (uint32_t i = 0; i < c->root_gets.num; i++)
     answer_get(m, c->root_gets.at[i].from, &c->root_gets.at[i].msg);
   dmi_deferred_free(&c->root_gets);
+  dmi_coord_stop_polls(m);
 }
 
 void dmi_coord_root_defer(struct dmi_coord *c) {

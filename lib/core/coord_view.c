@@ -29,7 +29,7 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   for (uint32_t i = 0; i < c->joins.num; i++) {
     if (c->joins.at[i].temp == temp) return false;
   }
-  if (c->ending) {
+  if (c->ending || m->stop) {
     dmi_member_refuse(m, temp, "that program is ending");
     return true;
   }

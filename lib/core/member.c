@@ -395,6 +395,10 @@ void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out
   call(m, DMI_CTL_SURVIVE, op, &body, out);
 }
 
+void dmi_member_exit(struct dmi_member *m, uint64_t op, uint32_t status, struct dmi_mout *out) {
+  EVENT(dmi_member_exit_call(m, op, status));
+}
+
 void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len) {
   dmi_slice_drop(&m->args);
   if (len) m->args = dmi_slice_xcopy(bytes, len);

@@ -121,6 +121,9 @@ enum dmi_mact_type {
   /* DMI_main was lost with process `dmi_id`: run DMI_recover, one more reason to be busy.  Answer:
    * dmi_member_main_ended */
   DMI_MACT_MAIN_LOST,
+  /* member `uid` has called DMI_exit(`value`): calls that wait fail from now on (DMI_EEND), no
+   * thread is created, and this process is to end with that status at FINISH */
+  DMI_MACT_STOPPING,
   DMI_MACT_ADOPT, /* this process is now the home of `mapping`, as if it had mapped it */
   /* forget all pages of mapping.base (protocol.md R10), if it is known here. Answer:
      dmi_member_forgot(base) */
@@ -141,14 +144,14 @@ struct dmi_mact {
   bool flag;     /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness */
   int error;     /* RESULT */
   uint32_t id;   /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
-  dmi_uid_t uid; /* RENAME, ADD_PEER, JOINED, START_DRAIN */
+  dmi_uid_t uid; /* RENAME, ADD_PEER, JOINED, START_DRAIN, STOPPING */
   dmi_id_t dmi_id;          /* JOINED */
   uint32_t peer_num;        /* VIEW; LOST */
   uint32_t removed_num;     /* VIEW */
   uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes.  LOST: 1 */
   uint32_t mapping_num;     /* RECOVER */
   uint64_t op;              /* RESULT; RECOVER: number of the view */
-  uint64_t value;           /* RESULT of thread, root_get; RECOVER; LOST */
+  uint64_t value;           /* RESULT of thread, root_get; RECOVER; LOST; STOPPING */
   struct dmi_entry mapping; /* ADOPT, FORGET (base only); RESULT of mmap, lookup */
   struct dmi_addr addr;     /* CONNECT, ADD_PEER */
   /* SEND: take its slices and set them to zero (dmi_net_send takes them over), or leave them to
@@ -345,6 +348,7 @@ void dmi_member_main_ended(struct dmi_member *m, bool good, struct dmi_mout *out
 /* Calls. `op` is unique among the incomplete calls of this process. Each call gets exactly one
  * RESULT(op). DMI_EINACTIVE before JOINED and when this process is ending. The comments list the
  * results and errors. */
+/* POLL and PEEK: DMI_EEND behind DMI_exit */
 void dmi_member_poll(struct dmi_member *m, uint64_t op, struct dmi_mout *out); /* notices[0] */
 void dmi_member_peek(struct dmi_member *m, uint64_t op,
                      struct dmi_mout *out); /* flag, notices[0] */
@@ -372,6 +376,9 @@ void dmi_member_munmap_tag(struct dmi_member *m, uint64_t op, uint64_t base, uin
 /* The program goes on without processes that are lost, from now on; for the first process, while it
  * has welcomed no other: else DMI_EBUSY. */
 void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out);
+/* DMI_exit: the program ends, with this status (0 to 255).  The result comes when all members know
+ * it.  DMI_EEND: it is ending already. */
+void dmi_member_exit(struct dmi_member *m, uint64_t op, uint32_t status, struct dmi_mout *out);
 /* Result: value, the result of a thread whose process has left (or answered "moved"), which is
  * removed there; DMI_ETHREAD; DMI_ELOST: lost with its process, or with a coordinator. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,

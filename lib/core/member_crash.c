@@ -323,7 +323,9 @@ static void tell_losses(struct dmi_member *m, uint64_t pages) {
   for (; m->losses_told < m->losses.num; m->losses_told++) {
     const struct dmi_notice *lost = &m->losses.at[m->losses_told].notice;
     struct dmi_mact *act;
-    if (m->env.main_lost == DMI_MAIN_ENDS && lost->uid == dmi_root_get(&m->roots, "", 0)) continue;
+    if (m->env.main_lost == DMI_MAIN_ENDS && !m->stop &&
+        lost->uid == dmi_root_get(&m->roots, "", 0))
+      continue;
     act = dmi_mout_add(m->out, DMI_MACT_LOST);
     act->notices = dmi_xalloc(1, sizeof(*act->notices));
     act->notices[0] = *lost;

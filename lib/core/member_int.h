@@ -180,6 +180,7 @@ struct dmi_member {
   dmi_uid_t coordinator_before;    /* the process that may send COORD; 0: none */
   bool viewing;                    /* VIEW is not answered yet */
   struct dmi_roots roots;          /* as of that view */
+  uint64_t stop;                   /* DMI_exit was called: as member_stop.c packs it; 0: no */
   struct dmi_uid_set viewing_left; /* others that have left in that view */
   struct dmi_uid_set viewing_lost; /* lost in that view */
   DMI_LIST(struct dmi_peer) peers;
@@ -378,6 +379,13 @@ void dmi_member_main_found(struct dmi_member *m);
 void dmi_member_main_again(struct dmi_member *m); /* to a new coordinator */
 void dmi_member_main_over(struct dmi_member *m, bool good);
 void dmi_coord_main_lost(struct dmi_member *m); /* ... if it is; behind RESUME */
+
+/* member_stop.c */
+void dmi_member_exit_call(struct dmi_member *m, uint64_t op, uint32_t status);
+void dmi_member_stop_look(struct dmi_member *m); /* a view was taken */
+/* The name of the root that tells of DMI_exit, which no program may set. */
+bool dmi_member_stop_name(const void *name, size_t len);
+void dmi_coord_stop_polls(struct dmi_member *m); /* all have taken a view */
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);

@@ -23,6 +23,7 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
       return "joining is not complete";
     case DMI_PHASE_JOINED:
     case DMI_PHASE_STOPPING:
+      if (m->stop) return "DMI_exit was called, but DMI_main or threads have not returned yet";
       if (!m->asked) return "this process was not asked to leave";
       if (m->env.witness) return "the others are being told";
       if (m->no_capacity) return "the other processes have no memory for its pages";

@@ -89,7 +89,8 @@ void dmi_coord_main_lost(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->losses.num; i++) {
     if (m->losses.at[i].uid == uid) lost = &m->losses.at[i].notice;
   }
-  if (!lost) { /* it had left: threads of others go on until they end */
+  if (!lost ||
+      m->stop) { /* it had left, or all is ending: threads of others go on until they end */
     say(m, 0, DMI_OK);
   } else if (m->env.main_lost == DMI_MAIN_RECOVERS) {
     run_recover(m, lost);

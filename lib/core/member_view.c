@@ -107,6 +107,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   act->removed_num = view->removed_num;
   view->added = NULL;
   view->removed = NULL;
+  dmi_member_stop_look(m);
 }
 
 static int by_uid(const void *left, const void *right) {

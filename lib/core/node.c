@@ -127,6 +127,27 @@ static void view_ends(struct dmi_node *node, struct dmi_out *out) {
   LIFE(node, out, viewed, &node->life);
 }
 
+/* ---- DMI_exit ------------------------------------------------------------------------------- */
+
+/* What waits here, and what comes to wait: ends with DMI_EEND.  A frozen page does that when it
+ * resumes. */
+static void stop(struct dmi_node *node, uint32_t status) {
+  const struct dmi_handover_env *records = &node->env->records;
+  struct dmi_map *map;
+  struct dmi_page *page;
+  atomic_store(&node->core->stopping, status + 1);
+  for (map = records->next_map(records->arg, 0); map;
+       map = records->next_map(records->arg, map->base)) {
+    for (page = records->next_record(records->arg, map, 0); page;
+         page = records->next_record(records->arg, map, page->index + 1)) {
+      struct dmi_out out;
+      dmi_out_init(&out);
+      dmi_page_wait_stop(node->core, page, &out);
+      records->step_end(records->arg, page, &out);
+    }
+  }
+}
+
 /* ---- What is done in here ------------------------------------------------------------------- */
 
 /* Returns false if the caller has something to do (as well). */
@@ -153,6 +174,9 @@ static bool own_member(struct dmi_node *node, const struct dmi_mact *act, struct
       return false;
     case DMI_MACT_START_DRAIN:
       drain(node, act->uid, out);
+      return false;
+    case DMI_MACT_STOPPING:
+      stop(node, (uint32_t)act->value);
       return false;
     case DMI_MACT_ADOPT:
       if (!DMI_BROKEN(node, DMI_NODE_BREAK_ADOPT)) (void)dmi_node_enter(node, &act->mapping);
@@ -249,6 +273,9 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
       break;
     case DMI_CTL_SURVIVE:
       dmi_member_survives(m, in->op, life);
+      break;
+    case DMI_CTL_STOP:
+      dmi_member_exit(m, in->op, (uint32_t)in->a, life);
       break;
     case DMI_CTL_ROOT_GET:
       dmi_member_root_get(m, in->op, in->text, in->b, life);

@@ -274,6 +274,8 @@ struct dmi_core {
   _Atomic uint64_t fetches; /* the last fetch number given out */
   _Atomic bool frozen;      /* new records are FROZEN */
   _Atomic bool paused;      /* new records are PAUSED */
+  /* not 0: DMI_exit was called, with this status + 1: nothing waits at the owner but for a lock */
+  _Atomic uint32_t stopping;
   /* number of the last crash view (modulo 2^32) that this process knows of, 0: none */
   _Atomic uint32_t losses;
 };
@@ -322,6 +324,10 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
  * msg->body.frame. NULL: it is not needed, but dmi_page_message must still be called. */
 unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                                    struct dmi_msg *msg);
+
+/* core->stopping was set: operations that wait here end with DMI_EEND, but for those that wait for a
+ * lock.  A frozen page does so when it resumes. */
+void dmi_page_wait_stop(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
 /* The mapping is unmapped (R10): fails everything that waits here and frees the bytes. */
 void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);

@@ -182,7 +182,7 @@ static void resume_waits(struct dmi_core *core, struct dmi_page *page, bool prom
                !DMI_BROKEN(core, DMI_BREAK_HOLDER)) {
       dmi_req_push(&page->busy->queue, req);
     } else if (page->role == DMI_ROLE_OWNER || !req->foreign || DMI_BROKEN(core, DMI_BREAK_WAITS)) {
-      dmi_req_push(&page->busy->waiting_ops, req);
+      dmi_page_wait_push(core, page, req, out);
     } else {
       msg = dmi_msg_of_req(core, page, req);
       free(req);

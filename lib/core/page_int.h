@@ -197,7 +197,10 @@ void dmi_page_wait_look(struct dmi_core *core, struct dmi_page *page, uint64_t o
 /* Sends all waiting operations to the next owner, before GRANT. */
 void dmi_page_wait_move(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to,
                         struct dmi_out *out);
-/* A waiting operation arrives at the next owner. */
+/* The operation waits from now on; or fails, as the program is ending (DMI_EEND). */
+void dmi_page_wait_push(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out);
+/* A waiting operation arrives at the next owner, whose page is frozen. */
 void dmi_page_wait_arrives(struct dmi_page *page, struct dmi_msg *msg);
 
 /* ---- page_copy.c ---- */

@@ -85,7 +85,7 @@ void dmi_request_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t 
     if (!DMI_BROKEN(core, DMI_BREAK_STALE)) return;
   }
   if (msg->type == DMI_MSG_ATOMIC && (msg->flags & DMI_F_WAITING)) {
-    dmi_page_wait_arrives(page, msg);
+    dmi_page_wait_push(core, page, dmi_req_of_message(msg), out);
   } else if (own ? (msg->flags & DMI_F_TAIL) != 0 : page->role != DMI_ROLE_NONE) {
     dmi_queue_message(core, page, msg, out);
   } else if (home) {

@@ -9,6 +9,7 @@
 
 #include "core/page_int.h"
 #include "core/syncop.h"
+#include "dmi_api.h"
 
 /* Answers the operation, whose bytes are these now. */
 static void finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -23,6 +24,31 @@ static void finish(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
   }
 }
 
+/* Is it not to wait any more?  A lock comes free: who holds it goes on until it ends. */
+static bool is_over(const struct dmi_core *core, const struct dmi_req *req) {
+  return atomic_load(&core->stopping) && dmi_syncop_is_wait(req->kind);
+}
+
+void dmi_page_wait_push(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                        struct dmi_out *out) {
+  if (is_over(core, req)) {
+    dmi_req_fail(core, page, req, DMI_EEND, out);
+  } else {
+    dmi_req_push(&dmi_page_busy(page)->waiting_ops, req);
+  }
+}
+
+void dmi_page_wait_stop(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  struct dmi_req_list all;
+  struct dmi_req *req;
+  if (!page->busy || !page->busy->waiting_ops.first || (page->flags & DMI_PAGE_FROZEN)) return;
+  all = page->busy->waiting_ops;
+  page->busy->waiting_ops = (struct dmi_req_list){NULL, NULL};
+  while ((req = dmi_req_pop(&all)))
+    dmi_page_wait_push(core, page, req, out);
+  dmi_page_rest(core, page);
+}
+
 void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                          struct dmi_out *out) {
   struct dmi_frame *zeros = page->frame ? NULL : dmi_frame_new_zero(req->len);
@@ -31,7 +57,7 @@ void dmi_page_wait_begin(struct dmi_core *core, struct dmi_page *page, struct dm
   if (!bytes) {
     dmi_req_fail(core, page, req, DMI_ENOMEM, out);
   } else if (!dmi_syncop_met(req, bytes)) {
-    dmi_req_push(&dmi_page_busy(page)->waiting_ops, req);
+    dmi_page_wait_push(core, page, req, out);
   } else {
     finish(core, page, req, bytes, out);
   }

@@ -52,7 +52,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
   struct dmi_msg msg;
   if (req->type == DMI_REQ_ATOMIC && !answer) {
-    dmi_req_push(&busy->waiting_ops, req);
+    dmi_page_wait_push(core, page, req, out);
   } else if (answer) {
     dmi_atomic_answer(core, page, req, version, answer, apply ? bytes->ptr : NULL, out);
   } else if (!req->foreign) {

@@ -214,7 +214,9 @@ enum dmi_wire_from {
   X(DMI_CTL_SURVIVE,    114, "SURVIVE",     dmi_coord_on_survive,     DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_MAIN,       111, "MAIN",        dmi_coord_on_main,        DMI_CLASS_MEMBER, \
-    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
+    DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_STOP,       115, "STOP",        dmi_coord_on_stop,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 
 /* Of membership, for members and joiners. */
 #define DMI_MSGS_MEMBER(X) \

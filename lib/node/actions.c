@@ -277,6 +277,20 @@ static void main_lost(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_status_done(&process->recover_now, DMI_OK);
 }
 
+/* DMI_exit was called: threads here are asked to return. */
+static void stopping(struct dmi_process *process, const struct dmi_mact *act) {
+  dmi_emit(&process->stream, stopping, .member = act->uid, .status = act->value);
+  dmi_threads_end_waits(process->threads);
+}
+
+/* FINISH: all has ended in order. */
+static void finish(struct dmi_process *process) {
+  uint32_t stopping = atomic_load(&process->access.core.stopping);
+  process->finished = true;
+  if (stopping) process->exit_code = (int)stopping - 1;
+  dmi_net_stop(process->access.net);
+}
+
 static void act_member(struct dmi_process *process, struct dmi_mact *act) {
   switch (act->type) {
     case DMI_MACT_CONNECT:
@@ -339,8 +353,11 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       dmi_pulser_ending(process);
       dmi_net_expect_close(process->access.net);
       break;
+    case DMI_MACT_STOPPING:
+      stopping(process, act);
+      break;
     case DMI_MACT_FINISH:
-      dmi_net_stop(process->access.net);
+      finish(process);
       break;
     case DMI_MACT_FATAL:
       dmi_actions_fatal(process, act->text);

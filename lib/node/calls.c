@@ -29,6 +29,7 @@ enum kind {
   ROOT_SET,
   ROOT_GET,
   SURVIVE,
+  STOP,
   CREATE,
   JOIN,
   DETACH,
@@ -153,6 +154,10 @@ static void thread_done(void *arg, int32_t error, int64_t value) {
 static void begin_create(struct dmi_process *process, struct call *call) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  if (atomic_load(&process->access.core.stopping)) {
+    complete(call, DMI_EEND);
+    return;
+  }
   for (uint32_t i = 0; i < num; i++) {
     if (!dmi_id_is(peers[i].dmi_id, call->dmi_id)) continue;
     if (peers[i].left && peers[i].uid != process->access.core.self) break;
@@ -180,7 +185,7 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
       [POLL] = DMI_CTL_POLL,         [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
       [WELCOME] = DMI_CTL_WELCOME,   [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
       [MUNMAP] = DMI_CTL_MUNMAP,     [LOOKUP] = DMI_CTL_LOOKUP,   [ROOT_SET] = DMI_CTL_ROOT_SET,
-      [ROOT_GET] = DMI_CTL_ROOT_GET, [SURVIVE] = DMI_CTL_SURVIVE};
+      [ROOT_GET] = DMI_CTL_ROOT_GET, [SURVIVE] = DMI_CTL_SURVIVE, [STOP] = DMI_CTL_STOP};
   struct call *call = (struct call *)(void *)post;
   call->wait.done = got_result;
   if (call->kind == CREATE) {
@@ -326,6 +331,13 @@ int32_t dmi_call_survive(struct dmi_process *process, int32_t copies) {
         dmi_because(DMI_EINVAL, "there are no copies of pages yet: `copies` must be 0"));
   if (dmi_runtime_error(process) == DMI_OK && !dmi_threads_main_runs(process->threads))
     return dmi_fail(dmi_because(DMI_EBUSY, "DMI_main does not run in this process"));
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_exit(struct dmi_process *process, int32_t status) {
+  struct call call = {.kind = STOP, .a = (uint64_t)status};
+  if (status < 0 || status > 255)
+    return dmi_fail(dmi_because(DMI_EINVAL, "the status must be 0 to 255"));
   return run(process, &call, NULL);
 }
 

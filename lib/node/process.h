@@ -91,6 +91,7 @@ struct dmi_process {
   struct dmi_seed seed;
   int signals; /* count: the first of any kind, and each SIGINT after it */
   int exit_code;
+  bool finished; /* the program, or this process's part in it, has ended in order */
   bool ended;   /* everything but the stream was freed */
   bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
 

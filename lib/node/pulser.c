@@ -427,7 +427,7 @@ void dmi_pulser_ending(struct dmi_process *process) {
 
 void dmi_pulser_end(struct dmi_process *process) {
   struct dmi_pulser *pulser = process->pulser;
-  bool well = process->exit_code == 0;
+  bool well = process->finished;
   if (!pulser) return;
   if (pulser->net && !pulser->failed) {
     dmi_mutex_lock(&pulser->lock);

@@ -314,6 +314,7 @@ static void end_if_asked(void) {
 void dmi_report_failed(const struct dmi_report *report) {
   char call[TEXT], where[DMI_WHERE_SIZE], reason[TEXT];
   int32_t error = dmi_error_last();
+  if (error == DMI_EEND) return; /* no mistake */
   put_call(call, sizeof(call), report);
   dmi_where(where, sizeof(where), report->caller);
   reason_of(reason, report, error);
@@ -327,7 +328,7 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   struct dmi_report begun = {.addr = at->addr, .size = at->size};
   char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE], reason[TEXT];
   int32_t error = dmi_error_last();
-  if (at->begun == 0) return;
+  if (at->begun == 0 || error == DMI_EEND) return;
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
   if (at->begun <= sites_num) {
     begun.call = sites[at->begun - 1].call;

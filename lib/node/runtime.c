@@ -328,6 +328,6 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   pthread_join(daemon, NULL);
   atomic_store(&process->access.active, 0);
   process_end(process);
-  if (process->exit_code == 0) dmi_emit(&process->stream, finalized);
+  if (process->finished) dmi_emit(&process->stream, finalized);
   return process->exit_code;
 }

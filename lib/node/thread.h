@@ -38,8 +38,11 @@ void dmi_thread_detach(struct dmi_process *process, dmi_uid_t uid, uint64_t numb
 void dmi_thread_wake(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg);
 /* Sleeps until there is a wake for the calling thread, and consumes it.  DMI_ETHREAD: not a DMI
- * thread. */
+ * thread.  DMI_EEND: the program is ending. */
 int32_t dmi_thread_suspend(void);
+
+/* DMI_exit was called: threads that sleep, or come to, get DMI_EEND.  The daemon. */
+void dmi_threads_end_waits(struct dmi_threads *threads);
 
 /* Handles a message of class THREAD.  False: a correct peer does not send it. */
 bool dmi_thread_message(struct dmi_process *process, dmi_uid_t from, const struct dmi_msg *msg);

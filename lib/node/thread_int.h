@@ -15,7 +15,7 @@
 #include "node/thread.h"
 
 /* State of a thread's wake; see docs/threads.md. */
-enum { WAKE_NONE, WAKE_KEPT, WAKE_OVER };
+enum { WAKE_NONE, WAKE_KEPT, WAKE_OVER, WAKE_END };
 
 /* A thread of this process; it exists until it was joined, or has ended and was detached. */
 struct dmi_thread {
@@ -53,6 +53,7 @@ struct dmi_threads {
   uint32_t running;
   /* number of threads at each place in dmi_machine.order; NULL until one is bound */
   uint32_t *bound;
+  _Atomic bool ending; /* DMI_exit was called: nobody sleeps any more */
   bool main_runs;
   bool open;        /* welcomed */
   bool stopped;     /* this process leaves: no new threads */

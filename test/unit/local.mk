@@ -27,8 +27,12 @@ test_unit_control_test_SOURCES = test/unit/control_test.c
 test_unit_control_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_survive_test
-test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c test/unit/member_one.h
+test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c test/unit/member_one.h test/unit/member_pair.h
 test_unit_member_survive_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/member_stop_test
+test_unit_member_stop_test_SOURCES = test/unit/member_stop_test.c test/unit/member_one.h test/unit/member_pair.h
+test_unit_member_stop_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/pulse_test
 test_unit_pulse_test_SOURCES = test/unit/pulse_test.c

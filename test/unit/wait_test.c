@@ -32,6 +32,7 @@ struct proc {
 struct own {
   struct dmi_req req;
   bool done;
+  int error;
   unsigned char answer[24], input[128]; /* of a lock: struct dmi_locked */
 };
 
@@ -49,6 +50,7 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       struct own *own = (struct own *)(void *)a->req;
       assert_false(own->done);
       own->done = true;
+      own->error = a->req->error;
       dmi_slice_drop(&own->req.src);
       continue;
     }
@@ -401,6 +403,72 @@ static void freed(void **state) {
   assert_true(other.done && other.req.error == DMI_EADDR);
 }
 
+static void stop_at(struct world *w, uint32_t who) {
+  struct proc *proc = &w->proc[who];
+  struct dmi_out out;
+  dmi_out_init(&out);
+  atomic_store(&proc->core.stopping, 1);
+  dmi_page_wait_stop(&proc->core, &proc->page, &out);
+  dmi_page_check(&proc->core, &proc->page);
+  act(w, proc, &out);
+}
+
+/* DMI_exit: what waits at the owner fails, and what would begin to; locks are waited for. */
+static void stopping(void **state) {
+  struct world *w = *state;
+  struct own turn = rmw(DMI_RMW_TURN, 3, sizeof(struct dmi_tickets), 8, 8), later = turn,
+             watch = rmw(DMI_RMW_WATCH, 30, 8, 8, 8), held = begin_lock_into(),
+             lock = begin_lock_into(), done,
+             arrive =
+                 rmw(DMI_RMW_ARRIVE, 5, sizeof(struct dmi_round), 16, sizeof(struct dmi_arrived));
+  const uint64_t ticket = 7 * DMI_SYNC_UNIT, zero = 0;
+  struct {
+    uint64_t pnum;
+    double value;
+  } input = {2, 1};
+  turn.req.off = later.req.off = 20; /* the lock is at 3 */
+  arrive.req.off = 24;
+  begin_with(w, 0, &held, NULL);
+  begin_with(w, 1, &turn, &ticket);
+  begin_with(w, 0, &watch, &zero);
+  begin_with(w, 2, &lock, NULL);
+  (void)settle(w);
+  assert_false(turn.done || watch.done || lock.done);
+  stop_at(w, 0);
+  (void)settle(w);
+  assert_true(turn.done && turn.error == DMI_EEND);
+  assert_true(watch.done && watch.error == DMI_EEND);
+  assert_false(lock.done);
+  begin_with(w, 2, &later, &ticket);
+  begin_with(w, 1, &arrive, &input);
+  (void)settle(w);
+  assert_true(later.done && later.error == DMI_EEND);
+  assert_true(arrive.done && arrive.error == DMI_EEND);
+  unlock(w, &held, &done);
+  (void)settle(w);
+  assert_true(lock.done && lock.error == DMI_OK);
+}
+
+/* One that waits at an owner that has not heard of DMI_exit moves to one that has. */
+static void stopping_moves(void **state) {
+  struct world *w = *state;
+  struct own turn = rmw(DMI_RMW_TURN, 3, sizeof(struct dmi_tickets), 8, 8), done;
+  const uint64_t ticket = 7 * DMI_SYNC_UNIT;
+  const int64_t one = 1;
+  begin_with(w, 1, &turn, &ticket);
+  (void)settle(w);
+  stop_at(w, 2);
+  stop_at(w, 1);
+  (void)settle(w);
+  assert_false(turn.done);
+  done = rmw(DMI_RMW_FAD, 40, 8, 8, 8); /* elsewhere in the page */
+  done.req.type = DMI_REQ_ATOMIC_EXCL;
+  begin_with(w, 2, &done, &one);
+  (void)settle(w);
+  assert_true(done.done && done.error == DMI_OK);
+  assert_true(turn.done && turn.error == DMI_EEND);
+}
+
 /* A faulty peer: operations that move with the ownership must come to a process that waits for it.
  */
 static void forged(void **state) {
@@ -435,6 +503,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(full_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(watch, setup, teardown),
       cmocka_unit_test_setup_teardown(freed, setup, teardown),
+      cmocka_unit_test_setup_teardown(stopping, setup, teardown),
+      cmocka_unit_test_setup_teardown(stopping_moves, setup, teardown),
       cmocka_unit_test_setup_teardown(forged, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
