@@ -424,6 +424,7 @@ void dmi_handover_removed(struct dmi_handover *h, uint32_t uid, uint32_t heir) {
   EACH_MAP(h, map) {
     if (atomic_load(&map->home) == uid) atomic_store(&map->home, heir);
   }
+  if (h->heir == uid) h->heir = heir; /* it has left, and has given to its own heir what it got */
   if (atomic_load(&h->core->heir) == uid) atomic_store(&h->core->heir, heir);
 }
 

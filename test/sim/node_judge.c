@@ -275,13 +275,21 @@ void sim_judge_result(struct node *node, const struct sim_call *call, const stru
   }
 }
 
+/* Of one that is lost, or to one, nothing is handed over any more. */
+static bool hands_over(struct sim *sim, struct sim_end *end) {
+  const struct node *to = end->node;
+  return sim->net.conn[end->line / 2].used && to->alive && !node_is_removed(to) &&
+         !node_is_removed(sim_net_other(end)->node);
+}
+
 /* No process may be told to forget a mapping whose home is being handed over: the heir would enter
  * it again. */
 void sim_judge_forget(struct sim *sim, uint64_t base) {
   sim_log(sim, "mapping %u is to be forgotten", sim_map_num(sim, base));
   for (uint32_t i = 0; i < 2 * SIM_CONNS; i++) {
-    const struct sim_queue *queue = &sim->net.conn[i / 2].end[i % 2].queue;
-    for (uint32_t k = 0; sim->net.conn[i / 2].used && k < queue->num; k++) {
+    struct sim_end *end = sim_line(sim, (uint16_t)i);
+    const struct sim_queue *queue = &end->queue;
+    for (uint32_t k = 0; k < queue->num && hands_over(sim, end); k++) {
       const struct dmi_msg *msg = &queue->msg[(queue->first + k) & (queue->capacity - 1)];
       if (msg->type == DMI_MSG_HOME_BEGIN && msg->map == base)
         sim_bad(sim, "mapping %u is forgotten while its home moves", sim_map_num(sim, base));

@@ -139,11 +139,12 @@ static void cut_some(struct sim *sim, bool removed) {
   if (second && !atomic_load(&second->core.paused)) sim_pause_one(second);
 }
 
-/* Those that were removed are not cut off any more then. */
+/* Those that were removed are not cut off any more then; and others hear that they have ended.
+ * False: nobody was cut off. */
 static bool heal(struct sim *sim) {
   bool any = false;
   for (uint32_t i = 0; i < sim->nodes; i++) {
-    any |= sim->all[i]->cut != 0 && sim->all[i]->alive;
+    any |= sim->all[i]->cut != 0;
     sim->all[i]->cut = 0;
   }
   cut_lines(sim);

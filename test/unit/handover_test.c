@@ -476,6 +476,22 @@ static void heir_lost_and_none(void **state) {
   assert_int_equal(atomic_load(&w->at[0].map.home), 1);
 }
 
+/* Its heir has left, too, when it is drained; then the heir of that one is lost: it begins anew. */
+static void heir_of_heir_lost(void **state) {
+  struct world *w = *state;
+  const dmi_uid_t last = 3;
+  known(w, 0, 2);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_DRAINED);
+  dmi_handover_removed(w->handover, 2, last);
+  dmi_handover_lost(w->handover, &last, 1, &w->out);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_STAYS);
+  dmi_handover_begin(w->handover, 4, &w->out);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_ASKS);
+  drop(&w->out);
+}
+
 /* A transition that is not in the table: this build of the core aborts. */
 static void wrong_move(void **state) {
   struct world *w = *state;
@@ -502,6 +518,7 @@ int main(void) {
       TEST(home_arrives),      TEST(copy_of_nothing), TEST(forgotten),
       TEST(looked_up),         TEST(beyond),          TEST(not_too_much),
       TEST(no_heir_at_first),  TEST(wrong_move),      TEST(heir_lost_and_none),
+      TEST(heir_of_heir_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
