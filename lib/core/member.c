@@ -46,8 +46,10 @@ void dmi_member_free(struct dmi_member *m) {
   dmi_slice_drop(&m->args);
   for (uint32_t i = 0; i < m->agreed.num; i++)
     dmi_slice_drop(&m->agreed.at[i].body);
-  for (uint32_t i = 0; i < m->calls.num; i++)
+  for (uint32_t i = 0; i < m->calls.num; i++) {
     dmi_slice_drop(&m->calls.at[i].body);
+    dmi_slice_drop(&m->calls.at[i].mmap);
+  }
   free(m->agreed.at);
   free(m->lost.at);
   free(m->losses.at);

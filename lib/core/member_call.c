@@ -47,9 +47,40 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
   dmi_member_send(m, m->coordinator, type, op, 0, body);
 }
 
+static void end_call(struct dmi_member *m, uint32_t i) {
+  struct dmi_member_call *call = &m->calls.at[i];
+  if (call->type != DMI_CTL_POLL) m->calls_busy--;
+  dmi_slice_drop(&call->body);
+  dmi_slice_drop(&call->mmap);
+  DMI_LIST_DROP(&m->calls, i);
+  look_idle(m);
+}
+
+/* This one has left, as the view says that is being taken: who is waited for in DMI_goodbye. */
+void dmi_member_calls_left(struct dmi_member *m, const struct dmi_peer *peer) {
+  for (uint32_t i = 0; m->env.survive && i < m->calls.num; i++) {
+    struct dmi_member_call *call = &m->calls.at[i];
+    struct dmi_unpack body;
+    dmi_unpack_init(&body, &call->body);
+    if (call->type == DMI_CTL_GOODBYE && dmi_unpack_u32(&body) == peer->dmi_id.n)
+      call->left = peer->uid;
+  }
+}
+
+/* DMI_goodbye has succeeded: the process has left, and it is gone.  The new coordinator knows
+ * nothing of it, and its dmi_id may be another one's. */
+static bool is_over(const struct dmi_member *m, const struct dmi_member_call *call) {
+  return m->unheard && call->left && !dmi_member_find(m, call->left);
+}
+
 /* The one before may have done it, and its answer is lost: hence AGAIN.  Those to be asked at
  * RESUME have had their answer. */
 void dmi_member_calls_again(struct dmi_member *m) {
+  for (uint32_t i = m->calls.num; i-- > 0;) {
+    if (!is_over(m, &m->calls.at[i])) continue;
+    add_result(m, m->calls.at[i].op, DMI_OK);
+    end_call(m, i);
+  }
   for (uint32_t i = 0; i < m->calls.num; i++) {
     const struct dmi_member_call *call = &m->calls.at[i];
     struct dmi_pack body;
@@ -111,7 +142,11 @@ static void ask_later(struct dmi_member_call *call, uint64_t base) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, base);
-  dmi_slice_drop(&call->body);
+  if (call->type == DMI_CTL_MMAP) {
+    call->mmap = call->body;
+  } else {
+    dmi_slice_drop(&call->body);
+  }
   call->body = dmi_pack_slice(&body);
   call->type = DMI_CTL_LOOKUP;
   call->addr = base;
@@ -130,12 +165,30 @@ void dmi_member_calls_later(struct dmi_member *m) {
   }
 }
 
+/* Only the home knew the mapping, so it is lost with it; nobody has heard of its address.  Another
+ * one is made. */
+static void map_again(struct dmi_member *m, struct dmi_member_call *call) {
+  struct dmi_pack body;
+  dmi_slice_drop(&call->body);
+  call->body = call->mmap;
+  memset(&call->mmap, 0, sizeof(call->mmap));
+  call->type = DMI_CTL_MMAP;
+  dmi_pack_init(&body);
+  dmi_pack_raw(&body, call->body.ptr, call->body.len);
+  dmi_member_send(m, m->coordinator, DMI_CTL_MMAP, call->op, 0, &body);
+}
+
 /* A notice was given to this process: nobody else must get it. */
 static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
                         const struct dmi_mact *act) {
   if (!m->env.survive || !act->flag || (type != DMI_CTL_POLL && type != DMI_CTL_PEEK)) return;
   dmi_member_note_got(m, act->notices[0].uid, act->notices[0].state);
   dmi_member_send(m, m->coordinator, DMI_CTL_NOTICE_OK, op, 0, NULL);
+}
+
+/* Who has left is no member; the call that was for that has succeeded. */
+static int error_of(const struct dmi_member_call *call, const struct dmi_msg *msg) {
+  return call->left && msg->member.error == DMI_EMEMBER ? DMI_OK : (int)msg->member.error;
 }
 
 bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
@@ -145,7 +198,11 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
   for (uint32_t i = 0; i < m->calls.num; i++) {
     uint8_t type = m->calls.at[i].type;
     if (m->calls.at[i].op != msg->member.op) continue;
-    act = add_result(m, msg->member.op, msg->member.error);
+    if (msg->member.error == DMI_EADDR && m->calls.at[i].mmap.len) {
+      map_again(m, &m->calls.at[i]);
+      return true;
+    }
+    act = add_result(m, msg->member.op, error_of(&m->calls.at[i], msg));
     dmi_unpack_init(&body, &msg->body);
     if (msg->member.error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
       free(act->notices);
@@ -158,10 +215,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       return true;
     }
     note_notice(m, msg->member.op, type, act);
-    dmi_slice_drop(&m->calls.at[i].body);
-    DMI_LIST_DROP(&m->calls, i);
-    if (type != DMI_CTL_POLL) m->calls_busy--;
-    look_idle(m);
+    end_call(m, i);
     return true;
   }
   return !dmi_member_is_active(m); /* completed with DMI_EINACTIVE */
@@ -170,8 +224,10 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
 void dmi_member_end_calls(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->calls.num; i++)
     add_result(m, m->calls.at[i].op, DMI_EINACTIVE);
-  for (uint32_t i = 0; i < m->calls.num; i++)
+  for (uint32_t i = 0; i < m->calls.num; i++) {
     dmi_slice_drop(&m->calls.at[i].body);
+    dmi_slice_drop(&m->calls.at[i].mmap);
+  }
   m->calls.num = 0;
   m->calls_busy = 0;
   for (uint32_t i = 0; i < m->busy_waits.num; i++) {

@@ -114,6 +114,8 @@ struct dmi_member_call {
   uint8_t type;          /* enum dmi_msg_type of the request */
   struct dmi_slice body; /* with `survive`: it may have to be asked again */
   bool later;            /* LOOKUP: to be asked again at RESUME, when each mapping has a home */
+  struct dmi_slice mmap; /* LOOKUP: the MMAP that it stands for, as that has been answered */
+  dmi_uid_t left;        /* GOODBYE: the process has left, by a view; 0: it has not */
 };
 
 struct dmi_queued {
@@ -372,6 +374,7 @@ void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t 
 void dmi_member_crash_resumed(struct dmi_member *m);
 /* To the coordinator, again: calls that have no answer, and that this process is busy. */
 void dmi_member_calls_again(struct dmi_member *m);
+void dmi_member_calls_left(struct dmi_member *m, const struct dmi_peer *peer);
 void dmi_member_calls_later(struct dmi_member *m); /* at RESUME */
 
 /* member_main.c */

@@ -65,6 +65,7 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   if (removed->heir) {
     peer->left = true;
     peer->voter = false;
+    dmi_member_calls_left(m, peer);
     if (removed->uid != m->uid) dmi_uid_set_add(&m->viewing_left, removed->uid);
     return;
   }

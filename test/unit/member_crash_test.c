@@ -668,6 +668,88 @@ static void test_lookup_and_two_losses(void **state) {
   end(m);
 }
 
+static void answer(struct dmi_member *m, dmi_uid_t from, uint64_t op, int error) {
+  struct dmi_msg msg = {.type = DMI_CTL_RESULT};
+  msg.member.op = op;
+  msg.member.error = error;
+  dmi_mout_clear(&out);
+  assert_true(dmi_member_message(m, from, &msg, &out));
+}
+
+/* The home of what DMI_mmap has made is lost, and nobody else knew the mapping: another is made. */
+static void test_mmap_of_a_lost_home(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_entry old = {A, 4096, 2, 4, 0};
+  const struct dmi_mact *asked;
+  struct dmi_unpack request;
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_mmap(m, 5, 4096, 2, &out);
+  crash(m, 10, 1, 4);
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &old);
+  assert_true(give(m, 1, DMI_CTL_RESULT, 5, &body));
+  assert_true(give_number(m, 1, DMI_CTL_RESUME, 10));
+  assert_non_null(sent(1, DMI_CTL_LOOKUP));
+  answer(m, 1, 5, DMI_EADDR);
+  assert_int_equal(out.num, 1);
+  asked = sent(1, DMI_CTL_MMAP);
+  assert_non_null(asked);
+  dmi_unpack_init(&request, &asked->msg.body);
+  assert_int_equal(dmi_unpack_u64(&request), 4096);
+  assert_int_equal(dmi_unpack_u64(&request), 2);
+  answer(m, 1, 5, DMI_ENOMEM);
+  assert_int_equal(out.act[0].type, DMI_MACT_RESULT);
+  assert_int_equal(out.act[0].error, DMI_ENOMEM);
+  end(m);
+}
+
+/* 3 leaves with the heir 4, as DMI_goodbye has asked for. */
+static struct dmi_member *dismissed(void) {
+  struct dmi_member *m = member(2);
+  struct dmi_slice slice;
+  struct dmi_pack body;
+  dmi_member_goodbye(m, 5, peer_of(3).dmi_id, &out);
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 10);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 3);
+  dmi_pack_u32(&body, 4);
+  dmi_pack_u8(&body, 0);
+  slice = dmi_pack_slice(&body);
+  dmi_mout_clear(&out);
+  dmi_member_agreed(m, &slice, false, &out);
+  dmi_slice_drop(&slice);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  return m;
+}
+
+/* The coordinator is lost before it has answered, and the next one knows nothing of 3, which has
+ * ended; or it ends before that one is asked. */
+static void test_goodbye_and_a_loss(void **state) {
+  const dmi_uid_t lost[] = {1, 3};
+  struct dmi_member *m = dismissed();
+  (void)state;
+  agree(m, 11, 4, lost, 2);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  assert_null(sent(4, DMI_CTL_GOODBYE));
+  assert_non_null(find_action(&out, DMI_MACT_RESULT));
+  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  dmi_member_check(m);
+  end(m);
+  m = dismissed();
+  crash(m, 11, 4, 1);
+  assert_non_null(sent(4, DMI_CTL_GOODBYE));
+  m->unheard = false; /* RECOVER has come */
+  answer(m, 4, 5, DMI_EMEMBER);
+  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  end(m);
+}
+
 /* uid 2 was to be the coordinator; the view behind a loss says that 1 stays it, which is asked
  * again. If 2 gets the role later, it must not answer, too. */
 static void test_calls_to_the_next(void **state) {
@@ -995,6 +1077,8 @@ int main(void) {
       cmocka_unit_test(test_witness_and_losses),
       cmocka_unit_test(test_loss_told),
       cmocka_unit_test(test_lookup_and_two_losses),
+      cmocka_unit_test(test_mmap_of_a_lost_home),
+      cmocka_unit_test(test_goodbye_and_a_loss),
       cmocka_unit_test(test_calls_to_the_next),
       cmocka_unit_test(test_heir_lost_while_stopping),
   };
