@@ -221,24 +221,30 @@ bool dmi_directory_on_lookup(struct dmi_member *m, struct dmi_record *record,
 
 /* ---- Unmapping ----------------------------------------------------------------------------- */
 
-static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller) {
+/* All are asked whose answer is not waited for already. */
+static void ask_to_forget(struct dmi_member *m, struct dmi_forget *forget) {
   struct dmi_coord *c = m->coord;
-  struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
-  uint64_t done;
-  forget->base = base;
-  forget->caller = caller;
-  forget->number = c->next_forget++;
-  done = c->forgets.at[0].number; /* they are in order */
+  uint64_t done = c->forgets.at[0].number; /* they are in order */
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     struct dmi_pack body;
     if (record->life == DMI_LIFE_EXITING || record->life == DMI_LIFE_LOST) continue;
+    if (dmi_uid_set_has(&forget->awaits, record->uid)) continue;
     dmi_uid_set_add(&forget->awaits, record->uid);
     dmi_pack_init(&body);
-    dmi_pack_u64(&body, base);
+    dmi_pack_u64(&body, forget->base);
     dmi_pack_u64(&body, done);
     dmi_member_send(m, record->uid, DMI_CTL_FORGET, forget->number, 0, &body);
   }
+}
+
+static void send_forget(struct dmi_member *m, uint64_t base, struct dmi_caller caller) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_forget *forget = DMI_LIST_ADD(&c->forgets);
+  forget->base = base;
+  forget->caller = caller;
+  forget->number = c->next_forget++;
+  ask_to_forget(m, forget);
   if (DMI_BROKEN(m, DMI_MBREAK_FORGOT)) dmi_coord_answer(m, &forget->caller, DMI_OK, NULL);
 }
 
@@ -254,8 +260,15 @@ static struct dmi_forget *find_forget(const struct dmi_coord *c, uint64_t base) 
   return NULL;
 }
 
+/* Who had forgotten it may know it again: as the heir of its home, to which others have reported.
+ */
 void dmi_directory_forget_again(struct dmi_member *m, uint64_t base) {
-  if (!find_forget(m->coord, base)) dmi_directory_unmap(m, base);
+  struct dmi_forget *forget = find_forget(m->coord, base);
+  if (forget) {
+    ask_to_forget(m, forget);
+  } else {
+    dmi_directory_unmap(m, base);
+  }
 }
 
 /* The coordinator before had begun it, or all had forgotten the mapping already.  (Or there was no

@@ -82,14 +82,6 @@ static uint32_t end_of(const struct dmi_known *known, uint32_t first) {
   return end;
 }
 
-/* Does this process itself say that it is not the home? */
-static bool denies(const struct dmi_known *known, uint32_t first, uint32_t end, dmi_uid_t uid) {
-  for (uint32_t i = first; i < end; i++) {
-    if (known->told.at[i].by == uid) return known->told.at[i].entry.home != uid;
-  }
-  return false;
-}
-
 /* Has `by` handed it over to its heir, where it has not arrived completely? */
 static bool is_handed(const struct dmi_coord *c, const struct dmi_told *told) {
   const struct dmi_record *leaver = dmi_coord_find(c, told->by);
@@ -105,10 +97,12 @@ static bool is_handed_on(const struct dmi_coord *c, uint32_t first, uint32_t end
 }
 
 /* Who says that it is the home, is.  If nobody does, it is lost, or on its way from a leaver to its
- * heir; those that take the leaver for the home know less than the leaver. */
-static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end) {
+ * heir; those that take the leaver for the home know less than the leaver.  A process that lives
+ * and does not say so is not the home: a leaver has said that it would be, and is lost, and with it
+ * what was on its way; the pages are as those of a lost home.  `lost`: some process that is. */
+static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end, dmi_uid_t lost) {
   const struct dmi_told *told = c->known.told.at;
-  dmi_uid_t any = told[first].by; /* the heir, and nobody else knows it any more */
+  dmi_uid_t any = 0;
   for (uint32_t i = first; i < end; i++) {
     if (told[i].by == told[i].entry.home) return told[i].by;
   }
@@ -116,14 +110,13 @@ static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end
     if (is_handed(c, &told[i]) && !is_handed_on(c, first, end, told[i].entry.home))
       return told[i].entry.home;
   }
-  for (uint32_t i = end; i-- > first;) {
-    if (told[i].entry.home) any = told[i].entry.home;
-  }
   for (uint32_t i = first; i < end; i++) {
     dmi_uid_t home = told[i].entry.home;
-    if (home && !denies(&c->known, first, end, home)) return home;
+    if (home && !dmi_coord_find(c, home)) return home;
+    if (home) any = home;
   }
-  return any;
+  if (!any) return told[first].by; /* the heir, and nobody else knows it any more */
+  return lost ? lost : any;
 }
 
 /* Of a recovery that is void nothing counts: neither that some have moved homes in it.  So all mean
@@ -176,7 +169,7 @@ void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost, uint64_t carried
   for (uint32_t first = 0; first < c->known.told.num; first = end) {
     struct dmi_entry entry = c->known.told.at[first].entry, *known;
     end = end_of(&c->known, first);
-    entry.home = home_of(c, first, end);
+    entry.home = home_of(c, first, end, lost);
     known = dmi_directory_find(c, entry.base);
     if (known && known->base == entry.base) {
       known->home = entry.home;
@@ -207,6 +200,13 @@ static bool is_heir_of(const struct dmi_removed *lost, uint32_t num, dmi_uid_t h
   return false;
 }
 
+static bool is_forgotten(const struct dmi_known *known, uint64_t base) {
+  for (uint32_t i = 0; i < known->forgotten.num; i++) {
+    if (known->forgotten.at[i] == base) return true;
+  }
+  return false;
+}
+
 /* Before the homes of lost processes are their heirs'.  Who is to be the home, and knows another
  * one, hears of it from the leaver: HOME_BEGIN comes before that one's CUT. */
 void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, dmi_uid_t to,
@@ -220,6 +220,7 @@ void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, 
     if (told ? told == entry->home || entry->home == to
              : !is_heir_of(lost, lost_num, entry->home, to))
       continue;
+    if (is_forgotten(&c->known, entry->base)) continue; /* all are told to forget it */
     dmi_member_pack_mapping(&list, entry);
     num++;
   }
@@ -252,28 +253,30 @@ void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid) {
   }
 }
 
-/* A home that was to adopt a mapping is lost, or who asked for it. */
-static void mend_adopts(struct dmi_member *m) {
+/* Before RESUME is sent: a leaver must not hand over the home of what its heir has forgotten, and
+ * it hands over nothing until then. */
+void dmi_directory_forget_rest(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = c->adopts.num; i-- > 0;) {
+    struct dmi_adopt adopt = c->adopts.at[i];
+    if (!adopt.home || dmi_coord_find(c, adopt.caller.uid)) continue;
+    DMI_LIST_DROP(&c->adopts, i); /* who asked for it is lost */
+    dmi_directory_unmap(m, adopt.mapping.base);
+  }
+  for (uint32_t i = 0; i < c->known.forgotten.num; i++)
+    dmi_directory_forget_again(m, c->known.forgotten.at[i]);
+}
+
+/* RESUME was sent.  A home that was to adopt a mapping is lost: another one is. */
+void dmi_directory_resume(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = c->adopts.num; i-- > 0;) {
     struct dmi_adopt adopt = c->adopts.at[i];
     struct dmi_record *record = dmi_coord_find(c, adopt.caller.uid);
-    if (record && adopt.home) continue;
+    if (adopt.home) continue;
     DMI_LIST_DROP(&c->adopts, i);
-    if (record) {
-      dmi_directory_map(m, record, adopt.caller.op, &adopt.mapping);
-    } else if (adopt.home) {
-      dmi_directory_unmap(m, adopt.mapping.base);
-    }
+    if (record) dmi_directory_map(m, record, adopt.caller.op, &adopt.mapping);
   }
-}
-
-/* RESUME was sent. */
-void dmi_directory_resume(struct dmi_member *m) {
-  struct dmi_coord *c = m->coord;
-  mend_adopts(m);
-  for (uint32_t i = 0; i < c->known.forgotten.num; i++)
-    dmi_directory_forget_again(m, c->known.forgotten.at[i]);
 }
 
 /* MMAP that the coordinator before had given to a home other than the caller.  NULL: it had not. */

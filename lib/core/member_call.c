@@ -25,6 +25,19 @@ static void look_idle(struct dmi_member *m) {
   dmi_member_send(m, m->coordinator, DMI_CTL_IDLE, 0, 0, NULL);
 }
 
+/* The process whose id is asked for; 0: none has it. */
+static dmi_uid_t uid_of(const struct dmi_member *m, const struct dmi_pack *body) {
+  const struct dmi_slice asked = {NULL, body->bytes, body->len};
+  struct dmi_unpack unpack;
+  uint32_t dmi_id;
+  dmi_unpack_init(&unpack, &asked);
+  dmi_id = dmi_unpack_u32(&unpack);
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    if (m->peers.at[i].dmi_id.n == dmi_id) return m->peers.at[i].uid;
+  }
+  return 0;
+}
+
 void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
                            struct dmi_pack *body) {
   struct dmi_member_call *call;
@@ -43,6 +56,8 @@ void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_
     call->addr = dmi_unpack_u64(&unpack);
   }
   if (type != DMI_CTL_POLL) m->calls_busy++;
+  if (m->env.survive && (type == DMI_CTL_WELCOME || type == DMI_CTL_GOODBYE))
+    call->about = uid_of(m, body);
   if (m->env.survive && body && body->len) call->body = dmi_slice_xcopy(body->bytes, body->len);
   dmi_member_send(m, m->coordinator, type, op, 0, body);
 }
@@ -58,19 +73,19 @@ static void end_call(struct dmi_member *m, uint32_t i) {
 
 /* This one has left, as the view says that is being taken: who is waited for in DMI_goodbye. */
 void dmi_member_calls_left(struct dmi_member *m, const struct dmi_peer *peer) {
-  for (uint32_t i = 0; m->env.survive && i < m->calls.num; i++) {
-    struct dmi_member_call *call = &m->calls.at[i];
-    struct dmi_unpack body;
-    dmi_unpack_init(&body, &call->body);
-    if (call->type == DMI_CTL_GOODBYE && dmi_unpack_u32(&body) == peer->dmi_id.n)
-      call->left = peer->uid;
-  }
+  for (uint32_t i = 0; i < m->calls.num; i++)
+    m->calls.at[i].left |= m->calls.at[i].about == peer->uid;
 }
 
-/* DMI_goodbye has succeeded: the process has left, and it is gone.  The new coordinator knows
- * nothing of it, and its dmi_id may be another one's. */
+/* The process that was to be welcomed, or dismissed, is gone.  The new coordinator knows nothing of
+ * it, and its dmi_id may be another one's. */
 static bool is_over(const struct dmi_member *m, const struct dmi_member_call *call) {
-  return m->unheard && call->left && !dmi_member_find(m, call->left);
+  return m->unheard && call->about && !dmi_member_find(m, call->about);
+}
+
+/* DMI_goodbye for one that has left has succeeded, though it is no member. */
+static int error_of(const struct dmi_member_call *call, int error) {
+  return error == DMI_EMEMBER && call->left && call->type == DMI_CTL_GOODBYE ? DMI_OK : error;
 }
 
 /* The one before may have done it, and its answer is lost: hence AGAIN.  Those to be asked at
@@ -78,7 +93,7 @@ static bool is_over(const struct dmi_member *m, const struct dmi_member_call *ca
 void dmi_member_calls_again(struct dmi_member *m) {
   for (uint32_t i = m->calls.num; i-- > 0;) {
     if (!is_over(m, &m->calls.at[i])) continue;
-    add_result(m, m->calls.at[i].op, DMI_OK);
+    add_result(m, m->calls.at[i].op, error_of(&m->calls.at[i], DMI_EMEMBER));
     end_call(m, i);
   }
   for (uint32_t i = 0; i < m->calls.num; i++) {
@@ -186,11 +201,6 @@ static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
   dmi_member_send(m, m->coordinator, DMI_CTL_NOTICE_OK, op, 0, NULL);
 }
 
-/* Who has left is no member; the call that was for that has succeeded. */
-static int error_of(const struct dmi_member_call *call, const struct dmi_msg *msg) {
-  return call->left && msg->member.error == DMI_EMEMBER ? DMI_OK : (int)msg->member.error;
-}
-
 bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_mact *act;
@@ -202,7 +212,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       map_again(m, &m->calls.at[i]);
       return true;
     }
-    act = add_result(m, msg->member.op, error_of(&m->calls.at[i], msg));
+    act = add_result(m, msg->member.op, error_of(&m->calls.at[i], msg->member.error));
     dmi_unpack_init(&body, &msg->body);
     if (msg->member.error == DMI_OK && !read_payload(m, &m->calls.at[i], &body, act)) {
       free(act->notices);

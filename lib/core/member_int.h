@@ -115,7 +115,8 @@ struct dmi_member_call {
   struct dmi_slice body; /* with `survive`: it may have to be asked again */
   bool later;            /* LOOKUP: to be asked again at RESUME, when each mapping has a home */
   struct dmi_slice mmap; /* LOOKUP: the MMAP that it stands for, as that has been answered */
-  dmi_uid_t left;        /* GOODBYE: the process has left, by a view; 0: it has not */
+  dmi_uid_t about;       /* with `survive`: WELCOME, GOODBYE: the process with that id; 0: none */
+  bool left;             /* ... it has left, by a view */
 };
 
 struct dmi_queued {
@@ -683,6 +684,7 @@ void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, 
 void dmi_directory_inherit(struct dmi_coord *c, const struct dmi_removed *lost, uint32_t lost_num,
                            dmi_uid_t heir);
 void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid);
+void dmi_directory_forget_rest(struct dmi_member *m);
 void dmi_directory_resume(struct dmi_member *m);
 const struct dmi_entry *dmi_directory_adopted_before(struct dmi_coord *c,
                                                      const struct dmi_caller *caller);

@@ -156,10 +156,28 @@ static bool votes(const struct sim *sim, const struct dmi_pulse_member *member) 
   return member->voter && goes_on(sim_by_uid(sim, member->uid));
 }
 
-bool sim_agree_spares(const struct sim *sim, const struct node *but) {
-  const struct sim_agreed *view = newest_view(sim);
+static bool has_voter(const struct sim *sim, const struct sim_agreed *view,
+                      const struct node *but) {
   for (uint32_t i = 0; i < view->num; i++) {
     if (view->member[i].uid != but->uid && votes(sim, &view->member[i])) return true;
+  }
+  return false;
+}
+
+static bool is_heard(const struct sim *sim, uint64_t number, const struct node *but) {
+  for (uint32_t i = 0; i < sim->nodes; i++) {
+    const struct node *node = sim->all[i];
+    if (node != but && goes_on(node) && node->heard >= number) return true;
+  }
+  return false;
+}
+
+/* In each view that may be the newest: joins and leaves may be given up. */
+bool sim_agree_spares(const struct sim *sim, const struct node *but) {
+  uint64_t number = newest(sim);
+  while (has_voter(sim, &sim->agreed.at[number], but)) {
+    if (sim->agreed.at[number].crash || number < 2 || is_heard(sim, number, but)) return true;
+    number--;
   }
   return false;
 }
@@ -187,11 +205,14 @@ static uint32_t choose_coordinator(struct sim *sim) {
   return any_voter(sim, !rng_once_in(&sim->rng, 4));
 }
 
-/* The newest join or leave is given up if nobody who goes on has taken it. */
+/* The newest join or leave is given up if nobody who goes on has taken it.  Who has taken it ends.
+ */
 static bool give_up_newest(struct sim *sim) {
   if (newest_view(sim)->crash || newest(sim) < 2 || !rng_once_in(&sim->rng, 2)) return false;
+  if (is_heard(sim, newest(sim), NULL)) return false;
   for (uint32_t i = 0; i < sim->nodes; i++) {
-    if (goes_on(sim->all[i]) && sim->all[i]->heard >= newest(sim)) return false;
+    struct node *node = sim->all[i];
+    if (node->alive && node->started && node->heard >= newest(sim)) node->astray = true;
   }
   free_view(newest_view(sim));
   sim->agreed.num--;

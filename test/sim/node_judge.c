@@ -150,7 +150,7 @@ static bool given_before(struct node *node, const struct dmi_notice *notice,
   if (before && !before->killed && !before->left && !refused)
     sim_bad(node->sim, "notice %u of p%u was given to p%u, which lives, and to p%u", notice->state,
             notice->uid, before->uid, node->uid);
-  return before || notice->state == DMI_LOST;
+  return (before && !refused) || notice->state == DMI_LOST;
 }
 
 void sim_judge_notice(struct node *node, const struct dmi_notice *notice) {

@@ -184,7 +184,7 @@ void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriv
   if (pmap->known == SIM_KNOWN) return;
   if (pmap->known == SIM_FORGOTTEN && atomic_load(&node->core.frozen)) {
     forget_records(node, num); /* others have not forgotten it yet, and tell the heir */
-  } else if (pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped)
+  } else if ((pmap->known == SIM_FORGOTTEN || sim->map[num].unmapped) && !node_is_removed(node))
     sim_bad(sim, "p%u learns of mapping %u, which was unmapped", node->uid, num);
   sim_log(sim, "p%u: mapping %u has home p%u", node->uid, num, entry->home);
   pmap->known = SIM_KNOWN;

@@ -209,7 +209,8 @@ static void end_thread(struct node *node, bool main) {
     node->real_main = false;
   } else {
     node->threads--;
-    if (rng_once_in(&node->sim->rng, 2)) {
+    /* those that run when it has stopped its threads are only like DMI_main: node_main_lost */
+    if (node->m->phase < DMI_PHASE_DRAINING && rng_once_in(&node->sim->rng, 2)) {
       struct dmi_ended *ended = DMI_LIST_ADD(&node->ended);
       ended->seq = ++node->next_seq;
       ended->value = ended->seq * 1000 + node->uid;

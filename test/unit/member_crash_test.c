@@ -539,6 +539,15 @@ static void test_home_that_was_not_known(void **state) {
   assert_int_equal(told[0], 0);
 }
 
+/* 1 was handing A over to 3, as 4 has heard, and is lost; nothing of that has arrived at 3. */
+static void test_home_that_never_came(void **state) {
+  const struct told three = {.resumed = 7}, four = {.mapping = {{A, 4096, 2, 3, 0}}};
+  dmi_uid_t told[2];
+  (void)state;
+  homes_told(&three, &four, told, 2);
+  assert_int_equal(told[1], 1);
+}
+
 /* 4 leaves with the heir 3, where the home of A has not arrived completely: 3 still takes 4 for it.
  * It is not told: HOME_BEGIN, which is under way, would find a home there. */
 static void test_home_on_its_way(void **state) {
@@ -569,6 +578,50 @@ static void test_home_that_is_handed_on(void **state) {
   assert_int_equal(recover_tells(3, &entry), 1);
   assert_true(entry.base == A && entry.home == 2);
   assert_int_equal(looked_up(m, A).home, 2);
+  end(m);
+}
+
+/* The place of the message among what was sent. */
+static uint32_t place(dmi_uid_t to, enum dmi_msg_type type) {
+  const struct dmi_mact *act = sent(to, type);
+  assert_non_null(act);
+  return (uint32_t)(act - out.act);
+}
+
+/* 3 has forgotten A, and learns of it again as the heir of its lost home, before 4 has forgotten
+ * it. It is asked once more, and before it resumes. */
+static void test_forgotten_and_learnt_again(void **state) {
+  struct dmi_member *m = successor();
+  const struct told three = {.resumed = 10, .forgotten = DMI_FIRST_BASE}, four = {.resumed = 10};
+  struct dmi_pack body;
+  uint64_t base;
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 4096);
+  dmi_pack_u64(&body, 2);
+  dmi_pack_u64(&body, 0);
+  assert_true(give(m, 3, DMI_CTL_MMAP, 5, &body));
+  base = m->coord->mappings.at[0].base;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, base);
+  dmi_pack_u64(&body, 0);
+  assert_true(give(m, 3, DMI_CTL_MUNMAP, 6, &body));
+  assert_non_null(sent(4, DMI_CTL_FORGET));
+  assert_true(give_number(m, 3, DMI_CTL_FORGOT, base));
+  agree(m, 11, 2, NULL, 0);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  assert_int_equal(base, three.forgotten);
+  give_state_of(m, 3, 11, &three);
+  give_state_of(m, 4, 11, &four);
+  recover(m, 11);
+  assert_true(place(3, DMI_CTL_FORGET) < place(3, DMI_CTL_RESUME));
+  assert_null(sent(4, DMI_CTL_FORGET)); /* it has still to answer */
+  dmi_member_forgot(m, base, &out);
+  assert_true(give_number(m, 4, DMI_CTL_FORGOT, base));
+  assert_null(sent(3, DMI_CTL_RESULT));
+  assert_true(give_number(m, 3, DMI_CTL_FORGOT, base));
+  assert_non_null(sent(3, DMI_CTL_RESULT));
   end(m);
 }
 
@@ -747,6 +800,23 @@ static void test_goodbye_and_a_loss(void **state) {
   m->unheard = false; /* RECOVER has come */
   answer(m, 4, 5, DMI_EMEMBER);
   assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  end(m);
+}
+
+/* The process that was to be welcomed is lost, and the coordinator, too; another one may get its
+ * id.
+ */
+static void test_welcome_and_a_loss(void **state) {
+  const dmi_uid_t lost[] = {1, 3};
+  struct dmi_member *m = member(2);
+  (void)state;
+  dmi_member_welcome(m, 5, peer_of(3).dmi_id, &out);
+  agree(m, 10, 4, lost, 2);
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  assert_null(sent(4, DMI_CTL_WELCOME));
+  assert_non_null(find_action(&out, DMI_MACT_RESULT));
+  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_EMEMBER);
   end(m);
 }
 
@@ -1061,6 +1131,7 @@ int main(void) {
       cmocka_unit_test(test_home_that_moved),
       cmocka_unit_test(test_home_moved_in_a_void_recovery),
       cmocka_unit_test(test_home_that_was_not_known),
+      cmocka_unit_test(test_home_that_never_came),
       cmocka_unit_test(test_calls_again),
       cmocka_unit_test(test_reserve),
       cmocka_unit_test(test_reserve_and_exit),
@@ -1079,6 +1150,8 @@ int main(void) {
       cmocka_unit_test(test_lookup_and_two_losses),
       cmocka_unit_test(test_mmap_of_a_lost_home),
       cmocka_unit_test(test_goodbye_and_a_loss),
+      cmocka_unit_test(test_welcome_and_a_loss),
+      cmocka_unit_test(test_forgotten_and_learnt_again),
       cmocka_unit_test(test_calls_to_the_next),
       cmocka_unit_test(test_heir_lost_while_stopping),
   };
