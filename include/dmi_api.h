@@ -180,8 +180,8 @@ typedef struct DMI_node_t {
  * In a program that survives losses (dmirun --survive) DMI_LOST says that a process was lost whose
  * DMI_OPEN was given, and that has not left.  It is no member any more: there is nothing to answer,
  * and its id is used again only after this notice was given.  If the caller that was given a notice
- * is lost itself, another one gets that notice; another process may have the id by then
- * (DMI_nodes).
+ * is lost itself, another one may get that notice, too; but that of a loss only as long as no other
+ * process has got the id.  So it is always about the process that had the id last.
  *
  * Errors: DMI_EINVAL for NULL.
  *

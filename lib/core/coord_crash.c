@@ -322,6 +322,22 @@ bool dmi_coord_on_ready(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
+/* Does another process have the id of this lost one, or had one that was lost later?  It got the id
+ * only after the notice of the loss was given, to somebody who is lost now.  A second notice would
+ * seem to be about the process that has the id. */
+static bool id_went_on(const struct dmi_member *m, uint32_t at) {
+  const struct dmi_queued *lost = &m->losses.at[at];
+  for (uint32_t i = 0; i < m->coord->records.num; i++) {
+    const struct dmi_record *record = &m->coord->records.at[i];
+    if (!record->witness && dmi_id_is(record->dmi_id, lost->notice.dmi_id)) return true;
+  }
+  for (uint32_t i = at + 1; i < m->losses.num; i++) {
+    const struct dmi_queued *later = &m->losses.at[i];
+    if (!later->witness && dmi_id_is(later->notice.dmi_id, lost->notice.dmi_id)) return true;
+  }
+  return false;
+}
+
 /* Notices that no member was given. */
 static void rebuild_notices(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
@@ -336,7 +352,8 @@ static void rebuild_notices(struct dmi_member *m) {
   }
   for (uint32_t i = 0; i < m->losses.num; i++) {
     uint32_t uid = m->losses.at[i].uid;
-    if (dmi_coord_has_got(c, uid, DMI_OPEN) && !dmi_coord_has_got(c, uid, DMI_LOST))
+    if (dmi_coord_has_got(c, uid, DMI_OPEN) && !dmi_coord_has_got(c, uid, DMI_LOST) &&
+        !id_went_on(m, i))
       *DMI_LIST_ADD(&c->lost) = m->losses.at[i];
   }
 }

@@ -36,6 +36,7 @@ struct daemon {
   struct got got[GOT_MAX];
   uint32_t got_num;
   struct sim_maps maps;
+  dmi_id_t ids[PROCS];       /* of the members of proc->view */
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
 };
 
@@ -178,8 +179,10 @@ static void note_view(struct daemon *daemon) {
   const struct dmi_peer *peers = dmi_member_peers(daemon->m, &num);
   view->view.number = dmi_member_view(daemon->m);
   view->view.num = num < PROCS ? num : PROCS;
-  for (uint32_t i = 0; i < view->view.num; i++)
+  for (uint32_t i = 0; i < view->view.num; i++) {
     view->member[i] = (struct dmi_pulse_member){peers[i].uid, peers[i].voter, peers[i].witness};
+    daemon->ids[i] = peers[i].dmi_id;
+  }
 }
 
 /* Not inside of an event of membership. */
@@ -255,6 +258,18 @@ static void connect_to(struct daemon *daemon, const struct dmi_addr *addr) {
 
 static void user(struct daemon *daemon);
 
+/* The user would take that for the loss of another one, which has the id in the view taken last. */
+static void check_told_loss(struct daemon *daemon, const struct dmi_notice *notice) {
+  const struct sim_view *view = &daemon->proc->view;
+  for (uint32_t i = 0; notice->state == DMI_LOST && i < view->view.num; i++) {
+    const struct dmi_pulse_member *member = &view->member[i];
+    if (member->witness || member->uid == notice->uid || !dmi_id_is(daemon->ids[i], notice->dmi_id))
+      continue;
+    sim_bad(daemon->sim, "p%u is told the loss of p%u, whose id %u p%u has", daemon->proc->uid,
+            notice->uid, notice->dmi_id.n, member->uid);
+  }
+}
+
 static void result(struct daemon *daemon, const struct dmi_mact *act) {
   struct sim *sim = daemon->sim;
   const struct dmi_notice *notice = act->notice_num ? &act->notices[0] : NULL;
@@ -276,6 +291,7 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
   daemon->polls--;
   if (!notice || act->error) return;
   sim_log(sim, "p%u is given: state %u of p%u", daemon->proc->uid, notice->state, notice->uid);
+  check_told_loss(daemon, notice);
   if (daemon->got_num < GOT_MAX)
     daemon->got[daemon->got_num++] = (struct got){notice->uid, notice->state};
   if (daemon->stopped) return;

@@ -943,6 +943,54 @@ static void test_loss_told(void **state) {
   end(m);
 }
 
+/* The coordinator, uid 1, lets this process join. */
+static void joins(struct dmi_member *m, uint64_t view, dmi_uid_t uid, uint32_t id) {
+  struct dmi_peer peer = peer_of(uid);
+  struct dmi_pack body;
+  peer.dmi_id.n = id;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, view);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 1);
+  dmi_member_pack_peer(&body, &peer);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, 1, DMI_CTL_VIEW, 1, &body));
+  dmi_member_viewed(m, &out);
+}
+
+static bool loss_is_queued(const struct dmi_member *m, dmi_uid_t uid) {
+  for (uint32_t i = 0; i < m->coord->notices.num; i++) {
+    const struct dmi_queued *queued = &m->coord->notices.at[i];
+    if (queued->uid == uid && queued->notice.state == DMI_LOST) return true;
+  }
+  return false;
+}
+
+/* 4 is lost, and who was told of that is lost later, with the coordinator.  The new one tells it
+ * again, but not if the id went on to 5: a user would take it for the loss of that one. */
+static void test_loss_of_an_id_in_use(void **state) {
+  const uint32_t old_id = 3, ids[] = {7, old_id, old_id};
+  (void)state;
+  for (uint32_t i = 0; i < 3; i++) {
+    struct dmi_member *m = member(2);
+    const dmi_uid_t lost[] = {1, 5};
+    bool both = i == 2;
+    assert_int_equal(dmi_member_peer(m, 4)->dmi_id.n, old_id);
+    crash(m, 10, 1, 4);
+    assert_true(give_number(m, 1, DMI_CTL_RESUME, 10));
+    joins(m, 11, 5, ids[i]);
+    agree(m, 12, 2, lost, both ? 2 : 1);
+    dmi_member_viewed(m, &out);
+    give_state(m, 3, 12);
+    if (!both) give_state(m, 5, 12);
+    recover(m, 12);
+    assert_true(loss_is_queued(m, 1));
+    assert_true(loss_is_queued(m, 5) == both);
+    assert_true(loss_is_queued(m, 4) == (ids[i] != old_id));
+    end(m);
+  }
+}
+
 /* The end of the STATE that was sent. */
 static struct dmi_known state_sent(dmi_uid_t to) {
   struct dmi_mact *act = sent(to, DMI_CTL_STATE);
@@ -1147,6 +1195,7 @@ int main(void) {
       cmocka_unit_test(test_carried),
       cmocka_unit_test(test_witness_and_losses),
       cmocka_unit_test(test_loss_told),
+      cmocka_unit_test(test_loss_of_an_id_in_use),
       cmocka_unit_test(test_lookup_and_two_losses),
       cmocka_unit_test(test_mmap_of_a_lost_home),
       cmocka_unit_test(test_goodbye_and_a_loss),
