@@ -180,6 +180,10 @@ enum dmi_dial_outcome dmi_caller_receive(struct dmi_dial *dial); /* bytes have a
 /* dial.c */
 void dmi_dial_next(struct dmi_dial *dial);   /* tries the next address, or gives up; may free it */
 void dmi_dial_cancel(struct dmi_dial *dial); /* frees it without calling the handler */
+/* The attempt to join a program that has sent this CALL; NULL: none has. */
+struct dmi_dial *dmi_dial_of_call(const struct dmi_net *net, const struct dmi_proof *proof);
+/* This process has itself accepted the connection: fails at this address; may free it. */
+void dmi_dial_met_itself(struct dmi_dial *dial);
 
 /* join.c */
 void dmi_dial_peer(struct dmi_net_peer *peer);

@@ -6,9 +6,10 @@
  * and HELLO; receive HELLO_OK; the link becomes a connection. States: docs/wire.md.
  *
  * Failure modes of a joiner, whose attempts may take DMI_NET_PATIENCE in all: nobody listens there
- * (known at once), no answer, a program that is not DMI or has another key, REFUSE, a connection
- * that is closed without an answer (tried again AGAIN times, because the other process may be
- * flooded). Then it tries the next address; after the last one, `joined` says why.
+ * (known at once), or only this process itself, no answer, a program that is not DMI or has another
+ * key, REFUSE, a connection that is closed without an answer (tried again AGAIN times, because the
+ * other process may be flooded). Then it tries the next address; after the last one, `joined` says
+ * why.
  *
  * A member is lost when nobody listens at its port, when another program does, when it sends
  * REFUSE, or when its machine is silent for config.dead_after. Otherwise this process keeps trying,
@@ -309,6 +310,23 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
              dial->host, dial->port, tried,
              DMI_NET_JOIN_ADVICE ", and whether a firewall is between");
   }
+  failed(dial, false);
+}
+
+struct dmi_dial *dmi_dial_of_call(const struct dmi_net *net, const struct dmi_proof *proof) {
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    struct dmi_dial *dial = peer->dial;
+    if (dial == NULL || !dial->join || dial->state == DMI_DIAL_CONNECTING) continue;
+    if (memcmp(dial->proof.said, proof->said, DMI_CALL_BYTES) == 0) return dial;
+  }
+  return NULL;
+}
+
+void dmi_dial_met_itself(struct dmi_dial *dial) {
+  snprintf(dial->why, sizeof dial->why,
+           "no other DMI program listens at %s port %u, which is the port of this process itself: "
+           "start one there first, without -i, or name the port of one that runs (-p PORT)",
+           dial->host, dial->port);
   failed(dial, false);
 }
 

@@ -134,7 +134,13 @@ static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_
 
 static void welcome_stranger(struct dmi_handshake *handshake, const char *here) {
   struct dmi_net *net = handshake->net;
+  struct dmi_dial *own = dmi_dial_of_call(net, &handshake->proof);
   char why[DMI_NET_WHY];
+  if (own != NULL) {
+    dmi_handshake_drop(handshake);
+    dmi_dial_met_itself(own);
+    return;
+  }
   if (net->uid == 0) {
     snprintf(why, sizeof why,
              "%s (program '%s') is itself not a member yet: join another process, "

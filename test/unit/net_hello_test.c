@@ -79,6 +79,23 @@ static void test_not_a_member(void **state) {
   check_refused(&a, &b, words, 2, "not a member yet");
 }
 
+/* dmirun -i localhost, and nobody else listens there: the process finds only itself. */
+static void test_itself(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  node_open(&a, 0);
+  addr = node_addr(&a);
+  dmi_net_join_addr(a.net, &addr);
+  node_run(&a);
+  NODE_WAIT(&a, joined_num, 1);
+  assert_false(a.joined_ok);
+  assert_non_null(strstr(a.joined_why, "no other DMI program listens at 127.0.0.1 port"));
+  assert_non_null(strstr(a.joined_why, "-p PORT"));
+  assert_int_equal(NODE_NOW(&a, strangers), 0);
+  end(&a);
+}
+
 static void test_other_program(void **state) {
   (void)state;
   struct node a, b;
@@ -251,9 +268,9 @@ int main(void) {
       cmocka_unit_test(test_other_version), cmocka_unit_test(test_answer_of_other_version),
       cmocka_unit_test(test_no_build),      cmocka_unit_test(test_other_build),
       cmocka_unit_test(test_not_a_member),  cmocka_unit_test(test_other_program),
-      cmocka_unit_test(test_same_uid),      cmocka_unit_test(test_garbage),
-      cmocka_unit_test(test_silent),        cmocka_unit_test(test_many_silent),
-      cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_itself),        cmocka_unit_test(test_same_uid),
+      cmocka_unit_test(test_garbage),       cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_many_silent),   cmocka_unit_test(test_malformed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
