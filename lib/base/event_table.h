@@ -35,6 +35,12 @@
     NUMBER(member, "", "its number, never used again") \
     NUMBER(id, "", "its dmi_id") \
     TEXT(program, "", "id of the program, 32 hexadecimal digits")) \
+  EVENT(witness, INFO, SAY, "member", \
+    "this is a witness for {program} (process {id} on {host}): it votes on who goes on when a process is lost, and runs no threads", \
+    "It has joined as a witness (dmirun --witness).", \
+    TEXT(program, "", "its name, as on its command line") \
+    NUMBER(id, "", "dmi_id of the process of DMI_main, or of the coordinator") \
+    TEXT(host, "", "machine of that process")) \
   EVENT(opened, INFO, LINE, "member", "welcomed", "The program has admitted it (DMI_welcome).",) \
   EVENT(closed, INFO, LINE, "member", "asked to leave", "It has asked to leave.",) \
   EVENT(dismissed, INFO, LOG, "member", "dismissed; pages go to member {heir} (0: nobody)", \

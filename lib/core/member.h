@@ -272,6 +272,9 @@ void dmi_member_start_first(struct dmi_member *m, const uint8_t program_id[16],
 /* Arguments of the program, for DMI_recover; of the first process, before it starts.  Copied. */
 void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len);
 struct dmi_slice dmi_member_args(const struct dmi_member *m); /* borrowed */
+/* The process in which DMI_main runs, in a program that survives losses; else, or when it has
+ * returned, 0. */
+dmi_uid_t dmi_member_main(const struct dmi_member *m);
 /* This process joins, beginning with CONNECT to the seed. */
 void dmi_member_start_join(struct dmi_member *m, struct dmi_mout *out);
 

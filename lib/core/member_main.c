@@ -27,6 +27,10 @@ void dmi_member_main_found(struct dmi_member *m) {
     dmi_root_set(&m->roots, "", 0, m->uid);
 }
 
+dmi_uid_t dmi_member_main(const struct dmi_member *m) {
+  return (dmi_uid_t)dmi_root_get(&m->roots, "", 0);
+}
+
 void dmi_member_main_again(struct dmi_member *m) {
   if (m->main_said && dmi_root_get(&m->roots, "", 0) != m->main_is)
     say(m, m->main_is, m->main_error);

@@ -216,6 +216,15 @@ static void left(struct dmi_process *process) {
   dmi_emit(&process->stream, left);
 }
 
+/* The user of a witness sees nothing else of the program. */
+static void say_witness(struct dmi_process *process) {
+  struct dmi_slice args = dmi_member_args(process->member);
+  const struct dmi_peer *of = dmi_member_peer(process->member, dmi_member_main(process->member));
+  if (!of) of = dmi_member_peer(process->member, dmi_member_coordinator(process->member));
+  dmi_emit(&process->stream, witness, .program = args.len ? (const char *)args.ptr : "the program",
+           .id = of->dmi_id.n, .host = of->info.host);
+}
+
 static void joined(struct dmi_process *process, const struct dmi_mact *act) {
   char program[33];
   process->dmi_id = act->dmi_id;
@@ -224,6 +233,7 @@ static void joined(struct dmi_process *process, const struct dmi_mact *act) {
   for (int i = 0; i < 16; i++)
     snprintf(program + 2 * i, 3, "%02x", dmi_member_program(process->member)[i]);
   dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id.n, .program = program);
+  if (process->config.witness) say_witness(process);
   dmi_status_done(&process->member_now, DMI_OK);
 }
 

@@ -37,6 +37,7 @@ sub begin {
   my @join = (-l => 0, -i => $to[0], -p => $first->port);
   my $witness = $t->spawn([@{ $on[2] }, $dmirun, @join, '--witness'], name => "$what witness");
   $witness->expect_event('joined');
+  $witness->expect_err(qr{^dmi: this is a witness for \S*/recover_dmi \(process 0 on \S+\): .*and runs no threads$}m);
   my $second = $t->spawn([@{ $on[1] }, $dmirun, @join, $program], name => "$what second");
   $first->expect_out(qr/^ready$/m);
   # it votes: the view with the second one as a voter has been taken
