@@ -87,11 +87,21 @@ static int32_t enter(struct call *call, const struct dmi_mact *result) {
   return DMI_OK;
 }
 
+/* A process has been welcomed: from now on DMI_survive is refused. */
+static void warn_of_trust(struct dmi_process *process, const struct call *call) {
+  struct dmi_settings settings = dmi_member_settings(process->member);
+  if (!settings.trust_refused || settings.survive || process->trust_warned) return;
+  if (dmi_id_is(call->dmi_id, process->dmi_id)) return;
+  process->trust_warned = true;
+  dmi_say(&process->stream, DMI_LOG_WARN, "member",
+          "--trust-refused does not count: this program ends when a process is lost; start it with "
+          "--survive, too");
+}
+
 static void got_result(struct dmi_process *process, struct dmi_wait *wait,
                        const struct dmi_mact *result) {
   struct call *call = (struct call *)(void *)((char *)wait - offsetof(struct call, wait));
   int32_t error = result->error;
-  (void)process;
   if (error == DMI_OK) {
     switch (call->kind) {
       case POLL:
@@ -114,6 +124,9 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
       case JOIN:
       case ROOT_GET:
         if (call->value) *call->value = (int64_t)result->value;
+        break;
+      case WELCOME:
+        warn_of_trust(process, call);
         break;
       default:
         break;

@@ -91,9 +91,10 @@ struct dmi_process {
   struct dmi_seed seed;
   int signals; /* count: the first of any kind, and each SIGINT after it */
   int exit_code;
-  bool finished; /* the program, or this process's part in it, has ended in order */
-  bool ended;   /* everything but the stream was freed */
-  bool cut_off; /* the end does not wait for threads; their calls get no answer any more */
+  bool finished;     /* the program, or this process's part in it, has ended in order */
+  bool ended;        /* everything but the stream was freed */
+  bool cut_off;      /* the end does not wait for threads; their calls get no answer any more */
+  bool trust_warned; /* that --trust-refused does not count */
 
   dmi_id_t dmi_id;
   struct dmi_status recover_now; /* done when DMI_recover is to run here, or can never be */

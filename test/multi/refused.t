@@ -18,10 +18,10 @@ my $after = ($ENV{DMI_TEST_SLOW} // 1) > 1 ? 5 : 2;    # --dead-after
 # Both, when DMI_main is ready, and what keeps the stdin of the first one open.
 sub begin {
   my ($what, @opts) = @_;
+  unshift @opts, '--survive', '--dead-after', $after unless $what eq 'alone';
   pipe my $reader, my $in or die;
   my @run = (@apart, $dmirun, -l => 0);
-  my $first = $t->spawn([@run, '--survive', '--dead-after', $after, @opts, $program, 'count', 2],
-    name => "$what first", stdin => $reader);
+  my $first = $t->spawn([@run, @opts, $program, 'count', 2], name => "$what first", stdin => $reader);
   my $second = $t->spawn([@run, -i => 'localhost', -p => $first->port, $program], name => "$what second");
   $first->expect_out(qr/^ready$/m);
   return ($first, $second, $in);
@@ -40,5 +40,15 @@ sub begin {
   $first->kill_now;
   $second->expect_err(qr/this process ends, as it cannot reach enough of the others.*--witness.*--trust-refused/);
   $second->wait_exit(1);
+}
+
+# Without --survive it has no effect, and the first process says so, once.
+{
+  my ($first, $second, $in) = begin('alone', '--trust-refused');
+  my $line = qr/^dmi: --trust-refused does not count: .*start it with --survive, too$/m;
+  $first->expect_err($line);
+  close $in;
+  $_->wait_exit(0) for $first, $second;
+  is(scalar(() = $first->err =~ /$line/g), 1, 'it says so once');
 }
 $t->done;
