@@ -175,10 +175,10 @@ void dmi_member_fatal(struct dmi_member *m, const char *text) {
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
   char text[DMI_TEXT_SIZE + 200];
-  snprintf(text, sizeof(text),
-           "%s; this ends the program in all processes: what a lost process held cannot be "
-           "restored in this version of DMI",
-           fact);
+  snprintf(text, sizeof(text), "%s; this ends the program in all processes%s", fact,
+           m->env.survive ? ""
+                          : ": what the lost process held is gone with it (a program that was "
+                            "started with dmirun --survive may go on)");
   dmi_member_fatal(m, text);
 }
 
