@@ -145,7 +145,8 @@ void sim_maps_check(struct sim *sim, const struct dmi_coord *c, struct sim_maps 
       const struct dmi_entry *known = &all[i]->known[k];
       const struct dmi_entry *entry = dmi_directory_find(c, known->base);
       if (!entry) {
-        sim_bad(sim, "a mapping is known, but not to the directory");
+        sim_bad(sim, "mapping %llx, home %u, is known to p%u, but not to the directory",
+                (unsigned long long)known->base, known->home, all[i]->self);
       } else if (entry->home != known->home) {
         sim_bad(sim, "the home of %llx: %u in the directory, %u elsewhere",
                 (unsigned long long)known->base, entry->home, known->home);

@@ -25,6 +25,7 @@ struct daemon {
   struct dmi_mout out;
   bool carrying, joined, opened, asked, over;
   bool stopped;           /* its users have ended: the program may end without hearing of it */
+  bool busy;              /* its user code runs, and was not stopped */
   bool witness, survived; /* DMI_survive was called, and has returned */
   uint64_t survive_op;
   uint32_t seed; /* index */
@@ -37,6 +38,8 @@ struct daemon {
   uint32_t got_num;
   struct sim_maps maps;
   dmi_id_t ids[PROCS];       /* of the members of proc->view */
+  uint64_t cut[PROCS];       /* the last crash view that this process has taken, by its CUT */
+  uint64_t recovers;         /* number of the RECOVER that waits for CUT of all; 0: none */
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
 };
 
@@ -172,6 +175,35 @@ static const struct dmi_member_survive survive = {
 
 /* ---- Actions of the agreement ------------------------------------------------------------------
  */
+
+/* ---- Recovery ---------------------------------------------------------------------------------
+ * As the product's pages do it: a process is READY when all that the others had sent it before they
+ * took the crash view is here.
+ */
+
+static void send_cut(struct daemon *daemon) {
+  struct sim *sim = daemon->sim;
+  const struct sim_view *view = &daemon->proc->view;
+  struct sim_letter cut = {.said = SAID_CUT, .number = view->view.number};
+  uint32_t self = index_of(sim, daemon->proc->uid);
+  daemon->recovers = 0;
+  for (uint32_t i = 0; i < view->view.num; i++) {
+    uint32_t to = index_of(sim, view->member[i].uid);
+    if (to && to != self) sim_letter(sim, self, to, LANE_DAEMON, cut);
+  }
+}
+
+static void look_ready(struct daemon *daemon) {
+  struct sim *sim = daemon->sim;
+  const struct sim_view *view = &daemon->proc->view;
+  uint64_t number = daemon->recovers;
+  for (uint32_t i = 0; i < view->view.num; i++) {
+    uint32_t at = index_of(sim, view->member[i].uid);
+    if (view->member[i].uid != daemon->proc->uid && daemon->cut[at] < number) return;
+  }
+  daemon->recovers = 0;
+  if (number) dmi_member_recovered(daemon->m, number, 0, &daemon->out);
+}
 
 static void note_view(struct daemon *daemon) {
   struct sim_view *view = &daemon->proc->view;
@@ -342,7 +374,10 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       sim_log(sim, "p%u takes view %u: %u members, coordinator p%u", daemon->proc->uid,
               (unsigned)dmi_member_view(daemon->m), daemon->proc->view.view.num,
               daemon->m->coordinator_next);
-      if (daemon->m->crash == dmi_member_view(daemon->m)) sim_check_view(sim, daemon->proc, false);
+      if (daemon->m->crash == dmi_member_view(daemon->m)) {
+        sim_check_view(sim, daemon->proc, false);
+        send_cut(daemon);
+      }
       if (!daemon->m->env.survive) pulse_alone(daemon);
       dmi_member_viewed(daemon->m, &daemon->out);
       break;
@@ -353,12 +388,10 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       break;
     case DMI_MACT_OPENED:
       daemon->opened = true;
-      daemon->calls++;
-      dmi_member_busy(daemon->m, 2 * ++sim->attempts, &daemon->out);
       break;
     case DMI_MACT_STOP_THREADS:
       daemon->stopped = true;
-      if (daemon->opened && daemon->m->busy) dmi_member_idle(daemon->m, &daemon->out);
+      if (daemon->busy) dmi_member_idle(daemon->m, &daemon->out);
       if (sim->totals->with_roots && daemon->m->busy) { /* DMI_main, or DMI_recover */
         dmi_member_main_ended(daemon->m, true, &daemon->out);
         dmi_member_idle(daemon->m, &daemon->out);
@@ -375,7 +408,8 @@ static void act_on(struct daemon *daemon, struct dmi_mact *act) {
       sim->totals->recovers++;
       break;
     case DMI_MACT_RECOVER:
-      dmi_member_recovered(daemon->m, act->op, 0, &daemon->out);
+      daemon->recovers = act->op;
+      look_ready(daemon);
       break;
     case DMI_MACT_RESUME:
       dmi_member_resumed(daemon->m, &daemon->out);
@@ -491,6 +525,15 @@ void sim_proc_tick(struct sim *sim, struct sim_proc *proc) {
   carry(daemon_of(proc));
 }
 
+/* Its user code runs as soon as it is welcomed.  BUSY goes first: who has called DMI_welcome waits
+ * for OPENED, as who calls DMI_create for BUSY, so that the program does not end before. */
+static void before_open(struct daemon *daemon) {
+  if (daemon->busy || !daemon->joined || daemon->stopped) return;
+  daemon->busy = true;
+  daemon->calls++;
+  dmi_member_busy(daemon->m, 2 * ++daemon->sim->attempts, &daemon->out);
+}
+
 static void on_daemon(struct sim *sim, struct daemon *daemon, uint32_t at,
                       struct sim_letter *letter) {
   uint32_t from = (uint32_t)letter->number;
@@ -501,6 +544,7 @@ static void on_daemon(struct sim *sim, struct daemon *daemon, uint32_t at,
   }
   if (from < DMI_NET_TEMP && !dmi_member_peer(daemon->m, from)) return; /* it was removed: fenced */
   sim_log(sim, "p%u takes %s of %u", daemon->proc->uid, dmi_wire_name(letter->msg.type), from);
+  if (letter->msg.type == DMI_CTL_OPEN) before_open(daemon);
   if (!dmi_member_message(daemon->m, from, &letter->msg, &daemon->out))
     sim_bad(sim, "p%u refuses %s of %u", daemon->proc->uid, dmi_wire_name(letter->msg.type), from);
   carry(daemon);
@@ -542,6 +586,10 @@ void sim_proc_letter(struct sim *sim, struct sim_proc *proc, dmi_uid_t from,
       break;
     case SAID_DAEMON:
       on_daemon(sim, daemon, from, letter);
+      break;
+    case SAID_CUT:
+      daemon->cut[from] = letter->number;
+      look_ready(daemon);
       break;
     case SAID_EOF:
       on_eof(sim, daemon, from, &out);

@@ -28,7 +28,8 @@ enum sim_said {
   SAID_EOF,
   SAID_DEAD,
   SAID_DAEMON,
-  SAID_AGREED
+  SAID_AGREED,
+  SAID_CUT
 };
 
 struct sim_view {
@@ -43,7 +44,7 @@ struct sim_letter {
   struct sim_view view; /* VIEW */
   uint64_t ballot;      /* VIEW */
   dmi_uid_t tie;        /* VIEW */
-  uint64_t number;      /* TAKEN, COORD; DEAD: uid */
+  uint64_t number;      /* TAKEN, COORD, CUT; DEAD: uid */
 };
 
 /* In order. */
