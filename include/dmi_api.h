@@ -720,11 +720,14 @@ int32_t DMI_mutex_unlock(int64_t addr);
 int32_t DMI_mutex_trylock(int64_t addr, int32_t *flag_ptr);
 
 /*
- * After DMI_EOWNERDEAD: says that what the mutex guards is consistent again, so the next thread
- * locks it without an error.  The calling thread goes on holding it.
+ * Says that what a mutex guards is consistent again, after a lock of it has failed with
+ * DMI_EOWNERDEAD: the next thread locks it without that error.  The calling thread goes on holding
+ * the mutex.
  *
  * Errors: DMI_EHOLDER when the calling thread does not hold the mutex.  DMI_EINVAL when its last
- * lock did not fail with DMI_EOWNERDEAD, or this was called since.
+ * lock of it did not fail with DMI_EOWNERDEAD, or it has called this function since.
+ *
+ * Threads: the one that holds the mutex.
  */
 int32_t DMI_mutex_consistent(int64_t addr);
 

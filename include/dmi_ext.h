@@ -39,11 +39,14 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr);
 /* ---- Named roots (chapter 4, "memory") ---- */
 
 /*
- * Names a global address, so that any process finds it by DMI_root_get, also one that joins later,
- * and also when processes were lost.  `name` is any string of 1 to 65535 bytes.  A name has one
+ * Names a global address, so that any process finds it by DMI_root_get: one that joins later, too,
+ * and after processes were lost.  `name` is any string of 1 to 65535 bytes.  A name has one
  * address, the last that it was given; 0 takes the name away.  When the call returns all processes
- * know the name: it takes as long as a process takes to join, so name few things.  The names of a
- * program may have 16 MiB together.
+ * know the name: that takes as long as a process takes to join, so name few things.  All names of a
+ * program together may have 16 MiB.
+ *
+ * A name keeps the address, not the memory: a mapping that no other process had used is gone with a
+ * lost process (DMI_EADDR), and pages of which only that one had the bytes are lost (DMI_ELOST).
  *
  * Errors: DMI_EINVAL for a name that is NULL, empty or too long.  DMI_ENOMEM when the names would
  * have more than 16 MiB.
@@ -54,9 +57,9 @@ int32_t DMI_root_set(const char *name, int64_t addr);
 
 /*
  * Finds a global address by its name: *addr_ptr gets what DMI_root_set was given last, or 0 if
- * there is no such name.
+ * there is no such name (that is no error).
  *
- * Errors: DMI_EINVAL for a pointer of NULL, and a name that is empty or too long.
+ * Errors: DMI_EINVAL for a pointer of NULL, or a name that is empty or too long.
  *
  * Threads: any.  (Not in the manual; chapter 4.)
  */
@@ -86,12 +89,17 @@ int32_t DMI_survive(int32_t copies);
  * (dmirun --survive) may define it.  It is called once for such a loss, in another process, with
  * the arguments of DMI_main; `lost_id` is the dmi_id of the process that was lost.  From then on it
  * counts as DMI_main: when it has returned and no DMI thread runs anywhere, all processes end, and
- * if its process is lost, too, it is called again in another one.  Pages and names (DMI_root_get)
- * are there, but what DMI_main had in variables of its own is lost, and so are pages of which only
- * the lost process had the bytes.  DMI_main may have returned at that very moment: it may be called
- * although nothing was left to do.
+ * if its process is lost, too, it is called again in another one.  DMI_main may have returned at
+ * that very moment: it may be called although nothing was left to do.
+ *
+ * It finds names (DMI_root_get), pages, and threads in the other processes as they were.  What
+ * DMI_main had in its own variables is lost.  So are pages of which only the lost process had the
+ * bytes (DMI_ELOST; DMI_revive makes them usable again), and mappings that no other process had
+ * used (DMI_EADDR).  DMI_nodes tells which processes were welcomed.
  *
  * Without it a program that survives losses ends when DMI_main is lost.
+ *
+ * Threads: called by the thread that would run DMI_main.  DMI threads of its process may run.
  *
  * Return value: DMI_TRUE; or DMI_FALSE when the program cannot go on: then all processes end, with
  * status 1.  (Not in the manual; chapter 2.)
@@ -99,18 +107,18 @@ int32_t DMI_survive(int32_t copies);
 int32_t DMI_recover(int argc, char **argv, int32_t lost_id);
 
 /*
- * Makes pages usable again whose bytes were lost with a process (dmirun --survive), so that calls
- * about them fail with DMI_ELOST: of the pages touched by [addr, addr + size) those that are lost
- * have zeros from now on, in all their bytes, also in those outside of the range.  All other pages
- * stay as they are, whatever happens at the same time: of several threads that call it for a page
- * one makes it usable, and what any thread writes afterwards is there to stay.
+ * Makes lost pages usable again, filled with zeros.  A page is lost when its bytes were lost with a
+ * process (dmirun --survive); calls about it fail with DMI_ELOST.  Of the pages touched by [addr,
+ * addr + size) those that are lost become zero in all their bytes, also in those outside of the
+ * range.  All other pages stay as they are, whatever happens at the same time: of several threads
+ * that call it for a page one makes it usable, and what any thread writes afterwards stays.
  *
  * *pages_ptr (may be NULL) gets the number of pages that this call has made usable: who gets more
- * than 0 may be the one that fills them again.  Where a second process is lost during the call, a
- * page may be counted by nobody.
+ * than 0 may be the one that fills them again.  If another process is lost during the call, a page
+ * may be counted by nobody.
  *
- * It takes no memory of the pool, and moves no page.  A page that is written as a whole is usable
- * again without it.
+ * It takes no memory of the pool, and moves no page.  A lost page that is written as a whole
+ * (DMI_write) is usable again, too.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or it is unmapped meanwhile.  DMI_ERANGE when the
  * range leaves its mapping (nothing is done).  DMI_EINVAL for a negative size.  DMI_ENOMEM when

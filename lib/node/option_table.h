@@ -58,15 +58,15 @@
     "listen on this address only, and connect from it (default: all; a process that joins\n" \
     "through one that listens on 127.0.0.1 listens on 127.0.0.1 itself)") \
   OPTION(survive, DMI_SURVIVE, YES, 0, 0, "--survive", "", PROGRAM, \
-    "the program goes on without processes that are lost; for the first process") \
+    "the program goes on without processes that are lost; to be given to the first process") \
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \
     "a process that is silent for so long is lost (default 60, with --survive 5; 0: never);\n" \
-    "for the first process") \
+    "to be given to the first process") \
   OPTION(witness, DMI_WITNESS, YES, 0, 0, "--witness", "", CLEARED, \
-    "no program: a process that only votes about who goes on after a loss (with -i)") \
+    "instead of a program: a process that only votes on who goes on after a loss (with -i)") \
   OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
-    "with --survive: a process is dead when its port refuses connections, even if nobody\n" \
-    "can see its end; for the first process") \
+    "with --survive: a process that is silent counts as dead when its port refuses\n" \
+    "connections; to be given to the first process") \
   OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \
