@@ -6,7 +6,7 @@
 
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
 	examples/ep_dmi examples/cg_dmi examples/is_dmi examples/jacobi_dmi examples/swap_dmi \
-	examples/remoteswap_dmi examples/sync_dmi examples/rwset_heat
+	examples/remoteswap_dmi examples/sync_dmi examples/rwset_heat examples/primes_dmi
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi

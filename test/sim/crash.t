@@ -34,14 +34,13 @@ my %with = $text =~ /(killed|joins|leaves|handovers|crash views|removed|losses t
 cmp_ok($with{$_}, '>', 0, "they have some: $_") for sort keys %with;
 is(scalar keys %with, 8, 'all that is counted was found');
 
-# Processes name things, and the process of DMI_main is lost.  (Seed 135: an arrival is told twice,
-# which docs/crashes.md lists under "Open".)
-$text = `$member_sim --roots --seeds @{[$small ? '17-50' : $soak ? '17-130' : '17-80']} 2>&1`;
+# Processes name things, and the process of DMI_main is lost.
+$text = `$member_sim --roots --seeds @{[$small ? '17-50' : $soak ? '1-600' : '17-80']} 2>&1`;
 is($?, 0, 'with roots, too') or diag($text);
 cmp_ok($text =~ /$_ (\d+)/ ? $1 : 0, '>', 0, "they have some: $_") for 'roots', 'DMI_recover';
 
 # Programs that call DMI_survive when others have joined, of which some are killed just then.
-$text = `$member_sim --late --seeds @{[$small ? '1-40' : $soak ? '1-400' : '1-150']} 2>&1`;
+$text = `$member_sim --late --seeds @{[$small ? '1-40' : $soak ? '1-1300' : '1-150']} 2>&1`;
 is($?, 0, 'with DMI_survive, too') or diag($text);
 cmp_ok($text =~ /DMI_survive (\d+)/ ? $1 : 0, '>', $small ? 20 : 100, 'they call it');
 
