@@ -179,6 +179,7 @@ static void send_accept(struct dmi_member *m, uint32_t uid, const struct dmi_vie
   if (m->env.settings.survive) {
     dmi_pack_bytes(&body, m->args.ptr, m->args.len);
     dmi_pack_u64(&body, m->last_crash);
+    dmi_pack_u32(&body, m->next_uid);
   }
   if (ballot) pack_body(&made, c, view); /* others may hear of this view from it */
   dmi_pack_bytes(&body, made.bytes, made.len);

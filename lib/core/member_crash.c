@@ -62,8 +62,8 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
 }
 
 /* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
- * given to processes that nobody knows.  A member that joined later has itself such a uid, so all
- * agree. */
+ * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
+ * so all agree. */
 static void note_uids(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->peers.num; i++) {
     if (m->next_uid <= m->peers.at[i].uid) m->next_uid = m->peers.at[i].uid + 1;

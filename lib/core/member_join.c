@@ -151,7 +151,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   size_t len;
   uint8_t program_id[16];
   uint64_t last_crash = 0;
-  uint32_t uid;
+  uint32_t uid, next_uid = 0;
   bool in = false, led = false;
   if (m->phase != DMI_PHASE_ASKING || from != m->temp) return false;
   dmi_unpack_init(&body, &msg->body);
@@ -161,6 +161,8 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   if (settings.survive) {
     args.ptr = dmi_unpack_bytes(&body, &args.len);
     last_crash = dmi_unpack_u64(&body);
+    next_uid = dmi_unpack_u32(&body);
+    if (next_uid >= DMI_NET_TEMP) body.bad = true;
   }
   made.ptr = dmi_unpack_bytes(&body, &len);
   made.len = len;
@@ -180,6 +182,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   m->uid = uid;
   m->coordinator = view.coordinator;
   m->last_crash = last_crash;
+  m->next_uid = next_uid;
   act = dmi_mout_add(m->out, DMI_MACT_SELF);
   act->id = uid;
   act->op = last_crash;

@@ -161,6 +161,20 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
   }
 }
 
+/* A leaver asks for no ownership, and for no copies (R8). */
+static void as_leaver(const struct dmi_core *core, struct dmi_req *req) {
+  if (!atomic_load(&core->heir)) return;
+  if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
+  if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
+  if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
+}
+
+void dmi_own_again(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                   struct dmi_out *out) {
+  as_leaver(core, req);
+  dmi_own_begin(core, page, req, out);
+}
+
 void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out) {
   req->foreign = false;
@@ -171,11 +185,7 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
     dmi_out_complete(out, req, DMI_EADDR);
     return;
   }
-  if (atomic_load(&core->heir)) {
-    if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
-    if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
-    if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
-  }
+  as_leaver(core, req);
   dmi_own_begin(core, page, req, out);
   dmi_page_rest(core, page);
 }

@@ -49,6 +49,9 @@ bool dmi_counts_in_puts(const struct dmi_req *req);
 /* Begins an own operation (R2, R3). Its mode is decided already. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out);
+/* The same, of one that has waited: this process may leave since. */
+void dmi_own_again(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
+                   struct dmi_out *out);
 /* Serves an own read from the page's bytes (frame, NULL: zeros). It needs no ranges: the parts
  * say what goes where. */
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out);

@@ -45,7 +45,8 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   struct dmi_frame *list;
   sim_line_look(sim, end);
   sim->totals->messages++;
-  if (unknown && !fenced) sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
+  if (unknown && !fenced && !node_is_removed(sim_net_other(end)->node))
+    sim_bad(sim, "p%u meets p%u, which it does not know", node->uid, from);
   if (sim->opt.verbose)
     sim_log(sim, "p%u (%u) takes %s from %u: map %u page %u", node->uid, node->num,
             dmi_wire_name(msg.type), from,
@@ -84,7 +85,7 @@ static void line_step(struct sim_end *end) {
   struct sim *sim = node->sim;
   struct sim_queue *queue = &end->queue;
   if (!node->alive) { /* see sim_net_leave: this was sent after the end */
-    if (!node->killed && !node->over && !node_is_removed(sim_net_other(end)->node) &&
+    if (!node->killed && !node->over && node->uid && !node_is_removed(sim_net_other(end)->node) &&
         end->id < DMI_NET_TEMP && (queue->num || end->bulk.num))
       sim_bad(sim, "%s for p%u, which has ended", dmi_wire_name(sim_queue_head(queue)->type),
               node->uid);

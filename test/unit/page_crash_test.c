@@ -692,6 +692,28 @@ static void paused(void **state) {
   end(&w);
 }
 
+/* This process begins to leave while a read waits: then it brings no copy here. */
+static void leaves_while_it_waits(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct world w;
+    struct dmi_req read = {.type = DMI_REQ_READ, .op = {6}, .len = 8};
+    unsigned char dst[8];
+    read.dst = dst;
+    begin(&w, 1);
+    if (i == 0) dmi_page_pause(&w.page);
+    if (i == 1) freeze(&w);
+    dmi_page_begin(&w.core, &w.page, &read, &w.out);
+    assert_int_equal(w.out.num, 0);
+    atomic_store(&w.core.heir, 3);
+    if (i == 0) dmi_page_unpause(&w.core, &w.page, &w.out);
+    if (i == 1) resume(&w, (struct dmi_page_mark){0});
+    assert_null(sent(&w, DMI_MSG_READ));
+    assert_non_null(sent(&w, DMI_MSG_GET));
+    end(&w);
+  }
+}
+
 static void unpaused(void **state) {
   struct world w;
   struct dmi_req read = {.type = DMI_REQ_GET, .op = {6}, .len = 8};
@@ -735,6 +757,7 @@ int main(void) {
       cmocka_unit_test(revive_begins_anew),
       cmocka_unit_test(paused),
       cmocka_unit_test(unpaused),
+      cmocka_unit_test(leaves_while_it_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
