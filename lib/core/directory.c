@@ -140,8 +140,8 @@ static void ask_to_adopt(struct dmi_member *m, dmi_uid_t home, const struct dmi_
 /* The home is the process that asks. But a leaver that hands its homes over cannot get another
  * one: then a member that stays becomes the home, and knows it before any process knows the
  * address. */
-void dmi_directory_map(struct dmi_member *m, struct dmi_record *record, uint64_t op,
-                       const struct dmi_entry *what) {
+static void map(struct dmi_member *m, struct dmi_record *record, uint64_t op,
+                const struct dmi_entry *what) {
   struct dmi_coord *c = m->coord;
   struct dmi_caller caller = {record->uid, op};
   struct dmi_record *home = NULL;
@@ -157,6 +157,35 @@ void dmi_directory_map(struct dmi_member *m, struct dmi_record *record, uint64_t
   }
 }
 
+/* Its addresses would be beyond the limit: the call waits. */
+static void map_later(struct dmi_member *m, const struct dmi_record *record, uint64_t op,
+                      const struct dmi_entry *what) {
+  struct dmi_msg msg = {.type = DMI_CTL_MMAP, .member.op = op};
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, what->page_size);
+  dmi_pack_u64(&body, what->page_num);
+  dmi_pack_u64(&body, what->tag);
+  msg.body = dmi_pack_slice(&body);
+  dmi_deferred_add(&m->coord->blocked_calls, record->uid, &msg);
+  dmi_slice_drop(&msg.body);
+  reserve(m, m->coord->next_base + capacity_of(what->page_size, what->page_num));
+}
+
+void dmi_directory_map(struct dmi_member *m, struct dmi_record *record, uint64_t op,
+                       const struct dmi_entry *what) {
+  struct dmi_coord *c = m->coord;
+  struct dmi_caller caller = {record->uid, op};
+  uint64_t capacity = capacity_of(what->page_size, what->page_num);
+  if (capacity > ADDRESS_END - c->next_base) {
+    dmi_coord_answer(m, &caller, DMI_ENOMEM, NULL);
+  } else if (capacity > c->limit - c->next_base) {
+    map_later(m, record, op, what);
+  } else {
+    map(m, record, op, what);
+  }
+}
+
 bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
                            const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
@@ -164,23 +193,16 @@ bool dmi_directory_on_mmap(struct dmi_member *m, struct dmi_record *record,
   const struct dmi_entry *before = NULL;
   struct dmi_entry what = {0};
   struct dmi_unpack body;
-  uint64_t capacity;
   dmi_unpack_init(&body, &msg->body);
   what.page_size = dmi_unpack_u64(&body);
   what.page_num = dmi_unpack_u64(&body);
   what.tag = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body)) return false;
   if (msg->flags & DMI_F_AGAIN) before = dmi_directory_adopted_before(c, &caller);
-  capacity = capacity_of(what.page_size, what.page_num);
   if (before) {
     answer_mapping(m, &caller, before);
-  } else if (!capacity) {
+  } else if (!capacity_of(what.page_size, what.page_num)) {
     dmi_coord_answer(m, &caller, DMI_ESIZE, NULL);
-  } else if (capacity > ADDRESS_END - c->next_base) {
-    dmi_coord_answer(m, &caller, DMI_ENOMEM, NULL);
-  } else if (capacity > c->limit - c->next_base) {
-    dmi_deferred_add(&c->blocked_calls, record->uid, msg);
-    reserve(m, c->next_base + capacity);
   } else {
     dmi_directory_map(m, record, msg->member.op, &what);
   }

@@ -549,6 +549,28 @@ static void test_home_that_never_came(void **state) {
   assert_int_equal(told[1], 1);
 }
 
+/* A home that was to adopt a mapping is lost: the next one gets other addresses, and no more than
+ * all members know. */
+static void test_reserve_for_another_home(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_adopt *adopt = DMI_LIST_ADD(&m->coord->adopts);
+  uint64_t limit = m->coord->limit;
+  (void)state;
+  *adopt = (struct dmi_adopt){.home = 4, .caller = {3, 77}, .mapping = {A, 4096, 2, 4, 0}};
+  m->coord->next_base = limit;
+  crash(m, 11, 2, 4);
+  give_state(m, 3, 11);
+  recover(m, 11);
+  assert_true(m->coord->next_base == limit);
+  assert_null(sent(3, DMI_CTL_RESULT));
+  assert_non_null(sent(3, DMI_CTL_RESERVE));
+  assert_true(give_number(m, 3, DMI_CTL_RESERVED, m->limit));
+  assert_non_null(sent(3, DMI_CTL_RESULT));
+  assert_int_equal(sent(3, DMI_CTL_RESULT)->msg.member.error, DMI_OK);
+  assert_true(m->coord->next_base > limit && m->coord->next_base <= m->coord->limit);
+  end(m);
+}
+
 /* 4 leaves with the heir 3, where the home of A has not arrived completely: 3 still takes 4 for it.
  * It is not told: HOME_BEGIN, which is under way, would find a home there. */
 static void test_home_on_its_way(void **state) {
@@ -1186,6 +1208,7 @@ int main(void) {
       cmocka_unit_test(test_calls_again),
       cmocka_unit_test(test_reserve),
       cmocka_unit_test(test_reserve_and_exit),
+      cmocka_unit_test(test_reserve_for_another_home),
       cmocka_unit_test(test_home_on_its_way),
       cmocka_unit_test(test_home_that_is_handed_on),
       cmocka_unit_test(test_member_remembers),
