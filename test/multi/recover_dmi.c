@@ -9,9 +9,11 @@
 
 #include "dmi_ext.h"
 
-/* At a process that lives: a number, which it owns, with a name. */
-int64_t DMI_thread(int64_t value) {
-  int64_t page;
+/* At a process that lives: a number, which it owns, with a name.  It gets the number from another
+ * process, so it has a lease then: who has none yet cannot go on without that process. */
+int64_t DMI_thread(int64_t from) {
+  int64_t page, value;
+  MUST(DMI_read(from, sizeof(value), &value, DMI_GET_READ, NULL));
   MUST(DMI_mmap(&page, sizeof(value), 1, NULL));
   MUST(DMI_write(page, sizeof(value), &value, DMI_EXCLUSIVE_WRITE, NULL));
   MUST(DMI_root_set("number", page));
@@ -21,9 +23,12 @@ int64_t DMI_thread(int64_t value) {
 void DMI_main(int argc, char **argv) {
   char line[16];
   int32_t ids[8], num = argc == 3 ? atoi(argv[2]) : 0;
+  int64_t page, value = 40;
   DMI_thread_t thread;
   gather(num, ids);
-  MUST(DMI_create(&thread, ids[num - 1], 40, NULL)); /* the last one */
+  MUST(DMI_mmap(&page, sizeof(value), 1, NULL));
+  MUST(DMI_write(page, sizeof(value), &value, DMI_EXCLUSIVE_WRITE, NULL));
+  MUST(DMI_create(&thread, ids[num - 1], page, NULL)); /* the last one */
   MUST(DMI_join(thread, NULL, NULL));
   say("ready");
   while (fgets(line, sizeof(line), stdin))
