@@ -397,7 +397,8 @@ static void new_heirs(struct dmi_member *m) {
   }
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->heir && record->left && !last_heir(c, record->heir)) record->heir = m->uid;
+    uint32_t last = last_heir(c, record->heir); /* one that has left may be gone soon */
+    if (record->heir && record->left) record->heir = last ? last : m->uid;
   }
 }
 

@@ -66,6 +66,7 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
     peer->left = true;
     peer->voter = false;
     dmi_member_calls_left(m, peer);
+    if (m->heir == removed->uid) m->heir = removed->heir; /* also in name, for STATE */
     if (removed->uid != m->uid) dmi_uid_set_add(&m->viewing_left, removed->uid);
     return;
   }

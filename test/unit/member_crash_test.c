@@ -780,19 +780,17 @@ static void test_mmap_of_a_lost_home(void **state) {
   end(m);
 }
 
-/* 3 leaves with the heir 4, as DMI_goodbye has asked for. */
-static struct dmi_member *dismissed(void) {
-  struct dmi_member *m = member(2);
+/* By this view a process leaves. */
+static void leaves(struct dmi_member *m, uint64_t number, dmi_uid_t uid, dmi_uid_t heir) {
   struct dmi_slice slice;
   struct dmi_pack body;
-  dmi_member_goodbye(m, 5, peer_of(3).dmi_id, &out);
   dmi_pack_init(&body);
-  dmi_pack_u64(&body, 10);
+  dmi_pack_u64(&body, number);
   dmi_pack_u32(&body, 1);
   dmi_pack_u32(&body, 0);
   dmi_pack_u32(&body, 1);
-  dmi_pack_u32(&body, 3);
-  dmi_pack_u32(&body, 4);
+  dmi_pack_u32(&body, uid);
+  dmi_pack_u32(&body, heir);
   dmi_pack_u8(&body, 0);
   slice = dmi_pack_slice(&body);
   dmi_mout_clear(&out);
@@ -800,6 +798,13 @@ static struct dmi_member *dismissed(void) {
   dmi_slice_drop(&slice);
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
+}
+
+/* 3 leaves with the heir 4, as DMI_goodbye has asked for. */
+static struct dmi_member *dismissed(void) {
+  struct dmi_member *m = member(2);
+  dmi_member_goodbye(m, 5, peer_of(3).dmi_id, &out);
+  leaves(m, 10, 3, 4);
   return m;
 }
 
@@ -823,6 +828,44 @@ static void test_goodbye_and_a_loss(void **state) {
   m->unheard = false; /* RECOVER has come */
   answer(m, 4, 5, DMI_EMEMBER);
   assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  end(m);
+}
+
+/* STATE of one that has left with this heir. */
+static void give_state_of_left(struct dmi_member *m, uint32_t from, uint64_t number,
+                               uint32_t heir) {
+  static const struct told nothing;
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u8(&body, DMI_PHASE_LEFT);
+  dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED | DMI_STATE_LEFT);
+  dmi_pack_u32(&body, heir);
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
+  dmi_pack_u64(&body, 0);
+  dmi_pack_u64(&body, 0);
+  pack_told(&body, &nothing);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
+}
+
+/* 3 and 4 have left, and the heir of one is lost, who was that of the other, too: none of them is
+ * the heir of one that stays, as it may be gone soon.  And a leaver knows the heir of its heir. */
+static void test_heirs_that_have_left(void **state) {
+  struct dmi_member *m = member(2);
+  (void)state;
+  m->heir = 3;
+  leaves(m, 10, 3, 1);
+  assert_int_equal(m->heir, 1);
+  m->heir = 0;
+  leaves(m, 11, 4, 3);
+  crash(m, 12, 2, 1);
+  give_state_of_left(m, 3, 12, 1);
+  give_state_of_left(m, 4, 12, 3);
+  recover(m, 12);
+  assert_int_equal(dmi_coord_find(m->coord, 3)->heir, 2);
+  assert_int_equal(dmi_coord_find(m->coord, 4)->heir, 2);
   end(m);
 }
 
@@ -1226,6 +1269,7 @@ int main(void) {
       cmocka_unit_test(test_mmap_of_a_lost_home),
       cmocka_unit_test(test_goodbye_and_a_loss),
       cmocka_unit_test(test_welcome_and_a_loss),
+      cmocka_unit_test(test_heirs_that_have_left),
       cmocka_unit_test(test_forgotten_and_learnt_again),
       cmocka_unit_test(test_calls_to_the_next),
       cmocka_unit_test(test_heir_lost_while_stopping),
