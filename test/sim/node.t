@@ -43,8 +43,9 @@ my $crashes = '1-300';
 ($text, $good) = run(0, '--crashes --ops 1000 --seeds', $crashes);
 ok($good, "programs that lose processes, seeds $crashes, keep every rule", $text);
 ok($text =~ /^losses: (\d+)/m && $1 > 500, 'processes are lost', $text);
-# 1-300 keep every rule, so what the first of them notices is the broken one.
-for my $name (qw(CRASH_DOUBT CRASH_FREEZE CRASH_GRANT CRASH_CUT CRASH_BACK HOME_HEIR)) {
+# 1-300 keep every rule, so what the first of them notices is the broken one.  (CRASH_BACK is noticed
+# once in some hundred runs: sim.t tries it.)
+for my $name (qw(CRASH_DOUBT CRASH_FREEZE CRASH_GRANT CRASH_CUT HOME_HEIR)) {
   ($text, $good) = run(1, "--crashes --ops 1000 --seeds $crashes --break $name");
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks, with losses", $text);
 }
