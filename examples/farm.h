@@ -26,13 +26,10 @@
  * process that owns the page: so farm_run asks the program for each task at the end.
  *
  * The end.  DMI_main waits for notices in DMI_poll, and only a notice can wake it.  So the end must
- * be a notice: the thread that reports the last task makes its own process ask to leave, with the
- * signal that Ctrl+C sends.  farm_run handles this like any request to leave (stops and joins the
- * threads there), and after each of them looks whether all tasks are done.  This misses no end: the
- * process of that thread is either not leaving, and the signal brings a new notice; or it is
- * leaving already, and then farm_run has not handled its notice yet, or is still joining its
- * threads, because one of them has only just reported its tasks; or it is lost, which is a notice,
- * too.  There is no sleeping and no polling.
+ * be a notice: the thread that reports the last task makes one with DMI_notify.  farm_run looks
+ * after each notice whether all tasks are done.  This misses no end: if the process of that thread
+ * leaves, the note stays in the queue; if it is lost, that is a notice, too.  There is no sleeping
+ * and no polling.
  *
  * Ctrl+C in the first process stops the threads there.  DMI_main stays, because it alone handles
  * notices: that process is dismissed when the work is complete, which is done by the others.  When
@@ -41,10 +38,10 @@
 #ifndef EXAMPLES_FARM_H
 #define EXAMPLES_FARM_H
 
-#include <signal.h>
 #include <stddef.h>
 #include <time.h>
 
+#include "dmi_ext.h"
 #include "team.h"
 
 /* In global memory, at the begin of the program's job. */
@@ -101,9 +98,7 @@ static inline void farm_report(const team_arg_t *arg, const farm_t *farm, int64_
   CHECK(DMI_write(farm_page(farm, task), (int64_t)size, page, DMI_PUT_WRITE, NULL));
   my_free(page);
   CHECK(DMI_fad(done_addr, 1, &before, DMI_PUT_ATOMIC, NULL));
-  /* If this thread was told to stop, DMI_main is about to join it and then checks.  The signal goes
-   * to the process, not to this thread: the runtime may have it blocked here. */
-  if (before + 1 == farm->num && !team_stopped(arg)) kill(getpid(), SIGINT);
+  if (before + 1 == farm->num) CHECK(DMI_notify(0));
 }
 
 /* ---- The first process ---------------------------------------------------------------------- */
@@ -219,10 +214,15 @@ static inline int farm_over(farm_run_t *run) {
   return 0;
 }
 
+/* All tasks are done that were to be. */
+static inline int farm_done(const farm_run_t *run) {
+  const farm_t farm = farm_read(run->job_addr);
+  return farm.done == farm.num;
+}
+
 static inline int farm_closed(farm_run_t *run, const DMI_node_t *node) {
   teams_stop(&run->teams, node->dmi_id);
-  const farm_t farm = farm_read(run->job_addr);
-  const int done = farm.done == farm.num;
+  const int done = farm_done(run);
   farm_say("goodbye", node->dmi_id);
   if (node->dmi_id == run->my_dmi_id) {
     run->end.leaving = 1;
@@ -250,6 +250,8 @@ static inline farm_end_t farm_run(int64_t job_addr, int32_t process_num, farm_th
       farm_say("lost", node.dmi_id);
       run.present--;
       over = run.begun && farm_over(&run);
+    } else if (node.state == DMI_NOTE) { /* perhaps of tasks that were lost since */
+      over = farm_done(&run) && farm_over(&run);
     } else {
       over = farm_closed(&run, &node);
     }

@@ -161,14 +161,16 @@ void DMI_function(void *page_ptr, int64_t size, void *out1_ptr, int64_t out1_siz
 #define DMI_CLOSE 2  /* asks to leave */
 #define DMI_OPENED 3 /* DMI_nodes only: a member that has been welcomed */
 #define DMI_LOST 4   /* lost, in a program that survives losses (dmirun --survive) */
+#define DMI_NOTE 5   /* DMI_poll only: it has called DMI_notify (dmi_ext.h) */
 
 /* A global object: keeps its meaning in other processes. */
 typedef struct DMI_node_t {
-  int32_t state;          /* DMI_OPEN, DMI_CLOSE, DMI_OPENED or DMI_LOST */
+  int32_t state;          /* DMI_OPEN, DMI_CLOSE, DMI_OPENED, DMI_LOST or DMI_NOTE */
   int32_t dmi_id;         /* small number, unique among living processes, may be used again later */
   int32_t core;           /* processor cores that the process may use */
   int64_t memory;         /* bytes of its memory pool (dmirun -s) */
   char hostname[IP_SIZE]; /* host name, zero-terminated */
+  int64_t value;          /* DMI_NOTE: what DMI_notify was given; else 0 */
 } DMI_node_t;
 
 /*
@@ -183,7 +185,10 @@ typedef struct DMI_node_t {
  * is lost itself, another one may get that notice, too; but that of a loss only as long as no other
  * process has got the id.  So it is always about the process that had the id last.
  *
- * Errors: DMI_EINVAL for NULL.
+ * DMI_NOTE says that a thread of that process has put this notice into the queue (dmi_ext.h); only
+ * programs that do so get it.
+ *
+ * Errors: DMI_EINVAL for NULL.  DMI_EEND when the program is ending (dmi_ext.h).
  *
  * Threads: any, also several at once in several processes; they are served in turn.
  */

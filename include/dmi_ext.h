@@ -159,6 +159,21 @@ int32_t DMI_exit(int32_t status);
  */
 int32_t DMI_stopping(int32_t *flag_ptr);
 
+/*
+ * Puts a notice into the queue of DMI_poll and DMI_peek: its state is DMI_NOTE, its `value` this
+ * one, and the rest tells of the calling process.  So a thread tells whoever handles notices that
+ * something has happened.  When the call returns it is in the queue.
+ *
+ * Each is given to exactly one caller, those of one thread in their order.  It stays in the queue
+ * when the calling process leaves or is lost; where the coordinator is lost, in a program that
+ * survives that, it is queued again if the calling process still lives.
+ *
+ * Errors: DMI_EEND when the program is ending (DMI_exit): nobody polls any more.
+ *
+ * Threads: any.  (Not in the manual; chapter 3.)
+ */
+int32_t DMI_notify(int64_t value);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

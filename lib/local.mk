@@ -136,6 +136,7 @@ core_sources = \
 	lib/core/member_main.c \
 	lib/core/member_survive.c \
 	lib/core/member_mapping.c \
+	lib/core/member_note.c \
 	lib/core/member_state.c \
 	lib/core/member_stop.c \
 	lib/core/member_view.c \

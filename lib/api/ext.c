@@ -49,6 +49,10 @@ int32_t DMI_stopping(int32_t *flag_ptr) {
   return DMI_TRUE;
 }
 
+int32_t DMI_notify(int64_t value) {
+  return DMI_REPORTED(dmi_call_notify(dmi_runtime_process(), value), DMI_NOTHING);
+}
+
 int32_t DMI_root_set(const char *name, int64_t addr) {
   return DMI_REPORTED(dmi_call_root_set(dmi_runtime_process(), name, addr), DMI_NOTHING);
 }

@@ -473,6 +473,7 @@ bool dmi_coord_on_notice_ok(struct dmi_member *m, struct dmi_record *record,
   for (uint32_t i = 0; i < c->given.num; i++) {
     if (c->given.at[i].caller.uid != record->uid || c->given.at[i].caller.op != msg->member.op)
       continue;
+    dmi_coord_note_given(m, &c->given.at[i].queued);
     DMI_LIST_DROP(&c->given, i);
     break;
   }

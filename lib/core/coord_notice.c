@@ -54,7 +54,8 @@ void dmi_coord_unpoll(struct dmi_coord *c, uint32_t uid) {
 void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid) {
   dmi_coord_unpoll(c, uid);
   for (uint32_t i = c->notices.num; i-- > 0;) {
-    if (c->notices.at[i].uid == uid) DMI_LIST_DROP(&c->notices, i);
+    if (c->notices.at[i].uid == uid && c->notices.at[i].notice.state != DMI_NOTE)
+      DMI_LIST_DROP(&c->notices, i);
   }
 }
 

@@ -54,6 +54,7 @@ void dmi_member_free(struct dmi_member *m) {
   free(m->lost.at);
   free(m->losses.at);
   free(m->got.at);
+  free(m->notes.at);
   free(m->peers.at);
   free(m->calls.at);
   free(m->busy_waits.at);
@@ -399,6 +400,10 @@ void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out
 
 void dmi_member_exit(struct dmi_member *m, uint64_t op, uint32_t status, struct dmi_mout *out) {
   EVENT(dmi_member_exit_call(m, op, status));
+}
+
+void dmi_member_notify(struct dmi_member *m, uint64_t op, uint64_t value, struct dmi_mout *out) {
+  EVENT(dmi_member_note_call(m, op, value));
 }
 
 void dmi_member_set_args(struct dmi_member *m, const void *bytes, size_t len) {

@@ -36,10 +36,13 @@ struct dmi_node_info {
 
 /* A notice, or an element of DMI_nodes. */
 struct dmi_notice {
-  uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED, DMI_LOST of dmi_api.h */
+  uint32_t state;  /* DMI_OPEN, DMI_CLOSE, DMI_OPENED, DMI_LOST, DMI_NOTE of dmi_api.h */
   dmi_id_t dmi_id; /* the process it is about */
   dmi_uid_t uid;   /* likewise */
   struct dmi_node_info info;
+  /* DMI_NOTE: what DMI_notify was given; which one it is of those of that process, from 1; all of
+   * them below `floor` have been given */
+  uint64_t value, number, floor;
 };
 
 /* A member, as every member knows it. */
@@ -382,6 +385,8 @@ void dmi_member_survives(struct dmi_member *m, uint64_t op, struct dmi_mout *out
 /* DMI_exit: the program ends, with this status (0 to 255).  The result comes when all members know
  * it.  DMI_EEND: it is ending already. */
 void dmi_member_exit(struct dmi_member *m, uint64_t op, uint32_t status, struct dmi_mout *out);
+/* DMI_notify: a notice DMI_NOTE with this value is in the queue when the result comes. */
+void dmi_member_notify(struct dmi_member *m, uint64_t op, uint64_t value, struct dmi_mout *out);
 /* Result: value, the result of a thread whose process has left (or answered "moved"), which is
  * removed there; DMI_ETHREAD; DMI_ELOST: lost with its process, or with a coordinator. */
 void dmi_member_thread(struct dmi_member *m, uint64_t op, dmi_uid_t uid, uint64_t seq,

@@ -96,6 +96,7 @@ void dmi_member_calls_again(struct dmi_member *m) {
     add_result(m, m->calls.at[i].op, error_of(&m->calls.at[i], DMI_EMEMBER));
     end_call(m, i);
   }
+  dmi_member_notes_again(m);
   for (uint32_t i = 0; i < m->calls.num; i++) {
     const struct dmi_member_call *call = &m->calls.at[i];
     struct dmi_pack body;
@@ -197,7 +198,11 @@ static void map_again(struct dmi_member *m, struct dmi_member_call *call) {
 static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
                         const struct dmi_mact *act) {
   if (!m->env.survive || !act->flag || (type != DMI_CTL_POLL && type != DMI_CTL_PEEK)) return;
-  dmi_member_note_got(m, act->notices[0].uid, act->notices[0].state);
+  if (act->notices[0].state == DMI_NOTE) {
+    dmi_member_note_given(m, &act->notices[0]);
+  } else {
+    dmi_member_note_got(m, act->notices[0].uid, act->notices[0].state);
+  }
   dmi_member_send(m, m->coordinator, DMI_CTL_NOTICE_OK, op, 0, NULL);
 }
 
@@ -225,6 +230,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       return true;
     }
     note_notice(m, msg->member.op, type, act);
+    if (type == DMI_CTL_NOTIFY) dmi_member_note_called(m, msg->member.op, msg->member.error);
     end_call(m, i);
     return true;
   }

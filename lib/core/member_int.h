@@ -145,7 +145,13 @@ struct dmi_adopted {
 /* A notice that this process was given. */
 struct dmi_got {
   dmi_uid_t uid;
-  uint32_t state;
+  uint32_t state; /* of a DMI_NOTE: which one it was (member_note.c) */
+};
+
+/* What DMI_notify was given here, and nobody was given yet. */
+struct dmi_note {
+  uint64_t number, value;
+  uint64_t op; /* the call, while it has no answer; 0: it has */
 };
 
 struct dmi_busy_wait {
@@ -200,6 +206,7 @@ struct dmi_member {
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   uint32_t losses_told;               /* so many of them by the action LOST */
   DMI_LIST(struct dmi_got) got;
+  DMI_LIST(struct dmi_note) notes; /* by number */
   DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
   DMI_LIST(struct dmi_adopted) adopted;
   uint64_t limit;        /* addresses below it may have been given */
@@ -207,6 +214,7 @@ struct dmi_member {
   bool main_said;        /* MAIN was sent: */
   dmi_uid_t main_is;     /* ... with this */
   int main_error;        /* ... and this */
+  uint64_t last_note; /* number of the last DMI_notify here */
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
@@ -390,6 +398,13 @@ void dmi_member_stop_look(struct dmi_member *m); /* a view was taken */
 /* The name of the root that tells of DMI_exit, which no program may set. */
 bool dmi_member_stop_name(const void *name, size_t len);
 void dmi_coord_stop_polls(struct dmi_member *m); /* all have taken a view */
+
+/* member_note.c */
+void dmi_member_note_call(struct dmi_member *m, uint64_t op, uint64_t value);
+void dmi_member_note_called(struct dmi_member *m, uint64_t op, int error);
+void dmi_member_notes_again(struct dmi_member *m);
+void dmi_member_note_given(struct dmi_member *m, const struct dmi_notice *note);
+void dmi_coord_note_given(struct dmi_member *m, const struct dmi_queued *queued);
 
 /* member_leave.c */
 void dmi_member_ask_leave(struct dmi_member *m);

@@ -303,6 +303,10 @@ void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice) {
   dmi_pack_u32(pack, notice->dmi_id.n);
   dmi_pack_u32(pack, notice->uid);
   dmi_info_pack(pack, &notice->info);
+  if (notice->state != DMI_NOTE) return;
+  dmi_pack_u64(pack, notice->value);
+  dmi_pack_u64(pack, notice->number);
+  dmi_pack_u64(pack, notice->floor);
 }
 
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
@@ -310,6 +314,11 @@ void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice) {
   notice->dmi_id.n = dmi_unpack_u32(unpack);
   notice->uid = dmi_unpack_u32(unpack);
   dmi_info_unpack(unpack, &notice->info);
+  if (notice->state != DMI_NOTE) return;
+  notice->value = dmi_unpack_u64(unpack);
+  notice->number = dmi_unpack_u64(unpack);
+  notice->floor = dmi_unpack_u64(unpack);
+  if (!notice->floor || notice->floor > notice->number) unpack->bad = true;
 }
 
 void dmi_member_pack_addr(struct dmi_pack *pack, const struct dmi_addr *addr) {

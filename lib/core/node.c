@@ -274,6 +274,9 @@ static void call(struct dmi_node *node, const struct dmi_input *in, struct dmi_o
     case DMI_CTL_SURVIVE:
       dmi_member_survives(m, in->op, life);
       break;
+    case DMI_CTL_NOTIFY:
+      dmi_member_notify(m, in->op, in->a, life);
+      break;
     case DMI_CTL_STOP:
       dmi_member_exit(m, in->op, (uint32_t)in->a, life);
       break;

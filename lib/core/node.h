@@ -83,7 +83,8 @@ enum dmi_input_type {
   /* A call of this process: `call` is its message of class MEMBER, answered by RESULT(op).  POLL,
    * PEEK, NODES; WELCOME, GOODBYE: `dmi_id`; MMAP: page size `a`, number `b`, `word`; LOOKUP:
    * address `a`; MUNMAP: `a`, `word`; THREAD: uid `a`, seq `b`; ROOT_SET, ROOT_GET: `b` bytes of
-   * `text`, and address `a`; STOP: status `a`. */
+   * `text`, and address `a`; STOP: status `a`; NOTIFY:
+   * value `a`. */
   DMI_IN_CALL
 };
 

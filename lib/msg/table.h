@@ -216,6 +216,8 @@ enum dmi_wire_from {
   X(DMI_CTL_MAIN,       111, "MAIN",        dmi_coord_on_main,        DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_CTL_STOP,       115, "STOP",        dmi_coord_on_stop,        DMI_CLASS_MEMBER, \
+    DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_CTL_NOTIFY,     116, "NOTIFY",      dmi_coord_on_notify,      DMI_CLASS_MEMBER, \
     DMI_ANY, DMI_COORD, SAYS(member), DMI_F_AGAIN, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 
 /* Of membership, for members and joiners. */
@@ -273,7 +275,9 @@ enum dmi_wire_from {
   X(DMI_CTL_RECOVER,         93, "RECOVER",         dmi_member_on_recover,         DMI_CLASS_MEMBER, \
     DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_RESUME,          94, "RESUME",          dmi_member_on_resume,          DMI_CLASS_MEMBER, \
-    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0)
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+  X(DMI_CTL_NOTED,          117, "NOTED",           dmi_member_on_noted,           DMI_CLASS_MEMBER, \
+    DMI_COORD,        DMI_ANY,    SAYS(member), 0, 0, 0, DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  0)
 
 /* About who is alive, and who goes on after a loss. */
 #define DMI_MSGS_PULSE(X) \

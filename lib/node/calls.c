@@ -30,6 +30,7 @@ enum kind {
   ROOT_GET,
   SURVIVE,
   STOP,
+  NOTIFY,
   CREATE,
   JOIN,
   DETACH,
@@ -73,6 +74,7 @@ static void node_fill(DMI_node_t *node, const struct dmi_notice *notice) {
   node->dmi_id = (int32_t)notice->dmi_id.n;
   node->core = (int32_t)notice->info.cores;
   node->memory = (int64_t)notice->info.memory;
+  node->value = (int64_t)notice->value;
   snprintf(node->hostname, sizeof(node->hostname), "%s", notice->info.host);
 }
 
@@ -198,7 +200,8 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
       [POLL] = DMI_CTL_POLL,         [PEEK] = DMI_CTL_PEEK,       [NODES] = DMI_CTL_NODES,
       [WELCOME] = DMI_CTL_WELCOME,   [GOODBYE] = DMI_CTL_GOODBYE, [MMAP] = DMI_CTL_MMAP,
       [MUNMAP] = DMI_CTL_MUNMAP,     [LOOKUP] = DMI_CTL_LOOKUP,   [ROOT_SET] = DMI_CTL_ROOT_SET,
-      [ROOT_GET] = DMI_CTL_ROOT_GET, [SURVIVE] = DMI_CTL_SURVIVE, [STOP] = DMI_CTL_STOP};
+      [ROOT_GET] = DMI_CTL_ROOT_GET, [SURVIVE] = DMI_CTL_SURVIVE, [STOP] = DMI_CTL_STOP,
+      [NOTIFY] = DMI_CTL_NOTIFY};
   struct call *call = (struct call *)(void *)post;
   call->wait.done = got_result;
   if (call->kind == CREATE) {
@@ -351,6 +354,11 @@ int32_t dmi_call_exit(struct dmi_process *process, int32_t status) {
   struct call call = {.kind = STOP, .a = (uint64_t)status};
   if (status < 0 || status > 255)
     return dmi_fail(dmi_because(DMI_EINVAL, "the status must be 0 to 255"));
+  return run(process, &call, NULL);
+}
+
+int32_t dmi_call_notify(struct dmi_process *process, int64_t value) {
+  struct call call = {.kind = NOTIFY, .a = (uint64_t)value};
   return run(process, &call, NULL);
 }
 

@@ -22,6 +22,7 @@ struct one {
   int result;        /* of the last call; -1: none */
   int stopped;       /* the status of STOPPING; -1: none */
   dmi_uid_t stopper;
+  struct dmi_notice notice; /* that the last call brought */
 };
 
 static struct one first, second;
@@ -98,7 +99,10 @@ static inline void carry(struct one *one, struct one *to) {
     struct dmi_mact *act = &out.act[i];
     if (act->type == DMI_MACT_RENAME) one->other = act->uid;
     if (act->type == DMI_MACT_SETTINGS) one->settings++;
-    if (act->type == DMI_MACT_RESULT) one->result = act->error;
+    if (act->type == DMI_MACT_RESULT) {
+      one->result = act->error;
+      if (act->notice_num) one->notice = act->notices[0];
+    }
     if (act->type == DMI_MACT_STOPPING) {
       one->stopped = (int)act->value;
       one->stopper = act->uid;
