@@ -128,6 +128,20 @@ int32_t DMI_recover(int argc, char **argv, int32_t lost_id);
  */
 int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr);
 
+/* ---- Beginning (chapter 2) ---- */
+
+/*
+ * Prepares a process: a program may define it.  It is called once in each process, in its main
+ * thread, before the process joins the program, and so before DMI_main or any DMI thread runs
+ * there; for libraries, devices and files that all threads of a process share.  `argc` and `argv`
+ * are of this process's own command line, as those of DMI_main are of the first process's.
+ *
+ * The process is no member yet: calls of DMI fail with DMI_EINACTIVE.  Others that want to join by
+ * it wait until it returns.  If it ends the process (exit) the others do not notice.  (Not in the
+ * manual; chapter 2.)
+ */
+void DMI_init(int argc, char **argv);
+
 /* ---- Ending (chapter 3, "joining and leaving of processes") ---- */
 
 /*
@@ -173,6 +187,20 @@ int32_t DMI_stopping(int32_t *flag_ptr);
  * Threads: any.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_notify(int64_t value);
+
+/* ---- Ranges (chapter 4, "memory") ---- */
+
+/*
+ * Divides the numbers from 0 to n - 1 into `pnum` ranges, one after the other, whose sizes differ
+ * by 1 at most: *begin_ptr gets the first number of range `rank`, *end_ptr the one behind its last.
+ * Where `pnum` is above `n` the last ranges are empty.
+ *
+ * Errors: DMI_EINVAL for a negative `n`, a `pnum` below 1, a `rank` that is not from 0 to pnum - 1,
+ * and a pointer of NULL.
+ *
+ * Threads: any; also before the program runs and behind its end.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin_ptr, int64_t *end_ptr);
 
 /* ---- Errors (chapter 2) ---- */
 

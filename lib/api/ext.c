@@ -32,6 +32,24 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
   return DMI_TRUE;
 }
 
+static int32_t block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin, int64_t *end) {
+  int64_t size, more;
+  if (n < 0) return dmi_fail(dmi_because(DMI_EINVAL, "n is negative"));
+  if (pnum < 1) return dmi_fail(dmi_because(DMI_EINVAL, "pnum is below 1"));
+  if (rank < 0 || rank >= pnum)
+    return dmi_fail(dmi_because(DMI_EINVAL, "the rank is not from 0 to pnum - 1"));
+  if (!begin || !end) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
+  size = n / pnum;
+  more = n % pnum; /* so many ranges have one more */
+  *begin = rank * size + (rank < more ? rank : more);
+  *end = *begin + size + (rank < more);
+  return DMI_TRUE;
+}
+
+int32_t DMI_block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin_ptr, int64_t *end_ptr) {
+  return DMI_REPORTED(block(n, rank, pnum, begin_ptr, end_ptr), DMI_NOTHING);
+}
+
 int32_t DMI_survive(int32_t copies) {
   return DMI_REPORTED(dmi_call_survive(dmi_runtime_process(), copies), DMI_NOTHING);
 }

@@ -8,12 +8,14 @@
 #pragma weak DMI_thread
 #pragma weak DMI_function
 #pragma weak DMI_recover
+#pragma weak DMI_init
 
 int main(int argc, char **argv) {
   const struct dmi_program program = {
       .main = DMI_main,
       .thread = DMI_thread,
       .function = DMI_function,
+      .init = DMI_init,
       .recover = DMI_recover,
       .mark = DMI_PROGRAM_MARK,
   };

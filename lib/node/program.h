@@ -12,12 +12,13 @@
 /* The executable of every DMI program contains this text, stripped or not: dmirun looks for it. */
 #define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
 
-/* thread, function and recover are NULL when the program does not define them. */
+/* init, thread, function and recover are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
   int64_t (*thread)(int64_t addr);
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+  void (*init)(int argc, char **argv);
   int32_t (*recover)(int argc, char **argv, int32_t lost_id);
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 };

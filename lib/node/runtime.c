@@ -306,6 +306,7 @@ static void recover(struct dmi_process *process) {
 
 int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   pthread_t daemon;
+  if (process->program.init) process->program.init(argc, argv);
   dmi_runtime_enter(process);
   if (process->host.only) atomic_store(&dmi_runtime_only, process);
   dmi_emit(&process->stream, initialized);

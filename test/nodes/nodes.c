@@ -98,6 +98,8 @@ static void load(struct node *node, const char *module, const char *out) {
   memcpy(&node->program.thread, &symbol, sizeof symbol);
   symbol = dlsym(loaded, "DMI_function");
   memcpy(&node->program.function, &symbol, sizeof symbol);
+  symbol = dlsym(loaded, "DMI_init");
+  memcpy(&node->program.init, &symbol, sizeof symbol);
   symbol = dlsym(loaded, "DMI_recover");
   memcpy(&node->program.recover, &symbol, sizeof symbol);
   *(FILE **)dlsym(loaded, "nodes_out") = node->out;

@@ -34,6 +34,10 @@ check_PROGRAMS += test/unit/member_stop_test
 test_unit_member_stop_test_SOURCES = test/unit/member_stop_test.c test/unit/member_one.h test/unit/member_pair.h
 test_unit_member_stop_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/block_test
+test_unit_block_test_SOURCES = test/unit/block_test.c
+test_unit_block_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/member_note_test
 test_unit_member_note_test_SOURCES = test/unit/member_note_test.c test/unit/member_one.h test/unit/member_pair.h
 test_unit_member_note_test_LDADD = $(unit_libs)

@@ -56,6 +56,7 @@ static void test_all_know(void **state) {
 static void test_two_calls(void **state) {
   (void)state;
   begin(false, true);
+  dmi_member_root_set(first.m, 4, "name", 4, 77, &first.out); /* a view is being made */
   dmi_member_exit(first.m, 5, 1, &first.out);
   dmi_member_exit(second.m, 6, 2, &second.out);
   settle();
