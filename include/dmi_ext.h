@@ -202,6 +202,40 @@ int32_t DMI_notify(int64_t value);
  */
 int32_t DMI_block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin_ptr, int64_t *end_ptr);
 
+/* ---- Small numbers (chapter 5, "mutual exclusion") ---- */
+
+/*
+ * A pool gives out the numbers 0, 1, 2 ... and takes them back: for places in a table, ranks, names
+ * of files, among threads that come and go.  It is `sizeof(DMI_idpool_t)` bytes of global memory,
+ * with the same rules as a mutex; memory that was never written is a pool that has given out
+ * nothing.  It takes a bit of global memory for each number, up to the highest that was given out.
+ *
+ * When a process is lost (and the program goes on) the numbers that it has stay given out.
+ *
+ * Errors: DMI_EADDR when `addr` is in no mapping.  DMI_ERANGE when the object is not in one page.
+ * DMI_EINVAL when the bytes are not a pool.  DMI_ENOMEM when there is no memory.  DMI_ELOST when a
+ * page of it was lost with a process.
+ */
+
+/* A global object: keeps its meaning in other processes.  Contents are private. */
+typedef struct {
+  int64_t dmi_private[4];
+} DMI_idpool_t;
+
+/* Makes a pool at `addr`.  No thread may use it meanwhile. */
+int32_t DMI_idpool_init(int64_t addr);
+
+/* Ends a pool, whatever it has given out; its memory is free for other use.  No thread may use it
+ * meanwhile. */
+int32_t DMI_idpool_destroy(int64_t addr);
+
+/* Gives out the smallest number that is not given out: *id_ptr gets it.  DMI_EINVAL when `id_ptr`
+ * is NULL. */
+int32_t DMI_idpool_get(int64_t addr, int32_t *id_ptr);
+
+/* Takes a number back.  DMI_EINVAL when it is not given out. */
+int32_t DMI_idpool_put(int64_t addr, int32_t id);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

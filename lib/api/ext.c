@@ -8,6 +8,7 @@
 #include "node/calls.h"
 #include "node/pager.h"
 #include "node/runtime.h"
+#include "sync/idpool.h"
 
 const char *DMI_strerrorname(int32_t error) {
   return dmi_error_name(error);
@@ -84,4 +85,47 @@ int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr) {
   return DMI_REPORTED(
       process ? dmi_access_revive(&process->access, addr, size, false, pages_ptr) : DMI_FALSE,
       DMI_RANGE(addr, size));
+}
+
+/* ---- Small numbers -------------------------------------------------------------------------- */
+
+enum pool_call { INIT, DESTROY, GET, PUT };
+
+static int32_t on_pool(enum pool_call call, int64_t addr, int32_t *id) {
+  struct dmi_process *process = dmi_runtime_usable();
+  struct dmi_idpool pool;
+  if (!process) return DMI_FALSE;
+  if (!id) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  pool = (struct dmi_idpool){&process->access, process->alloc, process->sync, addr};
+  switch (call) {
+    case INIT:
+      return dmi_idpool_init(&pool);
+    case DESTROY:
+      return dmi_idpool_destroy(&pool);
+    case GET:
+      return dmi_idpool_get(&pool, id);
+    default:
+      return dmi_idpool_put(&pool, *id);
+  }
+}
+
+#define ON_POOL(call, addr, id) \
+  DMI_REPORTED(on_pool((call), (addr), (id)), DMI_RANGE((addr), sizeof(DMI_idpool_t)))
+
+int32_t DMI_idpool_init(int64_t addr) {
+  int32_t none = 0;
+  return ON_POOL(INIT, addr, &none);
+}
+
+int32_t DMI_idpool_destroy(int64_t addr) {
+  int32_t none = 0;
+  return ON_POOL(DESTROY, addr, &none);
+}
+
+int32_t DMI_idpool_get(int64_t addr, int32_t *id_ptr) {
+  return ON_POOL(GET, addr, id_ptr);
+}
+
+int32_t DMI_idpool_put(int64_t addr, int32_t id) {
+  return ON_POOL(PUT, addr, &id);
 }
