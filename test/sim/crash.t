@@ -39,6 +39,11 @@ $text = `$member_sim --roots --seeds @{[$small ? '17-50' : $soak ? '1-600' : '17
 is($?, 0, 'with roots, too') or diag($text);
 cmp_ok($text =~ /$_ (\d+)/ ? $1 : 0, '>', 0, "they have some: $_") for 'roots', 'DMI_recover';
 
+# Processes make notes, which coordinators lose, and callers of DMI_poll.
+$text = `$member_sim --notes --seeds @{[$small ? '1-40' : $soak ? '1-1000' : '1-80']} 2>&1`;
+is($?, 0, 'with DMI_notify, too') or diag($text);
+cmp_ok($text =~ /^notes (\d+)/m ? $1 : 0, '>', 1000, 'there are many');
+
 # Programs that call DMI_survive when others have joined, of which some are killed just then.
 $text = `$member_sim --late --seeds @{[$small ? '1-40' : $soak ? '1-1300' : '1-150']} 2>&1`;
 is($?, 0, 'with DMI_survive, too') or diag($text);

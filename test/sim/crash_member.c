@@ -7,6 +7,7 @@
 
 #include "base/xalloc.h"
 #include "crash_map.h"
+#include "crash_note.h"
 #include "crash_sim.h"
 #include "core/member_int.h"
 #include "msg/wire.h"
@@ -40,6 +41,7 @@ struct daemon {
   dmi_id_t ids[PROCS];       /* of the members of proc->view */
   uint64_t cut[PROCS];       /* the last crash view that this process has taken, by its CUT */
   uint64_t recovers;         /* number of the RECOVER that waits for CUT of all; 0: none */
+  struct sim_notes notes;
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
 };
 
@@ -306,6 +308,7 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
   struct sim *sim = daemon->sim;
   const struct dmi_notice *notice = act->notice_num ? &act->notices[0] : NULL;
   if (sim_maps_result(sim, &daemon->maps, act)) return;
+  sim_notes_result(sim, &daemon->notes, act);
   if (act->op % 2 == 0) {
     if (act->op == daemon->root_op) {
       daemon->root_set = daemon->root;
@@ -321,7 +324,7 @@ static void result(struct daemon *daemon, const struct dmi_mact *act) {
     return;
   }
   daemon->polls--;
-  if (!notice || act->error) return;
+  if (!notice || act->error || notice->state == DMI_NOTE) return;
   sim_log(sim, "p%u is given: state %u of p%u", daemon->proc->uid, notice->state, notice->uid);
   check_told_loss(daemon, notice);
   if (daemon->got_num < GOT_MAX)
@@ -500,6 +503,7 @@ void sim_proc_free(struct sim_proc *proc) {
   dmi_member_free(daemon->m);
   dmi_mout_free(&daemon->out);
   dmi_pulse_out_free(&daemon->held);
+  free(daemon->notes.got);
   free(daemon);
 }
 
@@ -642,6 +646,9 @@ static void user(struct daemon *daemon) {
   }
   if (daemon->opened && !daemon->m->left && daemon->m->phase <= DMI_PHASE_DRAINED)
     sim_maps_user(sim, &daemon->maps, daemon->m, 2 * ++sim->attempts, &daemon->out);
+  if (sim->totals->with_notes && daemon->opened && !daemon->asked)
+    daemon->calls +=
+        sim_notes_user(sim, &daemon->notes, daemon->m, 2 * ++sim->attempts, &daemon->out);
   if (sim->totals->with_roots && !sim->resting && daemon->opened && !daemon->root_op &&
       !daemon->asked) {
     daemon->calls++;
@@ -758,6 +765,19 @@ static void check_maps(struct sim *sim) {
   sim_maps_check(sim, c, all, num);
 }
 
+static void check_notes(struct sim *sim) {
+  const struct sim_notes *all[PROCS] = {NULL};
+  const struct dmi_coord *c = NULL;
+  for (uint32_t i = 1; i < PROCS; i++) {
+    const struct daemon *daemon = sim->proc[i].daemon;
+    if (daemon) all[i] = &daemon->notes;
+    if (daemon && sim->proc[i].alive && daemon->m->coord) c = daemon->m->coord;
+  }
+  for (uint32_t i = 1; i < PROCS; i++) {
+    if (all[i]) sim_notes_check(sim, c, all, i);
+  }
+}
+
 void sim_check_members(struct sim *sim) {
   uint32_t coordinators = 0, alive = 0;
   for (uint32_t i = 1; i < PROCS; i++) {
@@ -779,6 +799,7 @@ void sim_check_members(struct sim *sim) {
   }
   if (alive && coordinators != 1) sim_bad(sim, "%u coordinators", coordinators);
   if (alive && coordinators == 1) check_maps(sim);
+  if (alive && coordinators == 1) check_notes(sim);
 }
 
 /* The first process. */

@@ -112,6 +112,8 @@ test_sim_member_sim_SOURCES = \
 	test/sim/crash_check.c \
 	test/sim/crash_map.c \
 	test/sim/crash_map.h \
+	test/sim/crash_note.c \
+	test/sim/crash_note.h \
 	test/sim/crash_member.c \
 	test/sim/crash_net.c \
 	test/sim/crash_sim.c \
