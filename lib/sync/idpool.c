@@ -16,6 +16,7 @@
 
 #include "access/access.h"
 #include "base/error.h"
+#include "dmi_ext.h"
 #include "sync/alloc.h"
 #include "sync/sync.h"
 

@@ -9,20 +9,13 @@ use DMITest;
 my $t = DMITest->new(timeout => 60);
 my $program = $t->compile('test/multi/init_dmi.c');
 
-# With arguments of its own.
-sub join_with {
-  my ($first, $name, @args) = @_;
-  return $t->spawn([$t->build . '/bin/dmirun', -i => '127.0.0.1', -p => $first->port, -l => 0, $program, @args],
-    name => $name);
-}
-
-my $first = $t->start($program, args => ['apple'], name => 'first');
+my $first = $t->start($program, args => ['plum'], name => 'first', env => { INIT_WORD => 'apple' });
 $first->expect_out(qr/^begun$/m);
-my $ended = join_with($first, 'ended', 'plum', 'end');
+my $ended = $t->start($program, join => $first, name => 'ended', env => { INIT_WORD => 'end' });
 $ended->wait_exit(6);
 is(scalar $ended->events('initialized'), 0, 'it has not begun to join');
-my $second = join_with($first, 'second', 'pear');
-$second->expect_out(qr/^thread of pear$/m);
-$first->expect_out(qr/^thread of apple$/m);
-$first->expect_verdict('init', 4, $second);
+my $second = $t->start($program, join => $first, name => 'second', env => { INIT_WORD => 'pear' });
+$second->expect_out(qr/^thread of pear, 1$/m);
+$first->expect_out(qr/^thread of apple, 2$/m);
+$first->expect_verdict('init', 6, $second);
 $t->done;

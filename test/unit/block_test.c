@@ -12,8 +12,8 @@
 
 static void divide(int64_t n, int32_t pnum, int32_t step) {
   int64_t begin, end, last = 0, least = n / pnum;
-  for (int32_t rank = 0; rank < pnum; rank += step) {
-    assert_int_equal(DMI_block(n, rank, pnum, &begin, &end), DMI_TRUE);
+  for (int64_t rank = 0; rank < pnum; rank += step) {
+    assert_int_equal(DMI_block(n, (int32_t)rank, pnum, &begin, &end), DMI_TRUE);
     if (step == 1) assert_true(begin == last);
     assert_true(begin >= last && (end - begin == least || end - begin == least + 1));
     last = end;
