@@ -250,7 +250,10 @@ static void limit_memory(void) {
 }
 
 static void be_process(bool is_faulty, uint16_t join, int ready, int lines) {
-  const struct dmi_program program = {DMI_main, DMI_thread, DMI_function, NULL, DMI_PROGRAM_MARK};
+  const struct dmi_program program = {.main = DMI_main,
+                                      .thread = DMI_thread,
+                                      .function = DMI_function,
+                                      .mark = DMI_PROGRAM_MARK};
   char name[] = "member_fuzz", *argv[] = {name, NULL}, text[16];
   setenv("DMI_KEY_FILE", key_file, 1);
   setenv("DMI_LISTEN_PORT", "0", 1);

@@ -44,6 +44,11 @@ $text = `$member_sim --notes --seeds @{[$small ? '1-40' : $soak ? '1-1000' : '1-
 is($?, 0, 'with DMI_notify, too') or diag($text);
 cmp_ok($text =~ /^notes (\d+)/m ? $1 : 0, '>', 1000, 'there are many');
 
+# They call DMI_exit, some at the same time.
+$text = `$member_sim --exit --seeds @{[$small ? '1-40' : $soak ? '1-1000' : '1-80']} 2>&1`;
+is($?, 0, 'with DMI_exit, too') or diag($text);
+cmp_ok($text =~ /^DMI_exit (\d+)/m ? $1 : 0, '>', 15, 'most do');
+
 # Programs that call DMI_survive when others have joined, of which some are killed just then.
 $text = `$member_sim --late --seeds @{[$small ? '1-40' : $soak ? '1-1300' : '1-150']} 2>&1`;
 is($?, 0, 'with DMI_survive, too') or diag($text);

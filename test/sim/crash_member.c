@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "crash_exit.h"
 #include "crash_map.h"
 #include "crash_note.h"
 #include "crash_sim.h"
@@ -42,6 +43,7 @@ struct daemon {
   uint64_t cut[PROCS];       /* the last crash view that this process has taken, by its CUT */
   uint64_t recovers;         /* number of the RECOVER that waits for CUT of all; 0: none */
   struct sim_notes notes;
+  struct sim_exit exit;
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
 };
 
@@ -359,6 +361,7 @@ static void drain(struct daemon *daemon, dmi_uid_t heir) {
 static void act_on(struct daemon *daemon, struct dmi_mact *act) {
   struct sim *sim = daemon->sim;
   sim_maps_act(&daemon->maps, act);
+  sim_exit_act(sim, &daemon->exit, act);
   switch (act->type) {
     case DMI_MACT_SEND:
       send(daemon, act);
@@ -646,6 +649,9 @@ static void user(struct daemon *daemon) {
   }
   if (daemon->opened && !daemon->m->left && daemon->m->phase <= DMI_PHASE_DRAINED)
     sim_maps_user(sim, &daemon->maps, daemon->m, 2 * ++sim->attempts, &daemon->out);
+  if (sim->totals->with_exit && daemon->opened && !daemon->asked)
+    daemon->calls +=
+        sim_exit_user(sim, &daemon->exit, daemon->m, 2 * ++sim->attempts, &daemon->out);
   if (sim->totals->with_notes && daemon->opened && !daemon->asked)
     daemon->calls +=
         sim_notes_user(sim, &daemon->notes, daemon->m, 2 * ++sim->attempts, &daemon->out);
@@ -765,17 +771,20 @@ static void check_maps(struct sim *sim) {
   sim_maps_check(sim, c, all, num);
 }
 
-static void check_notes(struct sim *sim) {
+static void check_calls(struct sim *sim) {
   const struct sim_notes *all[PROCS] = {NULL};
+  const struct sim_exit *exits[PROCS] = {NULL};
   const struct dmi_coord *c = NULL;
   for (uint32_t i = 1; i < PROCS; i++) {
     const struct daemon *daemon = sim->proc[i].daemon;
     if (daemon) all[i] = &daemon->notes;
+    if (daemon) exits[i] = &daemon->exit;
     if (daemon && sim->proc[i].alive && daemon->m->coord) c = daemon->m->coord;
   }
   for (uint32_t i = 1; i < PROCS; i++) {
     if (all[i]) sim_notes_check(sim, c, all, i);
   }
+  sim_exit_check(sim, exits);
 }
 
 void sim_check_members(struct sim *sim) {
@@ -799,7 +808,7 @@ void sim_check_members(struct sim *sim) {
   }
   if (alive && coordinators != 1) sim_bad(sim, "%u coordinators", coordinators);
   if (alive && coordinators == 1) check_maps(sim);
-  if (alive && coordinators == 1) check_notes(sim);
+  if (alive && coordinators == 1) check_calls(sim);
 }
 
 /* The first process. */

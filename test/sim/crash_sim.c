@@ -1,7 +1,7 @@
 /*
  * crash_sim.c - runs of processes that agree on who is left: see docs/simulation.md, "Who goes on".
  *
- *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--roots] [--notes] [--verbose]
+ *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--roots] [--notes] [--exit] [--verbose]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,6 +282,7 @@ static void print(const struct sim_totals *totals) {
          N(notices));
   printf("witnesses %llu\n", N(witnesses));
   if (totals->late) printf("DMI_survive %llu\n", N(survives));
+  if (totals->with_exit) printf("DMI_exit %llu\n", N(exits));
   if (totals->with_notes) printf("notes %llu\n", N(notes));
   if (totals->with_roots) printf("roots %llu, DMI_recover %llu\n", N(roots), N(recovers));
 }
@@ -297,7 +298,7 @@ static int usage(void) {
 struct args {
   uint64_t first, last;
   enum dmi_pulse_break broken;
-  bool verbose, roots, notes, late;
+  bool verbose, roots, notes, exit, late;
 };
 
 static bool parse(int argc, char **argv, struct args *args) {
@@ -309,6 +310,8 @@ static bool parse(int argc, char **argv, struct args *args) {
       args->roots = true;
     } else if (!strcmp(argv[i], "--notes")) {
       args->notes = true;
+    } else if (!strcmp(argv[i], "--exit")) {
+      args->exit = true;
     } else if (!strcmp(argv[i], "--late")) {
       args->late = true;
     } else if (i + 1 == argc) {
@@ -341,6 +344,7 @@ int main(int argc, char **argv) {
   if (!parse(argc, argv, &args)) return usage();
   totals.with_roots = args.roots;
   totals.with_notes = args.notes;
+  totals.with_exit = args.exit;
   totals.late = args.late;
   for (uint64_t seed = args.first; seed <= args.last && good; seed++)
     good = run(seed, args.broken, args.verbose, &totals);

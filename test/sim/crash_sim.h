@@ -87,6 +87,8 @@ struct sim_totals {
   uint64_t survives;  /* programs that have called DMI_survive */
   bool late;          /* an option: they begin without --survive, and call it later */
   uint64_t notes;     /* calls of DMI_notify that were answered */
+  uint64_t exits;     /* calls of DMI_exit that were the first */
+  bool with_exit;     /* an option: processes call it */
   bool with_notes;    /* an option: processes call DMI_notify */
   bool with_roots;    /* an option: processes name things, and DMI_main is gone on with when lost */
 };

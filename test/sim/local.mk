@@ -110,6 +110,8 @@ test_sim_crash_sim_LDADD = $(sim_libs)
 check_PROGRAMS += test/sim/member_sim
 test_sim_member_sim_SOURCES = \
 	test/sim/crash_check.c \
+	test/sim/crash_exit.c \
+	test/sim/crash_exit.h \
 	test/sim/crash_map.c \
 	test/sim/crash_map.h \
 	test/sim/crash_note.c \
