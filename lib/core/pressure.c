@@ -49,8 +49,9 @@ void dmi_pressure_close(struct dmi_pressure *p, void (*release)(void *arg, struc
   p->closed = true;
   dmi_mutex_unlock(&p->lock);
   for (int l = 0; l < 3; l++) {
-    for (uint64_t i = 0; i < lists[l]->num; i++)
-      release(arg, lists[l]->page[i]);
+    for (uint64_t i = 0; i < lists[l]->num; i++) {
+      if (lists[l]->page[i]) release(arg, lists[l]->page[i]);
+    }
     free(lists[l]->page);
     *lists[l] = (struct dmi_page_list){0, 0, NULL};
   }

@@ -29,6 +29,14 @@ static void go(struct step *step, enum dmi_pressure_stage stage, enum dmi_pressu
   step->action->sleep = step->action->expects = false;
 }
 
+/* Takes one out of a list that is being gone through; its place goes later.  (The process may end
+ * meanwhile.) */
+static struct dmi_page *release(struct dmi_page_list *list, uint64_t at) {
+  struct dmi_page *page = list->page[at];
+  list->page[at] = NULL;
+  return page;
+}
+
 /* Something has changed: begins a new look. */
 static void look_again(struct step *step) {
   go(step, DMI_STAGE_REST, DMI_PRESSURE_REST, NULL);
@@ -311,8 +319,7 @@ static void checked(struct step *step, enum dmi_pressure_fate fate) {
   bool leaver = atomic_load(&p->core->heir) != 0;
   uint64_t size;
   if (fate == DMI_PRESSURE_GONE) {
-    step->action->release = page;
-    p->at++;
+    step->action->release = release(&p->waiting, p->at++);
     serve(step);
     return;
   }
@@ -361,7 +368,7 @@ static void settle(struct step *step) {
 
 static void settled(struct step *step, enum dmi_pressure_fate fate) {
   struct dmi_pressure *p = step->p;
-  struct dmi_page *page = p->offered.page[p->at++];
+  struct dmi_page *page = release(&p->offered, p->at++);
   bool lost = fate == DMI_PRESSURE_BACK && DMI_BROKEN(p, DMI_PRESSURE_BREAK_SETTLE);
   if (fate == DMI_PRESSURE_OUT || lost) {
     p->offered.page[p->kept++] = page;
@@ -397,7 +404,7 @@ void dmi_pressure_next(struct dmi_pressure *p, const struct dmi_pressure_result 
       checked(&step, result->fate);
       break;
     case DMI_STAGE_ADMIT:
-      action->release = p->waiting.page[p->at++];
+      action->release = release(&p->waiting, p->at++);
       serve(&step);
       break;
     case DMI_STAGE_COPIES:

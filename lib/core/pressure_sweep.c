@@ -23,6 +23,9 @@ enum dmi_pressure_busy dmi_pressure_look_at(const struct dmi_page *page, struct 
   if (!page->frame || (flags & (DMI_PAGE_DEAD | DMI_PAGE_OFFERED | DMI_PAGE_STALLED)))
     return DMI_PRESSURE_IDLE;
   look->shared = busy && busy->holders;
+  if (flags & DMI_PAGE_FROZEN) { /* it stays until RESUME, when most copies go */
+    return page->role == DMI_ROLE_NONE ? DMI_PRESSURE_BUSY_COPY : DMI_PRESSURE_BUSY;
+  }
   if (page->role == DMI_ROLE_NONE) {
     look->droppable = page->copy && !(flags & DMI_PAGE_UNRELEASED) &&
                       !(busy && (dmi_fetch_any(busy->fetch) || busy->waiters.first));

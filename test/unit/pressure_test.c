@@ -501,6 +501,59 @@ static void test_busy(void **state) {
   end(&w);
 }
 
+/* What is frozen cannot leave, but after RESUME: who asks for memory has to wait for that. */
+static void test_frozen(void **state) {
+  struct dmi_map map = {.page_size = 8};
+  struct dmi_page page = {.map = &map, .copy = 1};
+  struct dmi_look look;
+  (void)state;
+  page.frame = dmi_frame_new(8);
+  assert_int_equal(dmi_pressure_look_at(&page, &look), DMI_PRESSURE_IDLE);
+  assert_true(look.droppable);
+  page.flags = DMI_PAGE_FROZEN;
+  assert_int_equal(dmi_pressure_look_at(&page, &look), DMI_PRESSURE_BUSY_COPY);
+  assert_false(look.droppable);
+  page.role = DMI_ROLE_OWNER;
+  assert_int_equal(dmi_pressure_look_at(&page, &look), DMI_PRESSURE_BUSY);
+  assert_false(look.offerable);
+  dmi_frame_unref(page.frame);
+}
+
+static void offer(struct world *w, uint64_t page) {
+  struct dmi_out out;
+  dmi_out_init(&out);
+  w->page[page].role = DMI_ROLE_OWNER;
+  assert_int_equal(dmi_pressure_offer(w->p, &w->page[page], &out), DMI_PRESSURE_OFFERED);
+  w->held++;
+  for (uint32_t i = 0; i < out.num; i++)
+    dmi_slice_drop(&out.act[i].msg.list);
+  dmi_out_free(&out);
+}
+
+/* The process ends in the middle of a look: each page is let go once. */
+static void test_end(void **state) {
+  struct world w;
+  (void)state;
+  begin(&w, false, 100);
+  for (uint64_t i = 0; i < 3; i++)
+    stall(&w, i);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  next(&w, FATE(GONE), DMI_PRESSURE_CHECK);
+  next(&w, FATE(STALLS), DMI_PRESSURE_ADMIT);
+  next(&w, NOTHING, DMI_PRESSURE_CHECK);
+  dmi_pool_release(w.pool, 100);
+  end(&w);
+  begin(&w, false, 100);
+  view(&w, 1);
+  report(&w, 2, DMI_CAPACITY_AHEAD, 0, 500);
+  for (uint64_t i = 0; i < 3; i++)
+    offer(&w, i);
+  next(&w, NOTHING, DMI_PRESSURE_SETTLE);
+  next(&w, FATE(BACK), DMI_PRESSURE_SETTLE);
+  next(&w, FATE(OUT), DMI_PRESSURE_SETTLE);
+  end(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_capacity),       cmocka_unit_test(test_fail),
@@ -510,7 +563,8 @@ int main(void) {
       cmocka_unit_test(test_refused),        cmocka_unit_test(test_copies),
       cmocka_unit_test(test_busy),           cmocka_unit_test(test_leaver),
       cmocka_unit_test(test_refused_before), cmocka_unit_test(test_asked_once),
-      cmocka_unit_test(test_stalls_again),
+      cmocka_unit_test(test_stalls_again),   cmocka_unit_test(test_end),
+      cmocka_unit_test(test_frozen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
