@@ -189,20 +189,22 @@ static bool has_at_work(const sim_process_t *proc, uint32_t map, uint32_t page) 
   return at && at->copy && real->at_work[page].hist && at->version.n == real->at_work[page].version;
 }
 
-uint64_t sim_copies_at_work(const sim_process_t *proc) {
-  uint64_t had = 0;
-  for (uint32_t i = 0; i < proc->sim->maps * SIM_PAGES; i++)
-    had |= (uint64_t)has_at_work(proc, i / SIM_PAGES, i % SIM_PAGES) << i % 64;
-  return had;
+bool sim_copies_at_work(const sim_process_t *proc, bool had[SIM_MAPS * SIM_PAGES]) {
+  bool any = false;
+  for (uint32_t i = 0; i < SIM_MAPS * SIM_PAGES; i++) {
+    had[i] = i < proc->sim->maps * SIM_PAGES && has_at_work(proc, i / SIM_PAGES, i % SIM_PAGES);
+    any |= had[i];
+  }
+  return any;
 }
 
-void sim_hint_promoted(sim_process_t *proc, uint64_t had, uint64_t hint) {
+void sim_hint_promoted(sim_process_t *proc, const bool had[SIM_MAPS * SIM_PAGES], uint64_t hint) {
   struct sim *sim = proc->sim;
   for (uint32_t m = 0; m < sim->maps; m++) {
     for (uint32_t p = 0; p < SIM_PAGES; p++) {
       const struct dmi_page *page = proc->pmap[m].page[p];
       struct hist_op *op;
-      if (!page || !(had >> (m * SIM_PAGES + p) % 64 & 1) || page->role != DMI_ROLE_OWNER) continue;
+      if (!page || !had[m * SIM_PAGES + p] || page->role != DMI_ROLE_OWNER) continue;
       if (!sim->map[m].at_work[p].hist) continue;
       op = &sim->map[m].hist[p].op[sim->map[m].at_work[p].hist - 1];
       if (!op->hint) op->hint = hint;

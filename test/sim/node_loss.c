@@ -245,7 +245,7 @@ static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) 
   struct dmi_recover *recover = dmi_node_recover(node->whole);
   if (*at == 0 && dmi_recover_state(recover) == DMI_RECOVER_READY) {
     sim_check_ready(node, recover);
-    node->had = sim_copies_at_work(node);
+    node->had_any = sim_copies_at_work(node, node->had);
     node->had_at = ++node->sim->effects;
   }
   return sim_next_op(arg, at, page);
@@ -266,8 +266,8 @@ void node_loss_look(struct node *node) {
   bool ready = dmi_recover_state(recover) == DMI_RECOVER_READY;
   if (ready && !node->ready) sim_check_ready(node, recover);
   node->ready = ready;
-  if (!ready && node->had) {
+  if (!ready && node->had_any) {
     sim_hint_promoted(node, node->had, node->had_at);
-    node->had = 0;
+    node->had_any = false;
   }
 }

@@ -109,17 +109,18 @@ struct node {
   /* losses: it has been told to the agreement; the view that has accepted it was given up; it is
    * cut off until it is removed; it was lost, and its operations are noted */
   bool started, astray, no_lease, noted;
-  bool change_refused;  /* sim_agree_survive.may_change */
-  bool ready;           /* it has recovered, and waits for the others */
-  uint8_t cut;          /* 1: nothing arrives there, 2: nothing arrives of it */
-  uint64_t heard;       /* number of the newest view that it knows */
-  uint64_t all_taken;   /* number of the last one that it knows all to have taken */
-  uint64_t had, had_at; /* sim_copies_at_work, and its hint */
-  bool over;            /* END has arrived */
-  bool carrying;        /* inside of node_carry */
-  bool by_thread;       /* the present step is of a thread: what it sends may be barred */
-  uint64_t frozen;      /* it is stopped until this step */
-  uint32_t uid;         /* 0: none yet */
+  bool change_refused; /* sim_agree_survive.may_change */
+  bool ready;          /* it has recovered, and waits for the others */
+  uint8_t cut;         /* 1: nothing arrives there, 2: nothing arrives of it */
+  uint64_t heard;      /* number of the newest view that it knows */
+  uint64_t all_taken;  /* number of the last one that it knows all to have taken */
+  bool had_any, had[SIM_MAPS * SIM_PAGES]; /* sim_copies_at_work, and its hint */
+  uint64_t had_at;
+  bool over;       /* END has arrived */
+  bool carrying;   /* inside of node_carry */
+  bool by_thread;  /* the present step is of a thread: what it sends may be barred */
+  uint64_t frozen; /* it is stopped until this step */
+  uint32_t uid;    /* 0: none yet */
   dmi_id_t dmi_id;
   struct dmi_node *whole; /* the product's part of this process; all else is simulated */
   struct dmi_member *m;   /* part of it */

@@ -95,8 +95,10 @@ void sim_crash_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg
 }
 
 static void resume(struct sim_proc *proc) {
-  uint64_t had = sim_copies_at_work(proc), hint = ++proc->sim->effects;
+  uint64_t hint = ++proc->sim->effects;
+  bool had[SIM_MAPS * SIM_PAGES];
   struct dmi_out out;
+  (void)sim_copies_at_work(proc, had);
   sim_log(proc->sim, "p%u resumes", proc->core.self);
   proc->resumed = proc->ready;
   dmi_out_init(&out);

@@ -60,7 +60,7 @@ void sim_close_calls(struct sim *sim);
 void sim_op_lost(sim_process_t *proc, const struct sim_thread *thread);
 /* Before RESUME: of which pages it has the write that was at work at a lost owner; and behind it, a
  * hint for the search for an order: such a copy has become the page. */
-uint64_t sim_copies_at_work(const sim_process_t *proc);
-void sim_hint_promoted(sim_process_t *proc, uint64_t had, uint64_t hint);
+bool sim_copies_at_work(const sim_process_t *proc, bool had[SIM_MAPS * SIM_PAGES]);
+void sim_hint_promoted(sim_process_t *proc, const bool had[SIM_MAPS * SIM_PAGES], uint64_t hint);
 
 #endif
