@@ -49,6 +49,7 @@ static void report_map(struct dmi_recover *r, struct dmi_map *map, struct dmi_ou
   bool mine = home == r->core->self, all = dmi_recover_is_rebuilt(r, map->base);
   struct dmi_recover_list list = reports_to(r, home, map);
   struct dmi_page *page;
+  if (all) list.msg.flags |= DMI_F_LOST;
   EACH_RECORD(r, map, page) {
     struct dmi_page_report report;
     bool any = dmi_page_report(r->core, page, &report);
@@ -79,14 +80,16 @@ void dmi_recover_report(struct dmi_recover *r, struct dmi_out *out) {
   dmi_recover_end_round(r, DMI_ROUND_REPORT, &end, first, out);
 }
 
-/* The mapping of a REPORT.  This process may have become the home of one that it has never used. */
+/* The mapping of a REPORT.  This process may have become the home of one that it has never used, of
+ * a lost process.  One of which it was the home it has forgotten: it is being unmapped, and who
+ * reports forgets it, too.  NULL. */
 static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg *msg) {
   struct dmi_map *map = ENV(r, find, msg->map);
   struct dmi_map what = {.base = msg->map,
                          .page_size = msg->report.page_size,
                          .page_num = msg->report.page_num,
                          .tag = msg->report.tag};
-  if (map || !what.page_size || !what.page_num) return map;
+  if (map || !(msg->flags & DMI_F_LOST) || !what.page_size || !what.page_num) return map;
   atomic_init(&what.home, r->core->self);
   atomic_init(&what.arriving, r->core->self);
   ENV(r, enter, &what);

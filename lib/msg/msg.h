@@ -29,7 +29,8 @@
 /* CAPACITY_ASK: answer it at once, even if memory is in transient use */
 #define DMI_F_URGENT 0x0400
 
-/* GRANT: the page is LOST (docs/crashes-pages.md). HOME_BEGIN: so are pages without a record */
+/* GRANT: the page is LOST (docs/crashes-pages.md). HOME_BEGIN: so are pages without a record.
+ * REPORT: the home is lost, and you are its heir */
 #define DMI_F_LOST 0x0800
 /* calls of the coordinator: the one before may have done it, and is lost */
 #define DMI_F_AGAIN 0x1000

@@ -132,7 +132,7 @@ enum dmi_wire_from {
   X(DMI_MSG_BACK,   25, "BACK",   dmi_recover_on_back,   DMI_CLASS_RECOVER, \
     DMI_ANY,  DMI_ORIGIN, SAYS(recover), 0, 16, DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_REPORT, 26, "REPORT", dmi_recover_on_report, DMI_CLASS_RECOVER, \
-    DMI_ANY,  DMI_HOME,   SAYS(report),  0, 24, DMI_WIRE_REPORTS, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+    DMI_ANY,  DMI_HOME,   SAYS(report),  DMI_F_LOST, 24, DMI_WIRE_REPORTS, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_ASK,    27, "ASK",    dmi_recover_on_ask,    DMI_CLASS_RECOVER, \
     DMI_HOME, DMI_ANY,    SAYS(recover), 0, 8,  DMI_WIRE_LIST, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_DECIDE, 28, "DECIDE", dmi_recover_on_decide, DMI_CLASS_RECOVER, \

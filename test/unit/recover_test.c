@@ -16,6 +16,7 @@
 #include "core/recover.h"
 
 static struct dmi_map map; /* its home is 4, which is handing it over to this process */
+static uint32_t entered;   /* mappings */
 
 /* ---- Surroundings: one mapping without a page, no operation ---------------------------------- */
 
@@ -27,6 +28,16 @@ static struct dmi_map *next_map(void *arg, uint64_t base) {
 static struct dmi_page *next_record(void *arg, struct dmi_map *of, uint64_t from) {
   (void)arg, (void)of, (void)from;
   return NULL;
+}
+
+static struct dmi_map *find(void *arg, uint64_t base) {
+  (void)arg;
+  return base == map.base ? &map : NULL;
+}
+
+static void enter(void *arg, const struct dmi_map *what) {
+  (void)arg, (void)what;
+  entered++;
 }
 
 static void nothing(void *arg, struct dmi_map *of) {
@@ -43,7 +54,9 @@ static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) 
   return NULL;
 }
 
-static const struct dmi_handover_env records = {.next_map = next_map,
+static const struct dmi_handover_env records = {.find = find,
+                                                .enter = enter,
+                                                .next_map = next_map,
                                                 .next_record = next_record,
                                                 .hold = nothing,
                                                 .release = nothing,
@@ -170,9 +183,30 @@ static void test_begun_late(void **state) {
   end(r, &out);
 }
 
+/* REPORT about a mapping that is not known here: this process is the heir of its home; or it was
+ * the home, has forgotten the mapping, and others have that still to do. */
+static void test_report_of_unknown(void **state) {
+  struct dmi_msg msg = {.type = DMI_MSG_REPORT, .map = 8192};
+  struct dmi_core core;
+  struct dmi_recover *r = make(&core);
+  struct dmi_out out;
+  (void)state;
+  dmi_out_init(&out);
+  view(r, 7, 4, &out);
+  begun(r, 7, &out);
+  msg.report = (struct dmi_msg_report){.number = 7, .page_size = 8, .page_num = 1};
+  entered = 0;
+  assert_true(dmi_recover_message(r, 3, &msg, &out));
+  assert_int_equal(entered, 0);
+  msg.flags = DMI_F_LOST;
+  assert_true(dmi_recover_message(r, 3, &msg, &out));
+  assert_int_equal(entered, 1);
+  end(r, &out);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_deferred),
-                                     cmocka_unit_test(test_held_in_doubt),
-                                     cmocka_unit_test(test_begun_late)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_deferred), cmocka_unit_test(test_held_in_doubt),
+      cmocka_unit_test(test_begun_late), cmocka_unit_test(test_report_of_unknown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
