@@ -123,6 +123,7 @@ void node_end(struct node *node) {
   if (atomic_load(&node->core.owned) && !node->over && !sim->ending && !node->noted)
     sim_bad(sim, "p%u ends and owns %llu pages", node->uid,
             (unsigned long long)atomic_load(&node->core.owned));
+  if (node->over && !sim->ending && !node->noted) sim->finished = sim->ending = true;
   node->alive = false;
   if (sim->proc[node->slot] == node) sim->proc[node->slot] = NULL;
   sim_net_leave(node, node->killed);

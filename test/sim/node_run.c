@@ -79,7 +79,7 @@ static void step(struct sim *sim) {
   } else if (!go_on(sim)) {
     if (!sim_ops_begin(sim) && !sim_ops_kick(sim)) sim_user_step(sim);
   }
-  sim_pages_touched(sim);
+  if (!sim->finished) sim_pages_touched(sim);
 }
 
 /* Ends waits; if no process has memory for the write that would end them, they are given up. */
@@ -95,7 +95,7 @@ static void come_to_rest(struct sim *sim) {
   uint64_t steps = 0;
   bool more = true;
   sim->resting = true;
-  while (more && !sim->bad) {
+  while (more && !sim->bad && !sim->finished) {
     sim->now++;
     sim->steps++;
     more = go_on(sim);
@@ -103,11 +103,12 @@ static void come_to_rest(struct sim *sim) {
       sim_check_waits(sim);
       more = !sim->bad && kick(sim);
     }
-    sim_pages_touched(sim);
+    if (!sim->finished) sim_pages_touched(sim);
     if (++steps > QUIET_STEPS_MAX)
       sim_bad(sim, "does not come to rest: messages go round for ever");
   }
   sim->resting = false;
+  if (sim->finished) return;
   if (!sim->bad) sim_check_quiet(sim);
   if (!sim->bad) sim_judge_quiet(sim);
 }
@@ -162,7 +163,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
   bool good;
   if (!sim) abort();
   init(sim, seed, options, totals);
-  while (sim->begun < options->ops && !sim->bad) {
+  while (sim->begun < options->ops && !sim->bad && !sim->finished) {
     step(sim);
     if (sim->steps < until) continue;
     until = sim->steps + rng_range(&sim->rng, 50, 1500);
@@ -170,9 +171,9 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
     sim_net_retune(sim);
     if (rng_once_in(&sim->rng, 8)) come_to_rest(sim);
   }
-  if (!sim->bad) come_to_rest(sim);
-  if (!sim->bad) sim_check_last(sim);
-  if (!sim->bad) sim_user_end_all(sim);
+  if (!sim->bad && !sim->finished) come_to_rest(sim);
+  if (!sim->bad && !sim->finished) sim_check_last(sim);
+  if (!sim->bad && !sim->finished) sim_user_end_all(sim);
   if (!sim->bad) sim_judge_notices(sim);
   /* Also after a broken rule: the hash covers what happened until then. */
   sim_check_histories(sim);

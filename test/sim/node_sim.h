@@ -223,6 +223,7 @@ struct sim {
   bool random_used[2][64]; /* which were used: goodbye or welcome, id */
   bool notices_lost;       /* a process was killed that may have been about to get one */
   bool ending;             /* nothing new begins: the program is to end */
+  bool finished;           /* it has ended before, as only those that are lost had user code */
   uint64_t retry_event;    /* the last time at which memory may have become free */
   DMI_LIST(struct sim_departed) departed;
   uint32_t kicks_refused; /* for lack of memory, since the last one that was not */
