@@ -52,6 +52,7 @@ struct sim_map {
   bool made;        /* DMI_mmap has returned */
   bool unmapping;   /* DMI_munmap was called */
   bool unmapped;    /* and has returned; all processes have forgotten it */
+  bool gone;        /* only processes that are lost had known it */
   uint32_t creator; /* uid */
   uint64_t base, page_size, page_num;
   bool sync; /* its pages begin with tickets, or a barrier if they are large enough */

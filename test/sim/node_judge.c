@@ -233,7 +233,7 @@ static bool is_gone(struct sim *sim, uint64_t base) {
     if (sim->proc[i] && sim->proc[i]->pmap[num].known == SIM_KNOWN) return false;
   }
   if (!sim->last_crash) return false;
-  sim->map[num].unmapping = true;
+  sim->map[num].unmapping = sim->map[num].gone = true;
   return true;
 }
 

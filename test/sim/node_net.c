@@ -80,10 +80,27 @@ static bool arrive_part(struct sim_end *end, struct sim_queue *queue) {
   return true;
 }
 
+/* With losses: has another uid than the one that the other end takes it for?  Then that one was
+ * given to it by a coordinator that was lost; the product's handshake ends the connection. */
+static bool is_mistaken(const struct sim_end *end) {
+  uint32_t meant = sim_net_other(end)->id;
+  const struct node *node = end->node;
+  return node->sim->opt.crashes && !sim_conn(end)->self && node->alive && node->uid &&
+         meant < DMI_NET_TEMP && meant != node->uid;
+}
+
 static void line_step(struct sim_end *end) {
   struct node *node = end->node;
   struct sim *sim = node->sim;
   struct sim_queue *queue = &end->queue;
+  if (is_mistaken(end)) {
+    sim_queue_drop(sim, &end->queue);
+    sim_queue_drop(sim, &end->bulk);
+    end->dead = true;
+    sim_line_look(sim, end);
+    sim_net_close(end);
+    return;
+  }
   if (!node->alive) { /* see sim_net_leave: this was sent after the end */
     if (!node->killed && !node->over && node->uid && !node_is_removed(sim_net_other(end)->node) &&
         end->id < DMI_NET_TEMP && (queue->num || end->bulk.num))

@@ -34,7 +34,7 @@ static bool pick_map(struct node *node, uint32_t *map, uint32_t *page) {
       return true;
     }
     if (pmap->known == SIM_UNKNOWN && !pmap->asked && sim->map[*map].made &&
-        !sim->map[*map].unmapped && rng_once_in(&sim->rng, 2)) {
+        !sim->map[*map].unmapped && !sim->map[*map].gone && rng_once_in(&sim->rng, 2)) {
       pmap->asked = true;
       node_call(node, DMI_CTL_LOOKUP, sim->map[*map].base + rng_below(&sim->rng, 8), 0);
       return false;

@@ -163,7 +163,7 @@ bool sim_run(uint64_t seed, const struct sim_options *options, struct sim_totals
   bool good;
   if (!sim) abort();
   init(sim, seed, options, totals);
-  while (sim->begun < options->ops && !sim->bad && !sim->finished) {
+  while (sim->begun < options->ops && !sim->bad && !sim->finished && !sim_is_unmapped(sim)) {
     step(sim);
     if (sim->steps < until) continue;
     until = sim->steps + rng_range(&sim->rng, 50, 1500);

@@ -328,6 +328,7 @@ void node_result(struct node *node, const struct dmi_mact *act);
 void node_create(struct node *node, uint32_t uid, bool must);
 bool node_has_user(const struct node *node);
 uint32_t node_users(const struct node *node);
+bool sim_is_unmapped(const struct sim *sim); /* losses have left no mapping, and all were made */
 bool sim_user_code(const struct sim *sim); /* true if user code runs, or is about to */
 /* Makes a user do something, or a process start, be asked to leave, be lost, or stop for long. */
 void sim_user_step(struct sim *sim);

@@ -111,9 +111,13 @@ static uint32_t calls_of(const struct node *node, bool polls) {
   return num;
 }
 
+static bool may_make_mapping(const struct sim *sim) {
+  return sim->maps_asked + 1 < SIM_MAPS_ASKED && sim->maps + 10 < SIM_MAPS;
+}
+
 static void make_mapping(struct node *node) {
   struct sim *sim = node->sim;
-  if (sim->maps_asked + 1 >= SIM_MAPS_ASKED || sim->maps + 10 >= SIM_MAPS) return;
+  if (!may_make_mapping(sim)) return;
   sim->maps_asked++;
   node_call(node, DMI_CTL_MMAP, 8u << rng_below(&sim->rng, 4), rng_range(&sim->rng, 2, SIM_PAGES));
 }
@@ -144,6 +148,10 @@ static uint32_t maps_alive(const struct sim *sim) {
   for (uint32_t i = 0; i < sim->maps; i++)
     num += sim->map[i].made && !sim->map[i].unmapping;
   return num;
+}
+
+bool sim_is_unmapped(const struct sim *sim) {
+  return !maps_alive(sim) && !may_make_mapping(sim);
 }
 
 /* A mapping in use; preferably one whose home is being handed over. */
