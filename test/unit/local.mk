@@ -14,6 +14,10 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/farm_plan_test
+test_unit_farm_plan_test_SOURCES = test/unit/farm_plan_test.c
+test_unit_farm_plan_test_LDADD = farm/libfarm.a -lcmocka
+
 check_PROGRAMS += test/unit/birth_test
 test_unit_birth_test_SOURCES = test/unit/birth_test.c
 test_unit_birth_test_LDADD = $(unit_libs)
