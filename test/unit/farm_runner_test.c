@@ -1,0 +1,257 @@
+/*
+ * farm_runner_test.c - the process that runs the tasks of a worker: how tasks end, what they print,
+ * what they leave behind, and what happens when the worker ends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../farm/alloc.h"
+#include "../../farm/runner.h"
+
+static struct farm_runner runner;
+
+static char *path_of(uint32_t place, const char *name) {
+  return farm_format("%s/%" PRIu32 "/%s", runner.dir, place, name);
+}
+
+static void write_file(uint32_t place, const char *name, const char *text, mode_t mode) {
+  char *path = path_of(place, name);
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+  assert_true(file >= 0);
+  assert_int_equal(write(file, text, strlen(text)), strlen(text));
+  assert_int_equal(fchmod(file, mode), 0);
+  close(file);
+  free(path);
+}
+
+static void make_place(uint32_t place) {
+  char *dir = path_of(place, ""), *cwd = path_of(place, "cwd");
+  farm_remove(dir);
+  assert_int_equal(mkdir(dir, 0700), 0);
+  assert_int_equal(mkdir(cwd, 0700), 0);
+  free(dir);
+  free(cwd);
+}
+
+static void ask(const struct farm_ask *what) {
+  assert_int_equal(send(runner.socket, what, sizeof(*what), 0), sizeof(*what));
+}
+
+/* Runs lines of sh. */
+static void start(uint32_t place, const char *lines, uint64_t timeout_ms) {
+  struct farm_ask what = {
+      .type = FARM_ASK_START, .place = place, .version = 1, .timeout_ms = timeout_ms};
+  make_place(place);
+  write_file(place, "program", lines, 0600);
+  strcpy(what.name, "a task");
+  ask(&what);
+}
+
+static struct farm_told *hear(void) {
+  static struct farm_told told;
+  assert_int_equal(recv(runner.socket, &told, sizeof(told), 0), sizeof(told));
+  return &told;
+}
+
+static void ended(enum farm_how how, int32_t status, const char *out) {
+  struct farm_told *told = hear();
+  assert_int_equal(told->how, how);
+  assert_int_equal(told->status, status);
+  assert_int_equal(told->out_size, strlen(out));
+  assert_memory_equal(told->out, out, strlen(out));
+}
+
+/* A process that a task has started writes its number to this file of its directory. */
+static pid_t read_pid(uint32_t place, const char *name) {
+  char *path = path_of(place, name);
+  long pid = 0;
+  while (pid == 0) { /* the task makes it, at once */
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%ld", &pid) != 1) pid = 0;
+    if (file) fclose(file);
+  }
+  free(path);
+  return (pid_t)pid;
+}
+
+static int start_runner(void **state) {
+  (void)state;
+  return farm_runner_start(&runner, "/proc/self/exe") ? 0 : -1;
+}
+
+static int end_runner(void **state) {
+  char *dir = farm_strdup(runner.dir);
+  (void)state;
+  farm_runner_end(&runner);
+  assert_int_not_equal(access(dir, F_OK), 0); /* nothing is left */
+  free(dir);
+  return 0;
+}
+
+/* ---- How tasks end --------------------------------------------------------------------------- */
+
+static void test_ends(void **state) {
+  (void)state;
+  start(0, "echo hello; echo oops >&2", 0);
+  struct farm_told *told = hear();
+  assert_int_equal(told->how, FARM_EXITED);
+  assert_int_equal(told->status, 0);
+  assert_int_equal(told->out_size, 6);
+  assert_memory_equal(told->out, "hello\n", 6);
+  assert_int_equal(told->err_size, 5);
+  assert_memory_equal(told->err, "oops\n", 5);
+  start(0, "exit 3", 0);
+  ended(FARM_EXITED, 3, "");
+  start(0, "kill -SEGV $$", 0);
+  ended(FARM_SIGNALLED, SIGSEGV, "");
+}
+
+static void test_environment(void **state) {
+  (void)state;
+  start(7, "echo \"$DMIFARM_TASK|$DMIFARM_VERSION|${PWD##*/}|$0\" | sed 's,/.*/,,'", 0);
+  ended(FARM_EXITED, 0, "a task|b|cwd|program\n");
+  start(7, "cat; kill -TERM $$", 0); /* stdin is empty; signals are as they should be */
+  ended(FARM_SIGNALLED, SIGTERM, "");
+}
+
+static void test_data(void **state) {
+  struct farm_ask what = {.type = FARM_ASK_START, .has_data = true, .name = "-n\n x"};
+  (void)state;
+  make_place(0);
+  write_file(0, "program", "#!/bin/sh\ncat\ncat data\necho \"$DMIFARM_TASK\"\n", 0700);
+  write_file(0, "cwd/data", "12", 0600);
+  ask(&what);
+  ended(FARM_EXITED, 0, "1212-n\n x\n");
+  make_place(0); /* executable, but nothing that the system knows: for sh */
+  write_file(0, "program", "echo $((6*7))\n", 0700);
+  what.has_data = false;
+  ask(&what);
+  ended(FARM_EXITED, 0, "42\n");
+}
+
+static void test_long_output(void **state) {
+  struct farm_told *told;
+  struct stat status;
+  char *path = path_of(0, "out");
+  (void)state;
+  start(0, "head -c 3000000 /dev/zero; head -c 4000 /dev/zero >&2", 0);
+  told = hear();
+  assert_int_equal(told->how, FARM_EXITED);
+  assert_int_equal(told->out_size, 3000000);
+  assert_int_equal(told->err_size, 4000);
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_size, 3000000);
+  free(path);
+}
+
+/* What it prints cannot be stored: the file's place is taken by a directory. */
+static void test_not_stored(void **state) {
+  struct farm_ask what = {.type = FARM_ASK_START};
+  char *out = path_of(0, "out");
+  (void)state;
+  make_place(0);
+  write_file(0, "program", "while :; do echo 12345678901234567890; done", 0600);
+  assert_int_equal(mkdir(out, 0700), 0);
+  ask(&what);
+  struct farm_told *told = hear();
+  assert_int_equal(told->how, FARM_NOT_STORED);
+  assert_int_equal(told->status, EISDIR);
+  free(out);
+}
+
+static void test_many(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 40; i++)
+    start(i, "echo $DMIFARM_TASK", 0);
+  for (uint32_t i = 0; i < 40; i++)
+    ended(FARM_EXITED, 0, "a task\n");
+}
+
+/* ---- How they are ended ---------------------------------------------------------------------- */
+
+static void test_timeout(void **state) {
+  (void)state;
+  start(0, "echo a; sleep 1000", 50);
+  ended(FARM_TIMED_OUT, 0, "a\n");
+  start(0, "trap '' TERM; echo b; while :; do sleep 1000; done", 50); /* only SIGKILL helps */
+  ended(FARM_TIMED_OUT, 0, "b\n");
+}
+
+static void test_stop(void **state) {
+  struct farm_ask stop = {.type = FARM_ASK_STOP, .place = 0};
+  (void)state;
+  start(0, "echo $$ > pid; kill -STOP $$; echo a; sleep 1000", 0);
+  read_pid(0, "cwd/pid");
+  ask(&stop);
+  struct farm_told *told = hear();
+  assert_int_equal(told->how, FARM_STOPPED);
+  ask(&stop); /* nothing runs there: ignored */
+  start(0, "echo c", 0);
+  ended(FARM_EXITED, 0, "c\n");
+}
+
+/* What a task leaves behind ends with it, also what has left its group; what belongs to another
+ * task stays. */
+static void test_left_behind(void **state) {
+  pid_t child, away, other;
+  (void)state;
+  start(1, "(setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid; sleep 1000", 0);
+  other = read_pid(1, "cwd/away");
+  start(0,
+        "sleep 1000 & echo $! > child; (setsid sh -c 'echo $$ > away; exec sleep 1000' &)\n"
+        "while [ ! -s away ]; do :; done",
+        0);
+  child = read_pid(0, "cwd/child");
+  away = read_pid(0, "cwd/away");
+  ended(FARM_EXITED, 0, "");
+  while (kill(child, 0) == 0 || kill(away, 0) == 0)
+    continue; /* they were sent SIGKILL */
+  assert_int_equal(kill(other, 0), 0);
+  ask(&(struct farm_ask){.type = FARM_ASK_STOP, .place = 1});
+  hear();
+  while (kill(other, 0) == 0)
+    continue;
+}
+
+/* The worker is gone: nothing is left (end_runner looks at the directory). */
+static void test_worker_gone(void **state) {
+  pid_t pid, away;
+  (void)state;
+  start(0,
+        "trap '' TERM; (setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid\n"
+        "while :; do sleep 1000; done",
+        0);
+  pid = read_pid(0, "cwd/pid");
+  away = read_pid(0, "cwd/away");
+  end_runner(NULL);
+  assert_int_not_equal(kill(pid, 0), 0);
+  assert_int_not_equal(kill(away, 0), 0);
+  assert_int_equal(start_runner(NULL), 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_ends),        cmocka_unit_test(test_environment),
+      cmocka_unit_test(test_data),        cmocka_unit_test(test_long_output),
+      cmocka_unit_test(test_not_stored),  cmocka_unit_test(test_many),
+      cmocka_unit_test(test_timeout),     cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_left_behind), cmocka_unit_test(test_worker_gone),
+  };
+  if (argc > 1 && strcmp(argv[1], FARM_RUNNER_ARG) == 0) return farm_runner_main(argc, argv);
+  return cmocka_run_group_tests(tests, start_runner, end_runner);
+}
