@@ -1,0 +1,86 @@
+/*
+ * job.h - the directory of a job (docs/farm.md, "Files").
+ *
+ *   tasks/NAME     a program, or lines for sh
+ *   data/NAME      its input, if it has one
+ *   bin/           programs that tasks call; each worker gets a copy
+ *   finish         is run at the end, in the directory of the job
+ *   NAME.v/        version v of a task: hostname; then result, stderr, done; dup: it came second
+ *   failed/NAME.v/ a version that failed: stdout, stderr, status
+ *   results.tsv, timeline.svg, done    at the end
+ *   .dmifarm/      lock; log: a line for each version that has ended
+ *
+ * Whatever happens to this process or machine, a version that has `done` has its whole result: a
+ * result is written under another name, brought to the disk, and then renamed.
+ */
+#ifndef FARM_JOB_H
+#define FARM_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan.h"
+#include "runner.h"
+
+struct farm_job_task {
+  char *name;
+  uint32_t next_version; /* no directory has this one, or a later one */
+  bool finished;
+  uint32_t version; /* finished: this one counts */
+  bool has_data;
+  bool failed; /* given up in this run of dmifarm */
+};
+
+struct farm_job {
+  char *path; /* as the user gave it */
+  int dir, lock, log;
+  struct farm_job_task *tasks; /* by name, numbers by their value */
+  uint32_t num, capacity;
+  bool done; /* it was finished before */
+};
+
+/* What the end of a version leaves in the directory. */
+struct farm_job_end {
+  uint32_t task, version;
+  enum farm_job_end_type {
+    FARM_JOB_COUNTS, /* the task's result */
+    FARM_JOB_DUP,    /* came second */
+    FARM_JOB_FAILED, /* `status` says how */
+    FARM_JOB_NOTHING /* the version was stopped, returned or lost: its directory goes */
+  } type;
+  const char *host;
+  int64_t begin, ms; /* of the master's clock: ms since 1970; how long */
+  char *status;      /* a few words: "done", "exit status 3"; owned */
+  /* What it has printed; a size above FARM_INLINE: it is in the version's directory already, as
+   * FARM_JOB_OUT and FARM_JOB_ERR. */
+  uint64_t out_size, err_size;
+  char *out, *err; /* owned */
+};
+#define FARM_JOB_OUT ".out"
+#define FARM_JOB_ERR ".err"
+
+/* Takes the job's lock, reads its tasks and what was done before, and removes what was not
+ * finished. NULL: it is open; else a message, in new memory. */
+char *farm_job_open(struct farm_job *job, const char *path);
+void farm_job_close(struct farm_job *job);
+/* "JOB/WHAT: the reason of errno", in new memory. */
+char *farm_job_error(const struct farm_job *job, const char *what);
+/* The name of a version's directory, in new memory. */
+char *farm_job_version(const struct farm_job *job, uint32_t task, uint32_t version);
+/* A version begins: makes its directory. */
+char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host);
+/* Opens a file of a version for writing, FARM_JOB_OUT or FARM_JOB_ERR; -1: `errno`. */
+int farm_job_create(struct farm_job *job, uint32_t task, uint32_t version, const char *name);
+/* Opens a task's program or data; -1: `errno`. */
+int farm_job_open_file(const struct farm_job *job, const char *folder, const char *name);
+/* Versions have ended: brings their results to the disk, all at once.  Another thread may call it,
+ * one at a time, with farm_job_begin and farm_job_create in this one. */
+char *farm_job_store(struct farm_job *job, const struct farm_job_end *ends, uint32_t num);
+void farm_job_end_free(struct farm_job_end *end);
+/* All tasks have ended: tidies the directory and writes results.tsv and timeline.svg; with
+ * `complete`, done. */
+char *farm_job_tidy(struct farm_job *job, bool complete);
+/* Runs `finish`, if there is one and it has not run yet.  Its exit status, or -1: *why. */
+int farm_job_finish(struct farm_job *job, char **why);
+
+#endif

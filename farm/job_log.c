@@ -1,0 +1,74 @@
+/*
+ * job_log.c - the log of a job: a line for each version that has ended, also in earlier runs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "job_int.h"
+
+char *farm_job_escape(const char *text) {
+  char *escaped = farm_alloc(2 * strlen(text) + 1), *to = escaped;
+  for (; *text; text++) {
+    const char letter = *text == '\t' ? 't' : *text == '\n' ? 'n' : *text == '\\' ? '\\' : 0;
+    if (letter) *to++ = '\\';
+    *to++ = letter ? letter : *text;
+  }
+  *to = '\0';
+  return escaped;
+}
+
+char *farm_job_unescape(const char *text) {
+  char *plain = farm_alloc(strlen(text) + 1), *to = plain;
+  for (; *text; text++) {
+    if (*text == '\\' && text[1]) {
+      text++;
+      *to++ = *text == 't' ? '\t' : *text == 'n' ? '\n' : *text;
+    } else {
+      *to++ = *text;
+    }
+  }
+  *to = '\0';
+  return plain;
+}
+
+/* False: it is cut off, as a full disk or a crash may leave it. */
+static bool parse_line(char *text, struct farm_job_line *line) {
+  char *field[5], *at = text, *end = strchr(text, '\n');
+  if (!end) return false;
+  *end = '\0';
+  for (int i = 0; i < 5; i++)
+    if (!(field[i] = strsep(&at, "\t"))) return false;
+  line->dir = field[0];
+  line->host = field[1];
+  line->begin = strtoll(field[2], NULL, 10);
+  line->ms = strtoll(field[3], NULL, 10);
+  line->status = field[4];
+  return at == NULL;
+}
+
+char *farm_job_log(struct farm_job *job, void (*use)(struct farm_job_line *line, void *arg),
+                   void *arg) {
+  struct farm_job_line line = {.job = job};
+  char *text = NULL;
+  size_t room = 0;
+  int copy = dup(job->log);
+  FILE *log = copy < 0 ? NULL : fdopen(copy, "r");
+  if (!log) {
+    if (copy >= 0) close(copy);
+    return farm_job_error(job, FARM_LOG);
+  }
+  rewind(log);
+  while (getline(&text, &room, log) > 0) {
+    char *dir;
+    if (!parse_line(text, &line)) continue;
+    dir = farm_job_unescape(line.dir);
+    if (farm_job_parse(job, dir, &line.task, &line.version)) use(&line, arg);
+    free(dir);
+  }
+  free(text);
+  fclose(log);
+  return NULL;
+}
