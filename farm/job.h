@@ -1,5 +1,5 @@
 /*
- * job.h - the directory of a job (docs/farm.md, "Files").
+ * job.h - the directory of a job (docs/dmifarm.md, "Files").
  *
  *   tasks/NAME     a program, or lines for sh
  *   data/NAME      its input, if it has one

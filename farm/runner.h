@@ -1,5 +1,5 @@
 /*
- * runner.h - the process beside a worker that runs its tasks (docs/farm.md, "The runner").
+ * runner.h - the process beside a worker that runs its tasks (docs/dmifarm.md, "The runner").
  *
  * It is a process of its own, and small: a task is started by fork, which would be slow in a
  * process with a large memory pool; it adopts what tasks leave behind, and ends it; and it outlives

@@ -342,7 +342,7 @@ sub function_page {
 
 # The pod of the page, with the lists that the headers hold put in for `=for mkman NAME`.
 sub overview_page {
-  my ($self, $name, $pod) = @_;
+  my ($self, $name, $pod, $number) = @_;
   my %list = (functions => \&_function_list, errors => \&_error_list, types => \&_type_list,
               conventions => \&_convention_list, modes => \&_mode_list,
               launchers => \&_launcher_list);
@@ -352,7 +352,7 @@ sub overview_page {
     $self->_problem("$name(7) names $other, which does not exist")
       unless $exists{$other} || $other =~ /_$/;
   }
-  return $self->_man($name, 7, $pod);
+  return $self->_man($name, $number, $pod);
 }
 
 sub _items { return join "\n\n", '=over 4', @_, '=back' }

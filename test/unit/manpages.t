@@ -83,8 +83,7 @@ is_deeply([sort keys %{ $bad{$_} // {} }], [], "every page: $_ is as it should b
   for qw(alias NAME SYNOPSIS DESCRIPTION include), 'SEE ALSO';
 
 # What --help says is what the page says.
-for my $launcher (glob "$top/bin/*.in") {
-  my ($name) = $launcher =~ m{([^/]+)\.in$};
+for my $name ('dmifarm', map { m{([^/]+)\.in$} } glob "$top/bin/*.in") {
   my $help = `$build/bin/$name --help`;
   my @options = $help =~ /^ +(--?[\w-]+)/mg;
   my $text = section($page{"man1/$name.1"}, 'OPTIONS') =~ s/\\-/-/gr;
