@@ -42,3 +42,10 @@ bench-net: test/bench/net_echo
 
 .PHONY: bench-net
 CLEANFILES += test/bench/net_echo
+
+# dmifarm beside xargs, GNU parallel and the plain program.
+BENCH_TARGETS += bench-farm
+bench-farm: all
+	$(PERL) $(top_srcdir)/test/bench/farm $(abs_builddir)
+
+.PHONY: bench-farm
