@@ -119,6 +119,18 @@ static dmi_uid_t home_of(const struct dmi_coord *c, uint32_t first, uint32_t end
   return lost ? lost : any;
 }
 
+/* Does the home that this coordinator knows live, and say nothing of the mapping, and all that know
+ * it take it for the home?  Then the answer to its DMI_mmap is under way to it, behind its STATE.
+ */
+static bool is_being_told(const struct dmi_coord *c, uint32_t first, uint32_t end, dmi_uid_t home) {
+  const struct dmi_told *told = c->known.told.at;
+  const struct dmi_record *record = dmi_coord_find(c, home);
+  for (uint32_t i = first; i < end; i++) {
+    if (told[i].by == home || told[i].entry.home != home) return false;
+  }
+  return record && !record->left && !c->rebuilds;
+}
+
 /* Of a recovery that is void nothing counts: neither that some have moved homes in it.  So all mean
  * the same process when they tell who the home is, and all that take a lost one for it report their
  * pages. */
@@ -172,7 +184,7 @@ void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost, uint64_t carried
     entry.home = home_of(c, first, end, lost);
     known = dmi_directory_find(c, entry.base);
     if (known && known->base == entry.base) {
-      known->home = entry.home;
+      if (!is_being_told(c, first, end, known->home)) known->home = entry.home;
     } else if (c->rebuilds) {
       add_told(c, &entry);
     }

@@ -408,6 +408,35 @@ static void test_home_that_moved(void **state) {
   end(m);
 }
 
+static bool one_mapping(void *entry, uint64_t above, struct dmi_entry *next, dmi_uid_t *before) {
+  *next = *(const struct dmi_entry *)entry;
+  *before = next->home;
+  return above < next->base;
+}
+
+/* 3 has taken the crash view before the answer to its DMI_mmap came; this process has looked the
+ * mapping up, and stays the coordinator: 3 is its home, though it does not say so. */
+static void test_home_that_is_told(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_entry mapping;
+  struct dmi_pack body;
+  (void)state;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 4096);
+  dmi_pack_u64(&body, 2);
+  dmi_pack_u64(&body, 0);
+  assert_true(give(m, 3, DMI_CTL_MMAP, 5, &body));
+  assert_int_equal(m->coord->mappings.num, 1);
+  mapping = m->coord->mappings.at[0];
+  assert_int_equal(mapping.home, 3);
+  m->env.next_mapping = one_mapping;
+  m->env.mapping_arg = &mapping;
+  crash(m, 11, 2, 4);
+  give_state(m, 3, 11);
+  assert_int_equal(looked_up(m, mapping.base).home, 3);
+  end(m);
+}
+
 static struct dmi_mact *again(struct dmi_member *m, dmi_uid_t from, enum dmi_msg_type type,
                               uint64_t a, uint64_t b) {
   struct dmi_pack body;
@@ -1245,6 +1274,7 @@ int main(void) {
       cmocka_unit_test(test_thread_asked_early),
       cmocka_unit_test(test_directory_made_anew),
       cmocka_unit_test(test_home_that_moved),
+      cmocka_unit_test(test_home_that_is_told),
       cmocka_unit_test(test_home_moved_in_a_void_recovery),
       cmocka_unit_test(test_home_that_was_not_known),
       cmocka_unit_test(test_home_that_never_came),
