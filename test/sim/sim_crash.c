@@ -209,16 +209,28 @@ bool sim_crash(struct sim *sim) {
   return true;
 }
 
+/* Whom the next view of a process lacks, and those of recoveries before it that do not count, as
+ * RESUME was carried out by nobody: homes that moved in them are as they were before, so they go to
+ * the heir of this one. */
+static uint32_t homeless(const struct sim_proc *proc, struct dmi_homeless *lost) {
+  const struct sim *sim = proc->sim;
+  uint32_t num = 0, v = proc->views;
+  lost[num++] = (struct dmi_homeless){sim->view[v].uid, sim->view[v].heir};
+  for (; v > 0 && !sim->view[v].carried; v--)
+    lost[num++] = (struct dmi_homeless){sim->view[v - 1].uid, sim->view[proc->views].heir};
+  return num;
+}
+
 static void take(struct sim_proc *proc) {
   struct sim *sim = proc->sim;
   const struct sim_view *view = &sim->view[proc->views];
-  struct dmi_homeless lost = {view->uid, view->heir};
+  struct dmi_homeless lost[SIM_UIDS];
   struct dmi_recover_view what = {.number = proc->views + 1,
                                   .coordinator = view->heir,
                                   .member_num = view->member_num,
                                   .member = view->member,
-                                  .removed_num = 1,
-                                  .removed = &lost};
+                                  .removed_num = homeless(proc, lost),
+                                  .removed = lost};
   struct dmi_out out;
   bool doubt = dmi_recover_state(proc->recover) == DMI_RECOVER_READY && view->carried;
   if (doubt && sim->opt.page_break != DMI_BREAK_DOUBT) {
