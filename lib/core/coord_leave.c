@@ -178,25 +178,36 @@ bool dmi_coord_on_leave_retry(struct dmi_member *m, struct dmi_record *record,
   return true;
 }
 
-bool dmi_coord_on_drained(struct dmi_member *m, struct dmi_record *record,
-                          const struct dmi_msg *msg) {
-  struct dmi_coord *c = m->coord;
+static bool has_result(const struct dmi_coord *c, dmi_uid_t uid, uint64_t seq) {
+  for (uint32_t i = 0; i < c->results.num; i++)
+    if (c->results.at[i].uid == uid && c->results.at[i].ended.seq == seq) return true;
+  return false;
+}
+
+/* The results of its threads, which a leaver tells with its first DRAINED.  False: malformed. */
+static bool take_results(struct dmi_coord *c, const struct dmi_record *record,
+                         const struct dmi_msg *msg) {
   struct dmi_unpack body;
   uint32_t num, before = c->results.num;
-  if (answers_before(m, record, msg)) return true;
-  if (record->life != DMI_LIFE_LEAVING || msg->member.op != record->heir) return false;
   dmi_unpack_init(&body, &msg->body);
   num = dmi_unpack_count(&body, 16);
   for (uint32_t i = 0; i < num; i++) {
-    struct dmi_result *result = DMI_LIST_ADD(&c->results);
-    result->uid = record->uid;
-    result->ended.seq = dmi_unpack_u64(&body);
-    result->ended.value = dmi_unpack_u64(&body);
+    struct dmi_result result = {.uid = record->uid};
+    result.ended.seq = dmi_unpack_u64(&body);
+    result.ended.value = dmi_unpack_u64(&body);
+    if (!has_result(c, result.uid, result.ended.seq)) *DMI_LIST_ADD(&c->results) = result;
   }
-  if (!dmi_unpack_done(&body)) {
-    c->results.num = before;
-    return false;
-  }
+  if (dmi_unpack_done(&body)) return true;
+  c->results.num = before;
+  return false;
+}
+
+bool dmi_coord_on_drained(struct dmi_member *m, struct dmi_record *record,
+                          const struct dmi_msg *msg) {
+  struct dmi_coord *c = m->coord;
+  if (answers_before(m, record, msg)) return take_results(c, record, msg);
+  if (record->life != DMI_LIFE_LEAVING || msg->member.op != record->heir) return false;
+  if (!take_results(c, record, msg)) return false;
   dmi_record_move(record, record->heir ? DMI_LIFE_DRAINED : DMI_LIFE_NO_HEIR);
   if (record->heir) dmi_directory_rename(c, record->uid, record->heir);
   if (!record->heir) dmi_coord_answer(m, &record->goodbye, DMI_OK, NULL);

@@ -286,6 +286,29 @@ static void test_thread_asked_early(void **state) {
   end(m);
 }
 
+/* A leaver tells results with its first DRAINED only.  That one comes when the heir that it names
+ * is lost, and another one has been named: the results count. */
+static void test_results_for_a_lost_heir(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_record *leaver = dmi_coord_find(m->coord, 3);
+  struct dmi_pack body;
+  (void)state;
+  leaver->life = DMI_LIFE_LEAVING;
+  leaver->heir = 2;
+  for (int i = 0; i < 2; i++) { /* the second time it is known from STATE, for instance */
+    dmi_pack_init(&body);
+    dmi_pack_u32(&body, 1);
+    dmi_pack_u64(&body, 7);  /* thread */
+    dmi_pack_u64(&body, 99); /* its result */
+    assert_true(give(m, 3, DMI_CTL_DRAINED, 4, &body));
+    assert_int_equal(leaver->life, DMI_LIFE_LEAVING);
+    assert_int_equal(m->coord->results.num, 1);
+  }
+  assert_int_equal(ask_thread(m, 4, 3, 7), DMI_OK);
+  assert_int_equal(ask_thread(m, 4, 3, 7), -1); /* taken; it is still there, and may tell more */
+  end(m);
+}
+
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
 #define A (DMI_FIRST_BASE)
@@ -1272,6 +1295,7 @@ int main(void) {
       cmocka_unit_test(test_agreed_nonsense),
       cmocka_unit_test(test_threads_of_the_lost),
       cmocka_unit_test(test_thread_asked_early),
+      cmocka_unit_test(test_results_for_a_lost_heir),
       cmocka_unit_test(test_directory_made_anew),
       cmocka_unit_test(test_home_that_moved),
       cmocka_unit_test(test_home_that_is_told),
