@@ -189,12 +189,18 @@ static void unpack_heirs(struct dmi_coord *c, struct dmi_unpack *body) {
   }
 }
 
+/* As if STATE had not come. */
+static void forget_state(struct dmi_coord *c, uint32_t got, uint32_t heirs) {
+  c->got.num = got;
+  c->inherits.num = heirs;
+}
+
 bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct state state;
   struct dmi_unpack body;
-  uint32_t num, before = c->got.num;
+  uint32_t num, heirs, before = c->got.num;
   uint8_t phase;
   dmi_unpack_init(&body, &msg->body);
   state.number = dmi_unpack_u64(&body);
@@ -205,6 +211,7 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
   state.last_request_to = dmi_unpack_u32(&body);
   state.ready = dmi_unpack_u64(&body);
   state.resumed = dmi_unpack_u64(&body);
+  heirs = c->inherits.num;
   unpack_heirs(c, &body);
   num = dmi_unpack_count(&body, 8);
   for (uint32_t i = 0; i < num; i++) {
@@ -213,16 +220,16 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
     got->state = dmi_unpack_u32(&body);
   }
   if (body.bad || phase < DMI_PHASE_ACCEPTED || phase > DMI_PHASE_LEFT) {
-    c->got.num = before;
+    forget_state(c, before, heirs);
     return false;
   }
   if (c->change != DMI_CHANGE_STATES || state.number != c->view ||
       !dmi_uid_set_has(&c->awaits, record->uid)) {
-    c->got.num = before;
+    forget_state(c, before, heirs);
     return true; /* of a crash before this one */
   }
   if (!dmi_directory_unpack_state(&c->known, record->uid, &body)) {
-    c->got.num = before;
+    forget_state(c, before, heirs);
     return false;
   }
   dmi_uid_set_drop(&c->awaits, record->uid);

@@ -65,12 +65,6 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
  * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
  * so all agree. */
 static void note_uids(struct dmi_member *m) {
-  for (uint32_t i = 0; i < m->peers.num; i++) {
-    if (m->next_uid <= m->peers.at[i].uid) m->next_uid = m->peers.at[i].uid + 1;
-  }
-  for (uint32_t i = 0; i < m->losses.num; i++) {
-    if (m->next_uid <= m->losses.at[i].uid) m->next_uid = m->losses.at[i].uid + 1;
-  }
   m->next_uid += UIDS_AHEAD;
 }
 

@@ -195,8 +195,9 @@ struct dmi_member {
   DMI_LIST(struct dmi_peer) peers;
   /* with `survive` */
   DMI_LIST(struct dmi_agreed) agreed; /* views behind the one that is being taken */
-  uint64_t crash;      /* number of the crash view that is being recovered from; 0: none */
-  uint32_t next_uid;   /* a new coordinator gives none below; from the crash views it has taken */
+  uint64_t crash;    /* number of the crash view that is being recovered from; 0: none */
+  uint32_t next_uid; /* a new coordinator gives none below: above all in views, and more behind each
+                        crash view */
   uint64_t last_crash; /* number of the last crash view, taken here or before it joined; 0: none */
   uint64_t ready;      /* number of the last one in which this process was READY, and ... */
   uint64_t resumed;    /* of the last one whose end it knows; also of the view that let it join */
@@ -206,7 +207,7 @@ struct dmi_member {
   DMI_LIST(struct dmi_queued) losses; /* all that were ever lost: who took the notice may die */
   uint32_t losses_told;               /* so many of them by the action LOST */
   DMI_LIST(struct dmi_got) got;
-  DMI_LIST(struct dmi_note) notes; /* by number */
+  DMI_LIST(struct dmi_note) notes;          /* by number */
   DMI_LIST(struct dmi_forgotten) forgotten; /* of which some members may not have heard */
   DMI_LIST(struct dmi_adopted) adopted;
   uint64_t limit;        /* addresses below it may have been given */
@@ -214,7 +215,7 @@ struct dmi_member {
   bool main_said;        /* MAIN was sent: */
   dmi_uid_t main_is;     /* ... with this */
   int main_error;        /* ... and this */
-  uint64_t last_note; /* number of the last DMI_notify here */
+  uint64_t last_note;    /* number of the last DMI_notify here */
   /* leaving */
   bool asked; /* the user asked to leave */
   bool opened;
@@ -301,6 +302,8 @@ void dmi_member_pack_caller(struct dmi_pack *pack, const struct dmi_caller *call
 void dmi_member_unpack_caller(struct dmi_unpack *unpack, struct dmi_caller *caller);
 /* True if a correct coordinator could send this mapping (its home is not checked). */
 bool dmi_member_mapping_good(const struct dmi_entry *mapping);
+/* What DMI_main was called with: strings, so the last byte is 0. */
+bool dmi_member_args_good(const struct dmi_slice *args);
 #define DMI_PEER_BYTES 76    /* least packed bytes */
 #define DMI_REMOVED_BYTES 9  /* packed bytes */
 #define DMI_NOTICE_BYTES 25  /* least packed bytes */

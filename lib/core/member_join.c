@@ -160,6 +160,7 @@ bool dmi_member_on_accept(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_settings_unpack(&body, &settings);
   if (settings.survive) {
     args.ptr = dmi_unpack_bytes(&body, &args.len);
+    if (!dmi_member_args_good(&args)) body.bad = true;
     last_crash = dmi_unpack_u64(&body);
     next_uid = dmi_unpack_u32(&body);
     if (next_uid >= DMI_NET_TEMP) body.bad = true;

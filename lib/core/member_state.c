@@ -379,6 +379,10 @@ bool dmi_member_mapping_good(const struct dmi_entry *mapping) {
   return size < (uint64_t)1 << 62 && mapping->base <= INT64_MAX - size;
 }
 
+bool dmi_member_args_good(const struct dmi_slice *args) {
+  return !args->len || !((const char *)args->ptr)[args->len - 1];
+}
+
 void dmi_member_pack_caller(struct dmi_pack *pack, const struct dmi_caller *caller) {
   dmi_pack_u32(pack, caller->uid);
   dmi_pack_u64(pack, caller->op);

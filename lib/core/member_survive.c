@@ -71,7 +71,7 @@ void dmi_survive_unpack(struct dmi_unpack *unpack, struct dmi_view_body *view) {
   dmi_settings_unpack(unpack, &view->settings);
   view->limit = dmi_unpack_u64(unpack);
   view->args.ptr = dmi_unpack_bytes(unpack, &view->args.len);
-  if (!view->settings.survive) unpack->bad = true;
+  if (!view->settings.survive || !dmi_member_args_good(&view->args)) unpack->bad = true;
 }
 
 void dmi_survive_take(struct dmi_member *m, const struct dmi_view_body *view,

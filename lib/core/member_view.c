@@ -83,6 +83,7 @@ void dmi_view_take(struct dmi_member *m, struct dmi_view_body *view,
   struct dmi_mact *act;
   for (uint32_t i = 0; i < view->added_num; i++) {
     struct dmi_peer *peer = &view->added[i], *known = dmi_member_find(m, peer->uid);
+    if (m->next_uid <= peer->uid) m->next_uid = peer->uid + 1;
     if (known) { /* it is a voter now */
       known->voter = true;
       view->added[i--] = view->added[--view->added_num];

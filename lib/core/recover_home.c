@@ -89,7 +89,10 @@ static struct dmi_map *reported_map(struct dmi_recover *r, const struct dmi_msg 
                          .page_size = msg->report.page_size,
                          .page_num = msg->report.page_num,
                          .tag = msg->report.tag};
-  if (map || !(msg->flags & DMI_F_LOST) || !what.page_size || !what.page_num) return map;
+  uint64_t size;
+  if (map || !(msg->flags & DMI_F_LOST) || !what.page_size || !what.page_num ||
+      __builtin_mul_overflow(what.page_size, what.page_num, &size) || size >= (uint64_t)1 << 62)
+    return map;
   atomic_init(&what.home, r->core->self);
   atomic_init(&what.arriving, r->core->self);
   ENV(r, enter, &what);

@@ -75,9 +75,10 @@ static int32_t unlock(const struct dmi_idpool *pool, int32_t ret) {
 
 /* Locks it, and reads where the table is. */
 static int32_t lock(const struct dmi_idpool *pool, struct table *table) {
-  if (!dmi_sync_lock(pool->sync, pool->addr, false) &&
-      (dmi_error_last() != DMI_EOWNERDEAD || !dmi_sync_consistent(pool->sync, pool->addr)))
-    return DMI_FALSE;
+  if (!dmi_sync_lock(pool->sync, pool->addr, false)) {
+    if (dmi_error_last() != DMI_EOWNERDEAD) return DMI_FALSE;
+    if (!dmi_sync_consistent(pool->sync, pool->addr)) return unlock(pool, DMI_FALSE);
+  }
   return read_table(pool, table) ? DMI_TRUE : unlock(pool, DMI_FALSE);
 }
 

@@ -156,6 +156,26 @@ static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, 
   dmi_member_check(m);
 }
 
+/* An ordinary view of coordinator 1: one joins (0: nobody), and one has left. */
+static void give_view(struct dmi_member *m, uint64_t number, dmi_uid_t joins, dmi_uid_t left) {
+  const struct dmi_peer peer = peer_of(joins);
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, joins != 0);
+  if (joins) dmi_member_pack_peer(&body, &peer);
+  dmi_pack_u32(&body, left != 0);
+  if (left) {
+    dmi_pack_u32(&body, left);
+    dmi_pack_u32(&body, 0);
+    dmi_pack_u8(&body, 0);
+  }
+  assert_true(give(m, 1, DMI_CTL_VIEW, m->last_crash, &body));
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+}
+
 /* What a member tells of mappings. */
 struct told {
   uint64_t ready, resumed;
@@ -1016,9 +1036,11 @@ static void test_exit_in_a_recovery(void **state) {
 static void test_uids_of_two_coordinators(void **state) {
   struct dmi_member *m = member(2);
   (void)state;
-  crash(m, 10, 1, 4);
-  crash(m, 11, 2, 1);
-  assert_true(m->coord->next_uid >= 2000 + 2 * 1000); /* others have seen losses before it joined */
+  give_view(m, 10, 5000, 0);
+  give_view(m, 11, 0, 5000); /* one that has come and gone */
+  crash(m, 12, 1, 4);
+  crash(m, 13, 2, 1);
+  assert_true(m->coord->next_uid > 5000 + 2 * 1000); /* nobody gets its uid again */
   end(m);
 }
 
@@ -1180,7 +1202,7 @@ static void test_joiner_is_told(void **state) {
   dmi_settings_unpack(&unpack, &settings);
   (void)dmi_unpack_bytes(&unpack, &len);
   assert_int_equal(dmi_unpack_u64(&unpack), 10);
-  assert_int_equal(dmi_unpack_u32(&unpack), m->next_uid);
+  assert_int_equal(dmi_unpack_u32(&unpack) + 1, m->next_uid); /* with its own, the same */
   assert_true(m->next_uid >= 2000 + 1000);
   end(m);
 }
