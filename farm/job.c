@@ -196,22 +196,47 @@ static char *look_at(struct farm_job *job, const char *name) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* One dmifarm at a time. */
-static char *take_lock(struct farm_job *job) {
-  char host[256] = "", text[300];
+/* Takes the lock, which holds for as long as the descriptor is open; it may be that of another
+ * dmifarm. */
+static char *try_lock(struct farm_job *job) {
+  char text[300];
   ssize_t size;
   job->lock = openat(job->dir, FARM_STATE "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (job->lock < 0) return farm_job_error(job, FARM_STATE "/lock");
-  if (flock(job->lock, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return farm_job_error(job, FARM_STATE "/lock");
-    size = read(job->lock, text, sizeof(text) - 1);
-    text[size < 0 ? 0 : size] = '\0';
-    return farm_format("%s: another dmifarm runs this job%s%s", job->path, *text ? ": " : "", text);
-  }
+  if (flock(job->lock, LOCK_EX | LOCK_NB) == 0) return NULL;
+  if (errno != EWOULDBLOCK) return farm_job_error(job, FARM_STATE "/lock");
+  size = read(job->lock, text, sizeof(text) - 1);
+  text[size < 0 ? 0 : size] = '\0';
+  return farm_format("%s: another dmifarm runs this job%s%s", job->path, *text ? ": " : "", text);
+}
+
+/* One dmifarm at a time. */
+static char *take_lock(struct farm_job *job) {
+  char host[256] = "", text[300], *why = try_lock(job);
+  int size;
+  if (why) return why;
   (void)gethostname(host, sizeof(host) - 1);
   size = snprintf(text, sizeof(text), "process %ld at %s", (long)getpid(), host);
   if (ftruncate(job->lock, 0) != 0 || pwrite(job->lock, text, (size_t)size, 0) != size)
     return farm_job_error(job, FARM_STATE "/lock");
+  return NULL;
+}
+
+char *farm_job_busy(const char *path) {
+  struct farm_job job = {.path = farm_strdup(path), .dir = -1, .lock = -1, .log = -1};
+  char *why = NULL;
+  job.dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (job.dir >= 0) why = try_lock(&job);
+  farm_job_close(&job);
+  return why;
+}
+
+/* A line of the log that was cut off must not swallow the next one. */
+static char *end_line(struct farm_job *job) {
+  const off_t size = lseek(job->log, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && pread(job->log, &last, 1, size - 1) != 1) return farm_job_error(job, FARM_LOG);
+  if (last != '\n' && write(job->log, "\n", 1) != 1) return farm_job_error(job, FARM_LOG);
   return NULL;
 }
 
@@ -223,7 +248,7 @@ static char *open_state(struct farm_job *job) {
     return farm_job_error(job, FARM_STATE);
   if ((why = take_lock(job))) return why;
   job->log = openat(job->dir, FARM_LOG, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  return job->log < 0 ? farm_job_error(job, FARM_LOG) : NULL;
+  return job->log < 0 ? farm_job_error(job, FARM_LOG) : end_line(job);
 }
 
 char *farm_job_open(struct farm_job *job, const char *path) {

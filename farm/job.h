@@ -48,7 +48,7 @@ struct farm_job_end {
     FARM_JOB_FAILED, /* `status` says how */
     FARM_JOB_NOTHING /* the version was stopped, returned or lost: its directory goes */
   } type;
-  const char *host;
+  char *host;        /* owned */
   int64_t begin, ms; /* of the master's clock: ms since 1970; how long */
   char *status;      /* a few words: "done", "exit status 3"; owned */
   /* What it has printed; a size above FARM_INLINE: it is in the version's directory already, as
@@ -63,6 +63,8 @@ struct farm_job_end {
  * finished. NULL: it is open; else a message, in new memory. */
 char *farm_job_open(struct farm_job *job, const char *path);
 void farm_job_close(struct farm_job *job);
+/* NULL, or a message: another dmifarm runs the job. */
+char *farm_job_busy(const char *path);
 /* "JOB/WHAT: the reason of errno", in new memory. */
 char *farm_job_error(const struct farm_job *job, const char *what);
 /* The name of a version's directory, in new memory. */

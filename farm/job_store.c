@@ -41,6 +41,7 @@ int farm_job_create(struct farm_job *job, uint32_t task, uint32_t version, const
 }
 
 void farm_job_end_free(struct farm_job_end *end) {
+  free(end->host);
   free(end->status);
   free(end->out);
   free(end->err);
@@ -114,6 +115,7 @@ static char *append_log(struct farm_job *job, const struct farm_job_end *ends, u
     free(dir);
     free(host);
   }
+  errno = ENOSPC; /* a write that is short does not set it */
   if (fclose(lines) != 0 || write(job->log, text, size) != (ssize_t)size)
     why = farm_job_error(job, FARM_LOG);
   free(text);

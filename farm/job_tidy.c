@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,10 @@ char *farm_job_tidy(struct farm_job *job, bool complete) {
   }
   if (!why) why = tell(job);
   if (!why && syncfs(job->dir) != 0) why = farm_job_error(job, ".");
-  if (!why && complete) why = farm_job_write(job, "done", "", 0);
+  if (!why && complete) { /* whatever it was for, it is to run again */
+    (void)unlinkat(job->dir, FARM_FINISHED, 0);
+    why = farm_job_write(job, "done", "", 0);
+  }
   return why;
 }
 
@@ -108,6 +112,8 @@ int farm_job_finish(struct farm_job *job, char **why) {
   if (!farm_job_has(job, "finish") || farm_job_has(job, FARM_FINISHED)) return 0;
   fflush(NULL);
   if ((pid = fork()) == 0) {
+    farm_clean_environment();
+    signal(SIGPIPE, SIG_DFL);
     if (fchdir(job->dir) == 0) {
       execl("./finish", "./finish", (char *)NULL);
       if (errno == EACCES || errno == ENOEXEC) execl("/bin/sh", "sh", "./finish", (char *)NULL);

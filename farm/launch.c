@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "job.h"
 
 bool farm_launched(void) {
   return getenv("DMI_PARENT_PID") || getenv("DMI_LISTEN_PORT");
@@ -57,6 +58,7 @@ static char *make_state(const struct farm_options *options) {
 
 char *farm_launch(const struct farm_options *options, int argc, char **argv) {
   char *why = make_state(options), *dmirun = farm_beside("dmirun");
+  if (!why) why = farm_job_busy(options->job); /* dmirun would replace its contact file */
   int num = 0;
   char **args;
   if (why) {

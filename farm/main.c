@@ -77,8 +77,6 @@ static int run_command(int argc, char **argv) {
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (strcmp(command, FARM_RUNNER_ARG) == 0) return farm_runner_main(argc, argv);
-  if (farm_launched()) return start_program(argc, argv);
-  if (strcmp(command, "run") == 0) return run_command(argc, argv);
   if (strcmp(command, "make") == 0) return farm_make(argc - 1, argv + 1);
   if (strcmp(command, "-v") == 0 || strcmp(command, "--version") == 0) {
     printf("dmifarm (DMI) %s\n", DMI_VERSION);
@@ -88,6 +86,8 @@ int main(int argc, char **argv) {
     fputs(usage, stdout);
     return EXIT_SUCCESS;
   }
+  if (farm_launched()) return start_program(argc, argv);
+  if (strcmp(command, "run") == 0) return run_command(argc, argv);
   fputs(usage, stderr);
   return 2;
 }

@@ -176,9 +176,11 @@ static int run_job(struct farm_master *master) {
   if (!master->fatal) run(master, alarm);
   while (master->members)
     farm_member_end(master, master->members);
-  if (master->store) farm_store_free(master->store);
+  if (master->store) farm_store_stop(master->store);
   if (alarm) farm_alarm_free(alarm);
+  if (master->store) (void)over(master); /* whether all could be stored */
   status = end(master);
+  if (master->store) farm_store_free(master->store);
   farm_progress_free(master->progress);
   farm_plan_free(master->plan);
   return status;
@@ -195,8 +197,7 @@ int farm_master(const struct farm_options *options) {
     free(why);
     status = 2;
   } else if (master.job.done) {
-    fprintf(stderr, "dmifarm: %s is done; remove the file `done` to do what is missing again\n",
-            options->job);
+    fprintf(stderr, "dmifarm: %s is done (to add tasks, remove the file `done`)\n", options->job);
     status = finish(&master);
   } else {
     status = run_job(&master);

@@ -40,7 +40,7 @@ static struct farm_job_end end_of(const struct farm_member *member,
   return (struct farm_job_end){.task = place->run.task,
                                .version = place->run.version,
                                .type = FARM_JOB_NOTHING,
-                               .host = member->host,
+                               .host = farm_strdup(member->host),
                                .begin = place->begin_date,
                                .ms = farm_now() - place->begin};
 }

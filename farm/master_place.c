@@ -162,9 +162,16 @@ farm_ms_t farm_place_assign(struct farm_master *master) {
   return next;
 }
 
+/* A call has failed.  If a process was lost, or ends, a notice says so. */
+static void check_memory(struct farm_master *master) {
+  if (DMI_errno() == DMI_ENOMEM)
+    farm_master_fail(master, farm_format("%s; give the processes more of it (dmirun -s)",
+                                         DMI_strerror(DMI_ENOMEM)));
+}
+
 /* ---- Reports --------------------------------------------------------------------------------- */
 
-static void hear_want(struct farm_member *member, int32_t number,
+static void hear_want(struct farm_master *master, struct farm_member *member, int32_t number,
                       const struct farm_report *report) {
   struct farm_place *place = &member->places[number];
   struct farm_order *order = &place->order;
@@ -176,10 +183,15 @@ static void hear_want(struct farm_member *member, int32_t number,
   order->part_size = size;
   if (!place->bad && !read_all(place->files[report->file], bytes, size, report->offset))
     place->bad = farm_format("reading the task: %s", strerror(errno));
+  if (!place->bad && farm_plan_state(master->plan, place->run.task) == FARM_TASK_FINISHED)
+    place->bad = farm_strdup("stopped");
   if (place->bad) order->part_size = 0;
   if (DMI_write(member->start.part_addr + number * FARM_PART, order->part_size, bytes,
-                DMI_EXCLUSIVE_WRITE, NULL))
+                DMI_EXCLUSIVE_WRITE, NULL)) {
     order_turn(member, number, FARM_ORDER_PART);
+  } else {
+    check_memory(master);
+  }
   free(bytes);
 }
 
@@ -191,7 +203,8 @@ static void send_next(struct farm_master *master, struct farm_member *member, in
   static const char *const names[] = {[FARM_OUT] = FARM_JOB_OUT, [FARM_ERR] = FARM_JOB_ERR};
   for (; place->file <= FARM_ERR; place->file++, order->offset = 0) {
     const bool all = (uint64_t)order->offset >= sizes[place->file];
-    if (all && place->out >= 0 && close(place->out) != 0) place->out = -1;
+    if (all && place->out >= 0 && close(place->out) != 0)
+      farm_master_fail(master, farm_job_error(&master->job, names[place->file]));
     if (all) place->out = -1;
     if (all || sizes[place->file] <= FARM_INLINE) continue;
     if (place->out < 0)
@@ -215,9 +228,14 @@ static void hear_sent(struct farm_master *master, struct farm_member *member, in
   char *bytes = farm_alloc(FARM_PART);
   if (size <= 0) {
     place->bad = farm_strdup("what it printed could not be read again at its worker");
+    if (place->told.out_size > FARM_INLINE) place->told.out_size = 0; /* it has not come */
+    if (place->told.err_size > FARM_INLINE) place->told.err_size = 0;
     farm_place_ended(master, member, number);
-  } else if (DMI_read(member->start.part_addr + number * FARM_PART, size, bytes, DMI_GET_READ,
-                      NULL)) {
+  } else if (!DMI_read(member->start.part_addr + number * FARM_PART, size, bytes, DMI_GET_READ,
+                       NULL)) {
+    check_memory(master);
+  } else {
+    errno = ENOSPC; /* a write that is short does not set it */
     if (pwrite(place->out, bytes, (size_t)size, place->order.offset) != size) {
       farm_master_fail(master, farm_job_error(&master->job, "what a task printed"));
     } else {
@@ -258,7 +276,7 @@ void farm_place_hear(struct farm_master *master, struct farm_member *member, int
         if (place->state == FARM_PLACE_NEW) place->state = FARM_PLACE_FREE;
         break;
       case FARM_REPORT_WANT:
-        hear_want(member, number, report);
+        hear_want(master, member, number, report);
         break;
       case FARM_REPORT_ENDED:
         if (place->state == FARM_PLACE_RUNS) hear_ended(master, member, number, report);

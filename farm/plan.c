@@ -3,7 +3,7 @@
  *
  * Tasks that nobody runs stand in a queue.  One that is tried again goes to its front: it has
  * waited longest, and what failed early should be known early.  Versions that run are in a list,
- * which is as long as there are workers.
+ * which is as long as there are places.
  */
 #include "plan.h"
 
@@ -216,9 +216,8 @@ static bool runs_at(const struct farm_plan *plan, uint32_t task, uint64_t worker
   return false;
 }
 
-/* When a further version of a task may begin, the last of which began at `begin`. */
-static farm_ms_t copy_time(const struct farm_plan *plan, farm_ms_t begun) {
-  farm_ms_t median = farm_plan_median(plan);
+/* When a further version of a task may begin, one of which has begun at `begun`. */
+static farm_ms_t copy_time(const struct farm_plan *plan, farm_ms_t median, farm_ms_t begun) {
   if (plan->config.copies == 0) return begun;
   return median == FARM_NEVER ? FARM_NEVER : begun + median + (median + 1) / 2;
 }
@@ -236,11 +235,12 @@ static bool may_copy(const struct farm_plan *plan, const struct version *version
 static bool take_copy(struct farm_plan *plan, uint64_t worker, farm_ms_t now, struct farm_run *run,
                       farm_ms_t *again) {
   const struct version *best = NULL;
+  const farm_ms_t median = plan->versions ? farm_plan_median(plan) : FARM_NEVER;
   for (const struct version *version = plan->versions; version; version = version->next) {
     farm_ms_t from;
     uint32_t running = plan->tasks[version->run.task].running;
     if (!may_copy(plan, version, worker)) continue;
-    from = copy_time(plan, version->begin);
+    from = copy_time(plan, median, version->begin);
     if (from == FARM_NEVER) continue;
     if (from > now) {
       if (*again == FARM_NEVER || from < *again) *again = from;

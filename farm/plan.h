@@ -1,5 +1,6 @@
 /*
- * plan.h - which task a worker gets: the decisions of dmifarm's master (docs/dmifarm.md, "The plan").
+ * plan.h - which task a worker gets: the decisions of dmifarm's master (docs/dmifarm.md, "The
+ * plan").
  *
  * Pure: no files, processes or clocks.  The caller tells what has happened and what time it is.
  *

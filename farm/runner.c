@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -92,6 +93,7 @@ static void set_environment(const struct runner *runner, const struct farm_ask *
                             const struct place *place) {
   const char *path = getenv("PATH");
   char *letters = farm_version_text(ask->version);
+  farm_clean_environment();
   setenv("PATH", farm_format("%s/bin:%s", runner->dir, path ? path : "/usr/bin:/bin"), 1);
   setenv("DMIFARM_TASK", ask->name, 1);
   setenv("DMIFARM_VERSION", letters, 1);
@@ -131,9 +133,10 @@ static void run_task(const struct runner *runner, const struct farm_ask *ask,
 static bool open_outputs(struct place *place, int *theirs) {
   static const char *const names[] = {"out", "err"};
   theirs[0] = theirs[1] = -1;
+  for (int i = 0; i < 2; i++)
+    place->output[i] = (struct output){.name = names[i], .pipe = -1, .file = -1};
   for (int i = 0; i < 2; i++) {
     int ends[2];
-    place->output[i] = (struct output){.name = names[i], .pipe = -1, .file = -1};
     if (pipe2(ends, O_CLOEXEC) != 0) return false;
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     place->output[i].pipe = ends[0];
@@ -215,6 +218,7 @@ static void fill_told(struct farm_told *told, const struct place *place, uint32_
   memcpy(told->err, place->output[1].bytes, FARM_INLINE);
   for (int i = 0; i < 2; i++) {
     if (!place->output[i].error) continue;
+    *(i ? &told->err_size : &told->out_size) = 0; /* it is not whole */
     told->how = FARM_NOT_STORED;
     told->status = place->output[i].error;
   }
@@ -224,11 +228,15 @@ static void fill_told(struct farm_told *told, const struct place *place, uint32_
 static void free_place(struct runner *runner, uint32_t number) {
   struct place *place = &runner->places[number];
   struct farm_told told;
+  char *path;
   for (int i = 0; i < 2; i++)
     drain(runner, number, &place->output[i]);
   fill_told(&told, place, number);
   for (int i = 0; i < 2; i++)
     close_output(&place->output[i]);
+  path = path_of(runner, number, "cwd");
+  farm_remove(path);
+  free(path);
   place->state = FREE;
   while (!runner->over && send(runner->socket, &told, sizeof(told), MSG_NOSIGNAL) < 0) {
     if (errno != EINTR) runner->over = true;
@@ -339,9 +347,9 @@ static void reap(struct runner *runner) {
     }
     strays = true;
   }
+  if (strays) kill_strays(runner);
   for (uint32_t i = 0; i < runner->place_num; i++)
     if (runner->places[i].state == ENDS && group_ended(&runner->places[i])) free_place(runner, i);
-  if (strays) kill_strays(runner);
 }
 
 static void hear(struct runner *runner) {
@@ -388,7 +396,10 @@ static void wait_and_work(struct runner *runner, struct pollfd *polls) {
         (struct pollfd){.fd = runner->places[i / 2].output[i % 2].pipe, .events = POLLIN};
   for (uint32_t i = 0; i < runner->place_num; i++)
     if (runner->places[i].state == FREE) polls[2 + 2 * i].fd = polls[3 + 2 * i].fd = -1;
-  if (poll(polls, num, look_at_time(runner)) < 0) return;
+  if (poll(polls, num, look_at_time(runner)) < 0) {
+    if (errno != EINTR) runner->over = true;
+    return;
+  }
   for (uint32_t i = 2; i < num; i++)
     if (polls[i].revents) drain(runner, (i - 2) / 2, &runner->places[(i - 2) / 2].output[i % 2]);
   if (polls[1].revents) reap(runner);
@@ -412,11 +423,16 @@ int farm_runner_main(int argc, char **argv) {
   struct runner runner = {0};
   struct pollfd *polls = NULL;
   uint32_t capacity = 0;
+  struct rlimit limit;
   sigset_t mask;
   if (argc != 4) return 2;
   runner.socket = atoi(argv[2]);
   runner.dir = argv[3];
   (void)fcntl(runner.socket, F_SETFD, FD_CLOEXEC);
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) { /* two pipes for each place */
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_NAME, "dmifarm-runner");
   sigemptyset(&mask);

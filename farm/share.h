@@ -1,6 +1,6 @@
 /*
- * share.h - what the master and its workers tell each other in global memory (docs/dmifarm.md, "Master
- * and workers").
+ * share.h - what the master and its workers tell each other in global memory (docs/dmifarm.md,
+ * "Master and workers").
  *
  * A worker is a process that was welcomed; it has places, each of which runs one task at a time.
  * For each place there are three pages:

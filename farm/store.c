@@ -90,12 +90,15 @@ bool farm_store_idle(struct farm_store *store, const char **why) {
   return idle;
 }
 
-void farm_store_free(struct farm_store *store) {
+void farm_store_stop(struct farm_store *store) {
   pthread_mutex_lock(&store->lock);
   store->over = true;
   pthread_cond_signal(&store->changed);
   pthread_mutex_unlock(&store->lock);
   pthread_join(store->thread, NULL);
+}
+
+void farm_store_free(struct farm_store *store) {
   free_ends(store->ends, store->num);
   pthread_mutex_destroy(&store->lock);
   pthread_cond_destroy(&store->changed);

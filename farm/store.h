@@ -18,6 +18,8 @@ void farm_store_add(struct farm_store *store, const struct farm_job_end *end);
  * more); it stays the store's. */
 bool farm_store_idle(struct farm_store *store, const char **why);
 /* Waits until all is stored, or has failed, and ends the thread. */
+void farm_store_stop(struct farm_store *store);
+/* Once it was stopped. */
 void farm_store_free(struct farm_store *store);
 
 #endif

@@ -152,6 +152,7 @@ static bool on_start(struct place *place) {
   const struct farm_order *order = &place->order;
   const char *bytes = order->bytes;
   place->task = *order;
+  if (place->stopped) return report_end(place, FARM_STOPPED, 0);
   if (!make_cwd(place)) return report_end(place, FARM_NOT_STORED, errno);
   if (order->size[0] + order->size[1] > FARM_SHORT) return fetch(place, FARM_PROGRAM, 0);
   for (enum farm_file file = FARM_PROGRAM; file <= (order->has_data ? FARM_DATA : FARM_PROGRAM);
@@ -243,7 +244,11 @@ static void *follow_orders(void *arg) {
 /* Until all places have ended, or the runner is gone. */
 static void follow_runner(struct worker *worker) {
   struct farm_report *ended = farm_alloc(sizeof(*ended));
-  while (recv(worker->runner.socket, &ended->told, sizeof(ended->told), 0) == sizeof(ended->told)) {
+  ssize_t size;
+  while ((size = recv(worker->runner.socket, &ended->told, sizeof(ended->told), 0)) ==
+             (ssize_t)sizeof(ended->told) ||
+         (size < 0 && errno == EINTR)) {
+    if (size < 0) continue;
     struct place *place = &worker->places[ended->told.place];
     ended->turn = place->turn;
     ended->type = FARM_REPORT_ENDED;

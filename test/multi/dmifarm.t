@@ -19,7 +19,7 @@ my $farm = DMIFarm->new($t);
 {
   my $job = $farm->job(
     lines => "echo one\necho two\n",
-    silent => "true\n",
+    silent => "env | grep ^DMI_\ntrue\n",
     noisy => "echo hello; echo oops >&2\n",
     'with space' => "echo \"\$DMIFARM_TASK\"\n",
     "new\nline" => "echo \"\$DMIFARM_TASK\"\n",
@@ -54,7 +54,7 @@ my $farm = DMIFarm->new($t);
   $farm->nothing_left('all kinds');
   my $again = $farm->run($job);
   $again->wait_exit(0);
-  $again->expect_err(qr/is done/);
+  $again->expect_err(qr/is done \(to add tasks/);
   unlike($again->out, qr/the end/, 'finish does not run again');
 }
 
@@ -147,6 +147,7 @@ my $farm = DMIFarm->new($t);
   my $second = $farm->run($job, name => 'second');
   $second->wait_exit(2);
   $second->expect_err(qr/another dmifarm runs this job: process \d+ at \S+$/m);
+  ok(-e "$job/.dmifarm/contact", 'and leaves the contact file of the first one');
   $master->kill_now;
   $master->wait_exit(signal => 'KILL');
   my $again = $farm->run($job, name => 'again');

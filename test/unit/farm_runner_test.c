@@ -76,7 +76,7 @@ static void ended(enum farm_how how, int32_t status, const char *out) {
   assert_memory_equal(told->out, out, strlen(out));
 }
 
-/* A process that a task has started writes its number to this file of its directory. */
+/* A process that a task has started writes its number to this file of its place, which stays. */
 static pid_t read_pid(uint32_t place, const char *name) {
   char *path = path_of(place, name);
   long pid = 0;
@@ -195,8 +195,8 @@ static void test_timeout(void **state) {
 static void test_stop(void **state) {
   struct farm_ask stop = {.type = FARM_ASK_STOP, .place = 0};
   (void)state;
-  start(0, "echo $$ > pid; kill -STOP $$; echo a; sleep 1000", 0);
-  read_pid(0, "cwd/pid");
+  start(0, "echo $$ > ../pid; kill -STOP $$; echo a; sleep 1000", 0);
+  read_pid(0, "pid");
   ask(&stop);
   struct farm_told *told = hear();
   assert_int_equal(told->how, FARM_STOPPED);
@@ -210,14 +210,15 @@ static void test_stop(void **state) {
 static void test_left_behind(void **state) {
   pid_t child, away, other;
   (void)state;
-  start(1, "(setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid; sleep 1000", 0);
-  other = read_pid(1, "cwd/away");
-  start(0,
-        "sleep 1000 & echo $! > child; (setsid sh -c 'echo $$ > away; exec sleep 1000' &)\n"
-        "while [ ! -s away ]; do :; done",
+  start(1, "(setsid sh -c 'echo $$ > ../away; exec sleep 1000' &); echo $$ > ../pid; sleep 1000",
         0);
-  child = read_pid(0, "cwd/child");
-  away = read_pid(0, "cwd/away");
+  other = read_pid(1, "away");
+  start(0,
+        "sleep 1000 & echo $! > ../child; (setsid sh -c 'echo $$ > ../away; exec sleep 1000' &)\n"
+        "while [ ! -s ../away ]; do :; done",
+        0);
+  child = read_pid(0, "child");
+  away = read_pid(0, "away");
   ended(FARM_EXITED, 0, "");
   while (kill(child, 0) == 0 || kill(away, 0) == 0)
     continue; /* they were sent SIGKILL */
@@ -233,11 +234,11 @@ static void test_worker_gone(void **state) {
   pid_t pid, away;
   (void)state;
   start(0,
-        "trap '' TERM; (setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid\n"
+        "trap '' TERM; (setsid sh -c 'echo $$ > ../away; exec sleep 1000' &); echo $$ > ../pid\n"
         "while :; do sleep 1000; done",
         0);
-  pid = read_pid(0, "cwd/pid");
-  away = read_pid(0, "cwd/away");
+  pid = read_pid(0, "pid");
+  away = read_pid(0, "away");
   end_runner(NULL);
   assert_int_not_equal(kill(pid, 0), 0);
   assert_int_not_equal(kill(away, 0), 0);
